@@ -1,0 +1,62 @@
+/**
+ * Who is asking. Every service call carries a caller, the platform's own work
+ * included (`system`), so that no check depends on somebody having forgotten one.
+ */
+
+/** Nobody has signed in. */
+export interface AnonymousCaller {
+  readonly kind: 'anonymous';
+}
+
+/** A user of the app, by an access token. */
+export interface UserCaller {
+  readonly kind: 'user';
+  readonly userId: string;
+  readonly sessionId: string;
+  /** When the user last proved who he is, in ms since the epoch. */
+  readonly authenticatedAt: number;
+  /** False while a second factor is owed: such a caller passes only `partialUser` operations. */
+  readonly complete: boolean;
+  readonly clientId: string;
+}
+
+/** An operator: the master key, an admin's JWT, or a `cdt_` token. */
+export interface AdminCaller {
+  readonly kind: 'admin';
+  readonly via: 'masterkey' | 'jwt' | 'token';
+  /** Id of the stored admin; `masterkey` for the master principal. */
+  readonly adminId: string;
+  readonly username: string;
+  readonly isSuperAdmin: boolean;
+  /** Set for a `cdt_` token. */
+  readonly tokenId?: string;
+  /** The admin must change the first password before anything else. */
+  readonly mustChangePassword?: boolean;
+}
+
+/** The platform itself. `reason` says which part, for logs and events. */
+export interface SystemCaller {
+  readonly kind: 'system';
+  readonly reason: string;
+}
+
+export type Caller = AnonymousCaller | UserCaller | AdminCaller | SystemCaller;
+
+export const anonymous: AnonymousCaller = { kind: 'anonymous' };
+
+/** The explicit caller for work that nobody outside asked for. */
+export const system = (reason: string): SystemCaller => ({ kind: 'system', reason });
+
+/** A short stable name, for limits, idempotency keys, events and logs. Holds no secret. */
+export function callerKey(caller: Caller): string {
+  switch (caller.kind) {
+    case 'anonymous':
+      return 'anonymous';
+    case 'user':
+      return `user:${caller.userId}`;
+    case 'admin':
+      return `admin:${caller.adminId}`;
+    case 'system':
+      return `system:${caller.reason}`;
+  }
+}

@@ -1,0 +1,66 @@
+/** The contract of the database: what the rest of the platform may ask of PostgreSQL. */
+
+/** A parameterised statement. `name` makes it a prepared statement on each connection. */
+export interface Statement {
+  readonly text: string;
+  readonly values?: readonly unknown[];
+  /** Stable name of the text (at most 63 bytes); switched off as a whole for poolers that cannot. */
+  readonly name?: string;
+}
+
+export interface QueryResult<R> {
+  readonly rows: R[];
+  /** Rows that the statement touched. */
+  readonly count: number;
+}
+
+export type Row = Record<string, unknown>;
+
+/** Something that runs statements: the pool, or a transaction. */
+export interface Queryable {
+  query<R = Row>(statement: Statement): Promise<QueryResult<R>>;
+}
+
+export interface Transaction extends Queryable {
+  /** Work that must happen only if the transaction commits, such as waking the relay. Errors are logged. */
+  afterCommit(work: () => void | Promise<void>): void;
+}
+
+export interface TransactionOptions {
+  readonly isolation?: 'read committed' | 'repeatable read' | 'serializable';
+  readonly readOnly?: boolean;
+  /** Runs the work again on serialisation failures and deadlocks; 3 unless set. */
+  readonly attempts?: number;
+}
+
+export interface Database extends Queryable {
+  /**
+   * One statement on a shared pipelined connection (a transaction of its own). Inside
+   * `transaction` of the same asynchronous flow it joins that transaction.
+   */
+  query<R = Row>(statement: Statement): Promise<QueryResult<R>>;
+  /** Several statements as one. Nested calls join the outer transaction. */
+  transaction<T>(work: (transaction: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>;
+  /** Runs after the ambient transaction commits, or at once (next tick) outside of one. */
+  afterCommit(work: () => void | Promise<void>): void;
+  /** Runs `work` while holding a cluster-wide lock of that name. */
+  withLock<T>(name: string, work: () => Promise<T>): Promise<T>;
+  /** Cluster-wide lock without waiting: `undefined` when somebody else holds it. */
+  tryLock<T>(name: string, work: () => Promise<T>): Promise<T | undefined>;
+  /** Subscribes to a NOTIFY channel on the one listening connection, kept alive across losses. */
+  listen(channel: string, onMessage: (payload: string) => void): Promise<void>;
+  /** Called with false when the listening connection is lost and true when it is back. */
+  onListening(listener: (connected: boolean) => void): void;
+  /** Facts for health, metrics and the start banner. */
+  info(): DatabaseInfo;
+  close(): Promise<void>;
+}
+
+export interface DatabaseInfo {
+  readonly kind: 'embedded' | 'external';
+  /** For example `18.4`. */
+  readonly version: string;
+  /** Where the data is: a folder, or host and database name without credentials. */
+  readonly location: string;
+  readonly connections: { readonly total: number; readonly idle: number; readonly waiting: number };
+}

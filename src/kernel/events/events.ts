@@ -1,0 +1,47 @@
+/**
+ * Events: facts that were committed. An event row is written in the transaction
+ * of the change (outbox); a relay gives it its place in the one sequence and
+ * hands it to subscribers, at least once, in order.
+ */
+import type { Caller } from '../caller.ts';
+import type { Queryable } from '../database/database.ts';
+
+export interface NewEvent {
+  /** What happened: `database:create:Post`, `authentication:register:user` (names: the spec file of the module, section events). */
+  readonly topic: string;
+  /** Schema and ids it is about; never whole records, never secrets. */
+  readonly schema?: string;
+  readonly ids?: readonly string[];
+  readonly operation?: 'insert' | 'update' | 'delete';
+  readonly payload?: Readonly<Record<string, unknown>>;
+}
+
+export interface PublishedEvent extends NewEvent {
+  /** Place in the one order of all events; grows by commit, has no gaps that could still be filled. */
+  readonly sequence: number;
+  /** ISO 8601. */
+  readonly occurredAt: string;
+  /** `callerKey` of who caused it. */
+  readonly actor: string;
+}
+
+export type EventHandler = (event: PublishedEvent) => void | Promise<void>;
+
+export interface Events {
+  /** Writes the event with the change. `database` must be the transaction that makes the change. */
+  emit(database: Queryable, caller: Caller, event: NewEvent): Promise<void>;
+  /** Tells the relay that a committed statement wrote outbox rows by itself (record engine). */
+  wake(): void;
+  /**
+   * Live subscription on this node to topics that match (`*` at the end matches a prefix).
+   * Every node sees every event. For work that must be done once and survive a crash, let a job do it.
+   */
+  subscribe(pattern: string, handler: EventHandler): () => void;
+  /** Events after a sequence, oldest first; `undefined` when they are no longer kept (the reader must resynchronise). */
+  since(sequence: number, limit: number): Promise<readonly PublishedEvent[] | undefined>;
+  /** The highest published sequence. */
+  position(): Promise<number>;
+}
+
+/** Where the record engine writes events in the same statement as the record. */
+export const outboxTable = 'penstock.outbox';

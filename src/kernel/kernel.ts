@@ -1,0 +1,53 @@
+/** The kernel as modules and surfaces see it: every shared service by its contract. */
+import type { Caches } from './cache/cache.ts';
+import type { ConfigService } from './config/service.ts';
+import type { Database } from './database/database.ts';
+import type { Bus } from './events/bus.ts';
+import type { Events } from './events/events.ts';
+import type { Health } from './health.ts';
+import type { Identity } from './identity.ts';
+import type { Jobs } from './jobs/jobs.ts';
+import type { Limits } from './limits/limits.ts';
+import type { PermissionPort } from './permissions.ts';
+import type { RecordStore } from './records/store.ts';
+import type { OperationRegistry } from './registry.ts';
+import type { SchemaRegistry } from './schema/registry.ts';
+import type { PasswordHasher } from './security/passwords.ts';
+import type { SecretBox } from './security/secret-box.ts';
+import type { Settings } from './settings.ts';
+import type { Logger } from './telemetry/logger.ts';
+import type { Metrics } from './telemetry/metrics.ts';
+
+export interface Kernel {
+  readonly settings: Settings;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly health: Health;
+  readonly database: Database;
+  readonly bus: Bus;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly caches: Caches;
+  readonly limits: Limits;
+  readonly secrets: SecretBox;
+  readonly passwords: PasswordHasher;
+  readonly config: ConfigService;
+  readonly schemas: SchemaRegistry;
+  readonly records: RecordStore;
+  readonly operations: OperationRegistry;
+  readonly identity: Identity;
+  readonly permissions: PermissionPort;
+  readonly modules: ModuleDirectory;
+}
+
+/** Which modules exist and whether they serve (spec/core.md section 7). */
+export interface ModuleDirectory {
+  list(): readonly ModuleState[];
+}
+
+export interface ModuleState {
+  readonly name: string;
+  readonly serving: boolean;
+  /** Why it does not serve, or that it runs with an older configuration. */
+  readonly note?: string;
+}

@@ -1,0 +1,89 @@
+/**
+ * The schema language (spec/database.md 5.1, 5.2): how users and modules
+ * describe data. These are the wire shapes; `compile` turns them into tables,
+ * validators and serialisers.
+ */
+export type FieldTypeName = 'String' | 'Number' | 'Boolean' | 'Date' | 'ObjectId' | 'JSON' | 'Relation' | 'Vector';
+
+/** A field as written: `"String"`, `{type, ...}`, `[field]`, or a nested map of fields. */
+export type FieldInput = FieldTypeName | FieldOptions | readonly [FieldInput] | FieldMap;
+
+export interface FieldMap {
+  readonly [name: string]: FieldInput;
+}
+
+export interface FieldOptions {
+  readonly type: FieldTypeName | readonly [FieldInput] | FieldMap;
+  readonly required?: boolean;
+  readonly unique?: boolean;
+  readonly default?: unknown;
+  /** False hides the field from every read. */
+  readonly select?: boolean;
+  readonly enum?: readonly unknown[];
+  readonly primaryKey?: boolean;
+  readonly description?: string;
+  readonly index?: { readonly type?: string; readonly options?: Readonly<Record<string, unknown>> } | true;
+  readonly sqlType?: string;
+  readonly validate?: FieldRules;
+  /** Relation only: the schema it points to. */
+  readonly model?: string;
+  /** Relation only: what happens here when the target is deleted; `restrict` unless set. */
+  readonly onDelete?: 'restrict' | 'cascade' | 'setNull';
+  readonly dimensions?: number;
+  readonly similarity?: 'cosine' | 'euclidean' | 'dotProduct';
+}
+
+export interface FieldRules {
+  readonly format?: 'email' | 'url' | 'uuid' | 'objectId';
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly length?: number;
+  readonly pattern?: string;
+  readonly min?: number;
+  readonly max?: number;
+  readonly exclusiveMin?: number;
+  readonly exclusiveMax?: number;
+  readonly integer?: boolean;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly message?: string;
+}
+
+export interface CrudSwitch {
+  readonly enabled?: boolean;
+  readonly authenticated?: boolean;
+}
+
+/** `modelOptions.conduit` of the wire. */
+export interface PlatformOptions {
+  readonly cms?: {
+    readonly enabled?: boolean;
+    readonly crudOperations?: { readonly [K in 'create' | 'read' | 'update' | 'delete']?: CrudSwitch };
+  };
+  readonly permissions?: {
+    readonly extendable?: boolean;
+    readonly canCreate?: boolean;
+    readonly canModify?: 'Everything' | 'Nothing' | 'ExtensionOnly';
+    readonly canDelete?: boolean;
+  };
+  readonly authorization?: { readonly enabled?: boolean };
+}
+
+export interface ModelOptions {
+  readonly timestamps?: boolean;
+  readonly conduit?: PlatformOptions;
+  readonly indexes?: readonly IndexDefinition[];
+}
+
+export interface IndexDefinition {
+  readonly fields: readonly string[];
+  readonly types?: readonly string[];
+  readonly options?: { readonly name?: string; readonly unique?: boolean };
+}
+
+/** A schema as a module or an admin declares it. */
+export interface SchemaDefinition {
+  readonly name: string;
+  readonly fields: FieldMap;
+  readonly modelOptions?: ModelOptions;
+}
