@@ -1,0 +1,31 @@
+/** The part of `npm run lint` that is our own: prints what breaks the rules of the house and exits with 1 when something does. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { findViolations } from './arrows.ts';
+import { checkFile } from './house-rules.ts';
+import { readSourceFile } from './imports.ts';
+
+const root = join(import.meta.dirname, '../..');
+const largestTextFile = 2_000_000;
+
+/** Everything that is or would be committed. */
+const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root, encoding: 'utf8' })
+  .split('\0')
+  .filter((path) => path !== '' && statSync(join(root, path), { throwIfNoEntry: false })?.isFile());
+
+const readText = (path: string): string | undefined => {
+  if (statSync(join(root, path)).size > largestTextFile) return undefined;
+  const text = readFileSync(join(root, path), 'utf8');
+  return text.includes('\0') ? undefined : text;
+};
+
+const arrows = findViolations(files.filter((path) => /^src\/.*\.ts$/.test(path)).map((path) => readSourceFile(root, path)));
+const problems = files.flatMap((path) => {
+  const text = readText(path);
+  return text === undefined ? [] : checkFile({ path, text }, root);
+});
+
+for (const { from, to, rule } of arrows) console.log(`${from} imports ${to}: ${rule}`);
+for (const { path, message } of problems) console.log(`${path} ${message}`);
+if (arrows.length + problems.length > 0) process.exitCode = 1;

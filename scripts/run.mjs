@@ -1,0 +1,137 @@
+/**
+ * Runs the tasks of this repository on any machine with Node 18 or newer and
+ * npm: installs the dependencies when they are not those of the lock file,
+ * brings the right Node, then runs the real command. Has no dependencies itself.
+ *
+ * Usage: node scripts/run.mjs <task> [arguments of the task]
+ */
+import { spawn } from 'node:child_process';
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { constants } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const inRoot = (path) => join(root, path);
+
+/** The oldest Node that runs our TypeScript as it is. */
+const nodeMajor = 24;
+
+/**
+ * What can be run. `dev`: needs the development dependencies. `tied`: ends when this process ends.
+ * `here`: works in the folder of the caller instead of the repository.
+ */
+const tasks = new Map([
+  ['start', { script: 'src/main.ts', args: ['start'], tied: true }],
+  ['penstock', { script: 'src/main.ts', tied: true, here: true }],
+  ['test', { script: 'node_modules/vitest/vitest.mjs', args: ['run'], dev: true }],
+  ['lint', { script: 'scripts/lint.mjs', dev: true }],
+  ['format', { script: 'node_modules/@biomejs/biome/bin/biome', args: ['check', '--write'], dev: true }],
+  ['bench', { script: 'bench/run.ts', dev: true }],
+  ['bench:authorization', { script: 'bench/authorization/run.ts', dev: true }],
+  ['example', { script: 'examples/music-store/run.ts' }],
+  ['coverage', { script: 'acceptance/coverage.ts', dev: true }],
+  ['conformance', { script: 'acceptance/conformance.ts', dev: true }],
+]);
+
+const say = (text) => process.stderr.write(`${text}\n`);
+
+function readJson(path) {
+  try {
+    return JSON.parse(readFileSync(inRoot(path), 'utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether what is installed (by npm's own record of it) has all that the lock file asks for. */
+function isInstalled(withDev) {
+  const wanted = readJson('package-lock.json')?.packages ?? {};
+  const present = readJson('node_modules/.package-lock.json')?.packages;
+  if (!present) return false;
+  return Object.entries(wanted).every(([path, { version, dev, devOptional, optional, peer }]) => {
+    // npm itself decides which optional packages suit this machine.
+    if (path === '' || optional || peer || devOptional || (dev && !withDev)) return true;
+    return present[path]?.version === version;
+  });
+}
+
+/** Lines of a failed npm that are shown: the reason is at the top, its manual follows. */
+const npmLines = 20;
+
+/** Runs npm or npx and answers what it printed; all of that is shown only when it fails. */
+function npm(program, args) {
+  const child = spawn(program, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'], shell: process.platform === 'win32' });
+  let printed = '';
+  let output = '';
+  child.stdout.on('data', (chunk) => (printed += chunk));
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
+  return new Promise((resolve, reject) => {
+    const said = () => output.trim().split('\n').slice(0, npmLines).join('\n');
+    child.once('error', (error) => reject(new Error(`${program} could not be started (${error.message}): install npm`)));
+    child.once('close', (code) =>
+      code === 0 ? resolve(printed.trim()) : reject(new Error(`${program} ${args.join(' ')} failed:\n${said()}`)),
+    );
+  });
+}
+
+async function install(withDev) {
+  if (isInstalled(withDev)) return;
+  const begin = Date.now();
+  say(`Installing the dependencies${withDev ? '' : ' (without those for development)'} ...`);
+  // No package needs its install script; the lock file says what is fetched.
+  await npm('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error', ...(withDev ? [] : ['--omit=dev'])]);
+  say(`Installed in ${Math.round((Date.now() - begin) / 1000)} s`);
+}
+
+/** A Node that is new enough: this one, the installed one, or one from npm's cache. */
+async function findNode() {
+  if (Number(process.versions.node.split('.')[0]) >= nodeMajor) return process.execPath;
+  const platform = process.platform === 'win32' ? 'win' : process.platform;
+  const name = `node-${platform}-${process.arch}`;
+  const program = inRoot(`node_modules/${name}/bin/node${process.platform === 'win32' ? '.exe' : ''}`);
+  if (existsSync(program)) return program;
+  say(`Fetching Node ${nodeMajor} ...`);
+  // Only its path is asked for: the program itself is our own child, so that signals and the channel reach it.
+  return npm('npx', ['-y', '-p', `${name}@${nodeMajor}`, 'node', '-p', 'process.execPath']);
+}
+
+/** Runs the program to its end, passes signals on, and answers its exit code (128 + n when a signal ended it). */
+function runProgram(program, { script, args = [], tied, here }, extra) {
+  const child = spawn(program, [inRoot(script), ...args, ...extra], {
+    cwd: here ? process.cwd() : root,
+    stdio: tied ? ['inherit', 'inherit', 'inherit', 'ipc'] : 'inherit',
+    // Compiled code is kept between starts.
+    env: tied ? { NODE_COMPILE_CACHE: inRoot('node_modules/.cache/penstock-compile'), ...process.env } : process.env,
+  });
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+    process.on(signal, () => {
+      // A terminal sends Ctrl-C to the child as well. A tied child knows that two at once are one.
+      if (tied || signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);
+    });
+  }
+  return new Promise((resolve, reject) => {
+    child.once('error', (error) => reject(new Error(`${program} could not be started: ${error.message}`)));
+    child.once('exit', (code, signal) => resolve(signal ? 128 + (constants.signals[signal] ?? 0) : (code ?? 1)));
+  });
+}
+
+/** Does the task and ends this process with its exit code. */
+export async function runTask(name, extra) {
+  const task = tasks.get(name);
+  if (!task) {
+    say(`There is no task "${name ?? ''}". Tasks: ${[...tasks.keys()].join(', ')}`);
+    process.exit(1);
+  }
+  try {
+    await install(Boolean(task.dev));
+    process.exit(await runProgram(await findNode(), task, extra));
+  } catch (error) {
+    say(error.message);
+    process.exit(1);
+  }
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  await runTask(process.argv[2], process.argv.slice(3));
+}
