@@ -1,0 +1,190 @@
+/** The authentication module over a real database, below the HTTP surface: one or more nodes that share it. */
+import { createCaches } from '../../src/kernel/cache/create.ts';
+import { system } from '../../src/kernel/caller.ts';
+import type { ConfigHandle } from '../../src/kernel/config/definition.ts';
+import type { Database } from '../../src/kernel/database/database.ts';
+import { migrate } from '../../src/kernel/database/migrate.ts';
+import { createEvents } from '../../src/kernel/events/create.ts';
+import { createBus, type NodeBus } from '../../src/kernel/events/create-bus.ts';
+import { migrations as eventMigrations } from '../../src/kernel/events/migrations.ts';
+import type { PresentedCredentials } from '../../src/kernel/identity.ts';
+import { createIdentity } from '../../src/kernel/identity.ts';
+import type { Kernel } from '../../src/kernel/kernel.ts';
+import { createLimits } from '../../src/kernel/limits/create.ts';
+import type { RunningModule } from '../../src/kernel/module.ts';
+import type { Operation, OperationContext } from '../../src/kernel/operation.ts';
+import { Reply } from '../../src/kernel/operation.ts';
+import { createPermissionPort } from '../../src/kernel/permissions.ts';
+import { createRecordStore } from '../../src/kernel/records/create.ts';
+import { createOperationRegistry } from '../../src/kernel/registry.ts';
+import { createSchemaRegistry } from '../../src/kernel/schema/create.ts';
+import { migrations as schemaMigrations } from '../../src/kernel/schema/migrations.ts';
+import { createPasswordHasher } from '../../src/kernel/security/create-password-hasher.ts';
+import { migrations as keyringMigrations } from '../../src/kernel/security/migrations.ts';
+import { openSecretBox } from '../../src/kernel/security/open-secret-box.ts';
+import type { AuthenticationConfig } from '../../src/modules/authentication/config.ts';
+import { type AuthenticationService, authentication } from '../../src/modules/authentication/index.ts';
+import { openTestDatabase } from './database.ts';
+import { noMetrics, silentLog } from './quiet.ts';
+
+export interface TestAnswer {
+  readonly status: number;
+  readonly body: Record<string, unknown>;
+}
+
+export interface TestRequest {
+  readonly body?: unknown;
+  readonly query?: Record<string, unknown>;
+  readonly params?: Record<string, unknown>;
+  readonly bearer?: string | undefined;
+  readonly address?: string;
+}
+
+/** One node: a kernel with the module running. */
+export interface AuthenticationNode {
+  readonly kernel: Kernel;
+  readonly service: AuthenticationService;
+  readonly running: RunningModule<AuthenticationService>;
+  /** Changes the configuration of this node and tells the module. */
+  configure(change: (config: AuthenticationConfig) => AuthenticationConfig): Promise<void>;
+  /** Calls an operation as a surface would: credential first, then the handler. Errors become answers. */
+  call(id: string, request?: TestRequest): Promise<TestAnswer>;
+  stop(): Promise<void>;
+}
+
+export interface AuthenticationFixture {
+  readonly database: Database;
+  readonly node: AuthenticationNode;
+  addNode(): Promise<AuthenticationNode>;
+  close(): Promise<void>;
+}
+
+/** The defaults of `config.ts`, which the real service reads from the schema. */
+const defaults: AuthenticationConfig = {
+  accessTokens: { expiryPeriod: 3_600_000, keyRotationPeriod: 7_776_000_000 },
+  refreshTokens: { enabled: true, expiryPeriod: 604_800_000 },
+  sessions: { absoluteLifetime: 7_776_000_000, sudoMaxAge: 600_000 },
+  clients: { multipleUserSessions: true, multipleClientLogins: true },
+  local: { enabled: true },
+  passwords: { minLength: 8, blockCommon: true },
+  lockout: { failures: 10 },
+};
+
+export async function openAuthentication(): Promise<AuthenticationFixture> {
+  const opened = await openTestDatabase({
+    migrations: [
+      { owner: 'events', migrations: eventMigrations },
+      { owner: 'schema', migrations: schemaMigrations },
+      { owner: 'security', migrations: keyringMigrations },
+    ],
+  });
+  const closers: (() => Promise<void>)[] = [];
+  const start = async (database: Database): Promise<AuthenticationNode> => {
+    const bus = await createBus({ database, redis: undefined, log: silentLog });
+    const node = await startNode(database, bus);
+    closers.unshift(async () => {
+      await node.stop();
+      await bus.close();
+    });
+    return node;
+  };
+  const node = await start(opened.database);
+  return {
+    database: opened.database,
+    node,
+    addNode: async () => start(await opened.openAgain()),
+    async close() {
+      for (const close of closers) await close();
+      await opened.close();
+    },
+  };
+}
+
+async function startNode(database: Database, bus: NodeBus): Promise<AuthenticationNode> {
+  const events = createEvents({ database, bus, log: silentLog, metrics: noMetrics });
+  const schemas = await createSchemaRegistry({ database, bus, events, log: silentLog });
+  const permissions = createPermissionPort();
+  const kernel = {
+    log: silentLog,
+    metrics: noMetrics,
+    database,
+    bus,
+    events,
+    caches: createCaches(bus),
+    limits: createLimits({ redis: undefined, metrics: noMetrics }),
+    secrets: await openSecretBox(database, { masterKey: 'a master key that only tests use' }),
+    passwords: createPasswordHasher({ memoryKiB: 64, passes: 1 }),
+    schemas,
+    records: createRecordStore({ database, schemas, events, permissions }),
+    operations: createOperationRegistry(),
+    identity: createIdentity(),
+    permissions,
+  } as unknown as Kernel;
+  await schemas.install(authentication.name, authentication.schemas ?? []);
+  await migrate(database, [{ owner: authentication.name, migrations: authentication.migrations ?? [] }]);
+
+  const config = testConfig();
+  const running = await authentication.start({ kernel, config: config.handle, services: {}, log: silentLog });
+  kernel.operations.replace(authentication.name, running.operations);
+  return {
+    kernel,
+    running,
+    service: running.service,
+    configure: config.change,
+    call: (id, request) => call(kernel, id, request ?? {}),
+    stop: async () => running.stop?.(),
+  };
+}
+
+function testConfig() {
+  let current = defaults;
+  const listeners = new Set<(next: AuthenticationConfig, previous: AuthenticationConfig) => void | Promise<void>>();
+  const handle: ConfigHandle<AuthenticationConfig> = {
+    current: () => current,
+    version: () => 1,
+    onChange(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+  };
+  const change = async (edit: (config: AuthenticationConfig) => AuthenticationConfig): Promise<void> => {
+    const previous = current;
+    current = edit(previous);
+    for (const listener of listeners) await listener(current, previous);
+  };
+  return { handle, change };
+}
+
+async function call(kernel: Kernel, id: string, request: TestRequest): Promise<TestAnswer> {
+  const operation = kernel.operations.all().find((owned) => owned.operation.id === id)?.operation;
+  if (!operation) return { status: 404, body: {} };
+  try {
+    const caller = await callerOf(kernel, operation, request);
+    const context = { ...baseContext, caller, bearer: request.bearer, address: request.address ?? '192.0.2.1' } as OperationContext;
+    const input = { params: request.params ?? {}, query: { skip: 0, limit: 25, ...request.query }, body: request.body, headers: {} };
+    const result = await operation.handler(context, input);
+    if (result instanceof Reply) return { status: result.status, body: JSON.parse(result.json ?? '{}') };
+    return { status: 200, body: typeof result === 'string' ? { result } : (result as Record<string, unknown>) };
+  } catch (error) {
+    const { status = 500, code, message, errors, retryAfter } = error as Record<string, unknown>;
+    if (status === 500) throw error;
+    return { status: status as number, body: { code, message, errors, retryAfter } };
+  }
+}
+
+const baseContext = { requestId: 'test', userAgent: 'vitest', signal: new AbortController().signal, log: silentLog };
+
+async function callerOf(kernel: Kernel, operation: Operation, { bearer, address }: TestRequest) {
+  if (operation.surface === 'admin') return system('test');
+  if (operation.access === 'public' || operation.access === 'refreshToken') return { kind: 'anonymous' as const };
+  return kernel.identity.client?.authenticate(credentials(bearer, address));
+}
+
+/** Credentials as the surface hands them on. */
+export const credentials = (bearer: string | undefined, address = '192.0.2.1'): PresentedCredentials => ({
+  bearer,
+  masterKey: undefined,
+  apiToken: undefined,
+  cookies: {},
+  address,
+});

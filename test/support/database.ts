@@ -1,0 +1,76 @@
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import type { Database } from '../../src/kernel/database/database.ts';
+import { migrate } from '../../src/kernel/database/migrate.ts';
+import type { MigrationSet } from '../../src/kernel/database/migration.ts';
+import { openDatabase } from '../../src/kernel/database/open.ts';
+import { silentLog } from './log.ts';
+import { requireFixture } from './servers/fixtures.ts';
+
+/** `embedded` is the PostgreSQL that ships with us; `external15` stands for an operator's own, oldest supported server. */
+export type TestServer = 'embedded' | 'external15';
+
+export interface TestDatabase {
+  readonly name: string;
+  /** For `DATABASE_URL`. */
+  readonly url: string;
+  drop(): Promise<void>;
+}
+
+/** An empty database of the caller's own on a server that the whole run shares. */
+export async function createTestDatabase({ server = 'embedded' }: { server?: TestServer } = {}): Promise<TestDatabase> {
+  const administration = await requireFixture(server);
+  const name = `test_${randomBytes(8).toString('hex')}`;
+  await administer(administration, `CREATE DATABASE ${name} TEMPLATE template0`);
+  const url = new URL(administration);
+  url.pathname = `/${name}`;
+  return {
+    name,
+    url: url.href,
+    drop: () => administer(administration, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`),
+  };
+}
+
+export interface OpenTestDatabase {
+  readonly url: string;
+  readonly database: Database;
+  /** Another connection pool to the same database, as another node has it; `close` closes it too. */
+  openAgain(): Promise<Database>;
+  /** Closes the connections and drops the database. */
+  close(): Promise<void>;
+}
+
+export interface OpenTestDatabaseOptions {
+  readonly server?: TestServer;
+  /** Applied before the answer. */
+  readonly migrations?: readonly MigrationSet[];
+}
+
+/** A new database behind the platform's own contract, for suites below the HTTP surface. */
+export async function openTestDatabase({ server = 'embedded', migrations = [] }: OpenTestDatabaseOptions = {}): Promise<OpenTestDatabase> {
+  const { url, drop } = await createTestDatabase({ server });
+  const settings = { databaseUrl: url, databasePreparedStatements: true, databasePipelining: true, dataDir: '' };
+  const opened: Database[] = [];
+  const openAgain = async () => {
+    const database = await openDatabase({ settings, log: silentLog });
+    opened.push(database);
+    return database;
+  };
+  const database = await openAgain();
+  if (migrations.length > 0) await migrate(database, migrations);
+  const close = async () => {
+    await Promise.all(opened.map((one) => one.close()));
+    await drop();
+  };
+  return { url, database, openAgain, close };
+}
+
+async function administer(url: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}

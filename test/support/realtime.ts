@@ -1,0 +1,156 @@
+/** The realtime surface over a kernel of small fakes, with sockets that clean up after themselves. */
+import { io, type Socket } from 'socket.io-client';
+import { errors } from '../../src/kernel/errors.ts';
+import type { EventHandler, Events, PublishedEvent } from '../../src/kernel/events/events.ts';
+import { createIdentity } from '../../src/kernel/identity.ts';
+import { createLimits } from '../../src/kernel/limits/create.ts';
+import { createPermissionPort } from '../../src/kernel/permissions.ts';
+import type { SchemaRegistry } from '../../src/kernel/schema/registry.ts';
+import { readSettings } from '../../src/kernel/settings.ts';
+import { type RealtimeKernel, startRealtimeSurface } from '../../src/surfaces/realtime/start.ts';
+import { noMetrics, silentLog } from './quiet.ts';
+import { waitFor } from './wait-for.ts';
+
+/** The user of the tokens `good` and `fresh`. */
+export const user = '00000000-0000-7000-8000-00000000000a';
+export const document = (n: number): string => `00000000-0000-7000-8000-00000000000${n}`;
+
+/** Events in memory. What is published reaches the subscribers when `publish` resolves. */
+function createEventsInMemory() {
+  const handlers = new Set<EventHandler>();
+  const all: PublishedEvent[] = [];
+  let purged = 0;
+  const events: Events = {
+    emit: async () => undefined,
+    wake: () => undefined,
+    subscribe(_pattern, handler) {
+      handlers.add(handler);
+      return () => void handlers.delete(handler);
+    },
+    since: async (sequence, limit) =>
+      sequence < purged || sequence > all.length ? undefined : all.filter((event) => event.sequence > sequence).slice(0, limit),
+    position: async () => all.length,
+  };
+  const publish = async (event: Partial<PublishedEvent>): Promise<void> => {
+    const published = { topic: 'test', actor: 'x', occurredAt: '2026-01-01T00:00:00.000Z', ...event, sequence: all.length + 1 };
+    all.push(published);
+    for (const handler of handlers) await handler(published);
+  };
+  const change = (schema: string, ...ids: string[]): Promise<void> => publish({ schema, ids, operation: 'insert' });
+  const remove = (schema: string, ...ids: string[]): Promise<void> => publish({ schema, ids, operation: 'delete' });
+  return {
+    events,
+    publish,
+    change,
+    remove,
+    followers: () => handlers.size,
+    purge: () => {
+      purged = all.length;
+    },
+  };
+}
+
+/** A kernel with two users' tokens, a public, a hidden and a row-authorised schema. */
+function createKernel() {
+  const stream = createEventsInMemory();
+  const tokens = new Map([
+    ['good', user],
+    ['fresh', user],
+    ['other', '00000000-0000-7000-8000-00000000000b'],
+  ]);
+  const identity = createIdentity();
+  identity.client = {
+    authenticate({ bearer = '' }) {
+      const userId = tokens.get(bearer);
+      if (userId === undefined) throw errors.UNAUTHORIZED();
+      return { kind: 'user', userId, sessionId: 's', authenticatedAt: 0, complete: bearer !== 'half', clientId: 'c' };
+    },
+  };
+  const options = (cms: boolean, read: boolean, authorization = false) => ({
+    modelOptions: {
+      conduit: { cms: { enabled: cms, crudOperations: { read: { enabled: read } } }, authorization: { enabled: authorization } },
+    },
+  });
+  const schemas = new Map<string, unknown>([
+    ['Post', options(true, true)],
+    ['Hidden', options(false, true)],
+    ['WriteOnly', options(true, false)],
+    ['Private', options(true, true, true)],
+  ]);
+  const permissions = createPermissionPort();
+  const readable = new Set<string>();
+  const notUsed = () => Promise.reject(new Error('not used here'));
+  permissions.engine = {
+    check: async (_caller, _action, resource) => readable.has(resource),
+    predicate: notUsed,
+    owner: notUsed,
+    prepare: notUsed,
+    adopt: notUsed,
+    abandon: notUsed,
+  };
+  const kernel: RealtimeKernel = {
+    settings: readSettings({ CLIENT_SOCKET_PORT: '0' }),
+    log: silentLog,
+    metrics: noMetrics,
+    events: stream.events,
+    limits: createLimits({ redis: undefined, metrics: noMetrics }),
+    identity,
+    schemas: { get: (name: string) => schemas.get(name) } as unknown as SchemaRegistry,
+    permissions,
+  };
+  return { kernel, tokens, schemas, readable, identity, ...stream };
+}
+
+interface Change {
+  readonly sequence: number;
+  readonly documentId: string;
+}
+
+type ClientOptions = Parameters<typeof io>[1];
+
+/** A started surface, and sockets to it. */
+export async function openRealtime() {
+  const world = createKernel();
+  const surface = await startRealtimeSurface(world.kernel);
+  if (!surface) throw new Error('the surface did not start');
+  const sockets: Socket[] = [];
+
+  const connect = (options: ClientOptions = { auth: { token: 'good' } }, namespace = '/database/'): Socket => {
+    const socket = io(`${surface.address}${namespace}`, {
+      path: '/realtime',
+      transports: ['websocket'],
+      reconnection: false,
+      forceNew: true,
+      ...options,
+    });
+    sockets.push(socket);
+    return socket;
+  };
+
+  return {
+    ...world,
+    surface,
+    connect,
+    /** Waits for the connection, and collects what arrives. */
+    async connected(options?: ClientOptions) {
+      const socket = connect(options);
+      const changes: Change[] = [];
+      const failures: unknown[] = [];
+      socket.on('change', (change) => changes.push(change));
+      socket.on('conduit_error', (failure) => failures.push(failure));
+      await waitFor(() => socket.connected, { what: 'the connection' });
+      return { socket, changes, failures, ask: (event: string, ...args: unknown[]) => socket.timeout(2_000).emitWithAck(event, ...args) };
+    },
+    async close() {
+      for (const socket of sockets) socket.disconnect();
+      await surface.close();
+    },
+  };
+}
+
+/** The error with which a connection is refused. */
+export const refusedWith = (socket: Socket): Promise<{ message: string; data?: { status: number } }> =>
+  new Promise((resolve, reject) => {
+    socket.on('connect_error', resolve as (error: Error) => void);
+    socket.on('connect', () => reject(new Error('it connected')));
+  });

@@ -1,0 +1,63 @@
+/** The schema registry and the record store of one or more nodes on a database of the test's own. */
+
+import type { Database } from '../../src/kernel/database/database.ts';
+import { createEvents } from '../../src/kernel/events/create.ts';
+import { createBus, type NodeBus } from '../../src/kernel/events/create-bus.ts';
+import { migrations as databaseOwn } from '../../src/kernel/events/migrations.ts';
+import { createPermissionPort, type PermissionPort } from '../../src/kernel/permissions.ts';
+import { createRecordStore } from '../../src/kernel/records/create.ts';
+import type { RecordStore } from '../../src/kernel/records/store.ts';
+import { createSchemaRegistry } from '../../src/kernel/schema/create.ts';
+import { migrations as schemaTables } from '../../src/kernel/schema/migrations.ts';
+import type { SchemaRegistry } from '../../src/kernel/schema/registry.ts';
+import { createMetrics } from '../../src/kernel/telemetry/create-metrics.ts';
+import { openTestDatabase, type TestServer } from './database.ts';
+import { silentLog } from './log.ts';
+
+export interface RecordNode {
+  readonly database: Database;
+  readonly schemas: SchemaRegistry;
+  readonly records: RecordStore;
+  readonly permissions: PermissionPort;
+}
+
+export interface RecordKernel extends RecordNode {
+  /** A further node on the same database. */
+  another(): Promise<RecordNode>;
+  /** Ids of the events of a schema, oldest first, each as `operation:id`. */
+  events(schema: string): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+export async function openRecordKernel(server: TestServer = 'embedded'): Promise<RecordKernel> {
+  const test = await openTestDatabase({
+    server,
+    migrations: [
+      { owner: 'events', migrations: databaseOwn },
+      { owner: 'schema', migrations: schemaTables },
+    ],
+  });
+  const buses: NodeBus[] = [];
+  const node = async (database: Database): Promise<RecordNode> => {
+    const bus = await createBus({ database, redis: undefined, log: silentLog });
+    buses.push(bus);
+    const events = createEvents({ database, bus, log: silentLog, metrics: createMetrics({ metricsPrefix: '', metricsPort: undefined }) });
+    const permissions = createPermissionPort();
+    const schemas = await createSchemaRegistry({ database, bus, events, log: silentLog });
+    return { database, schemas, permissions, records: createRecordStore({ database, schemas, permissions, events }) };
+  };
+  return {
+    ...(await node(test.database)),
+    another: async () => node(await test.openAgain()),
+    async events(schema) {
+      const text =
+        "select operation || ':' || ids[1] as event from penstock.outbox where schema = $1 and topic not like '%:schema' order by seq";
+      const { rows } = await test.database.query<{ event: string }>({ text, values: [schema] });
+      return rows.map(({ event }) => event);
+    },
+    async close() {
+      await Promise.all(buses.map((bus) => bus.close()));
+      await test.close();
+    },
+  };
+}

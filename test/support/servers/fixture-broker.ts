@@ -1,0 +1,76 @@
+/**
+ * Servers that suites share are started in the main process of the test runner, each when the first
+ * suite asks for it, and stopped when the run ends. Suites ask over a unix socket (`fixtures.ts`), so
+ * that it makes no difference in which thread or process they run.
+ */
+import { createServer, type ServerResponse } from 'node:http';
+import { join } from 'node:path';
+import { startEmbeddedForTests } from './embedded.ts';
+import { findPostgres, oldestMajor, startPostgres } from './postgres.ts';
+import { provideRedis } from './redis.ts';
+
+/** What a suite may ask for, and the answer: a value, or why it cannot be had here. */
+export type Fixture = { readonly value: string } | { readonly missing: string };
+
+export type FixtureName = 'embedded' | 'external15' | 'redis-program';
+
+export interface FixtureBroker {
+  readonly socket: string;
+  close(): Promise<void>;
+}
+
+interface Stoppable {
+  stop(): Promise<void>;
+}
+
+/** @param folder where the servers keep their data. */
+export async function startFixtureBroker(folder: string): Promise<FixtureBroker> {
+  const running: Stoppable[] = [];
+  const started = new Map<string, Promise<Fixture>>();
+
+  const keep = (server: Stoppable & { url: string }): Fixture => {
+    running.push(server);
+    return { value: server.url };
+  };
+  const starters: Readonly<Record<FixtureName, () => Promise<Fixture>>> = {
+    embedded: async () => keep(await startEmbeddedForTests(join(folder, 'embedded'))),
+    external15: async () => {
+      const programs = await findPostgres(oldestMajor);
+      return 'missing' in programs ? programs : keep(await startPostgres(programs.path, folder));
+    },
+    'redis-program': async () => {
+      const program = await provideRedis();
+      return 'missing' in program ? program : { value: program.path };
+    },
+  };
+
+  const provide = (name: string): Promise<Fixture> => {
+    const start = Object.entries(starters).find(([known]) => known === name)?.[1];
+    if (!start) return Promise.reject(new Error(`There is no fixture "${name}"`));
+    const fixture = started.get(name) ?? start();
+    started.set(name, fixture);
+    return fixture;
+  };
+
+  const socket = join(folder, 'fixtures');
+  const server = createServer((request, response) => void answer(response, provide((request.url ?? '').slice(1))));
+  await new Promise<void>((resolve) => server.listen(socket, resolve));
+  server.unref();
+
+  return {
+    socket,
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await Promise.all(running.map((one) => one.stop()));
+    },
+  };
+}
+
+async function answer(response: ServerResponse, fixture: Promise<Fixture>): Promise<void> {
+  try {
+    response.end(JSON.stringify(await fixture));
+  } catch (error) {
+    response.writeHead(500).end(String(error instanceof Error ? error.stack : error));
+  }
+}
