@@ -1,6 +1,27 @@
 /** The environment, read once and in one place. `npm start -- --help` is made from the same table. */
+import { resolve } from 'node:path';
+import {
+  flag,
+  list,
+  milliseconds,
+  oneOf,
+  optionalPort,
+  optionalText,
+  pattern,
+  port,
+  portOrOff,
+  proxies,
+  secret,
+  text,
+  url,
+  type Variable,
+} from './settings-variables.ts';
+import { StartError } from './start-error.ts';
+
 export interface Settings {
+  /** 0 picks a free port, here and below. */
   readonly clientHttpPort: number;
+  /** Negative: no realtime. */
   readonly clientSocketPort: number;
   readonly adminHttpPort: number;
   readonly host: string;
@@ -14,6 +35,8 @@ export interface Settings {
   readonly databaseUrl: string | undefined;
   /** Off for poolers that cannot keep prepared statements. */
   readonly databasePreparedStatements: boolean;
+  /** Off falls back to one statement at a time on each connection. */
+  readonly databasePipelining: boolean;
   readonly redisUrl: string | undefined;
   /** Addresses, CIDR ranges, or a number of hops. Empty: forwarding headers are ignored. */
   readonly trustedProxies: readonly string[];
@@ -35,4 +58,91 @@ export interface ReadySettings {
   readonly totalTimeoutMs: number;
   readonly redisTimeoutMs: number;
   readonly moduleTimeoutMs: number;
+}
+
+type Table<T> = { readonly [K in keyof T]: Variable<T[K]> };
+
+const variables: Table<Omit<Settings, 'ready'>> = {
+  clientHttpPort: port('CLIENT_HTTP_PORT', 3000, 'Port of the client surface; 0 picks a free one'),
+  clientSocketPort: portOrOff('CLIENT_SOCKET_PORT', 3001, 'Port of the realtime surface; negative switches it off'),
+  adminHttpPort: port('ADMIN_HTTP_PORT', 3030, 'Port of the admin surface'),
+  host: text('HOST', '127.0.0.1', 'Address to listen on; 0.0.0.0 for all'),
+  masterKey: optionalText('MASTER_KEY', 'Key of the operator; made at the first start when unset'),
+  masterKeyPrevious: optionalText('MASTER_KEY_PREVIOUS', 'The key before, still accepted while you rotate'),
+  configEncryptionKey: secret('CONFIG_ENCRYPTION_KEY', 16, 'Protects stored secrets; derived from the master key when unset'),
+  adminInitialPassword: secret('ADMIN_INITIAL_PASSWORD', 8, 'Password of the first admin; made at the first start when unset'),
+  dataDir: {
+    ...text('PENSTOCK_DATA_DIR', '.penstock', 'Folder for everything that is kept'),
+    read: (value) => resolve(value ?? '.penstock'),
+  },
+  databaseUrl: url('DATABASE_URL', ['postgres', 'postgresql'], 'Your PostgreSQL (15 or newer) instead of the embedded one'),
+  databasePreparedStatements: flag('DATABASE_PREPARED_STATEMENTS', true, 'Off for poolers that cannot keep prepared statements'),
+  databasePipelining: flag('DATABASE_PIPELINING', true, 'Off sends one statement at a time on each connection'),
+  redisUrl: url('REDIS_URL', ['redis', 'rediss'], 'Redis that connects several nodes'),
+  trustedProxies: proxies('TRUSTED_PROXIES', 'Proxies whose forwarding headers count: addresses, CIDR ranges, or a number of hops'),
+  logLevel: oneOf('LOG_LEVEL', ['debug', 'info', 'warn', 'error', 'silent'], 'info', 'Least severity that is logged'),
+  metricsPort: optionalPort('METRICS_PORT', 'Port of the Prometheus metrics; off when unset'),
+  metricsHost: text('METRICS_HOST', '127.0.0.1', 'Address of the metrics port'),
+  metricsToken: optionalText('METRICS_TOKEN', 'Bearer token that the metrics port asks for'),
+  metricsPrefix: pattern(
+    'METRICS_PREFIX',
+    'penstock_',
+    { what: 'letters, digits and underscores', matches: /^[a-zA-Z_][a-zA-Z0-9_]*$/ },
+    'Begin of every metric name',
+  ),
+};
+
+const readyVariables: Table<ReadySettings> = {
+  requiredModules: list('READY_REQUIRED_MODULES', 'Modules without which /ready fails, separated by commas'),
+  checkRedis: flag('READY_CHECK_REDIS', true, 'Whether /ready asks Redis'),
+  strict: flag('READY_STRICT', false, 'Warnings of other modules make /ready fail'),
+  probeModulesActive: flag('READY_PROBE_MODULES_ACTIVE', false, 'Whether /ready asks every module'),
+  publicDetails: flag('READY_PUBLIC_DETAILS', false, 'Whether /ready names its checks to callers without a credential'),
+  totalTimeoutMs: milliseconds('READY_TOTAL_TIMEOUT_MS', 3000, 'Time for all checks of /ready'),
+  redisTimeoutMs: milliseconds('READY_REDIS_TIMEOUT_MS', 500, 'Time for the check of Redis'),
+  moduleTimeoutMs: milliseconds('READY_MODULE_TIMEOUT_MS', 1000, 'Time for the check of one module'),
+};
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+function readTable<T>(table: Table<T>, environment: Environment): T {
+  const entries = Object.entries<Variable<unknown>>(table).map(([key, variable]) => {
+    const value = environment[variable.name];
+    // An empty variable is an unset one: `MASTER_KEY=` must not mean an empty key.
+    return [key, variable.read(value?.trim() === '' ? undefined : value)];
+  });
+  return Object.fromEntries(entries) as T;
+}
+
+/**
+ * Reads all settings.
+ * @throws StartError that names the variable and what it must be, or a master key that production must not have.
+ */
+export function readSettings(environment: Environment): Settings {
+  const settings: Settings = { ...readTable(variables, environment), ready: readTable(readyVariables, environment) };
+  const weakness = masterKeyWeakness(settings.masterKey);
+  if (weakness !== undefined && environment.NODE_ENV === 'production') {
+    throw new StartError(`MASTER_KEY ${weakness}: set another one, or none, and one is made`);
+  }
+  return settings;
+}
+
+const LEAST_MASTER_KEY_LENGTH = 16;
+/** Published as the default of other platforms with this interface (spec/core.md 6.4): everybody knows it. */
+const PUBLISHED_MASTER_KEY = 'M4ST3RK3Y';
+
+/** Why a master key from the environment should not be used; `undefined` when it is fine or unset. */
+export function masterKeyWeakness(masterKey: string | undefined): string | undefined {
+  if (masterKey === PUBLISHED_MASTER_KEY) return 'is a published default that everybody knows';
+  if (masterKey !== undefined && masterKey.length < LEAST_MASTER_KEY_LENGTH) return `is shorter than ${LEAST_MASTER_KEY_LENGTH} characters`;
+  return undefined;
+}
+
+/** One line for each variable: name, what it does, default. */
+export function settingsHelp(): string {
+  const rows = [...Object.values<Variable<unknown>>(variables), ...Object.values<Variable<unknown>>(readyVariables)];
+  const width = Math.max(...rows.map(({ name }) => name.length));
+  return rows
+    .map(({ name, description, shownDefault }) => `  ${name.padEnd(width)}  ${description}${shownDefault ? ` [${shownDefault}]` : ''}`)
+    .join('\n');
 }

@@ -1,0 +1,68 @@
+/** The secrets that the first start makes: one file in the data folder, readable only by its owner. */
+import { chmod, open, readFile, rename, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import Type, { type Static } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { StartError } from '../start-error.ts';
+
+const Secrets = Type.Object({
+  masterKey: Type.Optional(Type.String({ minLength: 1 })),
+  /** As made at the first start; who changes the password later does not change it here. */
+  admin: Type.Optional(Type.Object({ username: Type.String(), password: Type.String() })),
+  /** Which of them were made and no operator has seen yet, because the start that made them did not succeed. */
+  unshown: Type.Optional(Type.Array(Type.Enum(['masterKey', 'admin']))),
+});
+export type Secrets = Static<typeof Secrets>;
+
+export interface SecretsFile {
+  readonly path: string;
+  read(): Promise<Secrets>;
+  /** Adds to what is there. Safe on the disk when it resolves. */
+  merge(change: Secrets): Promise<void>;
+}
+
+const ABOUT = 'Made by Penstock at its first start. Whoever reads this file owns the platform: keep it private and in your backup.';
+const OTHERS = 0o077;
+const check = Compile(Secrets);
+
+export function openSecretsFile(folder: string): SecretsFile {
+  const path = join(folder, 'secrets.json');
+
+  async function read(): Promise<Secrets> {
+    let text: string;
+    try {
+      text = await readFile(path, 'utf8');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+      throw error;
+    }
+    if (((await stat(path)).mode & OTHERS) !== 0) await chmod(path, 0o600);
+    const value = parse(text);
+    if (!check.Check(value)) throw new StartError(`${path} is damaged: restore it from a backup, or correct it by hand`);
+    return { masterKey: value.masterKey, admin: value.admin, unshown: value.unshown };
+  }
+
+  return {
+    path,
+    read,
+    async merge(change) {
+      const draft = `${path}.new`;
+      const file = await open(draft, 'w', 0o600);
+      try {
+        await file.writeFile(`${JSON.stringify({ about: ABOUT, ...(await read()), ...change }, undefined, 2)}\n`);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await rename(draft, path);
+    },
+  };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,97 @@
+/** How connections of this process to PostgreSQL are set up, whoever runs the server. */
+import pg from 'pg';
+
+/** Where a server is and how to log in. `host` may be the folder of a unix socket. */
+export interface ConnectionTarget {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly database: string;
+  readonly password?: string;
+  readonly ssl?: pg.ClientConfig['ssl'];
+}
+
+/** How statements are sent. */
+export interface ConnectionModes {
+  /** Off for poolers (PgBouncer) that cannot keep prepared statements or session settings. */
+  readonly preparedStatements: boolean;
+  /** Off falls back to one statement at a time on each connection. */
+  readonly pipelining: boolean;
+}
+
+/**
+ * Settings of every session. Our statements are short: compiling one (`jit`, on by default) takes a hundred times
+ * longer than running it, and the planner's estimates for recursive ones make it do so each time.
+ */
+const sessionSettings = { TimeZone: 'UTC', jit: 'off' };
+
+/** A statement is given up after this many ms. */
+export const STATEMENT_TIMEOUT_MS = 15_000;
+const CONNECT_TIMEOUT_MS = 5_000;
+const KEEP_ALIVE_DELAY_MS = 30_000;
+
+const INT8 = pg.types.builtins.INT8;
+/** `_int8`; the driver's list of type ids has no arrays. */
+const INT8_ARRAY: number = 1016;
+
+/** int8 as a number while that is exact, else as text. */
+function parseInt8(text: string): number | string {
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? number : text;
+}
+
+const readInt8Array = pg.types.getTypeParser(INT8_ARRAY as typeof INT8) as (text: string) => unknown;
+
+const parseInt8Array = (text: string): (number | string | null)[] =>
+  (readInt8Array(text) as (string | null)[]).map((item) => (item === null ? null : parseInt8(item)));
+
+const getTypeParser = ((oid: number, format?: 'text' | 'binary') => {
+  if (oid === INT8 && format !== 'binary') return parseInt8;
+  if (oid === INT8_ARRAY && format !== 'binary') return parseInt8Array;
+  return pg.types.getTypeParser(oid, format);
+}) as typeof pg.types.getTypeParser;
+
+export interface ClientOptions {
+  readonly target: ConnectionTarget;
+  readonly modes: ConnectionModes;
+  /** Ends up in `pg_stat_activity.application_name`. */
+  readonly role: string;
+  /** 0 switches the timeout off. */
+  readonly statementTimeoutMs?: number;
+  readonly pipeline?: boolean;
+}
+
+const startOptions = Object.entries(sessionSettings)
+  .map(([name, value]) => `-c ${name}=${value}`)
+  .join(' ');
+
+/** The driver's configuration for one connection. Session settings travel in the start-up message and cost nothing. */
+export function clientConfig({
+  target,
+  modes,
+  role,
+  statementTimeoutMs = STATEMENT_TIMEOUT_MS,
+  pipeline = false,
+}: ClientOptions): pg.ClientConfig {
+  return {
+    ...target,
+    application_name: `penstock ${role}`,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
+    types: { getTypeParser },
+    pipeline: pipeline && modes.pipelining,
+    ...(modes.preparedStatements ? { options: startOptions, statement_timeout: statementTimeoutMs } : {}),
+  };
+}
+
+/** Sets up a session behind a pooler, which refuses settings in the start-up message. */
+export async function prepareSession(client: pg.ClientBase, options: ClientOptions): Promise<void> {
+  if (options.modes.preparedStatements) return;
+  const settings = { ...sessionSettings, statement_timeout: Number(options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS) };
+  await client.query(
+    Object.entries(settings)
+      .map(([name, value]) => `set ${name} = '${value}'`)
+      .join('; '),
+  );
+}

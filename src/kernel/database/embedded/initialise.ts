@@ -1,0 +1,93 @@
+/** Makes a new database cluster. It appears in its place whole or not at all. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chown, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { StartError } from '../../start-error.ts';
+import type { Logger } from '../../telemetry/logger.ts';
+import type { ServerBinaries } from './binaries.ts';
+import type { ServerIdentity } from './identity.ts';
+import { dataFolderArgument, serverEnvironment } from './server-settings.ts';
+
+/** The superuser of the embedded server; only who can enter the socket's folder can log in. */
+export const SUPERUSER = 'penstock';
+
+/** Major version of the cluster in `folder`; `undefined` when there is none. */
+export const clusterVersion = (folder: string): Promise<string | undefined> =>
+  readFile(join(folder, 'PG_VERSION'), 'utf8').then(
+    (content) => content.trim(),
+    () => undefined,
+  );
+
+/**
+ * Runs initdb. Its files are not yet safe on the disk when this returns: call `syncCluster`.
+ * @throws StartError with what initdb said.
+ */
+export async function initialiseCluster(folder: string, binaries: ServerBinaries, identity: ServerIdentity): Promise<void> {
+  await removeHalfMade(folder);
+  const building = await mkdtemp(`${folder}${HALF_MADE}`);
+  if (identity.uid !== undefined && identity.gid !== undefined) await chown(building, identity.uid, identity.gid);
+  const options = [
+    `--username=${SUPERUSER}`,
+    '--auth=trust',
+    '--encoding=UTF8',
+    // The built-in provider behaves the same on every operating system and never changes the order of an index.
+    '--locale=C',
+    '--locale-provider=builtin',
+    '--builtin-locale=C.UTF-8',
+    '--no-sync',
+    '--no-instructions',
+  ];
+  try {
+    await initdb(building, options, { binaries, identity });
+  } catch (cause) {
+    await rm(building, { recursive: true, force: true });
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new StartError(`The embedded PostgreSQL could not be set up (${reason}): set DATABASE_URL to use a PostgreSQL server instead`, {
+      cause,
+    });
+  }
+  await rename(building, folder);
+}
+
+/** Follows the folder's name while its cluster is being made. */
+const HALF_MADE = '.new-';
+
+async function removeHalfMade(folder: string): Promise<void> {
+  const siblings = await readdir(dirname(folder));
+  const left = siblings.filter((name) => name.startsWith(`${basename(folder)}${HALF_MADE}`));
+  await Promise.all(left.map((name) => rm(join(dirname(folder), name), { recursive: true, force: true })));
+}
+
+/** Runs initdb in `folder`; rejects with the last line of what it complained about. */
+async function initdb(
+  folder: string,
+  options: readonly string[],
+  { binaries, identity }: { binaries: ServerBinaries; identity: ServerIdentity },
+) {
+  const child = spawn(binaries.initdb, ['-D', dataFolderArgument(folder), ...options], {
+    cwd: folder,
+    ...identity,
+    env: serverEnvironment(),
+    stdio: ['ignore', 'ignore', 'pipe'],
+    // Out of reach of the terminal's Ctrl-C, which is for us.
+    detached: true,
+  });
+  const exit = once(child, 'exit');
+  const [complaints, [code]] = await Promise.all([text(child.stderr), exit]);
+  if (code !== 0) throw new Error(complaints.trim().split('\n').at(-1) || `initdb ended with ${code}`);
+}
+
+/** Brings all files of a new cluster to the disk, while the server already works on it. */
+export async function syncCluster(
+  folder: string,
+  programs: { binaries: ServerBinaries; identity: ServerIdentity },
+  log: Logger,
+): Promise<void> {
+  try {
+    await initdb(folder, ['--sync-only'], programs);
+  } catch (error) {
+    log.warn({ err: error }, 'The new database could not be synced to the disk');
+  }
+}

@@ -1,0 +1,64 @@
+/** What went wrong between us and PostgreSQL, in the terms of the error catalogue. */
+import { errors, type PenstockError } from '../errors.ts';
+
+interface DriverError {
+  readonly code?: unknown;
+  readonly message?: unknown;
+  readonly routine?: unknown;
+}
+
+const asDriverError = (error: unknown): DriverError => (typeof error === 'object' && error !== null ? error : {});
+
+/** SQLSTATE of a PostgreSQL error, or the code of a socket error. */
+export const codeOf = (error: unknown): string | undefined => {
+  const { code } = asDriverError(error);
+  return typeof code === 'string' ? code : undefined;
+};
+
+const socketCodes = new Set([
+  'ECONNRESET',
+  'ECONNREFUSED',
+  'EPIPE',
+  'ENOENT',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+]);
+/** admin_shutdown, crash_shutdown, cannot_connect_now, idle_session_timeout, too_many_connections. */
+const lossStates = new Set(['57P01', '57P02', '57P03', '57P05', '53300']);
+/** The driver reports these without a code. */
+const driverLoss =
+  /^(Connection terminated|Client has encountered a connection error|Client was closed|timeout expired|timeout exceeded when trying)/;
+
+/** True when the connection died or could not be made, so that the statement itself is not to blame. */
+export function isConnectionLoss(error: unknown): boolean {
+  const code = codeOf(error);
+  if (code !== undefined) return socketCodes.has(code) || lossStates.has(code) || code.startsWith('08');
+  const { message } = asDriverError(error);
+  return typeof message === 'string' && driverLoss.test(message);
+}
+
+/** serialization_failure and deadlock_detected: running the transaction again helps. */
+export const isTransient = (error: unknown): boolean => codeOf(error) === '40001' || codeOf(error) === '40P01';
+
+/**
+ * The server no longer takes the prepared statement: it is gone (26000), or a schema change gave it
+ * another result type. Nothing was executed, so sending the text under another name is safe.
+ */
+export function isStalePlan(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === '26000' || (code === '0A000' && asDriverError(error).routine === 'RevalidateCachedQuery');
+}
+
+/** True for a failure that has a meaning beyond the statement: the caller gets 503 or 504 instead. */
+export function toPublicError(error: unknown): unknown {
+  if (isConnectionLoss(error)) return unavailable(error);
+  // query_canceled: our statement_timeout, or an operator who cancelled it.
+  if (codeOf(error) === '57014') return errors.TIMEOUT({ message: 'The database took too long to answer', cause: error });
+  return error;
+}
+
+export const unavailable = (cause?: unknown): PenstockError =>
+  errors.UNAVAILABLE({ message: 'The database is not available now: try again', retryAfter: 1, cause });

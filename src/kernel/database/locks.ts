@@ -1,0 +1,70 @@
+/**
+ * Cluster-wide locks by name: session-level advisory locks, each on a
+ * connection of its own for as long as it is held. Not re-entrant.
+ */
+import { createHash } from 'node:crypto';
+import type pg from 'pg';
+import type { Logger } from '../telemetry/logger.ts';
+import { toPublicError } from './failures.ts';
+
+export interface Locks {
+  withLock<T>(name: string, work: () => Promise<T>): Promise<T>;
+  tryLock<T>(name: string, work: () => Promise<T>): Promise<T | undefined>;
+}
+
+/** Key of an advisory lock: 64 bits of the name's digest, as the signed integer that PostgreSQL wants. */
+const keyOf = (name: string): string => createHash('sha256').update(`penstock:${name}`).digest().readBigInt64BE().toString();
+
+export function createLocks(pool: pg.Pool, log: Logger): Locks {
+  /** The last one of this process to hold or await each name: connections are not spent on waiting for ourselves. */
+  const queues = new Map<string, Promise<unknown>>();
+
+  async function onConnection<T>(name: string, acquire: string, work: () => Promise<T>): Promise<T | undefined> {
+    const client = await pool.connect().catch((error: unknown) => {
+      throw toPublicError(error);
+    });
+    let broken = false;
+    const onError = (error: Error): void => {
+      broken = true;
+      log.error({ err: error, lock: name }, 'The connection that holds a lock was lost: another node may take the lock now');
+    };
+    client.on('error', onError);
+    const key = keyOf(name);
+    try {
+      const { rows } = await client.query<{ taken: boolean }>(acquire, [key]).catch((error: unknown) => {
+        broken = true;
+        throw toPublicError(error);
+      });
+      if (rows[0]?.taken === false) return undefined;
+      try {
+        return await work();
+      } finally {
+        await client.query('select pg_advisory_unlock($1::bigint)', [key]).catch(() => {
+          broken = true;
+        });
+      }
+    } finally {
+      client.off('error', onError);
+      client.release(broken);
+    }
+  }
+
+  function enqueue<T>(name: string, task: () => Promise<T>): Promise<T> {
+    const turn = (queues.get(name) ?? Promise.resolve()).then(task, task);
+    const settled = turn.catch(() => undefined);
+    queues.set(name, settled);
+    void settled.then(() => {
+      if (queues.get(name) === settled) queues.delete(name);
+    });
+    return turn;
+  }
+
+  return {
+    withLock: <T>(name: string, work: () => Promise<T>) =>
+      enqueue(name, () => onConnection(name, 'select true as taken from pg_advisory_lock($1::bigint)', work) as Promise<T>),
+    tryLock: <T>(name: string, work: () => Promise<T>) =>
+      queues.has(name)
+        ? Promise.resolve(undefined)
+        : enqueue(name, () => onConnection(name, 'select pg_try_advisory_lock($1::bigint) as taken', work)),
+  };
+}

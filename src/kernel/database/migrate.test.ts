@@ -1,0 +1,90 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { StartError } from '../start-error.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Database } from './database.ts';
+import { migrate } from './migrate.ts';
+import type { Migration, MigrationSet } from './migration.ts';
+import { openDatabase } from './open.ts';
+import { sql } from './sql.ts';
+
+const log: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
+let testDatabase: TestDatabase;
+let database: Database;
+
+const open = () =>
+  openDatabase({
+    settings: { dataDir: '/nowhere', databaseUrl: testDatabase.url, databasePreparedStatements: true, databasePipelining: true },
+    log,
+  });
+
+beforeEach(async () => {
+  testDatabase = await createTestDatabase();
+  database = await open();
+});
+
+afterEach(async () => {
+  await database.close();
+  await testDatabase.drop();
+});
+
+const step = (id: string, text: string): Migration => ({ id, run: async (queryable) => void (await queryable.query({ text })) });
+const first: MigrationSet = { owner: 'first', migrations: [step('0001-table', 'create table public.things (id int)')] };
+const second: MigrationSet = { owner: 'second', migrations: [step('0001-rows', 'insert into public.things values (1)')] };
+
+const applied = async (): Promise<string[]> => {
+  const { rows } = await database.query<{ name: string }>(
+    sql`select owner || '/' || id as name from penstock.migrations order by applied_at, owner`,
+  );
+  return rows.map(({ name }) => name);
+};
+
+it('runs what is pending, in order, once', async () => {
+  const progress: string[] = [];
+  await migrate(database, [first, second], (text) => progress.push(text));
+  await migrate(database, [first, second], (text) => progress.push(text));
+  expect(progress).toEqual(['Preparing the database', 'Preparing the database']);
+  expect(await applied()).toEqual(['first/0001-table', 'second/0001-rows']);
+  await migrate(database, [
+    { ...first, migrations: [...first.migrations, step('0002-more', 'alter table public.things add x int')] },
+    second,
+  ]);
+  expect(await applied()).toHaveLength(3);
+});
+
+it('asks one question when nothing is pending', async () => {
+  await migrate(database, [first]);
+  let statements = 0;
+  const counting: Database = {
+    ...database,
+    query(statement) {
+      statements += 1;
+      return database.query(statement);
+    },
+    withLock: () => Promise.reject(new Error('no lock is needed')),
+  };
+  await migrate(counting, [first]);
+  expect(statements).toBe(1);
+});
+
+it('leaves nothing of a migration that failed, and keeps those before it', async () => {
+  const broken: MigrationSet = { owner: 'second', migrations: [step('0001-broken', 'create table public.half (id int); select 1 / 0')] };
+  await expect(migrate(database, [first, broken])).rejects.toMatchObject({ code: '22012' });
+  expect(await applied()).toEqual(['first/0001-table']);
+  expect((await database.query(sql`select to_regclass('public.half') as half`)).rows).toEqual([{ half: null }]);
+});
+
+it('runs each once when several nodes start together', async () => {
+  const others = await Promise.all([open(), open()]);
+  await Promise.all([database, ...others].map((each) => migrate(each, [first, second])));
+  expect((await database.query(sql`select count(*) from public.things`)).rows).toEqual([{ count: 1 }]);
+  await Promise.all(others.map((each) => each.close()));
+});
+
+it('refuses a database that a newer version has changed, and leaves unknown owners alone', async () => {
+  const newer = { ...first, migrations: [...first.migrations, step('0002-newer', 'select 1')] };
+  await migrate(database, [newer, second]);
+  await expect(migrate(database, [first])).rejects.toThrow(StartError);
+  await expect(migrate(database, [first])).rejects.toThrow(/newer version of Penstock \(it has first\/0002-newer\)/);
+  await migrate(database, [newer]);
+});

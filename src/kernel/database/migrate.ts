@@ -1,0 +1,94 @@
+/** Runs the migrations of all owners: forward only, each in one transaction with the row that records it. */
+import { StartError } from '../start-error.ts';
+import type { Database } from './database.ts';
+import { codeOf } from './failures.ts';
+import type { Migration, MigrationSet } from './migration.ts';
+import { sql } from './sql.ts';
+
+interface Applied {
+  readonly owner: string;
+  readonly id: string;
+}
+
+const keyOf = ({ owner, id }: Applied): string => `${owner}/${id}`;
+
+/** Undefined table and invalid schema name: nothing was ever migrated here. */
+const isUntouched = (error: unknown): boolean => codeOf(error) === '42P01' || codeOf(error) === '3F000';
+
+/** What has been applied. One statement; an untouched database answers nothing. */
+async function readApplied(database: Database): Promise<ReadonlySet<string>> {
+  try {
+    const { rows } = await database.query<Applied>({ text: 'select owner, id from penstock.migrations' });
+    return new Set(rows.map(keyOf));
+  } catch (error) {
+    if (isUntouched(error)) return new Set();
+    throw error;
+  }
+}
+
+/** Refuses a database that a newer version has changed: this version does not know what it would break. */
+function refuseUnknown(applied: ReadonlySet<string>, sets: readonly MigrationSet[]): void {
+  const known = new Set(sets.flatMap(({ owner, migrations }) => migrations.map(({ id }) => keyOf({ owner, id }))));
+  const owners = new Set(sets.map(({ owner }) => owner));
+  const unknown = [...applied].filter((key) => owners.has(key.slice(0, key.lastIndexOf('/'))) && !known.has(key));
+  if (unknown.length > 0) {
+    throw new StartError(
+      `The database was migrated by a newer version of Penstock (it has ${unknown.sort().join(', ')}): start that version or newer, or restore a backup`,
+    );
+  }
+}
+
+const pendingOf = (applied: ReadonlySet<string>, { owner, migrations }: MigrationSet): readonly Migration[] =>
+  migrations.filter(({ id }) => !applied.has(keyOf({ owner, id })));
+
+async function createTable(database: Database): Promise<void> {
+  await database.transaction(async (transaction) => {
+    await transaction.query({ text: 'create schema if not exists penstock' });
+    await transaction.query({
+      text: `create table if not exists penstock.migrations (
+        owner text not null,
+        id text not null,
+        applied_at timestamptz(3) not null default now(),
+        primary key (owner, id)
+      )`,
+    });
+  });
+}
+
+async function apply(database: Database, owner: string, migration: Migration): Promise<void> {
+  await database.transaction(
+    async (transaction) => {
+      // Building an index on much data may take long.
+      await transaction.query({ text: 'set local statement_timeout = 0' });
+      await migration.run(transaction);
+      await transaction.query(sql`insert into penstock.migrations (owner, id) values (${owner}, ${migration.id})`);
+    },
+    { attempts: 1 },
+  );
+}
+
+/**
+ * Brings the platform's own tables up to date, in the order of `sets`. When nothing is pending this
+ * costs one statement and takes no lock. Owners that are not among `sets` are left alone.
+ * @throws StartError when a newer version ran on this database.
+ */
+export async function migrate(database: Database, sets: readonly MigrationSet[], onProgress?: (text: string) => void): Promise<void> {
+  const before = await readApplied(database);
+  refuseUnknown(before, sets);
+  if (sets.every((set) => pendingOf(before, set).length === 0)) return;
+
+  await database.withLock('migrations', async () => {
+    await createTable(database);
+    const applied = await readApplied(database);
+    refuseUnknown(applied, sets);
+    for (const set of sets) {
+      const pending = pendingOf(applied, set);
+      const isNew = pending.length === set.migrations.length;
+      for (const migration of pending) {
+        // What is made for the first time is empty and quick; a change may have to work on much data.
+        onProgress?.(isNew ? 'Preparing the database' : `Changing the database: ${set.owner} ${migration.id}`);
+        await apply(database, set.owner, migration);
+      }
+    }
+  });
+}
