@@ -5,7 +5,13 @@
  */
 export interface Cache<V extends object> {
   get(key: string): V | undefined;
+  /** For values that cannot have been changed since they were read. After a read from the database use `load`. */
   set(key: string, value: V): void;
+  /**
+   * The value of the key, read by `loader` when it is not here. Concurrent callers share one read.
+   * A value whose key was invalidated while it was read is answered but not kept. `undefined` is not kept.
+   */
+  load<T extends V | undefined>(key: string, loader: () => Promise<T>): Promise<V | T>;
   /** Drops the key here and, before it resolves, on every other live node. */
   invalidate(keys: readonly string[]): Promise<void>;
   clear(): void;

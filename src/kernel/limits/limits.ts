@@ -1,9 +1,12 @@
-/** Counters that forget: rate limits and failure budgets. In Redis when it is given, with a local fallback. */
+/**
+ * Counters that forget: rate limits and failure budgets. In Redis when it is given, with a local
+ * fallback. Without Redis the answer is there at once, without a promise.
+ */
 export interface Limits {
-  /** Takes `points` from the budget of `key`. Atomic. */
-  consume(bucket: LimitBucket, key: string, points?: number): Promise<LimitState>;
+  /** Takes `points` (1) from the budget of `key`. Atomic. */
+  consume(bucket: LimitBucket, key: string, points?: number): LimitState | Promise<LimitState>;
   /** Reads without taking. */
-  peek(bucket: LimitBucket, key: string): Promise<LimitState>;
+  peek(bucket: LimitBucket, key: string): LimitState | Promise<LimitState>;
   /** Gives everything back, as after a successful login. */
   reset(bucket: LimitBucket, key: string): Promise<void>;
 }

@@ -1,0 +1,162 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type KernelDatabases, openKernelDatabase } from '../../../test/support/kernel.ts';
+import { silentLog } from '../../../test/support/quiet.ts';
+import { describeWithRedis, startTestRedis } from '../../../test/support/servers/fixtures.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import type { Database } from '../database/database.ts';
+import { openRedis, type Redis } from '../redis.ts';
+import { createBus, type NodeBus } from './create-bus.ts';
+
+/** Shorter than in production, so that the tests wait less. */
+const heartbeatMs = 300;
+
+type Join = () => Promise<NodeBus>;
+
+/** What holds for every bus between processes. */
+function behavesAsBus(join: Join): void {
+  it('delivers what is published to other nodes only, unharmed', async () => {
+    const [a, b] = [await join(), await join()];
+    const seen: unknown[] = [];
+    a.subscribe('greeting', () => void seen.push('own'));
+    b.subscribe('greeting', (payload) => void seen.push(payload));
+    const payload = { text: 'grüße 😀 \u0000 \\u0041 "', list: [1, null, true] };
+    await a.publish('other', 1);
+    await a.publish('greeting', payload);
+    await waitFor(() => seen.length > 0);
+    expect(seen).toEqual([payload]);
+  });
+
+  it('delivers long messages whole', async () => {
+    const [a, b] = [await join(), await join()];
+    const seen: unknown[] = [];
+    b.subscribe('long', (payload) => void seen.push(payload));
+    const payload = '😀ü'.repeat(40_000);
+    await a.announce('long', payload);
+    expect(seen).toEqual([payload]);
+  });
+
+  it('announces: waits until every other node has run its handlers', async () => {
+    const nodes = [await join(), await join(), await join()] as const;
+    let applied = 0;
+    for (const node of nodes) {
+      node.subscribe('config', async () => {
+        await new Promise((resolve) => setTimeout(resolve, 30));
+        applied += 1;
+      });
+    }
+    expect(await nodes[0].announce('config', {})).toEqual({ replicas: 3, failed: [] });
+    expect(applied).toBe(2);
+  });
+
+  it('reports a node whose handler failed', async () => {
+    const [a, b] = [await join(), await join()];
+    b.subscribe('config', () => {
+      throw new Error('cannot apply');
+    });
+    expect(await a.announce('config', {})).toEqual({ replicas: 1, failed: [b.nodeId] });
+  });
+
+  it('waits once for a node that does not answer, then not until it gives a sign of life', async () => {
+    const [a, b] = [await join(), await join()];
+    const gaps: string[] = [];
+    b.onReconnect(() => void gaps.push('b'));
+    b.subscribe('stuck', () => new Promise(() => undefined));
+    b.subscribe('fine', () => undefined);
+    expect(await a.announce('stuck', {}, 50)).toEqual({ replicas: 1, failed: [b.nodeId] });
+    // It is not waited for, so it counts as failed although it would have answered.
+    expect(await a.announce('fine', {})).toEqual({ replicas: 1, failed: [b.nodeId] });
+    await waitFor(async () => (await a.announce('fine', {})).failed.length === 0);
+    // Its next heartbeat tells it that it missed something.
+    await waitFor(() => gaps.length > 0);
+  });
+
+  it('does not wait for a node that has left', async () => {
+    const [a, b] = [await join(), await join()];
+    await b.close();
+    expect(await a.announce('anything', {})).toEqual({ replicas: 1, failed: [] });
+  });
+}
+
+describe('bus over PostgreSQL', () => {
+  let kernel: KernelDatabases;
+  const joined: { bus: NodeBus; database: Database }[] = [];
+  const join = async (): Promise<NodeBus> => {
+    const database = await kernel.another();
+    const bus = await createBus({ database, redis: undefined, log: silentLog, heartbeatMs });
+    joined.push({ bus, database });
+    return bus;
+  };
+
+  beforeAll(async () => {
+    kernel = await openKernelDatabase();
+  });
+  afterEach(async () => {
+    for (const { bus, database } of joined.splice(0)) {
+      await bus.close();
+      await database.close();
+    }
+  });
+  afterAll(() => kernel.close());
+
+  behavesAsBus(join);
+
+  it('knows when it may miss messages, and says so when it is back', async () => {
+    const bus = await join();
+    let gaps = 0;
+    bus.onReconnect(() => {
+      gaps += 1;
+    });
+    expect(bus.connected()).toBe(true);
+    await kernel.database.query({
+      text: `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and query like 'listen %'`,
+    });
+    await waitFor(() => !bus.connected());
+    await waitFor(() => bus.connected());
+    expect(gaps).toBe(1);
+  });
+});
+
+await describeWithRedis('bus over Redis', () => {
+  let kernel: KernelDatabases;
+  let server: Awaited<ReturnType<typeof startTestRedis>>;
+  const joined: { bus: NodeBus; redis: Redis }[] = [];
+  const joinOn = async (database: Database): Promise<NodeBus> => {
+    const redis = await openRedis({ redisUrl: server.url }, silentLog, 'test');
+    const bus = await createBus({ database, redis, log: silentLog, heartbeatMs });
+    if (redis) joined.push({ bus, redis });
+    return bus;
+  };
+
+  beforeAll(async () => {
+    kernel = await openKernelDatabase();
+    server = await startTestRedis();
+  });
+  afterEach(async () => {
+    for (const { bus, redis } of joined.splice(0)) {
+      await bus.close();
+      await redis.close();
+    }
+  });
+  afterAll(async () => {
+    await server.stop();
+    await kernel.close();
+  });
+
+  behavesAsBus(() => joinOn(kernel.database));
+
+  it('does without Redis while it is away, and is whole again when it is back', async () => {
+    const [a, b] = [await joinOn(kernel.database), await joinOn(kernel.database)];
+    let gaps = 0;
+    b.onReconnect(() => {
+      gaps += 1;
+    });
+    await server.stop();
+    await waitFor(() => !a.connected() && !b.connected());
+    expect((await a.announce('config', {}, 100)).failed).toEqual([b.nodeId]);
+    server = await startTestRedis(Number(new URL(server.url).port));
+    await waitFor(() => a.connected() && b.connected());
+    expect(gaps).toBeGreaterThan(0);
+    b.subscribe('config', () => undefined);
+    await waitFor(async () => (await a.announce('config', {})).failed.length === 0);
+  });
+});

@@ -1,0 +1,86 @@
+/** Makes the event service: outbox in, relay through, subscribers out. */
+import { callerKey } from '../caller.ts';
+import type { Database, Queryable, Transaction } from '../database/database.ts';
+import { sql } from '../database/sql.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import type { Bus } from './bus.ts';
+import type { Events } from './events.ts';
+import { createFollower } from './follower.ts';
+import { readAfter } from './outbox.ts';
+import { createRelay } from './relay.ts';
+
+export interface EventsOptions {
+  readonly database: Database;
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+}
+
+export interface RunningEvents extends Events {
+  /** Starts the relay and the delivery on this node. Events written before are published now. */
+  start(): Promise<void>;
+  /** Publishes nothing more; waits for the delivery in progress. What is unpublished stays in the outbox. */
+  stop(): Promise<void>;
+}
+
+/** Bus topic on which nodes tell each other how far the sequence has grown. */
+const publishedTopic = 'events.published';
+
+export function createEvents({ database, bus, log, metrics }: EventsOptions): RunningEvents {
+  const published = metrics.counter('events_published_total', 'Events that this node gave their place in the sequence');
+  const failures = metrics.counter('event_handler_errors_total', 'Failures of event subscribers on this node');
+  metrics.gauge('events_unpublished', 'Committed events that wait for publication', () => countUnpublished(database));
+
+  const follower = createFollower({ database, log, onHandlerError: () => failures.inc() });
+  const relay = createRelay({
+    database,
+    log,
+    onPosition(position, count) {
+      follower.advance(position);
+      if (count === 0) return;
+      published.inc({}, count);
+      bus.publish(publishedTopic, { position }).catch(() => undefined);
+    },
+  });
+  bus.subscribe(publishedTopic, (payload) => follower.advance((payload as { position: number }).position));
+
+  const position = async (): Promise<number> => {
+    const { rows } = await database.query<{ position: string }>(sql`select last_position as position from penstock.outbox_state`);
+    return Number(rows[0]?.position ?? 0);
+  };
+
+  return {
+    async emit(queryable, caller, event) {
+      await queryable.query(sql`
+        insert into penstock.outbox (topic, schema, ids, operation, payload, actor)
+        values (${event.topic}, ${event.schema ?? null}, ${event.ids ?? null}, ${event.operation ?? null},
+          ${event.payload === undefined ? null : JSON.stringify(event.payload)}::jsonb, ${callerKey(caller)})`);
+      (isTransaction(queryable) ? queryable : database).afterCommit(relay.wake);
+    },
+    wake: relay.wake,
+    subscribe: follower.subscribe,
+    async since(sequence, limit) {
+      const { events, last, purged } = await readAfter(database, sequence, limit);
+      return sequence < purged || sequence > last ? undefined : events;
+    },
+    position,
+    async start() {
+      follower.start(await position());
+      relay.start();
+    },
+    async stop() {
+      await relay.stop();
+      await follower.stop();
+    },
+  };
+}
+
+const isTransaction = (queryable: Queryable): queryable is Transaction => 'afterCommit' in queryable;
+
+async function countUnpublished(database: Database): Promise<number> {
+  const { rows } = await database.query<{ count: number }>(
+    sql`select count(*)::int as count from (select from penstock.outbox where position is null limit 100000) as unpublished`,
+  );
+  return rows[0]?.count ?? 0;
+}

@@ -1,0 +1,12 @@
+/** The bus of a platform that is one process: there is nobody else to tell. */
+import type { NodeBus } from './create-bus.ts';
+
+export const createLocalBus = (nodeId: string): NodeBus => ({
+  nodeId,
+  publish: async () => undefined,
+  announce: async () => ({ replicas: 1, failed: [] }),
+  subscribe: () => undefined,
+  connected: () => true,
+  onReconnect: () => undefined,
+  close: async () => undefined,
+});

@@ -1,0 +1,183 @@
+import Type from 'typebox';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type KernelDatabases, openKernelDatabase } from '../../../test/support/kernel.ts';
+import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import type { Database } from '../database/database.ts';
+import { createJobs, type RunningJobs } from './create.ts';
+import { defineJob, type JobDefinition } from './jobs.ts';
+
+interface Attempt {
+  readonly n: number;
+  readonly node: string;
+}
+
+describe('jobs', () => {
+  let kernel: KernelDatabases;
+  const started: RunningJobs[] = [];
+
+  const startNode = async (definitions: readonly JobDefinition[], database: Database = kernel.database): Promise<RunningJobs> => {
+    const jobs = createJobs({ database, log: silentLog, metrics: noMetrics });
+    started.push(jobs);
+    for (const definition of definitions) await jobs.register(definition);
+    await jobs.start();
+    return jobs;
+  };
+  /** A job that notes its runs; `fail` decides by attempt whether it throws. */
+  const noting = (
+    name: string,
+    runs: Attempt[],
+    { node = 'a', fail, retries }: { node?: string; fail?: (n: number) => void; retries?: number } = {},
+  ): JobDefinition =>
+    defineJob({
+      name,
+      data: Type.Object({ n: Type.Integer() }),
+      ...(retries !== undefined && { retries }),
+      async handler({ n }) {
+        runs.push({ n, node });
+        fail?.(runs.length);
+      },
+    });
+
+  beforeAll(async () => {
+    kernel = await openKernelDatabase();
+  });
+  afterEach(async () => {
+    for (const jobs of started.splice(0)) await jobs.stop(1_000);
+  });
+  afterAll(() => kernel.close());
+
+  it('runs a job soon after it was enqueued and knows its state', async () => {
+    const runs: Attempt[] = [];
+    const jobs = await startNode([noting('test.simple', runs)]);
+    const id = (await jobs.enqueue('test.simple', { n: 1 })) ?? '';
+    await waitFor(() => runs.length === 1);
+    await waitFor(async () => (await jobs.status(id))?.state === 'completed');
+    expect(await jobs.status(id)).toEqual({ id, name: 'test.simple', state: 'completed', attempts: 1 });
+    expect(await jobs.status('not-an-id')).toBeUndefined();
+    expect(await jobs.status('00000000-0000-7000-8000-000000000000')).toBeUndefined();
+  });
+
+  it('enqueues with the transaction: committed it runs, rolled back it never existed', async () => {
+    const runs: Attempt[] = [];
+    const jobs = await startNode([noting('test.transactional', runs)]);
+    const failing = kernel.database.transaction(async (transaction) => {
+      await jobs.enqueue('test.transactional', { n: 1 }, { transaction });
+      throw new Error('roll back');
+    });
+    await expect(failing).rejects.toThrow('roll back');
+    await kernel.database.transaction((transaction) => jobs.enqueue('test.transactional', { n: 2 }, { transaction }));
+    // Without naming it, the transaction of the same flow counts too.
+    await expect(
+      kernel.database.transaction(async () => {
+        await jobs.enqueue('test.transactional', { n: 3 });
+        throw new Error('roll back');
+      }),
+    ).rejects.toThrow('roll back');
+    await jobs.enqueue('test.transactional', { n: 4 });
+    await waitFor(() => runs.length === 2);
+    expect(runs.map(({ n }) => n).sort()).toEqual([2, 4]);
+  });
+
+  it('tries a failed job again', async () => {
+    const runs: Attempt[] = [];
+    const fail = (n: number): void => {
+      if (n === 1) throw new Error('first attempt');
+    };
+    const jobs = await startNode([noting('test.retried', runs, { fail })]);
+    const id = (await jobs.enqueue('test.retried', { n: 1 })) ?? '';
+    await waitFor(async () => (await jobs.status(id))?.state === 'completed', { timeoutMs: 15_000 });
+    expect(await jobs.status(id)).toMatchObject({ state: 'completed', attempts: 2 });
+  });
+
+  it('keeps a job that failed for good with the dead letters, and lives on', async () => {
+    const runs: Attempt[] = [];
+    const fail = (): void => {
+      throw new Error('always');
+    };
+    const jobs = await startNode([noting('test.hopeless', runs, { fail, retries: 0 }), noting('test.other', runs)]);
+    const id = (await jobs.enqueue('test.hopeless', { n: 7 })) ?? '';
+    await waitFor(async () => (await jobs.status(id))?.state === 'failed');
+    const { rows } = await kernel.database.query({
+      text: `select data, source_name as source from penstock_jobs.job where name = 'dead-letter'`,
+    });
+    expect(rows).toEqual([{ data: { n: 7 }, source: 'test.hopeless' }]);
+    await jobs.enqueue('test.other', { n: 8 });
+    await waitFor(() => runs.some(({ n }) => n === 8));
+  });
+
+  it('refuses data that does not fit and names that nobody registered', async () => {
+    const jobs = await startNode([noting('test.strict', [])]);
+    await expect(jobs.enqueue('test.strict', { n: 'one' })).rejects.toThrow('does not fit its schema');
+    await expect(jobs.enqueue('test.unknown', {})).rejects.toThrow('There is no job "test.unknown"');
+  });
+
+  it('runs each job once when several nodes work', async () => {
+    const runs: Attempt[] = [];
+    const a = await startNode([noting('test.shared', runs, { node: 'a' })]);
+    await startNode([noting('test.shared', runs, { node: 'b' })], await kernel.another());
+    await Promise.all(Array.from({ length: 100 }, (_, n) => a.enqueue('test.shared', { n })));
+    await waitFor(() => runs.length >= 100);
+    expect(runs.map(({ n }) => n).sort((x, y) => x - y)).toEqual(Array.from({ length: 100 }, (_, n) => n));
+  });
+
+  it('holds one waiting job per key', async () => {
+    const runs: Attempt[] = [];
+    const jobs = await startNode([noting('test.keyed', runs)]);
+    const options = { singletonKey: 'k', startAfterSeconds: 60 };
+    expect(await jobs.enqueue('test.keyed', { n: 1 }, options)).toEqual(expect.any(String));
+    expect(await jobs.enqueue('test.keyed', { n: 2 }, options)).toBeNull();
+    expect(await jobs.enqueue('test.keyed', { n: 3 }, { startAfterSeconds: 60 })).toEqual(expect.any(String));
+    expect(await jobs.enqueue('test.keyed', { n: 4 }, { startAfterSeconds: 60 })).toEqual(expect.any(String));
+  });
+
+  it('waits for running jobs when it stops', async () => {
+    let finished = false;
+    const begun = Promise.withResolvers<void>();
+    const slow = defineJob({
+      name: 'test.slow',
+      data: Type.Object({}),
+      async handler() {
+        begun.resolve();
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        finished = true;
+      },
+    });
+    const jobs = await startNode([slow]);
+    await jobs.enqueue('test.slow', {});
+    await begun.promise;
+    await jobs.stop();
+    expect(finished).toBe(true);
+  });
+
+  it('takes over changed retries of a queue that exists', async () => {
+    const limit = async (): Promise<unknown> =>
+      (await kernel.database.query({ text: `select retry_limit from penstock_jobs.queue where name = 'test.changed'` })).rows[0];
+    await startNode([noting('test.changed', [], { retries: 1 })]);
+    expect(await limit()).toEqual({ retry_limit: 1 });
+    await startNode([noting('test.changed', [], { retries: 7 })]);
+    expect(await limit()).toEqual({ retry_limit: 7 });
+  });
+
+  it('stops while it is still starting', async () => {
+    const jobs = createJobs({ database: kernel.database, log: silentLog, metrics: noMetrics });
+    await jobs.register(noting('test.hasty', []));
+    const starting = jobs.start();
+    await jobs.stop();
+    await starting;
+  });
+
+  it('registers and withdraws schedules and jobs while it runs', async () => {
+    const jobs = await startNode([]);
+    const schedules = async (): Promise<number> =>
+      (await kernel.database.query({ text: `select 1 from penstock_jobs.schedule where name = 'test.nightly'` })).count;
+    const nightly = defineJob({ name: 'test.nightly', data: Type.Object({}), schedule: '0 3 * * *', handler: async () => undefined });
+    await jobs.register(nightly);
+    expect(await schedules()).toBe(1);
+    await jobs.unregister('test.nightly');
+    expect(await schedules()).toBe(0);
+    await expect(jobs.enqueue('test.nightly', {})).rejects.toThrow('There is no job');
+    await jobs.register(nightly);
+    expect(await schedules()).toBe(1);
+  });
+});

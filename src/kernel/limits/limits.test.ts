@@ -1,0 +1,98 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
+import { describeWithRedis, startTestRedis } from '../../../test/support/servers/fixtures.ts';
+import { openRedis, type Redis } from '../redis.ts';
+import { createLimits } from './create.ts';
+import type { LimitBucket, Limits } from './limits.ts';
+
+const bucket: LimitBucket = { name: 'test', requests: 3, seconds: 60 };
+
+/** What holds wherever the counters are. */
+function behavesAsLimits(limitsOf: () => Limits): void {
+  it('allows up to the budget, then refuses until it is whole again', async () => {
+    const limits = limitsOf();
+    for (const remaining of [2, 1, 0]) expect(await limits.consume(bucket, 'a')).toMatchObject({ allowed: true, remaining });
+    const refused = await limits.consume(bucket, 'a');
+    expect(refused).toMatchObject({ allowed: false, remaining: 0 });
+    expect(refused.resetMs).toBeGreaterThan(0);
+    expect(refused.resetMs).toBeLessThanOrEqual(60_000);
+    expect(await limits.consume(bucket, 'b')).toMatchObject({ allowed: true });
+    expect(await limits.consume({ ...bucket, name: 'other' }, 'a')).toMatchObject({ allowed: true });
+  });
+
+  it('peeks without taking, and gives everything back', async () => {
+    const limits = limitsOf();
+    expect(await limits.peek(bucket, 'peeked')).toEqual({ allowed: true, remaining: 3, resetMs: 0 });
+    await limits.consume(bucket, 'peeked', 2);
+    expect(await limits.peek(bucket, 'peeked')).toMatchObject({ allowed: true, remaining: 1 });
+    await limits.consume(bucket, 'peeked');
+    expect(await limits.peek(bucket, 'peeked')).toMatchObject({ allowed: false, remaining: 0 });
+    await limits.reset(bucket, 'peeked');
+    expect(await limits.peek(bucket, 'peeked')).toMatchObject({ allowed: true, remaining: 3 });
+  });
+
+  it('is atomic', async () => {
+    const limits = limitsOf();
+    const states = await Promise.all(Array.from({ length: 50 }, () => limits.consume(bucket, 'crowd')));
+    expect(states.filter((state) => state.allowed)).toHaveLength(3);
+  });
+}
+
+describe('limits in memory', () => {
+  const limits = createLimits({ redis: undefined, metrics: noMetrics });
+  afterEach(() => vi.useRealTimers());
+
+  behavesAsLimits(() => limits);
+
+  it('answers without a promise', () => {
+    expect(limits.consume(bucket, 'now')).toMatchObject({ allowed: true, remaining: 2 });
+    expect(limits.peek(bucket, 'now')).toMatchObject({ allowed: true, remaining: 2 });
+  });
+
+  it('forgets when the window is over', () => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    for (let i = 0; i < 4; i += 1) limits.consume(bucket, 'patient');
+    vi.advanceTimersByTime(60_001);
+    expect(limits.consume(bucket, 'patient')).toMatchObject({ allowed: true, remaining: 2 });
+  });
+
+  it('remembers a bounded number of keys', () => {
+    limits.consume(bucket, 'first', 3);
+    for (let i = 0; i < 50_000; i += 1) limits.consume(bucket, `key-${i}`);
+    expect(limits.peek(bucket, 'first')).toMatchObject({ allowed: true, remaining: 3 });
+  });
+});
+
+await describeWithRedis('limits in Redis', () => {
+  let server: Awaited<ReturnType<typeof startTestRedis>>;
+  let redis: Redis | undefined;
+  let limits: Limits;
+
+  beforeAll(async () => {
+    server = await startTestRedis();
+    redis = await openRedis({ redisUrl: server.url }, silentLog, 'limits');
+    limits = createLimits({ redis, metrics: noMetrics });
+  });
+  afterAll(async () => {
+    await redis?.close();
+    await server.stop();
+  });
+
+  behavesAsLimits(() => limits);
+
+  it('shares the budget between nodes', async () => {
+    const other = createLimits({ redis, metrics: noMetrics });
+    await limits.consume(bucket, 'shared', 2);
+    expect(await other.consume(bucket, 'shared')).toMatchObject({ allowed: true, remaining: 0 });
+    expect(await limits.consume(bucket, 'shared')).toMatchObject({ allowed: false });
+  });
+
+  it('decides alone while Redis is away', async () => {
+    await server.stop();
+    const states = [];
+    for (let i = 0; i < 4; i += 1) states.push(await limits.consume(bucket, 'alone'));
+    expect(states.map((state) => state.allowed)).toEqual([true, true, true, false]);
+    await limits.reset(bucket, 'alone');
+    expect(await limits.peek(bucket, 'alone')).toMatchObject({ allowed: true, remaining: 3 });
+  });
+});
