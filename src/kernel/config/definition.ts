@@ -32,6 +32,10 @@ export interface ConfigHandle<C = Record<string, unknown>> {
   /** The whole configuration with defaults filled in and secrets in clear. Frozen; read it anew for each use. */
   current(): C;
   version(): number;
-  /** Runs on every node when a new version is applied. A throw keeps the old version and marks the module degraded. */
-  onChange(listener: (next: C, previous: C) => void | Promise<void>): void;
+  /**
+   * Runs on every node when a new version is applied (`current()` is the new one already). A throw
+   * keeps the old version, marks the module degraded, and tells earlier listeners with the two
+   * swapped. Answers how to stop listening.
+   */
+  onChange(listener: (next: C, previous: C) => void | Promise<void>): () => void;
 }

@@ -1,0 +1,128 @@
+/**
+ * The configuration service (spec/core.md 6.1): store by compare-and-set, apply
+ * here, have every other node apply it, then answer.
+ */
+import type { Caller } from '../caller.ts';
+import type { Database } from '../database/database.ts';
+import { errors } from '../errors.ts';
+import type { Bus } from '../events/bus.ts';
+import type { Health } from '../health.ts';
+import { isSuperAdmin } from '../identity.ts';
+import type { SecretBox } from '../security/secret-box.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { ConfigHandle } from './definition.ts';
+import { createDocument } from './document.ts';
+import { createLiveConfig, type LiveConfig } from './live.ts';
+import { type ConfigRow, emptyRow, readAllRows, readHistory, readRow, readVersion } from './rows.ts';
+import type { ChangedConfig, ConfigService, StoredConfig } from './service.ts';
+import { isTree } from './tree.ts';
+import { type Change, CONFIG_TOPIC, createWriter } from './write.ts';
+
+export interface ConfigServiceOptions {
+  readonly database: Database;
+  readonly bus: Bus;
+  readonly secrets: SecretBox;
+  readonly log: Logger;
+  readonly health: Health;
+}
+
+/**
+ * Reads all documents in one query. `change` and `rollback` must not be called inside a transaction:
+ * other nodes could not read the new version yet.
+ */
+export async function createConfigService(options: ConfigServiceOptions): Promise<ConfigService> {
+  const { database, bus, secrets, log, health } = options;
+  const live = new Map<string, LiveConfig>();
+  const loaded = new Map<string, ConfigRow>();
+
+  /** Documents that are registered apply it; the others will start with it. */
+  const takeIn = async (row: ConfigRow): Promise<void> => {
+    const registered = live.get(row.name);
+    if (registered) await registered.apply(row);
+    else loaded.set(row.name, row);
+  };
+  /** After a lost connection, whatever was announced in the meantime is taken in. */
+  const reload = async (): Promise<void> => {
+    try {
+      for (const row of await readAllRows(database)) await takeIn(row).catch(() => undefined);
+    } catch (error) {
+      log.error({ err: error }, 'the configuration could not be read again; the next change will bring it');
+    }
+  };
+  bus.subscribe(CONFIG_TOPIC, async (payload) => {
+    const module = isTree(payload) ? payload.module : undefined;
+    if (typeof module === 'string') await takeIn(await readRow(database, module));
+  });
+  bus.onReconnect(() => void reload());
+  for (const row of await readAllRows(database)) loaded.set(row.name, row);
+  health.register({ name: 'config.sync', run: async () => syncState(live) });
+
+  const write = createWriter(database, bus);
+  const known = (module: string): LiveConfig => {
+    const found = live.get(module);
+    if (!found) throw errors.NOT_FOUND({ message: 'There is no module of this name' });
+    return found;
+  };
+
+  const change = async (caller: Caller, module: string, how: Omit<Change, 'caller' | 'module' | 'target'>): Promise<ChangedConfig> => {
+    requireOperator(caller);
+    const target = known(module);
+    const { row, ...outcome } = await write({ ...how, caller, module, target });
+    return { ...shown(target, row), ...outcome };
+  };
+
+  return {
+    async register<C>(module: string, definition: LiveConfig['document']['definition']) {
+      if (live.has(module)) throw new Error(`The configuration ${module} is registered already`);
+      const row = loaded.get(module) ?? emptyRow(module);
+      const created = createLiveConfig(module, createDocument(module, definition, secrets), row, log);
+      loaded.delete(module);
+      live.set(module, created);
+      return created.handle as unknown as ConfigHandle<C>;
+    },
+    modules: () => [...live.keys()].sort(),
+    definition: (module) => live.get(module)?.document.definition,
+    async read(caller, module, { reveal = false } = {}) {
+      requireOperator(caller);
+      if (reveal && !isSuperAdmin(caller)) throw errors.FORBIDDEN({ message: 'Only a super admin may see secrets' });
+      return shown(known(module), await readRow(database, module), reveal);
+    },
+    change: (caller, module, patch, options = {}) => change(caller, module, { ...options, patch: async () => patch }),
+    async history(caller, module) {
+      requireOperator(caller);
+      known(module);
+      const rows = await readHistory(database, module);
+      return rows.map(({ version, updatedAt, updatedBy }) => ({ version, updatedAt: updatedAt.toISOString(), updatedBy }));
+    },
+    rollback: (caller, module, version) =>
+      change(caller, module, {
+        replace: true,
+        patch: async () => {
+          const stored = await readVersion(database, module, version);
+          if (!stored) throw errors.NOT_FOUND({ message: 'This version is not kept (the last 20 are)' });
+          return known(module).document.open(stored);
+        },
+      }),
+  };
+}
+
+/** Configuration is for operators; this holds whatever surface a call comes from. */
+function requireOperator(caller: Caller): void {
+  if (caller.kind !== 'admin' && caller.kind !== 'system') throw errors.FORBIDDEN();
+}
+
+function shown({ document }: LiveConfig, row: ConfigRow, reveal = false): StoredConfig {
+  const complete = document.complete(document.open(row.config));
+  return {
+    config: reveal ? complete : document.mask(complete),
+    version: row.version,
+    updatedAt: row.updatedAt?.toISOString() ?? null,
+    updatedBy: row.updatedBy,
+  };
+}
+
+function syncState(live: ReadonlyMap<string, LiveConfig>): { status: 'pass' | 'warn'; message?: string } {
+  const behind = [...live].filter(([, config]) => config.refused() !== undefined).map(([module]) => module);
+  if (behind.length === 0) return { status: 'pass' };
+  return { status: 'warn', message: `an older configuration is in force: ${behind.join(', ')}` };
+}

@@ -1,0 +1,68 @@
+/** Prometheus metrics of this process, in a registry of our own. */
+import { Counter, collectDefaultMetrics, Gauge, type Metric, Registry } from 'prom-client';
+import type { Settings } from '../settings.ts';
+import { createHistogram } from './histogram.ts';
+import type { Histogram, Metrics } from './metrics.ts';
+
+/** Seconds. From a cached read to the deadline of a handler. */
+const defaultBuckets: readonly number[] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+/**
+ * Names get `metricsPrefix`; those of the process itself too. Asking twice for a name answers the
+ * same metric, so that a module may be switched off and on; a gauge then reads through its new reader.
+ */
+export function createMetrics(settings: Pick<Settings, 'metricsPrefix' | 'metricsPort'>): Metrics {
+  const registry = new Registry();
+  const prefix = settings.metricsPrefix;
+  // These start observers that cost a little all the time: only when somebody can read them.
+  if (settings.metricsPort !== undefined) collectDefaultMetrics({ register: registry, prefix });
+  const counters = new Map<string, Counter>();
+  const histograms = new Map<string, Histogram>();
+  const readers = new Map<string, () => number | Promise<number>>();
+
+  return {
+    counter(name, help, labels = []) {
+      const counter = counters.get(name) ?? new Counter({ name: prefix + name, help, labelNames: [...labels], registers: [registry] });
+      counters.set(name, counter);
+      return { inc: (values, by = 1) => (values ? counter.inc(values, by) : counter.inc(by)) };
+    },
+    histogram(name, help, labels = [], buckets = defaultBuckets) {
+      const histogram = histograms.get(name) ?? registerHistogram(registry, { name: prefix + name, help, labels, buckets });
+      histograms.set(name, histogram);
+      return histogram;
+    },
+    gauge(name, help, read) {
+      const known = readers.has(name);
+      readers.set(name, read);
+      if (!known) registerGauge(registry, prefix + name, help, async () => readers.get(name)?.() ?? 0);
+    },
+    expose: () => registry.metrics(),
+  };
+}
+
+interface HistogramDefinition {
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  readonly buckets: readonly number[];
+}
+
+function registerHistogram(registry: Registry, { name, help, labels, buckets }: HistogramDefinition): Histogram {
+  const histogram = createHistogram(name, labels, buckets);
+  const facts = { name, help, type: 'histogram', aggregator: 'sum' };
+  // The registry reads these members of a metric and no others.
+  const metric = { ...facts, get: async () => ({ ...facts, values: histogram.samples() }), reset: () => undefined };
+  registry.registerMetric(metric as unknown as Metric);
+  return histogram;
+}
+
+function registerGauge(registry: Registry, name: string, help: string, read: () => Promise<number>): void {
+  new Gauge({
+    name,
+    help,
+    registers: [registry],
+    async collect() {
+      this.set(await read());
+    },
+  });
+}

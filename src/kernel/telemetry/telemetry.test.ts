@@ -1,0 +1,160 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { createLogger } from './create-logger.ts';
+import { createMetrics } from './create-metrics.ts';
+import { type MetricsServer, startMetricsServer } from './metrics-server.ts';
+
+const recordingLogger = (logLevel: 'debug' | 'info' = 'info') => {
+  const lines: string[] = [];
+  const log = createLogger({ logLevel }, { write: (line) => void lines.push(line) });
+  return { log, lines, last: () => JSON.parse(lines.at(-1) ?? '{}') as Record<string, unknown> };
+};
+
+describe('the log', () => {
+  it('writes level, ISO time, fields and message as one JSON line, from its level on', () => {
+    const { log, lines, last } = recordingLogger();
+    log.debug({}, 'not written');
+    log.child({ part: 'x' }).info({ n: 1 }, 'written');
+    expect(lines).toHaveLength(1);
+    expect(last()).toEqual({ level: 'info', time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/), part: 'x', n: 1, message: 'written' });
+  });
+
+  it('replaces secrets by the name of their key, at any depth', () => {
+    const { log, last, lines } = recordingLogger();
+    const secrets = {
+      authorization: 's3cr3t',
+      Cookie: 's3cr3t',
+      masterKey: 's3cr3t',
+      masterkey: 's3cr3t',
+      apiKey: 's3cr3t',
+      'api-key': 's3cr3t',
+      newPassword: 's3cr3t',
+    };
+    log.info(
+      {
+        a: { b: [{ headers: secrets, tokens: [{ refreshToken: { value: 's3cr3t' } }] }] },
+        clientSecret: 's3cr3t',
+        otp: 123456,
+        tokenPrefix: 'cdt_abcd',
+      },
+      'x',
+    );
+    log.child({ password: 's3cr3t' }).info({}, 'y');
+    expect(lines.join('')).not.toMatch(/s3cr3t|123456/);
+    log.info({ tokenPrefix: 'short', mustChangePassword: true }, 'x');
+    expect(last()).toMatchObject({ tokenPrefix: 'short', mustChangePassword: true });
+  });
+
+  it('replaces secrets by their form, wherever they stand', () => {
+    const { log, lines } = recordingLogger();
+    const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJpZCI6MX0.abcdefghijk';
+    log.info({ text: `got cdt_abcdefghijklmnop and ${jwt}`, url: 'postgres://me:hunter2@host/db' }, `Bearer hunter2 ${jwt}`);
+    log.error({ error: new Error(`bad token ${jwt}`, { cause: new Error('postgres://me:hunter2@host') }) }, 'failed');
+    expect(lines.join('')).not.toMatch(/hunter2|abcdefghij|eyJ/);
+  });
+
+  it('shows errors with their frames and cause, and database errors without values', () => {
+    const { log, last } = recordingLogger();
+    const error = Object.assign(new Error('invalid input syntax for type uuid: "ann@example.com"'), {
+      severity: 'ERROR',
+      routine: 'string_to_uuid',
+      code: '22P02',
+      table: 'User',
+      detail: 'Key (email)=(ann@example.com) already exists.',
+    });
+    log.error({ error }, 'failed');
+    expect(JSON.stringify(last())).not.toContain('ann@example.com');
+    expect(last().error).toMatchObject({
+      message: 'invalid input syntax for type uuid',
+      code: '22P02',
+      table: 'User',
+      stack: expect.stringContaining('at '),
+    });
+  });
+
+  it('survives what cannot be written as JSON', () => {
+    const { log, last } = recordingLogger();
+    const cyclic: Record<string, unknown> = { big: 10n, bytes: Buffer.from('abc') };
+    cyclic.self = cyclic;
+    log.info(cyclic, 'x');
+    expect(last()).toMatchObject({ big: '10', bytes: '[3 bytes]' });
+  });
+});
+
+describe('metrics', () => {
+  const make = () => createMetrics({ metricsPrefix: 'p_', metricsPort: undefined });
+
+  it('have the prefix, and escape labels', async () => {
+    const metrics = make();
+    metrics.counter('calls_total', 'Calls', ['name']).inc({ name: 'a"b\nc\\' }, 2);
+    metrics.gauge('size', 'Size', async () => 7);
+    const text = await metrics.expose();
+    expect(text).toContain('p_calls_total{name="a\\"b\\nc\\\\"} 2');
+    expect(text).toContain('p_size 7');
+  });
+
+  it('count observations in cumulative buckets', async () => {
+    const metrics = make();
+    const histogram = metrics.histogram('time_seconds', 'Time', ['route'], [0.1, 1]);
+    const observe = histogram.bind({ route: '/a' });
+    observe(0.1);
+    observe(0.5);
+    histogram.observe({ route: '/a' }, 5);
+    const lines = (await metrics.expose()).split('\n').filter((line) => line.startsWith('p_time_seconds'));
+    expect(lines).toEqual([
+      'p_time_seconds_bucket{route="/a",le="0.1"} 1',
+      'p_time_seconds_bucket{route="/a",le="1"} 2',
+      'p_time_seconds_bucket{route="/a",le="+Inf"} 3',
+      'p_time_seconds_sum{route="/a"} 5.6',
+      'p_time_seconds_count{route="/a"} 3',
+    ]);
+  });
+
+  it('answer the same metric for the same name', async () => {
+    const metrics = make();
+    metrics.counter('n_total', 'N').inc();
+    metrics.counter('n_total', 'N').inc();
+    metrics.gauge('g', 'G', () => 1);
+    metrics.gauge('g', 'G', () => 2);
+    const text = await metrics.expose();
+    expect(text).toContain('p_n_total 2');
+    expect(text).toContain('p_g 2');
+  });
+});
+
+describe('the metrics server', () => {
+  let server: MetricsServer | undefined;
+  afterEach(() => server?.close());
+  const settings = { metricsPort: 0, metricsHost: '127.0.0.1', metricsToken: undefined };
+
+  it('is absent without a port', async () => {
+    expect(
+      await startMetricsServer({ ...settings, metricsPort: undefined }, createMetrics({ metricsPrefix: 'p_', metricsPort: undefined })),
+    ).toBeUndefined();
+  });
+
+  it('serves the text, with process figures, and nothing else', async () => {
+    server = await startMetricsServer(settings, createMetrics({ metricsPrefix: 'p_', metricsPort: 0 }));
+    const response = await fetch(`${server?.address}/metrics`);
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8']);
+    expect(await response.text()).toContain('p_process_resident_memory_bytes');
+    expect((await fetch(`${server?.address}/other`)).status).toBe(404);
+    expect((await fetch(`${server?.address}/metrics`, { method: 'POST' })).status).toBe(404);
+  });
+
+  it('asks for its token', async () => {
+    server = await startMetricsServer(
+      { ...settings, metricsToken: 'right' },
+      createMetrics({ metricsPrefix: 'p_', metricsPort: undefined }),
+    );
+    const status = async (authorization?: string) =>
+      (await fetch(`${server?.address}/metrics`, { headers: authorization ? { authorization } : {} })).status;
+    expect([await status(), await status('Bearer wrong'), await status('Bearer right')]).toEqual([401, 401, 200]);
+  });
+
+  it('says what to set when the port is taken', async () => {
+    const metrics = createMetrics({ metricsPrefix: 'p_', metricsPort: undefined });
+    server = await startMetricsServer(settings, metrics);
+    const metricsPort = Number(new URL(server?.address ?? '').port);
+    await expect(startMetricsServer({ ...settings, metricsPort }, metrics)).rejects.toThrow(/METRICS_PORT/);
+  });
+});
