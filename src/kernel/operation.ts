@@ -3,7 +3,7 @@
  * the typed client and the docs all come from it; nothing about an operation is
  * written anywhere else.
  */
-import type { Static, TObject, TSchema } from 'typebox';
+import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import type { Caller } from './caller.ts';
 import type { ErrorFactory } from './errors.ts';
 import type { Logger } from './telemetry/logger.ts';
@@ -48,6 +48,9 @@ export interface RateLimit {
 export const standardLimit = 'standard';
 export type Limit = typeof standardLimit | RateLimit;
 
+/** Output of operations whose handler answers text: `{"result": "..."}` on the wire. */
+export const TextResult = Type.Object({ result: Type.String() });
+
 /** What a handler knows about the request beside its input. */
 export interface OperationContext {
   readonly caller: Caller;
@@ -84,8 +87,8 @@ export class Reply {
   }
 
   /** Text of another content type, such as HTML or the legacy health line. */
-  static text(text: string, contentType: string, status = 200): Reply {
-    return new Reply(status, { 'content-type': contentType }, { text });
+  static text(text: string, contentType: string, status = 200, headers: Readonly<Record<string, string>> = {}): Reply {
+    return new Reply(status, { ...headers, 'content-type': contentType }, { text });
   }
 
   static redirect(location: string): Reply {
@@ -149,10 +152,14 @@ interface OperationFacts {
   /** A route of the 0.16 line. */
   readonly legacy?: boolean;
   readonly deprecated?: boolean;
+  /** Admin operations that work before the first password was changed; all others answer 403 until then. */
+  readonly beforePasswordChange?: boolean;
   /** Other spellings of the same route that existing clients use. Same checks, never MCP or GraphQL. */
   readonly aliases?: readonly { readonly method: Method; readonly path: string }[];
   /** Answers with the output's shape but another status, and when (`GET /ready`: 503 while not ready). */
   readonly otherStatuses?: Readonly<Record<number, string>>;
+  /** When the operation answers plain text instead of its output, in words (the health routes, for old probes). */
+  readonly textAnswer?: string;
 }
 
 /** What a module writes. */

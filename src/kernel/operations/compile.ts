@@ -1,0 +1,188 @@
+/**
+ * What an operation needs at run time, derived from its declaration once and
+ * only when it is first called: with hundreds of operations, start-up does not
+ * wait for validators that nobody uses.
+ */
+import type { TObject, TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Problem } from '../errors.ts';
+import type { DecodedInput, Operation } from '../operation.ts';
+import { decodeQuery, decodeTexts, type TextFields, textFields } from './decode.ts';
+import { hostileProblem } from './hostile.ts';
+import { type JsonSchema, jsonSchema } from './json-schema.ts';
+import { invalidInput, problemsOf, type ValidatorError } from './problems.ts';
+import { compileProjector, type Projector } from './project.ts';
+import { unknownKeys } from './unknown-keys.ts';
+
+/** Input as it stands in a request: texts everywhere but in the body, which is parsed JSON. */
+export interface RawInput {
+  readonly params: Readonly<Record<string, string | undefined>>;
+  /** The part after `?`, without it. */
+  readonly query: string;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** `undefined` when there is none. */
+  readonly body: unknown;
+}
+
+export interface CompiledOperation {
+  readonly operation: Operation;
+  /** Decodes and validates; throws one 400 with everything that is wrong. */
+  decode(raw: RawInput): DecodedInput;
+  /** The same for transports whose values are typed already (GraphQL, MCP, gRPC). */
+  accept(input: DecodedInput): DecodedInput;
+  /** Drops from an answer what the output does not declare. */
+  project(result: unknown): unknown;
+}
+
+const compiled = new WeakMap<Operation, CompiledOperation>();
+
+/** The run-time form of an operation; the same one for every surface. */
+export function compileOperation(operation: Operation): CompiledOperation {
+  const known = compiled.get(operation);
+  if (known) return known;
+  const made = new LazyOperation(operation);
+  compiled.set(operation, made);
+  return made;
+}
+
+const nothing: Readonly<Record<string, never>> = Object.freeze(Object.create(null) as Record<string, never>);
+
+class LazyOperation implements CompiledOperation {
+  readonly operation: Operation;
+  #input: CompiledInput | undefined;
+  #output: { readonly project: Projector | undefined } | undefined;
+
+  constructor(operation: Operation) {
+    this.operation = operation;
+  }
+
+  decode(raw: RawInput): DecodedInput {
+    this.#input ??= new CompiledInput(this.operation);
+    return this.#input.decode(raw);
+  }
+
+  accept(input: DecodedInput): DecodedInput {
+    this.#input ??= new CompiledInput(this.operation);
+    return this.#input.accept(input);
+  }
+
+  project(result: unknown): unknown {
+    this.#output ??= { project: compileProjector(jsonSchema(this.operation.output), { dropNulls: false }) };
+    return this.#output.project ? this.#output.project(result) : result;
+  }
+}
+
+class CompiledInput {
+  readonly #params: Place | undefined;
+  readonly #query: Place | undefined;
+  readonly #headers: Place | undefined;
+  readonly #body: BodyPlace | undefined;
+  readonly #strict: boolean;
+
+  constructor(operation: Operation) {
+    const { params, query, headers, body } = operation.input;
+    this.#params = params && new Place(params, 'path');
+    this.#query = query && new Place(query, 'query');
+    this.#headers = headers && new Place(headers, 'headers');
+    this.#body = body && new BodyPlace(body, operation.strict ?? false);
+    this.#strict = operation.strict ?? false;
+  }
+
+  decode(raw: RawInput): DecodedInput {
+    const problems: Problem[] = [];
+    const params = this.#params ? decodeTexts(this.#params.fields, raw.params, problems) : nothing;
+    const query = this.#query ? decodeQuery(this.#query.fields, raw.query, problems, this.#strict) : nothing;
+    const headers = this.#headers ? decodeTexts(this.#headers.fields, raw.headers, problems) : nothing;
+    return this.#validate({ params, query, headers, body: raw.body }, problems);
+  }
+
+  accept(input: DecodedInput): DecodedInput {
+    const problems: Problem[] = [];
+    const places = [
+      [this.#params, input.params],
+      [this.#query, input.query],
+      [this.#headers, input.headers],
+    ] as const;
+    for (const [place, values] of places) {
+      const problem = place && hostileProblem(values, '');
+      if (problem) problems.push(problem);
+    }
+    return this.#validate(input, problems);
+  }
+
+  #validate(input: DecodedInput, problems: Problem[]): DecodedInput {
+    this.#params?.check(input.params, problems);
+    this.#query?.check(input.query, problems);
+    this.#headers?.check(input.headers, problems);
+    const body = this.#body ? this.#body.accept(input.body, problems) : undefined;
+    if (problems.length > 0) throw invalidInput(problems);
+    return { params: input.params, query: input.query, headers: input.headers, body };
+  }
+}
+
+/** One of params, query and headers. */
+class Place {
+  readonly fields: TextFields;
+  readonly #check: Check;
+
+  constructor(schema: TObject, root: string) {
+    this.fields = textFields(schema);
+    this.#check = new Check(schema, root);
+  }
+
+  /** Fields that failed to decode are not reported a second time as missing or wrong. */
+  check(values: Record<string, unknown>, problems: Problem[]): void {
+    if (this.#check.passes(values)) return;
+    const reported = new Set(problems.map((problem) => problem.path));
+    problems.push(...this.#check.problems(values).filter((problem) => !reported.has(problem.path)));
+  }
+}
+
+class BodyPlace {
+  readonly #schema: JsonSchema;
+  readonly #check: Check;
+  readonly #project: Projector | undefined;
+  readonly #strict: boolean;
+
+  constructor(schema: TSchema, strict: boolean) {
+    this.#schema = jsonSchema(schema);
+    this.#check = new Check(schema, 'body');
+    this.#project = compileProjector(this.#schema, { dropNulls: true });
+    this.#strict = strict;
+  }
+
+  /** An absent body counts as an empty object, so that the answer names the fields that are missing. */
+  accept(body: unknown, problems: Problem[]): unknown {
+    const given = body === undefined && this.#schema.type === 'object' ? {} : body;
+    const hostile = hostileProblem(given, '');
+    if (hostile) {
+      problems.push(hostile);
+      return undefined;
+    }
+    if (this.#strict) problems.push(...unknownKeys(this.#schema, given, ''));
+    const value = this.#project ? this.#project(given) : given;
+    if (!this.#check.passes(value)) problems.push(...this.#check.problems(value));
+    return value;
+  }
+}
+
+/** A compiled validator with readable problems. */
+class Check {
+  readonly #schema: JsonSchema;
+  readonly #validator: ReturnType<typeof Compile>;
+  readonly #root: string;
+
+  constructor(schema: TSchema, root: string) {
+    this.#schema = jsonSchema(schema);
+    this.#validator = Compile(schema);
+    this.#root = root;
+  }
+
+  passes(value: unknown): boolean {
+    return this.#validator.Check(value);
+  }
+
+  problems(value: unknown): readonly Problem[] {
+    return problemsOf(this.#schema, this.#validator.Errors(value) as unknown as readonly ValidatorError[], this.#root);
+  }
+}

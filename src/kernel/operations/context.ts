@@ -1,0 +1,75 @@
+/** One call of one operation, as a transport presents it and as the handler sees it. */
+import type { Caller } from '../caller.ts';
+import type { PresentedCredentials } from '../identity.ts';
+import type { OperationContext } from '../operation.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { CompiledOperation } from './compile.ts';
+
+/** What a transport knows before anything is believed. */
+export interface Call {
+  readonly compiled: CompiledOperation;
+  readonly credentials: PresentedCredentials;
+  readonly requestId: string;
+  /** The client's address, behind trusted proxies the real one. */
+  readonly address: string;
+  readonly userAgent: string | undefined;
+  /** `Idempotency-Key` as sent. */
+  readonly idempotencyKey: string | undefined;
+  /** Runs `listener` if the client goes away before the answer is out. */
+  onDisconnect(listener: () => void): void;
+}
+
+/**
+ * The context of a handler. Signal and log are made when they are first asked
+ * for: most handlers use neither, and each costs more than the rest of the
+ * pipeline together.
+ */
+export class CallContext implements OperationContext {
+  readonly caller: Caller;
+  readonly requestId: string;
+  readonly address: string;
+  readonly userAgent: string | undefined;
+  readonly bearer: string | undefined;
+  readonly #call: Call;
+  readonly #parentLog: Logger;
+  #controller: AbortController | undefined;
+  #log: Logger | undefined;
+  #expiry: Error | undefined;
+
+  constructor(call: Call, caller: Caller, parentLog: Logger) {
+    this.caller = caller;
+    this.requestId = call.requestId;
+    this.address = call.address;
+    this.userAgent = call.userAgent;
+    this.bearer = consumesBearer(call.compiled.operation.access) ? call.credentials.bearer : undefined;
+    this.#call = call;
+    this.#parentLog = parentLog;
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      const controller = new AbortController();
+      this.#controller = controller;
+      if (this.#expiry) controller.abort(this.#expiry);
+      else this.#call.onDisconnect(() => controller.abort(new Error('The client went away')));
+    }
+    return this.#controller.signal;
+  }
+
+  get log(): Logger {
+    this.#log ??= this.#parentLog.child({ requestId: this.requestId, operation: this.#call.compiled.operation.id });
+    return this.#log;
+  }
+
+  /** The deadline has passed and the caller was told so. */
+  get expired(): boolean {
+    return this.#expiry !== undefined;
+  }
+
+  expire(reason: Error): void {
+    this.#expiry ??= reason;
+    this.#controller?.abort(this.#expiry);
+  }
+}
+
+const consumesBearer = (access: string): boolean => access === 'refreshToken' || access === 'adminSecondFactor';

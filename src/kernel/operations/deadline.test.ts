@@ -1,0 +1,31 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { createDeadlines } from './deadline.ts';
+
+const tooLate = (name: string) => () => new Error(`${name} was too late`);
+
+it('passes results and errors on, and gives up what takes too long, each once', async () => {
+  const deadlines = createDeadlines(20);
+  const never = new Promise<string>(() => undefined);
+  const first = deadlines.guard(never, tooLate('first'));
+  const inTime = deadlines.guard(Promise.resolve('done'), tooLate('second'));
+  const failing = deadlines.guard(Promise.reject(new Error('its own')), tooLate('third'));
+  const last = deadlines.guard(never, tooLate('last'));
+  await expect(inTime).resolves.toBe('done');
+  await expect(failing).rejects.toThrow('its own');
+  await expect(first).rejects.toThrow('first was too late');
+  await expect(last).rejects.toThrow('last was too late');
+  deadlines.close();
+});
+
+it('keeps its order while work ends at the beginning, in the middle and at the end of the line', async () => {
+  const deadlines = createDeadlines(40);
+  const ends = Array.from({ length: 5 }, () => Promise.withResolvers<number>());
+  const guarded = ends.map(({ promise }, i) => deadlines.guard(promise, tooLate(`number ${i}`)).catch((error: Error) => error.message));
+  for (const i of [2, 0, 4]) ends[i]?.resolve(i);
+  await sleep(5);
+  const late = deadlines.guard(new Promise(() => undefined), tooLate('newcomer')).catch((error: Error) => error.message);
+  expect(await Promise.all(guarded)).toEqual([0, 'number 1 was too late', 2, 'number 3 was too late', 4]);
+  expect(await late).toBe('newcomer was too late');
+  deadlines.close();
+});

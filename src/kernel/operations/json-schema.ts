@@ -1,0 +1,67 @@
+/** JSON Schema as the pipeline reads it. TypeBox types are exactly this at run time. */
+import type { TSchema } from 'typebox';
+
+export interface JsonSchema {
+  readonly type?: string | readonly string[];
+  readonly properties?: Readonly<Record<string, JsonSchema>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: boolean | JsonSchema;
+  readonly patternProperties?: Readonly<Record<string, JsonSchema>>;
+  readonly items?: JsonSchema | readonly JsonSchema[];
+  readonly anyOf?: readonly JsonSchema[];
+  readonly oneOf?: readonly JsonSchema[];
+  readonly allOf?: readonly JsonSchema[];
+  readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly default?: unknown;
+  readonly format?: string;
+  readonly description?: string;
+  readonly contentMediaType?: string;
+  readonly $id?: string;
+  readonly $ref?: string;
+  /** Ours: the schema whose records this describes. Not published. */
+  readonly record?: string;
+  /** Ours: this is the id of a record of that schema, or in answers the record itself. Not published. */
+  readonly relation?: string;
+  /** Ours: text that is an instant although no `format` says so, because a date alone is taken too. Not published. */
+  readonly instant?: boolean;
+}
+
+export const jsonSchema = (schema: TSchema): JsonSchema => schema as JsonSchema;
+
+/** The schema and, through anyOf, oneOf and allOf, everything a value may (or must) look like. */
+export function alternatives(schema: JsonSchema): readonly JsonSchema[] {
+  const nested = [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? [])];
+  return nested.length === 0 ? [schema] : nested.flatMap(alternatives);
+}
+
+/** The types a value may have. Empty: any. */
+export function typesOf(schema: JsonSchema): ReadonlySet<string> {
+  const types = new Set<string>();
+  for (const one of alternatives(schema)) {
+    const found = ownTypes(one);
+    if (found.length === 0) return new Set();
+    for (const type of found) types.add(type);
+  }
+  return types;
+}
+
+function ownTypes(schema: JsonSchema): readonly string[] {
+  if (typeof schema.type === 'string') return [schema.type];
+  if (schema.type) return schema.type;
+  if (schema.enum) return [...new Set(schema.enum.map(typeOfValue))];
+  if ('const' in schema) return [typeOfValue(schema.const)];
+  if (schema.properties) return ['object'];
+  return schema.items ? ['array'] : [];
+}
+
+function typeOfValue(value: unknown): string {
+  if (value === null) return 'null';
+  return Array.isArray(value) ? 'array' : typeof value;
+}
+
+/** True when `null` is a value of its own here, not merely another spelling of "absent". */
+export function acceptsNull(schema: JsonSchema): boolean {
+  const types = typesOf(schema);
+  return types.size === 0 || types.has('null');
+}

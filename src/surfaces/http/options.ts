@@ -1,0 +1,134 @@
+/** What can be configured about an HTTP surface while it runs. */
+import type { ConfigHandle } from '../../kernel/config/definition.ts';
+
+export interface CorsOptions {
+  readonly enabled: boolean;
+  /** Exact origins, or `*`. */
+  readonly origins: readonly string[];
+  readonly methods: string;
+  readonly allowedHeaders: string;
+  readonly exposedHeaders: string;
+  /** Only honoured for listed origins: browsers refuse `*` with credentials, and so should everybody. */
+  readonly credentials: boolean;
+  /** Seconds a browser may remember a preflight. */
+  readonly maxAge: number;
+}
+
+export interface SurfaceOptions {
+  readonly cors: CorsOptions;
+  /** Public base address for the API description; empty: the address that is listened on. */
+  readonly hostUrl: string;
+  /** Whether the API description and its viewer need no credential. */
+  readonly docsPublic: boolean;
+}
+
+/** A live source of options. `current` answers the same object until something changed. */
+export interface SurfaceOptionsSource {
+  current(): SurfaceOptions;
+  onChange(listener: () => void): void;
+}
+
+const methods = 'GET,HEAD,PUT,PATCH,POST,DELETE';
+const allowed = [
+  'content-type',
+  'authorization',
+  'cache-control',
+  'idempotency-key',
+  'if-match',
+  'if-none-match',
+  'x-request-id',
+  'request-id',
+];
+const clientOnly = ['clientid', 'clientsecret', 'captchatoken'];
+const adminOnly = ['masterkey', 'credential'];
+const exposed = [
+  'content-type',
+  'authorization',
+  'cache-control',
+  'etag',
+  'retry-after',
+  'ratelimit-limit',
+  'ratelimit-remaining',
+  'ratelimit-reset',
+  'x-request-id',
+  'request-id',
+  'idempotency-replayed',
+];
+
+/** Headers that the surface itself needs, whatever the configuration lists. */
+const neededHeaders = (surface: 'client' | 'admin'): readonly string[] => [...allowed, ...(surface === 'client' ? clientOnly : adminOnly)];
+
+export const defaultSurfaceOptions = (surface: 'client' | 'admin'): SurfaceOptions => ({
+  cors: {
+    enabled: true,
+    origins: ['*'],
+    methods,
+    allowedHeaders: neededHeaders(surface).join(','),
+    exposedHeaders: exposed.join(','),
+    credentials: false,
+    maxAge: 86_400,
+  },
+  hostUrl: '',
+  docsPublic: true,
+});
+
+/** Options that never change. */
+export const fixedSurfaceOptions = (options: SurfaceOptions): SurfaceOptionsSource => ({
+  current: () => options,
+  onChange: () => undefined,
+});
+
+/** The part of a module's configuration that describes a surface (spec/router.md 3, spec/core.md 6.3). */
+export interface SurfaceConfig {
+  readonly hostUrl: string;
+  readonly cors: {
+    readonly enabled: boolean;
+    /** Comma list. */
+    readonly origin: string;
+    readonly methods: string;
+    readonly allowedHeaders: string;
+    readonly exposedHeaders: string;
+    readonly credentials: boolean;
+    readonly maxAge: number;
+  };
+}
+
+/**
+ * Options that follow a configuration. `docsPublic` says what the configuration means for the API
+ * description; what else it looks at stands in `alsoFollow`.
+ */
+export function configuredSurfaceOptions<C extends SurfaceConfig>(
+  surface: 'client' | 'admin',
+  handle: ConfigHandle<C>,
+  docsPublic: (config: C) => boolean,
+  alsoFollow: readonly { onChange(listener: () => void): unknown }[] = [],
+): SurfaceOptionsSource {
+  const read = (config: C): SurfaceOptions => ({
+    cors: {
+      ...config.cors,
+      origins: listOf(config.cors.origin),
+      allowedHeaders: union(config.cors.allowedHeaders, neededHeaders(surface)),
+      exposedHeaders: union(config.cors.exposedHeaders, exposed),
+    },
+    hostUrl: config.hostUrl,
+    docsPublic: docsPublic(config),
+  });
+  let current = read(handle.current());
+  const listeners: (() => void)[] = [];
+  const apply = (next: C): void => {
+    current = read(next);
+    for (const listener of listeners) listener();
+  };
+  handle.onChange(apply);
+  for (const other of alsoFollow) other.onChange(() => apply(handle.current()));
+  return { current: () => current, onChange: (listener) => void listeners.push(listener) };
+}
+
+const listOf = (text: string): readonly string[] =>
+  text
+    .split(',')
+    .map((item) => item.trim())
+    .filter((item) => item !== '');
+
+const union = (configured: string, needed: readonly string[]): string =>
+  [...new Set([...listOf(configured).map((name) => name.toLowerCase()), ...needed])].join(',');

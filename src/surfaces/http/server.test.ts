@@ -1,0 +1,117 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import { expect, it } from 'vitest';
+import { sendRaw } from '../../../test/support/raw-http.ts';
+import { startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
+import { defineOperation, type OperationContext, TextResult } from '../../kernel/operation.ts';
+
+const slow = (handler: (context: OperationContext) => Promise<string>) =>
+  defineOperation({
+    id: 'test.slow',
+    surface: 'client',
+    method: 'GET',
+    path: '/slow',
+    access: 'public',
+    limit: 'standard',
+    summary: 'Slow',
+    input: {},
+    output: TextResult,
+    handler,
+  });
+
+it('finishes running requests and refuses new connections when it closes', async () => {
+  let finish = (): void => undefined;
+  let started = (): void => undefined;
+  const running = new Promise<void>((resolve) => {
+    started = resolve;
+  });
+  const operation = slow(async () => {
+    started();
+    await new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    return 'done';
+  });
+  const surfaces = await startSurfaceFixture({ operations: [operation], graceMs: 10_000 });
+  const answer = surfaces.client('/slow');
+  await running;
+  const closed = surfaces.close();
+  await expect(surfaces.client('/slow')).rejects.toThrow();
+  finish();
+  expect(await (await answer).json()).toEqual({ result: 'done' });
+  await closed;
+});
+
+it('cuts what does not finish in the time given', async () => {
+  const surfaces = await startSurfaceFixture({ operations: [slow(() => new Promise(() => undefined))], graceMs: 50 });
+  const answer = sendRaw(surfaces.clientAddress, 'GET /slow HTTP/1.1\r\nHost: x\r\n\r\n', 5_000);
+  await surfaces.client('/nothing');
+  await surfaces.close();
+  expect(await answer).toBe('');
+});
+
+it('answers 504 at the deadline and aborts the signal', async () => {
+  let aborted: unknown;
+  const operation = slow(({ signal }) => {
+    signal.addEventListener('abort', () => {
+      aborted = signal.reason;
+    });
+    return new Promise(() => undefined);
+  });
+  const surfaces = await startSurfaceFixture({ operations: [operation], deadlineMs: 40 });
+  try {
+    const response = await surfaces.client('/slow');
+    expect([response.status, ((await response.json()) as { name: string }).name]).toEqual([504, 'TIMEOUT']);
+    expect(aborted).toMatchObject({ code: 'TIMEOUT' });
+  } finally {
+    await surfaces.close();
+  }
+});
+
+it('aborts the signal when the client goes away', async () => {
+  const gone = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  const operation = slow(async ({ signal }) => {
+    signal.addEventListener('abort', () => gone.resolve());
+    begun.resolve();
+    await gone.promise;
+    return 'late';
+  });
+  const surfaces = await startSurfaceFixture({ operations: [operation] });
+  try {
+    const controller = new AbortController();
+    const call = surfaces.client('/slow', { signal: controller.signal });
+    await begun.promise;
+    controller.abort();
+    await expect(call).rejects.toThrow();
+    await gone.promise;
+  } finally {
+    await surfaces.close();
+  }
+});
+
+it('says which port is in use and what to set', async () => {
+  const other = createServer().listen(0, '127.0.0.1');
+  await once(other, 'listening');
+  const { port } = other.address() as AddressInfo;
+  try {
+    await expect(startSurfaceFixture({ settings: { adminHttpPort: port } })).rejects.toMatchObject({
+      name: 'StartError',
+      message: `Port ${port} on 127.0.0.1 is in use: stop the program that uses it, or set ADMIN_HTTP_PORT to another port`,
+    });
+  } finally {
+    other.close();
+  }
+});
+
+it('refuses to start with a proxy list that is none', async () => {
+  await expect(startSurfaceFixture({ settings: { trustedProxies: ['proxy.local'] } })).rejects.toMatchObject({ name: 'StartError' });
+});
+
+it('never lets a refusal of later bytes pass for the answer of an earlier request', async () => {
+  const surfaces = await startSurfaceFixture({ operations: [slow(() => new Promise((resolve) => setTimeout(resolve, 200, 'late')))] });
+  const answer = await sendRaw(surfaces.clientAddress, 'GET /slow HTTP/1.1\r\nHost: x\r\n\r\ngarbage garbage\r\n\r\n');
+  expect(answer).not.toContain('MALFORMED_REQUEST');
+  await surfaces.close();
+});

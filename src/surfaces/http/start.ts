@@ -1,0 +1,119 @@
+/** Starts the client and the admin surface over the operations of a kernel. */
+import { createIdempotency } from '../../kernel/idempotency/idempotency.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { SurfaceName } from '../../kernel/operation.ts';
+import { createPipeline, type Pipeline } from '../../kernel/operations/invoke.ts';
+import { createOperationLimiter, type LimitSettingsProvider } from '../../kernel/operations/limits.ts';
+import { routesOf } from '../../kernel/registry.ts';
+import { fixedGraphqlOptions, type GraphqlOptionsSource } from '../graphql/options.ts';
+import { serveGraphql } from '../graphql/serve.ts';
+import { serveDocs } from '../openapi/serve.ts';
+import { createAddressOf } from './client-address.ts';
+import { Exchange } from './exchange.ts';
+import { createGateway, type GatewayParts } from './gateway.ts';
+import { defaultSurfaceOptions, fixedSurfaceOptions, type SurfaceOptionsSource } from './options.ts';
+import { createRequestMetrics, requestHistogram } from './request-metrics.ts';
+import { createRouteTable } from './route-table.ts';
+import { createHttpServer, type HttpServer } from './server.ts';
+
+/** What surfaces need of the kernel. */
+export type SurfaceKernel = Pick<Kernel, 'settings' | 'log' | 'metrics' | 'database' | 'limits' | 'operations' | 'identity'>;
+
+export interface HttpSurfaceOptions {
+  readonly client?: SurfaceOptionsSource;
+  readonly admin?: SurfaceOptionsSource;
+  readonly graphql?: GraphqlOptionsSource;
+  readonly limits?: LimitSettingsProvider;
+  /** Milliseconds that a handler has; 30,000 unless set. */
+  readonly deadlineMs?: number;
+  /** Milliseconds that running requests have when the surfaces close; 10,000 unless set. */
+  readonly graceMs?: number;
+}
+
+export interface HttpSurfaces {
+  /** Such as `http://127.0.0.1:3000`. */
+  readonly clientAddress: string;
+  readonly adminAddress: string;
+  /** The pipeline that the surfaces use, for further transports. */
+  readonly pipeline: Pipeline;
+  close(): Promise<void>;
+}
+
+const GRACE_MS = 10_000;
+
+/** Throws `StartError` when a port cannot be used; nothing listens then. */
+export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurfaceOptions = {}): Promise<HttpSurfaces> {
+  const { settings } = kernel;
+  const client = options.client ?? fixedSurfaceOptions(defaultSurfaceOptions('client'));
+  const admin = options.admin ?? fixedSurfaceOptions(defaultSurfaceOptions('admin'));
+  const pipeline = createPipeline({
+    identity: kernel.identity,
+    limiter: createOperationLimiter(kernel.limits, options.limits),
+    idempotency: createIdempotency(kernel.database),
+    log: kernel.log,
+    ...(options.deadlineMs === undefined ? {} : { deadlineMs: options.deadlineMs }),
+  });
+  const histogram = requestHistogram(kernel.metrics);
+  const { operations: registry, identity } = kernel;
+  const log = kernel.log.child({ surface: 'graphql' });
+  const graphql = serveGraphql({ registry, pipeline, identity, log, options: options.graphql ?? fixedGraphqlOptions() });
+  const make = (surface: SurfaceName, source: SurfaceOptionsSource): HttpServer =>
+    createSurfaceServer(kernel, {
+      surface,
+      source,
+      pipeline,
+      observe: createRequestMetrics(surface, histogram),
+      ...(surface === 'client' ? { envelopes: graphql } : {}),
+    });
+  const servers = { client: make('client', client), admin: make('admin', admin) };
+
+  const close = async (): Promise<void> => {
+    const graceMs = options.graceMs ?? GRACE_MS;
+    await Promise.all([servers.client.close(graceMs), servers.admin.close(graceMs)]);
+    pipeline.close();
+  };
+
+  serveDocs(kernel.operations, { client, admin });
+  countRoutes(kernel, 'client');
+  countRoutes(kernel, 'admin');
+  try {
+    const clientAddress = await servers.client.listen(settings.clientHttpPort, settings.host, 'CLIENT_HTTP_PORT');
+    const adminAddress = await servers.admin.listen(settings.adminHttpPort, settings.host, 'ADMIN_HTTP_PORT');
+    return { clientAddress, adminAddress, pipeline, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function countRoutes({ metrics, operations }: SurfaceKernel, surface: SurfaceName): void {
+  metrics.gauge(`${surface}_routes_total`, `Routes of the ${surface} surface`, () =>
+    operations.all().reduce((sum, { operation }) => (operation.surface === surface ? sum + routesOf(operation).length : sum), 0),
+  );
+}
+
+interface SurfaceParts {
+  readonly surface: SurfaceName;
+  readonly source: SurfaceOptionsSource;
+  readonly pipeline: Pipeline;
+  readonly observe: ReturnType<typeof createRequestMetrics>;
+  readonly envelopes?: GatewayParts['envelopes'];
+}
+
+function createSurfaceServer(kernel: SurfaceKernel, { surface, source, pipeline, observe, envelopes }: SurfaceParts): HttpServer {
+  const log = kernel.log.child({ surface });
+  const gateway = createGateway({
+    surface,
+    pipeline,
+    observe,
+    log,
+    options: source,
+    ...(envelopes ? { envelopes } : {}),
+    routes: createRouteTable(surface, kernel.operations, log),
+    logRequests: kernel.settings.logLevel === 'debug',
+  });
+  const addressOf = createAddressOf(kernel.settings.trustedProxies);
+  return createHttpServer((request, response, url) => {
+    void gateway.handle(new Exchange({ surface, request, response, url, address: addressOf(request) }));
+  });
+}

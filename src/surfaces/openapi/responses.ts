@@ -1,0 +1,133 @@
+/** The answers that an operation can really give, from what it declares and from what the pipeline adds. */
+import { errors as common, type ErrorFactory, nameOfStatus } from '../../kernel/errors.ts';
+import { takesIdempotencyKey } from '../../kernel/idempotency/idempotency.ts';
+import type { Operation } from '../../kernel/operation.ts';
+import { operationErrors } from '../../kernel/operations/errors.ts';
+import { compare, type Json, type SchemaPublisher } from './schemas.ts';
+
+/** `components.schemas.Error`. */
+export const errorSchema: Json = {
+  type: 'object',
+  description: 'What every failed call answers.',
+  required: ['name', 'status', 'message', 'code', 'requestId'],
+  properties: {
+    name: { type: 'string', description: 'The kind of failure, one per status.', example: nameOfStatus(400) },
+    status: { type: 'integer', description: 'The HTTP status.', example: 400 },
+    message: { type: 'string', description: 'What is wrong and what to do about it.' },
+    code: { type: 'string', description: 'Stable name of this failure, for programs.', example: 'INVALID_ARGUMENTS' },
+    conduitCode: { type: 'string', description: 'The same as `code`.' },
+    requestId: { type: 'string', description: 'Stands in the log of the server.' },
+    error: { type: 'string', description: 'The same as `message`; only on 401.' },
+    detail: { type: 'string', description: 'More for operators; only on the admin surface.' },
+    errors: {
+      type: 'array',
+      description: 'Each thing that is wrong with the input.',
+      items: {
+        type: 'object',
+        required: ['path', 'rule', 'message'],
+        properties: {
+          path: { type: 'string', description: 'Dotted place in the input.' },
+          rule: { type: 'string', description: 'The rule that was broken.' },
+          message: { type: 'string' },
+        },
+      },
+    },
+  },
+};
+
+/** All errors of an operation, declared and derived, without repetition. */
+export function errorsOf(operation: Operation): readonly ErrorFactory[] {
+  const { input, access } = operation;
+  const takesInput = input.params || input.query || input.headers || input.body;
+  const all = new Set<ErrorFactory>([
+    ...(takesInput ? [common.INVALID_ARGUMENTS] : []),
+    ...(input.body ? [common.MALFORMED_JSON, common.PAYLOAD_TOO_LARGE, common.UNSUPPORTED_MEDIA_TYPE] : []),
+    ...accessErrors(access),
+    ...(access === 'admin' || access === 'superAdmin' ? adminErrors(operation) : []),
+    ...(takesIdempotencyKey(operation) ? [operationErrors.INVALID_IDEMPOTENCY_KEY, common.IDEMPOTENCY_KEY_REUSED] : []),
+    common.RATE_LIMIT,
+    common.INTERNAL_SERVER_ERROR,
+    common.UNAVAILABLE,
+    common.TIMEOUT,
+    ...(operation.errors ?? []),
+  ]);
+  return [...all];
+}
+
+function accessErrors(access: Operation['access']): readonly ErrorFactory[] {
+  if (access === 'public') return [];
+  const needsComplete = access === 'user' || access === 'optionalUser';
+  return needsComplete ? [common.UNAUTHORIZED, operationErrors.SECOND_FACTOR_REQUIRED] : [common.UNAUTHORIZED];
+}
+
+const adminErrors = (operation: Operation): readonly ErrorFactory[] => [
+  ...(operation.access === 'superAdmin' ? [common.FORBIDDEN] : []),
+  ...(operation.beforePasswordChange ? [] : [operationErrors.PASSWORD_CHANGE_REQUIRED]),
+];
+
+/** The `responses` object of an operation. Statuses ascend. */
+export function responsesOf(operation: Operation, schemas: SchemaPublisher, failures: FailurePublisher): Json {
+  const responses = new Map<number, Json>([[200, successOf(operation, 'The call succeeded.', schemas)]]);
+  const { otherStatuses = {} } = operation;
+  for (const [status, factories] of byStatus(errorsOf(operation))) {
+    if (!(status in otherStatuses)) responses.set(status, failures.publish(status, factories));
+  }
+  for (const [status, when] of Object.entries(otherStatuses)) {
+    responses.set(Number(status), successOf(operation, when, schemas));
+  }
+  return Object.fromEntries([...responses].sort(([a], [b]) => a - b));
+}
+
+/** Puts each different failure once under `components.responses`; most operations fail in the same few ways. */
+export interface FailurePublisher {
+  publish(status: number, factories: readonly ErrorFactory[]): Json;
+  components(): Readonly<Record<string, Json>>;
+}
+
+export function createFailurePublisher(): FailurePublisher {
+  const names = new Map<string, string>();
+  const components = new Map<string, Json>();
+  return {
+    publish(status, factories) {
+      const failure = failureOf(status, factories);
+      const text = JSON.stringify(failure);
+      const name = names.get(text) ?? freeName(factories.map(({ code }) => code).join('.'), components);
+      names.set(text, name);
+      components.set(name, failure);
+      return { $ref: `#/components/responses/${name}` };
+    },
+    components: () => Object.fromEntries([...components].sort(([a], [b]) => compare(a, b))),
+  };
+}
+
+/** Modules may word the same code differently. */
+function freeName(wanted: string, taken: ReadonlyMap<string, Json>): string {
+  let name = wanted;
+  for (let i = 2; taken.has(name); i++) name = `${wanted}.${i}`;
+  return name;
+}
+
+function successOf(operation: Operation, description: string, schemas: SchemaPublisher): Json {
+  const schema = schemas.publish(operation.output);
+  const media = typeof schema.contentMediaType === 'string' ? schema.contentMediaType : 'application/json';
+  const text =
+    operation.textAnswer === undefined ? {} : { 'text/plain': { schema: { type: 'string', description: operation.textAnswer } } };
+  return { description, content: { [media]: { schema }, ...text } };
+}
+
+function byStatus(factories: readonly ErrorFactory[]): ReadonlyMap<number, readonly ErrorFactory[]> {
+  const statuses = new Map<number, ErrorFactory[]>();
+  for (const factory of factories) statuses.set(factory.status, [...(statuses.get(factory.status) ?? []), factory]);
+  return statuses;
+}
+
+function failureOf(status: number, factories: readonly ErrorFactory[]): Json {
+  const examples = Object.fromEntries(
+    factories.map(({ code, message }) => [code, { value: { name: nameOfStatus(status), status, message, code, requestId: 'b2f1c0de' } }]),
+  );
+  return {
+    description: factories.map(({ message }) => message).join('; or: '),
+    ...(status === 429 || status === 503 ? { headers: { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } } } : {}),
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, examples } },
+  };
+}
