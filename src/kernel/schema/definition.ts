@@ -54,11 +54,23 @@ export interface CrudSwitch {
   readonly authenticated?: boolean;
 }
 
+/** Lets clients filter, at `POST /database/{Schema}/query`. Off, and no field, unless it says otherwise. */
+export interface QuerySwitch {
+  readonly enabled?: boolean;
+  /** Paths that may be asked about. */
+  readonly fields?: readonly string[];
+  /** Operators of the query language, such as `$gt`. */
+  readonly operators?: readonly string[];
+  /** Points that one query may cost (docs/decisions/014-query-language.md). */
+  readonly maxCost?: number;
+}
+
 /** `modelOptions.conduit` of the wire. */
 export interface PlatformOptions {
   readonly cms?: {
     readonly enabled?: boolean;
     readonly crudOperations?: { readonly [K in 'create' | 'read' | 'update' | 'delete']?: CrudSwitch };
+    readonly query?: QuerySwitch;
   };
   readonly permissions?: {
     readonly extendable?: boolean;
@@ -66,7 +78,17 @@ export interface PlatformOptions {
     readonly canModify?: 'Everything' | 'Nothing' | 'ExtensionOnly';
     readonly canDelete?: boolean;
   };
-  readonly authorization?: { readonly enabled?: boolean };
+  readonly authorization?: {
+    readonly enabled?: boolean;
+    /** What becomes of records that are there when it is switched on; not stored. */
+    readonly mode?: 'assignOwner' | 'leaveUnowned';
+    readonly ownerField?: string;
+  };
+  /** Kept for old clients; without effect on PostgreSQL. */
+  readonly readPreference?: string;
+  readonly realtime?: { readonly enabled?: boolean };
+  /** Made by introspection. */
+  readonly imported?: boolean;
 }
 
 export interface ModelOptions {

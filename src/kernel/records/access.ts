@@ -1,0 +1,67 @@
+/** Who may do what with the records of a schema (spec/database.md 1.1, 5.10): deny unless a rule allows. */
+import type { Caller } from '../caller.ts';
+import { errors } from '../errors.ts';
+import type { PermissionPort, RecordAction, RowPredicate } from '../permissions.ts';
+import type { CompiledSchema } from '../schema/compiled.ts';
+import { schemaErrors } from '../schema/errors.ts';
+import type { CrudOperation } from '../schema/options.ts';
+import { recordErrors } from './errors.ts';
+
+/** Operators and the platform itself are not bound by what clients may see; validation binds everybody. */
+export const isTrusted = (caller: Caller): boolean => caller.kind === 'admin' || caller.kind === 'system';
+
+/** True when client routes offer this operation at all. */
+export function isOffered(schema: CompiledSchema, operation: CrudOperation): boolean {
+  const { cms } = schema.modelOptions.conduit;
+  return cms.enabled && cms.crudOperations[operation].enabled;
+}
+
+/** True when only signed-in users may do this. */
+export const needsUser = (schema: CompiledSchema, operation: CrudOperation): boolean =>
+  schema.modelOptions.conduit.authorization.enabled || schema.modelOptions.conduit.cms.crudOperations[operation].authenticated;
+
+/** Refuses what the schema does not offer to this caller: 404, or 401 when signing in would help. */
+export function requireOffered(caller: Caller, schema: CompiledSchema, operation: CrudOperation): void {
+  if (isTrusted(caller)) return;
+  if (!isOffered(schema, operation)) throw schemaErrors.SCHEMA_NOT_FOUND();
+  if (needsUser(schema, operation) && caller.kind !== 'user') throw errors.UNAUTHORIZED();
+}
+
+/** True when the caller may read records of this schema, as far as the schema itself decides. */
+export const mayRead = (caller: Caller, schema: CompiledSchema): boolean =>
+  isTrusted(caller) || (isOffered(schema, 'read') && (caller.kind === 'user' || !needsUser(schema, 'read')));
+
+/**
+ * For what was offered to the caller in another way than by the client routes of the schema (a custom
+ * endpoint): only rows that are a matter of permission still need a user. Throws 401.
+ */
+export function requireGranted(caller: Caller, schema: CompiledSchema): void {
+  if (isRowAuthorised(caller, schema) && caller.kind !== 'user') throw errors.UNAUTHORIZED();
+}
+
+export interface RowAccess {
+  readonly caller: Caller;
+  readonly schema: CompiledSchema;
+  readonly action: RecordAction;
+  readonly scope: string | undefined;
+}
+
+/** Which rows the caller may act on; `undefined` means all of them. */
+export async function rowPredicate(
+  permissions: PermissionPort,
+  { caller, schema, action, scope }: RowAccess,
+): Promise<RowPredicate | undefined> {
+  const { engine } = permissions;
+  if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  return engine.predicate(caller, action, schema.name, scope);
+}
+
+/** True when rows of this schema are a matter of permission for this caller. */
+export const isRowAuthorised = (caller: Caller, schema: CompiledSchema): boolean =>
+  schema.modelOptions.conduit.authorization.enabled && !isTrusted(caller);
+
+/** True for a field whose value can be the id of a user. */
+export function namesUser(schema: CompiledSchema, name: string): boolean {
+  const field = schema.tree.fields.get(name);
+  return field?.kind === 'relation' ? field.model === 'User' : field?.kind === 'objectId' || field?.kind === 'string';
+}
