@@ -1,0 +1,88 @@
+/** Configuration of the platform as a whole (`core`) and of its admin surface (`admin`), spec/core.md 6.3. */
+import Type, { type Static } from 'typebox';
+import { corsConfig, originProblems } from '../../kernel/config/cors.ts';
+import { defineConfig } from '../../kernel/config/definition.ts';
+
+const CORS_ALLOWED_HEADERS =
+  'Content-Type,Authorization,Cache-Control,masterkey,credential,Idempotency-Key,If-Match,Last-Event-ID,' +
+  'MCP-Protocol-Version,Mcp-Session-Id,Mcp-Method,Mcp-Name';
+const CORS_EXPOSED_HEADERS =
+  'Content-Type,Authorization,Cache-Control,ETag,Retry-After,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,' +
+  'Idempotency-Replayed,X-Request-Id,Mcp-Session-Id,WWW-Authenticate';
+
+export const coreConfig = defineConfig({
+  schema: Type.Object({
+    env: Type.Union([Type.Literal('development'), Type.Literal('production'), Type.Literal('test')], {
+      default: 'development',
+      description: 'What this installation is for. Only `development` opens the API documents and lets a first password stay.',
+    }),
+  }),
+  superAdminOnly: ['env'],
+});
+
+const count = (value: number, description: string) => Type.Integer({ minimum: 1, maximum: 10_000, default: value, description });
+const seconds = (value: number, description: string) => Type.Integer({ minimum: 1, maximum: 86_400, default: value, description });
+
+const auth = Type.Object({
+  tokenExpirationTime: Type.Integer({
+    minimum: 60,
+    maximum: 31_536_000,
+    default: 72_000,
+    description: 'Seconds that the token of an admin login lives.',
+  }),
+  masterkeyMode: Type.Union([Type.Literal('credential'), Type.Literal('gate')], {
+    default: 'credential',
+    description:
+      '`credential`: the master key alone is a full credential. `gate`: it must accompany an admin token; needed behind a panel whose proxy adds it to every call.',
+  }),
+});
+
+const cors = corsConfig({ surface: 'admin', allowedHeaders: CORS_ALLOWED_HEADERS, exposedHeaders: CORS_EXPOSED_HEADERS });
+
+const rateLimit = Type.Object({
+  loginFailuresPerUsername: count(5, 'Logins that may fail for one username within `loginSeconds`.'),
+  loginFailuresPerAddress: count(20, 'Logins that may fail from one address within `loginSeconds`.'),
+  loginSeconds: seconds(900, 'Seconds over which failed logins are counted.'),
+  codeFailures: count(5, 'Wrong codes after which a second-factor token is void.'),
+  masterKeyFailures: count(20, 'Wrong master keys from one address within `masterKeySeconds`.'),
+  masterKeySeconds: seconds(60, 'Seconds over which wrong master keys are counted.'),
+});
+
+const transports = Type.Object({
+  rest: Type.Boolean({ default: true, description: 'REST on the admin surface. It cannot be switched off.' }),
+  graphql: Type.Boolean({ default: false, description: 'GraphQL on the admin surface. Not available in this version.' }),
+  sockets: Type.Boolean({ default: false, description: 'Sockets on the admin surface. Not available in this version.' }),
+  mcp: Type.Boolean({ default: false, description: 'MCP on the admin surface. Not available in this version.' }),
+});
+
+export const adminConfig = defineConfig({
+  schema: Type.Object({
+    auth,
+    cors,
+    hostUrl: Type.String({
+      maxLength: 2_048,
+      default: '',
+      description: 'Public address of the admin surface, for links. Empty: the local one.',
+    }),
+    docs: Type.Object({
+      public: Type.Union([Type.Literal('auto'), Type.Boolean()], {
+        default: 'auto',
+        description: 'Whether the API documents need no credential. `auto`: only while core.env is `development`.',
+      }),
+    }),
+    rateLimit,
+    transports,
+  }),
+  superAdminOnly: ['auth', 'rateLimit'],
+  check: (config) => [...transportProblems(config.transports), ...originProblems(config.cors.origin)],
+});
+
+export type CoreConfig = Static<typeof coreConfig.schema>;
+export type AdminConfig = Static<typeof adminConfig.schema>;
+
+function transportProblems(wanted: Static<typeof transports>) {
+  const expected = { rest: true, graphql: false, sockets: false, mcp: false };
+  return Object.entries(expected)
+    .filter(([name, value]) => wanted[name as keyof typeof expected] !== value)
+    .map(([name, value]) => ({ path: `transports.${name}`, rule: 'available', message: `can only be ${value} in this version` }));
+}

@@ -1,0 +1,130 @@
+/**
+ * Core: the admins of the platform, their credentials, the configuration of all
+ * modules, and health. It cannot be switched off.
+ *
+ * The admin surface's own settings are a second configuration document, `admin`,
+ * registered here: it belongs to no part that could start, stop or serve by
+ * itself, so a module of its own would be an empty one.
+ */
+import type { ConfigHandle } from '../../kernel/config/definition.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { defineModule } from '../../kernel/module.ts';
+import type { Operation } from '../../kernel/operation.ts';
+import { StartError } from '../../kernel/start-error.ts';
+import { type AdminConfig, adminConfig, type CoreConfig, coreConfig } from './config.ts';
+import { purgeApiTokens } from './jobs.ts';
+import { migrations } from './migrations.ts';
+import { adminOperations } from './operations/admins.ts';
+import { apiTokenOperations } from './operations/api-tokens.ts';
+import { configOperations } from './operations/config.ts';
+import { healthOperations } from './operations/health.ts';
+import { secondFactorOperations } from './operations/second-factor.ts';
+import { sessionOperations } from './operations/session.ts';
+import { createAccounts } from './services/accounts.ts';
+import { createAdminTokens } from './services/admin-tokens.ts';
+import { createAdmins } from './services/admins.ts';
+import { createApiTokens } from './services/api-tokens.ts';
+import { bootstrapAdmin, type KeepPassword } from './services/bootstrap.ts';
+import { createBudgets } from './services/budgets.ts';
+import { createAdminIdentity } from './services/identity.ts';
+import { createMasterKeyCheck } from './services/master-key.ts';
+import { createOwnTwoFactor } from './services/own-two-factor.ts';
+import { createReadiness } from './services/readiness.ts';
+import { createSessions, type LoginOutcome } from './services/sessions.ts';
+import { createTwoFactor } from './services/two-factor.ts';
+
+export type { AdminConfig, CoreConfig } from './config.ts';
+
+/** What the composition root hands to the surfaces, and tells the operator. Read anew for each use: configuration changes while running. */
+export interface CoreService {
+  /** Makes the first admin when there is none; a password that it made up goes to `keep` first. */
+  createFirstAdmin(keep: KeepPassword): Promise<void>;
+  environment(): CoreConfig['env'];
+  /** Configuration of the platform as a whole. */
+  readonly config: ConfigHandle<CoreConfig>;
+  /** Configuration of the admin surface. With the CORS origin `*`, credentials are without effect. */
+  readonly adminConfig: ConfigHandle<AdminConfig>;
+  /** Whether the API documents of the admin surface need no credential. */
+  adminDocsPublic(): boolean;
+}
+
+export const core = defineModule<typeof coreConfig.schema, CoreService>({
+  name: 'core',
+  description: 'Admins, credentials, configuration and health',
+  requires: {},
+  essential: true,
+  config: coreConfig,
+  migrations,
+  async start({ kernel, config, log }) {
+    const admin = await kernel.config.register<AdminConfig>('admin', adminConfig);
+    const { operations, identity } = assemble(kernel, config, admin);
+    kernel.identity.admin = identity;
+    const { database, passwords, settings } = kernel;
+    return {
+      service: {
+        ...serviceOf(config, admin),
+        createFirstAdmin: (keep) => bootstrapAdmin({ database, passwords, log, initialPassword: settings.adminInitialPassword, keep }),
+      },
+      operations,
+      jobs: [purgeApiTokens(database)],
+      async stop() {
+        kernel.identity.admin = undefined;
+      },
+    };
+  },
+});
+
+/** Builds the services over the kernel, and the operations over the services. */
+function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: ConfigHandle<AdminConfig>) {
+  const { database, caches, secrets, passwords, settings } = kernel;
+  const budgets = createBudgets(kernel.limits, () => admin.current().rateLimit);
+  const accounts = createAccounts(database, caches);
+  const tokens = createAdminTokens(secrets);
+  const apiTokens = createApiTokens({ database, caches, secrets, log: kernel.log });
+  const twoFactor = createTwoFactor(database, secrets);
+  const lifetimeSeconds = () => admin.current().auth.tokenExpirationTime;
+  const count = loginCounter(kernel);
+  const sessions = createSessions({ database, passwords, accounts, tokens, twoFactor, budgets, lifetimeSeconds, count });
+  const admins = createAdmins({ database, passwords, accounts, twoFactor, budgets });
+  const identity = createAdminIdentity({
+    accounts,
+    tokens,
+    apiTokens,
+    checkMasterKey: createMasterKeyCheck(masterKeys(kernel), budgets),
+    masterKeyMode: () => admin.current().auth.masterkeyMode,
+    enforcePasswordChange: () => config.current().env !== 'development',
+  });
+  const readiness = createReadiness({ health: kernel.health, modules: kernel.modules, settings: settings.ready });
+  const operations: readonly Operation[] = [
+    ...healthOperations({ readiness, identity, publicDetails: settings.ready.publicDetails }),
+    ...sessionOperations(sessions),
+    ...adminOperations(admins, sessions),
+    ...secondFactorOperations(createOwnTwoFactor(accounts, twoFactor, budgets), sessions),
+    ...apiTokenOperations(apiTokens),
+    ...configOperations(kernel.config, kernel.modules),
+  ];
+  return { operations, identity };
+}
+
+function masterKeys({ settings: { masterKey, masterKeyPrevious } }: Kernel): readonly string[] {
+  if (!masterKey) throw new StartError('MASTER_KEY is missing: set it, or let the data folder keep one');
+  return masterKeyPrevious ? [masterKey, masterKeyPrevious] : [masterKey];
+}
+
+function loginCounter({ metrics }: Kernel): (outcome: LoginOutcome) => void {
+  const logins = metrics.counter('admin_login_requests_total', 'Logins on the admin surface by outcome', ['outcome']);
+  return (outcome) => logins.inc({ outcome });
+}
+
+function serviceOf(config: ConfigHandle<CoreConfig>, admin: ConfigHandle<AdminConfig>): Omit<CoreService, 'createFirstAdmin'> {
+  const environment = () => config.current().env;
+  return {
+    environment,
+    config,
+    adminConfig: admin,
+    adminDocsPublic() {
+      const { public: wanted } = admin.current().docs;
+      return wanted === 'auto' ? environment() === 'development' : wanted;
+    },
+  };
+}

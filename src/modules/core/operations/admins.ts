@@ -1,0 +1,171 @@
+/** The accounts of admins. */
+import Type from 'typebox';
+import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import { coreErrors } from '../errors.ts';
+import { masterPrincipal } from '../services/accounts.ts';
+import type { Admins } from '../services/admins.ts';
+import { requireStoredAdmin, type Sessions } from '../services/sessions.ts';
+import { Admin, adminOf, idOf, Message, masterAdmin, Password, showAdmin, Username } from './shapes.ts';
+
+export const adminOperations = (admins: Admins, sessions: Sessions): readonly Operation[] => [
+  list(admins),
+  get(admins),
+  create(admins),
+  update(admins),
+  remove(admins),
+  changeOwnPassword(admins, sessions),
+  setPassword(admins),
+];
+
+const facts = { surface: 'admin', limit: standardLimit } as const;
+const IdParam = Type.Object({ id: Type.String() });
+
+const list = (admins: Admins): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.admins.list',
+    method: 'GET',
+    path: '/admins',
+    access: 'admin',
+    input: {
+      query: Type.Object({
+        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
+        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        sort: Type.Optional(
+          Type.String({ maxLength: 64, description: 'A field such as `username`, with `-` before it to turn the order' }),
+        ),
+      }),
+    },
+    output: Type.Object({ admins: Type.Array(Admin), count: Type.Integer() }),
+    summary: 'List admins',
+    async handler(_context, { query: { skip = 0, limit = 25, sort } }) {
+      const { rows, count } = await admins.list({ skip, limit, sort });
+      return { admins: rows.map(showAdmin), count };
+    },
+  });
+
+const get = (admins: Admins): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.admins.get',
+    method: 'GET',
+    path: '/admins/:id',
+    access: 'admin',
+    input: { params: Type.Object({ id: Type.String({ description: 'An id, or `me`' }) }) },
+    output: Admin,
+    errors: [coreErrors.ADMIN_NOT_FOUND],
+    summary: 'Read an admin',
+    async handler({ caller }, { params }) {
+      const id = params.id === 'me' ? adminOf(caller).adminId : params.id;
+      if (id === masterPrincipal.adminId) return masterAdmin;
+      return showAdmin(await admins.get(idOf('id', id)));
+    },
+  });
+
+const create = (admins: Admins): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.admins.create',
+    method: 'POST',
+    path: '/admins',
+    access: 'superAdmin',
+    mcp: false,
+    input: { body: Type.Object({ username: Username, password: Password, isSuperAdmin: Type.Optional(Type.Boolean({ default: false })) }) },
+    output: Type.Object({ message: Type.String(), admin: Admin }),
+    errors: [coreErrors.ADMIN_EXISTS],
+    summary: 'Create an admin',
+    handler: async ({ caller }, { body }) => ({ message: 'OK', admin: showAdmin(await admins.create(adminOf(caller), body)) }),
+  });
+
+const update = (admins: Admins): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.admins.update',
+    method: 'PATCH',
+    path: '/admins/:id',
+    access: 'superAdmin',
+    mcp: false,
+    input: {
+      params: IdParam,
+      body: Type.Object({
+        isSuperAdmin: Type.Optional(Type.Boolean()),
+        active: Type.Optional(Type.Boolean({ description: 'false ends the sessions and disables the API tokens' })),
+        hasTwoFA: Type.Optional(Type.Literal(false, { description: 'Takes the second factor from an admin who lost it' })),
+      }),
+    },
+    output: Type.Object({ admin: Admin }),
+    errors: [coreErrors.ADMIN_NOT_FOUND, coreErrors.LAST_SUPER_ADMIN],
+    summary: 'Change the rights of an admin',
+    handler: async ({ caller }, { params, body }) => ({
+      admin: showAdmin(await admins.update(adminOf(caller), idOf('id', params.id), body)),
+    }),
+  });
+
+const remove = (admins: Admins): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.admins.delete',
+    method: 'DELETE',
+    path: '/admins/:id',
+    access: 'superAdmin',
+    mcp: false,
+    input: { params: IdParam },
+    output: Message,
+    errors: [coreErrors.ADMIN_DELETES_SELF, coreErrors.ADMIN_NOT_FOUND, coreErrors.LAST_SUPER_ADMIN],
+    summary: 'Delete an admin',
+    description: 'The API tokens of the admin go too.',
+    async handler({ caller }, { params }) {
+      await admins.remove(adminOf(caller), idOf('id', params.id));
+      return { message: 'Admin deleted.' };
+    },
+  });
+
+const changeOwnPassword = (admins: Admins, sessions: Sessions): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.admins.changeOwnPassword',
+    method: 'PUT',
+    path: '/change-password',
+    access: 'admin',
+    beforePasswordChange: true,
+    idempotency: false,
+    mcp: false,
+    input: { body: Type.Object({ oldPassword: Password, newPassword: Password }) },
+    output: Type.Object({
+      message: Type.String(),
+      token: Type.Optional(Type.String({ description: 'A session in place of the one that ended' })),
+    }),
+    errors: [
+      coreErrors.PASSWORD_INCORRECT,
+      coreErrors.STORED_ADMIN_REQUIRED,
+      coreErrors.ADMIN_PASSWORD_CHANGED,
+      coreErrors.ADMIN_ATTEMPTS_EXHAUSTED,
+    ],
+    summary: 'Change your own password',
+    description: 'Ends all sessions of the calling admin. A caller with a session gets a new one.',
+    async handler({ caller }, { body }) {
+      const own = adminOf(caller);
+      requireStoredAdmin(own);
+      const admin = await admins.changeOwnPassword(own, body);
+      return { message: 'OK', ...(own.via === 'jwt' ? { token: sessions.issue(admin) } : {}) };
+    },
+  });
+
+const setPassword = (admins: Admins): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.admins.setPassword',
+    method: 'PUT',
+    path: '/admins/:adminId/change-password',
+    access: 'superAdmin',
+    mcp: false,
+    input: { params: Type.Object({ adminId: Type.String() }), body: Type.Object({ newPassword: Password }) },
+    output: Message,
+    errors: [coreErrors.ADMIN_NOT_FOUND],
+    summary: "Set an admin's password",
+    description: 'Ends all sessions of that admin.',
+    async handler({ caller }, { params, body }) {
+      await admins.setPassword(adminOf(caller), idOf('adminId', params.adminId), body.newPassword);
+      return { message: 'OK' };
+    },
+  });

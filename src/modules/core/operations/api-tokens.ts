@@ -1,0 +1,95 @@
+/** API tokens. */
+import Type from 'typebox';
+import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import { coreErrors } from '../errors.ts';
+import type { ApiTokenRow } from '../queries/api-tokens.ts';
+import type { ApiTokens } from '../services/api-tokens.ts';
+import { adminOf, idOf, iso, Message, NullableTimestamp, Timestamp } from './shapes.ts';
+
+export const apiTokenOperations = (tokens: ApiTokens): readonly Operation[] => [create(tokens), list(tokens), revoke(tokens)];
+
+const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+const ofEverybody = Type.Object({
+  all: Type.Optional(Type.Boolean({ description: 'Tokens of all admins; for the master key only' })),
+});
+
+const create = (tokens: ApiTokens): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.apiTokens.create',
+    method: 'POST',
+    path: '/api-tokens',
+    idempotency: false,
+    input: {
+      body: Type.Object({
+        name: Type.String({ minLength: 1, maxLength: 128 }),
+        expiresInDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_650 })),
+      }),
+    },
+    output: Type.Object({
+      id: Type.String(),
+      name: Type.String(),
+      token: Type.String({ description: 'Shown here only' }),
+      expiresAt: NullableTimestamp,
+      createdAt: Timestamp,
+    }),
+    summary: 'Create an API token',
+    description: 'It acts as the admin who makes it. A token that is made with a token does not outlive it.',
+    async handler({ caller }, { body }) {
+      const { expiresAt, createdAt, ...minted } = await tokens.create(adminOf(caller), body);
+      return { ...minted, expiresAt: iso(expiresAt), createdAt: createdAt.toISOString() };
+    },
+  });
+
+const ApiToken = Type.Object({
+  _id: Type.String(),
+  name: Type.String(),
+  tokenPrefix: Type.String(),
+  expiresAt: NullableTimestamp,
+  lastUsedAt: NullableTimestamp,
+  createdAt: Timestamp,
+  adminId: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: 'With `all`: whose token; null: of the master key' })),
+});
+
+const show = (row: ApiTokenRow, all: boolean) => ({
+  _id: row.id,
+  name: row.name,
+  tokenPrefix: row.tokenPrefix,
+  expiresAt: iso(row.expiresAt),
+  lastUsedAt: iso(row.lastUsedAt),
+  createdAt: row.createdAt.toISOString(),
+  ...(all ? { adminId: row.adminId } : {}),
+});
+
+const list = (tokens: ApiTokens): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.apiTokens.list',
+    method: 'GET',
+    path: '/api-tokens',
+    input: { query: ofEverybody },
+    output: Type.Object({ tokens: Type.Array(ApiToken) }),
+    summary: 'List your API tokens',
+    description: 'Newest first, at most 1,000; never the secret.',
+    async handler({ caller }, { query: { all = false } }) {
+      const rows = await tokens.list(adminOf(caller), all);
+      return { tokens: rows.map((row) => show(row, all)) };
+    },
+  });
+
+const revoke = (tokens: ApiTokens): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.apiTokens.revoke',
+    method: 'DELETE',
+    path: '/api-tokens/:id',
+    input: { params: Type.Object({ id: Type.String() }), query: ofEverybody },
+    output: Message,
+    errors: [coreErrors.API_TOKEN_NOT_FOUND],
+    summary: 'Revoke an API token',
+    description: 'It opens nothing any more, on any node, when this answers.',
+    async handler({ caller }, { params, query: { all = false } }) {
+      await tokens.revoke(adminOf(caller), idOf('id', params.id), all);
+      return { message: 'Token revoked successfully' };
+    },
+  });

@@ -1,0 +1,214 @@
+/** The configuration of all modules. */
+import Type from 'typebox';
+import type { Caller } from '../../../kernel/caller.ts';
+import type { ChangedConfig, ConfigService, StoredConfig } from '../../../kernel/config/service.ts';
+import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
+import type { ModuleDirectory } from '../../../kernel/kernel.ts';
+import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import { NullableTimestamp, Timestamp } from './shapes.ts';
+
+export const configOperations = (config: ConfigService, modules: ModuleDirectory): readonly Operation[] => [
+  listAll(config),
+  listModules(modules),
+  get(config),
+  change(config),
+  importAll(config),
+  history(config),
+  rollback(config),
+];
+
+const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+/** The answer says which nodes run the new version, which can only be known after the commit: so it is no part of a stored one. */
+const write = { ...facts, idempotency: false } as const;
+
+const Tree = Type.Record(Type.String(), Type.Unknown());
+const ModuleParam = Type.Object({ module: Type.String({ maxLength: 64 }) });
+const revealQuery = Type.Object({ reveal: Type.Optional(Type.Boolean({ description: 'Secrets in clear; for super admins only' })) });
+
+const Stored = Type.Object({
+  config: Tree,
+  version: Type.Integer(),
+  updatedAt: NullableTimestamp,
+  updatedBy: Type.Union([Type.String(), Type.Null()]),
+});
+const Changed = Type.Object({
+  ...Stored.properties,
+  warnings: Type.Array(Type.String(), { description: 'Keys that are not known and were left out' }),
+  applied: Type.Object({
+    replicas: Type.Integer({ description: 'Nodes that run the new version' }),
+    failed: Type.Array(Type.String(), { description: 'Nodes that kept the old one' }),
+  }),
+});
+
+const etagOf = ({ version }: StoredConfig): Record<string, string> => ({ etag: `"${version}"` });
+const answer = (stored: StoredConfig | ChangedConfig): Reply => Reply.json(JSON.stringify(stored), etagOf(stored));
+
+const listAll = (config: ConfigService): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.config.list',
+    method: 'GET',
+    path: '/config',
+    input: { query: revealQuery },
+    output: Type.Object({ config: Type.Object({ modules: Type.Record(Type.String(), Tree) }) }),
+    summary: 'Read the configuration of all modules',
+    description: 'Secrets are masked as `********`. Writing that back leaves them as they are.',
+    async handler({ caller }, { query: { reveal = false } }) {
+      const documents = await Promise.all(
+        config.modules().map(async (module) => [module, (await config.read(caller, module, { reveal })).config] as const),
+      );
+      return { config: { modules: Object.fromEntries(documents) } };
+    },
+  });
+
+const listModules = (modules: ModuleDirectory): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.config.modules',
+    method: 'GET',
+    path: '/config/modules',
+    input: { query: Type.Object({ sortByName: Type.Optional(Type.Boolean()) }) },
+    output: Type.Object({
+      modules: Type.Array(
+        Type.Object({
+          moduleName: Type.String(),
+          url: Type.String({ description: 'Always `local`: all modules run in this process' }),
+          serving: Type.Boolean(),
+          note: Type.Optional(Type.String({ description: 'Why it does not serve' })),
+        }),
+      ),
+    }),
+    summary: 'List the modules',
+    handler(_context, { query }) {
+      const list = modules
+        .list()
+        .map(({ name, serving, note }) => ({ moduleName: name, url: 'local', serving, ...(note ? { note } : {}) }));
+      return { modules: query.sortByName ? list.sort((a, b) => (a.moduleName < b.moduleName ? -1 : 1)) : list };
+    },
+  });
+
+const get = (config: ConfigService): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.config.get',
+    method: 'GET',
+    path: '/config/:module',
+    input: { params: ModuleParam, query: revealQuery },
+    output: Stored,
+    errors: [errors.NOT_FOUND],
+    summary: 'Read the configuration of a module',
+    description: 'The header ETag has the version, for If-Match.',
+    handler: async ({ caller }, { params, query: { reveal = false } }) => answer(await config.read(caller, params.module, { reveal })),
+  });
+
+const change = (config: ConfigService): Operation =>
+  defineOperation({
+    ...write,
+    id: 'core.config.change',
+    method: 'PATCH',
+    path: '/config/:module',
+    aliases: [{ method: 'PUT', path: '/config/:module' }],
+    input: {
+      params: ModuleParam,
+      query: Type.Object({
+        replace: Type.Optional(Type.Boolean({ description: 'The body is the whole configuration; the rest goes back to its default' })),
+      }),
+      headers: Type.Object({ 'if-match': Type.Optional(Type.String({ maxLength: 64, description: 'The version that you saw' })) }),
+      body: Type.Record(Type.String(), Type.Unknown(), {
+        description: 'The keys to change, bare or within `config`. null goes back to the default.',
+      }),
+    },
+    output: Changed,
+    errors: [errors.NOT_FOUND, errors.PRECONDITION_FAILED, errors.CONFLICT],
+    summary: 'Change the configuration of a module',
+    description: 'Validated, stored, and applied on every node before it answers. Lists are replaced, objects are merged.',
+    async handler({ caller }, { params, query, headers, body }) {
+      const patch = unwrapped(config, params.module, body);
+      const expectedVersion = versionOf(headers['if-match']);
+      return answer(
+        await config.change(caller, params.module, patch, {
+          replace: query.replace === true,
+          ...(expectedVersion === undefined ? {} : { expectedVersion }),
+        }),
+      );
+    },
+  });
+
+/** `{config: {...}}` and the bare keys mean the same; no module has a key `config` of its own. */
+function unwrapped(config: ConfigService, module: string, body: Record<string, unknown>): Record<string, unknown> {
+  if (!Object.hasOwn(body, 'config') || config.definition(module)?.schema.properties.config) return body;
+  if (!isObject(body.config)) throw invalid('config', 'type', 'must be an object');
+  return body.config;
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** `"3"`, `W/"3"`, `3`; nothing for `*`, which any version satisfies. */
+function versionOf(ifMatch: string | undefined): number | undefined {
+  if (ifMatch === undefined || ifMatch.trim() === '*') return undefined;
+  const version = /^(?:W\/)?"?(\d{1,9})"?$/.exec(ifMatch.trim())?.[1];
+  if (version === undefined) throw invalid('if-match', 'format', 'must be a version such as "3", as the ETag header has it');
+  return Number(version);
+}
+
+const importAll = (config: ConfigService): Operation =>
+  defineOperation({
+    ...write,
+    id: 'core.config.import',
+    method: 'POST',
+    path: '/config/import',
+    input: { body: Type.Object({ config: Type.Object({ modules: Type.Record(Type.String(), Tree) }) }) },
+    output: Type.Object({
+      results: Type.Record(Type.String(), Type.Object({ success: Type.Boolean(), error: Type.Optional(Type.String()) })),
+    }),
+    summary: 'Change the configuration of several modules',
+    description: 'Each as a PATCH, in the order of the names; one that fails does not stop the others. `core` is refused.',
+    async handler({ caller }, { body }) {
+      const results: (readonly [string, { success: boolean; error?: string }])[] = [];
+      for (const [module, patch] of Object.entries(body.config.modules).sort(byName)) {
+        results.push([module, await importOne(config, caller, { module, patch })]);
+      }
+      return { results: Object.fromEntries(results) };
+    },
+  });
+
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1);
+
+async function importOne(config: ConfigService, caller: Caller, { module, patch }: { module: string; patch: Record<string, unknown> }) {
+  if (module === 'core') return { success: false, error: 'core cannot be imported: change it with PATCH /config/core' };
+  try {
+    await config.change(caller, module, patch);
+    return { success: true };
+  } catch (error) {
+    if (error instanceof PenstockError && error.status < 500) return { success: false, error: error.message };
+    throw error;
+  }
+}
+
+const history = (config: ConfigService): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.config.history',
+    method: 'GET',
+    path: '/config/:module/history',
+    input: { params: ModuleParam },
+    output: Type.Object({ versions: Type.Array(Type.Object({ version: Type.Integer(), updatedAt: Timestamp, updatedBy: Type.String() })) }),
+    errors: [errors.NOT_FOUND],
+    summary: 'List the versions of a configuration',
+    description: 'The last 20, newest first.',
+    handler: async ({ caller }, { params }) => ({ versions: [...(await config.history(caller, params.module))] }),
+  });
+
+const rollback = (config: ConfigService): Operation =>
+  defineOperation({
+    ...write,
+    id: 'core.config.rollback',
+    method: 'POST',
+    path: '/config/:module/rollback',
+    input: { params: ModuleParam, body: Type.Object({ version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) }) },
+    output: Changed,
+    errors: [errors.NOT_FOUND, errors.CONFLICT],
+    summary: 'Go back to an earlier version of a configuration',
+    description: 'Stores that version again, as the newest one.',
+    handler: async ({ caller }, { params, body }) => answer(await config.rollback(caller, params.module, body.version)),
+  });

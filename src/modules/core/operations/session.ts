@@ -1,0 +1,72 @@
+/** Login, second factor, logout. */
+import Type from 'typebox';
+import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import { coreErrors } from '../errors.ts';
+import { requireSession, type Sessions } from '../services/sessions.ts';
+import { adminOf, Code, Message, Password, Username } from './shapes.ts';
+
+export const sessionOperations = (sessions: Sessions): readonly Operation[] => [
+  login(sessions),
+  verifySecondFactor(sessions),
+  logout(sessions),
+];
+
+/** Answers hold tokens, so none is stored for replay, and none is a tool. */
+const secretAnswer = { surface: 'admin', method: 'POST', idempotency: false, mcp: false, graphql: false } as const;
+
+const login = (sessions: Sessions): Operation =>
+  defineOperation({
+    ...secretAnswer,
+    id: 'core.session.login',
+    path: '/login',
+    access: 'masterKey',
+    limit: { requests: 30, seconds: 900, account: 'username' },
+    input: { body: Type.Object({ username: Username, password: Password }) },
+    output: Type.Object({ token: Type.String() }),
+    errors: [coreErrors.MASTER_KEY_INVALID, coreErrors.ADMIN_LOGIN_INVALID, coreErrors.ADMIN_ATTEMPTS_EXHAUSTED],
+    summary: 'Log in as an admin',
+    description: 'With a second factor, the token lives 60 seconds, has the claim `twoFaRequired` and opens `POST /verify-twofa` only.',
+    handler: async ({ address }, { body }) => ({ token: await sessions.login(body, address) }),
+  });
+
+const verifySecondFactor = (sessions: Sessions): Operation =>
+  defineOperation({
+    ...secretAnswer,
+    id: 'core.session.verifySecondFactor',
+    path: '/verify-twofa',
+    access: 'adminSecondFactor',
+    limit: { requests: 60, seconds: 900 },
+    input: { body: Type.Object({ code: Code }) },
+    output: Type.Object({ result: Type.String(), token: Type.String() }),
+    errors: [coreErrors.ADMIN_VERIFICATION_FAILED, coreErrors.ADMIN_SECOND_FACTOR_SPENT, coreErrors.SECOND_FACTOR_ABSENT],
+    summary: 'Give the second factor of a login',
+    description: 'The bearer is the token of `POST /login`. `result` and `token` are the same session token.',
+    async handler({ bearer }, { body }) {
+      if (bearer === undefined) throw coreErrors.ADMIN_TOKEN_MISSING();
+      const token = await sessions.verify(bearer, body.code);
+      return { result: token, token };
+    },
+  });
+
+const logout = (sessions: Sessions): Operation =>
+  defineOperation({
+    id: 'core.session.logout',
+    surface: 'admin',
+    method: 'POST',
+    path: '/logout',
+    access: 'admin',
+    limit: standardLimit,
+    beforePasswordChange: true,
+    mcp: false,
+    input: {},
+    output: Message,
+    errors: [coreErrors.STORED_ADMIN_REQUIRED, coreErrors.ADMIN_SESSION_REQUIRED],
+    summary: 'Log out',
+    description: 'Ends all sessions of the calling admin, on every node, before it answers.',
+    async handler({ caller }) {
+      const admin = adminOf(caller);
+      requireSession(admin);
+      await sessions.logout(admin);
+      return { message: 'OK' };
+    },
+  });

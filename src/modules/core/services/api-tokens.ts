@@ -1,0 +1,142 @@
+/** API tokens (`cdt_...`): long-lived credentials for automation, of an admin or of the master key. */
+import { hash, timingSafeEqual } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { Caches } from '../../../kernel/cache/cache.ts';
+import type { AdminCaller } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
+import { newId } from '../../../kernel/ids.ts';
+import type { SecretBox } from '../../../kernel/security/secret-box.ts';
+import { randomToken } from '../../../kernel/security/tokens.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { coreErrors } from '../errors.ts';
+import * as queries from '../queries/api-tokens.ts';
+import { masterPrincipal } from './accounts.ts';
+
+/** Of every API token; tells it from an admin JWT. */
+export const apiTokenStart = 'cdt_';
+/** `cdt_` and 8 characters: shown in lists, unique, how a token is found. */
+const PREFIX_LENGTH = 12;
+const tokenForm = /^cdt_[A-Za-z0-9_-]{43}$/;
+/** How long a node answers from memory; a revocation empties it at once. */
+const CACHE_MS = 30_000;
+/** The last use is written down at most this often per token. */
+const TOUCH_MS = 60_000;
+const MS_PER_DAY = 86_400_000;
+/** A collision of prefixes has a chance of 1 in 2.8e14 per pair of tokens. */
+const PREFIX_ATTEMPTS = 5;
+
+export interface MintedToken {
+  readonly id: string;
+  readonly name: string;
+  readonly token: string;
+  readonly expiresAt: Date | null;
+  readonly createdAt: Date;
+}
+
+/** A token that was found and is in force. */
+export interface LiveApiToken {
+  readonly id: string;
+  /** `null`: of the master key. */
+  readonly adminId: string | null;
+}
+
+export interface ApiTokens {
+  /** The token is in the answer and nowhere else. */
+  create(caller: AdminCaller, input: { name: string; expiresInDays?: number | undefined }): Promise<MintedToken>;
+  /** The caller's own tokens; with `all` (master key only) everybody's. */
+  list(caller: AdminCaller, all: boolean): Promise<readonly queries.ApiTokenRow[]>;
+  revoke(caller: AdminCaller, id: string, all: boolean): Promise<void>;
+  /** The token behind a credential; without a promise when it is cached. Throws 401. */
+  find(token: string): LiveApiToken | Promise<LiveApiToken>;
+}
+
+export interface ApiTokensOptions {
+  readonly database: Database;
+  readonly caches: Caches;
+  readonly secrets: SecretBox;
+  readonly log: Logger;
+}
+
+export function createApiTokens({ database, caches, secrets, log }: ApiTokensOptions): ApiTokens {
+  const cache = caches.create<queries.StoredApiToken>({ name: 'core.api-tokens', maxEntries: 5_000, ttlMs: CACHE_MS });
+  /** SHA-256 of the token that a stored one was proven with. */
+  const proven = new WeakMap<queries.StoredApiToken, Buffer>();
+  const touched = new LRUCache<string, true>({ max: 5_000, ttl: TOUCH_MS });
+  const digestOf = (token: string): string => secrets.digest(token, 'core:api-token');
+
+  const touch = (id: string): void => {
+    if (touched.has(id)) return;
+    touched.set(id, true);
+    queries.noteApiTokenUse(database, id).catch((error: unknown) => log.warn({ err: error }, 'the use of an API token was not noted'));
+  };
+  /** Throws 401 unless the token is the stored one. The keyed digest is computed once per token and node. */
+  const prove = (token: string, stored: queries.StoredApiToken | undefined): queries.StoredApiToken => {
+    if (!stored) throw coreErrors.ADMIN_TOKEN_INVALID();
+    const fingerprint = hash('sha256', token, 'buffer');
+    const known = proven.get(stored);
+    if (known && timingSafeEqual(known, fingerprint)) return stored;
+    if (!timingSafeEqual(Buffer.from(stored.digest), Buffer.from(digestOf(token)))) throw coreErrors.ADMIN_TOKEN_INVALID();
+    proven.set(stored, fingerprint);
+    return stored;
+  };
+  const inForce = (found: queries.StoredApiToken): LiveApiToken => {
+    if (found.expiresAt !== null && found.expiresAt.getTime() <= Date.now()) throw coreErrors.ADMIN_TOKEN_EXPIRED();
+    touch(found.id);
+    return found;
+  };
+
+  return {
+    create: (caller, input) => mint(database, digestOf, caller, input),
+    list: (caller, all) => queries.listApiTokens(database, ownerOf(caller, all)),
+    async revoke(caller, id, all) {
+      await database.transaction(async (transaction) => {
+        const prefix = await queries.deleteApiToken(transaction, id, ownerOf(caller, all));
+        if (prefix === undefined) throw coreErrors.API_TOKEN_NOT_FOUND();
+        transaction.afterCommit(() => cache.invalidate([prefix]));
+      });
+    },
+    find(token) {
+      if (!tokenForm.test(token)) throw coreErrors.ADMIN_TOKEN_INVALID();
+      const prefix = token.slice(0, PREFIX_LENGTH);
+      const known = cache.get(prefix);
+      if (known) return inForce(prove(token, known));
+      return cache.load(prefix, () => queries.findApiToken(database, prefix)).then((stored) => inForce(prove(token, stored)));
+    },
+  };
+}
+
+/** Whose tokens a caller sees. Only the master key may ask for everybody's. */
+function ownerOf(caller: AdminCaller, all: boolean): queries.TokenOwner {
+  const isMaster = caller.adminId === masterPrincipal.adminId;
+  if (all && !isMaster) throw errors.FORBIDDEN({ message: 'Only the master key may see the API tokens of all admins' });
+  if (all) return 'all';
+  return isMaster ? null : caller.adminId;
+}
+
+async function mint(
+  database: Database,
+  digestOf: (token: string) => string,
+  caller: AdminCaller,
+  input: { name: string; expiresInDays?: number | undefined },
+): Promise<MintedToken> {
+  const name = input.name.trim();
+  if (name === '') throw invalid('name', 'minLength', 'must not be empty');
+  const adminId = caller.adminId === masterPrincipal.adminId ? null : caller.adminId;
+  const expiresAt = await expiryOf(database, caller, input.expiresInDays);
+  for (let attempt = 1; attempt <= PREFIX_ATTEMPTS; attempt += 1) {
+    const token = apiTokenStart + randomToken();
+    const row = { id: newId(), name, adminId, digest: digestOf(token), tokenPrefix: token.slice(0, PREFIX_LENGTH), expiresAt };
+    const createdAt = await queries.insertApiToken(database, row);
+    if (createdAt) return { id: row.id, name, token, expiresAt, createdAt };
+  }
+  throw new Error('No free prefix was found for an API token');
+}
+
+/** A token that is made with a token does not outlive it. */
+async function expiryOf(database: Database, caller: AdminCaller, days: number | undefined): Promise<Date | null> {
+  const wanted = days === undefined ? null : new Date(Date.now() + days * MS_PER_DAY);
+  const bound = caller.tokenId === undefined ? null : await queries.apiTokenExpiry(database, caller.tokenId);
+  if (bound === null || wanted === null) return wanted ?? bound;
+  return new Date(Math.min(wanted.getTime(), bound.getTime()));
+}
