@@ -1,0 +1,56 @@
+/** Tables of sessions, refresh tokens and signing keys. They run after the schema `User` has its table. */
+import type { Migration } from '../../kernel/database/migration.ts';
+
+const sessions = `
+  create table penstock.sessions (
+    id uuid primary key,
+    user_id uuid not null references "app"."User" ("_id") on delete cascade,
+    client_id text not null,
+    complete boolean not null,
+    created_at timestamptz(3) not null default now(),
+    authenticated_at timestamptz(3) not null default now(),
+    last_used_at timestamptz(3) not null default now(),
+    expires_at timestamptz(3) not null,
+    ends_at timestamptz(3) not null,
+    revoked_at timestamptz(3),
+    revoked_reason text,
+    ip text,
+    user_agent text
+  );
+  create index sessions_of_user on penstock.sessions (user_id) where revoked_at is null;
+  create index sessions_by_end on penstock.sessions (ends_at);
+
+  create table penstock.refresh_tokens (
+    id uuid primary key,
+    hash text not null unique,
+    session_id uuid not null references penstock.sessions (id) on delete cascade,
+    generation integer not null,
+    issued_at timestamptz(3) not null default now(),
+    expires_at timestamptz(3) not null,
+    used_at timestamptz(3)
+  );
+  create index refresh_tokens_of_session on penstock.refresh_tokens (session_id);
+  create index refresh_tokens_by_end on penstock.refresh_tokens (expires_at);
+`;
+
+const signingKeys = `
+  create table penstock.signing_keys (
+    kid text primary key,
+    algorithm text not null,
+    public_jwk jsonb not null,
+    private_key_sealed text not null,
+    created_at timestamptz(3) not null default now(),
+    verifies_until timestamptz(3)
+  );
+  create unique index signing_keys_active on penstock.signing_keys ((true)) where verifies_until is null;
+`;
+
+/**
+ * `sessions`: `expires_at` is the absolute end, `ends_at` moves with each renewal up to it; `complete`
+ * is false while a second factor is owed. `refresh_tokens`: one family per session, SHA-256 only.
+ * `signing_keys`: the one without `verifies_until` signs; the others verify until then.
+ */
+export const migrations: readonly Migration[] = [
+  { id: '0001-sessions', run: async (database) => void (await database.query({ text: sessions })) },
+  { id: '0002-signing-keys', run: async (database) => void (await database.query({ text: signingKeys })) },
+];

@@ -1,0 +1,186 @@
+/** Users as operators see them. */
+import Type from 'typebox';
+import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import { recordErrors } from '../../../kernel/records/errors.ts';
+import { authErrors } from '../errors.ts';
+import type { UserAdmin } from '../services/user-admin.ts';
+import { sortable } from '../user-queries.ts';
+import { Email, Password, Session, sessionOnWire, User, UserId } from './shapes.ts';
+
+const Ids = Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1000 });
+const Sort = Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), { maxItems: sortable.length });
+const nameClashes = [authErrors.USER_EXISTS, authErrors.USERNAME_TAKEN, authErrors.PHONE_NUMBER_TAKEN];
+
+const admin = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+
+export const adminOperations = (users: UserAdmin): readonly Operation[] => [
+  listOperation(users),
+  createOperation(users),
+  updateOperation(users),
+  deleteOperation(users),
+  deleteManyOperation(users),
+  blockOperation(users, true),
+  blockOperation(users, false),
+  toggleOperation(users),
+  sessionsOperation(users),
+  endSessionsOperation(users),
+];
+
+const listOperation = (users: UserAdmin): Operation =>
+  defineOperation({
+    ...admin,
+    id: 'authentication.users.list',
+    method: 'GET',
+    path: '/authentication/users',
+    input: {
+      query: Type.Object({
+        skip: Type.Integer({ default: 0, minimum: 0 }),
+        limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+        sort: Type.Optional(Sort),
+        search: Type.Optional(Type.String({ maxLength: 254, description: 'An id, or a part of the address, user name or phone number' })),
+        isActive: Type.Optional(Type.Boolean()),
+        isAnonymous: Type.Optional(Type.Boolean()),
+        provider: Type.Optional(Type.Literal('local', { description: 'Only accounts with a password' })),
+      }),
+    },
+    output: Type.Object({ users: Type.Array(User), count: Type.Integer() }),
+    summary: 'List users',
+    handler: async (_context, { query: { provider, sort = [], ...filter } }) =>
+      Reply.json(await users.list({ ...filter, sort, local: provider === 'local' })),
+  });
+
+const createOperation = (users: UserAdmin): Operation =>
+  defineOperation({
+    ...admin,
+    id: 'authentication.users.create',
+    method: 'POST',
+    path: '/authentication/users',
+    input: {
+      body: Type.Object({
+        email: Type.Optional(Email),
+        username: Type.Optional(Type.String({ minLength: 3, maxLength: 64 })),
+        password: Password,
+      }),
+    },
+    output: Type.Object({ user: User }),
+    errors: [authErrors.INVALID_EMAIL, authErrors.INVALID_USERNAME, authErrors.WEAK_PASSWORD, ...nameClashes],
+    summary: 'Create a user',
+    description: 'With exactly one of email and username. The user counts as verified.',
+    handler: async ({ caller }, { body }) => Reply.json(`{"user":${(await users.create(caller, body)).json}}`),
+  });
+
+const updateOperation = (users: UserAdmin): Operation =>
+  defineOperation({
+    ...admin,
+    id: 'authentication.users.update',
+    method: 'PATCH',
+    path: '/authentication/users/:id',
+    input: {
+      params: UserId,
+      body: Type.Object({
+        email: Type.Optional(Type.Union([Email, Type.Null()])),
+        isVerified: Type.Optional(Type.Boolean({ description: 'False after a change of the address unless it is given with it' })),
+        phoneNumber: Type.Optional(Type.Union([Type.String({ maxLength: 32, description: 'E.164' }), Type.Null()])),
+      }),
+    },
+    output: User,
+    errors: [authErrors.INVALID_EMAIL, authErrors.USER_NOT_FOUND, ...nameClashes],
+    summary: 'Change a user',
+    handler: async ({ caller }, { params, body }) => Reply.json((await users.update(caller, params.id, body)).json),
+  });
+
+const deleteOperation = (users: UserAdmin): Operation =>
+  defineOperation({
+    ...admin,
+    id: 'authentication.users.delete',
+    method: 'DELETE',
+    path: '/authentication/users/:id',
+    input: { params: UserId },
+    output: TextResult,
+    errors: [authErrors.USER_NOT_FOUND, recordErrors.RECORD_IN_USE],
+    summary: 'Delete a user',
+    description: 'With his sessions, which end at once.',
+    handler: async ({ caller }, { params }) => {
+      await users.remove(caller, [params.id]);
+      return 'User was deleted';
+    },
+  });
+
+const deleteManyOperation = (users: UserAdmin): Operation =>
+  defineOperation({
+    ...admin,
+    id: 'authentication.users.deleteMany',
+    method: 'DELETE',
+    path: '/authentication/users',
+    input: { query: Type.Object({ ids: Ids }) },
+    output: TextResult,
+    errors: [authErrors.USER_NOT_FOUND, recordErrors.RECORD_IN_USE],
+    summary: 'Delete several users',
+    description: 'All of them or, when one does not exist, none.',
+    handler: async ({ caller }, { query }) => {
+      await users.remove(caller, query.ids);
+      return 'Users were deleted';
+    },
+  });
+
+const blockOperation = (users: UserAdmin, block: boolean): Operation =>
+  defineOperation({
+    ...admin,
+    id: block ? 'authentication.users.block' : 'authentication.users.unblock',
+    method: 'POST',
+    path: block ? '/authentication/users/:id/block' : '/authentication/users/:id/unblock',
+    input: { params: UserId },
+    output: TextResult,
+    errors: [block ? authErrors.ALREADY_BLOCKED : authErrors.NOT_BLOCKED, authErrors.USER_NOT_FOUND],
+    summary: block ? 'Block a user' : 'Unblock a user',
+    description: block ? 'Ends his sessions at once; he cannot log in.' : 'He can log in again.',
+    handler: async ({ caller }, { params }) => {
+      await users.setBlocked(caller, [params.id], block);
+      return block ? 'User was blocked' : 'User was unblocked';
+    },
+  });
+
+const toggleOperation = (users: UserAdmin): Operation =>
+  defineOperation({
+    ...admin,
+    id: 'authentication.users.toggle',
+    method: 'POST',
+    path: '/authentication/users/toggle',
+    input: { body: Type.Object({ ids: Ids, block: Type.Boolean() }) },
+    output: TextResult,
+    errors: [authErrors.ALREADY_BLOCKED, authErrors.NOT_BLOCKED, authErrors.USER_NOT_FOUND],
+    summary: 'Block or unblock several users',
+    handler: async ({ caller }, { body }) => {
+      await users.setBlocked(caller, body.ids, body.block);
+      return body.block ? 'Users were blocked' : 'Users were unblocked';
+    },
+  });
+
+const sessionsOperation = (users: UserAdmin): Operation =>
+  defineOperation({
+    ...admin,
+    id: 'authentication.users.sessions',
+    method: 'GET',
+    path: '/authentication/users/:id/sessions',
+    input: { params: UserId },
+    output: Type.Object({ sessions: Type.Array(Session), count: Type.Integer() }),
+    errors: [authErrors.USER_NOT_FOUND],
+    summary: "List a user's sessions",
+    handler: async (_context, { params }) => {
+      const sessions = (await users.sessions(params.id)).map(sessionOnWire);
+      return { sessions, count: sessions.length };
+    },
+  });
+
+const endSessionsOperation = (users: UserAdmin): Operation =>
+  defineOperation({
+    ...admin,
+    id: 'authentication.users.endSessions',
+    method: 'DELETE',
+    path: '/authentication/users/:id/sessions',
+    input: { params: UserId },
+    output: TextResult,
+    errors: [authErrors.USER_NOT_FOUND],
+    summary: "End a user's sessions",
+    handler: async ({ caller }, { params }) => `${await users.endSessions(caller, params.id)} sessions ended`,
+  });

@@ -1,0 +1,122 @@
+/** Renewal, logout and the list of one's own sessions. */
+import Type from 'typebox';
+import { errors } from '../../../kernel/errors.ts';
+import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import { authErrors } from '../errors.ts';
+import type { Renewal } from '../services/renewal.ts';
+import type { Sessions } from '../services/sessions.ts';
+import { originOf, Session, SessionId, sessionOnWire, userOf } from './shapes.ts';
+
+/** What these operations call. */
+export interface SessionServices {
+  readonly sessions: Sessions;
+  readonly renewal: Renewal;
+}
+
+export const sessionOperations = (services: SessionServices): readonly Operation[] => [
+  logoutOperation(services),
+  listOperation(services),
+  endOperation(services),
+  endOthersOperation(services),
+];
+
+/** Exists only while refresh tokens are switched on. */
+export const renewOperation = ({ renewal }: SessionServices): Operation =>
+  defineOperation({
+    id: 'authentication.session.renew',
+    surface: 'client',
+    method: 'POST',
+    path: '/authentication/renew',
+    access: 'refreshToken',
+    limit: standardLimit,
+    idempotency: false,
+    input: {},
+    output: Type.Object({ accessToken: Type.String(), refreshToken: Type.String() }),
+    errors: [authErrors.INVALID_REFRESH_TOKEN, authErrors.USER_BLOCKED],
+    summary: 'Renew the token pair',
+    description:
+      'The bearer is the refresh token. It works once: a second use within ten seconds answers the same pair, a later one ends the session.',
+    handler: async (context) => {
+      if (context.bearer === undefined) throw errors.UNAUTHORIZED();
+      const { accessToken, refreshToken } = await renewal.renew(context.bearer, originOf(context));
+      if (refreshToken === undefined) throw authErrors.INVALID_REFRESH_TOKEN();
+      return { accessToken, refreshToken };
+    },
+  });
+
+const logoutOperation = ({ sessions }: SessionServices): Operation =>
+  defineOperation({
+    id: 'authentication.session.logout',
+    surface: 'client',
+    method: 'POST',
+    path: '/authentication/logout',
+    access: 'partialUser',
+    limit: standardLimit,
+    input: {},
+    output: TextResult,
+    summary: 'Log out',
+    description: 'Ends this session: its access token and its refresh token are refused from the next request on.',
+    handler: async (context) => {
+      await sessions.logout(userOf(context));
+      return 'LoggedOut';
+    },
+  });
+
+const listOperation = ({ sessions }: SessionServices): Operation =>
+  defineOperation({
+    id: 'authentication.session.list',
+    surface: 'client',
+    method: 'GET',
+    path: '/authentication/sessions',
+    access: 'user',
+    limit: standardLimit,
+    input: {},
+    output: Type.Object({
+      sessions: Type.Array(
+        Type.Intersect([Session, Type.Object({ current: Type.Boolean({ description: 'The session of this request' }) })]),
+      ),
+      count: Type.Integer(),
+    }),
+    summary: 'List the own sessions',
+    description: 'Where the user is signed in, the last used first; at most 200.',
+    handler: async (context) => {
+      const list = (await sessions.list(userOf(context))).map(sessionOnWire);
+      return { sessions: list, count: list.length };
+    },
+  });
+
+const endOperation = ({ sessions }: SessionServices): Operation =>
+  defineOperation({
+    id: 'authentication.session.end',
+    surface: 'client',
+    method: 'DELETE',
+    path: '/authentication/sessions/:id',
+    access: 'user',
+    limit: standardLimit,
+    input: { params: SessionId },
+    output: TextResult,
+    errors: [authErrors.SESSION_NOT_FOUND],
+    summary: 'End one of the own sessions',
+    handler: async (context, { params }) => {
+      await sessions.end(userOf(context), params.id);
+      return 'Session ended';
+    },
+  });
+
+const endOthersOperation = ({ sessions }: SessionServices): Operation =>
+  defineOperation({
+    id: 'authentication.session.endOthers',
+    surface: 'client',
+    method: 'DELETE',
+    path: '/authentication/sessions',
+    access: 'user',
+    limit: standardLimit,
+    input: {},
+    output: TextResult,
+    summary: 'End all other sessions of the user',
+    handler: async (context) => {
+      const caller = userOf(context);
+      const ended = await sessions.endAll(caller, [caller.userId], { reason: 'revoked', except: caller.sessionId });
+      return `${ended} sessions ended`;
+    },
+  });

@@ -1,0 +1,37 @@
+/** The data that authentication owns, in the schema language. */
+import type { SchemaDefinition } from '../../kernel/schema/definition.ts';
+
+/**
+ * The user. `email`, `username` and `phoneNumber` are stored in their canonical form only, so that
+ * the unique index decides (it lets absent values be; a field marked unique would have to be required). Other modules and admins may add fields;
+ * those are what `userData` may set.
+ */
+export const userSchema = {
+  name: 'User',
+  fields: {
+    email: { type: 'String', description: 'Canonical: lower case, domain in ASCII.' },
+    username: 'String',
+    phoneNumber: 'String',
+    hashedPassword: { type: 'String', select: false },
+    active: { type: 'Boolean', required: true, default: true, description: 'False while an operator has blocked the user.' },
+    isVerified: { type: 'Boolean', required: true, default: false, description: 'Whether the user has proven to own the address.' },
+    hasTwoFA: { type: 'Boolean', required: true, default: false },
+    twoFaMethod: { type: 'String', enum: ['authenticator', 'sms'] },
+    isAnonymous: { type: 'Boolean', required: true, default: false },
+  },
+  modelOptions: {
+    timestamps: true,
+    indexes: [
+      { fields: ['email'], options: { unique: true } },
+      { fields: ['username'], options: { unique: true } },
+      { fields: ['phoneNumber'], options: { unique: true } },
+    ],
+    conduit: {
+      cms: { enabled: false },
+      permissions: { extendable: true, canCreate: false, canModify: 'ExtensionOnly', canDelete: false },
+    },
+  },
+} as const satisfies SchemaDefinition;
+
+/** Fields that only this module may write. Everything else in the compiled schema extends the user. */
+export const builtInFields: ReadonlySet<string> = new Set([...Object.keys(userSchema.fields), '_id', 'createdAt', 'updatedAt', '__v']);

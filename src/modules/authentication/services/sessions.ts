@@ -1,0 +1,59 @@
+/**
+ * The life of open sessions: listed, and ended by logout, block, change of password or deletion. What
+ * ends here is refused for the very next request on every node, because the cached state is dropped
+ * everywhere after the commit and before the call that ended it returns.
+ */
+import type { Caller, UserCaller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import type { Kernel } from '../../../kernel/kernel.ts';
+import { authErrors } from '../errors.ts';
+import { type UserEvent, userEvent } from '../events.ts';
+import { type ListedSession, liveSessions, revokeSession, revokeSessions, sessionsOf } from '../session-queries.ts';
+import type { SessionStates } from './session-states.ts';
+
+export interface Sessions {
+  list(caller: UserCaller): Promise<readonly (ListedSession & { readonly current: boolean })[]>;
+  logout(caller: UserCaller): Promise<void>;
+  /** Ends one of the caller's own sessions; 404 when it is not his or has ended. */
+  end(caller: UserCaller, sessionId: string): Promise<void>;
+  /** Ends the sessions of these users, but for `except`; in the ambient transaction when there is one. Answers how many. */
+  endAll(caller: Caller, userIds: readonly string[], options: EndOptions): Promise<number>;
+  /** For the transaction that deletes these users: their cached sessions go when it commits. */
+  forget(transaction: Transaction, userIds: readonly string[]): Promise<void>;
+}
+
+export interface EndOptions {
+  readonly reason: 'passwordChanged' | 'blocked' | 'revoked';
+  /** The session that goes on. */
+  readonly except?: string;
+}
+
+interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
+  readonly states: SessionStates;
+}
+
+export function createSessions({ database, events, states }: Dependencies): Sessions {
+  /** Ends what `revoke` ends, with one event, in one transaction. */
+  const ending = (caller: Caller, event: UserEvent, userIds: readonly string[], revoke: (t: Transaction) => Promise<readonly string[]>) =>
+    database.transaction(async (transaction) => {
+      const ended = await revoke(transaction);
+      if (ended.length > 0) await events.emit(transaction, caller, userEvent(event, userIds, ended.length === 1 ? ended[0] : undefined));
+      states.dropAfter(transaction, ended);
+      return ended.length;
+    });
+
+  return {
+    list: async (caller) =>
+      (await liveSessions(database, caller.userId)).map((session) => ({ ...session, current: session._id === caller.sessionId })),
+    async logout(caller) {
+      await ending(caller, 'logout', [caller.userId], (t) => revokeSession(t, caller.userId, caller.sessionId, 'logout'));
+    },
+    async end(caller, sessionId) {
+      const ended = await ending(caller, 'revokeSessions', [caller.userId], (t) => revokeSession(t, caller.userId, sessionId, 'revoked'));
+      if (ended === 0) throw authErrors.SESSION_NOT_FOUND();
+    },
+    endAll: (caller, userIds, options) =>
+      ending(caller, 'revokeSessions', userIds, (t) => revokeSessions(t, userIds, options.reason, options.except ?? null)),
+    forget: async (transaction, userIds) => states.dropAfter(transaction, await sessionsOf(transaction, userIds)),
+  };
+}
