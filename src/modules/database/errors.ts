@@ -1,0 +1,17 @@
+/** Errors of the database module beyond those of schemas and records. */
+import { defineErrors } from '../../kernel/errors.ts';
+
+export const databaseErrors = defineErrors({
+  AUTHORIZATION_MISSING: [412, 'Row authorization needs the authorization module, which is not running'],
+  ADOPTION_MISSING: [
+    400,
+    'This schema has records: say in authorization.mode whether they get owners (assignOwner, with ownerField) or are left to operators (leaveUnowned)',
+  ],
+  SCHEMA_IN_USE: [409, 'Custom endpoints use this schema: remove them first'],
+  ENDPOINT_INVALID: [400, 'The custom endpoint is not valid'],
+  ENDPOINT_NOT_FOUND: [404, 'Custom endpoint does not exist'],
+  ENDPOINT_EXISTS: [409, 'Another custom endpoint has this name'],
+  EMPTY_FILTER: [400, 'Nothing is left of the filter: give at least one of the optional inputs. A write to all records is not allowed'],
+  DOCUMENTS_READ_ONLY: [404, 'Schema does not exist or disallows doc modifications'],
+  WRONG_FIELDS: [404, 'Wrong input fields!'],
+});

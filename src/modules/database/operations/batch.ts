@@ -1,0 +1,84 @@
+/** `POST /database/batch`: several operations on records of any schemas, all of them or none. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import Type from 'typebox';
+import type { Database } from '../../../kernel/database/database.ts';
+import { errors } from '../../../kernel/errors.ts';
+import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import { recordErrors } from '../../../kernel/records/errors.ts';
+import type { RecordStore } from '../../../kernel/records/store.ts';
+import { schemaErrors } from '../../../kernel/schema/errors.ts';
+import { type BatchOperation, runBatch, runEach } from '../services/batch.ts';
+
+const MAX_OPERATIONS = 100;
+
+const operationShape = Type.Object({
+  op: Type.Enum(['create', 'read', 'update', 'replace', 'delete']),
+  schema: Type.String({ maxLength: 64 }),
+  id: Type.Optional(Type.Unknown({ description: 'Id of the record, or {"$ref": "<operation>"}. Not for create' })),
+  data: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description:
+        'Fields. {"$ref": "<operation>"} stands for the id of the record that an earlier operation answered, {"$ref": "<operation>.<field>"} for a field of it',
+    }),
+  ),
+  ref: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 64, description: 'Name for references; the place in the list, from 0, works too' }),
+  ),
+  scope: Type.Optional(Type.String({ maxLength: 256 })),
+  version: Type.Optional(Type.Integer({ minimum: 0, description: 'Version (`__v`) that you saw; another one stored is 412' })),
+});
+
+const resultShape = Type.Object({
+  op: Type.String(),
+  schema: Type.String(),
+  document: Type.Optional(Type.Unknown({ description: 'The record' })),
+  id: Type.Optional(Type.String({ description: 'Of the record that was deleted' })),
+  error: Type.Optional(Type.Unknown({ description: 'Why this operation failed; only with atomic: false' })),
+});
+
+const { RECORD_INVALID, RECORD_NOT_FOUND, RECORD_NOT_UNIQUE, RECORD_IN_USE, WRITE_CONFLICT, PERMISSIONS_UNAVAILABLE } = recordErrors;
+
+/**
+ * Operations that stand for themselves must not share the transaction that an Idempotency-Key opens.
+ * Taken when the program loads, where no request is under way.
+ */
+const outside = AsyncLocalStorage.snapshot();
+
+export const batchOperation = (parts: { readonly database: Database; readonly records: RecordStore }): Operation =>
+  defineOperation({
+    id: 'database.batch',
+    surface: 'client',
+    access: 'optionalUser',
+    limit: standardLimit,
+    method: 'POST',
+    path: '/database/batch',
+    bodyLimit: 8 * 1024 * 1024,
+    input: {
+      body: Type.Object({
+        operations: Type.Array(operationShape, { minItems: 1, maxItems: MAX_OPERATIONS }),
+        atomic: Type.Optional(
+          Type.Boolean({ default: true, description: 'False: each operation for itself, with its error in its place' }),
+        ),
+      }),
+    },
+    output: Type.Object({ results: Type.Array(resultShape) }),
+    errors: [
+      schemaErrors.SCHEMA_NOT_FOUND,
+      RECORD_INVALID,
+      RECORD_NOT_FOUND,
+      RECORD_NOT_UNIQUE,
+      RECORD_IN_USE,
+      WRITE_CONFLICT,
+      PERMISSIONS_UNAVAILABLE,
+      errors.FORBIDDEN,
+      errors.PRECONDITION_FAILED,
+    ],
+    summary: 'Do several things with records as one',
+    description:
+      'What each operation may do is decided as for its own route. When one fails, nothing has happened; the error names its place.',
+    async handler({ caller }, { body: { operations, atomic = true } }) {
+      const given = operations as readonly BatchOperation[];
+      const results = atomic ? await runBatch(parts, caller, given) : await outside(() => runEach(parts, caller, given));
+      return Reply.json(`{"results":[${results.join(',')}]}`);
+    },
+  });

@@ -1,0 +1,67 @@
+/** The client routes of one schema for many records: all of a request happens, or nothing. */
+import Type, { type TObject } from 'typebox';
+import { defineOperation } from '../../../kernel/operation.ts';
+import type { RecordInput, RecordStore } from '../../../kernel/records/store.ts';
+import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
+import { docsReply, type RecordOperation, recordFacts, scopeQuery } from './record-facts.ts';
+
+export const bulkRecordOperations = (records: RecordStore, schema: CompiledSchema): readonly RecordOperation[] => [
+  createMany(records, schema),
+  updateMany(records, schema),
+  replaceMany(records, schema),
+];
+
+const MAX_DOCS = 1_000;
+const BODY_LIMIT = 8 * 1024 * 1024;
+
+const docsBody = (shape: TObject): TObject => Type.Object({ docs: Type.Array(shape, { maxItems: MAX_DOCS }) });
+const withId = (shape: TObject): TObject => Type.Object({ _id: Type.String({ format: 'uuid' }), ...shape.properties });
+const docsOf = (body: unknown): readonly RecordInput[] => (body as { readonly docs: readonly RecordInput[] }).docs;
+
+function createMany(records: RecordStore, schema: CompiledSchema): RecordOperation {
+  const { name, shapes } = schema;
+  const operation = defineOperation({
+    ...recordFacts(schema, 'create'),
+    id: `database.records.${name}.createMany`,
+    method: 'POST',
+    path: `/database/${name}/many`,
+    bodyLimit: BODY_LIMIT,
+    input: { query: scopeQuery(schema), body: docsBody(shapes.create) },
+    output: Type.Object({ docs: Type.Array(shapes.record) }),
+    summary: `Create many ${name} records`,
+    handler: async ({ caller }, { query, body }) => docsReply(await records.createMany(caller, name, docsOf(body), query)),
+  });
+  return { crud: 'create', operation };
+}
+
+function updateMany(records: RecordStore, schema: CompiledSchema): RecordOperation {
+  const { name, shapes } = schema;
+  const operation = defineOperation({
+    ...recordFacts(schema, 'update'),
+    id: `database.records.${name}.updateMany`,
+    method: 'PATCH',
+    path: `/database/${name}/many`,
+    bodyLimit: BODY_LIMIT,
+    input: { query: scopeQuery(schema), body: docsBody(withId(shapes.update)) },
+    output: Type.Object({ docs: Type.Array(shapes.record) }),
+    summary: `Change many ${name} records`,
+    handler: async ({ caller }, { query, body }) => docsReply(await records.updateMany(caller, name, docsOf(body), query)),
+  });
+  return { crud: 'update', operation };
+}
+
+function replaceMany(records: RecordStore, schema: CompiledSchema): RecordOperation {
+  const { name, shapes } = schema;
+  const operation = defineOperation({
+    ...recordFacts(schema, 'update'),
+    id: `database.records.${name}.replaceMany`,
+    method: 'PUT',
+    path: `/database/${name}/many`,
+    bodyLimit: BODY_LIMIT,
+    input: { query: scopeQuery(schema), body: docsBody(withId(shapes.create)) },
+    output: Type.Object({ docs: Type.Array(shapes.record) }),
+    summary: `Replace many ${name} records`,
+    handler: async ({ caller }, { query, body }) => docsReply(await records.replaceMany(caller, name, docsOf(body), query)),
+  });
+  return { crud: 'update', operation };
+}

@@ -1,0 +1,149 @@
+/** Records on the admin surface (spec/database.md 2.3). */
+import Type from 'typebox';
+import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import { recordErrors } from '../../../kernel/records/errors.ts';
+import type { RecordInput } from '../../../kernel/records/store.ts';
+import { schemaErrors } from '../../../kernel/schema/errors.ts';
+import { databaseErrors } from '../errors.ts';
+import type { Documents } from '../services/documents.ts';
+import { docsReply, recordReply } from './record-facts.ts';
+
+export const documentOperations = (documents: Documents): readonly Operation[] => [
+  get(documents),
+  query(documents),
+  create(documents),
+  createMany(documents),
+  updateMany(documents),
+  update(documents),
+  remove(documents),
+];
+
+const { RECORD_INVALID, RECORD_NOT_FOUND, RECORD_NOT_UNIQUE, RECORD_IN_USE, WRITE_CONFLICT } = recordErrors;
+const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+const BODY_LIMIT = 8 * 1024 * 1024;
+const MAX_DOCS = 1_000;
+
+const schemaName = Type.String({ maxLength: 64 });
+const schemaParams = Type.Object({ schemaName });
+const recordParams = Type.Object({ schemaName, id: Type.String({ maxLength: 64 }) });
+const document = Type.Record(Type.String(), Type.Unknown(), { description: 'A record, in the shape of its schema' });
+const documents = Type.Array(document, { maxItems: MAX_DOCS });
+const docs = Type.Object({ docs: Type.Array(document) });
+const writeErrors = [databaseErrors.DOCUMENTS_READ_ONLY, RECORD_INVALID, RECORD_NOT_UNIQUE, WRITE_CONFLICT];
+
+const get = (service: Documents): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.documents.get',
+    method: 'GET',
+    path: '/database/schemas/:schemaName/docs/:id',
+    input: {
+      params: recordParams,
+      query: Type.Object({ populate: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 10 })) }),
+    },
+    output: document,
+    errors: [schemaErrors.SCHEMA_NOT_FOUND, RECORD_NOT_FOUND],
+    summary: 'Read a record of any schema',
+    description: 'Hidden fields are never shown.',
+    handler: async ({ caller }, { params, query: { populate = [] } }) =>
+      recordReply(await service.get(caller, params.schemaName, params.id, populate)),
+  });
+
+const query = (service: Documents): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.documents.query',
+    method: 'POST',
+    path: '/database/schemas/:schemaName/query',
+    idempotency: false,
+    input: {
+      params: schemaParams,
+      query: Type.Object({
+        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000_000, default: 0 })),
+        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        sort: Type.Optional(Type.String({ maxLength: 512, description: 'Field names with spaces between them; - in front: descending' })),
+      }),
+      body: Type.Object({ query: Type.Unknown({ description: 'Conditions in the operator language; {} is every record' }) }),
+    },
+    output: Type.Object({ documents: Type.Array(document), count: Type.Integer({ minimum: 0 }) }),
+    errors: [schemaErrors.SCHEMA_NOT_FOUND, RECORD_INVALID],
+    summary: 'Find records of any schema',
+    async handler({ caller }, { params, query: { sort = '', ...range }, body }) {
+      const page = { ...range, sort: sort.split(' ').filter((term) => term !== '') };
+      return Reply.json(await service.query(caller, params.schemaName, { query: body.query, ...page }));
+    },
+  });
+
+const create = (service: Documents): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.documents.create',
+    method: 'POST',
+    path: '/database/schemas/:schemaName/docs',
+    input: { params: schemaParams, body: Type.Object({ inputDocument: document }) },
+    output: document,
+    errors: writeErrors,
+    summary: 'Create a record',
+    handler: async ({ caller }, { params, body }) => recordReply(await service.create(caller, params.schemaName, body.inputDocument)),
+  });
+
+const createMany = (service: Documents): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.documents.createMany',
+    method: 'POST',
+    path: '/database/schemas/:schemaName/docs/many',
+    bodyLimit: BODY_LIMIT,
+    input: { params: schemaParams, body: Type.Object({ inputDocuments: documents }) },
+    output: docs,
+    errors: writeErrors,
+    summary: 'Create many records, all or none',
+    handler: async ({ caller }, { params, body }) => docsReply(await service.createMany(caller, params.schemaName, body.inputDocuments)),
+  });
+
+const updateMany = (service: Documents): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.documents.updateMany',
+    method: 'PUT',
+    path: '/database/schemas/:schemaName/docs',
+    bodyLimit: BODY_LIMIT,
+    input: { params: schemaParams, body: Type.Object({ changedDocuments: documents }) },
+    output: docs,
+    errors: [...writeErrors, databaseErrors.WRONG_FIELDS, RECORD_NOT_FOUND],
+    summary: 'Change many records, all or none',
+    description: 'Each has its `_id`; fields that are left out stay.',
+    handler: async ({ caller }, { params, body }) =>
+      docsReply(await service.updateMany(caller, params.schemaName, body.changedDocuments as RecordInput[])),
+  });
+
+const update = (service: Documents): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.documents.update',
+    method: 'PUT',
+    path: '/database/schemas/:schemaName/docs/:id',
+    input: { params: recordParams, body: Type.Object({ changedDocument: document }) },
+    output: document,
+    errors: [...writeErrors, databaseErrors.WRONG_FIELDS, RECORD_NOT_FOUND],
+    summary: 'Change a record',
+    description: 'Fields that are left out stay, despite the verb.',
+    handler: async ({ caller }, { params, body }) =>
+      recordReply(await service.update(caller, params.schemaName, params.id, body.changedDocument)),
+  });
+
+const remove = (service: Documents): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.documents.delete',
+    method: 'DELETE',
+    path: '/database/schemas/:schemaName/docs/:id',
+    input: { params: recordParams },
+    output: Type.Object({ result: Type.String() }),
+    errors: [databaseErrors.DOCUMENTS_READ_ONLY, RECORD_NOT_FOUND, RECORD_IN_USE, WRITE_CONFLICT],
+    summary: 'Delete a record',
+    async handler({ caller }, { params }) {
+      await service.remove(caller, params.schemaName, params.id);
+      return 'Ok';
+    },
+  });

@@ -1,0 +1,137 @@
+/** Reading lists of schemas. */
+import Type from 'typebox';
+import { invalid } from '../../../kernel/errors.ts';
+import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
+import { adminOwner } from '../../../kernel/schema/draft.ts';
+import { systemSchemas } from '../../../kernel/schema/names.ts';
+import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { fieldMap, ShownSchema, shownSchema } from '../services/shown-schema.ts';
+
+export const schemaListOperations = (schemas: SchemaRegistry): readonly Operation[] => [
+  list(schemas),
+  owners(schemas),
+  system(),
+  exportAll(schemas),
+  databaseType(),
+];
+
+const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+const sortable = ['name', 'ownerModule', 'collectionName', 'createdAt', 'updatedAt', '_id'] as const;
+
+const list = (schemas: SchemaRegistry): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.schemas.list',
+    method: 'GET',
+    path: '/database/schemas',
+    input: {
+      query: Type.Object({
+        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
+        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        sort: Type.Optional(Type.String({ maxLength: 256, description: 'Field names with spaces between them; - in front: descending' })),
+        search: Type.Optional(Type.String({ maxLength: 256, description: 'Part of the name; case does not matter' })),
+        enabled: Type.Optional(Type.Boolean({ description: 'True: with client routes, or extendable. False: without client routes' })),
+        owner: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64, description: 'Modules that own the schema' })),
+      }),
+    },
+    output: Type.Object({ schemas: Type.Array(ShownSchema), count: Type.Integer() }),
+    summary: 'List schemas',
+    handler(_, { query: { skip = 0, limit = 25, sort, search, enabled, owner } }) {
+      const found = schemas
+        .all()
+        .filter(({ parentSchema }) => parentSchema === null)
+        .filter(({ name }) => search === undefined || name.toLowerCase().includes(search.toLowerCase()))
+        .filter(({ ownerModule }) => !owner || owner.length === 0 || owner.includes(ownerModule))
+        .filter((schema) => enabled === undefined || matchesEnabled(schema, enabled));
+      const page = ordered(found, sort).slice(skip, skip + limit);
+      return { schemas: page.map(shownSchema), count: found.length };
+    },
+  });
+
+function matchesEnabled({ modelOptions: { conduit } }: CompiledSchema, enabled: boolean): boolean {
+  return enabled ? conduit.cms.enabled || conduit.permissions.extendable : !conduit.cms.enabled;
+}
+
+function ordered(schemas: readonly CompiledSchema[], sort: string | undefined): readonly CompiledSchema[] {
+  const terms = (sort ?? '').split(' ').filter((term) => term !== '');
+  const keys = terms.map((term) => {
+    const name = term.replace(/^-/, '');
+    const key = sortable.find((known) => known === name);
+    if (!key) throw invalid('sort', 'field', `"${name.slice(0, 64)}" is not one of ${sortable.join(', ')}`);
+    return { key, direction: term.startsWith('-') ? -1 : 1 };
+  });
+  return [...schemas].sort((a, b) => {
+    for (const { key, direction } of keys) if (a[key] !== b[key]) return a[key] < b[key] ? -direction : direction;
+    return a.name < b.name ? -1 : 1;
+  });
+}
+
+const owners = (schemas: SchemaRegistry): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.schemas.owners',
+    method: 'GET',
+    path: '/database/schemas/owners',
+    input: { query: Type.Object({ sort: Type.Optional(Type.String({ maxLength: 64, description: '- in front: descending' })) }) },
+    output: Type.Object({ modules: Type.Array(Type.String()) }),
+    summary: 'List the modules that own schemas',
+    handler(_, { query: { sort } }) {
+      const modules = [...new Set(schemas.all().map(({ ownerModule }) => ownerModule))].sort();
+      return { modules: sort?.startsWith('-') ? modules.reverse() : modules };
+    },
+  });
+
+const system = (): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.schemas.system',
+    method: 'GET',
+    path: '/database/schemas/system',
+    input: {},
+    output: Type.Object({ databaseSystemSchemas: Type.Array(Type.String()) }),
+    summary: 'List the schemas that belong to the database module itself',
+    handler: () => ({ databaseSystemSchemas: [...systemSchemas] }),
+  });
+
+const exportAll = (schemas: SchemaRegistry): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.schemas.export',
+    method: 'GET',
+    path: '/database/schemas/export',
+    input: {},
+    output: Type.Object({
+      schemas: Type.Array(
+        Type.Object({
+          name: Type.String(),
+          fields: fieldMap,
+          modelOptions: Type.Record(Type.String(), Type.Unknown()),
+          ownerModule: Type.String(),
+          collectionName: Type.String(),
+        }),
+      ),
+      extensions: Type.Array(Type.Unknown()),
+    }),
+    summary: 'Export the schemas of admins that have client routes',
+    description: 'Ordered by name, so that two exports of the same schemas are the same. The import takes the answer as it is.',
+    handler() {
+      const own = schemas.all().filter(({ ownerModule, modelOptions }) => ownerModule === adminOwner && modelOptions.conduit.cms.enabled);
+      const exported = own.map(({ name, fields, modelOptions, ownerModule, collectionName }) => {
+        return { name, fields, modelOptions: modelOptions as unknown as Record<string, unknown>, ownerModule, collectionName };
+      });
+      return { schemas: exported, extensions: [] };
+    },
+  });
+
+const databaseType = (): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.type',
+    method: 'GET',
+    path: '/database/database-type',
+    input: {},
+    output: Type.Object({ result: Type.String() }),
+    summary: 'Name the database',
+    handler: () => 'PostgreSQL',
+  });

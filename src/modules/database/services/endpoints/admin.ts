@@ -1,0 +1,140 @@
+/** What an admin does with endpoints. */
+import type { Caller } from '../../../../kernel/caller.ts';
+import { invalid, type Problem } from '../../../../kernel/errors.ts';
+import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
+import { schemaErrors } from '../../../../kernel/schema/errors.ts';
+import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import { databaseErrors } from '../../errors.ts';
+import { endpointProblems } from './check.ts';
+import type { EndpointAggregate, EndpointAssignment, EndpointDefinition, EndpointInput, StoredEndpoint } from './definition.ts';
+import { parseTree } from './parse-tree.ts';
+import type { EndpointStore } from './store.ts';
+
+/** An endpoint as an admin writes it. */
+export interface EndpointBody {
+  readonly name?: string;
+  readonly operation?: number;
+  /** Id of the schema; or its name as `selectedSchemaName`. */
+  readonly selectedSchema?: string;
+  readonly selectedSchemaName?: string;
+  readonly endpointDescription?: string;
+  readonly inputs?: readonly EndpointInput[];
+  readonly query?: unknown;
+  readonly assignments?: readonly EndpointAssignment[];
+  readonly authentication?: boolean;
+  readonly paginated?: boolean;
+  readonly sorted?: boolean;
+  readonly matchAllWhenEmpty?: boolean;
+  readonly aggregate?: EndpointAggregate;
+}
+
+export interface EndpointAdmin {
+  /** Throws 404. */
+  get(id: string): StoredEndpoint;
+  /** Throws 400 with all faults, 404 for an unknown schema, 409 for a name that is taken. */
+  create(caller: Caller, body: EndpointBody): Promise<StoredEndpoint>;
+  /** What the body leaves out stays; name and operation always do. */
+  update(caller: Caller, id: string, body: EndpointBody): Promise<StoredEndpoint>;
+  remove(caller: Caller, id: string): Promise<void>;
+  import(caller: Caller, bodies: readonly EndpointBody[]): Promise<void>;
+  /** Throws 409 when endpoints use one of these schemas. */
+  requireUnused(schemas: readonly string[]): void;
+}
+
+export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistry): EndpointAdmin {
+  function get(id: string): StoredEndpoint {
+    const endpoint = store.byId(id);
+    if (!endpoint) throw databaseErrors.ENDPOINT_NOT_FOUND();
+    return endpoint;
+  }
+
+  function checked(body: EndpointBody, current: EndpointDefinition | undefined, place: string): EndpointDefinition {
+    const schema = schemaOf(schemas, body, place);
+    const problems: Problem[] = [];
+    const query = body.query === undefined && current ? current.query : parseTree(body.query, 'query', problems);
+    const endpoint = { ...definitionOf(body, current), selectedSchemaName: schema.name, query };
+    problems.push(...endpointProblems({ endpoint, schema, schemas }));
+    if (problems.length > 0) throw invalidEndpoint(problems.map((problem) => ({ ...problem, path: place + problem.path })));
+    return endpoint;
+  }
+
+  return {
+    get,
+    create: async (caller, body) => store.create(caller, checked(body, undefined, '')),
+    async update(caller, id, body) {
+      const { _id, __v, createdAt, updatedAt, ...current } = get(id);
+      const { name: _name, operation: _operation, ...changes } = body;
+      return store.update(caller, _id, checked(changes, current, ''));
+    },
+    async remove(caller, id) {
+      await store.remove(caller, get(id)._id);
+    },
+    async import(caller, bodies) {
+      refuseTwins(bodies);
+      const definitions = bodies.map((body, index) => checked(body, undefined, `endpoints.${index}.`));
+      if (definitions.length > 0) await store.import(caller, definitions);
+    },
+    requireUnused(names) {
+      const used = store.all().filter(({ selectedSchemaName }) => names.includes(selectedSchemaName));
+      if (used.length === 0) return;
+      const list = used.slice(0, 10).map(({ name }) => name);
+      throw databaseErrors.SCHEMA_IN_USE({ message: `Custom endpoints use this schema: ${list.join(', ')}. Remove them first` });
+    },
+  };
+}
+
+function invalidEndpoint(problems: readonly Problem[]): Error {
+  const [first] = problems;
+  return databaseErrors.ENDPOINT_INVALID({ ...(first && { message: `${first.path}: ${first.message}` }), errors: problems });
+}
+
+function schemaOf(schemas: SchemaRegistry, { selectedSchema, selectedSchemaName }: EndpointBody, place: string): CompiledSchema {
+  if (selectedSchema === undefined && selectedSchemaName === undefined) {
+    throw invalid(`${place}selectedSchema`, 'required', 'is required (an id), or selectedSchemaName');
+  }
+  const schema = selectedSchema === undefined ? schemas.get(selectedSchemaName ?? '') : schemas.byId(selectedSchema);
+  if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
+  return schema;
+}
+
+const empty: Omit<EndpointDefinition, 'query' | 'selectedSchemaName'> = {
+  name: '',
+  operation: 0,
+  endpointDescription: '',
+  inputs: [],
+  assignments: [],
+  authentication: false,
+  paginated: false,
+  sorted: false,
+  matchAllWhenEmpty: false,
+  aggregate: null,
+};
+
+function definitionOf(body: EndpointBody, current: EndpointDefinition | undefined): typeof empty {
+  const before = current ?? empty;
+  return {
+    name: body.name ?? before.name,
+    operation: body.operation ?? before.operation,
+    endpointDescription: body.endpointDescription ?? before.endpointDescription,
+    inputs: body.inputs ?? before.inputs,
+    assignments: body.assignments ?? before.assignments,
+    authentication: body.authentication ?? before.authentication,
+    paginated: body.paginated ?? before.paginated,
+    sorted: body.sorted ?? before.sorted,
+    matchAllWhenEmpty: body.matchAllWhenEmpty ?? before.matchAllWhenEmpty,
+    aggregate: body.aggregate ?? before.aggregate,
+  };
+}
+
+function refuseTwins(bodies: readonly EndpointBody[]): void {
+  const seen = new Set<string>();
+  const twins = bodies.flatMap(({ name = '' }, index) => {
+    const key = name.toLowerCase();
+    if (!seen.has(key)) {
+      seen.add(key);
+      return [];
+    }
+    return [{ path: `endpoints.${index}.name`, rule: 'unique', message: 'this name is there twice' }];
+  });
+  if (twins.length > 0) throw invalidEndpoint(twins);
+}

@@ -1,0 +1,71 @@
+/**
+ * From the query tree of an endpoint and the values of a request to a condition. A comparison with an
+ * optional input that is absent falls away; that never lets more records through than its author said.
+ */
+import { all, any, type Comparison, type Condition, not, type Test } from '../../../../kernel/records/filter/condition.ts';
+import { comparisonCode, isLeaf, type QueryLeaf, type QueryTree } from './definition.ts';
+
+/** A value for a comparison, and where it stands in the request. `undefined`: an optional input that is absent. */
+export type ReadValue = (leaf: QueryLeaf, place: string) => { readonly value: unknown; readonly place: string } | undefined;
+
+export interface BuildOptions {
+  readonly read: ReadValue;
+  readonly matchAllWhenEmpty: boolean;
+}
+
+export interface BuiltFilter {
+  readonly condition: Condition;
+  /** Comparisons that did not fall away. */
+  readonly live: number;
+}
+
+export function buildFilter(tree: QueryTree | null, options: BuildOptions): BuiltFilter {
+  const state = { live: 0 };
+  const condition = tree ? build(tree, 'query', { ...options, state }) : undefined;
+  return { condition: condition ?? all(), live: state.live };
+}
+
+interface Building extends BuildOptions {
+  readonly state: { live: number };
+}
+
+/** `undefined`: nothing is left of this part. */
+function build(tree: QueryTree, place: string, building: Building): Condition | undefined {
+  if (isLeaf(tree)) {
+    const found = building.read(tree, place);
+    if (!found) return undefined;
+    building.state.live++;
+    return leafCondition(tree, found.value, found.place);
+  }
+  const [key, children] = 'AND' in tree ? (['AND', tree.AND] as const) : (['OR', tree.OR] as const);
+  const parts = children.flatMap((child, index) => build(child, `${place}.${key}.${index}`, building) ?? []);
+  if (parts.length > 0) return key === 'AND' ? all(...parts) : any(...parts);
+  return key === 'AND' || building.matchAllWhenEmpty ? undefined : any();
+}
+
+const comparisons: ReadonlyMap<number, Comparison> = new Map([
+  [comparisonCode.greater, 'greater'],
+  [comparisonCode.greaterOrEqual, 'greaterOrEqual'],
+  [comparisonCode.less, 'less'],
+  [comparisonCode.lessOrEqual, 'lessOrEqual'],
+]);
+
+const negated: ReadonlySet<number> = new Set([comparisonCode.notEqual, comparisonCode.notIn]);
+
+/** One comparison with its value. */
+export function leafCondition(leaf: QueryLeaf, value: unknown, place: string): Condition {
+  const condition: Condition = { kind: 'test', path: leaf.schemaField, test: testOf(leaf, value), place };
+  return negated.has(leaf.operation) ? not(condition) : condition;
+}
+
+function testOf({ operation, comparisonField }: QueryLeaf, value: unknown): Test {
+  const { type, like, caseSensitiveLike, search } = comparisonField;
+  const comparison = comparisons.get(operation) ?? 'equal';
+  if (type === 'Schema') return { kind: 'field', comparison, other: String(value) };
+  // What is no text is left to the check of types, which says so.
+  if (like && typeof value === 'string') return { kind: 'like', pieces: ['', value, ''], ignoreCase: !caseSensitiveLike };
+  if (search && typeof value === 'string') return { kind: 'search', words: value };
+  if (operation === comparisonCode.in || operation === comparisonCode.notIn)
+    return { kind: 'in', values: Array.isArray(value) ? value : [value] };
+  return { kind: comparison, value };
+}

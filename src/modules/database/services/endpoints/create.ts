@@ -1,0 +1,43 @@
+/** Puts the custom endpoints together, and keeps their routes as the stored endpoints and the schemas say. */
+import type { Kernel } from '../../../../kernel/kernel.ts';
+import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import type { Logger } from '../../../../kernel/telemetry/logger.ts';
+import { createEndpointAdmin, type EndpointAdmin } from './admin.ts';
+import { createEndpointServing, type EndpointServing } from './serving.ts';
+import { createEndpointStore, type EndpointStore } from './store.ts';
+
+export interface Endpoints {
+  readonly admin: EndpointAdmin;
+  readonly store: EndpointStore;
+  readonly serving: EndpointServing;
+  readonly schemas: SchemaRegistry;
+  /** Withdraws the routes. */
+  close(): void;
+}
+
+const owner = 'database/endpoints';
+
+export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endpoints> {
+  const { database, bus, events, schemas, records, operations } = kernel;
+  const store = await createEndpointStore({ database, bus, events, log });
+  const serving = createEndpointServing({ records, schemas }, log);
+  let running = true;
+  const publish = (): void => {
+    if (running) operations.replace(owner, serving.operations(store.all()));
+  };
+  publish();
+  store.onChange(publish);
+  // A schema that is changed, switched off or gone changes what its endpoints can do.
+  schemas.onChange(publish);
+  return {
+    admin: createEndpointAdmin(store, schemas),
+    store,
+    serving,
+    schemas,
+    close() {
+      running = false;
+      store.close();
+      operations.replace(owner, []);
+    },
+  };
+}

@@ -1,0 +1,133 @@
+/** What a custom endpoint is (spec/database.md 5.7): the shapes of the wire, and the stored form. */
+import Type, { type Static } from 'typebox';
+import type { Method } from '../../../../kernel/operation.ts';
+
+/** `operation` of the wire. `aggregate` is ours; the others are the reference's. */
+export const endpointOperation = { get: 0, post: 1, put: 2, delete: 3, patch: 4, aggregate: 5 } as const;
+
+export const methodOf: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'GET'];
+
+/** Where an input stands in the request. */
+export const inputLocation = { body: 0, query: 1, path: 2 } as const;
+
+/** `operation` of a comparison; 8 to 10 act as equality, which on a list means "holds this element". */
+export const comparisonCode = {
+  equal: 0,
+  notEqual: 1,
+  greater: 2,
+  greaterOrEqual: 3,
+  less: 4,
+  lessOrEqual: 5,
+  in: 6,
+  notIn: 7,
+  contains: 8,
+} as const;
+export const LAST_COMPARISON = 10;
+
+/** `action` of an assignment, by its code. */
+export const assignmentActions = ['set', 'increment', 'decrement', 'append', 'remove'] as const;
+
+export const inputTypes = ['String', 'Number', 'Boolean', 'Date', 'ObjectId', 'JSON', 'Relation', 'Vector'] as const;
+export type InputType = (typeof inputTypes)[number];
+
+const strict = { additionalProperties: false } as const;
+
+export const InputShape = Type.Object(
+  {
+    name: Type.String({ maxLength: 64 }),
+    type: Type.Enum([...inputTypes]),
+    location: Type.Integer({ minimum: 0, maximum: 2, description: '0 body, 1 query, 2 path' }),
+    optional: Type.Optional(Type.Boolean()),
+    array: Type.Optional(Type.Boolean()),
+  },
+  strict,
+);
+
+export const AssignmentShape = Type.Object(
+  {
+    schemaField: Type.String({ maxLength: 64 }),
+    action: Type.Integer({ minimum: 0, maximum: 4, description: '0 set, 1 increment, 2 decrement, 3 append, 4 remove' }),
+    assignmentField: Type.Object({ type: Type.Enum(['Input', 'Custom', 'Context']), value: Type.Optional(Type.Unknown()) }, strict),
+  },
+  strict,
+);
+
+export const AggregateShape = Type.Object(
+  {
+    groupBy: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 8 })),
+    values: Type.Array(
+      Type.Object(
+        {
+          as: Type.String({ maxLength: 64 }),
+          function: Type.Enum(['count', 'sum', 'avg', 'min', 'max', 'distinct']),
+          field: Type.Optional(Type.String({ maxLength: 256 })),
+        },
+        strict,
+      ),
+      { minItems: 1, maxItems: 32 },
+    ),
+  },
+  strict,
+);
+
+export type EndpointInput = Static<typeof InputShape>;
+export type EndpointAssignment = Static<typeof AssignmentShape>;
+export type EndpointAggregate = Static<typeof AggregateShape>;
+
+/** Where a value of a query or an assignment comes from. */
+export interface ValueSource {
+  readonly type: 'Input' | 'Custom' | 'Context' | 'Schema';
+  readonly value: unknown;
+}
+
+export interface QueryLeaf {
+  readonly schemaField: string;
+  /** A comparison code. */
+  readonly operation: number;
+  readonly comparisonField: ValueSource & {
+    readonly like?: boolean;
+    readonly caseSensitiveLike?: boolean;
+    /** Words to look for in a text. */
+    readonly search?: boolean;
+  };
+}
+
+export type QueryTree = QueryLeaf | { readonly AND: readonly QueryTree[] } | { readonly OR: readonly QueryTree[] };
+
+export interface EndpointDefinition {
+  readonly name: string;
+  readonly operation: number;
+  readonly selectedSchemaName: string;
+  readonly endpointDescription: string;
+  readonly inputs: readonly EndpointInput[];
+  /** `null`: every record (reads and creates only). */
+  readonly query: QueryTree | null;
+  readonly assignments: readonly EndpointAssignment[];
+  readonly authentication: boolean;
+  readonly paginated: boolean;
+  readonly sorted: boolean;
+  /** What an `OR` means of which no branch is left, because optional inputs are absent: everything, or nothing. */
+  readonly matchAllWhenEmpty: boolean;
+  readonly aggregate: EndpointAggregate | null;
+}
+
+export interface StoredEndpoint extends EndpointDefinition {
+  readonly _id: string;
+  readonly __v: number;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+export const isWrite = ({ operation }: EndpointDefinition): boolean =>
+  operation === endpointOperation.put || operation === endpointOperation.patch || operation === endpointOperation.delete;
+
+export const isLeaf = (tree: QueryTree): tree is QueryLeaf => 'schemaField' in tree;
+
+/** The leaves of a tree with their places, in order. */
+export function* leavesOf(tree: QueryTree, place: string): Generator<{ readonly leaf: QueryLeaf; readonly place: string }> {
+  if (isLeaf(tree)) yield { leaf: tree, place };
+  else {
+    const [key, children] = 'AND' in tree ? (['AND', tree.AND] as const) : (['OR', tree.OR] as const);
+    for (const [index, child] of children.entries()) yield* leavesOf(child, `${place}.${key}.${index}`);
+  }
+}

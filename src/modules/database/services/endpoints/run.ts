@@ -1,0 +1,152 @@
+/** What a call of an endpoint does: values into conditions and changes, then one call of the record engine. */
+import type { Caller } from '../../../../kernel/caller.ts';
+import { errors, type Problem } from '../../../../kernel/errors.ts';
+import { type DecodedInput, Reply } from '../../../../kernel/operation.ts';
+import type { Condition } from '../../../../kernel/records/filter/condition.ts';
+import type { Assignment, RecordStore } from '../../../../kernel/records/store.ts';
+import { databaseErrors } from '../../errors.ts';
+import { buildFilter } from './build-filter.ts';
+import { type ContextReader, readContext } from './context-values.ts';
+import {
+  assignmentActions,
+  type EndpointDefinition,
+  endpointOperation,
+  isWrite,
+  leavesOf,
+  type StoredEndpoint,
+  type ValueSource,
+} from './definition.ts';
+import { inputValues } from './inputs.ts';
+
+export type EndpointAnswer =
+  | Reply
+  | readonly string[]
+  | { readonly matchedCount: number; readonly modifiedCount: number }
+  | { readonly deletedCount: number };
+
+/** Parameters of the platform beside the declared inputs. */
+interface PlatformQuery {
+  readonly skip?: number;
+  readonly limit?: number;
+  readonly sort?: readonly string[];
+  readonly populate?: readonly string[];
+  readonly scope?: string;
+}
+
+interface Call {
+  readonly records: RecordStore;
+  readonly endpoint: EndpointDefinition;
+  readonly caller: Caller;
+  readonly query: PlatformQuery;
+  readonly sources: Sources;
+}
+
+/** Throws 400 (`EMPTY_FILTER`, a value that is missing or does not fit), and what the record engine throws. */
+export async function runEndpoint(
+  records: RecordStore,
+  endpoint: StoredEndpoint,
+  { caller, input }: { readonly caller: Caller; readonly input: DecodedInput },
+): Promise<EndpointAnswer> {
+  const context = await readContext(records, caller, contextPaths(endpoint));
+  const sources: Sources = { inputs: inputValues(endpoint, input), context };
+  const call: Call = { records, endpoint, caller, query: input.query as PlatformQuery, sources };
+  switch (endpoint.operation) {
+    case endpointOperation.post:
+      return create(call);
+    case endpointOperation.put:
+    case endpointOperation.patch:
+      return change(call);
+    case endpointOperation.delete:
+      return remove(call);
+    case endpointOperation.aggregate:
+      return aggregate(call);
+    default:
+      return read(call);
+  }
+}
+
+interface Sources {
+  readonly inputs: ReadonlyMap<string, unknown>;
+  readonly context: ContextReader;
+}
+
+function contextPaths({ query, assignments }: EndpointDefinition): readonly string[] {
+  const compared = query ? [...leavesOf(query, '')].map(({ leaf }) => leaf.comparisonField) : [];
+  const assigned = assignments.map(({ assignmentField: { type, value } }): ValueSource => ({ type, value }));
+  return [...compared, ...assigned].filter(({ type }) => type === 'Context').map(({ value }) => String(value));
+}
+
+interface FoundValue {
+  readonly value: unknown;
+  readonly place: string;
+}
+
+/** `undefined`: an optional input that is absent. Throws 400 for a context value that the request does not have. */
+function findValue({ inputs, context }: Sources, { type, value }: ValueSource, place: string): FoundValue | undefined {
+  if (type === 'Custom' || type === 'Schema') return { value: value ?? null, place };
+  const name = String(value);
+  if (type === 'Input') return inputs.has(name) ? { value: inputs.get(name), place: name } : undefined;
+  const found = context(name);
+  if (found === undefined) throw missingContext(name);
+  return { value: found, place };
+}
+
+function missingContext(path: string): Error {
+  const problem: Problem = { path, rule: 'required', message: 'is not known: sign in, or complete your account' };
+  return errors.INVALID_ARGUMENTS({ message: `${path}: ${problem.message}`, errors: [problem] });
+}
+
+function filterOf({ endpoint, sources }: Call): Condition {
+  const { condition, live } = buildFilter(endpoint.query, {
+    read: (leaf, place) => findValue(sources, leaf.comparisonField, place),
+    matchAllWhenEmpty: endpoint.matchAllWhenEmpty,
+  });
+  if (live === 0 && isWrite(endpoint)) throw databaseErrors.EMPTY_FILTER();
+  return condition;
+}
+
+function assignmentsOf({ endpoint, sources }: Call): readonly Assignment[] {
+  return endpoint.assignments.flatMap(({ schemaField, action, assignmentField: { type, value } }, index) => {
+    const found = findValue(sources, { type, value }, `assignments.${index}`);
+    return found ? [{ field: schemaField, action: assignmentActions[action] ?? 'set', ...found }] : [];
+  });
+}
+
+const scoped = ({ query: { scope } }: Call) => ({ granted: true, ...(scope !== undefined && { scope }) });
+
+async function read(call: Call): Promise<Reply> {
+  const { records, endpoint, caller, query } = call;
+  const options = { ...scoped(call), filter: filterOf(call), ...sortOf(query), ...populateOf(query) };
+  if (!endpoint.paginated) return Reply.json(await records.find(caller, endpoint.selectedSchemaName, options));
+  return Reply.json(await records.select(caller, endpoint.selectedSchemaName, { ...options, ...rangeOf(query) }));
+}
+
+const sortOf = ({ sort }: PlatformQuery) => (sort ? { sort } : {});
+const populateOf = ({ populate }: PlatformQuery) => (populate ? { populate } : {});
+const rangeOf = ({ skip, limit }: PlatformQuery) => ({ ...(skip !== undefined && { skip }), ...(limit !== undefined && { limit }) });
+
+async function create(call: Call): Promise<Reply> {
+  const { records, endpoint, caller, query } = call;
+  const input = Object.fromEntries(assignmentsOf(call).map(({ field, value }) => [field, value]));
+  const { json } = await records.create(caller, endpoint.selectedSchemaName, input, { ...scoped(call), ...populateOf(query) });
+  return Reply.json(`[${json}]`);
+}
+
+async function change(call: Call): Promise<EndpointAnswer> {
+  const { records, endpoint, caller } = call;
+  const options = { ...scoped(call), filter: filterOf(call) };
+  const count = await records.updateWhere(caller, endpoint.selectedSchemaName, assignmentsOf(call), options);
+  return endpoint.operation === endpointOperation.put ? ['Ok'] : { matchedCount: count, modifiedCount: count };
+}
+
+async function remove(call: Call): Promise<EndpointAnswer> {
+  const { records, endpoint, caller } = call;
+  return { deletedCount: await records.removeWhere(caller, endpoint.selectedSchemaName, { ...scoped(call), filter: filterOf(call) }) };
+}
+
+async function aggregate(call: Call): Promise<Reply> {
+  const { records, endpoint, caller, query } = call;
+  const { groupBy = [], values = [] } = endpoint.aggregate ?? {};
+  const options = { ...scoped(call), filter: filterOf(call), groupBy, values, ...sortOf(query), ...rangeOf(query) };
+  return Reply.json(await records.aggregate(caller, endpoint.selectedSchemaName, options));
+}

@@ -1,0 +1,123 @@
+/** The stored endpoints, in memory on every node, and the changes of them. */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Caller } from '../../../../kernel/caller.ts';
+import type { Database, Transaction } from '../../../../kernel/database/database.ts';
+import { codeOf } from '../../../../kernel/database/failures.ts';
+import type { Bus } from '../../../../kernel/events/bus.ts';
+import type { Events } from '../../../../kernel/events/events.ts';
+import { newId } from '../../../../kernel/ids.ts';
+import type { Logger } from '../../../../kernel/telemetry/logger.ts';
+import { deleteEndpoint, deleteEndpointsNamed, insertEndpoint, loadEndpoints, updateEndpoint } from '../../endpoint-queries.ts';
+import { databaseErrors } from '../../errors.ts';
+import type { EndpointDefinition, StoredEndpoint } from './definition.ts';
+
+export interface EndpointStore {
+  /** By name. Endpoints that did not change stay the same objects. */
+  all(): readonly StoredEndpoint[];
+  byId(id: string): StoredEndpoint | undefined;
+  /** Runs on every node after it has taken in a change, before the changing call returns. */
+  onChange(listener: () => void): void;
+  create(caller: Caller, definition: EndpointDefinition): Promise<StoredEndpoint>;
+  update(caller: Caller, id: string, definition: EndpointDefinition): Promise<StoredEndpoint>;
+  remove(caller: Caller, id: string): Promise<void>;
+  /** Takes the place of endpoints of the same name; all of it, or nothing. */
+  import(caller: Caller, definitions: readonly EndpointDefinition[]): Promise<void>;
+  /** Takes in no further changes. */
+  close(): void;
+}
+
+interface StoreOptions {
+  readonly database: Database;
+  readonly bus: Bus;
+  readonly events: Events;
+  readonly log: Logger;
+}
+
+const TOPIC = 'customEndpoints.changed';
+const EVENT = 'database:customEndpoints:refresh';
+
+/**
+ * A change is a transaction of its own, also where a request has one open: it must be committed before this
+ * node and the others take it in. Taken when the program loads, where no request is under way.
+ */
+const outside = AsyncLocalStorage.snapshot();
+
+/** Loads what is stored and keeps it current. */
+export async function createEndpointStore({ database, bus, events, log }: StoreOptions): Promise<EndpointStore> {
+  let open = true;
+  let endpoints: readonly StoredEndpoint[] = [];
+  let queue: Promise<void> = Promise.resolve();
+  const listeners: (() => void)[] = [];
+
+  async function refreshNow(): Promise<void> {
+    const before = new Map(endpoints.map((endpoint) => [`${endpoint._id}:${endpoint.__v}`, endpoint]));
+    endpoints = (await loadEndpoints(database)).map((endpoint) => before.get(`${endpoint._id}:${endpoint.__v}`) ?? endpoint);
+    for (const listener of listeners) listener();
+  }
+
+  /** Calls never overtake each other. */
+  function refresh(): Promise<void> {
+    const next = queue.then(refreshNow, refreshNow);
+    queue = next.catch(() => undefined);
+    return next;
+  }
+
+  const change = (caller: Caller, work: (transaction: Transaction) => Promise<void>): Promise<void> =>
+    outside(async () => {
+      await database.transaction(async (transaction) => {
+        await work(transaction);
+        await events.emit(transaction, caller, { topic: EVENT });
+      });
+      await refresh();
+      const { failed } = await bus.announce(TOPIC, {});
+      if (failed.length > 0) log.warn({ nodes: failed }, 'Some nodes did not confirm the new custom endpoints');
+    }).catch(namedError);
+
+  function live(id: string): StoredEndpoint {
+    const endpoint = endpoints.find(({ _id }) => _id === id);
+    if (!endpoint) throw databaseErrors.ENDPOINT_NOT_FOUND();
+    return endpoint;
+  }
+
+  const refreshOpen = async (): Promise<void> => (open ? refresh() : undefined);
+  bus.subscribe(TOPIC, refreshOpen);
+  bus.onReconnect(() => {
+    refreshOpen().catch((error: unknown) => log.error({ err: error }, 'The custom endpoints could not be read after a reconnect'));
+  });
+  await refresh();
+
+  return {
+    all: () => endpoints,
+    byId: (id) => endpoints.find(({ _id }) => _id === id),
+    onChange: (listener) => void listeners.push(listener),
+    close() {
+      open = false;
+    },
+    async create(caller, definition) {
+      const id = newId();
+      await change(caller, async (transaction) => void (await transaction.query(insertEndpoint(id, definition))));
+      return live(id);
+    },
+    async update(caller, id, definition) {
+      await change(caller, async (transaction) => requireRow(await transaction.query(updateEndpoint(id, definition))));
+      return live(id);
+    },
+    remove: (caller, id) => change(caller, async (transaction) => requireRow(await transaction.query(deleteEndpoint(id)))),
+    import: (caller, definitions) =>
+      change(caller, async (transaction) => {
+        await transaction.query(deleteEndpointsNamed(definitions.map(({ name }) => name)));
+        for (const definition of definitions) await transaction.query(insertEndpoint(newId(), definition));
+      }),
+  };
+}
+
+function requireRow({ rows }: { readonly rows: readonly unknown[] }): void {
+  if (rows.length === 0) throw databaseErrors.ENDPOINT_NOT_FOUND();
+}
+
+/** A name that another endpoint has, also one that differs in case or punctuation only. */
+function namedError(error: unknown): never {
+  if (codeOf(error) !== '23505') throw error;
+  const message = 'another endpoint has this name, or one that differs in case and punctuation only';
+  throw databaseErrors.ENDPOINT_EXISTS({ errors: [{ path: 'name', rule: 'unique', message }], cause: error });
+}

@@ -1,0 +1,35 @@
+/** The client routes of every schema, made from what it declares. */
+import type { Operation } from '../../../kernel/operation.ts';
+import { isOffered } from '../../../kernel/records/access.ts';
+import type { RecordStore } from '../../../kernel/records/store.ts';
+import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
+import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { bulkRecordOperations } from '../operations/bulk-records.ts';
+import { clientQueryOperations } from '../operations/client-query.ts';
+import { recordOperations } from '../operations/records.ts';
+
+export interface RecordRoutes {
+  /** The same operation objects as before for schemas that did not change, so that what surfaces derived from them stays. */
+  operations(schemas: readonly CompiledSchema[]): readonly Operation[];
+}
+
+export function createRecordRoutes(records: RecordStore, schemas: SchemaRegistry): RecordRoutes {
+  const made = new WeakMap<CompiledSchema, readonly Operation[]>();
+
+  function operationsOf(schema: CompiledSchema): readonly Operation[] {
+    let operations = made.get(schema);
+    if (!operations) {
+      operations = [
+        ...recordOperations(records, schema),
+        ...bulkRecordOperations(records, schema),
+        ...clientQueryOperations(records, schemas, schema),
+      ]
+        .filter(({ crud }) => isOffered(schema, crud))
+        .map(({ operation }) => operation);
+      made.set(schema, operations);
+    }
+    return operations;
+  }
+
+  return { operations: (all) => all.flatMap(operationsOf) };
+}

@@ -1,0 +1,50 @@
+/** A schema as the admin surface shows it. */
+import Type, { type Static } from 'typebox';
+import { isOffered, needsUser } from '../../../kernel/records/access.ts';
+import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
+import type { CrudOperation } from '../../../kernel/schema/options.ts';
+
+export const fieldMap = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields in the schema language' });
+const instant = Type.String({ format: 'date-time' });
+
+export const ShownSchema = Type.Object({
+  _id: Type.String({ format: 'uuid' }),
+  name: Type.String(),
+  parentSchema: Type.Union([Type.String(), Type.Null()]),
+  fields: fieldMap,
+  extensions: Type.Array(Type.Unknown()),
+  compiledFields: fieldMap,
+  modelOptions: Type.Record(Type.String(), Type.Unknown()),
+  ownerModule: Type.String(),
+  collectionName: Type.String(),
+  createdAt: instant,
+  updatedAt: instant,
+  __v: Type.Integer(),
+  pendingRelations: Type.Array(Type.String(), { description: 'Schemas that relations point to and that do not exist yet' }),
+  droppedFields: Type.Array(Type.String(), { description: 'Fields that were taken out; their data is kept and comes back with them' }),
+  warnings: Type.Array(Type.String(), { description: 'What an admin should look at' }),
+});
+
+export function shownSchema(schema: CompiledSchema): Static<typeof ShownSchema> {
+  return {
+    _id: schema._id,
+    name: schema.name,
+    parentSchema: schema.parentSchema,
+    fields: schema.fields,
+    extensions: [...schema.extensions],
+    compiledFields: schema.compiledFields,
+    modelOptions: schema.modelOptions as unknown as Record<string, unknown>,
+    ownerModule: schema.ownerModule,
+    collectionName: schema.collectionName,
+    createdAt: schema.createdAt,
+    updatedAt: schema.updatedAt,
+    __v: schema.__v,
+    pendingRelations: [...schema.pendingRelations],
+    droppedFields: [...schema.droppedFields],
+    warnings: openOperations(schema).map((name) => `"${name}" needs no authentication: anybody who reaches the client surface may do it`),
+  };
+}
+
+/** Writing operations that need no user. */
+export const openOperations = (schema: CompiledSchema): CrudOperation[] =>
+  (['create', 'update', 'delete'] as const).filter((operation) => isOffered(schema, operation) && !needsUser(schema, operation));
