@@ -1,0 +1,60 @@
+/** A grant, a revocation and a definition hold for the very next request on every node: with Redis, and on PostgreSQL alone. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { expectStatus } from '../../test/support/node.ts';
+import { liftLimits, permissionsApi, vectorDefinitions } from '../../test/support/permissions.ts';
+import { startTwoNodes, type TwoNodes } from '../../test/support/two-nodes.ts';
+
+describe.each([{ redis: true }, { redis: false }])('two nodes (%o)', ({ redis }) => {
+  let nodes: TwoNodes;
+  beforeAll(async () => {
+    nodes = await startTwoNodes({ redis });
+    await liftLimits(nodes.first.admin);
+    for (const definition of vectorDefinitions) await permissionsApi(nodes.first.admin).define(definition);
+  });
+  afterAll(() => nodes.close());
+
+  it('agree about relations at once', async () => {
+    const [first, second] = [permissionsApi(nodes.first.admin), permissionsApi(nodes.second.admin)];
+    await first.relate('User:a owner Team:p', 'Team:p owner Team:c');
+    for (let round = 0; round < 10; round += 1) {
+      const doc = `Doc:${round}`;
+      await first.relate(`Team:c owner ${doc}`);
+      expect(await second.can(`User:a read ${doc}`)).toBe(true);
+      await second.unrelate(`Team:c owner ${doc}`);
+      expect(await first.can(`User:a read ${doc}`)).toBe(false);
+    }
+  });
+
+  it('agree about definitions at once', async () => {
+    const [first, second] = [permissionsApi(nodes.first.admin), permissionsApi(nodes.second.admin)];
+    const relations = { a: ['User'], b: ['User'] };
+    await first.define({ name: 'Live', relations, permissions: { read: [] } });
+    await second.relate('User:x a Live:1');
+    for (let round = 0; round < 6; round += 1) {
+      const [here, there] = round % 2 === 0 ? [nodes.first, second] : [nodes.second, first];
+      const read = round % 2 === 0 ? ['a'] : ['b'];
+      expectStatus(await here.admin.patch('/authorization/resources/Live', { relations, permissions: { read } }), 200, 'patch');
+      expect(await there.can('User:x read Live:1')).toBe(round % 2 === 0);
+    }
+  });
+
+  it('agree about records and their owners', async () => {
+    const name = `Shared${randomUUID().slice(0, 8)}`;
+    await nodes.first.createSchema({ name, fields: { text: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    const [owner, other] = [await nodes.first.registerUser(), await nodes.first.registerUser()];
+    const elsewhere = (token: string) => nodes.second.client.with({ authorization: `Bearer ${token}` });
+    const { body } = expectStatus(await owner.api.post(`/database/${name}`, { text: 'x' }), 200, 'create');
+    const path = `/database/${name}/${(body as { _id: string })._id}`;
+    expect((await elsewhere(owner.accessToken).get(path)).status).toBe(200);
+    expect((await elsewhere(other.accessToken).get(path)).status).toBe(404);
+    const tuple = `User:${other.userId} reader ${name}:${(body as { _id: string })._id}`;
+    await permissionsApi(nodes.first.admin).relate(tuple);
+    expect((await elsewhere(other.accessToken).get(path)).status).toBe(200);
+    await permissionsApi(nodes.second.admin).unrelate(tuple);
+    expect((await other.api.get(path)).status).toBe(404);
+    expect((await elsewhere(owner.accessToken).delete(path)).status).toBe(200);
+    const left = await nodes.first.admin.get('/authorization/relations', { query: { resourceType: name } });
+    expect((left.body as { count: number }).count).toBe(0);
+  });
+});

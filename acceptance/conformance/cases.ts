@@ -1,0 +1,63 @@
+/** The public relationship cases: models, tuples, and what must follow from them (README.md). */
+import { readFile } from 'node:fs/promises';
+
+export interface CaseResource {
+  readonly name: string;
+  readonly relations: Readonly<Record<string, readonly string[]>>;
+  readonly permissions: Readonly<Record<string, readonly string[]>>;
+}
+
+export interface CaseTuple {
+  readonly subject: string;
+  readonly relation: string;
+  readonly resource: string;
+}
+
+export interface CaseCheck {
+  readonly subject: string;
+  readonly permission: string;
+  readonly resource: string;
+  readonly allowed: boolean;
+  /** What the check rests on beyond the plain language. */
+  readonly needs?: readonly string[];
+}
+
+export interface CaseList {
+  readonly subject: string;
+  readonly permission: string;
+  readonly type: string;
+  /** As `Type:id`. */
+  readonly resources: readonly string[];
+  readonly needs?: readonly string[];
+}
+
+export interface RelationshipCase {
+  readonly id: string;
+  readonly resources: readonly CaseResource[];
+  readonly relations: readonly CaseTuple[];
+  /** Tuples of an object on itself, which we refuse to write; checks that need them say so. */
+  readonly selfRelations?: readonly CaseTuple[];
+  readonly checks: readonly CaseCheck[];
+  readonly lists: readonly CaseList[];
+}
+
+export const ownCases = new URL('relationship-cases.json', import.meta.url);
+
+export async function readCases(file: URL | string = ownCases): Promise<readonly RelationshipCase[]> {
+  const { cases } = JSON.parse(await readFile(file, 'utf8')) as { readonly cases: readonly RelationshipCase[] };
+  return cases;
+}
+
+/** True for what only holds with a tuple of an object on itself. */
+export const needsSelfRelation = ({ needs = [] }: { readonly needs?: readonly string[] }): boolean => needs.includes('self_relation');
+
+/** A list rests on such a tuple when a check of one of its entries does. */
+export const listNeedsSelfRelation = ({ checks }: RelationshipCase, list: CaseList): boolean =>
+  needsSelfRelation(list) ||
+  checks.some(
+    (check) =>
+      needsSelfRelation(check) &&
+      check.subject === list.subject &&
+      check.permission === list.permission &&
+      list.resources.includes(check.resource),
+  );

@@ -1,0 +1,116 @@
+/** Asks the relationship cases of a running platform over HTTP, one after the other, and clears up after each. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Answer, Api, Json } from '../../test/support/api.ts';
+import { type CaseList, listNeedsSelfRelation, needsSelfRelation, type RelationshipCase } from './cases.ts';
+
+export interface CaseResult {
+  readonly id: string;
+  /** Checks and lists that were asked. */
+  readonly asked: number;
+  readonly failures: readonly string[];
+}
+
+/** Definitions that the platform brings: they are changed and changed back, never deleted. */
+const builtIn: ReadonlySet<string> = new Set(['User', 'Team', 'Role']);
+const batchSize = 50;
+
+export async function runCase(admin: Api, one: RelationshipCase): Promise<CaseResult> {
+  const api = patient(admin);
+  const before = await builtInDefinitions(api, one);
+  try {
+    await define(api, one);
+    for (const relation of one.relations) await expectOk(api.post('/authorization/relations', relation), JSON.stringify(relation));
+    const checks = await askChecks(api, one);
+    const lists = await Promise.all(one.lists.filter((list) => !listNeedsSelfRelation(one, list)).map((list) => askList(api, list)));
+    return { id: one.id, asked: checks.asked + lists.length, failures: [...checks.failures, ...lists.flat()] };
+  } catch (error) {
+    return { id: one.id, asked: 0, failures: [error instanceof Error ? error.message : String(error)] };
+  } finally {
+    await clear(api, one, before);
+  }
+}
+
+/** Types may need each other, so all names come first, and what they mean after it. */
+async function define(api: Api, { resources }: RelationshipCase): Promise<void> {
+  for (const { name, relations, permissions } of resources) {
+    const shell = { relations: emptied(relations), permissions: emptied(permissions) };
+    if (builtIn.has(name)) await change(api, name, shell);
+    else await expectOk(api.post('/authorization/resources', { name, ...shell }), `define ${name}`);
+  }
+  for (const { name, relations } of resources) await change(api, name, { relations, permissions: emptied(permissionsOf(resources, name)) });
+  for (const { name, relations, permissions } of resources) await change(api, name, { relations, permissions });
+}
+
+const emptied = (map: Readonly<Record<string, unknown>>): Record<string, readonly never[]> =>
+  Object.fromEntries(Object.keys(map).map((name) => [name, []]));
+
+const permissionsOf = (resources: RelationshipCase['resources'], name: string) =>
+  resources.find((resource) => resource.name === name)?.permissions ?? {};
+
+const change = (api: Api, name: string, content: object): Promise<Json> =>
+  expectOk(api.patch(`/authorization/resources/${name}`, content, { query: { force: true } }), `change ${name}`);
+
+async function askChecks(api: Api, one: RelationshipCase): Promise<{ readonly asked: number; readonly failures: readonly string[] }> {
+  const checks = one.checks.filter((check) => !needsSelfRelation(check));
+  const failures: string[] = [];
+  for (let from = 0; from < checks.length; from += batchSize) {
+    const batch = checks.slice(from, from + batchSize);
+    const asked = batch.map(({ subject, permission, resource }) => ({ subject, permission, resource }));
+    const { results } = await expectOk(api.post('/authorization/permissions/check', { checks: asked }), 'check');
+    batch.forEach(({ subject, permission, resource, allowed }, i) => {
+      if (results[i]?.allowed !== allowed) failures.push(`${subject} ${permission} ${resource}: expected ${allowed}`);
+    });
+  }
+  return { asked: checks.length, failures };
+}
+
+async function askList(api: Api, { subject, permission, type, resources }: CaseList): Promise<readonly string[]> {
+  const found: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const query = { subject, permission, resourceType: type, ...(cursor === undefined ? {} : { cursor }) };
+    const page = await expectOk(api.get('/authorization/permissions/resources', { query }), 'list');
+    found.push(...page.resources);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  const same = found.length === resources.length && resources.every((resource) => found.includes(resource));
+  return same ? [] : [`${subject} ${permission} ${type}: expected ${[...resources].sort().join()}, got ${found.sort().join()}`];
+}
+
+async function builtInDefinitions(api: Api, { resources }: RelationshipCase): Promise<readonly Json[]> {
+  const names = resources.map(({ name }) => name).filter((name) => builtIn.has(name));
+  return Promise.all(names.map((name) => expectOk(api.get(`/authorization/resources/${name}`), name)));
+}
+
+async function clear(api: Api, { resources }: RelationshipCase, before: readonly Json[]): Promise<void> {
+  for (const { name } of resources) {
+    if (!builtIn.has(name)) await api.delete(`/authorization/resources/${name}`, { query: { force: true } });
+  }
+  for (const { name, relations, permissions } of before) await change(api, name, { relations, permissions });
+}
+
+async function expectOk(answer: Promise<Answer<Json>>, what: string): Promise<Json> {
+  const { status, body, text } = await answer;
+  if (status !== 200) throw new Error(`${what}: ${status} ${text.slice(0, 300)}`);
+  return body;
+}
+
+/** The same address, for somebody who waits when he is told to. */
+function patient(api: Api): Api {
+  const send: Api['send'] = async (method, path, body, options) => {
+    for (;;) {
+      const answer = await api.send<never>(method, path, body, options);
+      if (answer.status !== 429) return answer;
+      await sleep(Number(answer.headers.get('retry-after') ?? 1) * 1000);
+    }
+  };
+  return {
+    ...api,
+    send,
+    get: (path, options) => send('GET', path, undefined, options),
+    post: (path, body, options) => send('POST', path, body, options),
+    patch: (path, body, options) => send('PATCH', path, body, options),
+    put: (path, body, options) => send('PUT', path, body, options),
+    delete: (path, options) => send('DELETE', path, undefined, options),
+  };
+}

@@ -1,0 +1,36 @@
+/** Measures the permission engine at growing sizes and writes `RESULTS.md`. `npm run bench:authorization -- --help` lists the options. */
+import { parseArgs } from 'node:util';
+import { describeMachine } from '../machine.ts';
+import { type Measured, measureAt } from './measure.ts';
+import { writeReport } from './report.ts';
+
+const help = `Measures permissions and writes bench/authorization/RESULTS.md (about two minutes, 1.5 GB of disk for that time).
+
+  npm run bench:authorization -- [options]
+
+  --tuples <list>  sizes, smallest first (10000,100000,1000000)
+  --dry            print the figures, leave RESULTS.md as it is`;
+
+const print = (line: string): void => console.log(line);
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      tuples: { type: 'string', default: '10000,100000,1000000' },
+      dry: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) return print(help);
+  const sizes = values.tuples.split(',').map(Number);
+  if (sizes.some((size) => !Number.isSafeInteger(size) || size < 2_000)) throw new Error('--tuples takes whole numbers of 2000 and more');
+  const all: Measured[] = [];
+  for (const size of sizes) all.push(await measureAt(size, print));
+  if (values.dry) return print(JSON.stringify(all, undefined, 2));
+  await writeReport(new URL('.', import.meta.url), all, describeMachine(all.at(-1)?.serverVersion ?? ''));
+}
+
+main().catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+});

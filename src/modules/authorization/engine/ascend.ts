@@ -1,0 +1,134 @@
+/**
+ * The way up: every object on which a subject has one of the names that
+ * something hangs on, in one statement of bounded index lookups.
+ */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { statementName } from '../../../kernel/database/sql.ts';
+import type { Ascent, DirectRule } from '../model/ascent.ts';
+import type { SubjectRef } from '../model/grammar.ts';
+import { grantedAction, type Model } from '../model/model.ts';
+import { allows } from '../model/validity.ts';
+import { engineErrors } from './errors.ts';
+import { limits } from './limits.ts';
+import { liveTuple } from './tuple-row.ts';
+
+/** An object and the key of a name (`keyOf`) that the subject has on it. */
+export interface Reached {
+  readonly type: string;
+  readonly id: string;
+  readonly name: string;
+  /** Steps from one object to another. */
+  readonly depth: number;
+}
+
+/** Tuples that are looked up by the subject that is written in them. */
+export interface Lookup {
+  readonly rule: DirectRule;
+  readonly subject: SubjectRef;
+}
+
+/** A direct rule as lookups: the subject itself, and everybody of its type, each where the model lets them stand. */
+export function lookupsOf(model: Model, subject: SubjectRef, rules: readonly DirectRule[]): readonly Lookup[] {
+  const everybody: SubjectRef = { type: subject.type, id: '*', relation: '' };
+  const forms = subject.relation === '' && subject.id !== '*' ? [subject, everybody] : [subject];
+  return rules.flatMap((rule) => forms.filter((form) => mayStand(model, form, rule)).map((form) => ({ rule, subject: form })));
+}
+
+export function mayStand(model: Model, subject: SubjectRef, { type, relation }: Pick<DirectRule, 'type' | 'relation'>): boolean {
+  if (grantedAction(relation) !== undefined) return subject.relation === '';
+  return (model.get(type)?.relations.get(relation) ?? []).some((allowed) => allows(allowed, subject));
+}
+
+const most = limits.reached + 1;
+
+const text = `with recursive
+  direct as materialized (
+    select * from unnest((select $1::text[]), (select $2::text[]), (select $3::text[]), (select $4::text[]), (select $5::text[]), (select $6::text[]), (select $7::boolean[]))
+      x(s_type, s_id, s_relation, type, relation, name, exact)),
+  step as materialized (
+    select * from unnest((select $8::text[]), (select $9::text[]), (select $10::text[]), (select $11::text[]), (select $12::text[]), (select $13::text[]), (select $14::boolean[]))
+      x(from_type, from_name, set_relation, type, relation, name, exact)),
+  has(type, id, name, depth) as (
+    (
+      select d.type collate "C", r.resource_id collate "C", d.name collate "C", 0
+        from direct d
+        cross join lateral (
+          select t.resource_id from penstock.tuples t
+           where t.subject_type = d.s_type and t.subject_id = d.s_id and t.subject_relation = d.s_relation
+             and t.resource_type = d.type and t.relation = d.relation and ${liveTuple('t')} and (t.condition is null or not d.exact)
+           limit ${most}) r
+      union all
+      select * from unnest((select $15::text[]), (select $16::text[]), (select $17::text[]), (select $18::integer[]))
+      union all
+      select o.type, r.subject_id, o.name, 0
+        from unnest((select $19::text[]), (select $20::text[])) o(type, name)
+        cross join lateral (
+          select distinct t.subject_id from penstock.tuples t
+           where t.subject_type = o.type and t.subject_id <> '*' limit ${most}) r
+    )
+    union
+    select p.type, r.resource_id, p.name, h.depth + 1
+      from has h join step p on p.from_type = h.type and p.from_name = h.name
+      cross join lateral (
+        select t.resource_id from penstock.tuples t
+         where t.subject_type = h.type and t.subject_id = h.id and t.subject_relation = p.set_relation
+           and t.resource_type = p.type and t.relation = p.relation and ${liveTuple('t')} and (t.condition is null or not p.exact)
+         limit ${most}) r
+     where h.depth < ${limits.depth}
+  )
+  select type, id, name, depth from has limit ${most}`;
+const name = statementName(text);
+
+/** Where an ascent starts. */
+export interface Start {
+  readonly lookups: readonly Lookup[];
+  readonly seeds: readonly Reached[];
+  /** Names for which every object that stands in any tuple is a start. */
+  readonly open: readonly { readonly type: string; readonly name: string }[];
+}
+
+/** Follows the rules. Throws `PERMISSION_SET_TOO_LARGE`, and `DEPTH_LIMIT` when something is only reached at the limit. */
+export async function ascend(database: Queryable, { lookups, seeds, open }: Start, { steps }: Ascent): Promise<readonly Reached[]> {
+  if (lookups.length + seeds.length + open.length === 0) return [];
+  const { rows } = await database.query<Reached>({
+    name,
+    text,
+    values: [
+      lookups.map((l) => l.subject.type),
+      lookups.map((l) => l.subject.id),
+      lookups.map((l) => l.subject.relation),
+      lookups.map((l) => l.rule.type),
+      lookups.map((l) => l.rule.relation),
+      lookups.map((l) => l.rule.name),
+      lookups.map((l) => l.rule.exact),
+      steps.map((s) => s.fromType),
+      steps.map((s) => s.fromName),
+      steps.map((s) => s.setRelation),
+      steps.map((s) => s.type),
+      steps.map((s) => s.relation),
+      steps.map((s) => s.name),
+      steps.map((s) => s.exact),
+      seeds.map((s) => s.type),
+      seeds.map((s) => s.id),
+      seeds.map((s) => s.name),
+      seeds.map((s) => s.depth),
+      open.map((o) => o.type),
+      open.map((o) => o.name),
+    ],
+  });
+  if (rows.length > limits.reached) throw engineErrors.PERMISSION_SET_TOO_LARGE();
+  return nearest(rows);
+}
+
+export const reachedKey = ({ type, id, name }: Pick<Reached, 'type' | 'id' | 'name'>): string => `${type}:${id}#${name}`;
+
+/** Each object and name once, by its shortest way. */
+export function nearest(rows: readonly Reached[]): readonly Reached[] {
+  const byKey = new Map<string, Reached>();
+  for (const row of rows) {
+    const key = reachedKey(row);
+    const known = byKey.get(key);
+    if (!known || row.depth < known.depth) byKey.set(key, row);
+  }
+  return [...byKey.values()];
+}

@@ -1,0 +1,213 @@
+/**
+ * Why the answer of a check is as it is: the settled nodes of the same
+ * evaluation, told from the question downwards. For "yes" the line of reasoning
+ * that decides; for "no" everything that was tried and what is missing.
+ */
+import { type Expression, format } from '../model/expression.ts';
+import { formatObject, formatSubject, type ObjectRef } from '../model/grammar.ts';
+import { grantRelation, type Name } from '../model/model.ts';
+import { circumstancesOf, evaluateAll, isSelf, resolve, type World } from './ask.ts';
+import { type Bounds, yes } from './bounds.ts';
+import type { AskOptions, Question, Reason } from './engine.ts';
+import {
+  directTuples,
+  expressionBounds,
+  leadingTuples,
+  nodeBounds,
+  type Settled,
+  setBounds,
+  targetBounds,
+  tupleBounds,
+} from './evaluate.ts';
+import { isOwnSet, nodeKey } from './graph.ts';
+import { formatTuple, type Tuple } from './tuple.ts';
+
+/** Most lines of one explanation. */
+const MOST_REASONS = 500;
+
+export async function explain(world: World, question: Question, options?: AskOptions): Promise<Reason> {
+  const resolved = resolve(world.model, question);
+  const { object, name } = resolved;
+  if (isSelf(resolved)) return { ...aboutNode(object, name), allowed: true, because: 'an object may do everything to itself', parts: [] };
+  const [verdict] = await evaluateAll(world, [resolved], circumstancesOf(world.model, options));
+  if (!verdict) throw new Error('a question without a verdict');
+  return explainNode({ state: verdict.state, left: { lines: MOST_REASONS }, trail: new Set() }, object, name);
+}
+
+interface Telling {
+  readonly state: Settled;
+  readonly left: { lines: number };
+  /** Nodes above this line. */
+  readonly trail: ReadonlySet<string>;
+}
+
+const aboutNode = (object: ObjectRef, name: Name) => ({ about: `${formatObject(object)} ${name.name}` });
+
+function explainNode(telling: Telling, object: ObjectRef, name: Name): Reason {
+  const { state } = telling;
+  const about = aboutNode(object, name);
+  const bounds = nodeBounds(state, object, name);
+  const key = nodeKey(object, name);
+  telling.left.lines -= 1;
+  if (!state.nodes.has(key)) return { ...about, allowed: false, because: 'lies too many steps away to be looked at', parts: [] };
+  if (telling.trail.has(key)) return { ...about, allowed: false, because: 'is what is being asked above', parts: [] };
+  if (telling.left.lines < 0) return { ...about, allowed: bounds.sure, because: 'is left out: the explanation is too long', parts: [] };
+  if (isOwnSet(state.evaluation, object, name)) return { ...about, allowed: true, because: 'a set is in itself', parts: [] };
+  const deeper = { ...telling, trail: new Set(telling.trail).add(key) };
+  return { ...about, ...(name.kind === 'relation' ? tellRelation(deeper, object, name.name) : tellAction(deeper, object, name)) };
+}
+
+type Told = Omit<Reason, 'about'>;
+
+/** True when a proof of the node above may lean on this one: it was true earlier. */
+function supports({ state, trail }: Telling, object: ObjectRef, name: Name): boolean {
+  const above = state.nodes.get([...trail].at(-1) ?? '');
+  const node = state.nodes.get(nodeKey(object, name));
+  return node?.bounds.sure === true && above !== undefined && node.rank < above.rank;
+}
+
+function tellRelation(telling: Telling, object: ObjectRef, relation: string): Told {
+  const { state } = telling;
+  const { evaluation } = state;
+  const direct = directTuples(state, object, relation).map((tuple) => tellTuple(state, tuple));
+  const proof = direct.find((told) => told.allowed);
+  if (proof) return proof;
+  const sets = evaluation.tuples.of(object, relation).filter((t) => t.subject.relation !== '');
+  const deciding = sets.find((tuple) => setBounds(state, tuple).sure && supportsSet(telling, tuple));
+  if (deciding) return tellSet(telling, deciding);
+  const parts = [
+    ...direct.map((told) => ({ ...told, about: `${formatObject(object)} ${relation}` })),
+    ...sets.map((t) => aboutSet(telling, t)),
+  ];
+  return {
+    allowed: false,
+    because: `${formatSubject(evaluation.subject)} does not stand in ${relation} of ${formatObject(object)}`,
+    parts,
+  };
+}
+
+function tellTuple(state: Settled, tuple: Tuple): Told {
+  const { subject, relation, resource, condition } = tuple;
+  const bounds = tupleBounds(state, tuple);
+  const stands = `${formatSubject(subject)} stands in ${relation} of ${formatObject(resource)}`;
+  return { allowed: bounds.sure, because: `${stands}${doubt(tuple, bounds, condition)}`, tuple: formatTuple(tuple), parts: [] };
+}
+
+function doubt({ expired }: Tuple, bounds: Bounds, condition: string | undefined): string {
+  if (expired) return ', but its time is over';
+  if (condition === undefined) return '';
+  if (bounds.sure) return `, and the condition "${condition}" holds`;
+  return bounds.possible
+    ? `, but the condition "${condition}" needs values that were not given`
+    : `, but the condition "${condition}" does not hold`;
+}
+
+const supportsSet = (telling: Telling, { subject }: Tuple): boolean => {
+  const name = telling.state.evaluation.model.member(subject.type, subject.relation);
+  return name !== undefined && supports(telling, subject, name);
+};
+
+function tellSet(telling: Telling, tuple: Tuple): Told {
+  const name = telling.state.evaluation.model.member(tuple.subject.type, tuple.subject.relation);
+  const told = tellTuple(telling.state, tuple);
+  const { sure } = setBounds(telling.state, tuple);
+  return { ...told, allowed: sure, parts: name ? [explainNode(telling, tuple.subject, name)] : [] };
+}
+
+const aboutSet = (telling: Telling, tuple: Tuple): Reason => ({ about: formatSubject(tuple.subject), ...tellSet(telling, tuple) });
+
+function tellAction(telling: Telling, object: ObjectRef, name: Name): Told {
+  const { state } = telling;
+  const grants = directTuples(state, object, grantRelation(name.name)).map((tuple) => tellTuple(state, tuple));
+  const grant = grants.find((told) => told.allowed);
+  if (grant) return { ...grant, because: `${name.name} is granted directly` };
+  const expression = state.evaluation.model.expression(name);
+  return expression ? tellExpression(telling, object, expression) : { allowed: false, because: 'is not defined', parts: [] };
+}
+
+function tellExpression(telling: Telling, object: ObjectRef, expression: Expression): Told {
+  const { state } = telling;
+  const { sure } = expressionBounds(state, object, expression);
+  const within = (name: Name): Told => ({ allowed: sure, because: format(expression), parts: [explainNode(telling, object, name)] });
+  switch (expression.kind) {
+    case 'none':
+      return { allowed: false, because: 'nobody may', parts: [] };
+    case 'everyone':
+      return { allowed: true, because: 'everybody may', parts: [] };
+    case 'relation':
+      return within({ type: object.type, kind: 'relation', name: expression.relation });
+    case 'action':
+      return within({ type: object.type, kind: 'action', name: expression.action });
+    case 'arrow':
+      return tellArrow(telling, object, expression);
+    default:
+      return tellCombination(telling, object, expression);
+  }
+}
+
+type Combination = Extract<Expression, { kind: 'union' | 'intersection' | 'exclusion' }>;
+
+function tellCombination(telling: Telling, object: ObjectRef, expression: Combination): Told {
+  const { state } = telling;
+  const { sure } = expressionBounds(state, object, expression);
+  const all = expression.kind === 'exclusion' ? [expression.base, expression.subtract] : expression.of;
+  const told = all.map((part) => ({ part, bounds: expressionBounds(state, object, part) }));
+  const deciding =
+    expression.kind === 'union' && sure
+      ? told.filter(({ part, bounds }) => bounds.sure && isGrounded(telling, object, part)).slice(0, 1)
+      : told;
+  const parts = (deciding.length > 0 ? deciding : told).map(({ part }) => ({
+    about: `${formatObject(object)} ${format(part)}`,
+    ...tellExpression(telling, object, part),
+  }));
+  return { allowed: sure, because: format(expression), parts };
+}
+
+/** True when the expression is true without leaning on the node that is being explained. */
+function isGrounded(telling: Telling, object: ObjectRef, expression: Expression): boolean {
+  switch (expression.kind) {
+    case 'relation':
+      return supports(telling, object, { type: object.type, kind: 'relation', name: expression.relation });
+    case 'action':
+      return supports(telling, object, { type: object.type, kind: 'action', name: expression.action });
+    case 'arrow':
+      return expression.all || supportingTuple(telling, object, expression) !== undefined;
+    case 'union':
+      return expression.of.some((e) => expressionBounds(telling.state, object, e).sure && isGrounded(telling, object, e));
+    case 'intersection':
+      return expression.of.every((e) => isGrounded(telling, object, e));
+    case 'exclusion':
+      return isGrounded(telling, object, expression.base);
+    default:
+      return true;
+  }
+}
+
+type Arrow = Extract<Expression, { kind: 'arrow' }>;
+
+function supportingTuple(telling: Telling, object: ObjectRef, arrow: Arrow): Tuple | undefined {
+  const { state } = telling;
+  return leadingTuples(state, object, arrow).find((tuple) => {
+    const name = state.evaluation.model.action(tuple.subject.type, arrow.target);
+    return name && tupleBounds(state, tuple).sure && targetBounds(state, tuple, arrow).sure && supports(telling, tuple.subject, name);
+  });
+}
+
+function tellArrow(telling: Telling, object: ObjectRef, arrow: Arrow): Told {
+  const { state } = telling;
+  const { sure } = expressionBounds(state, object, arrow);
+  const leading = leadingTuples(state, object, arrow);
+  const proof = sure && !arrow.all ? supportingTuple(telling, object, arrow) : undefined;
+  const because = leading.length > 0 ? format(arrow) : `nothing stands in ${arrow.relation} of ${formatObject(object)}`;
+  return { allowed: sure, because, parts: (proof ? [proof] : leading).map((tuple) => tellTarget(telling, tuple, arrow)) };
+}
+
+function tellTarget(telling: Telling, tuple: Tuple, arrow: Arrow): Reason {
+  const told = tellTuple(telling.state, tuple);
+  const about = `${formatObject(tuple.subject)} ${arrow.target}`;
+  const name = telling.state.evaluation.model.action(tuple.subject.type, arrow.target);
+  if (!name) return { ...told, about, allowed: false, because: `${tuple.subject.type} knows no "${arrow.target}"` };
+  const target = targetBounds(telling.state, tuple, arrow);
+  const allowed = (told.allowed ? target : { ...yes, sure: false }).sure;
+  return { ...told, about, allowed, parts: told.allowed ? [explainNode(telling, tuple.subject, name)] : [] };
+}

@@ -1,0 +1,220 @@
+/** The engine agrees with the naive evaluator: check, both lists and the row predicate, before and after deletions. */
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
+import type { Database } from '../../../../kernel/database/database.ts';
+import { formatSubject, type SubjectRef } from '../../model/grammar.ts';
+import { createEngine } from '../create.ts';
+import type { Engine, Page, Reason, ResourceQuestion } from '../engine.ts';
+import { rowPredicate } from '../predicate.ts';
+import { type NaiveWorld, naiveCheck } from './naive.ts';
+import { buildWorld, objectsOf, type RandomWorld, type WorldSeed, worldSeed } from './worlds.ts';
+
+const BATCH = 20;
+/** Runs of up to `BATCH` worlds each. More with `AGREEMENT_RUNS`. */
+const RUNS = Number(process.env.AGREEMENT_RUNS ?? 75);
+
+let table: TupleTable;
+beforeAll(async () => {
+  table = await openTupleTable();
+  await table.database.query({ text: 'create table rows (_id uuid primary key, world integer not null)' });
+});
+afterAll(() => table.close());
+
+const contexts = [{ place: 'home' }, { place: 'work' }] as const;
+
+describe('the engine', () => {
+  it('agrees with the naive evaluator on random models', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(worldSeed, { minLength: 1, maxLength: BATCH, size: 'max' }), (seeds) => compareAll(table, seeds)),
+      { numRuns: RUNS },
+    );
+  }, 240_000);
+});
+
+async function compareAll({ database, ...table }: TupleTable, seeds: readonly WorldSeed[]): Promise<void> {
+  const worlds = seeds.map((seed, i) => buildWorld(seed, i));
+  await database.query({ text: 'truncate rows' });
+  await database.query({
+    text: 'insert into rows select * from unnest($1::uuid[], $2::integer[])',
+    values: [worlds.flatMap((_, i) => objectsOf(i, 'Doc').map((d) => d.id)), worlds.flatMap((_, i) => objectsOf(i, 'Doc').map(() => i))],
+  });
+  const tuples = worlds.flatMap((w) => w.tuples);
+  const ids = await table.replace(tuples);
+  await Promise.all(worlds.map((world, i) => compare(database, { ...world, number: i })));
+  await table.remove(ids.filter((_, i) => tuples[i]?.deleted));
+  await Promise.all(
+    worlds.map(async (world, i) => {
+      const tuples = world.tuples.filter((t) => !t.deleted);
+      if (tuples.length < world.tuples.length) await compare(database, { ...world, tuples, number: i });
+    }),
+  );
+}
+
+type NumberedWorld = RandomWorld & { readonly number: number };
+
+async function compare(database: Database, world: NumberedWorld): Promise<void> {
+  const engine = createEngine(world.model);
+  const naive: NaiveWorld = { definitions: world.definitions, tuples: world.tuples, context: {}, now: new Date().toISOString() };
+  for (const subject of subjectsOf(world.number)) {
+    await compareChecks({ database, engine, world, naive }, subject);
+    await compareRows({ database, engine, world, naive }, subject);
+  }
+  await compareSubjects({ database, engine, world, naive });
+}
+
+interface Comparison {
+  readonly database: Database;
+  readonly engine: Engine;
+  readonly world: NumberedWorld;
+  readonly naive: NaiveWorld;
+}
+
+/** Half of the kinds of subject, in turns: what one world leaves out another asks. */
+const subjectsOf = (world: number): readonly SubjectRef[] => allSubjects(world).filter((_, i) => i % 2 === world % 2);
+
+function allSubjects(world: number): readonly SubjectRef[] {
+  const plain = (type: string, id: string): SubjectRef => ({ type: `${type}${world}`, id, relation: '' });
+  return [
+    plain('User', 'user0'),
+    plain('User', 'user1'),
+    plain('User', '*'),
+    plain('Group', 'group0'),
+    { ...plain('Group', 'group1'), relation: 'r0' },
+    ...objectsOf(world, 'Doc')
+      .slice(0, 1)
+      .map((d) => ({ ...d, relation: '' })),
+  ];
+}
+
+const truths = ({ naive }: Comparison, subject: SubjectRef, action: string, object: { type: string; id: string }): readonly boolean[] =>
+  contexts.map((context) => naiveCheck({ ...naive, context }, subject, action, object));
+
+/** Every check with a context, and one without: that answers only what is true or false whatever the context is. */
+async function compareChecks(comparison: Comparison, subject: SubjectRef): Promise<void> {
+  const { database, engine, world } = comparison;
+  const objects = ['Doc', 'Folder'].flatMap((kind) => objectsOf(world.number, kind));
+  const questions = objects.flatMap((resource) => ['a0', 'a1'].map((action) => ({ subject, action, resource })));
+  const expected = questions.map((q) => truths(comparison, subject, q.action, q.resource));
+  for (const [i, context] of contexts.entries()) {
+    const answers = await engine.check(database, questions, { context });
+    expect(describeAnswers(questions, answers)).toEqual(
+      describeAnswers(
+        questions,
+        expected.map((truth) => truth[i] ?? false),
+      ),
+    );
+  }
+  const [first] = questions;
+  if (!first) return;
+  const told = await engine.explain(database, first, { context: contexts[0] });
+  expect(groundOf(told)).toBe(told.allowed);
+  expect(told.allowed).toBe(expected[0]?.[0]);
+  const bare = await engine.check(database, [first]).catch((error: { code: string }) => error.code);
+  if (bare === 'CONTEXT_MISSING') expect(usesContext(world)).toBe(true);
+  else expect(expected[0]).toEqual([(bare as readonly boolean[])[0], (bare as readonly boolean[])[0]]);
+}
+
+/** What an explanation comes to when it is read from its leaves: an allowed line rests on an allowed part, unless it has none. */
+const groundOf = ({ allowed, parts }: Reason): boolean => allowed && (parts.length === 0 || parts.some(groundOf));
+
+const describeAnswers = (
+  questions: readonly { subject: SubjectRef; action: string; resource: { type: string; id: string } }[],
+  answers: readonly boolean[],
+) => questions.map((q, i) => `${formatSubject(q.subject)} ${q.action} ${q.resource.type}:${q.resource.id} = ${answers[i]}`);
+
+const usesContext = ({ tuples }: RandomWorld): boolean => tuples.some((t) => t.condition === 'place');
+
+/** The list of resources and the rows of the predicate are exactly those that a check allows. */
+async function compareRows(comparison: Comparison, subject: SubjectRef): Promise<void> {
+  const { database, engine, world } = comparison;
+  const type = `Doc${world.number}`;
+  const docs = objectsOf(world.number, 'Doc');
+  const mentioned = docs.filter((d) => world.tuples.some((t) => [t.resource, t.subject].some((o) => o.type === type && o.id === d.id)));
+  for (const action of ['a0', 'a1']) {
+    const question = { subject, action, type };
+    const label = `${formatSubject(subject)} ${action}`;
+    const turn = world.number % contexts.length;
+    const context = contexts[turn] ?? {};
+    const listed = await walk((cursor) =>
+      engine.listResources(database, question, { limit: 2, context, ...(cursor !== undefined && { cursor }) }),
+    );
+    const known = [...mentioned, ...docs.filter((d) => d.type === subject.type && d.id === subject.id && !mentioned.includes(d))];
+    const expected = known.filter((d) => truths(comparison, subject, action, d)[turn]).map((d) => d.id);
+    expect([label, ...listed]).toEqual([label, ...expected.sort()]);
+    const certain = docs.filter((d) => truths(comparison, subject, action, d).every(Boolean)).map((d) => d.id);
+    for (const few of [true, false]) {
+      const rows = await rowsOf(comparison, question, few);
+      expect([label, few, await countOf(comparison, question, few)]).toEqual([label, few, rows.length]);
+      if (usesContext(world)) expect([label, few, ...rows.filter((id) => !certain.includes(id))]).toEqual([label, few]);
+      else expect([label, few, ...rows]).toEqual([label, few, ...certain.sort()]);
+    }
+  }
+}
+
+interface Compiled {
+  readonly where: string;
+  readonly values: readonly unknown[];
+}
+
+/** The predicate in the form for few or for many rows. */
+async function compiled(
+  { database, world }: Comparison,
+  question: ResourceQuestion,
+  few: boolean,
+  use: 'rows' | 'count',
+): Promise<Compiled> {
+  const predicate = await rowPredicate({ model: world.model, database }, question, { get: () => few, set: () => undefined });
+  const values: unknown[] = [world.number];
+  return { where: `t0.world = $1 and (${predicate.compile('t0."_id"', (value) => `$${values.push(value)}`, use)})`, values };
+}
+
+async function rowsOf(comparison: Comparison, question: ResourceQuestion, few: boolean): Promise<readonly string[]> {
+  const { where, values } = await compiled(comparison, question, few, 'rows');
+  const { rows } = await comparison.database.query<{ id: string }>({
+    text: `select t0._id as id from rows t0 where ${where} order by 1`,
+    values,
+  });
+  return rows.map((r) => r.id);
+}
+
+async function countOf(comparison: Comparison, question: ResourceQuestion, few: boolean): Promise<number> {
+  const { where, values } = await compiled(comparison, question, few, 'count');
+  const { rows } = await comparison.database.query<{ count: number }>({
+    text: `select count(*)::integer as count from rows t0 where ${where}`,
+    values,
+  });
+  return rows[0]?.count ?? 0;
+}
+
+async function walk(read: (cursor?: string) => Promise<Page<string>>): Promise<readonly string[]> {
+  const items: string[] = [];
+  let page = await read();
+  items.push(...page.items);
+  while (page.cursor !== undefined) {
+    page = await read(page.cursor);
+    items.push(...page.items);
+  }
+  return items;
+}
+
+/** Whoever is listed may act; whoever may act is listed, or is one of everybody. */
+async function compareSubjects(comparison: Comparison): Promise<void> {
+  const { database, engine, world } = comparison;
+  const [resource] = objectsOf(world.number, 'Doc');
+  if (!resource) return;
+  for (const kind of ['User', 'Group']) {
+    const question = { resource, action: 'a0', type: `${kind}${world.number}` };
+    const listed = await walk((cursor) =>
+      engine.listSubjects(database, question, { limit: 2, context: contexts[0], ...(cursor !== undefined && { cursor }) }),
+    );
+    const everybody = listed.includes(`${question.type}:*`);
+    for (const { type, id } of [...objectsOf(world.number, kind), { type: question.type, id: '*' }]) {
+      const [allowed] = truths(comparison, { type, id, relation: '' }, 'a0', resource);
+      const isListed = listed.includes(`${type}:${id}`);
+      const label = `${type}:${id} a0 of ${listed.join()}`;
+      if (isListed) expect([label, allowed]).toEqual([label, true]);
+      else if (!everybody) expect([label, allowed]).toEqual([label, false]);
+    }
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * The meaning of definitions and tuples, as directly as it can be written: a
+ * recursive search for a reason. It shares nothing with the engine but the
+ * parsed definitions, and is what the engine is compared with.
+ */
+import type { Condition, Operand } from '../../model/condition.ts';
+import type { AllowedSubject, Definition } from '../../model/definition.ts';
+import type { Expression } from '../../model/expression.ts';
+import type { ObjectRef, SubjectRef } from '../../model/grammar.ts';
+import type { Tuple } from '../tuple.ts';
+
+export interface NaiveWorld {
+  readonly definitions: ReadonlyMap<string, Definition>;
+  readonly tuples: readonly Tuple[];
+  readonly context: Readonly<Record<string, unknown>>;
+  readonly now: string;
+}
+
+/** Answers "may `subject` do `action` on `object`?". */
+export function naiveCheck(world: NaiveWorld, subject: SubjectRef, action: string, object: ObjectRef): boolean {
+  if (subject.relation === '' && subject.type === object.type && subject.id === object.id) return true;
+  const fitting = world.tuples.filter((t) => fits(world, t) && holds(world, t));
+  return has({ ...world, tuples: fitting, subject, found: new Set() }, object, `action ${action}`, []);
+}
+
+interface Search extends NaiveWorld {
+  readonly subject: SubjectRef;
+  /** What was found to be true; that stays true wherever it is asked again. */
+  readonly found: Set<string>;
+}
+
+function has(search: Search, object: ObjectRef, name: string, path: readonly string[]): boolean {
+  const key = `${object.type}:${object.id} ${name}`;
+  if (search.found.has(key)) return true;
+  if (path.includes(key)) return false;
+  const [kind, word = ''] = name.split(' ');
+  const deeper = [...path, key];
+  const { subject } = search;
+  const isOwn = subject.relation === word && subject.type === object.type && subject.id === object.id && name === memberOf(search, subject);
+  const expression = search.definitions.get(object.type)?.actions.get(word);
+  const relation = kind === 'relation' ? word : `can:${word}`;
+  const result =
+    isOwn ||
+    stands(search, object, relation, deeper) ||
+    (kind === 'action' && expression !== undefined && means(search, object, expression, deeper));
+  if (result) search.found.add(key);
+  return result;
+}
+
+function stands(search: Search, object: ObjectRef, relation: string, path: readonly string[]): boolean {
+  const { subject } = search;
+  return tuplesOf(search, object, relation).some(({ subject: s }) => {
+    if (s.type === subject.type && s.relation === subject.relation && (s.id === subject.id || (s.id === '*' && s.relation === '')))
+      return true;
+    return s.relation !== '' && has(search, s, memberOf(search, s), path);
+  });
+}
+
+function means(search: Search, object: ObjectRef, e: Expression, path: readonly string[]): boolean {
+  switch (e.kind) {
+    case 'none':
+      return false;
+    case 'everyone':
+      return true;
+    case 'relation':
+      return has(search, object, `relation ${e.relation}`, path);
+    case 'action':
+      return has(search, object, `action ${e.action}`, path);
+    case 'union':
+      return e.of.some((part) => means(search, object, part, path));
+    case 'intersection':
+      return e.of.every((part) => means(search, object, part, path));
+    case 'exclusion':
+      // What is excluded cannot hang on what is being asked: definitions where it would are refused.
+      return means(search, object, e.base, path) && !means(search, object, e.subtract, []);
+    case 'arrow': {
+      const leading = tuplesOf(search, object, e.relation).filter((t) => t.subject.relation === '' && t.subject.id !== '*');
+      const one = (t: Tuple) => {
+        const name = actionOf(search, t.subject.type, e.target);
+        return name !== undefined && has(search, t.subject, name, path);
+      };
+      return e.all ? leading.length > 0 && leading.every(one) : leading.some(one);
+    }
+  }
+}
+
+const tuplesOf = (world: NaiveWorld, { type, id }: ObjectRef, relation: string): readonly Tuple[] =>
+  world.tuples.filter((t) => t.resource.type === type && t.resource.id === id && t.relation === relation);
+
+function memberOf({ definitions }: NaiveWorld, { type, relation }: SubjectRef): string {
+  return definitions.get(type)?.relations.has(relation) ? `relation ${relation}` : `action ${relation}`;
+}
+
+function actionOf({ definitions }: NaiveWorld, type: string, word: string): string | undefined {
+  const definition = definitions.get(type);
+  if (definition?.actions.has(word)) return `action ${word}`;
+  return definition?.relations.has(word) ? `relation ${word}` : undefined;
+}
+
+function fits({ definitions }: NaiveWorld, { subject, relation, resource, condition }: Tuple): boolean {
+  const definition = definitions.get(resource.type);
+  if (!definition || !definitions.has(subject.type)) return false;
+  if (relation.startsWith('can:')) return subject.relation === '' && condition === undefined && definition.actions.has(relation.slice(4));
+  return (definition.relations.get(relation) ?? []).some((entry) => entry.condition === condition && meansSubject(entry, subject));
+}
+
+function meansSubject(entry: AllowedSubject, subject: SubjectRef): boolean {
+  const type = entry.type === '*' || entry.type === subject.type;
+  return type && entry.relation === subject.relation && (subject.id === '*' || !entry.wildcard);
+}
+
+function holds({ definitions, context, now }: NaiveWorld, { expired, condition: name, resource, attributes = {} }: Tuple): boolean {
+  if (expired) return false;
+  if (name === undefined) return true;
+  const condition = definitions.get(resource.type)?.conditions.get(name);
+  return condition !== undefined && isTrue(condition, { context, attributes, now });
+}
+
+/** The few kinds of condition that the generated models use. */
+function isTrue(
+  condition: Condition,
+  values: { context: Readonly<Record<string, unknown>>; attributes: Readonly<Record<string, unknown>>; now: string },
+): boolean {
+  if (condition.kind !== 'compare') throw new Error('not generated');
+  const value = (o: Operand) =>
+    o.kind === 'literal'
+      ? o.value
+      : o.kind === 'now'
+        ? values.now
+        : o.kind === 'context'
+          ? values.context[o.name]
+          : values.attributes[o.name];
+  const [left, right] = [value(condition.left), value(condition.right)];
+  if (left === undefined || right === undefined) return false;
+  return condition.operator === 'eq' ? left === right : String(left) < String(right);
+}

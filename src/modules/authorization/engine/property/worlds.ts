@@ -1,0 +1,188 @@
+/** Random models with tuples: everything that the language knows, on few objects, so that cycles and coincidences are common. */
+import fc from 'fast-check';
+import type { Problem } from '../../../../kernel/errors.ts';
+import { checkAgainst } from '../../model/check.ts';
+import { type Definition, type DefinitionInput, parseDefinition } from '../../model/definition.ts';
+import type { ObjectRef } from '../../model/grammar.ts';
+import { buildModel, type Model } from '../../model/model.ts';
+import type { Tuple } from '../tuple.ts';
+
+/** A tuple with what the table needs to know and the engine does not. */
+export interface WrittenTuple extends Tuple {
+  readonly deleted: boolean;
+}
+
+export interface RandomWorld {
+  readonly model: Model;
+  readonly definitions: ReadonlyMap<string, Definition>;
+  readonly tuples: readonly WrittenTuple[];
+}
+
+const kinds = ['Group', 'Folder', 'Doc'] as const;
+const words = [0, 1, 2];
+/** Objects per type. Ids of documents are row ids. */
+export const objectCount = 3;
+
+const uuidOf = (world: number, n: number): string => `00000000-0000-7000-8000-${(world * 16 + n).toString(16).padStart(12, '0')}`;
+
+/** The objects of a type of a world; types carry the number of the world, so that many worlds share a table. */
+export const objectsOf = (world: number, kind: string): readonly ObjectRef[] =>
+  words.map((n) => ({ type: `${kind}${world}`, id: kind === 'Doc' ? uuidOf(world, n) : `${kind.toLowerCase()}${n}` }));
+
+/** `r0` holds mostly people, the other relations mostly objects: arrows go along those. */
+const role = fc.oneof(
+  { weight: 5, arbitrary: fc.nat(2).map((n) => `r${n}`) },
+  { weight: 2, arbitrary: fc.nat(2).map((n) => `a${n}`) },
+  { weight: 6, arbitrary: fc.tuple(fc.integer({ min: 1, max: 2 }), fc.nat(2)).map(([r, a]) => `r${r}->a${a}`) },
+  { weight: 1, arbitrary: fc.tuple(fc.integer({ min: 1, max: 2 }), fc.nat(2)).map(([r, t]) => `r${r}->r${t}`) },
+  { weight: 1, arbitrary: fc.constant('*') },
+);
+
+const { expression } = fc.letrec<{ expression: unknown; list: unknown }>((tie) => ({
+  list: fc.array(fc.oneof({ weight: 4, arbitrary: role }, { weight: 1, arbitrary: tie('expression') }), { maxLength: 3 }),
+  expression: fc.oneof(
+    { maxDepth: 2, withCrossShrink: true },
+    { weight: 6, arbitrary: fc.array(role, { minLength: 1, maxLength: 4, size: 'max' }) },
+    { weight: 1, arbitrary: tie('list') },
+    { weight: 1, arbitrary: fc.record({ intersection: fc.array(fc.oneof(role, tie('expression')), { minLength: 1, maxLength: 3 }) }) },
+    { weight: 1, arbitrary: fc.record({ exclusion: fc.record({ base: tie('expression'), subtract: tie('expression') }) }) },
+    { weight: 1, arbitrary: fc.tuple(fc.integer({ min: 1, max: 2 }), fc.nat(2)).map(([r, a]) => ({ every: `r${r}->a${a}` })) },
+  ),
+}));
+
+const person = fc.oneof(
+  { weight: 8, arbitrary: fc.constant('User') },
+  { weight: 2, arbitrary: fc.constantFrom('User:*', 'User with mark', 'User:* with place') },
+);
+const object = fc.constantFrom('Group', 'Folder', 'Doc');
+const special = fc.oneof(
+  { weight: 1, arbitrary: fc.constant('Group:*') },
+  { weight: 4, arbitrary: fc.constantFrom('Group#r0', 'Group#r1', 'Group#a0', 'Folder#a1', 'Doc#r0') },
+  { weight: 2, arbitrary: fc.constantFrom('Group with past', 'Folder with place', 'Group#r0 with mark') },
+  { weight: 1, arbitrary: fc.constant('*') },
+);
+const listOf = (...weights: [person: number, object: number, special: number]) =>
+  fc.uniqueArray(
+    fc.oneof(
+      { weight: weights[0], arbitrary: person },
+      { weight: weights[1], arbitrary: object },
+      { weight: weights[2], arbitrary: special },
+    ),
+    { minLength: 1, maxLength: 3, size: 'max' },
+  );
+
+const conditions = {
+  mark: { eq: [{ attribute: 'mark' }, 1] },
+  past: { lt: [{ attribute: 'since' }, { now: true }] },
+  place: { eq: [{ context: 'place' }, { attribute: 'place' }] },
+};
+
+const threeOf = <T>(arbitrary: fc.Arbitrary<T>) => fc.tuple(arbitrary, arbitrary, arbitrary);
+const shape = fc.record({ relations: fc.tuple(listOf(6, 1, 2), listOf(1, 6, 2), listOf(1, 6, 1)), actions: threeOf(expression) });
+
+const attributes = fc.record({
+  mark: fc.nat(1),
+  since: fc.constantFrom('2001-01-01T00:00:00.000Z', '2999-01-01T00:00:00.000Z'),
+  place: fc.constantFrom('home', 'work'),
+});
+
+const tupleSeed = fc.record({
+  kind: fc.nat(2),
+  relation: fc.nat(5),
+  entry: fc.nat(2),
+  subject: fc.nat(objectCount - 1),
+  resource: fc.nat(objectCount - 1),
+  attributes,
+  expired: fc.constantFrom(undefined, undefined, undefined, undefined, false, true),
+  deleted: fc.boolean(),
+  /** Has a condition that its relation does not ask for. */
+  stray: fc.nat(9).map((n) => n === 0),
+});
+
+/** What a random world is made of; `buildWorld` gives it a number. */
+export const worldSeed = fc.record({ shapes: threeOf(shape), tuples: fc.array(tupleSeed, { minLength: 3, maxLength: 20, size: 'max' }) });
+export type WorldSeed = typeof worldSeed extends fc.Arbitrary<infer T> ? T : never;
+
+export function buildWorld(seed: WorldSeed, world: number): RandomWorld {
+  const inputs = kinds.map((kind, i) => inputOf(kind, seed.shapes[i] ?? seed.shapes[0], world));
+  const definitions = repair([{ name: `User${world}`, relations: {}, permissions: {} }, ...inputs]);
+  const byName = new Map(definitions.map((d) => [d.name, d]));
+  const tuples = new Map<string, WrittenTuple>();
+  for (const part of seed.tuples) {
+    const tuple = tupleFrom(part, byName, world);
+    tuples.set(JSON.stringify([tuple.subject, tuple.relation, tuple.resource]), tuple);
+  }
+  return { model: buildModel(definitions, 0), definitions: byName, tuples: [...tuples.values()] };
+}
+
+const numbered = (entry: string, world: number): string => entry.replace(/^(User|Group|Folder|Doc)/, `$1${world}`);
+
+function inputOf(kind: string, { relations, actions }: WorldSeed['shapes'][0], world: number): DefinitionInput {
+  return {
+    name: `${kind}${world}`,
+    relations: Object.fromEntries(relations.map((entries, n) => [`r${n}`, entries.map((entry) => numbered(entry, world))])),
+    permissions: Object.fromEntries(actions.map((e, n) => [`a${n}`, e])),
+    conditions,
+  };
+}
+
+/** Replaces what the static checks refuse by nothing, until they are content. */
+function repair(inputs: readonly DefinitionInput[]): readonly Definition[] {
+  let current = inputs;
+  for (;;) {
+    const problems = firstProblems(current);
+    if (!problems) return current.map(parseDefinition);
+    current = current.map((input) => (input.name === problems.name ? without(input, problems.places) : input));
+  }
+}
+
+function firstProblems(inputs: readonly DefinitionInput[]): { name: string; places: readonly string[] } | undefined {
+  const definitions: Definition[] = [];
+  for (const input of inputs) {
+    try {
+      definitions.push(parseDefinition(input));
+    } catch (error) {
+      return { name: input.name, places: placesOf((error as { errors?: readonly Problem[] }).errors ?? []) };
+    }
+  }
+  for (const definition of definitions) {
+    const problems = checkAgainst(definition, definitions);
+    if (problems.length > 0) return { name: definition.name, places: placesOf(problems) };
+  }
+  return undefined;
+}
+
+const placesOf = (problems: readonly Problem[]): readonly string[] => problems.map((p) => /^(\w+\.\w+)/.exec(p.path)?.[1] ?? '');
+
+const without = (input: DefinitionInput, places: readonly string[]): DefinitionInput => ({
+  ...input,
+  relations: Object.fromEntries(Object.entries(input.relations).map(([k, v]) => [k, places.includes(`relations.${k}`) ? [] : v])),
+  permissions: Object.fromEntries(Object.entries(input.permissions).map(([k, v]) => [k, places.includes(`permissions.${k}`) ? [] : v])),
+});
+
+type TupleSeed = WorldSeed['tuples'][number];
+
+/** Mostly a tuple that fits; where the relation allows nobody, one that does not. */
+function tupleFrom(seed: TupleSeed, definitions: ReadonlyMap<string, Definition>, world: number): WrittenTuple {
+  const kind = kinds[seed.kind] ?? 'Doc';
+  const resource = objectsOf(world, kind)[seed.resource] ?? { type: '', id: '' };
+  const common = { resource, expired: seed.expired, deleted: seed.deleted };
+  if (seed.relation === 3) {
+    const id = seed.subject === 0 ? '*' : `user${seed.subject}`;
+    return { ...common, subject: { type: `User${world}`, id, relation: '' }, relation: `can:a${seed.entry}` };
+  }
+  const relation = `r${seed.relation % 3}`;
+  const entries = definitions.get(resource.type)?.relations.get(relation) ?? [];
+  const entry = entries[seed.entry % Math.max(1, entries.length)];
+  const subjectKind = !entry || entry.type === '*' ? (kinds[seed.entry] ?? 'Doc') : entry.type.replace(/\d+$/, '');
+  const subject = objectsOf(world, subjectKind)[seed.subject] ?? resource;
+  return {
+    ...common,
+    relation,
+    subject: { ...subject, id: entry?.wildcard ? '*' : subject.id, relation: entry?.relation ?? '' },
+    ...conditionOf(entry?.condition ?? (seed.stray ? 'mark' : undefined), seed),
+  };
+}
+
+const conditionOf = (condition: string | undefined, { attributes }: TupleSeed): Pick<WrittenTuple, 'condition' | 'attributes'> =>
+  condition === undefined ? {} : { condition, attributes };

@@ -1,0 +1,120 @@
+/**
+ * Authorization: who may do what. Relation tuples and resource definitions are
+ * the only truth; every answer is computed from them when it is asked for.
+ */
+import { type Caller, system } from '../../kernel/caller.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import { defineModule, type ModuleContext, type RunningModule } from '../../kernel/module.ts';
+import type { PermissionEngine } from '../../kernel/permissions.ts';
+import type { Logger } from '../../kernel/telemetry/logger.ts';
+import { type AuthorizationConfig, authorizationConfig } from './config.ts';
+import { purgeExpired } from './jobs.ts';
+import { migrations } from './migrations.ts';
+import { clientOperations } from './operations/client.ts';
+import { maintenanceOperations } from './operations/maintenance.ts';
+import { questionOperations } from './operations/questions.ts';
+import { relationOperations } from './operations/relations.ts';
+import { resourceOperations } from './operations/resources.ts';
+import { roleOperations } from './operations/roles.ts';
+import { ruleOperations } from './operations/rules.ts';
+import type { TimedTuple } from './queries.ts';
+import { createAdoptions } from './services/adoption.ts';
+import { defineBuiltIn } from './services/built-in.ts';
+import { createChanges } from './services/changes.ts';
+import { type Checks, createChecks } from './services/checks.ts';
+import { createDefinitions, type Definitions } from './services/definitions.ts';
+import { createLegacyCheck } from './services/legacy-check.ts';
+import { createModels, type Models } from './services/models.ts';
+import { createPermissionEngine } from './services/permission-engine.ts';
+import { createRoles } from './services/roles.ts';
+import { createRules } from './services/rules.ts';
+import { createConsistencyTokens } from './services/tokens.ts';
+import { createTuples, type Tuples } from './services/tuples.ts';
+import { createVerifications } from './services/verification.ts';
+
+export { readPermissionTests } from './permission-test/file.ts';
+export { problemLines, resultLines } from './permission-test/report.ts';
+export { runPermissionTests } from './permission-test/run.ts';
+export { recordTuples } from './record-tuples.ts';
+
+/** What other modules may ask of authorization. */
+export interface AuthorizationService
+  extends Pick<Checks, 'can' | 'canAll'>,
+    Pick<Definitions, 'define'>,
+    Pick<Tuples, 'removeMatching' | 'list'> {
+  /** Idempotent; joins the ambient transaction. Throws 400 for a tuple that the definitions do not allow. */
+  relate(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
+}
+
+export const authorization = defineModule({
+  name: 'authorization',
+  description: 'Who may do what: relations, permissions, roles',
+  requires: {},
+  config: authorizationConfig,
+  migrations,
+  start,
+});
+
+async function start({ kernel, config, log }: ModuleContext<AuthorizationConfig>): Promise<RunningModule<AuthorizationService>> {
+  const { database, events, schemas, records, secrets, jobs } = kernel;
+  const models = modelsOf(kernel);
+  const hasRecords = (name: string) => schemas.get(name)?.modelOptions.conduit.authorization.enabled === true;
+  const definitions = createDefinitions({ database, events, models, hasRecords });
+  const tuples = createTuples({ database, events, models });
+  const checks = createChecks({ database, models });
+  const tokens = createConsistencyTokens(secrets);
+  const roles = createRoles({ database, events, records, tuples });
+  const legacyCheck = createLegacyCheck({ database, records, schemas, models, checks });
+  const verifications = createVerifications({ database, jobs, schemas, models });
+  const adoptions = createAdoptions({ database, schemas, events, jobs });
+  const recordSubjects = () => config.current().recordSubjects;
+  const engine = createPermissionEngine({ database, models, checks, definitions, adoptions, recordSubjects });
+
+  await defineBuiltIn(definitions);
+  await roles.install();
+  await prepareSchemas(kernel, engine, log);
+  kernel.permissions.engine = engine;
+
+  return {
+    service: {
+      can: checks.can,
+      canAll: checks.canAll,
+      define: definitions.define,
+      list: tuples.list,
+      removeMatching: tuples.removeMatching,
+      relate: async (caller, wanted) => void (await tuples.write(caller, wanted)),
+    },
+    operations: [
+      ...clientOperations({ database, models, checks, legacyCheck, tokens }),
+      ...relationOperations({ tuples, tokens, maxBatch: () => config.current().maxBatch }),
+      ...resourceOperations(definitions),
+      ...questionOperations({ database, models, checks, tokens }),
+      ...roleOperations(roles),
+      ...ruleOperations(createRules({ database, events })),
+      ...maintenanceOperations({ database, schemas, verifications, changes: createChanges(events) }),
+    ],
+    jobs: [verifications.job, adoptions.job, purgeExpired(kernel, () => config.current().purgeExpired)],
+    async stop() {
+      kernel.permissions.engine = undefined;
+    },
+  };
+}
+
+/** Schemas may have got row authorization while this module was off, or were restored without their definitions. */
+async function prepareSchemas({ schemas }: Kernel, engine: PermissionEngine, log: Logger): Promise<void> {
+  for (const { name, modelOptions } of schemas.all()) {
+    if (!modelOptions.conduit.authorization.enabled) continue;
+    await engine.prepare(system('authorization'), name).catch((error: unknown) => {
+      log.error({ err: error, schema: name }, 'The records of this schema cannot be served until its resource definition fits');
+    });
+  }
+}
+
+/** Tied to the bus for as long as the process lives, also while the module is switched off and on. */
+const lastingModels = new WeakMap<Kernel, Models>();
+
+function modelsOf(kernel: Kernel): Models {
+  const models = lastingModels.get(kernel) ?? createModels(kernel);
+  lastingModels.set(kernel, models);
+  return models;
+}

@@ -1,0 +1,161 @@
+/**
+ * Resource definitions: which relations an object of a type may have, and what
+ * its actions mean. Parsing checks everything that can be known from the
+ * definition alone; `check.ts` adds what depends on other types.
+ */
+import { errors, type Problem } from '../../../kernel/errors.ts';
+import { type Condition, parseCondition } from './condition.ts';
+import type { Expression } from './expression.ts';
+import { isName } from './grammar.ts';
+import { parseExpression } from './parse-expression.ts';
+
+/** One entry of a relation's list: who may stand in it. */
+export interface AllowedSubject {
+  /** Type name, or `*` for any type. */
+  readonly type: string;
+  /** Set for subject sets: `Team#member`. */
+  readonly relation: string;
+  /** Only `Type:*` may stand here: everybody of the type. */
+  readonly wildcard: boolean;
+  /** Name of the condition that such a tuple must carry. */
+  readonly condition: string | undefined;
+}
+
+/** The wire form, kept as written. */
+export interface DefinitionInput {
+  readonly name: string;
+  readonly relations: Readonly<Record<string, unknown>>;
+  readonly permissions: Readonly<Record<string, unknown>>;
+  readonly conditions?: Readonly<Record<string, unknown>>;
+  /** Action on a scope type that lets somebody act for it; the checked action itself unless set. */
+  readonly actAs?: string;
+  readonly version?: number;
+}
+
+export interface Definition {
+  readonly name: string;
+  readonly relations: ReadonlyMap<string, readonly AllowedSubject[]>;
+  readonly actions: ReadonlyMap<string, Expression>;
+  readonly conditions: ReadonlyMap<string, Condition>;
+  readonly actAs: string | undefined;
+}
+
+const limits = { relations: 64, actions: 64, subjects: 32 };
+
+/** Parses a definition; 400 with every fault and its place. */
+export function parseDefinition(input: DefinitionInput): Definition {
+  const problems: Problem[] = [];
+  if (!isName(input.name)) problems.push(nameProblem('name'));
+  const conditions = parseMap(input.conditions ?? {}, { place: 'conditions', max: limits.actions, problems }, parseCondition);
+  const relations = parseMap(input.relations, { place: 'relations', max: limits.relations, problems }, parseSubjects);
+  const declared = new Set(Object.keys(input.permissions));
+  const actions = parseMap(input.permissions, { place: 'permissions', max: limits.actions, problems }, (value, path) => {
+    if (typeof value !== 'string') return parseExpression(value, path, { problems, relations, declared, depth: 0 });
+    problems.push({ path, rule: 'type', message: 'must be a list of roles, also for a single one' });
+    return undefined;
+  });
+  for (const [relation, subjects] of relations) {
+    for (const [i, { condition }] of subjects.entries()) {
+      if (condition !== undefined && !conditions.has(condition)) {
+        problems.push({ path: `relations.${relation}[${i}]`, rule: 'condition', message: `no condition is called "${condition}"` });
+      }
+    }
+  }
+  problems.push(...cycles(actions));
+  if (input.actAs !== undefined && !actions.has(input.actAs)) {
+    problems.push({ path: 'actAs', rule: 'action', message: `"${input.actAs}" is not an action of ${input.name}` });
+  }
+  if (problems.length > 0) throw invalidDefinition(problems);
+  return { name: input.name, relations, actions, conditions, actAs: input.actAs };
+}
+
+/** The 400 for a definition, with its faults in words. */
+export const invalidDefinition = (problems: readonly Problem[]) =>
+  errors.INVALID_ARGUMENTS({ message: problems.map((p) => `${p.path}: ${p.message}`).join('; '), errors: problems });
+
+const nameProblem = (path: string): Problem => ({
+  path,
+  rule: 'name',
+  message: 'must start with a letter and hold only letters, digits and underscores, at most 64',
+});
+
+interface MapParsing {
+  readonly place: string;
+  readonly max: number;
+  readonly problems: Problem[];
+}
+
+function parseMap<T>(
+  input: Readonly<Record<string, unknown>>,
+  { place, max, problems }: MapParsing,
+  parse: (value: unknown, path: string, problems: Problem[]) => T | undefined,
+): Map<string, T> {
+  const parsed = new Map<string, T>();
+  const entries = Object.entries(input);
+  if (entries.length > max) problems.push({ path: place, rule: 'size', message: `at most ${max} entries` });
+  for (const [name, value] of entries.slice(0, max)) {
+    const path = `${place}.${name.slice(0, 64)}`;
+    if (!isName(name)) {
+      problems.push(nameProblem(path));
+      continue;
+    }
+    const result = parse(value, path, problems);
+    if (result !== undefined) parsed.set(name, result);
+  }
+  return parsed;
+}
+
+const subjectForm = /^(\*|[A-Za-z]\w{0,63})(?:#([A-Za-z]\w{0,63})|(:\*))?(?: with ([A-Za-z]\w{0,63}))?$/;
+
+function parseSubjects(value: unknown, path: string, problems: Problem[]): readonly AllowedSubject[] | undefined {
+  if (!Array.isArray(value) || value.length > limits.subjects) {
+    problems.push({ path, rule: 'type', message: `must be a list of at most ${limits.subjects} types` });
+    return undefined;
+  }
+  return value.flatMap((entry, i) => {
+    const match = typeof entry === 'string' ? subjectForm.exec(entry) : null;
+    const [, type = '', relation = '', wildcard, condition] = match ?? [];
+    if (!match || (type === '*' && (relation !== '' || wildcard !== undefined))) {
+      problems.push({
+        path: `${path}[${i}]`,
+        rule: 'subject',
+        message: 'must be "Type", "Type#relation", "Type:*" or "*", each with an optional " with condition"',
+      });
+      return [];
+    }
+    return [{ type, relation, wildcard: wildcard !== undefined, condition }];
+  });
+}
+
+/** Actions that are defined by themselves, directly or in a ring. */
+function cycles(actions: ReadonlyMap<string, Expression>): Problem[] {
+  const problems: Problem[] = [];
+  const settled = new Set<string>();
+  const follow = (action: string, trail: readonly string[]): void => {
+    if (trail.includes(action)) {
+      const ring = [...trail.slice(trail.indexOf(action)), action].join(' -> ');
+      if (problems.length === 0) problems.push({ path: `permissions.${action}`, rule: 'cycle', message: `is defined by itself: ${ring}` });
+      return;
+    }
+    if (settled.has(action)) return;
+    for (const next of referencedActions(actions.get(action))) follow(next, [...trail, action]);
+    settled.add(action);
+  };
+  for (const action of actions.keys()) follow(action, []);
+  return problems;
+}
+
+function referencedActions(expression: Expression | undefined): readonly string[] {
+  if (!expression) return [];
+  switch (expression.kind) {
+    case 'action':
+      return [expression.action];
+    case 'union':
+    case 'intersection':
+      return expression.of.flatMap(referencedActions);
+    case 'exclusion':
+      return [...referencedActions(expression.base), ...referencedActions(expression.subtract)];
+    default:
+      return [];
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * How objects and subjects are written (spec/authorization.md 5.1, 5.2):
+ * `Type:id`, and for subjects also `Type:id#relation` (everybody who stands in
+ * that relation) and `Type:*` (every object of the type).
+ */
+import { invalid } from '../../../kernel/errors.ts';
+
+/** One object. */
+export interface ObjectRef {
+  readonly type: string;
+  readonly id: string;
+}
+
+/** Who stands on the left side of a tuple. `relation` is empty for a plain object; `id` is `*` for the wildcard. */
+export interface SubjectRef extends ObjectRef {
+  readonly relation: string;
+}
+
+/** Names of types, relations, actions and conditions. */
+const namePattern = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+
+/** Ids: anything visible except the characters that the grammar uses. */
+const idPattern = /^[^\s:#@*,\p{C}]{1,256}$/u;
+
+const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Longest tuple text `subject#relation@resource`, in characters. */
+export const maxTupleLength = 512;
+
+export const isName = (text: string): boolean => namePattern.test(text);
+
+const objectHelp = 'must be written <Type>:<id>; the id holds no space and none of : # @ * ,';
+const subjectHelp = 'must be written <Type>:<id>, <Type>:<id>#<relation> or <Type>:*';
+
+/** Parses `Type:id`; 400 that names `path` otherwise. */
+export function parseObject(text: string, path: string): ObjectRef {
+  const parsed = objectOf(text);
+  if (!parsed) throw invalid(path, 'reference', objectHelp);
+  return parsed;
+}
+
+/** Parses the three forms of a subject; 400 that names `path` otherwise. */
+export function parseSubject(text: string, path: string): SubjectRef {
+  const hash = text.indexOf('#');
+  const objectText = hash < 0 ? text : text.slice(0, hash);
+  const relation = hash < 0 ? '' : text.slice(hash + 1);
+  if (hash >= 0 && !isName(relation)) throw invalid(path, 'reference', subjectHelp);
+  if (hash < 0 && objectText.endsWith(':*') && isName(objectText.slice(0, -2))) {
+    return { type: objectText.slice(0, -2), id: '*', relation: '' };
+  }
+  const object = objectOf(objectText);
+  if (!object) throw invalid(path, 'reference', subjectHelp);
+  return { ...object, relation };
+}
+
+function objectOf(text: string): ObjectRef | undefined {
+  const colon = text.indexOf(':');
+  if (colon < 0) return undefined;
+  const type = text.slice(0, colon);
+  const id = text.slice(colon + 1);
+  return isName(type) && isObjectId(id) ? { type, id: canonicalId(id) } : undefined;
+}
+
+/** True for what can be the id of an object. */
+export const isObjectId = (id: string): boolean => idPattern.test(id) && id.isWellFormed();
+
+/** Ids of records may be written in either case, as everywhere; others are what they are. */
+const canonicalId = (id: string): string => (uuidPattern.test(id) ? id.toLowerCase() : id);
+
+export const sameObject = (a: ObjectRef, b: ObjectRef): boolean => a.id === b.id && a.type === b.type;
+
+export const formatObject = (object: ObjectRef): string => `${object.type}:${object.id}`;
+
+export const formatSubject = (subject: SubjectRef): string =>
+  subject.relation === '' ? formatObject(subject) : `${formatObject(subject)}#${subject.relation}`;

@@ -1,0 +1,123 @@
+/** What follows from a model: which tuples fit, which can matter, and how to get from a subject to what it may act on. */
+import { describe, expect, it } from 'vitest';
+import type { Tuple } from '../engine/tuple.ts';
+import { ascentTo, isExact, mayBeOpen, rulesTo } from './ascent.ts';
+import { parseDefinition } from './definition.ts';
+import { footprintOf } from './footprint.ts';
+import { parseObject, parseSubject } from './grammar.ts';
+import { buildModel, keyOf, type Name } from './model.ts';
+import { fits, misfit } from './validity.ts';
+
+const model = buildModel(
+  [
+    { name: 'User', relations: {}, permissions: {} },
+    { name: 'Team', relations: { member: ['User', 'Team#member'], owner: ['User'] }, permissions: { read: ['owner'] } },
+    {
+      name: 'Folder',
+      relations: { parent: ['Folder'], viewer: ['User', 'Team#member'] },
+      permissions: { read: ['viewer', 'parent->read'], open: ['*'] },
+    },
+    {
+      name: 'Doc',
+      relations: { folder: ['Folder'], owner: ['User', 'Team'], guest: ['User with recent', 'User:*'], banned: ['User'] },
+      permissions: {
+        read: ['owner', 'owner->read', 'folder->read'],
+        visit: ['guest'],
+        write: { exclusion: { base: ['read'], subtract: ['banned'] } },
+        glance: ['folder->open'],
+      },
+      conditions: { recent: { lt: [{ now: true }, { attribute: 'until' }] } },
+    },
+  ].map(parseDefinition),
+  1,
+);
+
+const action = (type: string, name: string): Name => ({ type, kind: 'action', name });
+
+function tuple(text: string, condition?: string): Tuple {
+  const [subject = '', relation = '', resource = ''] = text.split(' ');
+  return { subject: parseSubject(subject, 'subject'), relation, resource: parseObject(resource, 'resource'), condition };
+}
+
+describe('tuples', () => {
+  it.each([
+    tuple('User:a owner Doc:1'),
+    tuple('User:* owner Doc:1'),
+    tuple('Team:t#member viewer Folder:f'),
+    tuple('Team:t#member member Team:t'),
+    tuple('User:* guest Doc:1'),
+    tuple('User:a guest Doc:1', 'recent'),
+    tuple('User:a can:read Doc:1'),
+  ])('fit %#', (one) => expect([fits(model, one), misfit(model, one)]).toEqual([true, undefined]));
+
+  it.each<[Tuple, string, string]>([
+    [tuple('Doc:1 owner Doc:1'), 'subject', 'self'],
+    [tuple('Robot:a owner Doc:1'), 'subject', 'type'],
+    [tuple('User:a owner Robot:1'), 'resource', 'type'],
+    [tuple('User:a reader Doc:1'), 'relation', 'relation'],
+    [tuple('Folder:f owner Doc:1'), 'subject', 'type'],
+    [tuple('Team:t#member owner Doc:1'), 'subject', 'type'],
+    [tuple('Team:t#owner viewer Folder:f'), 'subject', 'type'],
+    [tuple('User:a guest Doc:1'), 'condition', 'condition'],
+    [tuple('User:a guest Doc:1', 'old'), 'condition', 'condition'],
+    [tuple('User:a owner Doc:1', 'recent'), 'condition', 'condition'],
+    [tuple('User:a can:fly Doc:1'), 'permission', 'action'],
+    [tuple('User:a can:read Doc:1', 'recent'), 'condition', 'condition'],
+    [tuple('Team:t#member can:read Doc:1'), 'subject', 'type'],
+    [tuple(`User:${'x'.repeat(256)} owner Doc:${'y'.repeat(256)}`), 'subject', 'length'],
+  ])('do not fit %#, with the reason and the place', (one, path, rule) => {
+    expect(misfit(model, one)?.errors).toMatchObject([{ path, rule }]);
+  });
+
+  it('say who would fit', () => {
+    expect(misfit(model, tuple('Folder:f guest Doc:1'))?.message).toContain('User with recent, User:*');
+  });
+});
+
+describe('what a question can touch', () => {
+  it('is found once, across types', () => {
+    const footprint = footprintOf(model, action('Doc', 'read'));
+    expect(footprint.probes.map((p) => p.join('.')).sort()).toEqual([
+      'Doc.can:read',
+      'Doc.owner',
+      'Folder.can:read',
+      'Folder.viewer',
+      'Team.can:read',
+      'Team.member',
+      'Team.owner',
+    ]);
+    expect(footprint.follows.map((f) => f.join('.')).sort()).toEqual(['Doc.folder.Folder', 'Doc.owner.Team', 'Folder.parent.Folder']);
+    expect(footprint.sets.map((s) => s.join('.')).sort()).toEqual(['Folder.viewer', 'Team.member']);
+    expect(footprintOf(model, action('Doc', 'read'))).toBe(footprint);
+  });
+});
+
+describe('the way up', () => {
+  it('leads through arrows and sets', () => {
+    const rules = rulesTo(model, action('Doc', 'read'));
+    expect(rules.direct.map((r) => r.relation).sort()).toEqual(['can:read', 'owner']);
+    expect(rules.steps.map((s) => `${s.fromName} ${s.relation}`)).toEqual(['Team#action:read owner', 'Folder#action:read folder']);
+    const ascent = ascentTo(model, [action('Folder', 'read')]);
+    expect([...ascent.names.keys()].sort()).toEqual(['Folder#action:read', 'Team#relation:member']);
+    expect(ascent.steps.map((s) => `${s.fromName}${s.setRelation && `#${s.setRelation}`} ${s.relation} ${s.name}`).sort()).toEqual([
+      'Folder#action:read parent Folder#action:read',
+      'Team#relation:member#member member Team#relation:member',
+      'Team#relation:member#member viewer Folder#action:read',
+    ]);
+  });
+
+  it('is exact where there are only alternatives', () => {
+    expect(['read', 'visit', 'write', 'glance'].map((name) => isExact(model, action('Doc', name)))).toEqual([true, false, false, true]);
+  });
+
+  it('knows what is open to everybody', () => {
+    expect(mayBeOpen(model, action('Folder', 'open'))).toBe(true);
+    expect(mayBeOpen(model, action('Doc', 'glance'))).toBe(false);
+    expect(ascentTo(model, [action('Folder', 'open')]).open.map(keyOf)).toEqual(['Folder#action:open']);
+  });
+
+  it('settles exclusions in order', () => {
+    expect(model.stratum(action('Doc', 'write'))).toBe(1);
+    expect(model.stratum(action('Doc', 'read'))).toBe(0);
+  });
+});

@@ -1,0 +1,205 @@
+/**
+ * All definitions of one revision, with what follows from them: which names an
+ * action depends on across types, which tuples a question can touch, and in
+ * which order exclusions must be settled.
+ */
+import type { Condition } from './condition.ts';
+import type { AllowedSubject, Definition } from './definition.ts';
+import type { Expression } from './expression.ts';
+
+/** A relation or an action of a type: what a question or an arrow is about. */
+export interface Name {
+  readonly type: string;
+  readonly kind: 'relation' | 'action';
+  readonly name: string;
+}
+
+/** A name that another name is made of. */
+export interface Dependency {
+  readonly on: Name;
+  /** It counts against: the right side of an exclusion. */
+  readonly negative: boolean;
+  /** The relation that leads to another object, if it is about another object. */
+  readonly through: string | undefined;
+  /** Reached through a subject set in `through`, not through an arrow. */
+  readonly set: boolean;
+}
+
+/** Relation name under which a direct grant of an action is stored. Not a valid name, so it clashes with none. */
+export const grantRelation = (action: string): string => `${grantPrefix}${action}`;
+
+/** The action that a relation name grants, if it is the name of a grant. */
+export const grantedAction = (relation: string): string | undefined =>
+  relation.startsWith(grantPrefix) ? relation.slice(grantPrefix.length) : undefined;
+
+const grantPrefix = 'can:';
+
+export interface Model {
+  /** Counts up with each change of any definition. */
+  readonly revision: number;
+  get(type: string): Definition | undefined;
+  types(): readonly string[];
+  /** What an arrow or a check means by `name` on a type: the action, else the relation. */
+  action(type: string, name: string): Name | undefined;
+  /** What a subject set means by `name`: the relation, else the action. */
+  member(type: string, name: string): Name | undefined;
+  dependencies(name: Name): readonly Dependency[];
+  expression(name: Name): Expression | undefined;
+  /** Exclusions that must be settled before this name. */
+  stratum(name: Name): number;
+  condition(type: string, name: string): Condition | undefined;
+  /** What follows from the model alone, computed once per key. */
+  derived<T>(key: string, compute: () => T): T;
+}
+
+export const keyOf = (name: Name): string => `${name.type}#${name.kind}:${name.name}`;
+
+export function buildModel(definitions: readonly Definition[], revision: number): Model {
+  const byType = new Map(definitions.map((d) => [d.name, d]));
+  const dependencies = new Map<string, readonly Dependency[]>();
+
+  const action = (type: string, name: string): Name | undefined => nameOf(byType.get(type), ['action', 'relation'], name);
+  const member = (type: string, name: string): Name | undefined => nameOf(byType.get(type), ['relation', 'action'], name);
+  const lookUp: LookUp = { byType, action, member };
+
+  const dependenciesOf = (name: Name): readonly Dependency[] => {
+    const key = keyOf(name);
+    let found = dependencies.get(key);
+    if (!found) {
+      found = computeDependencies(lookUp, name);
+      dependencies.set(key, found);
+    }
+    return found;
+  };
+  const strata = new Map<string, number>();
+  const derivedValues = new Map<string, unknown>();
+
+  return {
+    revision,
+    get: (type) => byType.get(type),
+    types: () => [...byType.keys()],
+    action,
+    member,
+    dependencies: dependenciesOf,
+    expression: (name) => (name.kind === 'action' ? byType.get(name.type)?.actions.get(name.name) : undefined),
+    stratum: (name) => stratumOf(name, dependenciesOf, strata),
+    condition: (type, name) => byType.get(type)?.conditions.get(name),
+    derived<T>(key: string, compute: () => T): T {
+      if (!derivedValues.has(key)) derivedValues.set(key, compute());
+      return derivedValues.get(key) as T;
+    },
+  };
+}
+
+interface LookUp {
+  readonly byType: ReadonlyMap<string, Definition>;
+  action(type: string, name: string): Name | undefined;
+  member(type: string, name: string): Name | undefined;
+}
+
+function nameOf(definition: Definition | undefined, order: readonly Name['kind'][], name: string): Name | undefined {
+  if (!definition) return undefined;
+  for (const kind of order) {
+    const has = kind === 'action' ? definition.actions.has(name) : definition.relations.has(name);
+    if (has) return { type: definition.name, kind, name };
+  }
+  return undefined;
+}
+
+/** The types that may stand in a relation as plain objects. */
+export const plainTypes = (subjects: readonly AllowedSubject[], all: readonly string[]): readonly string[] =>
+  subjects.some((s) => s.type === '*') ? all : [...new Set(subjects.filter((s) => s.relation === '' && !s.wildcard).map((s) => s.type))];
+
+function computeDependencies(lookUp: LookUp, name: Name): readonly Dependency[] {
+  const definition = lookUp.byType.get(name.type);
+  if (!definition) return [];
+  if (name.kind === 'relation') return setDependencies(lookUp, definition.relations.get(name.name) ?? [], name.name);
+  const expression = definition.actions.get(name.name);
+  return expression ? expressionDependencies(lookUp, definition, expression, false) : [];
+}
+
+function setDependencies(lookUp: LookUp, subjects: readonly AllowedSubject[], relation: string): readonly Dependency[] {
+  return subjects.flatMap((subject) => {
+    const on = subject.relation === '' ? undefined : lookUp.member(subject.type, subject.relation);
+    return on ? [{ on, negative: false, through: relation, set: true }] : [];
+  });
+}
+
+function expressionDependencies(lookUp: LookUp, definition: Definition, expression: Expression, negative: boolean): readonly Dependency[] {
+  const type = definition.name;
+  switch (expression.kind) {
+    case 'none':
+    case 'everyone':
+      return [];
+    case 'relation':
+      return [{ on: { type, kind: 'relation', name: expression.relation }, negative, through: undefined, set: false }];
+    case 'action':
+      return [{ on: { type, kind: 'action', name: expression.action }, negative, through: undefined, set: false }];
+    case 'arrow':
+      return arrowTargets(lookUp, definition, expression).map((on) => ({ on, negative, through: expression.relation, set: false }));
+    case 'union':
+    case 'intersection':
+      return expression.of.flatMap((e) => expressionDependencies(lookUp, definition, e, negative));
+    case 'exclusion':
+      return [
+        ...expressionDependencies(lookUp, definition, expression.base, negative),
+        ...expressionDependencies(lookUp, definition, expression.subtract, true),
+      ];
+  }
+}
+
+/** What an arrow leads to, for each type that may stand in its relation and knows the name. */
+function arrowTargets(lookUp: LookUp, definition: Definition, arrow: { relation: string; target: string }): readonly Name[] {
+  const subjects = definition.relations.get(arrow.relation) ?? [];
+  return plainTypes(subjects, [...lookUp.byType.keys()]).flatMap((type) => lookUp.action(type, arrow.target) ?? []);
+}
+
+/** Longest chain of exclusions below a name. Definitions where it would be endless are refused (check.ts). */
+function stratumOf(name: Name, dependencies: (name: Name) => readonly Dependency[], known: Map<string, number>): number {
+  const found = known.get(keyOf(name));
+  if (found !== undefined) return found;
+  const below = reachable(name, dependencies);
+  let stratum = 0;
+  for (const { from, negative, on } of below.edges) {
+    if (!negative || below.canReach(keyOf(on), keyOf(from))) continue;
+    stratum = Math.max(stratum, stratumOf(on, dependencies, known) + 1);
+  }
+  known.set(keyOf(name), stratum);
+  return stratum;
+}
+
+/** Every dependency edge below a name. */
+export function reachable(
+  start: Name,
+  dependencies: (name: Name) => readonly Dependency[],
+): { readonly edges: readonly (Dependency & { readonly from: Name })[]; canReach(from: string, to: string): boolean } {
+  const edges: (Dependency & { from: Name })[] = [];
+  const next = new Map<string, string[]>();
+  const queue: Name[] = [start];
+  for (let name = queue.shift(); name; name = queue.shift()) {
+    const key = keyOf(name);
+    if (next.has(key)) continue;
+    const out = dependencies(name);
+    next.set(
+      key,
+      out.map((d) => keyOf(d.on)),
+    );
+    for (const dependency of out) {
+      edges.push({ ...dependency, from: name });
+      queue.push(dependency.on);
+    }
+  }
+  return { edges, canReach: (from, to) => reaches(next, from, to) };
+}
+
+function reaches(next: ReadonlyMap<string, readonly string[]>, from: string, to: string): boolean {
+  const seen = new Set<string>();
+  const stack = [from];
+  for (let key = stack.pop(); key !== undefined; key = stack.pop()) {
+    if (key === to) return true;
+    if (seen.has(key)) continue;
+    seen.add(key);
+    stack.push(...(next.get(key) ?? []));
+  }
+  return false;
+}

@@ -1,0 +1,200 @@
+/** Shapes that several operations of authorization share, and how stored things go on the wire. */
+import Type, { type Static } from 'typebox';
+import type { UserCaller } from '../../../kernel/caller.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
+import { type OperationContext, Reply } from '../../../kernel/operation.ts';
+import { engineErrors } from '../engine/errors.ts';
+import { formatObject, formatSubject, isName, parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
+import { grantRelation } from '../model/model.ts';
+import type { StoredTuple, TimedTuple } from '../queries.ts';
+import type { DefinitionOutcome } from '../services/definitions.ts';
+import type { StoredDefinition } from '../services/models.ts';
+import type { ConsistencyTokens } from '../services/tokens.ts';
+
+export const Instant = Type.String({ format: 'date-time' });
+/** Longer than anything valid, so that the grammar itself can say what is wrong. */
+const Reference = (description: string) => Type.String({ minLength: 1, maxLength: 600, description });
+
+export const Subject = Reference('<Type>:<id>, <Type>:<id>#<relation> or <Type>:*');
+export const Resource = Reference('<Type>:<id>');
+export const Name = Type.String({ minLength: 1, maxLength: 128 });
+export const Scope = Type.Optional(Type.String({ maxLength: 600, description: 'Act on behalf of this object, as <Type>:<id>' }));
+export const Token = Type.Optional(
+  Type.String({ maxLength: 128, description: 'The consistency token of a write that the answer must know' }),
+);
+export const Context = Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(), { description: 'What conditions may look at' });
+export const Id = Type.String({ format: 'uuid' });
+export const IdParam = Type.Object({ id: Id });
+export const RefParam = Type.Object({ id: Type.String({ minLength: 1, maxLength: 128, description: 'Id or name' }) });
+
+/** Paging of admin lists. */
+export const paging = {
+  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+};
+
+/** The order of a list by one of these fields, `-` in front for descending. */
+export const sortBy = (fields: Iterable<string>, first: string) =>
+  Type.Enum(
+    [...fields].flatMap((name) => [name, `-${name}`]),
+    { default: first },
+  );
+
+export const cursorPaging = {
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+  cursor: Type.Optional(Type.String({ maxLength: 2048, description: 'Where the page before ended' })),
+};
+
+const tupleFields = {
+  subject: Type.String(),
+  subjectId: Type.String(),
+  subjectType: Type.String(),
+  resource: Type.String(),
+  resourceId: Type.String(),
+  resourceType: Type.String(),
+  computedTuple: Type.String(),
+  createdAt: Instant,
+  updatedAt: Instant,
+  expiresAt: Type.Optional(Instant),
+};
+
+export const Relation = Type.Object({
+  _id: Id,
+  relation: Type.String(),
+  ...tupleFields,
+  subjectRelation: Type.Optional(Type.String({ description: 'Set for subject sets: everybody who stands in this relation' })),
+  condition: Type.Optional(Type.String()),
+  attributes: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+});
+
+export const Permission = Type.Object({ _id: Id, permission: Type.String(), ...tupleFields });
+
+const tupleOnWire = ({ id, subject, resource, createdAt, updatedAt, expiresAt }: StoredTuple, word: string) => ({
+  _id: id,
+  subject: formatSubject(subject),
+  subjectId: subject.id,
+  subjectType: subject.type,
+  resource: formatObject(resource),
+  resourceId: resource.id,
+  resourceType: resource.type,
+  computedTuple: `${formatSubject(subject)}#${word}@${formatObject(resource)}`,
+  createdAt: createdAt.toISOString(),
+  updatedAt: updatedAt.toISOString(),
+  ...(expiresAt === undefined ? {} : { expiresAt }),
+});
+
+export function relationOnWire(tuple: StoredTuple): Static<typeof Relation> {
+  const { relation, subject, condition, attributes } = tuple;
+  return {
+    ...tupleOnWire(tuple, relation),
+    relation,
+    ...(subject.relation === '' ? {} : { subjectRelation: subject.relation }),
+    ...(condition === undefined ? {} : { condition }),
+    ...(attributes === undefined ? {} : { attributes: { ...attributes } }),
+  };
+}
+
+export function permissionOnWire(tuple: StoredTuple): Static<typeof Permission> {
+  const permission = tuple.relation.slice(grantRelation('').length);
+  return { ...tupleOnWire(tuple, permission), permission };
+}
+
+/** Why a single question may have no answer. */
+export const questionErrors = [engineErrors.DEPTH_LIMIT, engineErrors.BREADTH_LIMIT, engineErrors.CONTEXT_MISSING];
+export const listErrors = [...questionErrors, engineErrors.PERMISSION_SET_TOO_LARGE, engineErrors.CURSOR_INVALID];
+
+/** A relation or action as somebody writes it. 400 for what cannot be the name of one, such as the inner form of a grant. */
+export function nameOf(text: string, path: string): string {
+  if (!isName(text)) throw invalid(path, 'name', 'must start with a letter and hold only letters, digits and underscores, at most 64');
+  return text;
+}
+
+const maxAttributeText = 4096;
+
+/** What a tuple may carry beside its three parts. */
+export const tupleExtras = {
+  condition: Type.Optional(Type.String({ maxLength: 64, description: 'Name of a condition of the resource type that must hold' })),
+  attributes: Type.Optional(
+    Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(), { description: 'What the condition may look at; at most 4 KiB' }),
+  ),
+  expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'The relation counts until then' })),
+};
+
+/** The parts of a tuple as a body gives them. */
+export interface TupleInput {
+  readonly subject: string;
+  readonly relation: string;
+  readonly resource: string;
+  readonly condition?: string;
+  readonly attributes?: Record<string, unknown>;
+  readonly expiresAt?: string;
+}
+
+/** Parses; 400 with the place below `place`. */
+export function tupleOf({ subject, relation, resource, condition, attributes, expiresAt }: TupleInput, place = ''): TimedTuple {
+  if (attributes && JSON.stringify(attributes).length > maxAttributeText) {
+    throw invalid(`${place}attributes`, 'size', `at most ${maxAttributeText} characters of JSON`);
+  }
+  return {
+    subject: parseSubject(subject, `${place}subject`),
+    relation,
+    resource: parseObject(resource, `${place}resource`),
+    condition,
+    attributes,
+    ...(expiresAt === undefined ? {} : { expiresAt: instantOf(expiresAt, `${place}expiresAt`) }),
+  };
+}
+
+/** The format also takes leap seconds and years that are no moments of ours: 400. */
+function instantOf(text: string, path: string): string {
+  const moment = new Date(text);
+  const year = moment.getUTCFullYear();
+  if (!(year >= 1 && year <= 9999)) throw invalid(path, 'range', 'must be a moment of the years 1 to 9999, without leap seconds');
+  return moment.toISOString();
+}
+
+export const Definition = Type.Object({
+  _id: Id,
+  name: Type.String(),
+  relations: Type.Record(Type.String(), Type.Unknown()),
+  permissions: Type.Record(Type.String(), Type.Unknown()),
+  conditions: Type.Record(Type.String(), Type.Unknown()),
+  actAs: Type.Optional(Type.String({ description: 'Action on a scope of this type that lets somebody act for it' })),
+  version: Type.Integer(),
+  createdAt: Instant,
+  updatedAt: Instant,
+});
+
+export function definitionOnWire({ id, actAs, ...rest }: StoredDefinition): Static<typeof Definition> {
+  const { relations, permissions, conditions } = rest;
+  return {
+    ...rest,
+    _id: id,
+    relations: { ...relations },
+    permissions: { ...permissions },
+    conditions: { ...conditions },
+    ...(actAs === null ? {} : { actAs }),
+  };
+}
+
+export const Outcome = Type.Object({
+  status: Type.Enum(['processed', 'acknowledged', 'ignored']),
+  resourceDefinition: Definition,
+  removedRelations: Type.Integer({ description: 'Stored relations that did not fit any more and were deleted; only with force' }),
+});
+
+export const outcomeOnWire = ({ status, resourceDefinition, removedRelations }: DefinitionOutcome): Static<typeof Outcome> => ({
+  status,
+  resourceDefinition: definitionOnWire(resourceDefinition),
+  removedRelations,
+});
+
+/** The user of an operation with user access, also as a subject. */
+export function userOf({ caller }: OperationContext): UserCaller & { readonly subject: SubjectRef } {
+  if (caller.kind !== 'user') throw errors.UNAUTHORIZED();
+  return { ...caller, subject: { type: 'User', id: caller.userId, relation: '' } };
+}
+
+/** The answer of a write: its JSON, with the consistency token as a header. */
+export const written = (tokens: ConsistencyTokens, body: unknown): Reply =>
+  Reply.json(JSON.stringify(body), { 'consistency-token': tokens.issue() });

@@ -1,0 +1,156 @@
+/** Asks what a permission test file asserts, of the engine itself, over tuples in memory. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
+import { createEngine } from '../engine/create.ts';
+import type { Engine, Question, Reason } from '../engine/engine.ts';
+import type { TupleRow } from '../engine/tuple-row.ts';
+import { formatObject, formatSubject, parseObject, parseSubject } from '../model/grammar.ts';
+import type { TimedTuple } from '../queries.ts';
+import { type PermissionTest, type PermissionTestFile, tupleOfWords } from './file.ts';
+
+/** An assertion that does not hold. */
+export interface Failure {
+  readonly test: string;
+  /** The assertion, in words. */
+  readonly about: string;
+  readonly message: string;
+  /** Why the engine answers as it does. */
+  readonly reason?: Reason;
+}
+
+export interface PermissionTestResult {
+  readonly assertions: number;
+  readonly failures: readonly Failure[];
+}
+
+export async function runPermissionTests(file: PermissionTestFile): Promise<PermissionTestResult> {
+  const engine = createEngine(file.model);
+  let assertions = 0;
+  const failures: Failure[] = [];
+  for (const { test, tuples } of file.tests) {
+    const asked = assertionsOf(worldOf(engine, [...file.tuples, ...tuples], test), test);
+    assertions += asked.length;
+    for (const { about, ask } of asked) {
+      const failure = await ask().catch(asFailure);
+      if (failure) failures.push({ test: test.name, about, ...failure });
+    }
+  }
+  return { assertions, failures };
+}
+
+type Verdict = Pick<Failure, 'message' | 'reason'> | undefined;
+
+/** A question that makes no sense, or that has no answer, is a failed assertion. */
+function asFailure(error: unknown): Verdict {
+  if (error instanceof PenstockError) return { message: error.message };
+  throw error;
+}
+
+interface TestWorld {
+  readonly tuples: readonly TimedTuple[];
+  can(question: Question): Promise<boolean>;
+  explain(question: Question): Promise<Reason>;
+}
+
+/** The engine over tuples in memory: its one statement that loads tuples is answered with all of them. */
+function worldOf(engine: Engine, tuples: readonly TimedTuple[], { context = {} }: PermissionTest): TestWorld {
+  const rows = tuples.map(rowOf);
+  const memory = { query: async () => ({ rows, count: rows.length }) } as unknown as Queryable;
+  return {
+    tuples,
+    can: async (question) => (await engine.check(memory, [question], { context }))[0] === true,
+    explain: (question) => engine.explain(memory, question, { context }),
+  };
+}
+
+const rowOf = ({ subject, relation, resource, condition, attributes, expiresAt }: TimedTuple): TupleRow => ({
+  subject_type: subject.type,
+  subject_id: subject.id,
+  subject_relation: subject.relation,
+  relation,
+  resource_type: resource.type,
+  resource_id: resource.id,
+  condition: condition ?? null,
+  attributes: attributes ?? null,
+  expired: expiresAt !== undefined && Date.parse(expiresAt) <= Date.now(),
+});
+
+interface Assertion {
+  readonly about: string;
+  ask(): Promise<Verdict>;
+}
+
+const assertionsOf = (world: TestWorld, { allowed = [], denied = [], list = {}, who = {} }: PermissionTest): readonly Assertion[] => [
+  ...allowed.map((text) => ({ about: `allowed: ${text}`, ask: () => askCheck(world, text, true) })),
+  ...denied.map((text) => ({ about: `denied: ${text}`, ask: () => askCheck(world, text, false) })),
+  ...Object.entries(list).map(([text, wanted]) => ({ about: `list: ${text}`, ask: () => askList(world, text, wanted) })),
+  ...Object.entries(who).map(([text, wanted]) => ({ about: `who: ${text}`, ask: () => askWho(world, text, wanted) })),
+];
+
+function questionOf(text: string): Question {
+  const { subject, relation, resource } = tupleOfWords(text);
+  return { subject: parseSubject(subject, 'subject'), action: relation, resource: parseObject(resource, 'resource') };
+}
+
+async function askCheck(world: TestWorld, text: string, expected: boolean): Promise<Verdict> {
+  const question = questionOf(text);
+  if ((await world.can(question)) === expected) return undefined;
+  return { message: expected ? 'is denied' : 'is allowed', reason: await world.explain(question) };
+}
+
+const uniqueOf = (texts: readonly string[]): readonly string[] => [...new Set(texts)];
+
+/** An object that no tuple names. */
+const somebody = 'somebody-else';
+
+async function askList(world: TestWorld, text: string, wanted: readonly string[]): Promise<Verdict> {
+  const { subject, relation: action, resource: type } = tupleOfWords(text);
+  // Asked for its words only: an empty list of what does not exist must not hold.
+  await world.can({ subject: parseSubject(subject, 'subject'), action, resource: parseObject(`${type}:${somebody}`, 'resource') });
+  const known = world.tuples
+    .flatMap((tuple) => [tuple.resource, tuple.subject])
+    .filter((object) => object.type === type && object.id !== '*');
+  const candidates = uniqueOf([...known.map(formatObject), ...wanted]);
+  const questions = candidates.map((candidate) => ({
+    candidate,
+    question: { subject: parseSubject(subject, 'subject'), action, resource: parseObject(candidate, 'resource') },
+  }));
+  return compare(world, questions, wanted);
+}
+
+/** May somebody whom no tuple names, then everybody may who is not named. */
+async function askWho(world: TestWorld, text: string, wanted: readonly string[]): Promise<Verdict> {
+  const [action = '', resource = ''] = text.trim().split(/\s+/);
+  const named = world.tuples
+    .map(({ subject }) => subject)
+    .filter(({ type, id, relation }) => type === 'User' && id !== '*' && relation === '');
+  const candidates = uniqueOf([...named.map(formatSubject), ...wanted, 'User:*']);
+  const object = parseObject(resource, 'resource');
+  const questions = candidates.map((candidate) => {
+    const subject = parseSubject(candidate === 'User:*' ? `User:${somebody}` : candidate, 'subject');
+    return { candidate, question: { subject, action, resource: object } };
+  });
+  return compare(world, questions, wanted);
+}
+
+interface Candidate {
+  readonly candidate: string;
+  readonly question: Question;
+}
+
+async function compare(world: TestWorld, candidates: readonly Candidate[], wanted: readonly string[]): Promise<Verdict> {
+  const missing: Candidate[] = [];
+  const surplus: Candidate[] = [];
+  for (const one of candidates) {
+    const allowed = await world.can(one.question);
+    if (allowed === wanted.includes(one.candidate)) continue;
+    (allowed ? surplus : missing).push(one);
+  }
+  const [first] = [...surplus, ...missing];
+  if (!first) return undefined;
+  const words = [
+    ...missing.map(({ candidate }) => `${candidate} is missing`),
+    ...surplus.map(({ candidate }) => `${candidate} is too much`),
+  ];
+  return { message: words.join(', '), reason: await world.explain(first.question) };
+}

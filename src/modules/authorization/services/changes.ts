@@ -1,0 +1,42 @@
+/** The changelog: what happened to tuples, grants, definitions, roles and rules, in the order of all events. */
+import type { Events, PublishedEvent } from '../../../kernel/events/events.ts';
+import { authorizationErrors } from '../errors.ts';
+
+export interface ChangePage {
+  readonly changes: readonly PublishedEvent[];
+  /** Go on from here; it moves on also where nothing in between was about permissions. */
+  readonly next: number;
+  /** There may be more right now. */
+  readonly more: boolean;
+}
+
+export interface Changes {
+  /** Changes after a sequence. Throws 409 when they are no longer kept. */
+  after(sequence: number, limit: number): Promise<ChangePage>;
+  position(): Promise<number>;
+}
+
+const prefix = 'authorization:';
+/** Events that one request looks at. */
+const pageSize = 1000;
+const maxPages = 10;
+
+export const createChanges = (events: Pick<Events, 'since' | 'position'>): Changes => ({
+  async after(sequence, limit) {
+    let page: ChangePage = { changes: [], next: sequence, more: true };
+    for (let read = 0; read < maxPages && page.more && page.changes.length < limit; read += 1) {
+      page = extended(page, await events.since(page.next, pageSize), limit);
+    }
+    return page;
+  },
+  position: () => events.position(),
+});
+
+/** The page with what comes next, up to `limit` changes. */
+function extended({ changes, next }: ChangePage, found: readonly PublishedEvent[] | undefined, limit: number): ChangePage {
+  if (!found) throw authorizationErrors.CHANGES_GONE();
+  const fresh = found.filter(({ topic }) => topic.startsWith(prefix)).slice(0, limit - changes.length);
+  const all = [...changes, ...fresh];
+  const last = all.length === limit ? fresh.at(-1) : found.at(-1);
+  return { changes: all, next: last?.sequence ?? next, more: found.length === pageSize || last !== found.at(-1) };
+}

@@ -1,0 +1,63 @@
+/** Questions as callers ask them: for a subject or, where a scope is given, for the scope in its place. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { invalid } from '../../../kernel/errors.ts';
+import type { AskOptions, Question, Reason } from '../engine/engine.ts';
+import { formatObject, formatSubject, type ObjectRef, parseObject, type SubjectRef } from '../model/grammar.ts';
+import type { Models } from './models.ts';
+
+export interface ScopedQuestion extends Question {
+  /** `Type:id`; empty counts as absent. */
+  readonly scope?: string | undefined;
+}
+
+export interface Checks {
+  /** False as well when the subject may not act for the scope. */
+  can(question: ScopedQuestion, options?: AskOptions): Promise<boolean>;
+  /** Answers in order; all of them rest on the same state. */
+  canAll(questions: readonly Question[], options?: AskOptions): Promise<readonly boolean[]>;
+  explain(question: ScopedQuestion, options?: AskOptions): Promise<Reason>;
+  /**
+   * Who the question is really about: the subject, or the scope that it may act for. `undefined`
+   * when it may not. This is the one rule for clients, operators and records.
+   */
+  acting(subject: SubjectRef, action: string, scope: string | undefined, options?: AskOptions): Promise<SubjectRef | undefined>;
+}
+
+export function createChecks({ database, models }: { readonly database: Queryable; readonly models: Models }): Checks {
+  const acting: Checks['acting'] = async (subject, action, scope, options) => {
+    if (scope === undefined || scope === '') return subject;
+    const object = parseObject(scope, 'scope');
+    if (formatSubject(subject) === formatObject(object)) return subject;
+    const engine = await models.engine();
+    const definition = engine.model.get(object.type);
+    if (!definition) throw invalid('scope', 'type', `no type is called "${object.type}"`);
+    const gate = definition.actAs ?? action;
+    if (!engine.model.action(object.type, gate)) return undefined;
+    const [allowed] = await engine.check(database, [{ subject, action: gate, resource: object }], options);
+    return allowed === true ? plain(object) : undefined;
+  };
+
+  return {
+    acting,
+    async can({ scope, ...question }, options) {
+      const subject = await acting(question.subject, question.action, scope, options);
+      if (!subject) return false;
+      const engine = await models.engine();
+      const [allowed] = await engine.check(database, [{ ...question, subject }], options);
+      return allowed === true;
+    },
+    async canAll(questions, options) {
+      return (await models.engine()).check(database, questions, options);
+    },
+    async explain({ scope, ...question }, options) {
+      const engine = await models.engine();
+      const subject = await acting(question.subject, question.action, scope, options);
+      if (subject) return engine.explain(database, { ...question, subject }, options);
+      const because = `${formatSubject(question.subject)} may not act for the scope ${scope}`;
+      return { allowed: false, about: `${scope} ${question.action}`, because, parts: [] };
+    },
+  };
+}
+
+/** An object as a subject. */
+export const plain = ({ type, id }: ObjectRef): SubjectRef => ({ type, id, relation: '' });

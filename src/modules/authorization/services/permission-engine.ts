@@ -1,0 +1,82 @@
+/** What the kernel asks of permissions: for callers, about records. */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
+import { errors } from '../../../kernel/errors.ts';
+import type { PermissionEngine } from '../../../kernel/permissions.ts';
+import { authorizationErrors } from '../errors.ts';
+import { parseObject, type SubjectRef } from '../model/grammar.ts';
+import { ownerRelation } from '../record-tuples.ts';
+import type { Adoptions } from './adoption.ts';
+import { recordDefinition } from './built-in.ts';
+import type { Checks } from './checks.ts';
+import type { Definitions } from './definitions.ts';
+import type { Models } from './models.ts';
+import { servesRecords, takesOwner } from './record-type.ts';
+
+interface Dependencies {
+  readonly database: Database;
+  readonly models: Models;
+  readonly checks: Checks;
+  readonly definitions: Definitions;
+  readonly adoptions: Adoptions;
+  /** Types that may stand in the relations of records. */
+  readonly recordSubjects: () => readonly string[];
+}
+
+export function createPermissionEngine(dependencies: Dependencies): PermissionEngine {
+  const { database, models, checks, definitions, adoptions, recordSubjects } = dependencies;
+
+  /** Who asks: the caller, or the scope that he may act for. Throws 401 and 403. */
+  async function subjectOf(caller: Caller, action: string, scope: string | undefined): Promise<SubjectRef> {
+    const subject = await checks.acting(userSubject(caller), action, scope);
+    if (!subject) throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
+    return subject;
+  }
+
+  return {
+    async check(caller, action, resource, scope) {
+      if (isTrusted(caller)) return true;
+      if (caller.kind !== 'user') return false;
+      return checks.can({ subject: userSubject(caller), action, resource: parseObject(resource, 'resource'), scope });
+    },
+    async predicate(caller, action, schema, scope) {
+      const subject = await subjectOf(caller, action, scope);
+      const engine = await models.engine();
+      if (!engine.model.action(schema, action)) throw unprepared(schema);
+      return engine.predicate(database, { subject, action, type: schema });
+    },
+    async owner(caller, schema, scope) {
+      const { type, id } = isTrusted(caller) && scope ? parseObject(scope, 'scope') : await subjectOf(caller, 'edit', scope);
+      const { model } = await models.engine();
+      if (!takesOwner(model.get(schema), type)) {
+        const message = `A ${type} cannot own records of ${schema}: its resource definition does not name ${type} under "${ownerRelation}"`;
+        throw authorizationErrors.SCOPE_REFUSED({ message });
+      }
+      return { type, id };
+    },
+    async prepare(caller, schema) {
+      const { model } = await models.engine();
+      const definition = model.get(schema);
+      if (!definition) await definitions.define(caller, recordDefinition(schema, recordSubjects()));
+      else if (!servesRecords(definition)) {
+        const message = `The resource definition ${schema} is there already, but lacks the actions read, edit and delete, or the relation "${ownerRelation}" for User`;
+        throw authorizationErrors.RESOURCE_UNFIT({ message });
+      }
+    },
+    adopt: (schema, adoption) => adoptions.start(schema, adoption),
+    async abandon(caller, schema) {
+      const { model } = await models.engine();
+      if (model.get(schema)) await definitions.remove(caller, schema, { force: true });
+    },
+  };
+}
+
+const isTrusted = (caller: Caller): boolean => caller.kind === 'admin' || caller.kind === 'system';
+
+function userSubject(caller: Caller): SubjectRef {
+  if (caller.kind !== 'user') throw errors.UNAUTHORIZED();
+  return { type: 'User', id: caller.userId, relation: '' };
+}
+
+const unprepared = (schema: string) =>
+  errors.UNAVAILABLE({ message: `The resource definition ${schema} does not say who may read, edit and delete its records` });

@@ -1,0 +1,110 @@
+/** Writing and reading relation tuples and direct grants: checked against the definitions, then one statement. */
+import { type Caller, callerKey } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
+import type { Events } from '../../../kernel/events/events.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { formatTuple } from '../engine/tuple.ts';
+import { authorizationErrors } from '../errors.ts';
+import { grantedAction, type Model } from '../model/model.ts';
+import { misfit } from '../model/validity.ts';
+import {
+  deleteTuple,
+  deleteTuples,
+  findTuple,
+  listTuples,
+  type StoredTuple,
+  type TimedTuple,
+  type TupleFilter,
+  type TupleKind,
+  type TuplePage,
+  writeTuples,
+} from '../queries.ts';
+import type { Models } from './models.ts';
+
+export interface Tuples {
+  /** Idempotent: a tuple that is there keeps its id. All or nothing. Throws 400 for one that the definitions do not allow. */
+  write(caller: Caller, tuples: readonly TimedTuple[]): Promise<readonly StoredTuple[]>;
+  /** Throws 404. */
+  get(id: string): Promise<StoredTuple>;
+  list(kind: TupleKind, filter: TupleFilter, page: TuplePage): Promise<{ readonly tuples: readonly StoredTuple[]; readonly count: number }>;
+  /** Throws 404. */
+  remove(caller: Caller, id: string): Promise<void>;
+  /** Removes all that match; answers how many. Throws 400 for a filter that names neither subject nor resource. */
+  removeMatching(caller: Caller, kind: TupleKind, filter: TupleFilter): Promise<number>;
+}
+
+interface Dependencies {
+  readonly database: Database;
+  readonly events: Events;
+  readonly models: Models;
+}
+
+/** Others may write or delete the same tuple at the same moment: so often the statement is tried. */
+const attempts = 5;
+
+export function createTuples({ database, events, models }: Dependencies): Tuples {
+  const announce = (): void => database.afterCommit(() => events.wake());
+
+  async function writeAll(caller: Caller, tuples: readonly TimedTuple[]): Promise<ReadonlyMap<string, StoredTuple>> {
+    const wanted = new Map(tuples.map((tuple) => [formatTuple(tuple), tuple]));
+    const stored = new Map<string, StoredTuple>();
+    for (let attempt = 0; attempt < attempts && stored.size < wanted.size; attempt += 1) {
+      const left = [...wanted].filter(([text]) => !stored.has(text)).map(([, tuple]) => ({ ...tuple, id: newId() }));
+      for (const row of await writeTuples(database, left, callerKey(caller))) stored.set(formatTuple(row), row);
+    }
+    if (stored.size < wanted.size) throw errors.CONFLICT({ message: 'These relations are being deleted at this moment; try again' });
+    return stored;
+  }
+
+  /** The definitions may have changed while the tuples were written: what does not fit them is taken back. */
+  async function requireStillFit(caller: Caller, before: Model, stored: readonly StoredTuple[]): Promise<void> {
+    const { model } = await models.engine();
+    if (model === before) return;
+    const misfits = stored.filter((tuple) => misfit(model, tuple) !== undefined);
+    for (const { id, relation } of misfits) {
+      await deleteTuple(database, grantedAction(relation) === undefined ? 'relation' : 'permission', id, callerKey(caller));
+    }
+    if (misfits.length > 0) throw errors.CONFLICT({ message: 'The resource definition changed at this moment; try again' });
+  }
+
+  return {
+    async write(caller, tuples) {
+      const { model } = await models.engine();
+      for (const [i, tuple] of tuples.entries()) requireFit(misfit(model, tuple), tuples.length > 1 ? i : undefined);
+      if (tuples.length === 0) return [];
+      const stored = await writeAll(caller, tuples);
+      announce();
+      await requireStillFit(caller, model, [...stored.values()]);
+      return tuples.flatMap((tuple) => stored.get(formatTuple(tuple)) ?? []);
+    },
+    async get(id) {
+      const found = await findTuple(database, id);
+      if (!found || found.relation.startsWith('can:')) throw authorizationErrors.RELATION_NOT_FOUND();
+      return found;
+    },
+    list: (kind, filter, page) => listTuples(database, kind, filter, page),
+    async remove(caller, id) {
+      if (!(await deleteTuple(database, 'relation', id, callerKey(caller)))) throw authorizationErrors.RELATION_NOT_FOUND();
+      announce();
+    },
+    async removeMatching(caller, kind, filter) {
+      const { subject, resource, subjectType, resourceType } = filter;
+      if ([subject, resource, subjectType, resourceType].every((part) => part === undefined)) {
+        throw invalid('subject', 'required', 'give at least one of subject, resource, subjectType and resourceType');
+      }
+      const count = await deleteTuples(database, kind, filter, callerKey(caller));
+      announce();
+      return count;
+    },
+  };
+}
+
+/** Throws the fault; of several tuples, with the place of the one that has it. */
+function requireFit(fault: ReturnType<typeof misfit>, index: number | undefined): void {
+  if (!fault) return;
+  const [problem] = fault.errors ?? [];
+  if (index === undefined || !problem) throw fault;
+  const path = problem.path === 'resource' ? `resources.${index}` : problem.path;
+  throw invalid(path, problem.rule, problem.message);
+}
