@@ -1,0 +1,115 @@
+/** Documents, read and checked once per text: parsed, measured, validated and, when they come often, compiled. */
+import { type DocumentNode, type FragmentDefinitionNode, GraphQLError, Kind, type OperationDefinitionNode, parse, validate } from 'graphql';
+import { LRUCache } from 'lru-cache';
+import { countNodes } from './census.ts';
+import { type PreparedOperation, prepareOperation } from './compiled.ts';
+import { RefusedDocument, tooMuch } from './errors.ts';
+import { type Measure, measureOperation } from './measure.ts';
+import { nestsDeeper } from './nesting.ts';
+import type { GraphqlOptions } from './options.ts';
+import { validationRules } from './rules.ts';
+import type { BuiltSchema } from './schema.ts';
+
+/** Limits of any document, far above what people write. */
+const MAX_TEXT = 100_000;
+const MAX_TOKENS = 5_000;
+const MAX_BRACKETS = 64;
+const MAX_FIELDS = 500;
+const MAX_DIRECTIVES = 50;
+const MAX_ROOT_FIELDS = 20;
+/** Documents that are kept, and characters of all of them: a parsed one takes about a hundred times its text. */
+const MAX_KEPT = 400;
+const MAX_KEPT_TEXT = 250_000;
+
+export interface PreparedDocument {
+  readonly operations: ReadonlyMap<string, PreparedOperation>;
+}
+
+export interface Documents {
+  /** Throws `RefusedDocument`. */
+  prepare(text: string): PreparedDocument;
+}
+
+/** For one schema and one set of options: a change of either starts anew. */
+export function createDocuments(built: BuiltSchema, options: GraphqlOptions): Documents {
+  const kept = new LRUCache<string, PreparedDocument>({
+    max: MAX_KEPT,
+    maxSize: MAX_KEPT_TEXT,
+    sizeCalculation: (_, text) => text.length + 1,
+  });
+  return {
+    prepare(text) {
+      const known = kept.get(text);
+      if (known) return known;
+      const document = prepareDocument(text, built, options);
+      kept.set(text, document);
+      return document;
+    },
+  };
+}
+
+function prepareDocument(text: string, built: BuiltSchema, options: GraphqlOptions): PreparedDocument {
+  const ast = parseText(text);
+  const census = countNodes(ast);
+  if (census.fields > MAX_FIELDS) throw tooMuch(`The document has ${census.fields} fields: at most ${MAX_FIELDS} are allowed`);
+  if (census.directives > MAX_DIRECTIVES) throw tooMuch(`The document has more than ${MAX_DIRECTIVES} directives`);
+  const fragments = new Map(definitionsOf(ast, Kind.FRAGMENT_DEFINITION).map((fragment) => [fragment.name.value, fragment]));
+  const measured = definitionsOf(ast, Kind.OPERATION_DEFINITION).map((node) => {
+    const measure = measureOperation(node, { schema: built.schema, fields: built.fields, fragments });
+    if (measure) requireWithin(measure, options);
+    return { node, measure };
+  });
+  for (const { node } of measured) requireRoot(node, built);
+  const errors = validate(built.schema, ast, validationRules(options.introspection), { maxErrors: 20 });
+  if (errors.length > 0) throw new RefusedDocument('GRAPHQL_VALIDATION_FAILED', errors);
+  const operations = new Map<string, PreparedOperation>();
+  for (const { node, measure } of measured) {
+    // Validation has refused fragments without end.
+    if (measure) operations.set(node.name?.value ?? '', prepareOperation({ built, document: ast, node, measure, census }));
+  }
+  return { operations };
+}
+
+function parseText(text: string): DocumentNode {
+  if (text.length > MAX_TEXT) throw tooMuch(`The document is longer than ${MAX_TEXT} characters`);
+  if (nestsDeeper(text, MAX_BRACKETS)) throw tooMuch(`Brackets nest deeper than ${MAX_BRACKETS} levels`);
+  try {
+    return parse(text, { maxTokens: MAX_TOKENS });
+  } catch (error) {
+    if (error instanceof GraphQLError) throw new RefusedDocument('GRAPHQL_PARSE_FAILED', [error]);
+    throw error;
+  }
+}
+
+/** Validation asks no questions about the fields of a kind of operation that the schema does not have. */
+function requireRoot(node: OperationDefinitionNode, { schema }: BuiltSchema): void {
+  if (schema.getRootType(node.operation)) return;
+  const error = new GraphQLError(`There are no fields for a ${node.operation}`, { nodes: node });
+  throw new RefusedDocument('GRAPHQL_VALIDATION_FAILED', [error]);
+}
+
+type Definition = OperationDefinitionNode | FragmentDefinitionNode;
+
+const definitionsOf = <K extends Definition['kind']>(ast: DocumentNode, kind: K): readonly Extract<Definition, { kind: K }>[] =>
+  ast.definitions.filter((definition): definition is Extract<Definition, { kind: K }> => definition.kind === kind);
+
+function requireWithin({ depth, aliases, costs }: Measure, options: GraphqlOptions): void {
+  if (costs.length > MAX_ROOT_FIELDS)
+    throw tooMuch(`The operation has ${costs.length} fields at its root: at most ${MAX_ROOT_FIELDS} are allowed`);
+  if (depth > options.maxDepth) throw tooMuch(`The operation is ${depth} levels deep: at most ${options.maxDepth} are allowed`);
+  if (aliases > options.maxAliases) throw tooMuch(`The operation has ${aliases} aliases: at most ${options.maxAliases} are allowed`);
+}
+
+/** The operation that a request means. Throws `RefusedDocument` when it does not say so. */
+export function chooseOperation({ operations }: PreparedDocument, name: string | undefined): PreparedOperation {
+  if (name === undefined || name === '') {
+    const [only, ...others] = operations.values();
+    if (only && others.length === 0) return only;
+    throw unclear(only ? 'The document has several operations: say which one with operationName' : 'The document has no operation');
+  }
+  const chosen = operations.get(name);
+  if (!chosen) throw unclear('The document has no operation of that name');
+  return chosen;
+}
+
+const unclear = (message: string): RefusedDocument => new RefusedDocument('OPERATION_RESOLUTION_FAILURE', [new GraphQLError(message)]);

@@ -1,0 +1,189 @@
+/** A GraphQL request from its first byte to its answer (GraphQL over HTTP). */
+import type { GraphQLError } from 'graphql';
+import { anonymous, type Caller } from '../../kernel/caller.ts';
+import { errors, PenstockError } from '../../kernel/errors.ts';
+import type { Identity } from '../../kernel/identity.ts';
+import { authenticate } from '../../kernel/operations/admission.ts';
+import type { Answer } from '../../kernel/operations/answer.ts';
+import type { Call } from '../../kernel/operations/context.ts';
+import type { Pipeline } from '../../kernel/operations/invoke.ts';
+import type { Logger } from '../../kernel/telemetry/logger.ts';
+import { readJson } from '../http/body.ts';
+import type { Exchange } from '../http/exchange.ts';
+import { renderError } from '../http/render-error.ts';
+import type { Match } from '../http/route-table.ts';
+import { type AnswerForm, acceptsPage, answerForm } from './accept.ts';
+import type { PreparedOperation } from './compiled.ts';
+import { chooseOperation, type Documents } from './documents.ts';
+import { documentErrors, type ErrorContext, fieldError, RefusedDocument, requestError, tooMuch } from './errors.ts';
+import { explorerPage, explorerPolicy } from './explorer.ts';
+import { disconnectOfRequest, identityOfRequest } from './field-call.ts';
+import { totalCost } from './measure.ts';
+import type { GraphqlOptions } from './options.ts';
+import { createFieldRunner } from './run-field.ts';
+import type { BuiltSchema } from './schema.ts';
+
+/** What a request runs against; the whole of it stays as it is until the request ends. */
+export interface GraphqlState {
+  readonly built: BuiltSchema;
+  readonly options: GraphqlOptions;
+  readonly documents: Documents;
+}
+
+export interface HandlerParts {
+  state(): GraphqlState;
+  readonly pipeline: Pipeline;
+  readonly identity: Identity;
+  readonly log: Logger;
+}
+
+/** What a client sends, as its operation declares it. */
+interface GraphqlRequest {
+  readonly query: string;
+  readonly variables?: Readonly<Record<string, unknown>> | null;
+  readonly operationName?: string | null;
+}
+
+export type GraphqlHandler = (exchange: Exchange, match: Match) => Promise<Answer>;
+
+/** Bytes of a request. */
+const BODY_LIMIT = 1_048_576;
+
+export function createGraphqlHandler(parts: HandlerParts): GraphqlHandler {
+  return async (exchange, match) => {
+    const { headers, method } = exchange.request;
+    const form = answerForm(headers.accept);
+    try {
+      const identity = identityOfRequest(parts.identity);
+      await pay(parts.pipeline, identity, exchange);
+      if (method === 'POST') return await run(parts, { exchange, identity, form, request: await posted(exchange, match) });
+      if (!/(?:^|&)query=/.test(match.query) && parts.state().options.explorer && acceptsPage(headers.accept)) return page();
+      return await run(parts, { exchange, identity, form, request: asked(exchange, match) });
+    } catch (error) {
+      return refusal(error, form, errorContext(parts, exchange));
+    }
+  };
+}
+
+/** A request costs what any request costs; whoever sends a credential that is refused pays with his address. */
+async function pay({ limiter }: Pipeline, identity: Identity, call: Call): Promise<void> {
+  let caller: Caller = anonymous;
+  try {
+    const known = authenticate(identity, call);
+    caller = known instanceof Promise ? await known : known;
+  } catch {
+    // Whether a credential is needed at all, and so what is wrong with it, is for the operations to say.
+  }
+  await limiter.admit(call.compiled.operation, caller, call.address);
+}
+
+async function posted({ request, response }: Exchange, { route, params, query }: Match): Promise<GraphqlRequest> {
+  const body = await readJson(request, response, BODY_LIMIT);
+  if (Array.isArray(body)) throw errors.INVALID_ARGUMENTS({ message: 'Send one operation per request: lists of them are not taken' });
+  return route.compiled.decode({ params, query, headers: request.headers, body }).body as GraphqlRequest;
+}
+
+const asked = ({ request }: Exchange, { route, params, query }: Match): GraphqlRequest =>
+  route.compiled.decode({ params, query, headers: request.headers, body: undefined }).query as unknown as GraphqlRequest;
+
+const page = (): Answer => ({
+  status: 200,
+  headers: { 'content-type': 'text/html; charset=utf-8', 'content-security-policy': explorerPolicy },
+  body: explorerPage(),
+  json: false,
+});
+
+interface Running {
+  readonly exchange: Exchange;
+  readonly identity: Identity;
+  readonly form: AnswerForm;
+  readonly request: GraphqlRequest;
+}
+
+async function run(parts: HandlerParts, { exchange, identity, form, request }: Running): Promise<Answer> {
+  const { built, documents, options } = parts.state();
+  const variables = request.variables ?? {};
+  const operation = chooseOperation(documents.prepare(request.query), request.operationName ?? undefined);
+  requireRunnable(operation, exchange, { variables, maxComplexity: options.maxComplexity });
+  const call = new SharedCall(exchange);
+  const runner = createFieldRunner({ request: call, pipeline: parts.pipeline, identity, types: built.types, operation });
+  const result = await operation.run(runner, variables);
+  if (result.data === undefined) throw new RefusedDocument('BAD_USER_INPUT', result.errors ?? []);
+  const failed = result.errors?.length ? fieldErrors(result.errors, errorContext(parts, exchange)) : undefined;
+  return {
+    status: 200,
+    headers: { ...runner.headers, ...failed?.headers, 'content-type': form.contentType },
+    body: JSON.stringify(failed ? { errors: failed.errors, data: result.data } : { data: result.data }),
+    json: false,
+  };
+}
+
+function requireRunnable(
+  { kind, measure }: PreparedOperation,
+  { request }: Exchange,
+  { variables, maxComplexity }: { variables: Readonly<Record<string, unknown>>; maxComplexity: number },
+): void {
+  if (kind !== 'query' && request.method !== 'POST') {
+    throw errors.METHOD_NOT_ALLOWED({ message: 'GET is for queries: send mutations with POST', headers: { allow: 'POST' } });
+  }
+  const cost = totalCost(measure, variables);
+  if (cost > maxComplexity) {
+    throw tooMuch(`The operation may answer ${Math.ceil(cost)} objects: at most ${maxComplexity} are allowed. Ask for shorter lists`);
+  }
+}
+
+/** The request as its fields see it. */
+class SharedCall implements Call {
+  readonly onDisconnect: Call['onDisconnect'];
+  readonly #exchange: Exchange;
+
+  constructor(exchange: Exchange) {
+    this.#exchange = exchange;
+    this.onDisconnect = disconnectOfRequest(exchange);
+  }
+
+  get compiled() {
+    return this.#exchange.compiled;
+  }
+  get credentials() {
+    return this.#exchange.credentials;
+  }
+  get requestId() {
+    return this.#exchange.requestId;
+  }
+  get address() {
+    return this.#exchange.address;
+  }
+  get userAgent() {
+    return this.#exchange.userAgent;
+  }
+  get idempotencyKey() {
+    return this.#exchange.idempotencyKey;
+  }
+}
+
+/** Formatted, and how long to wait where some operation said so. */
+function fieldErrors(found: readonly GraphQLError[], context: ErrorContext) {
+  const formatted = found.map((error) => fieldError(error, context));
+  const waits = formatted.flatMap(({ extensions }) => (typeof extensions?.retryAfter === 'number' ? [extensions.retryAfter] : []));
+  const headers: Record<string, string> = waits.length > 0 ? { 'retry-after': String(Math.max(...waits)) } : {};
+  return { errors: formatted, headers };
+}
+
+const errorContext = ({ log, state }: HandlerParts, { requestId }: Exchange): ErrorContext => ({
+  requestId,
+  suggestions: state().options.introspection,
+  onFault: (error) => log.error({ error, requestId }, 'A GraphQL field failed'),
+});
+
+/** Nothing of the request ran. What is not an error of a caller is for the gateway. */
+function refusal(error: unknown, form: AnswerForm, context: ErrorContext): Answer {
+  const contentType = { 'content-type': form.contentType };
+  if (error instanceof RefusedDocument) {
+    const body = JSON.stringify({ errors: documentErrors(error, context) });
+    return { status: form.refusedStatus, headers: contentType, body, json: false };
+  }
+  if (!(error instanceof PenstockError)) throw error;
+  const { status, headers } = renderError(error, 'client', context.requestId);
+  return { status, headers: { ...headers, ...contentType }, body: JSON.stringify({ errors: [requestError(error, context)] }), json: false };
+}

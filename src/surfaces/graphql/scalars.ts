@@ -1,0 +1,71 @@
+/** The scalars of the schema. Values are checked by the operation they go to, with better sentences than a scalar has. */
+import {
+  GraphQLBoolean,
+  GraphQLError,
+  GraphQLID,
+  GraphQLScalarType,
+  GraphQLString,
+  Kind,
+  type ValueNode,
+  valueFromASTUntyped,
+} from 'graphql';
+import type { ScalarName } from './shape.ts';
+
+const invalid = (type: string, wanted: string): GraphQLError => new GraphQLError(`${type} must be ${wanted}`);
+
+const asIs = (value: unknown): unknown => value;
+
+/** Digits that a JSON number would lose some of: columns of 64 bits and of any precision take them as text. */
+const digits = /^-?\d{1,100}(?:\.\d{1,100})?$/;
+
+function readNumber(value: unknown): unknown {
+  if (typeof value === 'number' && Number.isFinite(value)) return value;
+  if (typeof value === 'string' && digits.test(value)) return value;
+  throw invalid('Number', 'a number');
+}
+
+function numberLiteral(node: ValueNode): unknown {
+  // A whole number that JavaScript cannot hold goes on as its digits: not every column loses them.
+  if (node.kind === Kind.INT) return Number.isSafeInteger(Number(node.value)) ? Number(node.value) : readNumber(node.value);
+  if (node.kind === Kind.FLOAT) return readNumber(Number(node.value));
+  if (node.kind === Kind.STRING) return readNumber(node.value);
+  throw invalid('Number', 'a number');
+}
+
+export const NumberScalar = new GraphQLScalarType({
+  name: 'Number',
+  description: 'A number, whole or not. Where a JSON number would lose digits, text of digits.',
+  serialize: asIs,
+  parseValue: readNumber,
+  parseLiteral: numberLiteral,
+});
+
+function readDate(value: unknown): unknown {
+  if (typeof value === 'string') return value;
+  throw invalid('Date', 'text such as "2026-01-31T12:00:00Z"');
+}
+
+export const DateScalar = new GraphQLScalarType({
+  name: 'Date',
+  description: 'An instant in ISO 8601, such as 2026-01-31T12:00:00.000Z.',
+  serialize: asIs,
+  parseValue: readDate,
+  parseLiteral: (node) => readDate(node.kind === Kind.STRING ? node.value : undefined),
+});
+
+export const JsonScalar = new GraphQLScalarType({
+  name: 'JSONObject',
+  description: 'Any JSON value: an object, a list, text, a number, true, false or null.',
+  serialize: asIs,
+  parseValue: asIs,
+  parseLiteral: (node, variables) => valueFromASTUntyped(node, variables),
+});
+
+export const scalars: Readonly<Record<ScalarName, GraphQLScalarType>> = {
+  String: GraphQLString,
+  Boolean: GraphQLBoolean,
+  ID: GraphQLID,
+  Number: NumberScalar,
+  Date: DateScalar,
+  JSONObject: JsonScalar,
+};

@@ -1,0 +1,90 @@
+/** The GraphQL schema of the client surface, from its operations and from nothing else. */
+import { GraphQLBoolean, type GraphQLFieldConfigMap, GraphQLFloat, GraphQLInt, GraphQLObjectType, GraphQLSchema } from 'graphql';
+import type { Operation } from '../../kernel/operation.ts';
+import { alternatives, type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
+import type { OperationRegistry } from '../../kernel/registry.ts';
+import type { Logger } from '../../kernel/telemetry/logger.ts';
+import { isField, namedOperations, type OperationField, operationField, type ResolveOperation } from './fields.ts';
+import { DateScalar, JsonScalar, NumberScalar } from './scalars.ts';
+import { createTypeBuilder, type TypeBuilder } from './types.ts';
+
+export interface BuiltSchema {
+  readonly schema: GraphQLSchema;
+  /** By name; queries and mutations do not share names, because the method is part of them. */
+  readonly fields: ReadonlyMap<string, OperationField>;
+  readonly types: TypeBuilder;
+}
+
+export function buildSchema(operations: readonly Operation[], resolveWith: ResolveOperation, log: Logger): BuiltSchema {
+  const types = createTypeBuilder(readableRecords(operations));
+  const fields = new Map<string, OperationField>();
+  const roots = { query: newFields(), mutation: newFields() };
+  for (const named of namedOperations(operations)) {
+    try {
+      const { field, config } = operationField(named, types, resolveWith);
+      roots[named.operation.method === 'GET' ? 'query' : 'mutation'][field.name] = config;
+      fields.set(field.name, field);
+    } catch (error) {
+      // One operation that cannot be described must not take all others with it.
+      log.error({ error, operation: named.operation.id }, 'An operation has no GraphQL field');
+    }
+  }
+  const schema = new GraphQLSchema({
+    query: new GraphQLObjectType({ name: 'Query', fields: Object.keys(roots.query).length > 0 ? roots.query : nothingToRead }),
+    ...(Object.keys(roots.mutation).length > 0 ? { mutation: new GraphQLObjectType({ name: 'Mutation', fields: roots.mutation }) } : {}),
+    // Int and Float, so that clients may declare their variables with the usual types (rules.ts).
+    types: [GraphQLInt, GraphQLFloat, NumberScalar, DateScalar, JsonScalar],
+    // Names and types are made to be valid here; checking thousands of them again costs more than building them.
+    assumeValid: true,
+  });
+  return { schema, fields, types };
+}
+
+const newFields = () => Object.create(null) as GraphQLFieldConfigMap<unknown, unknown>;
+
+const nothingToRead: GraphQLFieldConfigMap<unknown, unknown> = {
+  _: { type: GraphQLBoolean, description: 'There is nothing to read here yet.', resolve: () => true },
+};
+
+/** Records that some list shows: relations to them can be followed. */
+function readableRecords(operations: readonly Operation[]): ReadonlyMap<string, JsonSchema> {
+  const found = new Map<string, JsonSchema>();
+  for (const { method, output } of operations) {
+    const documents = method === 'GET' ? jsonSchema(output).properties?.documents?.items : undefined;
+    if (!documents || Array.isArray(documents)) continue;
+    for (const part of alternatives(documents as JsonSchema)) if (part.record !== undefined) found.set(part.record, part);
+  }
+  return found;
+}
+
+export interface SchemaSource {
+  /** The schema of the operations as they are now; built when it is first asked for after a change that matters. */
+  current(): BuiltSchema;
+}
+
+/** Follows the registry. A request that has a schema keeps it to its end. */
+export function createSchemaSource(registry: OperationRegistry, resolveWith: ResolveOperation, log: Logger): SchemaSource {
+  let stale = true;
+  let operations: readonly Operation[] = [];
+  let built: BuiltSchema | undefined;
+  registry.onChange(() => {
+    stale = true;
+  });
+  return {
+    current() {
+      if (!stale && built) return built;
+      const now = registry
+        .all()
+        .map(({ operation }) => operation)
+        .filter(isField);
+      if (!built || !isSame(operations, now)) built = buildSchema(now, resolveWith, log);
+      operations = now;
+      stale = false;
+      return built;
+    },
+  };
+}
+
+/** Operations of schemas that did not change are the same objects. */
+const isSame = (before: readonly Operation[], now: readonly Operation[]): boolean =>
+  before.length === now.length && before.every((operation, i) => operation === now[i]);

@@ -1,0 +1,39 @@
+/** Errors of the realtime surface, and how errors look on a socket. */
+import { defineErrors, errors, PenstockError } from '../../kernel/errors.ts';
+
+export const realtimeErrors = defineErrors({
+  UNKNOWN_EVENT: [404, 'This namespace does not know this event'],
+  TOO_MANY_SUBSCRIPTIONS: [409, 'This socket holds the most subscriptions it may: unsubscribe from some first'],
+  DOCUMENT_REQUIRED: [403, 'Records of this schema have permissions of their own: subscribe with a documentId'],
+  OTHER_USER: [403, 'The new token belongs to another user: connect again instead'],
+  SLOW_CONSUMER: [503, 'This socket does not take its messages fast enough: connect again and resume with since'],
+});
+
+/** The error object of acknowledgements, of `connect_error` (in `data`) and of the event `conduit_error`. */
+export interface SocketError {
+  readonly name: string;
+  readonly status: number;
+  readonly message: string;
+  readonly code: string;
+  readonly errors?: PenstockError['errors'];
+  /** Seconds. */
+  readonly retryAfter?: number;
+}
+
+/** Anything that is not a `PenstockError` is a fault of ours and shows nothing. */
+export function describeError(error: unknown): SocketError {
+  const { name, status, message, code, errors: problems, retryAfter } = asKnown(error);
+  return {
+    name,
+    status,
+    message,
+    code,
+    ...(problems !== undefined && { errors: problems }),
+    ...(retryAfter !== undefined && { retryAfter }),
+  };
+}
+
+export const asKnown = (error: unknown): PenstockError => (error instanceof PenstockError ? error : errors.INTERNAL_SERVER_ERROR());
+
+/** `resetMs`: milliseconds until the budget is whole again. */
+export const tooMany = (resetMs: number): PenstockError => errors.RATE_LIMIT({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });

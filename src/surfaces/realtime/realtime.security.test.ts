@@ -1,0 +1,165 @@
+/**
+ * Sockets outlive requests, so each check of a request must hold for them again and again:
+ * https://owasp.org/API-Security/editions/2023/en/0xa1-broken-object-level-authorization/
+ * https://cheatsheetseries.owasp.org/cheatsheets/WebSocket_Security_Cheat_Sheet.html
+ */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { document, openRealtime, refusedWith, user } from '../../../test/support/realtime.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { defaultSurfaceOptions, fixedSurfaceOptions } from '../http/options.ts';
+import { startRealtimeSurface } from './start.ts';
+
+describe('realtime surface', () => {
+  let world: Awaited<ReturnType<typeof openRealtime>>;
+  beforeEach(async () => {
+    world = await openRealtime();
+  });
+  afterEach(() => world.close());
+
+  it.each([
+    ['no token', {}, 401],
+    ['a wrong token', { auth: { token: 'bad' } }, 401],
+    ['a token that is no text', { auth: { token: { a: 1 } } }, 401],
+    ['a malformed header', { extraHeaders: { authorization: 'Basic good' } }, 401],
+    ['a cookie', { extraHeaders: { cookie: 'accessToken=good' } }, 401],
+  ])('refuses %s', async (_name, options, status) => {
+    const failure = await refusedWith(world.connect(options));
+    expect(failure.data).toMatchObject({ status, name: 'UNAUTHORIZED' });
+  });
+
+  it('refuses a user who still owes a second factor, and answers 503 while nobody can check', async () => {
+    world.tokens.set('half', user);
+    expect((await refusedWith(world.connect({ auth: { token: 'half' } }))).data).toMatchObject({ code: 'SECOND_FACTOR_REQUIRED' });
+    world.identity.client = undefined;
+    expect((await refusedWith(world.connect())).data).toMatchObject({ status: 503 });
+  });
+
+  it('serves no other namespace', async () => {
+    expect((await refusedWith(world.connect({ auth: { token: 'good' } }, '/'))).data).toMatchObject({ status: 404 });
+    expect((await refusedWith(world.connect({ auth: { token: 'good' } }, '/secret/'))).message).toBe('Invalid namespace');
+  });
+
+  it.each([
+    [{ schema: 'Absent' }, 404],
+    [{ schema: 'Hidden' }, 404],
+    [{ schema: 'WriteOnly' }, 404],
+    [{ schema: '__proto__' }, 404],
+    [{ schema: 'Private' }, 403],
+    [{ schema: 'Private', documentId: document(1) }, 403],
+    [{ schema: 'Post', documentId: 'x' }, 400],
+    [{ schema: 'Post', since: -1 }, 400],
+    [{ schema: 1 }, 400],
+    ['Post', 400],
+    [null, 400],
+    [undefined, 400],
+    [Buffer.from('Post'), 400],
+  ])('refuses to subscribe with %j', async (input, status) => {
+    const { ask } = await world.connected();
+    expect(await ask('subscribe', input)).toMatchObject({ ok: false, error: { status } });
+  });
+
+  it('checks permission for each record and each change', async () => {
+    const { changes, failures, ask } = await world.connected();
+    world.readable.add(`Private:${document(1)}`);
+    expect(await ask('subscribe', { schema: 'Private', documentId: document(1) })).toMatchObject({ ok: true });
+    await world.change('Private', document(1));
+    await waitFor(() => changes.length === 1);
+    world.readable.clear();
+    await world.change('Private', document(1));
+    await waitFor(() => failures.length === 1);
+    expect(failures[0]).toMatchObject({ status: 403, schema: 'Private', documentId: document(1) });
+    expect(changes).toHaveLength(1);
+  });
+
+  it('tells who was admitted that the record is gone, with which all permission on it goes', async () => {
+    const { changes, failures, ask } = await world.connected();
+    for (const n of [1, 2]) {
+      world.readable.add(`Private:${document(n)}`);
+      expect(await ask('subscribe', { schema: 'Private', documentId: document(n) })).toMatchObject({ ok: true });
+    }
+    world.readable.clear();
+    await world.remove('Private', document(1));
+    await waitFor(() => changes.length === 1);
+    expect(changes[0]).toMatchObject({ operation: 'delete', documentId: document(1) });
+    await world.change('Private', document(2));
+    await waitFor(() => failures.length === 1);
+    await world.remove('Private', document(2));
+    expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
+    expect(changes).toHaveLength(1);
+  });
+
+  it('an id in capitals means the same record', async () => {
+    const { changes, ask } = await world.connected();
+    const id = '00000000-0000-7000-8000-00000000000f';
+    world.readable.add(`Private:${id}`);
+    const target = { schema: 'Private', documentId: id.toUpperCase() };
+    expect(await ask('subscribe', target)).toMatchObject({ ok: true });
+    await world.change('Private', id);
+    await waitFor(() => changes.length === 1);
+    await ask('unsubscribe', target);
+    await world.change('Private', id);
+    expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
+    expect(changes).toHaveLength(1);
+  });
+
+  it('disconnects when the session ends, at the latest before the next delivery', async () => {
+    const first = await world.connected();
+    await first.ask('subscribe', { schema: 'Post' });
+    const idle = await world.connected();
+    world.tokens.delete('good');
+    await world.change('Post', document(1));
+    await waitFor(() => !first.socket.connected);
+    expect(first.changes).toEqual([]);
+    expect(first.failures).toEqual([expect.objectContaining({ status: 401 })]);
+    expect(idle.socket.connected).toBe(true);
+    await world.publish({ topic: 'authentication:logout:user', schema: 'User', ids: [user] });
+    await waitFor(() => !idle.socket.connected);
+  });
+
+  it('disconnects when the token has ended', async () => {
+    const payload = Buffer.from(JSON.stringify({ exp: Date.now() / 1000 + 0.6 })).toString('base64url');
+    const token = `header.${payload}.signature`;
+    world.tokens.set(token, user);
+    const { socket } = await world.connected({ auth: { token } });
+    world.tokens.delete(token);
+    await waitFor(() => !socket.connected);
+  });
+
+  it('goes on with a fresh token of the same user only', async () => {
+    const { socket, ask } = await world.connected();
+    expect(await ask('refreshAuth', { token: 'other' })).toMatchObject({ ok: false, error: { code: 'OTHER_USER' } });
+    expect(await ask('refreshAuth', { token: 'bad' })).toMatchObject({ ok: false, error: { status: 401 } });
+    expect(await ask('refreshAuth', { token: 'fresh' })).toEqual({ ok: true });
+    world.tokens.delete('good');
+    await world.publish({ ids: [user] });
+    expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
+    expect(socket.connected).toBe(true);
+  });
+
+  it('limits what one socket sends and holds', async () => {
+    const { ask } = await world.connected();
+    const answers = await Promise.all(Array.from({ length: 80 }, () => ask('subscribe', { schema: 'Post' })));
+    const refused = answers.filter((answer) => !answer.ok);
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused[0]).toMatchObject({ error: { status: 429, name: 'RATE_LIMIT', retryAfter: 1 } });
+  });
+
+  it('drops a socket that sends too much at once, and lives on', async () => {
+    const { socket } = await world.connected();
+    socket.emit('subscribe', 'x'.repeat(1_100_000));
+    await waitFor(() => !socket.connected);
+    await world.connected();
+  });
+
+  it('admits pages of listed origins only', async () => {
+    const defaults = defaultSurfaceOptions('client');
+    const client = fixedSurfaceOptions({ ...defaults, cors: { ...defaults.cors, origins: ['https://app.example'] } });
+    const strict = await startRealtimeSurface(world.kernel, { client });
+    const ask = (origin: string) => fetch(`${strict?.address}/realtime/?EIO=4&transport=polling`, { headers: { origin } });
+    expect((await ask('https://app.example')).headers.get('access-control-allow-origin')).toBe('https://app.example');
+    const foreign = await ask('https://evil.example');
+    expect(foreign.status).toBe(403);
+    expect(foreign.headers.get('access-control-allow-origin')).toBeNull();
+    await strict?.close();
+  });
+});

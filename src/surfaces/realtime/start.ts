@@ -1,0 +1,177 @@
+/**
+ * The realtime surface: Socket.IO on a port of its own. Every node follows the
+ * events by itself, so sockets of all nodes hear the same without an adapter.
+ */
+import { type Namespace, Server, type Socket } from 'socket.io';
+import { errors } from '../../kernel/errors.ts';
+import type { PublishedEvent } from '../../kernel/events/events.ts';
+import type { Kernel } from '../../kernel/kernel.ts';
+import type { LimitBucket } from '../../kernel/limits/limits.ts';
+import { addressKey } from '../../kernel/operations/limits.ts';
+import { createAddressOf } from '../http/client-address.ts';
+import { defaultSurfaceOptions, fixedSurfaceOptions, type SurfaceOptionsSource } from '../http/options.ts';
+import { createChangeHub } from './changes.ts';
+import { type Connection, createConnection } from './connection.ts';
+import { asKnown, describeError, tooMany } from './errors.ts';
+import { originAllowed, presentedToken } from './handshake.ts';
+import { createPlainServer, listenOn } from './http-server.ts';
+import { openSession, type Session } from './session.ts';
+
+export type RealtimeKernel = Pick<Kernel, 'settings' | 'log' | 'metrics' | 'events' | 'limits' | 'identity' | 'schemas' | 'permissions'>;
+
+export interface RealtimeOptions {
+  /** Cross-origin rules; those of the client surface. */
+  readonly client?: SurfaceOptionsSource;
+}
+
+export interface RealtimeSurface {
+  /** Such as `http://127.0.0.1:3001`. */
+  readonly address: string;
+  /** Disconnects everybody (clients connect again elsewhere and resume) and frees the port. */
+  close(): Promise<void>;
+}
+
+/** Under both spellings: existing clients use the one with the slash. */
+const namespaces = ['/database/', '/database'];
+const maxMessageBytes = 1_000_000;
+/** Milliseconds in which a client must have joined a namespace. */
+const joinTimeoutMs = 10_000;
+/** Milliseconds between looks at all sessions, for what no event told. */
+const sweepEveryMs = 30_000;
+/** Milliseconds after an event about a user to look a second time: caches of this node may have been a moment behind. */
+const secondLookMs = 1_000;
+/** New sockets of one address. */
+const connectBudget: LimitBucket = { name: 'realtime.connect', requests: 200, seconds: 10 };
+
+/** Listens on CLIENT_SOCKET_PORT; `undefined` when that is negative. Throws `StartError` when the port cannot be used. */
+export async function startRealtimeSurface(kernel: RealtimeKernel, options: RealtimeOptions = {}): Promise<RealtimeSurface | undefined> {
+  const { settings } = kernel;
+  if (settings.clientSocketPort < 0) return undefined;
+  const cors = () => (options.client ?? fixedSurfaceOptions(defaultSurfaceOptions('client'))).current().cors;
+  const http = createPlainServer();
+  const io = new Server(http, {
+    path: '/realtime',
+    serveClient: false,
+    maxHttpBufferSize: maxMessageBytes,
+    connectTimeout: joinTimeoutMs,
+    cors: (request, callback) => callback(null, corsHeaders(originAllowed(request as never, cors()), cors().origins.includes('*'))),
+    allowRequest: (request, callback) => callback(null, originAllowed(request, cors())),
+  });
+  io.use((_socket, next) => next(refusal(errors.NOT_FOUND({ message: 'Connect to the namespace /database/' }))));
+
+  const connections = createConnections(kernel);
+  for (const name of namespaces) serve(io.of(name), kernel, connections);
+  const sweep = setInterval(connections.recheckAll, sweepEveryMs);
+  sweep.unref();
+
+  const address = await listenOn(http, { port: settings.clientSocketPort, host: settings.host });
+  return {
+    address,
+    async close() {
+      clearInterval(sweep);
+      await io.close();
+      connections.close();
+    },
+  };
+}
+
+const corsHeaders = (allowed: boolean, anybody: boolean) => ({ origin: allowed ? (anybody ? '*' : true) : false, credentials: !anybody });
+
+/** An error for a middleware of Socket.IO: the client gets its `data` with `connect_error`. */
+const refusal = (error: unknown): Error => Object.assign(new Error(asKnown(error).message), { data: describeError(error) });
+
+function serve(namespace: Namespace, kernel: RealtimeKernel, connections: Connections): void {
+  const addressOf = createAddressOf(kernel.settings.trustedProxies);
+  const sessions = new WeakMap<Socket, Session>();
+  const admit = async (socket: Socket): Promise<void> => {
+    const address = addressOf(socket.request);
+    const state = await kernel.limits.consume(connectBudget, addressKey(address));
+    if (!state.allowed) throw tooMany(state.resetMs);
+    sessions.set(socket, await openSession(kernel.identity, presentedToken(socket, address), address));
+  };
+  namespace.use((socket, next) => {
+    admit(socket).then(
+      () => next(),
+      (error: unknown) => {
+        if (asKnown(error).status === 500) kernel.log.error({ err: error }, 'A socket could not be admitted');
+        next(refusal(error));
+      },
+    );
+  });
+  namespace.on('connection', (socket) => {
+    const session = sessions.get(socket);
+    if (session) connections.open(socket, session);
+    else socket.disconnect(true);
+  });
+}
+
+interface Connections {
+  open(socket: Socket, session: Session): void;
+  recheckAll(): void;
+  close(): void;
+}
+
+/** All sockets of this node. Follows the events only while there is one. */
+function createConnections(kernel: RealtimeKernel): Connections {
+  const { events, limits, metrics } = kernel;
+  const log = kernel.log.child({ surface: 'realtime' });
+  const hub = createChangeHub(events);
+  const byUser = new Map<string, Set<Connection>>();
+  const deliveries = metrics.counter('realtime_deliveries_total', 'Record changes sent to sockets');
+  const seconds = new Set<NodeJS.Timeout>();
+  let count = 0;
+  let unfollow: (() => void) | undefined;
+  metrics.gauge('realtime_sockets', 'Connected sockets', () => count);
+
+  const recheck = (userId: string): void => {
+    for (const connection of byUser.get(userId) ?? []) void connection.recheck();
+  };
+  /** An event about a user may be the end of his sessions: whatever it was, look again. */
+  const recheckSubjects = ({ ids = [] }: PublishedEvent): void => {
+    for (const id of ids) {
+      if (!byUser.has(id)) continue;
+      recheck(id);
+      const timer = setTimeout(() => {
+        seconds.delete(timer);
+        recheck(id);
+      }, secondLookMs);
+      seconds.add(timer);
+    }
+  };
+  const follow = (): (() => void) =>
+    events.subscribe('*', (event) => {
+      recheckSubjects(event);
+      return hub.deliver(event);
+    });
+
+  const forget = (connection: Connection): void => {
+    connection.dispose();
+    const connections = byUser.get(connection.userId);
+    connections?.delete(connection);
+    if (connections?.size === 0) byUser.delete(connection.userId);
+    count -= 1;
+    if (count > 0) return;
+    unfollow?.();
+    unfollow = undefined;
+  };
+
+  return {
+    open(socket, session) {
+      unfollow ??= follow();
+      count += 1;
+      const onDelivered = (): void => deliveries.inc();
+      const connection = createConnection({ socket, session, kernel, events, hub, limits, log, onDelivered });
+      byUser.set(session.userId, (byUser.get(session.userId) ?? new Set()).add(connection));
+      socket.on('disconnect', () => forget(connection));
+      // The session may have ended between the handshake and now, when nobody was listening for it.
+      void connection.recheck();
+    },
+    recheckAll() {
+      for (const userId of byUser.keys()) recheck(userId);
+    },
+    close() {
+      for (const timer of seconds) clearTimeout(timer);
+      unfollow?.();
+    },
+  };
+}

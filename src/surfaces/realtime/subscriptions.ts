@@ -1,0 +1,141 @@
+/** What one socket is subscribed to. */
+import type { Socket } from 'socket.io';
+import Type, { type Static } from 'typebox';
+import type { Events } from '../../kernel/events/events.ts';
+import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
+import { type AccessKernel, assertMayHear, type Hearing } from './access.ts';
+import type { Change, ChangeHub, Subscription } from './changes.ts';
+import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
+import type { Session } from './session.ts';
+
+export interface SubscriptionParts {
+  readonly socket: Socket;
+  readonly session: Session;
+  readonly kernel: AccessKernel;
+  readonly events: Pick<Events, 'position'>;
+  readonly hub: ChangeHub;
+  readonly limits: Limits;
+  readonly onDelivered: () => void;
+}
+
+export const Target = Type.Object({
+  schema: Type.String({ minLength: 1, maxLength: 128 }),
+  /** Without it: all records of the schema. */
+  documentId: Type.Optional(Type.String({ format: 'uuid' })),
+});
+export const Subscribe = Type.Object({ ...Target.properties, since: Type.Optional(Type.Integer({ minimum: 0 })) });
+
+export interface Subscriptions {
+  /**
+   * Answers the sequence from which on everything is delivered; `resync` when what `since` asked for
+   * is no longer kept, so that the client must load its records anew.
+   */
+  subscribe(input: Static<typeof Subscribe>): Promise<{ readonly sequence: number; readonly resync?: true }>;
+  unsubscribe(target: Static<typeof Target>): Promise<Record<never, never>>;
+  clear(): void;
+}
+
+/** Resumptions of one user, each of which may read thousands of past events. */
+const resumeBudget: LimitBucket = { name: 'realtime.resume', requests: 300, seconds: 60 };
+const maxSubscriptions = 100;
+/** Packets that may wait for a socket that reads slowly. */
+const maxWaitingPackets = 2_000;
+
+/** `end` closes the socket with an error, as when its session is over. */
+export function createSubscriptions(parts: SubscriptionParts, end: (error: unknown) => void): Subscriptions {
+  const { socket, session, events, hub, limits } = parts;
+  /** By target; while a slot is being filled it holds nothing yet. */
+  const held = new Map<string, (() => void) | undefined>();
+
+  const drop = (key: string): void => {
+    held.get(key)?.();
+    held.delete(key);
+  };
+  /** 403 and 404 end one subscription; anything else is about the session, and nothing may be left out silently. */
+  const refuse = (target: Static<typeof Target>, error: unknown): false => {
+    if (![403, 404].includes(asKnown(error).status)) end(error);
+    else if (held.has(keyOf(target))) {
+      drop(keyOf(target));
+      socket.emit('conduit_error', { ...describeError(error), ...target });
+    }
+    return false;
+  };
+  const subscriptionTo = (target: Static<typeof Target>): Subscription => ({
+    ...target,
+    documentId: target.documentId,
+    admit: ({ operation }) => admits(parts, { ...target, gone: operation === 'delete' }, (error) => refuse(target, error)),
+    send: (change) => send(parts, change, end),
+  });
+  const resume = async (subscription: Subscription, since: number): Promise<(() => void) | undefined> => {
+    const state = await limits.consume(resumeBudget, session.userId);
+    if (!state.allowed) throw tooMany(state.resetMs);
+    return hub.resume(subscription, since);
+  };
+  /** Keeps a subscription, or gives it up at once when the socket went away or the target was left meanwhile. */
+  const keep = (key: string, leave: () => void): void => {
+    if (socket.connected && held.has(key)) held.set(key, leave);
+    else leave();
+  };
+
+  return {
+    async subscribe({ since, ...given }) {
+      const target = canonical(given);
+      await assertMayHear(parts.kernel, await session.caller(), target);
+      const key = keyOf(target);
+      drop(key);
+      if (held.size >= maxSubscriptions) throw realtimeErrors.TOO_MANY_SUBSCRIPTIONS();
+      held.set(key, undefined);
+      const subscription = subscriptionTo(target);
+      try {
+        const resumed = since === undefined ? undefined : await resume(subscription, since);
+        keep(key, resumed ?? hub.add(subscription));
+        // Read after the subscription is live: what came between is delivered, not lost.
+        return { sequence: await events.position(), ...(since !== undefined && !resumed && { resync: true as const }) };
+      } catch (error) {
+        drop(key);
+        throw error;
+      }
+    },
+    async unsubscribe(target) {
+      drop(keyOf(canonical(target)));
+      return {};
+    },
+    clear() {
+      for (const key of [...held.keys()]) drop(key);
+    },
+  };
+}
+
+/** Ids may be written in either case; changes name them in small letters. */
+const canonical = ({ schema, documentId }: Static<typeof Target>): Static<typeof Target> => ({
+  schema,
+  ...(documentId !== undefined && { documentId: documentId.toLowerCase() }),
+});
+
+const keyOf = ({ schema, documentId }: Static<typeof Target>): string => `${documentId ?? '*'} ${schema}`;
+
+/** Whether the user may hear of this now; without a promise when all is cached. */
+function admits({ session, kernel }: SubscriptionParts, hearing: Hearing, refuse: (error: unknown) => false): boolean | Promise<boolean> {
+  try {
+    const caller = session.caller();
+    const checked =
+      caller instanceof Promise ? caller.then((user) => assertMayHear(kernel, user, hearing)) : assertMayHear(kernel, caller, hearing);
+    return checked ? checked.then(() => true, refuse) : true;
+  } catch (error) {
+    return refuse(error);
+  }
+}
+
+function send({ socket, onDelivered }: SubscriptionParts, change: Change, end: (error: unknown) => void): void {
+  if (!socket.connected) return;
+  if (waitingPackets(socket) > maxWaitingPackets) {
+    end(realtimeErrors.SLOW_CONSUMER());
+    return;
+  }
+  socket.emit('change', change);
+  onDelivered();
+}
+
+/** What Socket.IO has not handed to the network yet. */
+const waitingPackets = (socket: Socket): number =>
+  (socket.conn as unknown as { writeBuffer?: readonly unknown[] }).writeBuffer?.length ?? 0;
