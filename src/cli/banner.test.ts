@@ -1,0 +1,37 @@
+import { expect, it } from 'vitest';
+import { bannerText } from './banner.ts';
+import type { StartedPlatform } from './started-platform.ts';
+
+const platform = {
+  addresses: {
+    client: 'http://127.0.0.1:3000',
+    admin: 'http://127.0.0.1:3030',
+    realtime: undefined,
+    clientDocs: 'http://127.0.0.1:3000/reference',
+    adminDocs: 'http://127.0.0.1:3030/reference',
+  },
+  dataDir: '/srv/data',
+  database: { kind: 'embedded', version: '18.4', location: '/srv/data/postgres', connections: { total: 3, idle: 3, waiting: 0 } },
+  firstStart: {},
+} as unknown as StartedPlatform;
+
+it('shows where everything is', () => {
+  const text = bannerText(platform, 0.84);
+  for (const part of [
+    'is ready (0.8 s)',
+    'http://127.0.0.1:3000/reference',
+    'http://127.0.0.1:3030',
+    'Realtime        off',
+    '/srv/data',
+    '18.4',
+  ]) {
+    expect(text).toContain(part);
+  }
+  expect(text).not.toContain('first start');
+});
+
+it('shows the secrets of a first start and where they are kept', () => {
+  const text = bannerText({ ...platform, firstStart: { masterKey: 'the-key', adminUsername: 'admin', adminPassword: 'the-password' } }, 1);
+  expect(text).toContain('kept in /srv/data/secrets.json');
+  expect(text).toMatch(/Master key {2}the-key\n {2}Admin {7}admin \/ the-password/);
+});

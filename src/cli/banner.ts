@@ -1,0 +1,29 @@
+/** What the operator sees once, when the platform is ready. */
+import { join } from 'node:path';
+import { version } from '../kernel/version.ts';
+import type { StartedPlatform } from './started-platform.ts';
+
+/** @param seconds how long the start took. */
+export function bannerText(platform: StartedPlatform, seconds: number): string {
+  const { addresses, database, dataDir, firstStart } = platform;
+  const rows: [string, string][] = [
+    ['Client surface', `${addresses.client}   (API: ${addresses.clientDocs})`],
+    ['Admin surface', `${addresses.admin}   (API: ${addresses.adminDocs})`],
+    ['Realtime', addresses.realtime ?? 'off'],
+    ['Database', `PostgreSQL ${database.version}, ${database.kind} (${database.location})`],
+    ['Data', dataDir],
+  ];
+  const made: [string, string][] = [];
+  if (firstStart.masterKey !== undefined) made.push(['Master key', firstStart.masterKey]);
+  if (firstStart.adminPassword !== undefined) made.push(['Admin', `${firstStart.adminUsername ?? 'admin'} / ${firstStart.adminPassword}`]);
+  const secrets =
+    made.length > 0
+      ? `\nMade at the first start, and kept in ${join(dataDir, 'secrets.json')} (readable only by you):\n${table(made)}\n`
+      : '';
+  return `\nPenstock ${version} is ready (${seconds.toFixed(1)} s)\n${table(rows)}\n${secrets}\nStop it with Ctrl-C.\n\n`;
+}
+
+function table(rows: readonly [string, string][]): string {
+  const width = Math.max(...rows.map(([label]) => label.length));
+  return rows.map(([label, value]) => `  ${label.padEnd(width)}  ${value}`).join('\n');
+}

@@ -1,0 +1,34 @@
+/** When to stop: a signal, or the end of the process that started us. */
+
+/** Two signals within this many ms are one: a terminal and a launcher may both pass on the same Ctrl-C. */
+const SAME_PRESS_MS = 400;
+
+const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+
+export interface StopSignal {
+  /** Resolves at the first request to stop, with its name. */
+  readonly requested: Promise<string>;
+}
+
+/**
+ * Listens for requests to stop. A second one while the first is being obeyed ends the process at
+ * once; the embedded database still shuts down cleanly, it notices by its lifeline.
+ */
+export function listenForStop(): StopSignal {
+  const { promise: requested, resolve } = Promise.withResolvers<string>();
+  let firstAt: number | undefined;
+
+  const onRequest = (name: string, exitCode: number): void => {
+    if (firstAt === undefined) {
+      firstAt = Date.now();
+      resolve(name);
+    } else if (Date.now() - firstAt > SAME_PRESS_MS) {
+      process.exit(exitCode);
+    }
+  };
+
+  for (const [name, exitCode] of Object.entries(exitCodes)) process.on(name, () => onRequest(name, exitCode));
+  // Started with a channel to the launcher: without the launcher nobody could stop us.
+  if (process.connected) process.once('disconnect', () => resolve('the end of the launcher'));
+  return { requested };
+}

@@ -1,0 +1,43 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { version } from './kernel/version.ts';
+
+interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs the command line to its end. */
+function penstock(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      [join(import.meta.dirname, 'main.ts'), ...args],
+      { env: { ...process.env, ...env } },
+      (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
+    );
+  });
+}
+
+it('tells its version and how it is used', async () => {
+  expect(await penstock(['--version'])).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
+  const help = await penstock(['start', '--help']);
+  expect(help).toMatchObject({ code: 0, stderr: '' });
+  expect(help.stdout).toMatch(/start +runs the platform/);
+  expect(help.stdout).toMatch(/ADMIN_HTTP_PORT +Port of the admin surface \[3030\]/);
+});
+
+it.each([
+  [['strat'], {}, 'There is no command "strat": see penstock --help\n'],
+  [['start', '--fast'], {}, '"start" knows no argument "--fast": see penstock --help\n'],
+  [['start'], { ADMIN_HTTP_PORT: 'abc' }, 'ADMIN_HTTP_PORT must be a port number, got "abc"\n'],
+  [
+    [],
+    { MASTER_KEY: 'M4ST3RK3Y', NODE_ENV: 'production' },
+    'MASTER_KEY is a published default that everybody knows: set another one, or none, and one is made\n',
+  ],
+])('refuses %j with %j in one line', async (args, env, stderr) => {
+  expect(await penstock(args, env as Record<string, string>)).toEqual({ code: 1, stdout: '', stderr });
+});

@@ -1,0 +1,46 @@
+/** The command line: picks the command, prints what failed, sets the exit code. */
+import type { Command } from './cli/command.ts';
+import { helpText } from './cli/help.ts';
+import { StartError } from './kernel/start-error.ts';
+import { version } from './kernel/version.ts';
+
+/** Loaded only when they run: `--help` answers at once. */
+const commands: readonly Command[] = [
+  { name: 'start', summary: 'runs the platform', run: async () => (await import('./cli/start.ts')).start() },
+  {
+    name: 'test',
+    summary: 'permissions <file.yaml> ...: holds permission tests',
+    takesArguments: true,
+    run: async (args) => (await import('./cli/test-permissions.ts')).testPermissions(args, (text) => void process.stdout.write(text)),
+  },
+];
+
+async function main(args: readonly string[]): Promise<number> {
+  if (args.includes('--help') || args.includes('-h')) {
+    process.stdout.write(helpText(commands));
+    return 0;
+  }
+  if (args.includes('--version') || args.includes('-v')) {
+    process.stdout.write(`${version}\n`);
+    return 0;
+  }
+  const [name = 'start', ...rest] = args;
+  const command = commands.find((each) => each.name === name);
+  if (!command) throw new StartError(`There is no command "${name}": see penstock --help`);
+  if (rest.length > 0 && !command.takesArguments) throw new StartError(`"${name}" knows no argument "${rest[0]}": see penstock --help`);
+  return command.run(rest);
+}
+
+/** One line for what the operator can mend; anything else is ours to mend. */
+function describe(error: unknown): string {
+  if (error instanceof StartError) return error.message;
+  const bug = `${error instanceof Error ? error.message : String(error)} (this is a bug, please report it; LOG_LEVEL=debug shows where)`;
+  return process.env.LOG_LEVEL === 'debug' && error instanceof Error ? `${bug}\n${error.stack}` : bug;
+}
+
+try {
+  process.exit(await main(process.argv.slice(2)));
+} catch (error) {
+  process.stderr.write(`${describe(error)}\n`);
+  process.exit(1);
+}

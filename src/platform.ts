@@ -1,0 +1,205 @@
+/**
+ * The composition root: settings, then the kernel, then the modules, then the
+ * surfaces. Everything that is opened here is closed here, in reverse order,
+ * also when a later step fails.
+ */
+import { createCaches } from './kernel/cache/create.ts';
+import { createConfigService } from './kernel/config/create.ts';
+import { migrations as configMigrations } from './kernel/config/migrations.ts';
+import { type DataFolder, openDataFolder } from './kernel/data-folder.ts';
+import type { Database, DatabaseInfo } from './kernel/database/database.ts';
+import { migrate } from './kernel/database/migrate.ts';
+import type { MigrationSet } from './kernel/database/migration.ts';
+import { openDatabase } from './kernel/database/open.ts';
+import { createEvents } from './kernel/events/create.ts';
+import { createBus } from './kernel/events/create-bus.ts';
+import { migrations as eventMigrations } from './kernel/events/migrations.ts';
+import { createPurgeJob } from './kernel/events/outbox.ts';
+import { createHealth } from './kernel/health.ts';
+import { purgeIdempotencyKeys } from './kernel/idempotency/jobs.ts';
+import { migrations as idempotencyMigrations } from './kernel/idempotency/migrations.ts';
+import { createIdentity } from './kernel/identity.ts';
+import { createJobs } from './kernel/jobs/create.ts';
+import type { Kernel } from './kernel/kernel.ts';
+import { createLimits } from './kernel/limits/create.ts';
+import type { AnyModule } from './kernel/module.ts';
+import { createModuleHost, type ModuleHost } from './kernel/module-host.ts';
+import { createPermissionPort } from './kernel/permissions.ts';
+import { createRecordStore } from './kernel/records/create.ts';
+import { installationId, openRedis } from './kernel/redis.ts';
+import { createOperationRegistry } from './kernel/registry.ts';
+import { createSchemaRegistry } from './kernel/schema/create.ts';
+import { migrations as schemaMigrations } from './kernel/schema/migrations.ts';
+import { createPasswordHasher } from './kernel/security/create-password-hasher.ts';
+import { migrations as securityMigrations } from './kernel/security/migrations.ts';
+import { openSecretBox } from './kernel/security/open-secret-box.ts';
+import type { Settings } from './kernel/settings.ts';
+import { createLogger } from './kernel/telemetry/create-logger.ts';
+import { createMetrics } from './kernel/telemetry/create-metrics.ts';
+import type { Logger } from './kernel/telemetry/logger.ts';
+import { startMetricsServer } from './kernel/telemetry/metrics-server.ts';
+import { authentication } from './modules/authentication/index.ts';
+import { authorization, recordTuples } from './modules/authorization/index.ts';
+import { core } from './modules/core/index.ts';
+import { database as databaseModule } from './modules/database/index.ts';
+import { router } from './modules/router/index.ts';
+import { startSurfaces } from './surfaces.ts';
+
+/** Every module of the platform. */
+export const modules: readonly AnyModule[] = [
+  core,
+  router,
+  databaseModule,
+  authentication,
+  authorization,
+] as unknown as readonly AnyModule[];
+
+const kernelMigrations: readonly MigrationSet[] = [
+  { owner: 'kernel/security', migrations: securityMigrations },
+  { owner: 'kernel/config', migrations: configMigrations },
+  { owner: 'kernel/events', migrations: eventMigrations },
+  { owner: 'kernel/schema', migrations: schemaMigrations },
+  { owner: 'kernel/idempotency', migrations: idempotencyMigrations },
+];
+
+export interface PlatformOptions {
+  readonly settings: Settings;
+  readonly log?: Logger;
+  /** Told about first-time work, in words. */
+  readonly onProgress?: (text: string) => void;
+}
+
+export interface Platform {
+  readonly kernel: Kernel;
+  readonly addresses: {
+    readonly client: string;
+    readonly admin: string;
+    /** Absent when CLIENT_SOCKET_PORT is negative. */
+    readonly realtime: string | undefined;
+    readonly clientDocs: string;
+    readonly adminDocs: string;
+  };
+  readonly dataDir: string;
+  readonly database: DatabaseInfo;
+  /** What this start made, or one before it that failed; to be shown once. */
+  readonly firstStart: { readonly masterKey?: string; readonly adminUsername?: string; readonly adminPassword?: string };
+  /** Drains requests, stops everything, the embedded server included. */
+  close(): Promise<void>;
+}
+
+/** Starts the whole platform. Throws `StartError` for what the operator can mend. */
+export async function startPlatform(options: PlatformOptions): Promise<Platform> {
+  const closing = new AsyncDisposableStack();
+  try {
+    return await start(options, closing);
+  } catch (error) {
+    await closing.disposeAsync();
+    throw error;
+  }
+}
+
+async function start({ settings: given, log: givenLog, onProgress }: PlatformOptions, closing: AsyncDisposableStack): Promise<Platform> {
+  const log = givenLog ?? createLogger(given);
+  const folder = await openDataFolder(given, log);
+  closing.defer(() => folder.close());
+  const masterKey = await folder.masterKey();
+  const settings = { ...given, masterKey };
+  const database = await openDatabase({ settings, log, ...(onProgress ? { onProgress } : {}) });
+  closing.defer(() => database.close());
+  await folder.noteDatabase();
+  await migrate(database, kernelMigrations, onProgress);
+
+  const host = createModuleHost();
+  const { kernel, startJobs } = await createKernel({ settings, log, database, host, closing });
+  await host.start(kernel, modules, (sets) => migrate(database, sets, onProgress));
+  closing.defer(() => host.stop());
+  await serviceOf(host, core).createFirstAdmin(({ username, password }) => folder.rememberAdminPassword(username, password));
+  for (const job of [purgeIdempotencyKeys(database), createPurgeJob(database)]) await kernel.jobs.register(job);
+
+  const surfaces = await startSurfaces(kernel, { router: serviceOf(host, router), core: serviceOf(host, core) });
+  closing.defer(() => surfaces.close());
+  startJobs();
+  return {
+    kernel,
+    addresses: surfaces.addresses,
+    dataDir: folder.path,
+    database: database.info(),
+    firstStart: await firstStartOf(folder),
+    close: () => closing.disposeAsync(),
+  };
+}
+
+interface KernelParts {
+  readonly settings: Settings & { readonly masterKey: string };
+  readonly log: Logger;
+  readonly database: Database;
+  readonly host: ModuleHost;
+  readonly closing: AsyncDisposableStack;
+}
+
+async function createKernel({ settings, log, database, host, closing }: KernelParts): Promise<{ kernel: Kernel; startJobs: () => void }> {
+  const metrics = createMetrics(settings);
+  const metricsServer = await startMetricsServer(settings, metrics);
+  if (metricsServer) closing.defer(() => metricsServer.close());
+  const health = createHealth();
+  health.register({ name: 'database', run: () => database.query({ text: 'select 1' }).then(() => ({ status: 'pass' })) });
+
+  const redis = await openRedis(settings, log, await installationId(database));
+  if (redis) {
+    closing.defer(() => redis.close());
+    if (settings.ready.checkRedis) {
+      health.register({ name: 'redis', run: () => redis.ping(settings.ready.redisTimeoutMs).then(() => ({ status: 'pass' })) });
+    }
+  }
+  const secrets = await openSecretBox(database, settings);
+  const bus = await createBus({ database, redis, log });
+  closing.defer(() => bus.close());
+  const events = createEvents({ database, bus, log, metrics });
+  await events.start();
+  closing.defer(() => events.stop());
+  const jobs = createJobs({ database, log, metrics });
+  closing.defer(() => jobs.stop());
+  const permissions = createPermissionPort(recordTuples);
+  const schemas = await createSchemaRegistry({ database, bus, events, log });
+
+  const kernel: Kernel = {
+    settings,
+    log,
+    metrics,
+    health,
+    database,
+    bus,
+    events,
+    jobs,
+    caches: createCaches(bus),
+    limits: createLimits({ redis, metrics }),
+    secrets,
+    passwords: createPasswordHasher(),
+    config: await createConfigService({ database, bus, secrets, log, health }),
+    schemas,
+    records: createRecordStore({ database, schemas, permissions, events }),
+    operations: createOperationRegistry(),
+    identity: createIdentity(),
+    permissions,
+    modules: host,
+  };
+  const startJobs = (): void =>
+    void jobs.start().catch((error: unknown) => log.error({ err: error }, 'Background jobs could not be started'));
+  return { kernel, startJobs };
+}
+
+/** The service of a module that always runs. */
+function serviceOf<S>(host: ModuleHost, module: Parameters<typeof host.service<S>>[0]): S {
+  const service = host.service(module);
+  if (service === undefined) throw new Error(`Module ${module.name} does not run`);
+  return service;
+}
+
+/** What was made, and no start has shown before. */
+async function firstStartOf(folder: DataFolder): Promise<Platform['firstStart']> {
+  const { masterKey, admin } = await folder.takeUnshown();
+  return {
+    ...(masterKey === undefined ? {} : { masterKey }),
+    ...(admin ? { adminUsername: admin.username, adminPassword: admin.password } : {}),
+  };
+}

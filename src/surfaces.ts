@@ -1,0 +1,83 @@
+/**
+ * Starts every way in, and connects what modules let operators configure about
+ * them. Surfaces know no module; this file of the composition root knows both.
+ */
+import type { ConfigHandle } from './kernel/config/definition.ts';
+import type { Kernel } from './kernel/kernel.ts';
+import type { LimitSettings, LimitSettingsProvider } from './kernel/operations/limits.ts';
+import type { CoreService } from './modules/core/index.ts';
+import type { RouterConfig, RouterService } from './modules/router/index.ts';
+import type { GraphqlOptions, GraphqlOptionsSource } from './surfaces/graphql/options.ts';
+import { configuredSurfaceOptions } from './surfaces/http/options.ts';
+import { startHttpSurfaces } from './surfaces/http/start.ts';
+import { startRealtimeSurface } from './surfaces/realtime/start.ts';
+
+export interface SurfaceServices {
+  readonly router: RouterService;
+  readonly core: CoreService;
+}
+
+export interface RunningSurfaces {
+  readonly addresses: {
+    readonly client: string;
+    readonly admin: string;
+    readonly realtime: string | undefined;
+    readonly clientDocs: string;
+    readonly adminDocs: string;
+  };
+  close(): Promise<void>;
+}
+
+export async function startSurfaces(kernel: Kernel, { router, core }: SurfaceServices): Promise<RunningSurfaces> {
+  const client = configuredSurfaceOptions('client', router.config, (config) => config.docs.public);
+  const admin = configuredSurfaceOptions('admin', core.adminConfig, () => core.adminDocsPublic(), [core.config]);
+  const http = await startHttpSurfaces(kernel, { client, admin, graphql: graphqlOptions(router, core), limits: limitsOf(router.config) });
+  try {
+    const realtime = await startRealtimeSurface(kernel, { client });
+    return {
+      addresses: {
+        client: http.clientAddress,
+        admin: http.adminAddress,
+        realtime: realtime?.address,
+        clientDocs: `${http.clientAddress}/reference`,
+        adminDocs: `${http.adminAddress}/reference`,
+      },
+      async close() {
+        await Promise.all([realtime?.close(), http.close()]);
+      },
+    };
+  } catch (error) {
+    await http.close();
+    throw error;
+  }
+}
+
+/** What is `auto` follows what the installation is for. */
+function graphqlOptions(router: RouterService, core: CoreService): GraphqlOptionsSource {
+  const meant = (setting: 'auto' | boolean): boolean => (setting === 'auto' ? core.environment() === 'development' : setting);
+  const read = (): GraphqlOptions => {
+    const { introspection, explorer, ...others } = router.config.current().graphql;
+    return { ...others, introspection: meant(introspection), explorer: meant(explorer) };
+  };
+  let current = read();
+  const listeners: (() => void)[] = [];
+  const apply = (): void => {
+    current = read();
+    for (const listener of listeners) listener();
+  };
+  router.config.onChange(apply);
+  core.config.onChange(apply);
+  return { current: () => current, onChange: (listener) => void listeners.push(listener) };
+}
+
+/** The standard budget, read anew when the configuration changed. */
+function limitsOf(config: ConfigHandle<RouterConfig>): LimitSettingsProvider {
+  const read = ({ rateLimit }: RouterConfig): LimitSettings => ({
+    standard: { requests: rateLimit.maxRequests, seconds: rateLimit.resetInterval },
+  });
+  let current = read(config.current());
+  config.onChange((next) => {
+    current = read(next);
+  });
+  return () => current;
+}
