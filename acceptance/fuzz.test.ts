@@ -1,0 +1,184 @@
+/**
+ * Every operation of a running platform, read from its own OpenAPI documents, gets random and hostile
+ * input in every place, with good, bad and no credentials. New operations take part by themselves.
+ * A failure prints the request; `FUZZ_SEED=<seed>` repeats a run, `FUZZ_RUNS` sets requests per operation.
+ */
+import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { testAdminPassword, testMasterKey } from '../test/support/node.ts';
+import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
+import { type DescribedOperation, describedOperations } from './fuzz/operations.ts';
+import { badCredentials, createSender, requestsTo } from './fuzz/request.ts';
+import { faultsOf } from './fuzz/verdict.ts';
+
+const seed = Number(process.env.FUZZ_SEED ?? Date.now() % 2 ** 31);
+const runsPerOperation = Number(process.env.FUZZ_RUNS ?? 40);
+
+/** First what only reads, last what takes away from others what they need. */
+function disruption({ method, path }: DescribedOperation): number {
+  if (path.startsWith('/config')) return 5;
+  if (path.startsWith('/database/schemas') && method === 'DELETE') return 4;
+  if (/password|admins|twofa|login/.test(path) || (path.startsWith('/database/schemas') && method !== 'GET')) return 3;
+  if (method === 'DELETE' || path.endsWith('/toggle')) return 2;
+  return method === 'GET' ? 0 : 1;
+}
+
+describe(`fuzzing with seed ${seed}`, () => {
+  let platform: TestPlatform;
+  let operations: DescribedOperation[];
+  let configuration: Readonly<Record<string, object>>;
+
+  beforeAll(async () => {
+    platform = await createTestPlatform({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
+    await platform.createSchema(authorSchema);
+    await platform.createSchema(bookSchema);
+    for (const name of ['Ada', 'Bob', 'Cleo']) await platform.client.post('/database/FuzzAuthor', { name });
+    for (const title of ['One', 'Two', 'Three']) await platform.client.post('/database/FuzzBook', { title });
+    // Enough for a test that asks as fast as it can; limits of single operations stay.
+    await platform.admin.patch('/config/router', { rateLimit: { maxRequests: 1_000_000 } });
+    configuration = (await platform.admin.get('/config')).body.config.modules;
+    apiToken = (await platform.admin.post('/api-tokens', { name: 'fuzz' })).body.token;
+    const described = await Promise.all([describedOperations('client', platform.client), describedOperations('admin', platform.admin)]);
+    operations = described.flat().sort((a, b) => disruption(a) - disruption(b));
+  });
+  afterAll(() => platform.close());
+
+  it('finds operations on both surfaces', () => {
+    expect(operations.filter(({ surface }) => surface === 'client').length).toBeGreaterThan(10);
+    expect(operations.filter(({ surface }) => surface === 'admin').length).toBeGreaterThan(20);
+  });
+
+  it('gets only declared answers, whatever it sends', { timeout: 300_000 }, async () => {
+    const faults: string[] = [];
+    for (const operation of operations) faults.push(...(await fuzz(operation)));
+    expect(faults).toEqual([]);
+  });
+
+  it('reaches what it means to test', () => {
+    const share = (status: number) => (statuses.get(status) ?? 0) / [...statuses.values()].reduce((sum, each) => sum + each, 0);
+    expect(share(200)).toBeGreaterThan(0.1);
+    expect(share(400)).toBeGreaterThan(0.1);
+    expect(share(429)).toBeLessThan(0.1);
+  });
+
+  it('leaves a platform that still works', async () => {
+    expect((await platform.adminAnonymous.get('/live')).status).toBe(200);
+    expect((await platform.adminAnonymous.get('/ready')).status).toBe(200);
+  });
+
+  let adminToken = '';
+  let apiToken = '';
+  const statuses = new Map<number, number>();
+  const fuzz = async (operation: DescribedOperation): Promise<string[]> => {
+    const sender = createSender(operation.surface === 'client' ? platform.addresses.client : platform.addresses.admin);
+    const { good, dictionary } = await prepare(operation);
+    const credentials = fc.oneof(
+      { weight: 4, arbitrary: fc.constantFrom(...good) },
+      { weight: 1, arbitrary: fc.constantFrom(...badCredentials) },
+    );
+    const property = fc.asyncProperty(requestsTo(operation, dictionary), credentials, fc.ipV4(), async (one, credential, address) => {
+      const headers = { ...one.headers, ...credential, 'x-forwarded-for': address };
+      const answer = await sender.send(operation.method, { ...one, headers });
+      statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
+      const faults = faultsOf(operation, answer, [testMasterKey, testAdminPassword]);
+      if (faults.length > 0) throw new Error(`${faults.join('; ')}\n  answer: ${answer.text.slice(0, 300)}`);
+    });
+    try {
+      const options = { seed, numRuns: runsPerOperation, interruptAfterTimeLimit: 8_000 };
+      const result = await fc.check(property, options);
+      return result.failed ? [report(operation, result)] : [];
+    } finally {
+      sender.close();
+      if (disruption(operation) === 5) await restoreConfiguration();
+    }
+  };
+
+  /** What a random configuration has switched off is needed by the next operation. */
+  const restoreConfiguration = async () => {
+    for (const [name, config] of Object.entries(configuration))
+      await platform.admin.patch(`/config/${name}`, { config }, { query: { replace: true } });
+  };
+
+  /** The token if it still opens the surface, else a new one if we may log in (failed logins of the test itself may forbid it). */
+  const liveAdminToken = async (token: string): Promise<string> => {
+    if (token !== '' && (await platform.adminAnonymous.get('/admins', { token })).status === 200) return token;
+    const answer = await platform.admin.post('/login', { username: 'admin', password: testAdminPassword });
+    return answer.body.token ?? '';
+  };
+
+  /** Tokens that earlier requests have revoked prove nothing more. */
+  const stillOpening = async (candidates: readonly Readonly<Record<string, string>>[]) => {
+    const answers = await Promise.all(candidates.map((headers) => platform.adminAnonymous.get('/admins', { headers })));
+    return candidates.filter((_, index) => answers[index]?.status === 200);
+  };
+
+  /** Credentials that open the operation, from a user and a login of its own, and values that exist. */
+  const prepare = async ({ surface, path, credentials }: DescribedOperation) => {
+    const user = await platform.registerUser();
+    const bearer = (token: string): Readonly<Record<string, string>> => ({ authorization: `Bearer ${token}` });
+    adminToken = await liveAdminToken(adminToken);
+    const byName = new Map<string, Readonly<Record<string, string>>>([
+      ['masterKey', { masterkey: testMasterKey }],
+      ['adminToken', bearer(adminToken)],
+      ['apiToken', { credential: apiToken }],
+      ['userToken', bearer(user.accessToken)],
+      ['refreshToken', bearer(user.refreshToken)],
+    ]);
+    const api = surface === 'client' ? platform.client : platform.admin;
+    const known = credentials.flatMap((name) => [byName.get(name)].filter((one) => one !== undefined));
+    const alive = surface === 'client' ? known : await stillOpening(known);
+    const good: readonly Readonly<Record<string, string>>[] = alive.length > 0 ? alive : [{}];
+    const collection = await api.get(path.split('/{', 1)[0] ?? '/', { headers: good[0] ?? {} });
+    const authors = (await platform.client.get('/database/FuzzAuthor')).body;
+    const ids = idsIn(collection.body);
+    const dictionary = new Map<string, readonly unknown[]>([
+      ['id', ids],
+      ['_id', ids],
+      ['ids', ids],
+      ['author', idsIn(authors)],
+      ['module', Object.keys(configuration)],
+      ['name', path.startsWith('/database/schemas') ? [`Made${randomUUID().slice(0, 8)}`] : []],
+      ['deleteData', [true]],
+      ['if-match', ['"0"', '*']],
+      ['fields', [{ text: 'String', count: { type: 'Number', required: true } }]],
+      ['email', [user.email, `fuzz-${randomUUID()}@example.com`]],
+      ['newPassword', ['Another-Secret-18']],
+      ['username', ['admin']],
+      ['password', [user.password, testAdminPassword]],
+      ['oldPassword', [user.password]],
+    ]);
+    return { good, dictionary };
+  };
+});
+
+/** Ids of what a list answers, whatever the list is called. */
+function idsIn(body: unknown): string[] {
+  const lists = Object.values(Object(body)).filter(Array.isArray);
+  return lists.flat().flatMap((item) => (typeof item?._id === 'string' ? [item._id] : []));
+}
+
+function report(
+  { surface, method, path }: DescribedOperation,
+  result: { readonly errorInstance: unknown; readonly counterexample: unknown },
+): string {
+  const why = result.errorInstance instanceof Error ? result.errorInstance.message : String(result.errorInstance);
+  return `${surface} ${method} ${path}: ${why}\n  request: ${JSON.stringify(result.counterexample)?.slice(0, 600)}`;
+}
+
+const authorSchema = {
+  name: 'FuzzAuthor',
+  fields: { name: { type: 'String', required: true, unique: true }, born: 'Date', active: { type: 'Boolean', default: true } },
+} as const;
+
+const bookSchema = {
+  name: 'FuzzBook',
+  fields: {
+    title: { type: 'String', required: true, validate: { minLength: 1, maxLength: 80 } },
+    price: { type: 'Number', validate: { min: 0 } },
+    tags: ['String'],
+    details: { pages: 'Number', language: { type: 'String', enum: ['en', 'de', 'it'] } },
+    extra: 'JSON',
+    author: { type: 'Relation', model: 'FuzzAuthor' },
+  },
+} as const;

@@ -1,0 +1,81 @@
+/** The fuzz test is only worth something if it sees faults: it is tried on answers that have them. */
+import fc from 'fast-check';
+import { Compile } from 'typebox/compile';
+import { describe, expect, it } from 'vitest';
+import { fromSchema, type JsonSchema } from './arbitrary.ts';
+import type { DescribedOperation } from './operations.ts';
+import { requestsTo } from './request.ts';
+import { faultsOf } from './verdict.ts';
+
+const output: JsonSchema = { type: 'object', required: ['id'], properties: { id: { type: 'string' } } };
+const validator = Compile(output);
+const operation: DescribedOperation = {
+  id: 'getThing',
+  surface: 'client',
+  method: 'GET',
+  path: '/things/{id}',
+  credentials: [],
+  parameters: [
+    { name: 'id', in: 'path', required: true, schema: { type: 'string', format: 'uuid' } },
+    { name: 'limit', in: 'query', schema: { type: 'integer', minimum: 1, maximum: 10 } },
+  ],
+  body: undefined,
+  answers: new Map([
+    [200, ['application/json']],
+    [404, ['application/json']],
+    [500, ['application/json']],
+  ]),
+  check: (_, body) => (validator.Check(body) ? [] : ['is not a thing']),
+};
+const answer = (status: number, body: unknown, contentType = 'application/json') => ({
+  status,
+  contentType,
+  text: typeof body === 'string' ? body : JSON.stringify(body),
+});
+const notFound = { name: 'NOT_FOUND', status: 404, message: 'There is nothing here', code: 'NOT_FOUND', requestId: 'x' };
+
+describe('the verdict', () => {
+  it('accepts declared answers', () => {
+    expect(faultsOf(operation, answer(200, { id: 'a' }), ['secret'])).toEqual([]);
+    expect(faultsOf(operation, answer(404, notFound), ['secret'])).toEqual([]);
+  });
+
+  it.each([
+    ['an internal error', answer(500, { ...notFound, status: 500 })],
+    ['an undeclared status', answer(418, { ...notFound, status: 418 })],
+    ['a body that is not what was declared', answer(200, { id: 1 })],
+    ['an error that is not JSON', answer(404, '<h1>Not found</h1>', 'text/html')],
+    ['an error without a code', answer(404, { ...notFound, code: undefined })],
+    ['a status that contradicts itself', answer(404, { ...notFound, status: 400 })],
+    ['a stack trace', answer(404, { ...notFound, detail: 'Error: x\n    at run (file:1:2)' })],
+    ['SQL', answer(404, { ...notFound, message: 'SELECT * FROM "User"' })],
+    ['a message of the database', answer(404, { ...notFound, message: 'duplicate key value violates unique constraint' })],
+    ['a secret', answer(200, { id: 'a secret' })],
+  ])('sees %s', (_, given) => {
+    expect(faultsOf(operation, given, ['secret'])).not.toEqual([]);
+  });
+});
+
+describe('random requests', () => {
+  it('fit the description most of the time, and do not some of the time', () => {
+    const schema: JsonSchema = {
+      type: 'object',
+      required: ['name', 'kind'],
+      properties: {
+        name: { type: 'string', minLength: 2, maxLength: 20 },
+        kind: { enum: ['a', 'b'] },
+        tags: { type: 'array', items: { type: 'string' } },
+      },
+    };
+    const check = Compile(schema);
+    const values = fc.sample(fromSchema(schema), { numRuns: 400, seed: 1 });
+    const fitting = values.filter((value) => check.Check(value)).length;
+    expect(fitting).toBeGreaterThan(100);
+    expect(fitting).toBeLessThan(380);
+  });
+
+  it('always name the route that they are meant for', () => {
+    for (const { path } of fc.sample(requestsTo(operation), { numRuns: 300, seed: 1 }))
+      expect(path).toMatch(/^\/things\/[^/?]+(\?limit=.*)?$/);
+  });
+});

@@ -1,0 +1,64 @@
+/** What a running platform says about its operations in its OpenAPI documents. */
+import { Compile, type Validator } from 'typebox/compile';
+import type { Api, Json } from '../../test/support/api.ts';
+import { resolveReferences } from '../openapi.ts';
+import type { JsonSchema } from './arbitrary.ts';
+
+export interface Parameter {
+  readonly name: string;
+  readonly in: 'path' | 'query' | 'header' | 'cookie';
+  readonly required?: boolean;
+  readonly schema: JsonSchema;
+}
+
+export interface DescribedOperation {
+  readonly id: string;
+  readonly surface: 'client' | 'admin';
+  readonly method: string;
+  readonly path: string;
+  /** Names of the credentials, each of which suffices; empty when none is needed. */
+  readonly credentials: readonly string[];
+  readonly parameters: readonly Parameter[];
+  readonly body: JsonSchema | undefined;
+  /** Content types by declared status. */
+  readonly answers: ReadonlyMap<number, readonly string[]>;
+  /** Checks a JSON answer of a declared status below 400. */
+  check(status: number, body: unknown): readonly string[];
+}
+
+/** Reads `/swagger.json` of one surface. */
+export async function describedOperations(surface: 'client' | 'admin', api: Api): Promise<DescribedOperation[]> {
+  const document = (await api.get('/swagger.json')).body;
+  const resolved = resolveReferences(document);
+  return Object.entries<Json>(resolved.paths).flatMap(([path, item]) =>
+    Object.entries<Json>(item)
+      .filter(([method]) => ['get', 'post', 'put', 'patch', 'delete'].includes(method))
+      .map(([method, operation]) => describe({ surface, path, method: method.toUpperCase() }, operation, item.parameters ?? [])),
+  );
+}
+
+function describe(
+  place: Pick<DescribedOperation, 'surface' | 'path' | 'method'>,
+  operation: Json,
+  shared: Parameter[],
+): DescribedOperation {
+  const responses = Object.entries<Json>(operation.responses ?? {});
+  const validators = new Map<number, Validator>();
+  for (const [status, response] of responses) {
+    const schema = response.content?.['application/json']?.schema;
+    if (Number(status) < 400 && schema) validators.set(Number(status), Compile(schema));
+  }
+  return {
+    ...place,
+    id: operation.operationId ?? `${place.method} ${place.path}`,
+    credentials: (operation.security ?? []).flatMap((alternative: Json) => Object.keys(alternative)),
+    parameters: [...shared, ...(operation.parameters ?? [])],
+    body: operation.requestBody?.content?.['application/json']?.schema,
+    answers: new Map(responses.map(([status, response]) => [Number(status), Object.keys(response.content ?? {})])),
+    check(status, body) {
+      const validator = validators.get(status);
+      if (!validator || validator.Check(body)) return [];
+      return validator.Errors(body).map((error) => `${error.instancePath}: ${error.message}`);
+    },
+  };
+}

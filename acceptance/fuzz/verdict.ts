@@ -1,0 +1,68 @@
+import type { DescribedOperation } from './operations.ts';
+import type { FuzzAnswer } from './request.ts';
+
+/** Things that no answer may hold: stack traces, SQL, words of the database server. */
+const leaks: readonly RegExp[] = [
+  /(?:\n|\\n)\s+at .+:\d+:\d+/,
+  /node_modules/,
+  /\bsrc\/\w+\/[\w/.-]+\.ts\b/,
+  /\b(SELECT|DELETE)\b.+\bFROM\b/,
+  /\bINSERT INTO\b/,
+  /syntax error at or near/,
+  /duplicate key value/,
+  /violates [\w-]+ constraint/,
+  /invalid (input|byte sequence) (syntax|for)/,
+  /out of range for type/,
+];
+
+/** What is wrong with an answer; empty when it is as the operation declares. */
+export function faultsOf(operation: DescribedOperation, answer: FuzzAnswer, secrets: readonly string[]): string[] {
+  const { status, text } = answer;
+  const faults: string[] = [];
+  if (status >= 500 && !isReport(operation, answer)) faults.push(`answers ${status}`);
+  if (!operation.answers.has(status)) faults.push(`status ${status} is not declared`);
+  for (const leak of leaks) if (leak.test(text)) faults.push(`holds ${leak}`);
+  if (secrets.some((secret) => text.includes(secret))) faults.push('holds a secret');
+  faults.push(...(status >= 400 ? errorFaults(operation, answer) : successFaults(operation, answer)));
+  return faults;
+}
+
+/** `/ready` answers its report, or its legacy line, with 503 too; every other operation has what it needs here. */
+const isReport = ({ path }: DescribedOperation, { status }: FuzzAnswer): boolean => status === 503 && path === '/ready';
+
+function errorFaults(operation: DescribedOperation, answer: FuzzAnswer): string[] {
+  if (isReport(operation, answer)) return [];
+  const { status, text, contentType } = answer;
+  const body = parsed(text);
+  if (operation.path === '/graphql') return graphqlErrorFaults(body);
+  if (!contentType.startsWith('application/json') || typeof body !== 'object' || body === null) return [`error ${status} is not JSON`];
+  const { name, status: inBody, message, code, requestId } = body as Record<string, unknown>;
+  const fits = [name, message, code, requestId].every((value) => typeof value === 'string' && value !== '') && inBody === status;
+  return fits ? [] : ['the error body lacks name, status, message, code or requestId'];
+}
+
+/** GraphQL over HTTP has a form of its own: each error with its code. */
+function graphqlErrorFaults(body: unknown): string[] {
+  const { errors, ...others } = Object(body);
+  const fits =
+    Array.isArray(errors) &&
+    errors.length > 0 &&
+    errors.every(({ message, extensions }) => message && extensions?.code && extensions.requestId);
+  return fits && Object.keys(others).length === 0 ? [] : ['the GraphQL error lacks a message, a code or the request id'];
+}
+
+function successFaults(operation: DescribedOperation, { status, text, contentType }: FuzzAnswer): string[] {
+  if (status >= 300) return [];
+  const type = contentType.split(';', 1)[0] ?? '';
+  if (type !== 'application/json') return operation.answers.get(status)?.includes(type) ? [] : [`content type ${type} is not declared`];
+  const body = parsed(text);
+  return body === undefined ? ['the body is not JSON'] : [...operation.check(status, body)].map((problem) => `answer ${problem}`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,16 @@
+import { existsSync } from 'node:fs';
+import { glob, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { expect, it } from 'vitest';
+import { projectRoot } from './routes.ts';
+
+it('links between the pages of the repository lead somewhere', async () => {
+  const broken: string[] = [];
+  for await (const page of glob('{*.md,{docs,acceptance,bench,examples,test}/**/*.md}', { cwd: projectRoot })) {
+    const text = await readFile(join(projectRoot, page), 'utf8');
+    for (const [, target = ''] of text.matchAll(/\]\(([^)\s#]+)(?:#[^)]*)?\)/g)) {
+      if (!/^[a-z]+:/.test(target) && !existsSync(join(projectRoot, dirname(page), target))) broken.push(`${page}: ${target}`);
+    }
+  }
+  expect(broken).toEqual([]);
+});
