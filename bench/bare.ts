@@ -1,0 +1,114 @@
+/**
+ * What ours is measured against: the fastest plain program for the same three
+ * jobs. Fastify without logger, validation or credentials; pipelined connections;
+ * prepared statements; JSON rendered by PostgreSQL and passed through.
+ *
+ * It works on tables of its own with the same columns, indexes, foreign keys and rows
+ * (`bare-tables.ts`) on the same server. Runs forked: gets its configuration as a
+ * message and answers with its port.
+ */
+import { createHash } from 'node:crypto';
+import type { AddressInfo } from 'node:net';
+import Fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
+import pg from 'pg';
+
+export interface BareConfig {
+  readonly connection: pg.ClientConfig;
+  /** Qualified and quoted names. */
+  readonly readTable: string;
+  readonly writeTable: string;
+  readonly readConnections: number;
+  /** More than for reads: those that wait for the disk together share one flush. */
+  readonly writeConnections: number;
+}
+
+export interface BareReady {
+  readonly port: number;
+}
+
+interface DraftBody {
+  readonly title: string;
+  readonly body: string;
+  readonly rank: number;
+  readonly published: boolean;
+  readonly tags: readonly string[];
+  readonly publishedAt: string;
+  readonly author: string;
+}
+
+const instant = (column: string): string => `to_char(${column}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+const columns = [
+  ...['_id', 'title', 'body', 'rank', 'published', 'tags', 'author'],
+  ...['"publishedAt"', '"createdAt"', '"updatedAt"'].map(instant),
+  '__v',
+].join(', ');
+
+/** The three statements. The plan is forced to be generic, else PostgreSQL plans each page anew. */
+const statements = ({ readTable, writeTable }: BareConfig) => ({
+  get: `select row_to_json(r)::text as json from (select ${columns} from ${readTable} where _id = $1) r`,
+  list: `select '{"documents":' || coalesce((select json_agg(r) from (
+    select ${columns} from ${readTable} order by _id limit $1 offset $2) r)::text, '[]')
+    || ',"count":' || (select count(*) from ${readTable}) || '}' as json`,
+  create: `insert into ${writeTable} (_id, title, body, rank, published, tags, "publishedAt", author, "createdAt", "updatedAt", __v)
+    values (uuidv7(), $1, $2, $3, $4, $5, $6, $7, now(), now(), 0)
+    returning row_to_json((select r from (select ${columns}) r))::text as json`,
+});
+
+type Send = (text: string, values: unknown[], reply: FastifyReply) => void;
+
+/** Runs a statement that answers one JSON text and replies with it. */
+async function connect(connection: pg.ClientConfig, connections: number): Promise<Send> {
+  const clients = await Promise.all(
+    Array.from({ length: connections }, async () => {
+      const client = new pg.Client({
+        ...connection,
+        pipeline: true,
+        options: '-c TimeZone=UTC -c plan_cache_mode=force_generic_plan',
+      });
+      await client.connect();
+      return client;
+    }),
+  );
+  const names = new Map<string, string>();
+  const nameOf = (text: string): string => {
+    const name = names.get(text) ?? createHash('sha256').update(text).digest('hex').slice(0, 24);
+    names.set(text, name);
+    return name;
+  };
+  let next = 0;
+  return (text, values, reply) => {
+    next = (next + 1) % clients.length;
+    clients[next]?.query<{ json: string }>({ name: nameOf(text), text, values }, (error, result) => {
+      if (error) return void reply.code(500).send({ message: error.message });
+      const row = result.rows[0];
+      if (row === undefined) return void reply.code(404).send({ message: 'Not found' });
+      reply.header('content-type', 'application/json; charset=utf-8').send(row.json);
+    });
+  };
+}
+
+async function start(config: BareConfig): Promise<FastifyInstance> {
+  const [read, write] = await Promise.all([
+    connect(config.connection, config.readConnections),
+    connect(config.connection, config.writeConnections),
+  ]);
+  const sql = statements(config);
+  const app = Fastify({ logger: false });
+  app.get<{ Params: { id: string } }>('/records/:id', (request, reply) => read(sql.get, [request.params.id], reply));
+  app.get<{ Querystring: { skip: string; limit: string } }>('/records', (request, reply) =>
+    read(sql.list, [Number(request.query.limit), Number(request.query.skip)], reply),
+  );
+  app.post<{ Body: DraftBody }>('/drafts', ({ body }, reply) =>
+    write(sql.create, [body.title, body.body, body.rank, body.published, JSON.stringify(body.tags), body.publishedAt, body.author], reply),
+  );
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  return app;
+}
+
+process.once('message', (config: BareConfig) => {
+  void start(config).then((app) => {
+    const ready: BareReady = { port: (app.server.address() as AddressInfo).port };
+    process.send?.(ready);
+  });
+});
+process.once('disconnect', () => process.exit());

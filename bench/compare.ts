@@ -1,0 +1,125 @@
+/** The same three jobs against two servers, in turns, and what came out of it. */
+import { isDeepStrictEqual } from 'node:util';
+import type { Helper } from './child.ts';
+import { draft, type LoadJob, type LoadResult, PAGE_SIZE, type Workload } from './load.ts';
+import { cpuTime, familyCpuTime } from './machine.ts';
+import { median } from './statistics.ts';
+
+export const workloads: readonly Workload[] = ['get', 'list', 'create'];
+
+/** One of the two servers. */
+export interface Side {
+  readonly name: 'bare' | 'ours';
+  readonly pid: number;
+  readonly target: Omit<LoadJob, 'workload' | 'connections' | 'seconds'>;
+}
+
+/** Medians over the rounds. */
+export interface Figures {
+  readonly rate: number;
+  readonly p50: number;
+  readonly p95: number;
+  readonly p99: number;
+  /** Microseconds of CPU per request, in the server's process and in PostgreSQL. */
+  readonly nodeCpu: number;
+  readonly postgresCpu: number;
+}
+
+export interface Outcome {
+  readonly bare: Figures;
+  readonly ours: Figures;
+  /** Requests per second of ours to bare: the median over the rounds, each of which measures both. */
+  readonly ratio: number;
+}
+
+export type Comparison = Readonly<Record<Workload, Outcome>>;
+
+export interface Plan {
+  readonly rounds: number;
+  readonly seconds: number;
+  readonly connections: number;
+}
+
+export interface Bench {
+  readonly sides: readonly [Side, Side];
+  readonly load: Helper<LoadJob, LoadResult>;
+  readonly postgresPid: number;
+  readonly plan: Plan;
+}
+
+async function answer({ target }: Side, workload: Workload): Promise<Record<string, unknown>> {
+  const paths = {
+    get: `${target.readPath}/${target.ids[0]}`,
+    list: `${target.readPath}?skip=0&limit=${PAGE_SIZE}`,
+    create: target.writePath,
+  };
+  const token = target.tokens[0];
+  const response = await fetch(target.origin + paths[workload], {
+    headers: { 'content-type': 'application/json', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
+    ...(workload === 'create' ? { method: 'POST', body: JSON.stringify(draft(0, target.authorIds[0])) } : {}),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${workload} answered ${response.status}: ${text}`);
+  return JSON.parse(text) as Record<string, unknown>;
+}
+
+/** What differs between two creations of the same record. */
+const withoutOwn = ({ _id, createdAt, updatedAt, ...rest }: Record<string, unknown>): unknown => rest;
+
+/** Both sides must give the same answers, else the comparison means nothing. */
+export async function assertSameAnswers([first, second]: Bench['sides']): Promise<void> {
+  for (const workload of workloads) {
+    const [one, other] = await Promise.all([answer(first, workload), answer(second, workload)]);
+    const same = workload === 'create' ? isDeepStrictEqual(withoutOwn(one), withoutOwn(other)) : isDeepStrictEqual(one, other);
+    if (!same) throw new Error(`${workload}: the answers differ\n${JSON.stringify(one)}\n${JSON.stringify(other)}`);
+  }
+}
+
+async function measure({ load, postgresPid, plan }: Bench, side: Side, workload: Workload): Promise<Figures> {
+  const node = cpuTime(side.pid);
+  const postgres = familyCpuTime(postgresPid);
+  const result = await load.ask({ ...side.target, workload, connections: plan.connections, seconds: plan.seconds });
+  if (result.failures > 0) throw new Error(`${workload} of ${side.name}: ${result.failures} of ${result.requests} requests failed`);
+  return {
+    rate: result.rate,
+    ...result.latency,
+    nodeCpu: (cpuTime(side.pid) - node) / result.requests,
+    postgresCpu: (familyCpuTime(postgresPid) - postgres) / result.requests,
+  };
+}
+
+const middle = (rounds: readonly Figures[]): Figures => {
+  const of = (key: keyof Figures): number => median(rounds.map((figures) => figures[key]));
+  return { rate: of('rate'), p50: of('p50'), p95: of('p95'), p99: of('p99'), nodeCpu: of('nodeCpu'), postgresCpu: of('postgresCpu') };
+};
+
+/** One measurement of each side. The order changes from round to round, so that neither is always first. */
+async function measureBoth(bench: Bench, workload: Workload, round: number): Promise<Record<Side['name'], Figures>> {
+  const figures = {} as Record<Side['name'], Figures>;
+  const order = round % 2 === 0 ? bench.sides : bench.sides.toReversed();
+  for (const side of order) figures[side.name] = await measure(bench, side, workload);
+  return figures;
+}
+
+async function outcomeOf(bench: Bench, workload: Workload, onProgress: (text: string) => void): Promise<Outcome> {
+  await measureBoth({ ...bench, plan: { ...bench.plan, seconds: 2 } }, workload, 0);
+  const bare: Figures[] = [];
+  const ours: Figures[] = [];
+  for (let round = 1; round <= bench.plan.rounds; round += 1) {
+    const both = await measureBoth(bench, workload, round);
+    bare.push(both.bare);
+    ours.push(both.ours);
+    onProgress(`${workload} round ${round}: bare ${Math.round(both.bare.rate)}/s, ours ${Math.round(both.ours.rate)}/s`);
+  }
+  const ratio = median(ours.map(({ rate }, round) => rate / (bare[round]?.rate ?? Number.NaN)));
+  return { bare: middle(bare), ours: middle(ours), ratio };
+}
+
+/** Warms both sides up, then measures them in turns, so that a slow moment of the machine hits both. */
+export async function compare(bench: Bench, onProgress: (text: string) => void): Promise<Comparison> {
+  return {
+    get: await outcomeOf(bench, 'get', onProgress),
+    list: await outcomeOf(bench, 'list', onProgress),
+    create: await outcomeOf(bench, 'create', onProgress),
+  };
+}

@@ -1,0 +1,51 @@
+/** What the figures were measured on, and what a process costs. Reads /proc: on other systems CPU and memory are left out. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { cpus, release, totalmem, type } from 'node:os';
+
+/** A line for the report. Names neither host nor folders. */
+export function describeMachine(postgres: string): string {
+  const model = cpus()[0]?.model.trim() ?? 'unknown processor';
+  const gigabytes = Math.round(totalmem() / 2 ** 30);
+  return `${cpus().length} × ${model}, ${gigabytes} GB of memory, ${type()} ${release()}, Node ${process.versions.node}, PostgreSQL ${postgres} (embedded, unix socket, fsync on)`;
+}
+
+const TICK_MICROSECONDS = 10_000;
+
+function readStat(pid: number): { parent: number; cpu: number } | undefined {
+  try {
+    // The second field is the name in brackets, which may hold blanks.
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
+    return { parent: Number(fields[1]), cpu: (Number(fields[11]) + Number(fields[12])) * TICK_MICROSECONDS };
+  } catch {
+    return undefined;
+  }
+}
+
+function everyPid(): number[] {
+  try {
+    return readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/** CPU time that a process has used so far, in microseconds. */
+export const cpuTime = (pid: number): number => readStat(pid)?.cpu ?? Number.NaN;
+
+/** CPU time of a process and its children that live now, in microseconds. */
+export function familyCpuTime(pid: number): number {
+  const children = everyPid().filter((candidate) => readStat(candidate)?.parent === pid);
+  return [pid, ...children].reduce((sum, member) => sum + cpuTime(member), 0);
+}
+
+/** Resident memory in bytes. */
+export function residentMemory(pid: number): number {
+  try {
+    const line = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+    return Number(line?.[1]) * 1024;
+  } catch {
+    return Number.NaN;
+  }
+}

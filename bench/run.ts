@@ -1,0 +1,130 @@
+/**
+ * Measures the platform beside the bare program, in one run on this machine, and
+ * writes `RESULTS.md`. `npm run bench -- --help` lists the options.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { loadavg, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { BareConfig, BareReady } from './bare.ts';
+import { createBareTables } from './bare-tables.ts';
+import { startHelper } from './child.ts';
+import { assertSameAnswers, type Comparison, compare, type Plan, type Side } from './compare.ts';
+import { type BenchData, fill, ROWS, readSchema, writeSchema } from './dataset.ts';
+import type { LoadJob, LoadResult } from './load.ts';
+import { describeMachine, residentMemory } from './machine.ts';
+import { type Platform, startPlatform } from './platform.ts';
+import { profilePlatform } from './profile.ts';
+import { summary, writeReport } from './report.ts';
+import { measureStartUp } from './startup.ts';
+
+const help = `Measures Penstock beside a bare program and writes bench/RESULTS.md.
+
+  npm run bench -- [options]
+
+  --rounds <n>       measurements of each kind, in turns (9)
+  --seconds <n>      length of each (2)
+  --connections <n>  at the same time (32)
+  --dry              print the figures, leave RESULTS.md as it is
+  --profile          instead: where the time of our own process goes, by area and function`;
+
+/** Connections of the bare program to PostgreSQL: what measured best. */
+const bareConnections = { readConnections: 4, writeConnections: 8 };
+
+const print = (line: string): void => console.log(line);
+
+interface Options {
+  readonly plan: Plan;
+  readonly dry: boolean;
+  readonly profile: boolean;
+}
+
+function readOptions(): Options | undefined {
+  const { values } = parseArgs({
+    options: {
+      rounds: { type: 'string', default: '9' },
+      seconds: { type: 'string', default: '2' },
+      connections: { type: 'string', default: '32' },
+      dry: { type: 'boolean', default: false },
+      profile: { type: 'boolean', default: false },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
+  });
+  if (values.help) return undefined;
+  const [rounds, seconds, connections] = [values.rounds, values.seconds, values.connections].map(Number);
+  if (!rounds || !seconds || !connections) throw new Error('--rounds, --seconds and --connections must be numbers above 0');
+  return { plan: { rounds, seconds, connections }, dry: values.dry, profile: values.profile };
+}
+
+interface Measured {
+  readonly comparison: Comparison;
+  readonly loadedMemory: number;
+  readonly serverVersion: string;
+}
+
+const oursSide = (platform: Platform, data: BenchData): Side => ({
+  name: 'ours',
+  pid: platform.pid,
+  target: { origin: platform.clientOrigin, readPath: `/database/${readSchema}`, writePath: `/database/${writeSchema}`, ...data },
+});
+
+/** Both servers on one PostgreSQL server, and the load generator beside them. */
+async function measureRequests(platform: Platform, plan: Plan): Promise<Measured> {
+  print('Filling the platform');
+  const data = await fill(platform);
+  const database = await platform.database();
+  const { serverVersion, ...tables } = await createBareTables(database.connection, { read: readSchema, write: writeSchema });
+  const bare = startHelper<BareConfig, BareReady>('bare.ts');
+  const load = startHelper<LoadJob, LoadResult>('load.ts');
+  try {
+    const { port } = await bare.ask({ connection: database.connection, ...tables, ...bareConnections });
+    const bareSide: Side = {
+      name: 'bare',
+      pid: bare.pid,
+      target: { origin: `http://127.0.0.1:${port}`, readPath: '/records', writePath: '/drafts', ...data, tokens: [] },
+    };
+    const sides = [bareSide, oursSide(platform, data)] as const;
+    await assertSameAnswers(sides);
+    const comparison = await compare({ sides, load, postgresPid: database.pid, plan }, print);
+    return { comparison, loadedMemory: residentMemory(platform.pid), serverVersion };
+  } finally {
+    bare.close();
+    load.close();
+  }
+}
+
+async function measureAll(folder: string, { plan, dry }: Options): Promise<void> {
+  const loadBefore = loadavg()[0] ?? 0;
+  print('Measuring the start');
+  const start = await measureStartUp(folder);
+  const platform = await startPlatform({ dataDir: join(folder, 'requests') });
+  const measured = await measureRequests(platform, plan).finally(() => platform.stop());
+  const results = {
+    ...measured,
+    loadBefore,
+    start,
+    plan,
+    rows: ROWS,
+    machine: describeMachine(measured.serverVersion),
+    date: new Date().toISOString().slice(0, 10),
+  };
+  if (!dry) await writeReport(new URL('RESULTS.md', import.meta.url), results);
+  print(`\n${summary(results)}`);
+}
+
+async function main(): Promise<void> {
+  const options = readOptions();
+  if (!options) return print(help);
+  const folder = await mkdtemp(join(tmpdir(), 'penstock-bench-'));
+  try {
+    if (options.profile) print((await profilePlatform(folder, options.plan)).join('\n'));
+    else await measureAll(folder, options);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+main().catch((error: unknown) => {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+});
