@@ -84,20 +84,30 @@ describe('records', () => {
     expect(first.count).toBe(30);
     expect(first.documents.map(({ rank }: Json) => rank)).toEqual(Array.from({ length: 25 }, (_, rank) => rank));
     const page = (await user.get(`/database/${name}`, { query: { sort: '-rank', skip: 2, limit: 3 } })).body;
+    const { documents } = page;
+    expect((await user.get(`/database/${name}?sort=-rank&skip=2&limit=3&count=none`)).body).toEqual({ documents });
+    expect((await user.get(`/database/${name}?sort=-rank&skip=2&limit=3&count=estimated`)).body).toEqual({ ...page, estimated: false });
     expect(page).toMatchObject({ count: 30, documents: [{ rank: 27 }, { rank: 26 }, { rank: 25 }] });
     const grouped = (await user.get(`/database/${name}?sort=group&sort=-rank&limit=2`)).body.documents;
     expect(grouped.map(({ rank }: Json) => rank)).toEqual([28, 26]);
     expect((await user.get(`/database/${name}?sort=group,-rank&limit=2`)).body.documents).toEqual(grouped);
   });
 
-  it.each(['limit=1001', 'limit=0', 'limit=ten', 'limit=1e1', 'skip=-1', 'limit=1&limit=2', 'sort=nothing', 'populate=nothing'])(
-    'refuses ?%s',
-    async (query) => {
-      const answer = await user.get(`/database/Post?${query}`);
-      expect(answer.status).toBe(400);
-      expect(answer.body.errors[0].path).toContain(query.split('=', 1)[0]);
-    },
-  );
+  it.each([
+    'limit=1001',
+    'limit=0',
+    'limit=ten',
+    'limit=1e1',
+    'skip=-1',
+    'limit=1&limit=2',
+    'sort=nothing',
+    'populate=nothing',
+    'count=some',
+  ])('refuses ?%s', async (query) => {
+    const answer = await user.get(`/database/Post?${query}`);
+    expect(answer.status).toBe(400);
+    expect(answer.body.errors[0].path).toContain(query.split('=', 1)[0]);
+  });
 
   it('has no filter: unknown query keys are ignored', async () => {
     expect((await user.get('/database/Post?title=x')).status).toBe(200);

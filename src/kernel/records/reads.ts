@@ -9,6 +9,7 @@ import type { CompiledSchema } from '../schema/compiled.ts';
 import { shown } from '../schema/names.ts';
 import type { SchemaRegistry } from '../schema/registry.ts';
 import { isRowAuthorised, rowPredicate } from './access.ts';
+import { countText } from './count.ts';
 import { recordErrors } from './errors.ts';
 import { restriction } from './parameters.ts';
 import type { PlanCache } from './plan-cache.ts';
@@ -96,7 +97,8 @@ export async function listRecords(
 ): Promise<string> {
   const { skip, limit } = listRange(options);
   const order = orderOf(schema, options.sort ?? []);
-  const shape = `list|${skip > 0}|${limit}|${order}|${view === wholeView ? '' : viewShape(view)}`;
+  const mode = options.count ?? 'exact';
+  const shape = `list|${mode}|${skip > 0}|${limit}|${order}|${view === wholeView ? '' : viewShape(view)}`;
   const values = skip > 0 ? [skip] : [];
   const statement = dependencies.plans.statement({ schema, shape, values, dynamic: isDynamic(view) }, (parameters) => {
     const list = selectList(schema, 't0', view.populate, createRenderContext(parameters));
@@ -104,8 +106,8 @@ export async function listRecords(
     // The rows of the page are found first: what is skipped or sorted away is never rendered.
     const page = `select t0.* from ${schema.table} t0 where ${where} order by ${order} ${rangeText(skip, limit)}`;
     const documents = `select string_agg(row_to_json(x)::text, ',') from (select ${list} from (${page}) t0) x`;
-    const count = `select count(*) from ${schema.table} t0 where true${restriction(view.predicate, 't0', parameters, 'count')}`;
-    return `select '{"documents":[' || coalesce((${documents}), '') || '],"count":' || (${count}) || '}' as json`;
+    const counted = countText(schema, mode, view.predicate, parameters);
+    return `select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json`;
   });
   const { rows } = await dependencies.database.query<{ json: string }>(statement);
   return rows[0]?.json ?? '{"documents":[],"count":0}';

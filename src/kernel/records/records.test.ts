@@ -176,6 +176,24 @@ const suite = (server: TestServer) => () => {
     }
   });
 
+  it('counts exactly, by estimate, or not at all', async () => {
+    await kernel.schemas.create(admin, { name: 'Counted', fields: { n: 'Number' } });
+    const answers = async (options: object) => {
+      const { documents, ...rest } = await list('Counted', { limit: 1, ...options });
+      return rest;
+    };
+    await create('Counted', { n: 1 });
+    await create('Counted', { n: 2 });
+    expect(await answers({})).toEqual({ count: 2 });
+    expect(await answers({ count: 'none' })).toEqual({});
+    expect(await answers({ count: 'estimated' })).toEqual({ count: 2, estimated: false });
+    const many = Array.from({ length: 1_000 }, (_, n) => ({ n }));
+    for (let i = 0; i < 11; i += 1) await kernel.records.createMany(admin, 'Counted', many);
+    await kernel.database.query({ text: 'analyze app."Counted"' });
+    expect(await answers({ count: 'estimated', skip: 3 })).toEqual({ count: 11_002, estimated: true });
+    expect(await answers({})).toEqual({ count: 11_002 });
+  });
+
   it('writes many records as one: all or none, in the order given', async () => {
     const docs = await kernel.records.createMany(admin, 'Company', [{ name: 'a' }, { name: 'b' }, { name: 'c' }]);
     expect(docs.map(({ json }) => parse(json).name)).toEqual(['a', 'b', 'c']);
@@ -285,6 +303,7 @@ const suite = (server: TestServer) => () => {
     try {
       for (let i = 0; i < 5; i++) {
         expect(await list('Secret', {}, user)).toMatchObject({ count: 1, documents: [{ n: 1 }] });
+        expect(await list('Secret', { count: 'estimated' }, user)).toMatchObject({ count: 1, estimated: false });
         const held = await list('Holder', { populate: ['s'] }, user);
         expect(held.documents.map(({ s }) => s)).toEqual([expect.objectContaining({ n: 1 }), b?.id]);
       }

@@ -26,7 +26,17 @@ export interface ListOptions extends ReadOptions {
   readonly limit?: number;
   /** Field names, `-` in front for descending. */
   readonly sort?: readonly string[];
+  /** How the answer's `count` is made; `exact` unless set. */
+  readonly count?: CountMode;
 }
+
+/**
+ * - `exact`: all records that the caller may see; its cost grows with them
+ * - `estimated`: exact up to 10,000; beyond, the planner's figure for a whole table, and 10,001 (for "more") where
+ *   permissions narrow it. The answer says `estimated: true` when it is one
+ * - `none`: no `count` in the answer
+ */
+export type CountMode = 'exact' | 'estimated' | 'none';
 
 /**
  * `granted`: the caller was offered this in another way than by the client routes of the schema (a
@@ -37,7 +47,7 @@ export interface Grant {
 }
 
 /** Reading by condition. */
-export interface SelectOptions extends ListOptions, Grant {
+export interface SelectOptions extends Omit<ListOptions, 'count'>, Grant {
   readonly filter: Condition;
 }
 
@@ -86,7 +96,7 @@ export type RecordInput = Readonly<Record<string, unknown>>;
 
 /** Every call names its caller; permissions, visibility and validation are applied inside. */
 export interface RecordStore {
-  /** `{"documents":[...],"count":n}` as text. */
+  /** `{"documents":[...],"count":n}` as text; without `count`, or with `estimated`, as the options say. */
   list(caller: Caller, schema: string, options?: ListOptions): Promise<string>;
   /** The same for the records that fit a condition. */
   select(caller: Caller, schema: string, options: SelectOptions): Promise<string>;

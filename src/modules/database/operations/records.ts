@@ -24,6 +24,13 @@ export const recordOperations = (records: RecordStore, schema: CompiledSchema): 
   remove(records, schema),
 ];
 
+const countMode = Type.Optional(
+  Type.Enum(['exact', 'estimated', 'none'], {
+    default: 'exact',
+    description: 'How `count` is made. `estimated` is exact up to 10,000 and says so; `none` leaves it out. Both stay fast on large tables',
+  }),
+);
+
 function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
   const { name } = schema;
   const operation = defineOperation({
@@ -31,10 +38,14 @@ function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
     id: `database.records.${name}.list`,
     method: 'GET',
     path: `/database/${name}`,
-    input: { query: listQuery(schema) },
-    output: Type.Object({ documents: Type.Array(schema.shapes.record), count: Type.Integer({ minimum: 0 }) }),
+    input: { query: Type.Object({ ...listQuery(schema).properties, count: countMode }) },
+    output: Type.Object({
+      documents: Type.Array(schema.shapes.record),
+      count: Type.Optional(Type.Integer({ minimum: 0 })),
+      estimated: Type.Optional(Type.Boolean({ description: 'Only with count=estimated: whether `count` is an estimate' })),
+    }),
     summary: `List ${name} records`,
-    description: '`count` is the exact number of all records that you may see.',
+    description: '`count` is the number of all records that you may see: exact, unless you ask otherwise.',
     handler: async ({ caller }, { query }) => Reply.json(await records.list(caller, name, query)),
   });
   return { crud: 'read', operation };

@@ -1,0 +1,23 @@
+/** The `count` of a list answer, as SQL text (modes: store.ts). */
+import type { RowPredicate } from '../permissions.ts';
+import type { CompiledSchema } from '../schema/compiled.ts';
+import { literalOf } from '../schema/literal.ts';
+import { type Parameters, restriction } from './parameters.ts';
+import type { CountMode } from './store.ts';
+
+/** Up to here an estimate is exact: counting so few costs less than a millisecond. */
+export const exactUpTo = 10_000;
+
+/** What follows the documents: `,"count":n`, or nothing. A text expression of SQL. */
+export function countText(schema: CompiledSchema, mode: CountMode, predicate: RowPredicate | undefined, parameters: Parameters): string {
+  if (mode === 'none') return `''`;
+  if (mode === 'exact') {
+    return `',"count":' || (select count(*) from ${schema.table} t0 where true${restriction(predicate, 't0', parameters, 'count')})`;
+  }
+  // One more than counts as few: reaching it says that there are more.
+  const some = `select count(*) as n from (select 1 from ${schema.table} t0 where true${restriction(predicate, 't0', parameters)} limit ${exactUpTo + 1}) few`;
+  const many = predicate
+    ? 'c.n'
+    : `greatest(c.n, (select reltuples from pg_class where oid = ${literalOf(schema.table, 'regclass')})::bigint)`;
+  return `(select ',"count":' || case when c.n > ${exactUpTo} then ${many} else c.n end || ',"estimated":' || (c.n > ${exactUpTo}) from (${some}) c)`;
+}
