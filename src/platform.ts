@@ -46,13 +46,7 @@ import { router } from './modules/router/index.ts';
 import { startSurfaces } from './surfaces.ts';
 
 /** Every module of the platform. */
-export const modules: readonly AnyModule[] = [
-  core,
-  router,
-  databaseModule,
-  authentication,
-  authorization,
-] as unknown as readonly AnyModule[];
+export const modules: readonly AnyModule[] = [core, router, databaseModule, authentication, authorization];
 
 const kernelMigrations: readonly MigrationSet[] = [
   { owner: 'kernel/security', migrations: securityMigrations },

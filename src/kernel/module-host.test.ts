@@ -60,7 +60,7 @@ const recorded = (name: string, seen: string[], requires: Record<string, AnyModu
         },
       };
     },
-  }) as unknown as AnyModule;
+  });
 
 it('starts modules after what they require, and stops them before', async () => {
   const seen: string[] = [];

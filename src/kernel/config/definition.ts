@@ -16,7 +16,7 @@ export interface ConfigDefinition<T extends TObject = TObject> {
   /** Keys (dotted) that only a super admin may write. A prefix covers everything below it. */
   readonly superAdminOnly?: readonly string[];
   /** Rules across keys; answers problems with dotted paths. */
-  readonly check?: (config: Static<T>) => readonly { path: string; rule: string; message: string }[];
+  check?(config: Static<T>): readonly { path: string; rule: string; message: string }[];
 }
 
 /**
