@@ -81,15 +81,18 @@ export function createVerifications(dependencies: Dependencies): Verifications {
   };
 }
 
-/** The id of the new run; `undefined` when an equal one has not begun yet. */
+/**
+ * The id of the new run; `undefined` when an equal one has not begun yet. One that has not begun for
+ * six hours never will: its job has used up its attempts by then.
+ */
 async function insertRun(database: Queryable, soft: boolean): Promise<string | undefined> {
   const { rows } = await database.query<{ id: string }>(sql`
     insert into penstock.tuple_verifications (id, soft, total)
     select ${newId()}::uuid, ${soft}::boolean, (select count(*) from penstock.tuples)
-    where not exists (select 1 from penstock.tuple_verifications where state = 'waiting' and soft = ${soft}::boolean)
+    where not exists (select 1 from penstock.tuple_verifications where state = 'waiting' and soft = ${soft}::boolean and created_at > now() - interval '6 hours')
     returning id`);
   await database.query(sql`
-    delete from penstock.tuple_verifications where state = 'done' and id not in (
+    delete from penstock.tuple_verifications where (state = 'done' or updated_at < now() - interval '7 days') and id not in (
       select id from penstock.tuple_verifications order by id desc limit ${keptRuns})`);
   return rows[0]?.id;
 }
