@@ -1,6 +1,6 @@
 /** What a server that ran before on this folder may have left behind. */
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StartError } from '../../start-error.ts';
 import { LIFELINE } from './lifeline.ts';
@@ -19,12 +19,16 @@ const POLL_MS = 25;
 export async function settlePreviousServer(folder: string): Promise<void> {
   const started = Date.now();
   let told = false;
+  let socketFolder: string | undefined;
   for (;;) {
-    const pid = await recordedPid(folder);
-    if (pid === undefined) return;
+    const recorded = await recordedServer(folder);
+    if (recorded === undefined) return removeSocketFolder(socketFolder);
+    const { pid } = recorded;
+    socketFolder = recorded.socketFolder;
     const state = await stateOf(pid, folder);
     if (state === 'gone' || (state === 'zombie' && Date.now() - started > ZOMBIE_PATIENCE_MS && !(await anyoneIn(folder)))) {
-      return rm(join(folder, 'postmaster.pid'), { force: true });
+      await rm(join(folder, 'postmaster.pid'), { force: true });
+      return removeSocketFolder(socketFolder);
     }
     if (state === 'unknown') return;
     if (state === 'orphan' && !told) {
@@ -40,10 +44,23 @@ export async function settlePreviousServer(folder: string): Promise<void> {
   }
 }
 
-async function recordedPid(folder: string): Promise<number | undefined> {
-  const text = await readFile(join(folder, 'postmaster.pid'), 'utf8').catch(() => undefined);
-  const pid = Number.parseInt(text ?? '', 10);
-  return Number.isInteger(pid) && pid > 0 ? pid : undefined;
+interface RecordedServer {
+  readonly pid: number;
+  readonly socketFolder: string | undefined;
+}
+
+/** What the server wrote about itself (PostgreSQL manual, "postmaster.pid"): its process first, its socket's folder in the fifth line. */
+async function recordedServer(folder: string): Promise<RecordedServer | undefined> {
+  const text = await readFile(join(folder, 'postmaster.pid'), 'utf8').catch(() => '');
+  const lines = text.split('\n');
+  const pid = Number.parseInt(lines[0] ?? '', 10);
+  return Number.isInteger(pid) && pid > 0 ? { pid, socketFolder: lines[4]?.trim() } : undefined;
+}
+
+/** Nobody was left to remove it when server and lifeline were killed. Only a folder that we named is touched. */
+async function removeSocketFolder(path: string | undefined): Promise<void> {
+  if (path !== undefined && /^penstock-\w{6}$/.test(basename(path)))
+    await rm(path, { recursive: true, force: true }).catch(() => undefined);
 }
 
 type ServerState = 'gone' | 'zombie' | 'orphan' | 'running' | 'unknown';

@@ -33,6 +33,10 @@ const socketFolders = async (): Promise<string[]> => {
   return [...log.matchAll(/Unix socket "(.*)\/\.s\.PGSQL/g)].map((match) => match[1] ?? '');
 };
 
+const expectNoSockets = async (): Promise<void> => {
+  for (const folder of await socketFolders()) await expect(readdir(folder)).rejects.toThrow('ENOENT');
+};
+
 /** A process that has the database open until it is killed. */
 async function openElsewhere(): Promise<ChildProcess> {
   const script = `
@@ -63,7 +67,7 @@ it('starts on an empty folder and on what it left there, and leaves no process a
   const pid = await serverPid();
   await database.close();
   expect(await isRunning(pid)).toBe(false);
-  for (const folder of await socketFolders()) await expect(readdir(folder)).rejects.toThrow('ENOENT');
+  await expectNoSockets();
 
   const again = await open();
   expect(await kept(again)).toEqual([{ one: 1 }]);
@@ -89,6 +93,7 @@ it('starts again when everything was killed, the server included', async () => {
   const database = await open();
   expect(await kept(database)).toEqual([{ one: 1 }]);
   await database.close();
+  await expectNoSockets();
 });
 
 it('stops a server whose lifeline was killed before it starts its own', async () => {
@@ -103,6 +108,7 @@ it('stops a server whose lifeline was killed before it starts its own', async ()
   expect(await isRunning(pid)).toBe(false);
   expect(await kept(database)).toEqual([{ one: 1 }]);
   await database.close();
+  await expectNoSockets();
 });
 
 it('believes no pid file that names a process of somebody else', async () => {
