@@ -29,6 +29,8 @@ const tasks = new Map([
   ['format', { script: 'node_modules/@biomejs/biome/bin/biome', args: ['check', '--write'], dev: true }],
   ['bench', { script: 'bench/run.ts', dev: true }],
   ['bench:authorization', { script: 'bench/authorization/run.ts', dev: true }],
+  ['bench:mcp', { script: 'bench/mcp/run.ts', dev: true }],
+  ['bench:authentication', { script: 'bench/authentication/run.ts', dev: true }],
   ['example', { script: 'examples/music-store/run.ts' }],
   ['coverage', { script: 'acceptance/coverage.ts', dev: true }],
   ['conformance', { script: 'acceptance/conformance.ts', dev: true }],
@@ -96,6 +98,17 @@ async function findNode() {
   return npm('npx', ['-y', '-p', `${name}@${nodeMajor}`, 'node', '-p', 'process.execPath']);
 }
 
+/** npm hands SIGTERM to the shell between it and us, which dies of it and tells nobody: without this the platform would run on. */
+function endWithShell(child) {
+  const shell = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === shell) return;
+    clearInterval(watch);
+    child.kill('SIGTERM');
+  }, 250);
+  watch.unref();
+}
+
 /** Runs the program to its end, passes signals on, and answers its exit code (128 + n when a signal ended it). */
 function runProgram(program, { script, args = [], tied, here }, extra) {
   const child = spawn(program, [inRoot(script), ...args, ...extra], {
@@ -110,6 +123,7 @@ function runProgram(program, { script, args = [], tied, here }, extra) {
       if (tied || signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);
     });
   }
+  if (tied && process.env.npm_lifecycle_event !== undefined) endWithShell(child);
   return new Promise((resolve, reject) => {
     child.once('error', (error) => reject(new Error(`${program} could not be started: ${error.message}`)));
     child.once('exit', (code, signal) => resolve(signal ? 128 + (constants.signals[signal] ?? 0) : (code ?? 1)));

@@ -7,7 +7,7 @@ import { parseSync } from 'oxc-parser';
 export interface SourceFile {
   readonly path: string;
   readonly imports: readonly string[];
-  /** Modules that it declares under `requires` (only in a module's `index.ts`). */
+  /** Modules that it declares under `requires` or `uses` (only in a module's `index.ts`). */
   readonly requires: readonly string[];
 }
 
@@ -34,14 +34,14 @@ const literal = (source: string): string[] => (/^(['"]).*\1$/.test(source) ? [so
 
 type StaticImports = ReturnType<typeof parseSync>['module']['staticImports'];
 
-/** `requires: { authorization, database }` names imported definitions: answers the folders they come from. */
+/** `requires: { authorization, database }`, and `uses` alike, names imported definitions: answers the folders they come from. */
 function requiredModules(path: string, imports: StaticImports, program: unknown): string[] {
   const folderOf = new Map<string, string>();
   for (const one of imports) {
     const folder = /^src\/modules\/([^/]+)\//.exec(resolve(path, one.moduleRequest.value))?.[1];
     if (folder) for (const entry of one.entries) folderOf.set(entry.localName.value, folder);
   }
-  return [...namesUnder('requires', program)].flatMap((name) => folderOf.get(name) ?? []);
+  return [...namesUnder('requires', program), ...namesUnder('uses', program)].flatMap((name) => folderOf.get(name) ?? []);
 }
 
 interface TreeNode {
