@@ -10,6 +10,7 @@ import type { RouterConfig, RouterService } from './modules/router/index.ts';
 import type { GraphqlOptions, GraphqlOptionsSource } from './surfaces/graphql/options.ts';
 import { configuredSurfaceOptions } from './surfaces/http/options.ts';
 import { startHttpSurfaces } from './surfaces/http/start.ts';
+import type { McpOptions, McpSource } from './surfaces/mcp/options.ts';
 import { startRealtimeSurface } from './surfaces/realtime/start.ts';
 
 export interface SurfaceServices {
@@ -31,7 +32,14 @@ export interface RunningSurfaces {
 export async function startSurfaces(kernel: Kernel, { router, core }: SurfaceServices): Promise<RunningSurfaces> {
   const client = configuredSurfaceOptions('client', router.config, (config) => config.docs.public);
   const admin = configuredSurfaceOptions('admin', core.adminConfig, () => core.adminDocsPublic(), [core.config]);
-  const http = await startHttpSurfaces(kernel, { client, admin, graphql: graphqlOptions(router, core), limits: limitsOf(router.config) });
+  const http = await startHttpSurfaces(kernel, {
+    client,
+    admin,
+    graphql: graphqlOptions(router, core),
+    mcp: mcpSource(kernel, core),
+    limits: limitsOf(router.config),
+  });
+  router.listensOn(http.clientAddress);
   try {
     const realtime = await startRealtimeSurface(kernel, { client });
     return {
@@ -56,8 +64,9 @@ export async function startSurfaces(kernel: Kernel, { router, core }: SurfaceSer
 function graphqlOptions(router: RouterService, core: CoreService): GraphqlOptionsSource {
   const meant = (setting: 'auto' | boolean): boolean => (setting === 'auto' ? core.environment() === 'development' : setting);
   const read = (): GraphqlOptions => {
-    const { introspection, explorer, ...others } = router.config.current().graphql;
-    return { ...others, introspection: meant(introspection), explorer: meant(explorer) };
+    const { graphql, transports } = router.config.current();
+    const { introspection, explorer, enabled, ...others } = graphql;
+    return { ...others, enabled: enabled && transports.graphql, introspection: meant(introspection), explorer: meant(explorer) };
   };
   let current = read();
   const listeners: (() => void)[] = [];
@@ -68,6 +77,20 @@ function graphqlOptions(router: RouterService, core: CoreService): GraphqlOption
   router.config.onChange(apply);
   core.config.onChange(apply);
   return { current: () => current, onChange: (listener) => void listeners.push(listener) };
+}
+
+/** Read anew when the admin surface is configured anew. */
+function mcpSource({ config }: Kernel, { adminConfig }: CoreService): McpSource {
+  const read = (): McpOptions => ({ enabled: adminConfig.current().transports.mcp, ...adminConfig.current().mcp });
+  return {
+    current: read,
+    onChange: (listener) => void adminConfig.onChange(listener),
+    configDocuments: () =>
+      config.modules().flatMap((module) => {
+        const definition = config.definition(module);
+        return definition ? [{ module, schema: definition.schema }] : [];
+      }),
+  };
 }
 
 /** The standard budget, read anew when the configuration changed. */

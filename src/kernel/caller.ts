@@ -18,6 +18,8 @@ export interface UserCaller {
   /** False while a second factor is owed: such a caller passes only `partialUser` operations. */
   readonly complete: boolean;
   readonly clientId: string;
+  /** Id of the admin who acts as this user. Such a caller never passes for one who has just proven himself. */
+  readonly impersonatedBy?: string;
 }
 
 /** An operator: the master key, an admin's JWT, or a `cdt_` token. */
@@ -30,6 +32,10 @@ export interface AdminCaller {
   readonly isSuperAdmin: boolean;
   /** Set for a `cdt_` token. */
   readonly tokenId?: string;
+  /** First characters of that token, as its list shows them. */
+  readonly tokenPrefix?: string;
+  /** What that token is narrowed to: `read`, `write`, names of modules. Absent: everything. */
+  readonly scopes?: readonly string[];
   /** The admin must change the first password before anything else. */
   readonly mustChangePassword?: boolean;
 }
@@ -53,7 +59,7 @@ export function callerKey(caller: Caller): string {
     case 'anonymous':
       return 'anonymous';
     case 'user':
-      return `user:${caller.userId}`;
+      return caller.impersonatedBy === undefined ? `user:${caller.userId}` : `user:${caller.userId} (admin:${caller.impersonatedBy})`;
     case 'admin':
       return `admin:${caller.adminId}`;
     case 'system':

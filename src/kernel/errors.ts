@@ -113,6 +113,24 @@ export const errors = defineErrors({
   TIMEOUT: [504, 'This took too long and was given up'],
 });
 
+/**
+ * The same error for a caller who knows its places by other names: each one is moved, and so is the one that the
+ * sentence begins with. Anything else comes back as it is.
+ */
+export function relocated(error: unknown, move: (path: string) => string): unknown {
+  if (!(error instanceof PenstockError) || !error.errors) return error;
+  const { code, status, message, errors: problems, detail, retryAfter, headers } = error;
+  const before = problems[0]?.path ?? '';
+  const sentence = before !== '' && message.startsWith(before) ? move(before) + message.slice(before.length) : message;
+  return new PenstockError(code, status, sentence, {
+    errors: problems.map((problem) => ({ ...problem, path: move(problem.path) })),
+    ...(detail !== undefined && { detail }),
+    ...(retryAfter !== undefined && { retryAfter }),
+    ...(headers && { headers }),
+    cause: error,
+  });
+}
+
 /** A 400 about one place in the input. */
 export const invalid = (path: string, rule: string, message: string): PenstockError =>
   errors.INVALID_ARGUMENTS({ message: `${path}: ${message}`, errors: [{ path, rule, message }] });

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type OpenTestDatabase, openTestDatabase } from '../../../test/support/database.ts';
@@ -143,6 +144,14 @@ describe('Idempotency-Key', () => {
   it.each(['', ' ', 'a b', 'x'.repeat(256), 'ä'])('%j is refused', async (key) => {
     const response = await call('/created', key === 'ä' ? '\u00e4' : key);
     expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([400, 'INVALID_IDEMPOTENCY_KEY']);
+  });
+
+  it('keeps no plain hash of a request, which could be searched for a password', async () => {
+    await call('/created', 'hashed', 'a guessable password');
+    const guess = createHash('sha256').update('[{},{},{},{"name":"a guessable password"}]');
+    const { rows } = await test.database.query<Row>(sql`select request_hash as hash from penstock.idempotency where key = 'hashed'`);
+    expect(rows).toHaveLength(1);
+    expect([guess.copy().digest('base64url'), guess.digest('hex')]).not.toContain(rows[0]?.hash);
   });
 
   it('gives the deadline to calls with a key as well', async () => {

@@ -6,13 +6,13 @@
  * A concurrent twin waits on the key row; a failure rolls the key back with
  * everything else, so that the caller may try again.
  */
-import { createHash } from 'node:crypto';
-import type { Database } from '../database/database.ts';
+import type { Database, Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import { errors } from '../errors.ts';
-import type { DecodedInput, Operation } from '../operation.ts';
+import { type DecodedInput, isStreamed, type Operation } from '../operation.ts';
 import type { Answer } from '../operations/answer.ts';
 import { operationErrors } from '../operations/errors.ts';
+import type { SecretBox } from '../security/secret-box.ts';
 
 export interface KeyedRequest {
   /** Whose key it is: keys of different callers never meet. */
@@ -27,14 +27,20 @@ export interface Idempotency {
   once(request: KeyedRequest, work: () => Promise<Answer> | Answer): Promise<Answer>;
 }
 
-/** Operations on which the header means something. An answer that is a credential must not be stored. */
+/** Operations on which the header means something. Answers that are a credential must not be stored, streams cannot be. */
 export const takesIdempotencyKey = (operation: Operation): boolean =>
   operation.method !== 'GET' &&
   operation.idempotency !== false &&
+  !isStreamed(operation) &&
   operation.access !== 'refreshToken' &&
   operation.access !== 'adminSecondFactor';
 
 const validKey = /^[\x21-\x7e]{1,255}$/;
+
+interface Dependencies {
+  readonly database: Database;
+  readonly secrets: Pick<SecretBox, 'digest'>;
+}
 
 interface StoredAnswer {
   readonly request_hash: string;
@@ -44,15 +50,16 @@ interface StoredAnswer {
   readonly json: boolean;
 }
 
-export function createIdempotency(database: Database): Idempotency {
+export function createIdempotency({ database, secrets }: Dependencies): Idempotency {
   /** Keyed calls that run on this node. Equal ones wait here, where waiting costs no connection. */
   const running = new Map<string, Promise<Answer>>();
 
   const run = (request: KeyedRequest, work: () => Promise<Answer> | Answer): Promise<Answer> => {
-    const hash = hashOf(request.input);
+    const hash = secrets.digest(textOf(request.input), 'idempotency:request');
     return database.transaction(async () => {
       if (!(await claim(database, request, hash))) return replay(database, request, hash);
       const answer = await work();
+      if (answer.cookies || answer.stream) throw new Error(`${request.operation} answers what cannot be kept: declare idempotency: false`);
       if (answer.status < 400) await store(database, request, answer);
       else await forget(database, request);
       return answer;
@@ -78,10 +85,8 @@ export function createIdempotency(database: Database): Idempotency {
 /** Whatever becomes of it is told to its own caller. */
 const settled = (work: Promise<unknown>): Promise<unknown> => work.catch(() => undefined);
 
-const hashOf = (input: DecodedInput): string =>
-  createHash('sha256')
-    .update(JSON.stringify([input.params, input.query, input.headers, input.body ?? null]))
-    .digest('base64url');
+/** What makes two requests the same. It may hold a password, so a plain hash of it would let a stolen table be searched for that. */
+const textOf = ({ params, query, headers, body }: DecodedInput): string => JSON.stringify([params, query, headers, body ?? null]);
 
 /** Takes the key; waits while another transaction holds it. False when it was used before, less than 24 hours ago. */
 async function claim(database: Database, request: KeyedRequest, hash: string): Promise<boolean> {
@@ -121,3 +126,10 @@ async function forget(database: Database, request: KeyedRequest): Promise<void> 
     delete from penstock.idempotency
     where principal = ${request.principal} and operation = ${request.operation} and key = ${request.key}`);
 }
+
+/** Forgets what was answered to these users, who are about to be deleted: it may hold what they had stored. */
+export const forgetAnswersTo = async (database: Queryable, userIds: readonly string[]): Promise<void> =>
+  void (await database.query(sql`delete from penstock.idempotency where principal = any(${userIds.map(keyOfUser)}::text[])`));
+
+/** As `callerKey` names a user. */
+const keyOfUser = (userId: string): string => `user:${userId}`;

@@ -1,29 +1,32 @@
 /** Who is calling, decided from the presented credential and the operation's `access` alone. Denies by default. */
-import { type AdminCaller, anonymous, type Caller, type UserCaller } from '../caller.ts';
+import { anonymous, type Caller, type UserCaller } from '../caller.ts';
 import { errors, type PenstockError } from '../errors.ts';
 import type { AdminIdentity, ClientIdentity, Identity, PresentedCredentials } from '../identity.ts';
 import { isSuperAdmin } from '../identity.ts';
-import type { Operation } from '../operation.ts';
+import type { DecodedInput, Operation } from '../operation.ts';
 import type { Call } from './context.ts';
 import { operationErrors } from './errors.ts';
+import { isReadOnly, withinScopes } from './scopes.ts';
 
 /** Seconds after which a caller may try again when a module that checks credentials does not run. */
 const RETRY_AFTER_SECONDS = 2;
 
 export type CallerOrPromise = Caller | Promise<Caller>;
 
-/** Throws 401, 403 or, while nobody can check the credential, 503. */
+/** Throws 401 or, while nobody can check the credential, 503. What an admin may do is asked of `requireRights`. */
 export function authenticate(identity: Identity, call: Pick<Call, 'compiled' | 'credentials'>): CallerOrPromise {
   const { operation } = call.compiled;
   if (operation.access === 'public') return anonymous;
   const { credentials } = call;
   switch (operation.access) {
     case 'refreshToken':
+      if (credentials.bearer === undefined && identity.client?.cookieTokens?.refreshToken(credentials) === undefined) throw noCredential();
+      return anonymous;
     case 'adminSecondFactor':
       if (credentials.bearer === undefined) throw noCredential();
       return anonymous;
     case 'optionalUser':
-      return presentsUser(credentials) ? user(identity, credentials, completeUser) : anonymous;
+      return presentsUser(identity, credentials) ? user(identity, credentials, completeUser) : anonymous;
     case 'user':
       return user(identity, credentials, completeUser);
     case 'partialUser':
@@ -32,7 +35,7 @@ export function authenticate(identity: Identity, call: Pick<Call, 'compiled' | '
       return adminPort(identity).masterKey(credentials);
     case 'admin':
     case 'superAdmin':
-      return admin(identity, operation, credentials);
+      return admin(identity, credentials);
   }
 }
 
@@ -41,11 +44,11 @@ const noCredential = (): PenstockError => errors.UNAUTHORIZED({ headers: { 'www-
 const notRunning = (what: string): PenstockError =>
   errors.UNAVAILABLE({ message: `${what} is not available now: try again shortly`, retryAfter: RETRY_AFTER_SECONDS });
 
-const presentsUser = (credentials: PresentedCredentials): boolean =>
-  credentials.bearer !== undefined || credentials.cookies.accessToken !== undefined;
+const presentsUser = ({ client }: Identity, { bearer, cookies }: PresentedCredentials): boolean =>
+  bearer !== undefined || client?.cookieTokens?.accessToken(cookies) !== undefined;
 
 function user(identity: Identity, credentials: PresentedCredentials, check: (caller: UserCaller) => UserCaller): CallerOrPromise {
-  if (!presentsUser(credentials)) throw noCredential();
+  if (!presentsUser(identity, credentials)) throw noCredential();
   const caller = clientPort(identity).authenticate(credentials);
   return caller instanceof Promise ? caller.then(check) : check(caller);
 }
@@ -57,16 +60,23 @@ function completeUser(caller: UserCaller): UserCaller {
   return caller;
 }
 
-function admin(identity: Identity, operation: Operation, credentials: PresentedCredentials): CallerOrPromise {
+function admin(identity: Identity, credentials: PresentedCredentials): CallerOrPromise {
   if (credentials.bearer === undefined && credentials.masterKey === undefined && credentials.apiToken === undefined) throw noCredential();
-  const caller = adminPort(identity).authenticate(credentials);
-  return caller instanceof Promise ? caller.then((later) => permittedAdmin(operation, later)) : permittedAdmin(operation, caller);
+  return adminPort(identity).authenticate(credentials);
 }
 
-function permittedAdmin(operation: Operation, caller: AdminCaller): AdminCaller {
+/** Throws 403 where secrets are asked for with a token that may only read: they open doors to more than that. */
+export function requireMayReveal(caller: Caller, { reveals }: Operation, input: DecodedInput): void {
+  if (caller.kind === 'admin' && isReadOnly(caller) && reveals?.(input))
+    throw operationErrors.SCOPE_EXCEEDED({ message: 'A token that may only read sees no secrets' });
+}
+
+/** Throws 403 when this caller, who is known by now, may not do this. */
+export function requireRights(caller: Caller, operation: Operation): void {
+  if (caller.kind !== 'admin' || (operation.access !== 'admin' && operation.access !== 'superAdmin')) return;
+  if (!withinScopes(caller, operation)) throw operationErrors.SCOPE_EXCEEDED();
   if (caller.mustChangePassword && !operation.beforePasswordChange) throw operationErrors.PASSWORD_CHANGE_REQUIRED();
   if (operation.access === 'superAdmin' && !isSuperAdmin(caller)) throw errors.FORBIDDEN({ message: 'Only a super admin may do this' });
-  return caller;
 }
 
 function clientPort(identity: Identity): ClientIdentity {

@@ -82,6 +82,31 @@ describe('input', () => {
     expect(error.errors?.map(({ rule }) => rule)).toEqual(['minLength', 'format', 'minimum', 'type', 'required']);
   });
 
+  it('says of what has several forms where in it the fault is', () => {
+    const orNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
+    const lines = orNull(Type.Array(Type.Object({ price: orNull(Type.Number({ minimum: 0 })), tags: orNull(Type.Array(Type.String())) })));
+    const body = Type.Object({
+      lines,
+      kind: orNull(Type.Union([Type.Literal('a'), Type.Literal('b')])),
+      note: orNull(Type.String({ maxLength: 2 })),
+      keep: Type.Optional(Type.Union([Type.Boolean(), Type.Object({ days: Type.Integer() })])),
+      wide: orNull(Type.Union([Type.Integer(), Type.String()])),
+    });
+    const faults = (value: unknown) => refusal(() => accept({ body }, value)).message;
+    expect(faults({ lines: [{ price: 1 }, { price: 'x', tags: ['a', 2] }, 3, { price: -1, tags: 4 }] })).toBe(
+      'lines.1.price: must be a number or null; lines.1.tags.1: must be a string; lines.2: must be an object; ' +
+        'lines.3.price: must be at least 0; lines.3.tags: must be an array or null',
+    );
+    expect([faults({ keep: { days: 'x' } }), faults({ keep: 1 })]).toEqual([
+      'keep.days: must be a whole number',
+      'keep: must be true or false or an object',
+    ]);
+    expect(faults({ wide: 1.5 })).toBe('wide: must be a whole number or a string or null');
+    expect(faults({ lines: 1, kind: 'c', note: 'long' })).toBe(
+      'lines: must be an array or null; kind: must be one of "a", "b"; note: must have at most 2 characters',
+    );
+  });
+
   it('names missing fields of an absent body, and refuses other top-level values', () => {
     expect(refusal(() => accept({ body: Person }, undefined)).message).toBe('name: is required');
     for (const body of [null, [], 'x', 1, true])
@@ -99,6 +124,20 @@ describe('input', () => {
       accept({ body: Person, strict: true }, { name: 'Ann', x: 1, address: { city: 'B', y: 1 }, lines: [{ price: 1, z: 1 }] }),
     );
     expect(error.message).toBe('x: is not known here; address.y: is not known here; lines.0.z: is not known here');
+  });
+
+  it('refuses unknown keys in what is closed, and operators where only those are', () => {
+    const switches = Type.Object({ read: Type.Optional(Type.Object({ open: Type.Optional(Type.Boolean()) })) }, { closed: 'all' });
+    const record = Type.Object({ n: Type.Optional(Type.Number()), free: Type.Optional(Type.Unknown()) }, { closed: 'operators' });
+    const body = Type.Object({ switches: Type.Optional(switches), docs: Type.Optional(Type.Array(record)) });
+    expect(refusal(() => accept({ body }, { extra: 1, switches: { read: { opn: true }, rd: {} } })).message).toBe(
+      'switches.read.opn: is not known here; switches.rd: is not known here',
+    );
+    expect(refusal(() => accept({ body }, { docs: [{ extra: 1 }, { $inc: { n: 1 } }] })).message).toBe(
+      'docs.1.$inc: is not an operator here',
+    );
+    const accepted = { switches: { read: { open: true } }, docs: [{ n: 1, free: { $inc: 1 } }] };
+    expect(accept({ body }, { ...accepted, extra: 1, docs: [{ ...accepted.docs[0], extra: 1 }] })).toEqual(accepted);
   });
 
   it('refuses hostile strings and names, also inside free JSON', () => {

@@ -6,13 +6,13 @@
 import type { TObject, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Problem } from '../errors.ts';
-import type { DecodedInput, Operation } from '../operation.ts';
+import type { BodyStream, DecodedInput, Operation } from '../operation.ts';
 import { decodeQuery, decodeTexts, type TextFields, textFields } from './decode.ts';
 import { hostileProblem } from './hostile.ts';
 import { type JsonSchema, jsonSchema } from './json-schema.ts';
 import { invalidInput, problemsOf, type ValidatorError } from './problems.ts';
 import { compileProjector, type Projector } from './project.ts';
-import { unknownKeys } from './unknown-keys.ts';
+import { compileKeyCheck, type KeyCheck } from './unknown-keys.ts';
 
 /** Input as it stands in a request: texts everywhere but in the body, which is parsed JSON. */
 export interface RawInput {
@@ -22,6 +22,9 @@ export interface RawInput {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   /** `undefined` when there is none. */
   readonly body: unknown;
+  /** A body that was sent as a form, as it came. Then `body` is `undefined`. */
+  readonly form?: string | undefined;
+  readonly stream?: BodyStream | undefined;
 }
 
 export interface CompiledOperation {
@@ -93,7 +96,8 @@ class CompiledInput {
     const params = this.#params ? decodeTexts(this.#params.fields, raw.params, problems) : nothing;
     const query = this.#query ? decodeQuery(this.#query.fields, raw.query, problems, this.#strict) : nothing;
     const headers = this.#headers ? decodeTexts(this.#headers.fields, raw.headers, problems) : nothing;
-    return this.#validate({ params, query, headers, body: raw.body }, problems);
+    const body = raw.form === undefined ? raw.body : this.#body?.decodeForm(raw.form, problems);
+    return this.#validate({ params, query, headers, body, stream: raw.stream }, problems);
   }
 
   accept(input: DecodedInput): DecodedInput {
@@ -116,7 +120,7 @@ class CompiledInput {
     this.#headers?.check(input.headers, problems);
     const body = this.#body ? this.#body.accept(input.body, problems) : undefined;
     if (problems.length > 0) throw invalidInput(problems);
-    return { params: input.params, query: input.query, headers: input.headers, body };
+    return { params: input.params, query: input.query, headers: input.headers, body, stream: input.stream };
   }
 }
 
@@ -130,11 +134,8 @@ class Place {
     this.#check = new Check(schema, root);
   }
 
-  /** Fields that failed to decode are not reported a second time as missing or wrong. */
   check(values: Record<string, unknown>, problems: Problem[]): void {
-    if (this.#check.passes(values)) return;
-    const reported = new Set(problems.map((problem) => problem.path));
-    problems.push(...this.#check.problems(values).filter((problem) => !reported.has(problem.path)));
+    if (!this.#check.passes(values)) problems.push(...unreported(this.#check.problems(values), problems));
   }
 }
 
@@ -143,12 +144,21 @@ class BodyPlace {
   readonly #check: Check;
   readonly #project: Projector | undefined;
   readonly #strict: boolean;
+  readonly #keyCheck: KeyCheck | undefined;
+  #fields: TextFields | undefined;
 
   constructor(schema: TSchema, strict: boolean) {
     this.#schema = jsonSchema(schema);
     this.#check = new Check(schema, 'body');
     this.#project = compileProjector(this.#schema, { dropNulls: true });
     this.#strict = strict;
+    this.#keyCheck = compileKeyCheck(this.#schema, strict);
+  }
+
+  /** The fields of a form, by the declared types of the body. Forms are flat. */
+  decodeForm(form: string, problems: Problem[]): Record<string, unknown> {
+    this.#fields ??= textFields(this.#schema as unknown as TObject);
+    return decodeQuery(this.#fields, form, problems, this.#strict);
   }
 
   /** An absent body counts as an empty object, so that the answer names the fields that are missing. */
@@ -159,11 +169,17 @@ class BodyPlace {
       problems.push(hostile);
       return undefined;
     }
-    if (this.#strict) problems.push(...unknownKeys(this.#schema, given, ''));
+    if (this.#keyCheck) problems.push(...this.#keyCheck(given, ''));
     const value = this.#project ? this.#project(given) : given;
-    if (!this.#check.passes(value)) problems.push(...this.#check.problems(value));
+    if (!this.#check.passes(value)) problems.push(...unreported(this.#check.problems(value), problems));
     return value;
   }
+}
+
+/** Fields that failed to decode are not reported a second time as missing or wrong. */
+function unreported(found: readonly Problem[], problems: readonly Problem[]): readonly Problem[] {
+  const reported = new Set(problems.map((problem) => problem.path));
+  return found.filter((problem) => !reported.has(problem.path));
 }
 
 /** A compiled validator with readable problems. */

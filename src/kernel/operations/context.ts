@@ -1,8 +1,10 @@
 /** One call of one operation, as a transport presents it and as the handler sees it. */
+import type { PresentedApp } from '../apps.ts';
 import type { Caller } from '../caller.ts';
 import type { PresentedCredentials } from '../identity.ts';
-import type { OperationContext } from '../operation.ts';
+import type { AuditFacts, OperationContext, Wanted } from '../operation.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { appOf } from './app-admission.ts';
 import type { CompiledOperation } from './compile.ts';
 
 /** What a transport knows before anything is believed. */
@@ -15,6 +17,16 @@ export interface Call {
   readonly userAgent: string | undefined;
   /** `Idempotency-Key` as sent. */
   readonly idempotencyKey: string | undefined;
+  /** `Origin` as sent. */
+  readonly origin?: string | undefined;
+  /** `Sec-Fetch-Site` as sent. */
+  readonly fetchSite?: string | undefined;
+  /** Which app the request says that it comes from. */
+  readonly presentedApp?: PresentedApp;
+  /** The app, once it was believed; nothing while apps are not told apart. */
+  app?: string | undefined;
+  /** What of the answer will be looked at; nothing: all. */
+  readonly wanted?: Wanted | undefined;
   /** Runs `listener` if the client goes away before the answer is out. */
   onDisconnect(listener: () => void): void;
 }
@@ -35,6 +47,7 @@ export class CallContext implements OperationContext {
   #controller: AbortController | undefined;
   #log: Logger | undefined;
   #expiry: Error | undefined;
+  #auditFacts: AuditFacts | undefined;
 
   constructor(call: Call, caller: Caller, parentLog: Logger) {
     this.caller = caller;
@@ -44,6 +57,26 @@ export class CallContext implements OperationContext {
     this.bearer = consumesBearer(call.compiled.operation.access) ? call.credentials.bearer : undefined;
     this.#call = call;
     this.#parentLog = parentLog;
+  }
+
+  get clientId(): string {
+    return appOf(this.#call);
+  }
+
+  get wanted(): Wanted | undefined {
+    return this.#call.wanted;
+  }
+
+  get cookies(): Readonly<Record<string, string>> {
+    return this.#call.credentials.cookies;
+  }
+
+  get origin(): string | undefined {
+    return this.#call.origin;
+  }
+
+  get fetchSite(): string | undefined {
+    return this.#call.fetchSite;
   }
 
   get signal(): AbortSignal {
@@ -57,8 +90,20 @@ export class CallContext implements OperationContext {
   }
 
   get log(): Logger {
-    this.#log ??= this.#parentLog.child({ requestId: this.requestId, operation: this.#call.compiled.operation.id });
+    this.#log ??= this.#parentLog.child({
+      requestId: this.requestId,
+      operation: this.#call.compiled.operation.id,
+      ...impersonation(this.caller),
+    });
     return this.#log;
+  }
+
+  audited(facts: AuditFacts): void {
+    this.#auditFacts = { ...this.#auditFacts, ...facts };
+  }
+
+  get auditFacts(): AuditFacts | undefined {
+    return this.#auditFacts;
   }
 
   /** The deadline has passed and the caller was told so. */
@@ -71,5 +116,9 @@ export class CallContext implements OperationContext {
     this.#controller?.abort(this.#expiry);
   }
 }
+
+/** An operator who acts as a user is named in every line. */
+const impersonation = (caller: Caller): { readonly impersonatedBy?: string } =>
+  caller.kind === 'user' && caller.impersonatedBy !== undefined ? { impersonatedBy: caller.impersonatedBy } : {};
 
 const consumesBearer = (access: string): boolean => access === 'refreshToken' || access === 'adminSecondFactor';

@@ -25,6 +25,13 @@ export interface JsonSchema {
   readonly relation?: string;
   /** Ours: text that is an instant although no `format` says so, because a date alone is taken too. Not published. */
   readonly instant?: boolean;
+  /** Ours: text that is the id of a record although it is no UUID. Not published. */
+  readonly recordId?: boolean;
+  /**
+   * Ours: in a body, keys that this does not declare are refused, and not dropped: all of them, also in what is in
+   * it, or those that begin with `$`. Not published.
+   */
+  readonly closed?: 'all' | 'operators';
 }
 
 export const jsonSchema = (schema: TSchema): JsonSchema => schema as JsonSchema;

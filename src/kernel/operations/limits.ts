@@ -45,14 +45,25 @@ export function createOperationLimiter(limits: Limits, settings: LimitSettingsPr
     return state instanceof Promise ? state.then((later) => judge(bucket, later)) : judge(bucket, state);
   };
 
+  const declared = (operation: Operation, key: string, address: string, prepaid: boolean): void | Promise<void> => {
+    const standard = prepaid ? undefined : take(buckets.standard(), key);
+    const own = operation.limit === 'standard' ? undefined : buckets.of(operation, operation.limit);
+    if (!own) return standard;
+    const takeOwn = () => (own.account ? take(own.address, addressKey(address)) : take(own.address, key));
+    return standard instanceof Promise ? standard.then(takeOwn) : takeOwn();
+  };
+
+  /** What operators added, one after the other. */
+  const added = async (before: void | Promise<void>, { id, addedLimits = [] }: Operation, key: string): Promise<void> => {
+    await before;
+    for (const { requests, seconds } of addedLimits) await take({ name: `${id}:added:${requests}/${seconds}`, requests, seconds }, key);
+  };
+
   return {
     admit(operation, caller, address, prepaid = false) {
       const key = subjectOf(caller, address);
-      const standard = prepaid ? undefined : take(buckets.standard(), key);
-      const own = operation.limit === 'standard' ? undefined : buckets.of(operation, operation.limit);
-      if (!own) return standard;
-      const takeOwn = () => (own.account ? take(own.address, addressKey(address)) : take(own.address, key));
-      return standard instanceof Promise ? standard.then(takeOwn) : takeOwn();
+      const done = declared(operation, key, address, prepaid);
+      return operation.addedLimits === undefined ? done : added(done, operation, key);
     },
     admitAddress: (address) => take(buckets.standard(), addressKey(address)),
     admitAccount(operation, body, address) {

@@ -34,18 +34,47 @@ const shorten = (path: string): string =>
 
 /** Turns validator errors into problems. `schema` is what was checked; `root` names the value as a whole. */
 export function problemsOf(schema: JsonSchema, found: readonly ValidatorError[], root: string): readonly Problem[] {
-  const unions = found.filter((error) => error.keyword === 'anyOf' || error.keyword === 'oneOf').map((error) => `${error.schemaPath}/`);
-  const own = found.filter((error) => error.keyword !== 'boolean' && !unions.some((union) => error.schemaPath.startsWith(union)));
-  const problems = own.flatMap((error) => problemOf(schema, error, root));
+  const problems = tellable(schema, found).flatMap((error) => problemOf(schema, error, root));
   return problems.length > 0 ? problems : [{ path: root, rule: 'valid', message: 'is not valid' }];
+}
+
+/** Of a union it is told that none of its forms fits, or, where one of them is of the value's type, what is wrong in that. */
+function tellable(schema: JsonSchema, found: readonly ValidatorError[]): readonly ValidatorError[] {
+  const unions = found.filter(isUnion).map((union) => ({ union, form: formOf(schema, union, found) }));
+  return found.filter(
+    (error) =>
+      error.keyword !== 'boolean' &&
+      unions.every(({ union, form }) => {
+        if (error === union) return form === undefined;
+        return !isInside(error, union, `${union.schemaPath}/${union.keyword}`) || (form !== undefined && isInside(error, union, form));
+      }),
+  );
+}
+
+const isUnion = ({ keyword }: ValidatorError): boolean => keyword === 'anyOf' || keyword === 'oneOf';
+
+/** Whether an error is about the value of the union, or something in it, at this place of the schema. */
+const isInside = ({ schemaPath, instancePath }: ValidatorError, union: ValidatorError, place: string): boolean =>
+  `${schemaPath}/`.startsWith(`${place}/`) && `${instancePath}/`.startsWith(`${union.instancePath}/`);
+
+/** The place of the only form of a union that is of the value's type. */
+function formOf(schema: JsonSchema, union: ValidatorError, found: readonly ValidatorError[]): string | undefined {
+  const at = resolve(schema, union.schemaPath);
+  const [form, ...others] = (at?.anyOf ?? at?.oneOf ?? []).flatMap((_, i) => {
+    const place = `${union.schemaPath}/${union.keyword}/${i}`;
+    const faults = found.filter((error) => isInside(error, union, place));
+    const isOther = faults.some(({ keyword, instancePath }) => keyword === 'type' && instancePath === union.instancePath);
+    return faults.length > 0 && !isOther ? [place] : [];
+  });
+  return others.length === 0 ? form : undefined;
 }
 
 function problemOf(schema: JsonSchema, error: ValidatorError, root: string): readonly Problem[] {
   const path = dotted(error.instancePath);
-  if (error.keyword === 'required') {
-    const missing = (error.params.requiredProperties ?? []) as readonly string[];
-    return missing.map((name) => ({ path: path === '' ? name : `${path}.${name}`, rule: 'required', message: 'is required' }));
-  }
+  const each = (names: unknown, rule: string, message: string): readonly Problem[] =>
+    ((names ?? []) as readonly string[]).map((name) => ({ path: path === '' ? name : `${path}.${name}`, rule, message }));
+  if (error.keyword === 'required') return each(error.params.requiredProperties, 'required', 'is required');
+  if (error.keyword === 'additionalProperties') return each(error.params.additionalProperties, 'unknown', 'is not known here');
   return [{ path: path || root, rule: ruleOf(error.keyword), message: messageOf(schema, error) }];
 }
 
@@ -99,7 +128,7 @@ const sentences: ReadonlyMap<string, Sentence> = new Map<string, Sentence>([
 ]);
 
 function messageOf(schema: JsonSchema, error: ValidatorError): string {
-  if (error.keyword === 'anyOf' || error.keyword === 'oneOf') return unionMessage(resolve(schema, error.schemaPath));
+  if (isUnion(error)) return unionMessage(resolve(schema, error.schemaPath));
   if (error.keyword === 'enum') return oneOf((error.params.allowedValues ?? []) as readonly unknown[]);
   const { params } = error;
   const argument = params.limit ?? params.type ?? params.format ?? params.pattern ?? params.multipleOf ?? params.allowedValue;
@@ -112,9 +141,13 @@ const oneOf = (values: readonly unknown[]): string => `must be one of ${values.m
 function unionMessage(schema: JsonSchema | undefined): string {
   const variants = schema?.anyOf ?? schema?.oneOf ?? [];
   if (variants.length > 0 && variants.every((variant) => 'const' in variant)) return oneOf(variants.map((variant) => variant.const));
-  const types = variants.flatMap((variant) => variant.type ?? []);
+  const types = variants.flatMap(typesIn);
   return types.length > 0 ? `must be ${wordsFor(types)}` : 'has none of the allowed forms';
 }
+
+/** Of a form that is itself a union: those of its forms. */
+const typesIn = ({ type, anyOf, oneOf }: JsonSchema): readonly string[] =>
+  type === undefined ? (anyOf ?? oneOf ?? []).flatMap(typesIn) : [type].flat();
 
 const wordsFor = (types: readonly string[]): string => [...new Set(types)].map((type) => typeWords.get(type) ?? type).join(' or ');
 

@@ -2,7 +2,7 @@
 import { Counter, collectDefaultMetrics, Gauge, type Metric, Registry } from 'prom-client';
 import type { Settings } from '../settings.ts';
 import { createHistogram } from './histogram.ts';
-import type { Histogram, Metrics } from './metrics.ts';
+import type { GaugeReading, Histogram, Metrics } from './metrics.ts';
 
 /** Seconds. From a cached read to the deadline of a handler. */
 const defaultBuckets: readonly number[] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -18,7 +18,7 @@ export function createMetrics(settings: Pick<Settings, 'metricsPrefix' | 'metric
   if (settings.metricsPort !== undefined) collectDefaultMetrics({ register: registry, prefix });
   const counters = new Map<string, Counter>();
   const histograms = new Map<string, Histogram>();
-  const readers = new Map<string, () => number | Promise<number>>();
+  const readers = new Map<string, () => GaugeReading | Promise<GaugeReading>>();
 
   return {
     counter(name, help, labels = []) {
@@ -31,19 +31,27 @@ export function createMetrics(settings: Pick<Settings, 'metricsPrefix' | 'metric
       histograms.set(name, histogram);
       return histogram;
     },
-    gauge(name, help, read) {
+    gauge(name, help, read, labels = []) {
       const known = readers.has(name);
       readers.set(name, read);
-      if (!known) registerGauge(registry, prefix + name, help, async () => readers.get(name)?.() ?? 0);
+      if (!known) registerGauge(registry, { name: prefix + name, help, labels }, async () => readers.get(name)?.() ?? 0);
+    },
+    total(name, help, read, labels = []) {
+      const known = readers.has(name);
+      readers.set(name, read);
+      if (!known) registerTotal(registry, { name: prefix + name, help, labels }, async () => readers.get(name)?.() ?? 0);
     },
     expose: () => registry.metrics(),
   };
 }
 
-interface HistogramDefinition {
+interface MetricDefinition {
   readonly name: string;
   readonly help: string;
   readonly labels: readonly string[];
+}
+
+interface HistogramDefinition extends MetricDefinition {
   readonly buckets: readonly number[];
 }
 
@@ -56,13 +64,38 @@ function registerHistogram(registry: Registry, { name, help, labels, buckets }: 
   return histogram;
 }
 
-function registerGauge(registry: Registry, name: string, help: string, read: () => Promise<number>): void {
+/** A figure that cannot be had now stays as it was: without the database all others are needed more than ever. */
+const known = (read: () => Promise<GaugeReading>): Promise<GaugeReading | undefined> => read().catch(() => undefined);
+
+function registerTotal(registry: Registry, { name, help, labels }: MetricDefinition, read: () => Promise<GaugeReading>): void {
+  new Counter({
+    name,
+    help,
+    labelNames: [...labels],
+    registers: [registry],
+    async collect() {
+      const reading = await known(read);
+      if (reading === undefined) return;
+      this.reset();
+      if (typeof reading === 'number') return this.inc(reading);
+      for (const { labels: values, value } of reading) this.inc(values, value);
+    },
+  });
+}
+
+function registerGauge(registry: Registry, { name, help, labels }: MetricDefinition, read: () => Promise<GaugeReading>): void {
   new Gauge({
     name,
     help,
+    labelNames: [...labels],
     registers: [registry],
     async collect() {
-      this.set(await read());
+      const reading = await known(read);
+      if (reading === undefined) return;
+      if (typeof reading === 'number') return this.set(reading);
+      // What is no longer there is no longer shown.
+      this.reset();
+      for (const { labels: values, value } of reading) this.set(values, value);
     },
   });
 }

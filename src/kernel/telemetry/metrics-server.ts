@@ -50,8 +50,7 @@ async function answer(request: IncomingMessage, response: ServerResponse, metric
     const text = await metrics.expose();
     response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' }).end(text);
   } catch {
-    // A gauge could not be read, for example because the database is away.
-    response.writeHead(503, { 'content-type': 'text/plain' }).end('Some figures cannot be read now\n');
+    response.writeHead(500, { 'content-type': 'text/plain' }).end('The figures cannot be shown\n');
   }
 }
 

@@ -3,10 +3,15 @@ export interface Metrics {
   counter(name: string, help: string, labels?: readonly string[]): { inc(labels?: Record<string, string>, by?: number): void };
   histogram(name: string, help: string, labels?: readonly string[], buckets?: readonly number[]): Histogram;
   /** Read when scraped. */
-  gauge(name: string, help: string, read: () => number | Promise<number>): void;
+  gauge(name: string, help: string, read: () => GaugeReading | Promise<GaugeReading>, labels?: readonly string[]): void;
+  /** A counter whose figures are kept elsewhere, read when scraped. */
+  total(name: string, help: string, read: () => GaugeReading, labels?: readonly string[]): void;
   /** Text exposition format. */
   expose(): Promise<string>;
 }
+
+/** One figure, or one for each set of labels. */
+export type GaugeReading = number | readonly { readonly labels: Record<string, string>; readonly value: number }[];
 
 export interface Histogram {
   observe(labels: Record<string, string>, seconds: number): void;

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createLogger } from './create-logger.ts';
 import { createMetrics } from './create-metrics.ts';
 import { type MetricsServer, startMetricsServer } from './metrics-server.ts';
+import { remembered } from './remembered.ts';
 
 const recordingLogger = (logLevel: 'debug' | 'info' = 'info') => {
   const lines: string[] = [];
@@ -107,6 +108,46 @@ describe('metrics', () => {
       'p_time_seconds_sum{route="/a"} 5.6',
       'p_time_seconds_count{route="/a"} 3',
     ]);
+  });
+
+  it('show totals that are kept elsewhere as counters, and what is no longer there no more', async () => {
+    const metrics = make();
+    let kept = [
+      { labels: { module: 'a' }, value: 3 },
+      { labels: { module: 'b' }, value: 0 },
+    ];
+    metrics.total('kept_total', 'Kept', () => kept, ['module']);
+    expect(await metrics.expose()).toContain('# TYPE p_kept_total counter\np_kept_total{module="a"} 3\np_kept_total{module="b"} 0');
+    kept = [{ labels: { module: 'a' }, value: 4 }];
+    const text = await metrics.expose();
+    expect(text).toContain('p_kept_total{module="a"} 4');
+    expect(text).not.toContain('module="b"');
+  });
+
+  it('remember a figure that costs something, and keep it while it cannot be had', async () => {
+    const answers = [() => 7, () => Promise.reject(new Error('away'))];
+    let asked = 0;
+    const read = remembered(0, 0, async () => answers[asked++]?.() ?? 9);
+    expect([await read(), await read(), await read()]).toEqual([7, 7, 9]);
+    const patient = remembered(60_000, 0, async () => (asked += 1));
+    const first = await patient();
+    expect(await patient()).toBe(first);
+  });
+
+  it('go on without a figure that cannot be had', async () => {
+    const metrics = make();
+    let away = false;
+    const read = (): number => {
+      if (away) throw new Error('away');
+      return 7;
+    };
+    metrics.gauge('waiting', 'Waiting', async () => read());
+    metrics.total('seen_total', 'Seen', read);
+    metrics.counter('failed_total', 'Failed').inc();
+    await metrics.expose();
+    away = true;
+    const text = await metrics.expose();
+    for (const line of ['p_waiting 7', 'p_seen_total 7', 'p_failed_total 1']) expect(text).toContain(line);
   });
 
   it('answer the same metric for the same name', async () => {

@@ -45,11 +45,23 @@ const refusals: ReadonlyMap<string, Refusal> = new Map([
 /** Sockets that have their answer; what else arrives on them is thrown away. */
 const answered = new WeakSet<Socket>();
 
+/** Sockets whose request may take longer than others to arrive. */
+const long = new WeakSet<Socket>();
+
+/**
+ * Takes the present request of a socket out of the time in which whole requests must have arrived. The
+ * reader of its body watches it instead, and the connection is closed after it.
+ */
+export function allowLongRequest(socket: Socket): void {
+  long.add(socket);
+}
+
 /** Milliseconds in which the client may read its answer and stop sending, before the connection is cut. */
 const LINGER_MS = 1_000;
 
 /** Answers on the bare socket and closes it. */
 export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && long.has(socket)) return;
   // Cutting at once would reset the connection, and the client would not see why.
   if (answered.has(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable || hasPendingAnswer(socket)) {

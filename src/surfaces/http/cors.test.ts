@@ -63,6 +63,21 @@ describe('listed origins', () => {
     }
   });
 
+  it('go without credentials unless an operator wants them', async () => {
+    const plain = await start({ origins: ['https://a.example'], credentials: false });
+    try {
+      for (const { headers } of [
+        await plain.client('/notes', { headers: { origin: 'https://a.example' } }),
+        await preflight(plain, 'https://a.example'),
+      ]) {
+        expect(headers.get('access-control-allow-origin')).toBe('https://a.example');
+        expect(headers.get('access-control-allow-credentials')).toBeNull();
+      }
+    } finally {
+      await plain.close();
+    }
+  });
+
   it.each(['https://evil.example', 'https://a.example.evil', 'http://a.example', 'null', 'https://evila.example'])(
     'do not include %s',
     async (origin) => {

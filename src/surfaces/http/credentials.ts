@@ -1,7 +1,7 @@
 /** Credentials out of request headers: believed in form only, never in content. */
 import type { IncomingMessage } from 'node:http';
 import { errors } from '../../kernel/errors.ts';
-import type { PresentedCredentials } from '../../kernel/identity.ts';
+import type { CookieSender, PresentedCredentials } from '../../kernel/identity.ts';
 import type { SurfaceName } from '../../kernel/operation.ts';
 
 /** Longer tokens than this are nobody's. */
@@ -13,7 +13,11 @@ const MAX_TOKEN = 8_192;
  */
 export function presentedCredentials(request: IncomingMessage, surface: SurfaceName, address: string): PresentedCredentials {
   const bearer = bearerOf(request);
-  if (surface === 'client') return { bearer, masterKey: undefined, apiToken: undefined, cookies: cookiesOf(request), address };
+  if (surface === 'client') {
+    const cookies = cookiesOf(request);
+    const sender = cookies === noCookies ? undefined : senderOf(request);
+    return { bearer, masterKey: undefined, apiToken: undefined, cookies, sender, address };
+  }
   return { bearer, masterKey: single(request, 'masterkey'), apiToken: single(request, 'credential'), cookies: {}, address };
 }
 
@@ -47,6 +51,12 @@ function isRepeated(request: IncomingMessage, name: string): boolean {
 function single(request: IncomingMessage, name: string): string | undefined {
   const value = request.headers[name];
   return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+function senderOf(request: IncomingMessage): CookieSender {
+  const { method = 'GET', headers } = request;
+  const { origin, host } = headers;
+  return { method, origin, host, fetchSite: single(request, 'sec-fetch-site'), csrfToken: single(request, 'x-csrf-token') };
 }
 
 const noCookies: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>);

@@ -1,9 +1,12 @@
 /** One request and its answer on an HTTP surface. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type PresentedApp, presentedApp } from '../../kernel/apps.ts';
 import type { PresentedCredentials } from '../../kernel/identity.ts';
 import type { SurfaceName } from '../../kernel/operation.ts';
+import type { Answer, AnswerStream } from '../../kernel/operations/answer.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
 import type { Call } from '../../kernel/operations/context.ts';
+import { STALL_MS, sendStream } from './answer-stream.ts';
 import { announcesBody } from './body.ts';
 import { presentedCredentials } from './credentials.ts';
 import { type HeaderList, setHeader } from './headers.ts';
@@ -12,15 +15,6 @@ import { requestIdOf } from './request-id.ts';
 import type { Match } from './route-table.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
-
-export interface Outgoing {
-  readonly status: number;
-  /** Lower-case names; they win over the surface's own. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-  /** True: the body is JSON. False: `headers` name its type, or there is no body. */
-  readonly json: boolean;
-}
 
 export interface ExchangeOrigin {
   readonly surface: SurfaceName;
@@ -37,6 +31,7 @@ export class Exchange implements Call {
   readonly address: string;
   readonly requestId: string;
   readonly startedAt = performance.now();
+  app: string | undefined;
   readonly #surface: SurfaceName;
   #match: Match | undefined;
 
@@ -67,6 +62,10 @@ export class Exchange implements Call {
     return presentedCredentials(this.request, this.#surface, this.address);
   }
 
+  get presentedApp(): PresentedApp {
+    return presentedApp(this.request.headers);
+  }
+
   get userAgent(): string | undefined {
     return this.request.headers['user-agent'];
   }
@@ -80,6 +79,11 @@ export class Exchange implements Call {
     return this.request.headers.origin;
   }
 
+  get fetchSite(): string | undefined {
+    const site = this.request.headers['sec-fetch-site'];
+    return typeof site === 'string' ? site : undefined;
+  }
+
   onDisconnect(listener: () => void): void {
     const { response } = this;
     response.once('close', () => {
@@ -88,7 +92,7 @@ export class Exchange implements Call {
   }
 
   /** Sends the answer with the surface's headers. Does nothing when the client is gone or was answered. */
-  send(base: readonly string[], answer: Outgoing): void {
+  send(base: readonly string[], answer: Answer): void {
     const { response, request } = this;
     if (response.headersSent || response.destroyed) return;
     const unchanged = request.headers['if-none-match'] !== undefined && isUnchanged(request, answer);
@@ -96,12 +100,33 @@ export class Exchange implements Call {
     const body = unchanged ? '' : answer.body;
     if (announcesBody(request) && !request.complete && this.#isLong()) this.#sendAndLinger(list, answer.status, body);
     else response.writeHead(unchanged ? 304 : answer.status, list).end(body);
+    // What the network did not take at once waits in memory: nobody may leave it there. Progress begins the time anew.
+    if (response.writableLength > 0) request.socket.setTimeout(STALL_MS);
   }
 
-  #headerList(base: readonly string[], answer: Outgoing, unchanged: boolean): HeaderList {
+  /**
+   * Sends a body that is made meanwhile; settles when it is out. A failure before its first piece leaves the
+   * response untouched, for the caller to answer.
+   */
+  async sendStream(base: readonly string[], answer: Answer, stream: AnswerStream): Promise<void> {
+    const { response, request } = this;
+    if (request.method === 'HEAD') {
+      await stream.chunks[Symbol.asyncIterator]().return?.();
+      response.writeHead(answer.status, this.#headerList(base, answer, true)).end();
+      return;
+    }
+    await sendStream(response, stream, () => {
+      const list = this.#headerList(base, answer, true);
+      if (!request.complete) setHeader(list, 'connection', 'close');
+      response.writeHead(answer.status, list);
+    });
+  }
+
+  #headerList(base: readonly string[], answer: Answer, unchanged: boolean): HeaderList {
     const list: HeaderList = [...base, 'x-request-id', this.requestId, 'request-id', this.requestId];
     if (answer.json) list.push('content-type', JSON_TYPE);
     for (const name in answer.headers) setHeader(list, name, answer.headers[name] ?? '');
+    if (answer.cookies) for (const cookie of answer.cookies) list.push('set-cookie', cookie);
     if (!unchanged && answer.status !== 204) list.push('content-length', String(Buffer.byteLength(answer.body)));
     return list;
   }
@@ -122,7 +147,7 @@ export class Exchange implements Call {
 }
 
 /** RFC 9110 13.1.2: the client has this version already. */
-function isUnchanged(request: IncomingMessage, answer: Outgoing): boolean {
+function isUnchanged(request: IncomingMessage, answer: Answer): boolean {
   const etag = answer.headers.etag;
   const known = request.headers['if-none-match'];
   if (etag === undefined || known === undefined || answer.status !== 200) return false;

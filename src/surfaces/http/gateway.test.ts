@@ -128,7 +128,7 @@ describe('answers', () => {
     const text = await surfaces.metrics.expose();
     expect(text).toMatch(/test_http_request_duration_seconds_count\{surface="client",method="GET",route="\/notes\/:id",code="200"\} [1-9]/);
     expect(text).not.toContain('some-secret-id');
-    expect(text).toMatch(/test_client_routes_total \d\d/);
+    expect(text).toMatch(/test_client_routes_total\{module_name="router",transport="rest"\} \d\d/);
   });
 });
 

@@ -4,14 +4,18 @@
  * every answer is JSON with the surface's headers.
  */
 import type { Caller } from '../../kernel/caller.ts';
-import { errors } from '../../kernel/errors.ts';
+import { errors, type PenstockError } from '../../kernel/errors.ts';
+import type { ModuleDirectory } from '../../kernel/kernel.ts';
 import type { SurfaceName } from '../../kernel/operation.ts';
 import type { Answer } from '../../kernel/operations/answer.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
-import { ClientGoneError, DEFAULT_BODY_LIMIT, readJson } from './body.ts';
+import type { Tracing } from '../../kernel/telemetry/tracing/tracing.ts';
+import { ClientGoneError, DEFAULT_BODY_LIMIT, readBody } from './body.ts';
+import { openBodyStream } from './body-stream.ts';
 import { type Cors, createCors } from './cors.ts';
-import type { Exchange, Outgoing } from './exchange.ts';
+import type { EnvelopeHandler } from './envelope.ts';
+import type { Exchange } from './exchange.ts';
 import { securityHeaders } from './headers.ts';
 import type { SurfaceOptionsSource } from './options.ts';
 import { renderError } from './render-error.ts';
@@ -25,12 +29,17 @@ export interface GatewayParts {
   readonly options: SurfaceOptionsSource;
   readonly observe: ObserveRequest;
   readonly log: Logger;
+  /** Which modules serve. */
+  readonly modules?: ModuleDirectory | undefined;
+  readonly tracing?: Tracing | undefined;
   /** Operations whose requests hold calls of other operations: they take the exchange whole. By operation id. */
-  readonly envelopes?: ReadonlyMap<string, (exchange: Exchange, match: Match) => Promise<Answer>>;
+  readonly envelopes?: ReadonlyMap<string, EnvelopeHandler>;
   /** Log every request, not only the slow and the failed. */
   readonly logRequests: boolean;
 }
 
+/** When to ask again for a module that is switched off. */
+const RETRY_AFTER_SECONDS = 30;
 /** Requests that take longer are logged. Milliseconds. */
 const SLOW_MS = 1_000;
 
@@ -75,13 +84,21 @@ export function createGateway(parts: GatewayParts): Gateway {
     else log.debug(fields, 'Request');
   };
 
-  const send = (exchange: Exchange, outgoing: Outgoing): void => {
-    exchange.send(headers().of(exchange.origin), outgoing);
+  /** Answers a promise where the body is made while it is sent. */
+  const send = (exchange: Exchange, outgoing: Answer): Promise<void> | undefined => {
+    const base = headers().of(exchange.origin);
+    if (outgoing.stream) return exchange.sendStream(base, outgoing, outgoing.stream).then(() => done(exchange, outgoing.status));
+    exchange.send(base, outgoing);
     done(exchange, outgoing.status);
+    return undefined;
   };
 
   const refuse = (exchange: Exchange, error: unknown): void => {
     if (error instanceof ClientGoneError) return;
+    if (exchange.response.headersSent) {
+      cut(exchange, error);
+      return;
+    }
     const rendered = renderError(error, surface, exchange.requestId);
     if (rendered.status === 500)
       log.error({ error, requestId: exchange.requestId, route: exchange.match?.route.template }, 'A request failed');
@@ -94,39 +111,81 @@ export function createGateway(parts: GatewayParts): Gateway {
     }
   };
 
-  return {
-    async handle(exchange) {
-      try {
-        if (exchange.request.method === 'OPTIONS') send(exchange, preflight(parts, headers().cors, exchange));
-        else send(exchange, await answer(exchange));
-      } catch (error) {
-        refuse(exchange, error);
-      }
-    },
+  /** Half an answer is out; only the end of the connection can say that it is no whole one. */
+  const cut = (exchange: Exchange, error: unknown): void => {
+    log.error({ error, requestId: exchange.requestId, route: exchange.match?.route.template }, 'An answer broke off');
+    exchange.response.destroy();
+    done(exchange, errors.INTERNAL_SERVER_ERROR.status);
   };
+
+  const serve = async (exchange: Exchange): Promise<void> => {
+    try {
+      const isOptions = exchange.request.method === 'OPTIONS';
+      const sending = send(exchange, isOptions ? preflight(parts, headers().cors, exchange) : await answer(exchange));
+      if (sending) await sending;
+    } catch (error) {
+      refuse(exchange, error);
+    }
+  };
+
+  const { tracing } = parts;
+  if (tracing) return { handle: (exchange) => traced(tracing, exchange, () => serve(exchange)) };
+  return { handle: serve };
 }
+
+/** The request as a span; its name is complete when the route is known. */
+const traced = (tracing: Tracing, exchange: Exchange, serve: () => Promise<void>): Promise<void> => {
+  const { method = 'GET' } = exchange.request;
+  return tracing.request(method, exchange.request.headers, async (span) => {
+    await serve();
+    const { statusCode } = exchange.response;
+    const route = exchange.match?.route.template;
+    if (route !== undefined) span.rename(`${method} ${route}`);
+    span.add({
+      'http.request.method': method,
+      'http.route': route ?? 'none',
+      'http.response.status_code': statusCode,
+      'penstock.request_id': exchange.requestId,
+    });
+    if (statusCode >= 500) span.fail();
+  });
+};
 
 function run({ pipeline }: GatewayParts, exchange: Exchange, match: Match, caller: Caller): Answer | Promise<Answer> {
   const { compiled } = match.route;
-  const input = { params: match.params, query: match.query, headers: exchange.request.headers };
-  if (!compiled.operation.input.body) return pipeline.run(exchange, caller, compiled.decode({ ...input, body: undefined }));
-  const limit = compiled.operation.bodyLimit ?? DEFAULT_BODY_LIMIT;
-  return readJson(exchange.request, exchange.response, limit).then((body) =>
-    pipeline.run(exchange, caller, compiled.decode({ ...input, body })),
-  );
+  const { input: declared, bodyLimit: limit = DEFAULT_BODY_LIMIT, bodyTypes: types } = compiled.operation;
+  const { request, response } = exchange;
+  const input = { params: match.params, query: match.query, headers: request.headers };
+  if (declared.body)
+    return readBody(request, response, { limit, types }).then(({ body, form }) =>
+      pipeline.run(exchange, caller, compiled.decode({ ...input, body, form })),
+    );
+  const stream = declared.stream && openBodyStream(request, response, { ...declared.stream, limit });
+  return pipeline.run(exchange, caller, compiled.decode({ ...input, body: undefined, stream }));
 }
 
 /** 400, 404 or 405; they cost the address like anything else. */
-async function unmatched({ pipeline, routes }: GatewayParts, exchange: Exchange, match: 'malformed' | undefined): Promise<never> {
+async function unmatched({ pipeline, routes, modules }: GatewayParts, exchange: Exchange, match: 'malformed' | undefined): Promise<never> {
   await pipeline.limiter.admitAddress(exchange.address);
   if (match === 'malformed') throw errors.INVALID_ARGUMENTS({ message: 'The address is not valid percent-encoding' });
   const allowed = routes.allowed(exchange.url);
   if (allowed.length > 0) throw errors.METHOD_NOT_ALLOWED({ headers: { allow: [...allowed, 'OPTIONS'].join(', ') } });
-  throw errors.NOT_FOUND({ message: 'There is no such route' });
+  throw moduleNotServing(modules, exchange.url) ?? errors.NOT_FOUND({ message: 'There is no such route' });
+}
+
+/** A module that does not serve has no routes; its callers must not take that for "there is no such thing". */
+function moduleNotServing(modules: ModuleDirectory | undefined, url: string): PenstockError | undefined {
+  const [, first] = /^\/([a-z-]+)(?:[/?]|$)/.exec(url) ?? [];
+  const module = first === undefined ? undefined : modules?.list().find(({ name }) => name === first);
+  if (!module || module.serving) return undefined;
+  return errors.UNAVAILABLE({
+    message: `The module ${module.name} does not serve: an operator can switch it on`,
+    retryAfter: RETRY_AFTER_SECONDS,
+  });
 }
 
 /** OPTIONS never reaches an operation. It answers what the path allows, and preflights for browsers. */
-function preflight({ routes }: GatewayParts, cors: Cors, exchange: Exchange): Outgoing {
+function preflight({ routes }: GatewayParts, cors: Cors, exchange: Exchange): Answer {
   const allowed = routes.allowed(exchange.url);
   const isPreflight = exchange.request.headers['access-control-request-method'] !== undefined;
   if (!isPreflight && allowed.length === 0) throw errors.NOT_FOUND({ message: 'There is no such route' });

@@ -39,7 +39,7 @@ const allowed = [
   'x-request-id',
   'request-id',
 ];
-const clientOnly = ['clientid', 'clientsecret', 'captchatoken'];
+const clientOnly = ['clientid', 'clientsecret', 'captchatoken', 'x-csrf-token'];
 const adminOnly = ['masterkey', 'credential'];
 const exposed = [
   'content-type',

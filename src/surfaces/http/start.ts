@@ -1,28 +1,38 @@
 /** Starts the client and the admin surface over the operations of a kernel. */
+import { createActionLog } from '../../kernel/audit/admin-actions.ts';
 import { createIdempotency } from '../../kernel/idempotency/idempotency.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { SurfaceName } from '../../kernel/operation.ts';
 import { createPipeline, type Pipeline } from '../../kernel/operations/invoke.ts';
 import { createOperationLimiter, type LimitSettingsProvider } from '../../kernel/operations/limits.ts';
 import { routesOf } from '../../kernel/registry.ts';
+import type { GaugeReading } from '../../kernel/telemetry/metrics.ts';
 import { fixedGraphqlOptions, type GraphqlOptionsSource } from '../graphql/options.ts';
 import { serveGraphql } from '../graphql/serve.ts';
+import { type McpSource, noMcp } from '../mcp/options.ts';
+import { serveMcp } from '../mcp/serve.ts';
 import { serveDocs } from '../openapi/serve.ts';
 import { createAddressOf } from './client-address.ts';
 import { Exchange } from './exchange.ts';
 import { createGateway, type GatewayParts } from './gateway.ts';
+import { createModuleMetrics } from './module-metrics.ts';
 import { defaultSurfaceOptions, fixedSurfaceOptions, type SurfaceOptionsSource } from './options.ts';
 import { createRequestMetrics, requestHistogram } from './request-metrics.ts';
 import { createRouteTable } from './route-table.ts';
 import { createHttpServer, type HttpServer } from './server.ts';
 
 /** What surfaces need of the kernel. */
-export type SurfaceKernel = Pick<Kernel, 'settings' | 'log' | 'metrics' | 'database' | 'limits' | 'operations' | 'identity'>;
+export type SurfaceKernel = Pick<
+  Kernel,
+  'settings' | 'log' | 'metrics' | 'tracing' | 'database' | 'secrets' | 'audit' | 'limits' | 'operations' | 'identity'
+> &
+  Partial<Pick<Kernel, 'modules'>>;
 
 export interface HttpSurfaceOptions {
   readonly client?: SurfaceOptionsSource;
   readonly admin?: SurfaceOptionsSource;
   readonly graphql?: GraphqlOptionsSource;
+  readonly mcp?: McpSource;
   readonly limits?: LimitSettingsProvider;
   /** Milliseconds that a handler has; 30,000 unless set. */
   readonly deadlineMs?: number;
@@ -46,24 +56,38 @@ export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurf
   const { settings } = kernel;
   const client = options.client ?? fixedSurfaceOptions(defaultSurfaceOptions('client'));
   const admin = options.admin ?? fixedSurfaceOptions(defaultSurfaceOptions('admin'));
+  const actions = createActionLog(kernel.audit, kernel.log);
   const pipeline = createPipeline({
     identity: kernel.identity,
     limiter: createOperationLimiter(kernel.limits, options.limits),
-    idempotency: createIdempotency(kernel.database),
+    idempotency: createIdempotency(kernel),
+    actions,
     log: kernel.log,
+    tracing: kernel.tracing,
     ...(options.deadlineMs === undefined ? {} : { deadlineMs: options.deadlineMs }),
   });
   const histogram = requestHistogram(kernel.metrics);
+  const modules = createModuleMetrics(kernel.metrics, kernel.operations);
   const { operations: registry, identity } = kernel;
   const log = kernel.log.child({ surface: 'graphql' });
   const graphql = serveGraphql({ registry, pipeline, identity, log, options: options.graphql ?? fixedGraphqlOptions() });
+  const mcp = serveMcp({
+    registry,
+    pipeline,
+    actions,
+    limits: kernel.limits,
+    source: options.mcp ?? noMcp,
+    surface: admin,
+    client,
+    log: kernel.log.child({ surface: 'mcp' }),
+  });
   const make = (surface: SurfaceName, source: SurfaceOptionsSource): HttpServer =>
     createSurfaceServer(kernel, {
       surface,
       source,
       pipeline,
-      observe: createRequestMetrics(surface, histogram),
-      ...(surface === 'client' ? { envelopes: graphql } : {}),
+      observe: createRequestMetrics(surface, histogram, modules),
+      envelopes: surface === 'client' ? graphql : mcp,
     });
   const servers = { client: make('client', client), admin: make('admin', admin) };
 
@@ -86,10 +110,19 @@ export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurf
   }
 }
 
-function countRoutes({ metrics, operations }: SurfaceKernel, surface: SurfaceName): void {
-  metrics.gauge(`${surface}_routes_total`, `Routes of the ${surface} surface`, () =>
-    operations.all().reduce((sum, { operation }) => (operation.surface === surface ? sum + routesOf(operation).length : sum), 0),
-  );
+function countRoutes({ metrics, operations, settings }: SurfaceKernel, surface: SurfaceName): void {
+  const labels = ['module_name', 'transport'];
+  const module_name = surface === 'client' ? 'router' : 'core';
+  const read = (): GaugeReading => {
+    const own = operations.all().flatMap(({ operation }) => (operation.surface === surface ? [operation] : []));
+    const counts = {
+      rest: own.reduce((sum, operation) => sum + routesOf(operation).length, 0),
+      graphql: surface === 'client' ? own.filter((operation) => operation.graphql !== false && !operation.legacy).length : 0,
+      sockets: surface === 'client' && settings.clientSocketPort >= 0 ? 1 : 0,
+    };
+    return Object.entries(counts).map(([transport, value]) => ({ labels: { module_name, transport }, value }));
+  };
+  metrics.gauge(`${surface}_routes_total`, `Routes of the ${surface} surface, by transport`, read, labels);
 }
 
 interface SurfaceParts {
@@ -107,6 +140,8 @@ function createSurfaceServer(kernel: SurfaceKernel, { surface, source, pipeline,
     pipeline,
     observe,
     log,
+    tracing: kernel.tracing,
+    modules: kernel.modules,
     options: source,
     ...(envelopes ? { envelopes } : {}),
     routes: createRouteTable(surface, kernel.operations, log),

@@ -1,7 +1,7 @@
 /** The OpenAPI 3.1 description of a surface, derived from the operation registry and from nothing else. */
 import { readFileSync } from 'node:fs';
 import { takesIdempotencyKey } from '../../kernel/idempotency/idempotency.ts';
-import type { Access, Method, Operation, SurfaceName } from '../../kernel/operation.ts';
+import { type Access, type BodyType, isStreamed, type Method, type Operation, type SurfaceName } from '../../kernel/operation.ts';
 import { type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
 import { camelName, mcpToolName } from '../../kernel/operations/names.ts';
 import { moduleOf, type OwnedOperation, routesOf } from '../../kernel/registry.ts';
@@ -160,11 +160,13 @@ function operationObject(route: RouteEntry, place: { template: string; operation
     ...(operation.deprecated || operation.legacy || alias ? { deprecated: true } : {}),
     security: schemesOf(operation.access),
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(operation.input.body ? { requestBody: requestBody(operation, schemas) } : {}),
+    ...requestBody(operation, schemas),
     responses: responsesOf(operation, schemas, failures),
     'x-operation': operation.id,
     'x-module': module,
-    ...(operation.mcp === false || alias || operation.surface === 'client' ? {} : { 'x-mcp-tool': mcpToolName(route.method, route.path) }),
+    ...(operation.mcp === false || isStreamed(operation) || alias || operation.surface === 'client'
+      ? {}
+      : { 'x-mcp-tool': mcpToolName(route.method, route.path) }),
     'x-rate-limit': operation.limit,
   };
 }
@@ -196,11 +198,17 @@ function parameter(name: string, place: 'path' | 'query' | 'header', property: J
   return { name, in: place, required: place === 'path', ...(typeof description === 'string' ? { description } : {}), schema };
 }
 
-function requestBody({ input }: Operation, schemas: SchemaPublisher): Json {
-  const body = input.body ?? {};
-  const { required = [] } = jsonSchema(body);
-  return {
-    required: required.length > 0 || jsonSchema(body).type !== 'object',
-    content: { 'application/json': { schema: schemas.publish(body) } },
-  };
+function requestBody({ input: { body, stream }, bodyTypes = ['json'], bodyLimit }: Operation, schemas: SchemaPublisher): Json {
+  if (stream) {
+    const bytes = { type: 'string', contentEncoding: 'binary', description: `${stream.description} At most ${bodyLimit} bytes.` };
+    const content = Object.fromEntries(stream.contentTypes.map((type) => [type, { schema: bytes }]));
+    return { requestBody: { required: true, content } };
+  }
+  if (!body) return {};
+  const { required = [], type } = jsonSchema(body);
+  const schema = schemas.publish(body);
+  const content = Object.fromEntries(bodyTypes.map((written) => [mediaTypes[written], { schema }]));
+  return { requestBody: { required: required.length > 0 || type !== 'object', content } };
 }
+
+const mediaTypes: Readonly<Record<BodyType, string>> = { json: 'application/json', form: 'application/x-www-form-urlencoded' };

@@ -38,11 +38,14 @@ export const errorSchema: Json = {
 /** All errors of an operation, declared and derived, without repetition. */
 export function errorsOf(operation: Operation): readonly ErrorFactory[] {
   const { input, access } = operation;
-  const takesInput = input.params || input.query || input.headers || input.body;
+  const takesBody = input.body || input.stream;
+  const takesInput = input.params || input.query || input.headers || takesBody;
   const all = new Set<ErrorFactory>([
     ...(takesInput ? [common.INVALID_ARGUMENTS] : []),
-    ...(input.body ? [common.MALFORMED_JSON, common.PAYLOAD_TOO_LARGE, common.UNSUPPORTED_MEDIA_TYPE] : []),
+    ...(input.body ? [common.MALFORMED_JSON] : []),
+    ...(takesBody ? [common.PAYLOAD_TOO_LARGE, common.UNSUPPORTED_MEDIA_TYPE] : []),
     ...accessErrors(access),
+    ...cookieErrors(operation),
     ...(access === 'admin' || access === 'superAdmin' ? adminErrors(operation) : []),
     ...(takesIdempotencyKey(operation) ? [operationErrors.INVALID_IDEMPOTENCY_KEY, common.IDEMPOTENCY_KEY_REUSED] : []),
     common.RATE_LIMIT,
@@ -59,6 +62,10 @@ function accessErrors(access: Operation['access']): readonly ErrorFactory[] {
   const needsComplete = access === 'user' || access === 'optionalUser';
   return needsComplete ? [common.UNAUTHORIZED, operationErrors.SECOND_FACTOR_REQUIRED] : [common.UNAUTHORIZED];
 }
+
+/** Cookies are credentials of users, and changes by them need a page that may. */
+const cookieErrors = ({ surface, method, access }: Operation): readonly ErrorFactory[] =>
+  surface === 'client' && method !== 'GET' && access !== 'public' ? [operationErrors.CSRF_REFUSED] : [];
 
 const adminErrors = (operation: Operation): readonly ErrorFactory[] => [
   ...(operation.access === 'superAdmin' ? [common.FORBIDDEN] : []),
@@ -111,8 +118,14 @@ function successOf(operation: Operation, description: string, schemas: SchemaPub
   const schema = schemas.publish(operation.output);
   const media = typeof schema.contentMediaType === 'string' ? schema.contentMediaType : 'application/json';
   const text =
-    operation.textAnswer === undefined ? {} : { 'text/plain': { schema: { type: 'string', description: operation.textAnswer } } };
-  return { description, content: { [media]: { schema }, ...text } };
+    operation.textAnswer === undefined
+      ? {}
+      : { [operation.textType ?? 'text/plain']: { schema: { type: 'string', description: operation.textAnswer } } };
+  const streams = Object.entries(operation.streams ?? {}).map(([type, holds]) => [
+    type,
+    { schema: { type: 'string', description: holds } },
+  ]);
+  return { description, content: { [media]: { schema }, ...text, ...Object.fromEntries(streams) } };
 }
 
 function byStatus(factories: readonly ErrorFactory[]): ReadonlyMap<number, readonly ErrorFactory[]> {

@@ -1,0 +1,196 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type OpenTestDatabase, openTestDatabase } from '../../../test/support/database.ts';
+import { silentLog } from '../../../test/support/log.ts';
+import { type AdminCaller, system } from '../caller.ts';
+import { sql } from '../database/sql.ts';
+import type { Audit, AuditEntry } from './audit.ts';
+import { createAudit } from './create.ts';
+import { migrations } from './migrations.ts';
+
+const admin: AdminCaller = {
+  kind: 'admin',
+  via: 'token',
+  adminId: 'a-1',
+  username: 'eva',
+  isSuperAdmin: true,
+  tokenPrefix: 'cdt_abcd1234',
+};
+
+const entry = (more: Partial<AuditEntry> = {}): AuditEntry => ({ caller: admin, action: 'core.admin.create', outcome: 'success', ...more });
+
+describe('the audit log', () => {
+  let opened: OpenTestDatabase;
+  let audit: Audit;
+
+  beforeAll(async () => {
+    opened = await openTestDatabase({ migrations: [{ owner: 'kernel/audit', migrations }] });
+    audit = createAudit(opened.database, silentLog);
+  });
+  afterAll(() => opened.close());
+
+  test('is listed by number, not by its text', async () => {
+    for (let i = 1; i <= 12; i += 1) await audit.record(entry({ action: 'ordered', target: String(i) }));
+    const listed = await audit.list({ action: 'ordered' }, { skip: 0, limit: 12 });
+    expect(listed.map(({ target }) => target)).toEqual(Array.from({ length: 12 }, (_, i) => String(12 - i)));
+  });
+
+  test('says who did what, to what, from where, and how it ended', async () => {
+    await audit.record(
+      entry({ target: 'id:1', status: 200, address: '192.0.2.7', userAgent: 'curl', requestId: 'r-1', changes: { body: { name: 'Eva' } } }),
+    );
+    const [row] = await audit.list({ target: 'id:1' }, { skip: 0, limit: 1 });
+    expect(row).toMatchObject({
+      actor: { type: 'admin', id: 'a-1', name: 'eva', tokenPrefix: 'cdt_abcd1234' },
+      ip: '192.0.2.7',
+      action: 'core.admin.create',
+      outcome: 'success',
+      status: 200,
+      changes: { body: { name: 'Eva' } },
+    });
+  });
+
+  test('keeps no secret, by name and by form', async () => {
+    await audit.record(entry({ target: 'secrets', changes: { body: { password: 'hunter2hunter2', note: 'Bearer abcdefgh.ijkl' } } }));
+    const text = JSON.stringify(await audit.list({ target: 'secrets' }, { skip: 0, limit: 10 }));
+    expect(text).not.toContain('hunter2');
+    expect(text).not.toContain('abcdefgh');
+  });
+
+  test('says how long changes were that are too long to keep, and survives what jsonb cannot hold', async () => {
+    await audit.record(entry({ target: 'long', changes: { text: 'x'.repeat(7_000), more: ['y'.repeat(7_000), 'z'.repeat(7_000)] } }));
+    await audit.record(entry({ target: 'nul', changes: { text: 'a\u0000b' } }));
+    expect(await audit.list({ target: 'long' }, { skip: 0, limit: 1 })).toMatchObject([
+      { changes: { omitted: expect.stringMatching(/characters$/) } },
+    ]);
+    expect(await audit.list({ target: 'nul' }, { skip: 0, limit: 1 })).toMatchObject([{ changes: { text: 'ab' } }]);
+  });
+
+  test('is filtered by actor, the beginning of action and target, outcome and time', async () => {
+    await audit.record(entry({ action: 'find.me', target: 'f:1', outcome: 'refused' }));
+    await audit.record(entry({ action: 'find.me.too', target: 'f:2', caller: system('a test') }));
+    expect(await audit.count({ action: 'find.me' })).toBe(2);
+    expect(await audit.count({ action: 'find.me', actor: 'eva' })).toBe(1);
+    expect(await audit.count({ action: 'find.me', actor: 'a test' })).toBe(1);
+    expect(await audit.count({ target: 'f:', outcome: 'refused' })).toBe(1);
+    expect(await audit.count({ target: '%' })).toBe(0);
+    expect(await audit.count({ action: 'find.me', from: new Date(Date.now() + 60_000) })).toBe(0);
+    expect(await audit.count({ action: 'find.me', to: new Date(Date.now() + 60_000) })).toBe(2);
+  });
+
+  test('is a part of the transaction it tells of', async () => {
+    const undone = opened.database.transaction(async () => {
+      await audit.record(entry({ target: 'undone' }));
+      throw new Error('no');
+    });
+    await expect(undone).rejects.toThrow('no');
+    expect(await audit.count({ target: 'undone' })).toBe(0);
+  });
+
+  describe('alongside some work', () => {
+    const note = (name: string) => sql`insert into penstock.test_notes (name) values (${name})`;
+    const transactionOf = async (table: string, name: string) => {
+      const text = table === 'notes' ? sql`select xmin::text from penstock.test_notes where name = ${name}` : undefined;
+      const { rows } = await opened.database.query<{ xmin: string }>(
+        text ?? sql`select xmin::text from penstock.audit_log where target = ${name}`,
+      );
+      return rows.map(({ xmin }) => xmin);
+    };
+    const along = (target: string, work: () => Promise<unknown>) =>
+      audit.alongside(
+        () => entry({ target }),
+        async (row) => {
+          await work();
+          return row.isWritten();
+        },
+      );
+
+    beforeAll(() => opened.database.query(sql`create table penstock.test_notes (name text)`));
+
+    test('is in the transaction of the first change, also of one that is a statement of its own', async () => {
+      const { database } = opened;
+      expect(await along('one', () => database.query(note('one')))).toBe(true);
+      expect(
+        await along('several', async () => {
+          await database.query(sql`select 1`);
+          await database.transaction(() => database.query(note('several')));
+          await database.transaction(() => database.query(note('later')));
+        }),
+      ).toBe(true);
+      expect(await transactionOf('audit', 'one')).toEqual(await transactionOf('notes', 'one'));
+      expect(await transactionOf('audit', 'several')).toEqual(await transactionOf('notes', 'several'));
+    });
+
+    test('is not there when the change is not', async () => {
+      const { database } = opened;
+      const undone = along('undone along', () =>
+        database.transaction(async () => {
+          await database.query(note('undone along'));
+          throw new Error('no');
+        }),
+      );
+      await expect(undone).rejects.toThrow('no');
+      expect(await along('reading', () => database.transaction(() => database.query(sql`select 1`)))).toBe(false);
+      expect(await audit.count({ target: 'undone along' })).toBe(0);
+      expect(await audit.count({ target: 'reading' })).toBe(0);
+    });
+
+    test('goes with the next change when the first does not commit, and is written once', async () => {
+      const { database } = opened;
+      const failing = () =>
+        database
+          .transaction(async () => {
+            await database.query(note('failing'));
+            throw new Error('no');
+          })
+          .catch(() => undefined);
+      expect(
+        await along('again', async () => {
+          await failing();
+          await Promise.all(Array.from({ length: 20 }, (_, i) => database.query(note(`parallel ${i}`))));
+        }),
+      ).toBe(true);
+      expect(await audit.count({ target: 'again' })).toBe(1);
+    });
+
+    test('leaves rows that the work itself writes alone', async () => {
+      expect(await along('mine', () => audit.record(entry({ target: 'theirs' })))).toBe(false);
+      expect(await audit.count({ target: 'theirs' })).toBe(1);
+    });
+  });
+
+  test.each([
+    ['changed', sql`update penstock.audit_log set outcome = 'failed'`],
+    ['deleted', sql`delete from penstock.audit_log`],
+    ['truncated', sql`truncate penstock.audit_log`],
+  ])('cannot be %s', async (_word, statement) => {
+    await audit.record(entry());
+    await expect(opened.database.query(statement)).rejects.toThrow(/append-only/);
+  });
+
+  test('cannot be thinned out by who claims to purge', async () => {
+    await audit.record(entry({ target: 'of today' }));
+    const purge = opened.database.transaction(async () => {
+      await opened.database.query(sql`select set_config('penstock.purging_audit', 'on', true)`);
+      await opened.database.query(sql`delete from penstock.audit_log where target = 'of today'`);
+    });
+    await expect(purge).rejects.toThrow(/append-only/);
+    expect(await audit.count({ target: 'of today' })).toBe(1);
+  });
+
+  test('loses what is older than the time it is kept for, and nothing else', async () => {
+    await opened.database.query(sql`
+      insert into penstock.audit_log (at, actor_type, action, outcome) select now() - interval '100 days', 'system', 'old', 'success' from generate_series(1, 1500)`);
+    await audit.record(entry({ action: 'young' }));
+    expect(await audit.purge(90)).toBe(1_500);
+    expect(await audit.count({ action: 'old' })).toBe(0);
+    expect(await audit.count({ action: 'young' })).toBe(1);
+  });
+
+  test('is read whole, in order, in batches', async () => {
+    await opened.database.query(sql`
+      insert into penstock.audit_log (actor_type, action, target, outcome) select 'system', 'batch', i::text, 'success' from generate_series(1, 2500) i`);
+    const targets: (string | null)[] = [];
+    for await (const { target } of audit.read({ action: 'batch' })) targets.push(target);
+    expect(targets).toEqual(Array.from({ length: 2_500 }, (_, i) => String(i + 1)));
+  });
+});

@@ -1,0 +1,168 @@
+/**
+ * The middlewares of routes: kept in the database, applied by the registry to every operation that passes through it,
+ * so that a route is never reachable without them, however often its module registers it again.
+ */
+import type { Caller } from '../caller.ts';
+import type { Database, Transaction } from '../database/database.ts';
+import type { Bus } from '../events/bus.ts';
+import type { Method, Operation, SurfaceName } from '../operation.ts';
+import { type OperationRegistry, routesOf } from '../registry.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { type MiddlewareLists, middlewaresOf, withMiddlewares } from './apply.ts';
+import { middlewareErrors } from './errors.ts';
+import { declaredMiddlewares, isAddable, isMiddleware, missingDemands, routeKeyOf } from './names.ts';
+import { readLists, removeLists, storeList } from './stored.ts';
+
+/** Topic on which nodes hear that lists changed. */
+const TOPIC = 'middlewares';
+
+export interface RouteName {
+  readonly surface: SurfaceName;
+  readonly method: Method;
+  /** Template, with whatever names for its parameters. */
+  readonly path: string;
+}
+
+export interface RouteMiddlewares {
+  /** Throws ROUTE_NOT_FOUND. */
+  of(route: RouteName): readonly string[];
+  /** What operators added to the route; nothing for a route that there is not. */
+  addedTo(route: RouteName): readonly string[];
+  /** The list of an operation as the registry answers it. */
+  ofOperation(operation: Operation): readonly string[];
+  /**
+   * Makes `names` the list of the route, on every node, before it answers. Throws ROUTE_NOT_FOUND,
+   * MIDDLEWARE_NOT_FOUND, MIDDLEWARE_DEMANDED, MIDDLEWARE_UNFIT.
+   */
+  set(caller: Caller, route: RouteName, names: readonly string[]): Promise<void>;
+  /** What is stored, by route key (`routeKeyOf`), also for routes that there are not now. */
+  stored(): MiddlewareLists;
+  /**
+   * Stores lists, or takes them away (`undefined`), by route key. Routes may come later; what does not fit them then
+   * has no effect, and what their modules demand always holds.
+   */
+  put(caller: Caller, lists: ReadonlyMap<string, readonly string[] | undefined>): Promise<void>;
+}
+
+export interface RouteMiddlewaresOptions {
+  readonly database: Database;
+  readonly bus: Bus;
+  readonly registry: OperationRegistry;
+  readonly log: Logger;
+}
+
+/** Reads what is stored before it answers: create it before any module registers operations. */
+export async function createRouteMiddlewares({ database, bus, registry, log }: RouteMiddlewaresOptions): Promise<RouteMiddlewares> {
+  let lists: MiddlewareLists = new Map();
+  const declared = new WeakMap<Operation, Operation>();
+  const strict = new WeakMap<Operation, { readonly names: string; readonly operation: Operation }>();
+
+  /** The same object as long as the list is the same: surfaces remember what they compiled for it. */
+  const apply = (operation: Operation): Operation => {
+    const names = middlewaresOf(operation, lists);
+    const known = strict.get(operation);
+    if (known?.names === names.join()) return known.operation;
+    const made = withMiddlewares(operation, names);
+    strict.set(operation, { names: names.join(), operation: made });
+    declared.set(made, operation);
+    return made;
+  };
+  const load = async (): Promise<void> => {
+    lists = await readLists(database);
+    registry.transform(apply);
+  };
+  const reload = oneAfterTheOther(load);
+  await reload();
+  bus.subscribe(TOPIC, reload);
+  bus.onReconnect(
+    () => void reload().catch((error: unknown) => log.error({ err: error }, 'The middlewares of routes could not be read again')),
+  );
+
+  /** Holds on every node when the transaction that this joins has ended. */
+  const change = (work: (transaction: Transaction) => Promise<void>): Promise<void> =>
+    database.transaction(async (transaction) => {
+      await work(transaction);
+      transaction.afterCommit(() => Promise.all([reload(), bus.announce(TOPIC, {})]).then(() => undefined));
+    });
+
+  const ofOperation = (operation: Operation): readonly string[] => middlewaresOf(declared.get(operation) ?? operation, lists);
+  const served = lookup(registry);
+  const known = (route: RouteName): Operation | undefined => {
+    const found = served(route);
+    return found && (declared.get(found) ?? found);
+  };
+  const find = (route: RouteName): Operation => {
+    const found = known(route);
+    if (!found) throw middlewareErrors.ROUTE_NOT_FOUND();
+    return found;
+  };
+
+  return {
+    of: (route) => middlewaresOf(find(route), lists),
+    addedTo(route) {
+      const operation = lists.size === 0 ? undefined : known(route);
+      if (!operation) return [];
+      const demanded = declaredMiddlewares(operation);
+      return middlewaresOf(operation, lists).filter((name) => !demanded.includes(name));
+    },
+    ofOperation,
+    stored: () => lists,
+    put: (caller, given) =>
+      change(async (transaction) => {
+        await removeLists(
+          transaction,
+          [...given].filter(([, names]) => names === undefined).map(([key]) => key),
+        );
+        for (const [key, names] of given) if (names) await storeList(transaction, caller, key, names);
+      }),
+    async set(caller, route, names) {
+      const operation = find(route);
+      const wanted = [...new Set(names)];
+      requireAllowed(operation, wanted);
+      const [key = '', ...aliases] = keysOf(operation);
+      const nothingAdded = withMiddlewares(operation, wanted) === operation;
+      await change(async (transaction) => {
+        // Other spellings of the route lose their lists, so that one list is in force.
+        await removeLists(transaction, nothingAdded ? [key, ...aliases] : aliases);
+        if (!nothingAdded) await storeList(transaction, caller, key, wanted);
+      });
+    },
+  };
+}
+
+const keysOf = (operation: Operation): readonly string[] =>
+  routesOf(operation).map(({ method, path }) => routeKeyOf(operation.surface, method, path));
+
+/** Finds routes as they are served now. */
+function lookup(registry: OperationRegistry): (route: RouteName) => Operation | undefined {
+  let byKey: ReadonlyMap<string, Operation> | undefined;
+  registry.onChange(() => {
+    byKey = undefined;
+  });
+  return ({ surface, method, path }) => {
+    byKey ??= new Map(registry.all().flatMap(({ operation }) => keysOf(operation).map((key) => [key, operation] as const)));
+    return byKey.get(routeKeyOf(surface, method, path));
+  };
+}
+
+function requireAllowed(operation: Operation, names: readonly string[]): void {
+  const unknown = names.find((name) => !isMiddleware(name));
+  if (unknown !== undefined)
+    throw middlewareErrors.MIDDLEWARE_NOT_FOUND({ message: `There is no middleware ${unknown}: GET /router/middlewares lists them` });
+  const declared = declaredMiddlewares(operation);
+  const unfit = names.find((name) => !declared.includes(name) && !isAddable(name, operation));
+  if (unfit !== undefined) throw middlewareErrors.MIDDLEWARE_UNFIT({ message: `${unfit} cannot be added to this route` });
+  const [missing] = missingDemands(names, operation);
+  if (missing !== undefined)
+    throw middlewareErrors.MIDDLEWARE_DEMANDED({ message: `The module demands ${missing}: only what operators added can be taken away` });
+}
+
+/** What is read last is what was stored last. */
+function oneAfterTheOther(work: () => Promise<void>): () => Promise<void> {
+  let queue: Promise<void> = Promise.resolve();
+  return () => {
+    const turn = queue.then(work, work);
+    queue = turn.catch(() => undefined);
+    return turn;
+  };
+}

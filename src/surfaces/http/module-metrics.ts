@@ -1,0 +1,71 @@
+/**
+ * Figures of the work of each module, under the names by which an existing panel asks for them
+ * (admin-panel-calls.md, section 8). Modules are parts of one process here: what counts as a call of a module is a
+ * request that one of its operations answers, and modules send each other no requests at all.
+ */
+import type { Operation, SurfaceName } from '../../kernel/operation.ts';
+import { moduleOfOperation } from '../../kernel/operations/scopes.ts';
+import { moduleOf, type OperationRegistry } from '../../kernel/registry.ts';
+import type { GaugeReading, Metrics } from '../../kernel/telemetry/metrics.ts';
+
+/** Weight of the newest request in the mean. */
+const WEIGHT = 0.05;
+
+interface Calls {
+  well: number;
+  /** Answered with 4xx or 5xx. */
+  badly: number;
+}
+
+interface Work {
+  readonly calls: Readonly<Record<SurfaceName, Calls>>;
+  /** Seconds; a moving mean. */
+  latency: number;
+}
+
+export interface ModuleMetrics {
+  /** Whom to tell about each request of an operation that ends with this status. */
+  observerOf(operation: Operation, status: number): (seconds: number) => void;
+}
+
+export function createModuleMetrics(metrics: Metrics, registry: OperationRegistry): ModuleMetrics {
+  const works = new Map<string, Work>();
+  const workOf = (module: string): Work => {
+    const known = works.get(module);
+    if (known) return known;
+    const made: Work = { calls: { client: { well: 0, badly: 0 }, admin: { well: 0, badly: 0 } }, latency: 0 };
+    works.set(module, made);
+    return made;
+  };
+  /** Every module from the start: a query without a result is an error to those who draw it. */
+  const reading = (value: (work: Work) => number): GaugeReading => {
+    for (const { owner } of registry.all()) workOf(moduleOf(owner));
+    return [...works].map(([module, work]) => ({ labels: { module_name: module }, value: value(work) }));
+  };
+  const labels = ['module_name'];
+  for (const surface of ['admin', 'client'] as const) {
+    const on = `on the ${surface} surface by module`;
+    const requests = () => reading(({ calls }) => calls[surface].well + calls[surface].badly);
+    const failures = () => reading(({ calls }) => calls[surface].badly);
+    metrics.total(`${surface}_grpc_requests_total`, `Requests ${on}`, requests, labels);
+    metrics.total(`${surface}_grpc_errors_total`, `Requests answered with 4xx or 5xx ${on}`, failures, labels);
+  }
+  metrics.total('internal_grpc_requests_total', 'Requests between modules; in one process there are none', () => reading(() => 0), labels);
+  metrics.gauge(
+    'grpc_request_latency_seconds',
+    'Moving mean of the time of requests by module',
+    () => reading((work) => work.latency),
+    labels,
+  );
+
+  return {
+    observerOf(operation, status) {
+      const work = workOf(moduleOfOperation(operation));
+      const outcome = status < 400 ? 'well' : 'badly';
+      return (seconds) => {
+        work.calls[operation.surface][outcome] += 1;
+        work.latency += (seconds - work.latency) * WEIGHT;
+      };
+    },
+  };
+}
