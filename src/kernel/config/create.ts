@@ -16,7 +16,7 @@ import { createLiveConfig, type LiveConfig } from './live.ts';
 import { type ConfigRow, emptyRow, readAllRows, readHistory, readRow, readVersion } from './rows.ts';
 import type { ChangedConfig, ConfigService, StoredConfig } from './service.ts';
 import { isTree } from './tree.ts';
-import { type Change, CONFIG_TOPIC, createWriter } from './write.ts';
+import { type Change, CONFIG_TOPIC, createWriter, decide } from './write.ts';
 
 export interface ConfigServiceOptions {
   readonly database: Database;
@@ -58,11 +58,7 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
   health.register({ name: 'config.sync', run: async () => syncState(live) });
 
   const write = createWriter(database, bus);
-  const known = (module: string): LiveConfig => {
-    const found = live.get(module);
-    if (!found) throw errors.NOT_FOUND({ message: 'There is no module of this name' });
-    return found;
-  };
+  const known = (module: string): LiveConfig => knownOf(live, module);
 
   const change = async (caller: Caller, module: string, how: Omit<Change, 'caller' | 'module' | 'target'>): Promise<ChangedConfig> => {
     requireOperator(caller);
@@ -87,15 +83,25 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
       if (reveal && !isSuperAdmin(caller)) throw errors.FORBIDDEN({ message: 'Only a super admin may see secrets' });
       return shown(known(module), await readRow(database, module), reveal);
     },
+    maskPatch: (module, patch) => live.get(module)?.document.maskPatch(patch),
     change: (caller, module, patch, options = {}) => change(caller, module, { ...options, patch: async () => patch }),
+    async preview(caller, module, patch, options = {}) {
+      requireOperator(caller);
+      const target = known(module);
+      const row = await readRow(database, module);
+      const { set, warnings, differences } = decide({ ...options, caller, module, target }, row, patch);
+      const { document } = target;
+      return { config: document.mask(document.complete(set)), version: row.version, warnings, differences };
+    },
     async history(caller, module) {
       requireOperator(caller);
       known(module);
       const rows = await readHistory(database, module);
       return rows.map(({ version, updatedAt, updatedBy }) => ({ version, updatedAt: updatedAt.toISOString(), updatedBy }));
     },
-    rollback: (caller, module, version) =>
+    rollback: (caller, module, version, options = {}) =>
       change(caller, module, {
+        ...options,
         replace: true,
         patch: async () => {
           const stored = await readVersion(database, module, version);
@@ -104,6 +110,12 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
         },
       }),
   };
+}
+
+function knownOf(live: ReadonlyMap<string, LiveConfig>, module: string): LiveConfig {
+  const found = live.get(module);
+  if (!found) throw errors.NOT_FOUND({ message: 'There is no module of this name' });
+  return found;
 }
 
 /** Configuration is for operators; this holds whatever surface a call comes from. */

@@ -8,7 +8,18 @@ import type { Problem } from '../errors.ts';
 import { problemsOf, type ValidatorError } from '../operations/problems.ts';
 import type { SecretBox } from '../security/secret-box.ts';
 import { type ConfigDefinition, secretMask } from './definition.ts';
-import { deepFreeze, fillDefaults, mapSecrets, mergePatch, type SchemaNode, type Tree, valueAt } from './tree.ts';
+import type { ConfigDifference } from './service.ts';
+import {
+  changedLeaves,
+  deepFreeze,
+  fillDefaults,
+  mapSecrets,
+  mergePatch,
+  type SchemaNode,
+  shownPatch,
+  type Tree,
+  valueAt,
+} from './tree.ts';
 
 /** A secret at rest. An object, so that no text that somebody configured can be taken for one. */
 const SEALED = '$sealed';
@@ -33,6 +44,10 @@ export interface ConfigDocument {
   complete(set: Tree): Tree;
   /** The whole configuration as it may be shown. */
   mask(complete: Tree): Tree;
+  /** A patch as it may be shown, valid or not. */
+  maskPatch(patch: Tree): unknown;
+  /** What differs between two whole configurations, secrets masked. */
+  differences(before: Tree, after: Tree): readonly ConfigDifference[];
   merge(set: Tree, patch: Tree, replace: boolean): Merged;
   /** Everything that is wrong with a whole configuration. */
   problems(complete: Tree): readonly Problem[];
@@ -44,6 +59,8 @@ export function createDocument(module: string, definition: ConfigDefinition, sec
   const node: SchemaNode = definition.schema as SchemaNode;
   const context = (path: readonly (string | number)[]): string => `config:${module}:${path.join('.')}`;
   const complete = (set: Tree): Tree => deepFreeze(fillDefaults(node, set) as Tree);
+  const mask = (whole: Tree): Tree =>
+    mapSecrets(node, whole, (value) => (value === '' || value === undefined ? value : secretMask)) as Tree;
   const problems = createProblemFinder(definition);
 
   return {
@@ -58,7 +75,16 @@ export function createDocument(module: string, definition: ConfigDefinition, sec
         typeof value === 'string' && value !== '' ? { [SEALED]: secrets.seal(value, context(path)) } : value,
       ) as Tree,
     complete,
-    mask: (whole) => mapSecrets(node, whole, (value) => (value === '' || value === undefined ? value : secretMask)) as Tree,
+    mask,
+    maskPatch: (patch) => shownPatch(node, patch, secretMask),
+    differences(before, after) {
+      const [shownBefore, shownAfter] = [mask(before), mask(after)];
+      return changedLeaves(before, after).map((path) => ({
+        path: path.join('.'),
+        from: valueAt(shownBefore, path) ?? null,
+        to: valueAt(shownAfter, path) ?? null,
+      }));
+    },
     merge(set, patch, replace) {
       const unknownKeys: string[] = [];
       const unmasked = mapSecrets(node, patch, (value, path) => (isMask(value) ? valueAt(set, path) : value));

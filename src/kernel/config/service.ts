@@ -14,14 +14,27 @@ export interface ConfigService {
   read(caller: Caller, module: string, options?: { reveal?: boolean }): Promise<StoredConfig>;
   /** RFC 7396 merge, or whole replacement. Validates, stores, applies everywhere, then returns. */
   change(caller: Caller, module: string, patch: Record<string, unknown>, options?: ChangeOptions): Promise<ChangedConfig>;
+  /** What `change` would do now, and throws what it would throw. Writes nothing. */
+  preview(caller: Caller, module: string, patch: Record<string, unknown>, options?: ChangeOptions): Promise<PreviewedConfig>;
   history(caller: Caller, module: string): Promise<readonly ConfigVersion[]>;
-  rollback(caller: Caller, module: string, version: number): Promise<ChangedConfig>;
+  rollback(caller: Caller, module: string, version: number, options?: Pick<ChangeOptions, 'onDecided'>): Promise<ChangedConfig>;
+  /** A patch as it may be written down: secrets masked, by the marks of the module. */
+  maskPatch(module: string, patch: Record<string, unknown>): unknown;
 }
 
 export interface ChangeOptions {
   readonly replace?: boolean;
   /** Version the caller saw (`If-Match`); another one stored is 412. */
   readonly expectedVersion?: number;
+  /** Keys that are not known are refused instead of left out. */
+  readonly strict?: boolean;
+  /** Told what will change, right before it is stored; once more when somebody else was faster. */
+  readonly onDecided?: (differences: readonly ConfigDifference[]) => void;
+}
+
+export interface PreviewedConfig extends Pick<ChangedConfig, 'config' | 'warnings' | 'differences'> {
+  /** The stored one. */
+  readonly version: number;
 }
 
 export interface StoredConfig {
@@ -35,6 +48,16 @@ export interface ChangedConfig extends StoredConfig {
   /** Keys that were not known and left out. */
   readonly warnings: readonly string[];
   readonly applied: { readonly replicas: number; readonly failed: readonly string[] };
+  /** What this change changed; secrets are masked. */
+  readonly differences: readonly ConfigDifference[];
+}
+
+/** One leaf that has another value now; `null`: it had or has none. */
+export interface ConfigDifference {
+  /** Dotted. */
+  readonly path: string;
+  readonly from: unknown;
+  readonly to: unknown;
 }
 
 export interface ConfigVersion {

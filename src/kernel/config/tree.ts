@@ -1,5 +1,7 @@
 /** Walks over a configuration value beside its schema: defaults, merge, secrets. Pure functions, nothing is changed in place. */
 
+import { isDeepStrictEqual } from 'node:util';
+
 /** The parts of a JSON Schema that matter here. */
 export interface SchemaNode {
   readonly type?: string;
@@ -10,7 +12,7 @@ export interface SchemaNode {
   readonly sensitive?: boolean;
 }
 
-type Path = readonly (string | number)[];
+export type Path = readonly (string | number)[];
 export type Tree = Record<string, unknown>;
 
 export const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -77,6 +79,34 @@ export function mapSecrets(node: SchemaNode, value: unknown, replace: (secret: u
     return [key, child ? mapSecrets(child, item, replace, [...path, key]) : item] as const;
   });
   return Object.fromEntries(mapped.filter(([, item]) => item !== undefined));
+}
+
+/**
+ * A patch as others may read it: secrets masked, and nothing shown that stands where the schema does not
+ * expect it, for that may be a secret in the wrong place. null (back to the default) stays.
+ */
+export function shownPatch(node: SchemaNode, patch: unknown, mask: string): unknown {
+  if (patch === null) return null;
+  if (node.sensitive) return mask;
+  if (Array.isArray(patch) && node.items) return patch.map((item) => shownPatch(node.items ?? {}, item, mask));
+  if (!takesKeys(node)) return patch;
+  if (!isTree(patch)) return UNEXPECTED;
+  const entries = Object.entries(patch).map(([key, value]) => {
+    const child = childNode(node, key);
+    return [key, child ? shownPatch(child, value, mask) : UNEXPECTED] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+const UNEXPECTED = '[unexpected]';
+
+/** The leaves in which two trees differ, by dotted path; lists are leaves. */
+export function changedLeaves(before: unknown, after: unknown, path: Path = []): readonly Path[] {
+  if (isTree(before) && isTree(after)) {
+    const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+    return keys.flatMap((key) => changedLeaves(valueAt(before, [key]), valueAt(after, [key]), [...path, key]));
+  }
+  return isDeepStrictEqual(before, after) ? [] : [path];
 }
 
 /** Freezes a tree in depth, so that no reader can change what others read. */

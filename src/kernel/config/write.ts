@@ -23,7 +23,7 @@ export interface Change extends ChangeOptions {
   patch(): Promise<Tree>;
 }
 
-export type Written = Pick<ChangedConfig, 'warnings' | 'applied'> & { readonly row: ConfigRow };
+export type Written = Pick<ChangedConfig, 'warnings' | 'applied' | 'differences'> & { readonly row: ConfigRow };
 
 /** Answers once the new version runs on every node that is alive, or is known not to. */
 export function createWriter(database: Database, bus: Bus): (change: Change) => Promise<Written> {
@@ -38,7 +38,7 @@ export function createWriter(database: Database, bus: Bus): (change: Change) => 
 
   return async (change) => {
     const { module, target } = change;
-    const { row, warnings } = await inTurn(module, () => store(database, change));
+    const { row, ...stored } = await inTurn(module, () => store(database, change));
     const [appliedHere, others] = await Promise.all([
       target.apply(row).then(
         () => true,
@@ -47,32 +47,46 @@ export function createWriter(database: Database, bus: Bus): (change: Change) => 
       bus.announce(CONFIG_TOPIC, { module, version: row.version }),
     ]);
     const applied = appliedHere ? others : { replicas: others.replicas - 1, failed: [...others.failed, bus.nodeId] };
-    return { row, warnings, applied };
+    return { row, ...stored, applied };
   };
 }
 
 /** Read, merge, check, compare-and-set; again from the start when somebody else was faster and no version was asked for. */
-async function store(database: Database, change: Change): Promise<Pick<Written, 'row' | 'warnings'>> {
+async function store(database: Database, change: Change): Promise<Omit<Written, 'applied'>> {
   const { caller, module, target } = change;
   const patch = await change.patch();
   for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
     const before = await readRow(database, module);
     if (change.expectedVersion !== undefined && change.expectedVersion !== before.version) throw staleVersion(before.version);
-    const { document } = target;
-    const setBefore = document.open(before.config);
-    const merged = document.merge(setBefore, patch, change.replace === true);
-    const after = document.complete(merged.set);
-    const problems = document.problems(after);
-    if (problems.length > 0) throw invalidInput(problems);
-    const guarded = isSuperAdmin(caller) ? [] : document.protectedChanges(document.complete(setBefore), after);
-    if (guarded.length > 0) throw errors.FORBIDDEN({ message: `Only a super admin may change ${guarded.join(', ')}` });
-    const config = document.seal(merged.set);
+    const { set, warnings, differences } = decide(change, before, patch);
+    change.onDecided?.(differences);
+    const config = target.document.seal(set);
     const row = await storeVersion(database, { name: module, config, after: before.version, updatedBy: callerKey(caller) });
-    if (row) return { row, warnings: merged.unknownKeys };
+    if (row) return { row, warnings, differences };
     if (change.expectedVersion !== undefined) throw staleVersion();
   }
   throw errors.CONFLICT({ message: 'This configuration is being changed by others all the time: try again', retryAfter: 1 });
 }
+
+export interface Decided extends Pick<ChangedConfig, 'warnings' | 'differences'> {
+  /** What would be set, secrets in clear. */
+  readonly set: Tree;
+}
+
+/** What a patch makes of what is stored. Throws 400 for a configuration that is not valid, 403 for keys of super admins. */
+export function decide({ caller, target: { document }, replace, strict }: Omit<Change, 'patch'>, before: ConfigRow, patch: Tree): Decided {
+  const setBefore = document.open(before.config);
+  const { set, unknownKeys } = document.merge(setBefore, patch, replace === true);
+  if (strict && unknownKeys.length > 0) throw invalidInput(unknownKeys.map(unknownKey));
+  const [wasComplete, after] = [document.complete(setBefore), document.complete(set)];
+  const problems = document.problems(after);
+  if (problems.length > 0) throw invalidInput(problems);
+  const guarded = isSuperAdmin(caller) ? [] : document.protectedChanges(wasComplete, after);
+  if (guarded.length > 0) throw errors.FORBIDDEN({ message: `Only a super admin may change ${guarded.join(', ')}` });
+  return { set, warnings: unknownKeys, differences: document.differences(wasComplete, after) };
+}
+
+const unknownKey = (path: string) => ({ path, rule: 'unknown', message: 'is not a key of this configuration' });
 
 const staleVersion = (stored?: number) =>
   errors.PRECONDITION_FAILED({

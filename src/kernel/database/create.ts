@@ -1,12 +1,16 @@
 /** Puts the connections to one PostgreSQL database together into the contract of database.ts. */
 import pg from 'pg';
 import type { Logger } from '../telemetry/logger.ts';
+import { createCompanions } from './companions.ts';
 import { type ClientOptions, type ConnectionModes, type ConnectionTarget, clientConfig, prepareSession } from './connection.ts';
 import type { Database, DatabaseInfo } from './database.ts';
+import { GuardedClient } from './guarded-client.ts';
 import { Listener } from './listener.ts';
 import { createLocks } from './locks.ts';
+import { createSessions } from './sessions.ts';
 import { isRead, openSharedClients, type SharedClients } from './shared-clients.ts';
 import { createStatementNames, type StatementNames } from './statement-names.ts';
+import type { StatementTimings } from './timings.ts';
 import { createTransactions } from './transactions.ts';
 
 export interface CreateDatabaseOptions {
@@ -16,6 +20,8 @@ export interface CreateDatabaseOptions {
   readonly kind: DatabaseInfo['kind'];
   /** Shown to operators: a folder, or host and database without credentials. */
   readonly location: string;
+  /** Told how long each statement took. */
+  readonly timings?: StatementTimings | undefined;
   /** Runs after all connections are closed. */
   readonly onClose?: () => Promise<void>;
 }
@@ -34,6 +40,7 @@ const LOCK_TIMEOUT_MS = 300_000;
 function openPool(connection: ClientOptions, max: number, log: Logger): pg.Pool {
   const pool = new pg.Pool({
     ...clientConfig(connection),
+    Client: GuardedClient,
     max,
     idleTimeoutMillis: IDLE_MS,
     onConnect: (client) => prepareSession(client, connection),
@@ -43,10 +50,15 @@ function openPool(connection: ClientOptions, max: number, log: Logger): pg.Pool 
 }
 
 /** Connections for single statements: reads have their own, so that they never wait behind a write. */
-async function openStatementClients(connection: ClientOptions, names: StatementNames, log: Logger): Promise<SharedClients> {
+async function openStatementClients(
+  connection: ClientOptions,
+  names: StatementNames,
+  options: CreateDatabaseOptions,
+): Promise<SharedClients> {
+  const parts = { connection, names, timings: options.timings, log: options.log };
   const [reads, writes] = await Promise.all([
-    openSharedClients({ connection, size: READ_CLIENTS, names, log }),
-    openSharedClients({ connection, size: WRITE_CLIENTS, names, log }),
+    openSharedClients({ ...parts, size: READ_CLIENTS }),
+    openSharedClients({ ...parts, size: WRITE_CLIENTS }),
   ]);
   return {
     query: (statement) => (isRead(statement.text) ? reads : writes).query(statement),
@@ -62,11 +74,13 @@ async function openStatementClients(connection: ClientOptions, names: StatementN
 export async function createDatabase(options: CreateDatabaseOptions): Promise<Database> {
   const { target, modes, log } = options;
   const names = createStatementNames(modes.preparedStatements);
-  const shared = await openStatementClients({ target, modes, role: 'statements' }, names, log);
+  const shared = await openStatementClients({ target, modes, role: 'statements' }, names, options);
   const pool = openPool({ target, modes, role: 'transactions', pipeline: true }, TRANSACTION_CLIENTS, log);
   const lockPool = openPool({ target, modes, role: 'locks', statementTimeoutMs: LOCK_TIMEOUT_MS }, LOCK_CLIENTS, log);
-  const transactions = createTransactions({ pool, names, log });
+  const companions = createCompanions();
+  const transactions = createTransactions({ pool, names, companions, timings: options.timings, log });
   const locks = createLocks(lockPool, log);
+  const sessions = createSessions({ target, modes, role: 'maintenance', statementTimeoutMs: 0 }, log);
   const listener = new Listener({ target, modes, role: 'listener' }, log);
 
   const { rows } = await shared.query<{ server_version: string }>({ text: 'show server_version' });
@@ -85,19 +99,30 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
   let closing: Promise<void> | undefined;
   async function closeAll(): Promise<void> {
     await listener.close();
+    await sessions.close();
     await Promise.all([pool.end(), lockPool.end()]);
     await shared.close();
     await options.onClose?.();
   }
 
   return {
-    query: (statement) => (transactions.current() ?? shared).query(statement),
+    query(statement) {
+      const ambient = transactions.current();
+      if (ambient) return ambient.query(statement);
+      if (companions.waiting() && !isRead(statement.text)) return transactions.run((transaction) => transaction.query(statement));
+      return shared.query(statement);
+    },
+    alongside: companions.run,
+    outside: transactions.outside,
     transaction: transactions.run,
+    inTransaction: () => transactions.current() !== undefined,
+    part: transactions.part,
     afterCommit(work) {
       const ambient = transactions.current();
       if (ambient) ambient.afterCommit(work);
       else runLater(work);
     },
+    session: sessions.run,
     withLock: locks.withLock,
     tryLock: locks.tryLock,
     listen: (channel, onMessage) => listener.listen(channel, onMessage),

@@ -33,6 +33,16 @@ export interface TransactionOptions {
   readonly attempts?: number;
 }
 
+/** A statement that belongs to the first change of some work. */
+export interface Companion {
+  /** False once it was taken, and when it is not wanted any more. */
+  isWaiting(): boolean;
+  /** The statement; nothing when it cannot be made, then the work goes on without. It must leave a transaction alone that has written nothing (`pg_current_xact_id_if_assigned()`), and touch no row then. */
+  take(): Statement | undefined;
+  /** It was not written, or not for good: the next change takes it. */
+  giveBack(): void;
+}
+
 export interface Database extends Queryable {
   /**
    * One statement on a shared pipelined connection (a transaction of its own). Inside
@@ -41,6 +51,25 @@ export interface Database extends Queryable {
   query<R = Row>(statement: Statement): Promise<QueryResult<R>>;
   /** Several statements as one. Nested calls join the outer transaction. */
   transaction<T>(work: (transaction: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>;
+  /**
+   * A part of the open transaction that may fail without taking the whole with it (a savepoint): what it did is
+   * undone, and the error can be caught. Parts run one after the other. Outside of a transaction it is one.
+   */
+  part<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
+  /**
+   * A connection of its own outside of any transaction and without a time limit, for the few statements that
+   * PostgreSQL takes in no other way (`create index concurrently`). Not for requests.
+   */
+  session<T>(work: (session: Queryable) => Promise<T>): Promise<T>;
+  /**
+   * Runs `work`; the first transaction of it that changes anything also runs the companion's statement, last, so that
+   * both stand or fall together. A change that is one statement becomes a transaction for it.
+   */
+  alongside<T>(companion: Companion, work: () => T): T;
+  /** Runs `work` as if no transaction were open in this flow: for what must be committed before the rest goes on. */
+  outside<T>(work: () => T): T;
+  /** True inside `transaction` of this asynchronous flow: statements see what it has written and others have not. */
+  inTransaction(): boolean;
   /** Runs after the ambient transaction commits, or at once (next tick) outside of one. */
   afterCommit(work: () => void | Promise<void>): void;
   /** Runs `work` while holding a cluster-wide lock of that name. */

@@ -26,14 +26,22 @@ async function readApplied(database: Database): Promise<ReadonlySet<string>> {
   }
 }
 
-/** Refuses a database that a newer version has changed: this version does not know what it would break. */
-function refuseUnknown(applied: ReadonlySet<string>, sets: readonly MigrationSet[]): void {
+/** Keys of `applied` that this version does not know. Owners that are not among `sets` are let pass. */
+export function unknownMigrations(applied: ReadonlySet<string>, sets: readonly MigrationSet[]): readonly string[] {
   const known = new Set(sets.flatMap(({ owner, migrations }) => migrations.map(({ id }) => keyOf({ owner, id }))));
   const owners = new Set(sets.map(({ owner }) => owner));
-  const unknown = [...applied].filter((key) => owners.has(key.slice(0, key.lastIndexOf('/'))) && !known.has(key));
+  return [...applied].filter((key) => owners.has(key.slice(0, key.lastIndexOf('/'))) && !known.has(key)).sort();
+}
+
+/**
+ * Refuses what a newer version has changed: this version does not know what it would break.
+ * @throws StartError that begins with `what`.
+ */
+export function refuseUnknown(applied: ReadonlySet<string>, sets: readonly MigrationSet[], what = 'The database was migrated by'): void {
+  const unknown = unknownMigrations(applied, sets);
   if (unknown.length > 0) {
     throw new StartError(
-      `The database was migrated by a newer version of Penstock (it has ${unknown.sort().join(', ')}): start that version or newer, or restore a backup`,
+      `${what} a newer version of Penstock (it has ${unknown.join(', ')}): start that version or newer, or restore a backup`,
     );
   }
 }

@@ -6,34 +6,36 @@ import { createDatabase } from './create.ts';
 import type { Database } from './database.ts';
 import { startEmbeddedServer } from './embedded/server.ts';
 import { checkExternal, describeTarget, parseDatabaseUrl } from './external.ts';
+import type { StatementTimings } from './timings.ts';
 
 export interface OpenDatabaseOptions {
   readonly settings: Pick<Settings, 'dataDir' | 'databaseUrl' | 'databasePreparedStatements' | 'databasePipelining'>;
   readonly log: Logger;
   /** Told about steps that take noticeable time, such as the set-up of a new server. */
   readonly onProgress?: (text: string) => void;
+  readonly timings?: StatementTimings;
 }
 
 /** Name of the platform's database on the embedded server. */
-const EMBEDDED_DATABASE = 'penstock';
+export const EMBEDDED_DATABASE = 'penstock';
 
 /**
  * Opens the database. `close()` also stops the embedded server. The caller holds the lock of the
  * data folder (data-folder.ts).
  * @throws StartError when the server cannot be used.
  */
-export async function openDatabase({ settings, log, onProgress }: OpenDatabaseOptions): Promise<Database> {
+export async function openDatabase({ settings, log, onProgress, timings }: OpenDatabaseOptions): Promise<Database> {
   const modes = { preparedStatements: settings.databasePreparedStatements, pipelining: settings.databasePipelining };
   if (settings.databaseUrl !== undefined) {
     const target = parseDatabaseUrl(settings.databaseUrl);
     await checkExternal(target, modes);
-    return createDatabase({ target, modes, log, kind: 'external', location: describeTarget(target) });
+    return createDatabase({ target, modes, log, timings, kind: 'external', location: describeTarget(target) });
   }
   const folder = join(settings.dataDir, 'postgres');
   const server = await startEmbeddedServer({ folder, logFile: join(settings.dataDir, 'logs', 'postgres.log'), log, onProgress });
   try {
     const target = await server.target(EMBEDDED_DATABASE);
-    return await createDatabase({ target, modes, log, kind: 'embedded', location: folder, onClose: server.stop });
+    return await createDatabase({ target, modes, log, timings, kind: 'embedded', location: folder, onClose: server.stop });
   } catch (error) {
     await server.stop();
     throw error;

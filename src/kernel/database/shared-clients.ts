@@ -8,8 +8,10 @@ import type { Logger } from '../telemetry/logger.ts';
 import { type ClientOptions, clientConfig, prepareSession } from './connection.ts';
 import type { Queryable, QueryResult, Statement } from './database.ts';
 import { isConnectionLoss, isStalePlan, toPublicError, unavailable } from './failures.ts';
+import { GuardedClient } from './guarded-client.ts';
 import { keepTrying } from './reconnect.ts';
 import type { StatementNames } from './statement-names.ts';
+import type { StatementTimings } from './timings.ts';
 
 export interface SharedClients extends Queryable {
   /** `waiting`: statements that were sent while their connection was busy with another. */
@@ -21,6 +23,7 @@ export interface SharedClientsOptions {
   readonly connection: ClientOptions;
   readonly size: number;
   readonly names: StatementNames;
+  readonly timings?: StatementTimings | undefined;
   readonly log: Logger;
 }
 
@@ -86,7 +89,7 @@ class PipelinedClients implements SharedClients {
 
   async #connect(slot: Slot): Promise<void> {
     const { connection } = this.#options;
-    const client = new pg.Client(clientConfig({ ...connection, pipeline: true }));
+    const client = new GuardedClient(clientConfig({ ...connection, pipeline: true }));
     client.on('error', (error) => this.#drop(slot, client, error));
     client.on('end', () => this.#drop(slot, client));
     try {
@@ -162,7 +165,7 @@ class PipelinedClients implements SharedClients {
       const query = names.toQuery(statement);
       const sentAs = query.name;
       try {
-        return await this.#send<R>(slot, query);
+        return await this.#send<R>(slot, query, statement);
       } catch (error) {
         if (isStalePlan(error)) names.renew(statement, sentAs);
         else if (!isConnectionLoss(error) || !isRead(statement.text)) throw toPublicError(error);
@@ -172,13 +175,16 @@ class PipelinedClients implements SharedClients {
     }
   }
 
-  #send<R>(slot: Slot, query: pg.QueryConfig<unknown[]>): Promise<QueryResult<R>> {
+  #send<R>(slot: Slot, query: pg.QueryConfig<unknown[]>, statement: Statement): Promise<QueryResult<R>> {
+    const { timings } = this.#options;
     return new Promise((resolve, reject) => {
       const { client } = slot;
       if (client === undefined) return reject(unavailable());
       slot.inFlight += 1;
+      const begin = timings ? performance.now() : 0;
       const onAnswer = (error: Error | undefined | null, result: unknown): void => {
         if (slot.client === client) slot.inFlight -= 1;
+        timings?.note(statement, performance.now() - begin);
         if (!error) {
           const { rows, rowCount } = result as pg.QueryResult;
           resolve({ rows: rows as R[], count: rowCount ?? 0 });

@@ -5,10 +5,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
+import { errors } from '../errors.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { Accompanied, type Companions } from './companions.ts';
 import type { QueryResult, Statement, Transaction, TransactionOptions } from './database.ts';
-import { isConnectionLoss, isStalePlan, isTransient, toPublicError } from './failures.ts';
+import { codeOf, isConnectionLoss, isStalePlan, isTransient, toPublicError } from './failures.ts';
 import type { StatementNames } from './statement-names.ts';
+import type { StatementTimings } from './timings.ts';
 
 type AfterCommit = () => void | Promise<void>;
 
@@ -24,6 +27,8 @@ export interface Transactions {
   /** The open transaction of this flow, if there is one. */
   current(): Ambient | undefined;
   run<T>(work: (transaction: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>;
+  /** A part of the open transaction that may fail by itself; outside of one, a transaction of its own. */
+  part<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   /** Runs `work` as if outside of any transaction. */
   outside<T>(work: () => T): T;
 }
@@ -37,11 +42,15 @@ const beginText = ({ isolation, readOnly }: TransactionOptions): string =>
 interface TransactionsOptions {
   readonly pool: pg.Pool;
   readonly names: StatementNames;
+  readonly companions: Companions;
+  readonly timings?: StatementTimings | undefined;
   readonly log: Logger;
 }
 
-export function createTransactions({ pool, names, log }: TransactionsOptions): Transactions {
+export function createTransactions({ pool, names, companions, timings, log }: TransactionsOptions): Transactions {
   const store = new AsyncLocalStorage<Ambient | undefined>();
+  /** Makes the names of savepoints unique. */
+  let parts = 0;
 
   const current = (): Ambient | undefined => {
     const ambient = store.getStore();
@@ -50,7 +59,8 @@ export function createTransactions({ pool, names, log }: TransactionsOptions): T
 
   async function once<T>(work: (transaction: Transaction) => Promise<T>, options: TransactionOptions): Promise<T> {
     const client = await begin(pool, beginText(options));
-    const open = new OpenTransaction(client, names);
+    const open = new OpenTransaction(client, names, timings);
+    const accompanied = new Accompanied(options.readOnly ? undefined : companions.waiting());
     let broken: unknown;
     const onError = (error: Error): void => {
       broken = error;
@@ -58,10 +68,12 @@ export function createTransactions({ pool, names, log }: TransactionsOptions): T
     client.on('error', onError);
     try {
       const value = await store.run(open, () => work(open));
+      if (open.isSound) await accompanied.write(open);
       await open.commit();
       return value;
     } catch (error) {
       open.finished = true;
+      accompanied.failed();
       await client.query('rollback').catch((failure: unknown) => {
         broken ??= failure;
       });
@@ -86,13 +98,36 @@ export function createTransactions({ pool, names, log }: TransactionsOptions): T
     }
   }
 
+  const run: Transactions['run'] = (work, options = {}) => {
+    const ambient = current();
+    return ambient ? join(ambient, work) : outermost(work, options);
+  };
+
+  async function partOf<T>(ambient: Ambient, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+    const name = `part_${++parts}`;
+    await ambient.query({ text: `savepoint ${name}` });
+    const part = new TransactionPart(ambient);
+    try {
+      const value = await store.run(part, () => work(part));
+      part.close();
+      await ambient.query({ text: `release savepoint ${name}` });
+      for (const item of part.afterwards) ambient.afterCommit(item);
+      return value;
+    } catch (error) {
+      part.finished = true;
+      await ambient.query({ text: `rollback to savepoint ${name}` }).catch((failure: unknown) => ambient.doom(failure));
+      throw error;
+    }
+  }
+
   return {
     current,
-    outside: (work) => store.run(undefined, work),
-    run(work, options = {}) {
+    run,
+    part(work) {
       const ambient = current();
-      return ambient ? join(ambient, work) : outermost(work, options);
+      return ambient ? partOf(ambient, work) : run(work);
     },
+    outside: (work) => store.run(undefined, work),
   };
 }
 
@@ -135,24 +170,33 @@ async function runAll(work: readonly AfterCommit[], log: Logger): Promise<void> 
   }
 }
 
+/** Rules that are looked at only now: tables of others may have such (`deferrable initially deferred`). */
+function refused(error: unknown): never {
+  if (!codeOf(error)?.startsWith('23')) throw error;
+  throw errors.CONFLICT({ message: 'What was changed does not fit what is stored', cause: error });
+}
+
 class OpenTransaction implements Ambient {
   readonly afterwards: AfterCommit[] = [];
   finished = false;
   committed = false;
   readonly #client: pg.PoolClient;
   readonly #names: StatementNames;
+  readonly #timings: StatementTimings | undefined;
   #failure: { readonly error: unknown } | undefined;
   #statementFailure: unknown;
 
-  constructor(client: pg.PoolClient, names: StatementNames) {
+  constructor(client: pg.PoolClient, names: StatementNames, timings: StatementTimings | undefined) {
     this.#client = client;
     this.#names = names;
+    this.#timings = timings;
   }
 
   async query<R>(statement: Statement): Promise<QueryResult<R>> {
     if (this.finished) throw new Error('A statement was sent to a transaction that has ended: await all work before it returns');
     const query = this.#names.toQuery(statement);
     const sentAs = query.name;
+    const begin = performance.now();
     try {
       const result = await this.#client.query(query);
       return { rows: result.rows as R[], count: result.rowCount ?? 0 };
@@ -161,6 +205,8 @@ class OpenTransaction implements Ambient {
       this.#statementFailure ??= error;
       // The retry of the outermost transaction wants to see these as they are.
       throw isTransient(error) || isStalePlan(error) ? error : toPublicError(error);
+    } finally {
+      this.#timings?.note(statement, performance.now() - begin);
     }
   }
 
@@ -172,13 +218,49 @@ class OpenTransaction implements Ambient {
     this.#failure ??= { error };
   }
 
+  /** Nothing has failed in it so far. */
+  get isSound(): boolean {
+    return this.#failure === undefined && this.#statementFailure === undefined;
+  }
+
   async commit(): Promise<void> {
     if (this.#failure) throw this.#failure.error;
     // From here on nothing joins: a statement behind the commit would stand alone.
     this.finished = true;
-    const { command } = await this.#client.query('commit');
+    const { command } = await this.#client.query('commit').catch(refused);
     // PostgreSQL answers ROLLBACK to COMMIT when a statement had failed and the failure was swallowed.
     if (command !== 'COMMIT') throw this.#statementFailure ?? new Error('The transaction was rolled back');
     this.committed = true;
+  }
+}
+
+/** What runs between a savepoint and its end. */
+class TransactionPart implements Ambient {
+  readonly afterwards: AfterCommit[] = [];
+  finished = false;
+  readonly #whole: Ambient;
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(whole: Ambient) {
+    this.#whole = whole;
+  }
+
+  query<R>(statement: Statement): Promise<QueryResult<R>> {
+    if (this.finished) throw new Error('A statement was sent to a part of a transaction that has ended');
+    return this.#whole.query<R>(statement);
+  }
+
+  afterCommit(work: AfterCommit): void {
+    this.afterwards.push(work);
+  }
+
+  doom(error: unknown): void {
+    this.#failure ??= { error };
+  }
+
+  /** Throws when something inside failed, also if its error was caught. */
+  close(): void {
+    if (this.#failure) throw this.#failure.error;
+    this.finished = true;
   }
 }

@@ -31,6 +31,7 @@ export function createEvents({ database, bus, log, metrics }: EventsOptions): Ru
   const published = metrics.counter('events_published_total', 'Events that this node gave their place in the sequence');
   const failures = metrics.counter('event_handler_errors_total', 'Failures of event subscribers on this node');
   metrics.gauge('events_unpublished', 'Committed events that wait for publication', () => countUnpublished(database));
+  metrics.gauge('events_lag_seconds', 'Age of the oldest committed event that waits for publication', () => lagOf(database));
 
   const follower = createFollower({ database, log, onHandlerError: () => failures.inc() });
   const relay = createRelay({
@@ -83,4 +84,11 @@ async function countUnpublished(database: Database): Promise<number> {
     sql`select count(*)::int as count from (select from penstock.outbox where position is null limit 100000) as unpublished`,
   );
   return rows[0]?.count ?? 0;
+}
+
+async function lagOf(database: Database): Promise<number> {
+  const { rows } = await database.query<{ lag: number }>(sql`
+    select coalesce(greatest(0, extract(epoch from now() - occurred_at)), 0)::float8 as lag
+    from (select occurred_at from penstock.outbox where position is null order by seq limit 1) oldest`);
+  return rows[0]?.lag ?? 0;
 }

@@ -12,6 +12,7 @@ export interface NewEvent {
   /** Schema and ids it is about; never whole records, never secrets. */
   readonly schema?: string;
   readonly ids?: readonly string[];
+  /** Set for events about the records of `schema`, and for no others. */
   readonly operation?: 'insert' | 'update' | 'delete';
   readonly payload?: Readonly<Record<string, unknown>>;
 }

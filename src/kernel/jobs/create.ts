@@ -25,7 +25,7 @@ export interface RunningJobs extends Jobs {
 }
 
 /** PostgreSQL schema of the job tables. */
-const jobSchema = 'penstock_jobs';
+export const jobSchema = 'penstock_jobs';
 /** Where jobs end up that failed for good. They are kept for `keepFailedSeconds`. */
 const deadLetterQueue = 'dead-letter';
 const keepFailedSeconds = 30 * 24 * 3600;

@@ -60,7 +60,7 @@ async function removeHalfMade(folder: string): Promise<void> {
   await Promise.all(left.map((name) => rm(join(dirname(folder), name), { recursive: true, force: true })));
 }
 
-/** Runs initdb in `folder`; rejects with the last line of what it complained about. */
+/** Runs initdb in `folder`; rejects with what it complained about first. */
 async function initdb(
   folder: string,
   options: readonly string[],
@@ -76,7 +76,14 @@ async function initdb(
   });
   const exit = once(child, 'exit');
   const [complaints, [code]] = await Promise.all([text(child.stderr), exit]);
-  if (code !== 0) throw new Error(complaints.trim().split('\n').at(-1) || `initdb ended with ${code}`);
+  if (code !== 0) throw new Error(complaintIn(complaints) ?? `initdb ended with ${code}`);
+}
+
+/** It says what is wrong, and then how it cleans up. */
+function complaintIn(text: string): string | undefined {
+  const lines = text.trim().split('\n');
+  const complaint = lines.find((line) => /\b(FATAL|PANIC|error|could not|cannot|denied|No space)\b/.test(line)) ?? lines.at(-1);
+  return complaint?.replace(/^.*?(FATAL|PANIC|initdb: error): +/, '') || undefined;
 }
 
 /** Brings all files of a new cluster to the disk, while the server already works on it. */
