@@ -1,8 +1,14 @@
 /** A schema as the platform uses it: normalised, with everything derived from it once. */
+import type { AccessRule } from './access-rule.ts';
 import type { FieldMap, ModelOptions } from './definition.ts';
+import type { DroppedFields } from './dropped.ts';
+import type { SchemaExtension } from './extension.ts';
 import type { ObjectField } from './field.ts';
 import type { TableLayout } from './layout.ts';
+import type { RecordKey } from './mapping/key.ts';
+import type { TableMapping } from './mapping/mapping.ts';
 import type { ResolvedOptions } from './options.ts';
+import type { History, SoftDelete } from './record-options.ts';
 import type { RecordShapes } from './shapes.ts';
 
 /** The stored declaration, as the admin surface shows it. */
@@ -12,7 +18,7 @@ export interface StoredSchema {
   readonly parentSchema: string | null;
   /** As written, with `_id` and timestamps added. */
   readonly fields: FieldMap;
-  readonly extensions: readonly unknown[];
+  readonly extensions: readonly SchemaExtension[];
   readonly compiledFields: FieldMap;
   readonly modelOptions: ModelOptions & { readonly timestamps: boolean; readonly conduit: ResolvedOptions };
   readonly ownerModule: string;
@@ -20,6 +26,14 @@ export interface StoredSchema {
   readonly createdAt: string;
   readonly updatedAt: string;
   readonly __v: number;
+}
+
+/** How a schema as somebody sees it differs from the schema itself; the fields in question are marked as hidden. */
+export interface Sight {
+  /** The same for everybody who sees the same. */
+  readonly key: string;
+  /** Hidden fields that are shown nevertheless in records where the rule holds. */
+  readonly conditional: ReadonlyMap<string, AccessRule>;
 }
 
 export interface CompiledSchema extends StoredSchema {
@@ -33,9 +47,23 @@ export interface CompiledSchema extends StoredSchema {
   readonly tree: ObjectField;
   /** Dotted paths of fields that were taken out; their data is kept and comes back with them. */
   readonly droppedFields: readonly string[];
-  /** Quoted name of the table. */
+  /** The same with what is known about each. */
+  readonly dropped: DroppedFields;
+  /** Quoted name of the table: what writes go to. */
   readonly table: string;
+  /** What reads come from: the table, or the rows of it that are not in the trash. Stands where a table may stand. */
+  readonly rows: string;
+  /** Set for a schema over a table of others: then `rows` shows that table the way the record engine knows tables. */
+  readonly mapping: TableMapping | undefined;
+  /** What ids of its records are made of; none: they have no ids. */
+  readonly key: RecordKey;
+  /** Set for a schema that keeps deleted records in a trash. */
+  readonly softDelete: SoftDelete | undefined;
+  /** Set for a schema that keeps what its records were. */
+  readonly history: History | undefined;
   readonly layout: TableLayout;
+  /** Set on a schema as somebody sees it who may not see every field (records/field-access.ts). */
+  readonly sight?: Sight;
   /** Top-level fields that a caller may sort by. */
   readonly sortable: ReadonlySet<string>;
 }

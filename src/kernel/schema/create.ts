@@ -3,32 +3,40 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 
 import { type Caller, system } from '../caller.ts';
 import type { Database } from '../database/database.ts';
-import { errors } from '../errors.ts';
 import type { Bus } from '../events/bus.ts';
 import type { Events } from '../events/events.ts';
-import { isSuperAdmin } from '../identity.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { changeSchemas, type Intent, orderedSteps, type World, workOf, worldOf } from './change.ts';
+import { changeSchemas } from './change.ts';
 import type { CompiledSchema } from './compiled.ts';
 import { loadDeclarations } from './declaration.ts';
-import type { SchemaDefinition } from './definition.ts';
-import { adminOwner, definitionChecksum, draftOf, removedDraft, type Wanted } from './draft.ts';
-import { invalidSchema, schemaErrors } from './errors.ts';
+import { definitionChecksum } from './draft.ts';
+import { schemaErrors } from './errors.ts';
+import { installIntent } from './install.ts';
 import { createLoadedSchemas } from './loaded.ts';
-import type { SchemaPlan } from './plan.ts';
-import type { NewSchema, SchemaChange, SchemaRegistry } from './registry.ts';
+import { previewOf } from './preview.ts';
+import type { SchemaRegistry, SchemaRequest } from './registry.ts';
+import { intentOf, namesIn, requireAdmin } from './requests.ts';
+import { type Intent, type World, worldOf } from './world.ts';
 
 export interface SchemaRegistryOptions {
   readonly database: Database;
   readonly bus: Bus;
   readonly events: Events;
   readonly log: Logger;
+  /** Told when indexes are left to be made (index-builds.ts). */
+  readonly onIndexesWaiting?: () => void;
 }
 
 const TOPIC = 'schemas.changed';
 
 /** Loads what is declared and keeps it current. The tables of migrations.ts must exist. */
-export async function createSchemaRegistry({ database, bus, events, log }: SchemaRegistryOptions): Promise<SchemaRegistry> {
+export async function createSchemaRegistry({
+  database,
+  bus,
+  events,
+  log,
+  onIndexesWaiting,
+}: SchemaRegistryOptions): Promise<SchemaRegistry> {
   const loaded = createLoadedSchemas(() => loadDeclarations(database));
   await loaded.refresh();
   bus.subscribe(TOPIC, () => loaded.refresh());
@@ -38,15 +46,16 @@ export async function createSchemaRegistry({ database, bus, events, log }: Schem
 
   // A change is always a transaction of its own: it must be committed before this node and the others take it in.
   const outside = AsyncLocalStorage.snapshot();
-  const change = (caller: Caller, decide: (world: World) => Intent): Promise<void> => outside(() => changeNow(caller, decide));
 
   /** Changes, takes the change in here, and waits until the other nodes have done so. */
-  async function changeNow(caller: Caller, decide: (world: World) => Intent): Promise<void> {
-    const changed = await changeSchemas({ database, events }, caller, decide);
-    if (changed.length === 0) return;
+  async function change(caller: Caller, work: { readonly decide: (world: World) => Intent; readonly atOnce?: boolean }): Promise<void> {
+    const { changed, waits } = await changeSchemas({ database, events }, caller, work);
+    // Also when nothing was left to do: another node may have done it, and told this one not yet.
     await loaded.refresh();
+    if (changed.length === 0) return;
     const { failed } = await bus.announce(TOPIC, changed);
     if (failed.length > 0) log.warn({ nodes: failed, schemas: changed }, 'Some nodes did not confirm the new schemas');
+    if (waits) onIndexesWaiting?.();
   }
 
   function live(name: string): CompiledSchema {
@@ -55,12 +64,16 @@ export async function createSchemaRegistry({ database, bus, events, log }: Schem
     return schema;
   }
 
-  const changeAll = (caller: Caller, changes: readonly { id: string; change: SchemaChange }[]) => {
-    const names = changes.map(({ id }) => loaded.nameOf(id));
-    return change(caller, (world) => {
-      const drafts = changes.map(({ change: wanted }, i) => updatedDraft(world, names[i] ?? '', wanted));
-      return { drafts, destroy: [] };
-    }).then(() => names.map(live));
+  async function apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]> {
+    requireAdmin(caller);
+    const names = namesIn(request, loaded.nameOf);
+    await outside(() => change(caller, { decide: (world) => intentOf(world, request, loaded.nameOf) }));
+    return request.kind === 'remove' ? [] : names.map(live);
+  }
+
+  const applyOne = async (caller: Caller, request: SchemaRequest): Promise<CompiledSchema> => {
+    const [schema] = await apply(caller, request);
+    return schema ?? live('');
   };
 
   return {
@@ -68,130 +81,24 @@ export async function createSchemaRegistry({ database, bus, events, log }: Schem
     byId: loaded.byId,
     all: loaded.all,
     onChange: loaded.onChange,
+    apply,
 
     async install(owner, definitions) {
       const outdated = definitions.filter((definition) => {
         const current = loaded.declaration(definition.name);
         return !current || current.ownerModule !== owner || current.checksum !== definitionChecksum(definition);
       });
-      if (outdated.length > 0) await change(system(`install ${owner}`), (world) => installIntent(world, owner, outdated));
+      if (outdated.length === 0) return;
+      const decide = (world: World): Intent => installIntent(world, owner, outdated);
+      await outside(() => change(system(`install ${owner}`), { decide, atOnce: true }));
     },
-
-    async create(caller, input) {
-      requireAdmin(caller);
-      await change(caller, (world) => ({ drafts: [newDraft(world, input)], destroy: [] }));
-      return live(input.name);
-    },
-
-    async update(caller, id, wanted) {
-      requireAdmin(caller);
-      const [schema] = await changeAll(caller, [{ id, change: wanted }]);
-      return schema ?? live('');
-    },
-
-    async updateMany(caller, changes) {
-      requireAdmin(caller);
-      return changeAll(caller, changes);
-    },
-
-    async import(caller, inputs) {
-      requireAdmin(caller);
-      refuseTwins(inputs);
-      await change(caller, (world) => ({ drafts: inputs.map((input) => importedDraft(world, input)), destroy: [] }));
-      return inputs.map(({ name }) => live(name));
-    },
-
-    async remove(caller, ids, { deleteData }) {
-      requireAdmin(caller);
-      const names = [...new Set(ids)].map(loaded.nameOf);
-      await change(caller, (world) => {
-        const current = names.map((name) => changeable(world, name));
-        return deleteData ? { drafts: [], destroy: current.map(({ name }) => name) } : { drafts: current.map(removedDraft), destroy: [] };
-      });
-    },
-
-    async plan(caller, id, wanted) {
+    create: (caller, input) => applyOne(caller, { kind: 'create', input }),
+    update: (caller, id, wanted) => applyOne(caller, { kind: 'update', changes: [{ id, change: wanted }] }),
+    remove: async (caller, ids, { deleteData }) => void (await apply(caller, { kind: 'remove', ids, deleteData })),
+    async plan(caller, request) {
       requireAdmin(caller);
       const world = worldOf(await loadDeclarations(database));
-      const name = loaded.nameOf(id);
-      return planOf(world, name, { drafts: [updatedDraft(world, name, wanted)], destroy: [] });
+      return previewOf(database, world, intentOf(world, request, loaded.nameOf));
     },
   };
-}
-
-/** Schemas are changed by admins and by the platform, never on behalf of a user. */
-function requireAdmin(caller: Caller): void {
-  if (caller.kind !== 'admin' && !isSuperAdmin(caller)) throw errors.FORBIDDEN();
-}
-
-/** One import cannot mean two things by one name. */
-function refuseTwins(inputs: readonly NewSchema[]): void {
-  const seen = new Set<string>();
-  const twins = inputs.flatMap(({ name }, index) => {
-    const key = name.toLowerCase();
-    if (!seen.has(key)) {
-      seen.add(key);
-      return [];
-    }
-    return [{ path: `schemas.${index}.name`, rule: 'unique', message: 'this name is there twice' }];
-  });
-  if (twins.length > 0) throw invalidSchema(twins);
-}
-
-/** The live declaration of a schema that admins may change. Throws 404 or 403. */
-function changeable(world: World, name: string) {
-  const current = world.get(name.toLowerCase());
-  if (!current || current.removed) throw schemaErrors.SCHEMA_NOT_FOUND();
-  if (current.ownerModule !== adminOwner)
-    throw schemaErrors.SCHEMA_OWNED({ message: `${name} belongs to the module ${current.ownerModule}` });
-  return current;
-}
-
-function newDraft(world: World, input: NewSchema) {
-  const current = world.get(input.name.toLowerCase());
-  if (current && (!current.removed || current.name !== input.name)) {
-    const message = `The name ${current.name} is already in use`;
-    throw schemaErrors.SCHEMA_EXISTS({ message, errors: [{ path: 'name', rule: 'unique', message }] });
-  }
-  return draftOf({ owner: adminOwner, ...input }, current);
-}
-
-function updatedDraft(world: World, name: string, wanted: SchemaChange) {
-  return draftOf({ name, owner: adminOwner, ...wanted }, changeable(world, name));
-}
-
-function importedDraft(world: World, input: NewSchema) {
-  const current = world.get(input.name.toLowerCase());
-  if (!current || current.removed || current.name !== input.name) return newDraft(world, input);
-  return draftOf({ owner: adminOwner, ...input }, changeable(world, input.name));
-}
-
-function installIntent(world: World, owner: string, definitions: readonly SchemaDefinition[]): Intent {
-  const drafts = definitions.flatMap((definition) => {
-    const checksum = definitionChecksum(definition);
-    const current = world.get(definition.name.toLowerCase());
-    // Another node may have done it while we waited for the lock.
-    if (current && !current.removed && current.ownerModule === owner && current.checksum === checksum) return [];
-    if (current && !current.removed && current.ownerModule !== owner) {
-      throw new Error(`The module ${owner} needs the schema ${definition.name}, which belongs to ${current.ownerModule}`);
-    }
-    const { conduit, timestamps, indexes } = definition.modelOptions ?? {};
-    const wanted: Wanted = {
-      name: definition.name,
-      owner,
-      fields: definition.fields,
-      checksum,
-      ...(conduit && { options: conduit }),
-      ...(timestamps !== undefined && { timestamps }),
-      ...(indexes && { indexes }),
-    };
-    return [draftOf(wanted, current)];
-  });
-  return { drafts, destroy: [] };
-}
-
-function planOf(world: World, schema: string, intent: Intent): SchemaPlan {
-  const ordered = orderedSteps(world, workOf(world, intent), intent.destroy);
-  const steps = ordered.map(({ statement, summary, lock, destructive }) => ({ statement, summary, lock, destructive }));
-  return { schema, steps, destructive: steps.some((step) => step.destructive) };
 }

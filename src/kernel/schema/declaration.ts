@@ -4,12 +4,18 @@ import type { Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { CompiledSchema } from './compiled.ts';
 import type { FieldMap, ModelOptions } from './definition.ts';
-import { tableName } from './diff.ts';
+import type { DroppedFields } from './dropped.ts';
+import { mergedFields, type SchemaExtension } from './extension.ts';
 import { type Field, type ObjectField, relationOf } from './field.ts';
-import type { TableLayout } from './layout.ts';
+import { boundedText, fieldIndexes, resolveIndex } from './index-definition.ts';
+import { deletedColumn, type IndexLayout, type TableLayout } from './layout.ts';
+import { type KeyType, platformKey, type RecordKey } from './mapping/key.ts';
+import { keyOf, mappedTree, relationName, sourceText, type TableMapping } from './mapping/mapping.ts';
 import type { ResolvedOptions } from './options.ts';
 import { parseFields } from './parse.ts';
+import { historyOf, ownedTree, softDeleteOf } from './record-options.ts';
 import { recordShapes } from './shapes.ts';
+import { tableName } from './step.ts';
 
 export type StoredOptions = ModelOptions & { readonly timestamps: boolean; readonly conduit: ResolvedOptions };
 
@@ -21,12 +27,11 @@ export interface Declaration {
   readonly parentSchema: string | null;
   /** As written, without the automatic fields. */
   readonly fields: FieldMap;
-  readonly extensions: readonly unknown[];
+  readonly extensions: readonly SchemaExtension[];
   readonly modelOptions: StoredOptions;
   /** What the table has now. */
   readonly layout: TableLayout;
-  /** Type signature of each field that was taken out, by dotted path. */
-  readonly dropped: Readonly<Record<string, string>>;
+  readonly dropped: DroppedFields;
   /** Of the definition that a module gave; empty for schemas of admins. */
   readonly checksum: string;
   readonly version: number;
@@ -63,8 +68,19 @@ export async function forgetDeclaration(database: Queryable, name: string): Prom
   await database.query(sql`delete from penstock.declared_schemas where name = ${name}`);
 }
 
-/** The normalised tree of a stored (hence valid) field map. */
-export const treeOf = (declaration: Pick<Declaration, 'fields'>): ObjectField => parseFields(declaration.fields).tree;
+/** The normalised tree of all fields of a stored (hence valid) declaration. */
+export function treeOf(declaration: Described): ObjectField {
+  const { tree } = parseFields(mergedFields(declaration));
+  return mappedTree(boundedText(tree, declaredIndexes(declaration, tree)), declaration.layout?.mapping);
+}
+
+type Described = Pick<Declaration, 'fields' | 'extensions' | 'modelOptions'> & { readonly layout?: TableLayout };
+
+/** The indexes that the declaration asks for by itself, and not only through what its fields are. */
+export function declaredIndexes(declaration: Described, tree: ObjectField): readonly IndexLayout[] {
+  const definitions = [...fieldIndexes(mergedFields(declaration)), ...(declaration.modelOptions.indexes ?? [])];
+  return definitions.flatMap((definition) => resolveIndex(definition, tree, '').layout ?? []);
+}
 
 export const checksumOf = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
@@ -74,16 +90,20 @@ const isSortable = (field: Field): boolean =>
 
 /** Everything that the platform derives from a declaration. `exists`: schemas that are live now. */
 export function compileDeclaration(declaration: Declaration, exists: (name: string) => boolean): CompiledSchema {
-  const tree = treeOf(declaration);
-  const { timestamps } = declaration.modelOptions;
+  const { timestamps, conduit } = declaration.modelOptions;
+  const tree = ownedTree(treeOf(declaration), conduit.owner);
   const relations = new Map<string, { model: string; many: boolean }>();
-  const sortable = new Set(['_id', '__v', ...(timestamps ? ['createdAt', 'updatedAt'] : [])]);
+  const { mapping } = declaration.layout;
+  const key = mapping ? keyOf(mapping) : platformKey;
+  const sortable = new Set([...ordinals(mapping, key), ...(timestamps ? ['createdAt', 'updatedAt'] : [])]);
   for (const [name, field] of tree.fields) {
     const relation = relationOf(field);
     if (relation) relations.set(name, { model: relation.field.model, many: relation.many });
     if (isSortable(field)) sortable.add(name);
   }
   const fields = shownFields(declaration);
+  const table = mapping ? relationName(mapping.source) : tableName(declaration.name);
+  const softDelete = softDeleteOf(conduit);
   const targets = new Set([...relations.values()].map(({ model }) => model));
   return {
     _id: declaration.id,
@@ -91,24 +111,38 @@ export function compileDeclaration(declaration: Declaration, exists: (name: stri
     parentSchema: declaration.parentSchema,
     fields,
     extensions: declaration.extensions,
-    compiledFields: fields,
+    compiledFields: declaration.extensions.length === 0 ? fields : shownFields({ ...declaration, fields: mergedFields(declaration) }),
     modelOptions: declaration.modelOptions,
     ownerModule: declaration.ownerModule,
-    collectionName: declaration.name,
+    collectionName: mapping ? collectionName(mapping) : declaration.name,
     createdAt: declaration.createdAt.toISOString(),
     updatedAt: declaration.updatedAt.toISOString(),
     __v: declaration.version,
-    shapes: recordShapes(declaration.name, tree, { timestamps }),
+    shapes: recordShapes(declaration.name, tree, { timestamps, key, mapping }),
     relations,
     pendingRelations: [...targets].filter((model) => !exists(model)).sort(),
     tree,
     droppedFields: Object.keys(declaration.dropped).sort(),
-    table: tableName(declaration.name),
+    dropped: declaration.dropped,
+    table,
+    rows: mapping ? sourceText(mapping) : softDelete ? `(select * from ${table} where "${deletedColumn}" is null)` : table,
+    mapping,
+    key,
+    softDelete,
+    history: historyOf(conduit),
     layout: declaration.layout,
     sortable,
   };
 }
 
-function shownFields({ fields, modelOptions }: Declaration): FieldMap {
-  return { _id: 'ObjectId', ...fields, ...(modelOptions.timestamps && { createdAt: 'Date', updatedAt: 'Date' }) };
+/** Fields of every record that can be sorted by. Versions of rows of others have no order, and some have no id. */
+const ordinals = (mapping: TableMapping | undefined, key: RecordKey): readonly string[] =>
+  mapping ? (key.length > 0 ? ['_id'] : []) : ['_id', '__v'];
+
+/** Tables outside of `public` are called with their schema. */
+const collectionName = ({ source }: TableMapping): string => (source.schema === 'public' ? source.name : `${source.schema}.${source.name}`);
+
+function shownFields({ fields, modelOptions, layout }: Declaration): FieldMap {
+  const id = layout.mapping === undefined || keyOf(layout.mapping).join() === ('uuid' satisfies KeyType);
+  return { ...(id && { _id: 'ObjectId' }), ...fields, ...(modelOptions.timestamps && { createdAt: 'Date', updatedAt: 'Date' }) };
 }

@@ -54,6 +54,12 @@ describe('the schema language', () => {
     });
   });
 
+  it('takes a primary key for what is required and unique', () => {
+    const { tree } = parseFields({ code: { type: 'String', primaryKey: true } });
+    expect(tree.fields.get('code')).toMatchObject({ required: true, unique: true });
+    expect(problems({ code: { type: 'JSON', primaryKey: true } })).toContain('fields.code.primaryKey option');
+  });
+
   it.each<[string, unknown, string]>([
     ['an unknown type', { a: 'Text' }, 'fields.a.type type'],
     ['a type of a prototype', { a: 'constructor' }, 'fields.a.type type'],
@@ -65,6 +71,9 @@ describe('the schema language', () => {
     ['unique without required', { a: { type: 'String', unique: true } }, 'fields.a.unique unique'],
     ['unique inside', { a: { b: { type: 'String', unique: true, required: true } } }, 'fields.a.b.unique unique'],
     ['a relation without model', { a: 'Relation' }, 'fields.a.model required'],
+    ['a relation to what can be no schema', { a: { type: 'Relation', model: 'x"; drop table y' } }, 'fields.a.model name'],
+    ['onDelete of a list', { a: [{ type: 'Relation', model: 'X', onDelete: 'cascade' }] }, 'fields.a.onDelete option'],
+    ['onDelete inside', { a: { b: { type: 'Relation', model: 'X', onDelete: 'setNull' } } }, 'fields.a.b.onDelete option'],
     ['a relation in the elements of a list', { a: [{ b: { type: 'Relation', model: 'X' } }] }, 'fields.a.b relation'],
     [
       'setNull on a required relation',
@@ -78,6 +87,10 @@ describe('the schema language', () => {
     ['a default in a list', { a: { type: ['Number'], default: [1, 'x'] } }, 'fields.a.default.1 type'],
     ['a negative length', { a: { type: 'String', validate: { minLength: -1 } } }, 'fields.a.validate.minLength type'],
     ['lengths that exclude each other', { a: { type: 'String', validate: { minLength: 5, maxLength: 2 } } }, 'fields.a.validate length'],
+    ['numbers that exclude each other', { a: { type: 'Number', validate: { min: 5, max: 2 } } }, 'fields.a.validate range'],
+    ['an empty open range', { a: { type: 'Number', validate: { exclusiveMin: 5, max: 5 } } }, 'fields.a.validate range'],
+    ['items that exclude each other', { a: { type: ['String'], validate: { minItems: 3, maxItems: 2 } } }, 'fields.a.validate length'],
+    ['more items than a list holds', { a: { type: ['String'], validate: { minItems: 20_000 } } }, 'fields.a.validate length'],
     ['a pattern with lookahead', { a: { type: 'String', validate: { pattern: '(?=a)b' } } }, 'fields.a.validate.pattern pattern'],
     ['another type for _id', { _id: 'String', a: 'String' }, 'fields._id type'],
     ['a column of the database', { xmin: 'Number' }, 'fields.xmin name'],
@@ -111,7 +124,12 @@ describe('the schema language', () => {
   });
 
   it('refuses unknown options with their place', () => {
-    expect(checkModelOptions({ conduit: { cms: { crudOperations: { destroy: {} } } } })[0]?.path).toMatch(/crudOperations/);
+    const unknown = { conduit: { cms: { crudOperations: { destroy: {} } }, softDelete: { keep: 1 } }, time: true };
+    expect(checkModelOptions(unknown).map(({ path }) => path)).toEqual([
+      'modelOptions.conduit.cms.crudOperations.destroy',
+      'modelOptions.conduit.softDelete.keep',
+      'modelOptions.time',
+    ]);
     expect(checkModelOptions({ conduit: { permissions: { canModify: 'Maybe' } } })[0]?.path).toBe(
       'modelOptions.conduit.permissions.canModify',
     );

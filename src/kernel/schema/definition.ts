@@ -31,6 +31,8 @@ export interface FieldOptions {
   readonly onDelete?: 'restrict' | 'cascade' | 'setNull';
   readonly dimensions?: number;
   readonly similarity?: 'cosine' | 'euclidean' | 'dotProduct';
+  /** Top-level fields only: who may see and who may set it; `public` unless it says otherwise (access-rule.ts). */
+  readonly access?: { readonly read?: string; readonly write?: string };
 }
 
 export interface FieldRules {
@@ -54,6 +56,28 @@ export interface CrudSwitch {
   readonly authenticated?: boolean;
 }
 
+/** What PATCH and PUT can do beyond plain fields; off unless it says otherwise. */
+export interface UpdateSwitch extends CrudSwitch {
+  /** PATCH takes `$inc`, `$push`, `$pull` and `$unset`. */
+  readonly operators?: boolean;
+  /** `PUT ?upsert=true` creates the record under the id that the client chose. */
+  readonly upsert?: boolean;
+}
+
+/** Deleted records are hidden and can be restored; after `retainDays`, if given, they are purged. */
+export type SoftDeleteOption = boolean | { readonly retainDays?: number };
+
+/** What a record was before each change is kept: the last `max` versions, for `retainDays` if given. */
+export type HistoryOption = boolean | { readonly max?: number; readonly retainDays?: number };
+
+/** Records belong to the user that `field` names: set on create, and never by a client. */
+export interface OwnerOption {
+  /** A top-level Relation to User, or an ObjectId. */
+  readonly field: string;
+  /** What only the owner may do; nothing unless it says otherwise. */
+  readonly limit?: readonly ('read' | 'update' | 'delete')[];
+}
+
 /** Lets clients filter, at `POST /database/{Schema}/query`. Off, and no field, unless it says otherwise. */
 export interface QuerySwitch {
   readonly enabled?: boolean;
@@ -69,7 +93,7 @@ export interface QuerySwitch {
 export interface PlatformOptions {
   readonly cms?: {
     readonly enabled?: boolean;
-    readonly crudOperations?: { readonly [K in 'create' | 'read' | 'update' | 'delete']?: CrudSwitch };
+    readonly crudOperations?: { readonly [K in 'create' | 'read' | 'delete']?: CrudSwitch } & { readonly update?: UpdateSwitch };
     readonly query?: QuerySwitch;
   };
   readonly permissions?: {
@@ -87,6 +111,10 @@ export interface PlatformOptions {
   /** Kept for old clients; without effect on PostgreSQL. */
   readonly readPreference?: string;
   readonly realtime?: { readonly enabled?: boolean };
+  readonly softDelete?: SoftDeleteOption;
+  readonly history?: HistoryOption;
+  /** `null` takes it away again. */
+  readonly owner?: OwnerOption | null;
   /** Made by introspection. */
   readonly imported?: boolean;
 }
@@ -97,10 +125,22 @@ export interface ModelOptions {
   readonly indexes?: readonly IndexDefinition[];
 }
 
+/** An index over top-level fields (spec/database.md 5.13). What it means is worked out in index-definition.ts. */
 export interface IndexDefinition {
   readonly fields: readonly string[];
-  readonly types?: readonly string[];
-  readonly options?: { readonly name?: string; readonly unique?: boolean };
+  /** One per field: `Ascending` (unless set), `Descending` or `Text`; or the name of a method of PostgreSQL. */
+  readonly types?: string | number | readonly (string | number)[];
+  readonly options?: { readonly name?: string; readonly unique?: boolean } & Readonly<Record<string, unknown>>;
+  readonly engine?: IndexEngine;
+  /** Who added it to a schema of somebody else. */
+  readonly ownerModule?: string;
+}
+
+/** What only PostgreSQL has. */
+export interface IndexEngine {
+  readonly method?: 'BTREE' | 'HASH' | 'GIN' | 'BRIN';
+  /** Only records that fit are in the index: fields with a value, `null` or `{"$exists": true}`. */
+  readonly where?: Readonly<Record<string, unknown>>;
 }
 
 /** A schema as a module or an admin declares it. */

@@ -1,58 +1,72 @@
 /** The difference between two layouts of a table, as statements in an order that works for many tables at once. */
-
 import { identifier } from '../database/sql.ts';
-import type { PenstockError } from '../errors.ts';
-import { schemaErrors } from './errors.ts';
+import { addColumn, type ColumnContext, changeColumn, dropColumn } from './column-steps.ts';
 import type { Field } from './field.ts';
-import type { ColumnLayout, ForeignKeyLayout, IndexLayout, TableLayout } from './layout.ts';
+import { addIndex, dropIndex } from './index-steps.ts';
+import type { ForeignKeyLayout, IndexLayout, TableLayout } from './layout.ts';
 import { literalOf } from './literal.ts';
+import { historyTable } from './migrations.ts';
 import { derivedName } from './names.ts';
-import type { PlanStep } from './plan.ts';
-
-/** A step with what must hold before it may run. */
-export interface ChangeStep extends PlanStep {
-  /** Steps of all tables run by phase: keys away, tables and columns, indexes, keys. */
-  readonly phase: 0 | 1 | 2 | 3 | 4;
-  /** A query that answers a row when the stored records do not allow the step. */
-  readonly obstacle?: { readonly query: string; readonly error: () => PenstockError };
-}
+import { alterTable, type ChangeStep, dataConflict, tableName } from './step.ts';
 
 export interface TableChange {
   readonly name: string;
   readonly from: TableLayout | undefined;
   readonly to: TableLayout;
   readonly fields: ReadonlyMap<string, Field>;
+  /** Values for records that have none, by field. */
+  readonly backfill: ReadonlyMap<string, unknown>;
 }
-
-export const tableName = (schema: string): string => `"app".${identifier(schema)}`;
 
 const entries = <V>(record: Readonly<Record<string, V>>): [string, V][] => Object.entries(record);
 const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 /** All steps of one table; none when it is as it should be. */
 export function diffTable(change: TableChange): readonly ChangeStep[] {
-  const { from, to } = change;
+  const { name, from, to, fields } = change;
   const gone = <V>(before: Readonly<Record<string, V>> | undefined, after: Readonly<Record<string, V>>): [string, V][] =>
     entries(before ?? {}).filter(([key, value]) => !same(after[key], value));
   const fresh = <V>(before: Readonly<Record<string, V>> | undefined, after: Readonly<Record<string, V>>): [string, V][] =>
     entries(after).filter(([key, value]) => !same(before?.[key], value));
   return [
-    ...gone(from?.foreignKeys, to.foreignKeys).map(([key, value]) => dropKey(change.name, key, value)),
-    ...gone(from?.indexes, to.indexes).map(([key, value]) => dropIndex(change.name, key, value)),
+    ...gone(from?.foreignKeys, to.foreignKeys).map(([key, value]) => dropKey(name, key, value)),
+    ...gone(from?.indexes, to.indexes).map(([key, value]) => dropIndex(name, key, value)),
     ...(from ? columnSteps(change, from) : [createTable(change)]),
-    ...fresh(from?.indexes, to.indexes).map(([key, value]) => addIndex(change.name, key, value)),
-    ...fresh(from?.foreignKeys, to.foreignKeys).map(([key, value]) => addKey(change.name, key, value)),
+    ...fresh(from?.indexes, to.indexes).map(([key, layout]) => {
+      const step = addIndex(name, key, { layout, fields });
+      return from && isUniqueAlready(from, layout) ? withinChange(step) : step;
+    }),
+    ...fresh(from?.foreignKeys, to.foreignKeys).map(([key, value]) => addKey(name, key, value)),
   ];
+}
+
+/** Another index keeps these values unique until now: there must be no moment in which none does. */
+const isUniqueAlready = ({ indexes }: TableLayout, { unique, columns }: IndexLayout): boolean =>
+  unique && Object.values(indexes).some((other) => other.unique && same(other.columns, columns));
+
+/** Made with the change, however large the table is. */
+function withinChange({ index: _, ...step }: ChangeStep): ChangeStep {
+  return step;
 }
 
 /** Its keys go first: tables that point to each other can then be dropped in any order. */
 export const dropTable = (name: string, layout: TableLayout): readonly ChangeStep[] => [
   ...entries(layout.foreignKeys).map(([key, value]) => dropKey(name, key, value)),
   {
+    schema: name,
     phase: 1,
     statement: `drop table if exists ${tableName(name)}`,
     summary: `The table ${name} and all its records are destroyed`,
     lock: 'ACCESS EXCLUSIVE',
+    destructive: true,
+    touchesRows: true,
+  },
+  {
+    schema: name,
+    phase: 1,
+    statement: `delete from ${historyTable} where schema = ${literalOf(name, 'text')}`,
+    summary: `Earlier versions of the records of ${name} are destroyed`,
+    lock: 'none',
     destructive: true,
   },
 ];
@@ -67,6 +81,7 @@ function createTable({ name, to }: TableChange): ChangeStep {
     '"__v" integer not null default 0',
   ];
   return {
+    schema: name,
     phase: 2,
     statement: `create table ${tableName(name)} (${parts.join(', ')})`,
     summary: `The table ${name} is made`,
@@ -75,97 +90,20 @@ function createTable({ name, to }: TableChange): ChangeStep {
   };
 }
 
-function columnSteps({ name, to, fields }: TableChange, from: TableLayout): ChangeStep[] {
-  return entries(to.columns).flatMap(([column, wanted]) => {
+function columnSteps({ name, to, fields, backfill }: TableChange, from: TableLayout): ChangeStep[] {
+  const purged = Object.keys(from.columns).filter((column) => !to.columns[column]);
+  const changed = entries(to.columns).flatMap(([column, wanted]) => {
     const stored = from.columns[column];
-    const context: ColumnContext = { table: name, column, wanted, field: fields.get(column) };
-    if (!stored) return addColumn(context);
-    if (stored.notNull === wanted.notNull) return [];
-    return wanted.notNull ? requireColumn(context) : [releaseColumn(context)];
+    const context: ColumnContext = { table: name, column, wanted, field: fields.get(column), backfill: backfill.get(column) };
+    return stored ? changeColumn(context, stored) : addColumn(context);
   });
-}
-
-interface ColumnContext {
-  readonly table: string;
-  readonly column: string;
-  readonly wanted: ColumnLayout;
-  readonly field: Field | undefined;
-}
-
-const alter = (table: string, action: string): string => `alter table ${tableName(table)} ${action}`;
-
-/** What the records must not do; the message names the field. */
-const conflict = (column: string, rule: string, message: string) => () =>
-  schemaErrors.SCHEMA_DATA_CONFLICT({ message: `${column}: ${message}`, errors: [{ path: `fields.${column}`, rule, message }] });
-
-function addColumn({ table, column, wanted, field }: ColumnContext): ChangeStep[] {
-  const literal = field?.default === undefined ? undefined : literalOf(field.default, wanted.type);
-  const name = identifier(column);
-  const step = { phase: 2, lock: 'ACCESS EXCLUSIVE', destructive: false } as const;
-  const add = `add column ${name} ${wanted.type}${wanted.notNull ? ' not null' : ''}`;
-  if (literal === undefined) {
-    const message = 'a new required field needs a default while there are records';
-    const obstacle = { query: `select 1 from ${tableName(table)} limit 1`, error: conflict(column, 'required', message) };
-    return [{ ...step, statement: alter(table, add), summary: `The field ${column} is added`, ...(wanted.notNull && { obstacle }) }];
-  }
-  return [
-    { ...step, statement: alter(table, `${add} default ${literal}`), summary: `The field ${column} is added; records get its default` },
-    // New records get the default from us: it may change without touching the table.
-    { ...step, statement: alter(table, `alter column ${name} drop default`), summary: `The default of ${column} is left to the platform` },
-  ];
-}
-
-function requireColumn({ table, column, wanted, field }: ColumnContext): ChangeStep[] {
-  const name = identifier(column);
-  const step = { phase: 2, lock: 'ACCESS EXCLUSIVE', destructive: false } as const;
-  const require = {
-    ...step,
-    statement: alter(table, `alter column ${name} set not null`),
-    summary: `The field ${column} becomes required`,
-  };
-  if (field?.default !== undefined) {
-    const statement = `update ${tableName(table)} set ${name} = ${literalOf(field.default, wanted.type)} where ${name} is null`;
-    return [{ ...step, statement, summary: `Records without ${column} get its default`, lock: 'ROW EXCLUSIVE' }, require];
-  }
-  const message = 'some records have no value, so that it cannot be required';
-  const query = `select 1 from ${tableName(table)} where ${name} is null limit 1`;
-  return [{ ...require, obstacle: { query, error: conflict(column, 'required', message) } }];
-}
-
-const releaseColumn = ({ table, column, field }: ColumnContext): ChangeStep => ({
-  phase: 2,
-  statement: alter(table, `alter column ${identifier(column)} drop not null`),
-  summary: field ? `The field ${column} becomes optional` : `The field ${column} is hidden; its data is kept`,
-  lock: 'ACCESS EXCLUSIVE',
-  destructive: false,
-});
-
-const dropIndex = (table: string, index: string, { columns }: IndexLayout): ChangeStep => ({
-  phase: 0,
-  statement: `drop index if exists "app".${identifier(index)}`,
-  summary: `The index of ${table} over ${columns.join(', ')} is removed`,
-  lock: 'ACCESS EXCLUSIVE',
-  destructive: false,
-});
-
-function addIndex(table: string, index: string, { columns, unique, method }: IndexLayout): ChangeStep {
-  const list = columns.map(identifier).join(', ');
-  const step = {
-    phase: 3,
-    statement: `create ${unique ? 'unique ' : ''}index ${identifier(index)} on ${tableName(table)} using ${method} (${list})`,
-    summary: `${unique ? 'Uniqueness' : 'An index'} of ${columns.join(', ')}`,
-    lock: 'SHARE',
-    destructive: false,
-  } as const;
-  if (!unique) return step;
-  const present = columns.map((c) => `${identifier(c)} is not null`).join(' and ');
-  const query = `select 1 from ${tableName(table)} where ${present} group by ${list} having count(*) > 1 limit 1`;
-  return { ...step, obstacle: { query, error: conflict(columns.join(', '), 'unique', 'several records have the same value') } };
+  return [...purged.map((column) => dropColumn(name, column)), ...changed];
 }
 
 const dropKey = (table: string, key: string, { column, target }: ForeignKeyLayout): ChangeStep => ({
+  schema: table,
   phase: 0,
-  statement: alter(table, `drop constraint if exists ${identifier(key)}`),
+  statement: alterTable(table, `drop constraint if exists ${identifier(key)}`),
   summary: `The link from ${column} to ${target} is no longer enforced`,
   lock: 'ACCESS EXCLUSIVE',
   destructive: false,
@@ -177,14 +115,19 @@ function addKey(table: string, key: string, { column, target, onDelete }: Foreig
   const name = identifier(column);
   const link = `foreign key (${name}) references ${tableName(target)} ("_id") on delete ${deleteRules[onDelete]} deferrable`;
   const query =
-    `select 1 from ${tableName(table)} s where s.${name} is not null ` +
-    `and not exists (select 1 from ${tableName(target)} t where t."_id" = s.${name}) limit 1`;
+    `select count(*)::integer as records from ${tableName(table)} s where s.${name} is not null ` +
+    `and not exists (select 1 from ${tableName(target)} t where t."_id" = s.${name}) having count(*) > 0`;
   return {
+    schema: table,
     phase: 4,
-    statement: alter(table, `add constraint ${identifier(key)} ${link}`),
+    statement: alterTable(table, `add constraint ${identifier(key)} ${link}`),
     summary: `${column} must point to a record of ${target}`,
     lock: 'SHARE ROW EXCLUSIVE',
     destructive: false,
-    obstacle: { query, error: conflict(column, 'relation', `some records point to a ${target} that does not exist`) },
+    touchesRows: true,
+    obstacle: {
+      query,
+      error: ([row]) => dataConflict(column, 'relation', `${row?.records} records point to a ${target} that does not exist`),
+    },
   };
 }

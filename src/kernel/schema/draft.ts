@@ -1,14 +1,21 @@
 /** From what somebody asks for to the declaration that would be stored, or the reason why not. */
 import type { Problem } from '../errors.ts';
 import { newId } from '../ids.ts';
-import { checksumOf, type Declaration, treeOf } from './declaration.ts';
+import { checksumOf, type Declaration } from './declaration.ts';
 import type { FieldMap, IndexDefinition, ModelOptions, PlatformOptions, SchemaDefinition } from './definition.ts';
 import { invalidSchema, schemaErrors } from './errors.ts';
-import { type ObjectField, typeSignatures } from './field.ts';
-import { emptyLayout } from './layout.ts';
+import { mergedFields, type SchemaExtension } from './extension.ts';
+import type { ObjectField } from './field.ts';
+import { backfillOf, droppedAfter, liveFields, renamedDeclaration } from './field-changes.ts';
+import { fieldIndexes, resolveIndex } from './index-definition.ts';
+import { emptyLayout, type TableLayout } from './layout.ts';
+import { hasTimestamps } from './mapping/mapping.ts';
+import { mappingProblems } from './mapping/rules.ts';
 import { schemaNameFault, shown } from './names.ts';
 import { checkModelOptions, resolveOptions, storedModelOptions } from './options.ts';
 import { parseFields } from './parse.ts';
+import { recordOptionProblems } from './record-options.ts';
+import type { Renames } from './rename.ts';
 
 /** Owner of schemas that admins make. */
 export const adminOwner = 'database';
@@ -23,52 +30,112 @@ export interface Wanted {
   readonly name: string;
   readonly owner: string;
   readonly fields?: FieldMap;
+  readonly extensions?: readonly SchemaExtension[];
   readonly options?: PlatformOptions;
+  /** Options that are not given take their default instead of staying. */
+  readonly wholeOptions?: boolean;
   readonly timestamps?: boolean;
   readonly indexes?: readonly IndexDefinition[];
+  readonly renames?: Readonly<Record<string, string>>;
+  readonly backfill?: Readonly<Record<string, unknown>>;
   readonly checksum?: string;
 }
 
+/** A declaration that would be stored, and what its table needs beyond what the declaration says. */
+export interface Draft {
+  readonly declaration: Declaration;
+  readonly renames: Renames;
+  /** Values for records that have none, by field. */
+  readonly backfill: ReadonlyMap<string, unknown>;
+  /** Paths of fields that were taken out, whose data goes now. */
+  readonly purge: readonly string[];
+}
+
+export const plainDraft = (declaration: Declaration): Draft => ({ declaration, renames: new Map(), backfill: new Map(), purge: [] });
+
 /** The next declaration. `current`: the row of that name, also a removed one whose table was kept. Throws 400 or 403. */
-export function draftOf(wanted: Wanted, current: Declaration | undefined): Declaration {
-  const live = current && !current.removed ? current : undefined;
-  const fields = wanted.fields ?? live?.fields ?? {};
-  const { tree, problems } = parseFields(fields);
-  const options = modelOptionsOf(wanted, live);
-  const faults = [...nameProblems(wanted.name), ...problems, ...indexProblems(options, tree), ...checkModelOptions(options)];
+export function draftOf(wanted: Wanted, current: Declaration | undefined): Draft {
+  const renames: Renames = new Map(Object.entries(wanted.renames ?? {}));
+  const before = current && renamedDeclaration(current, renames, wanted.fields);
+  const live = before && !before.removed ? before : undefined;
+  const fields = withoutAutomatic(wanted.fields ?? live?.fields ?? {});
+  const extensions = wanted.extensions ?? live?.extensions ?? [];
+  const { tree, problems } = parseAll(wanted.fields ?? fields, { fields, extensions });
+  const layout = current?.layout ?? emptyLayout;
+  const modelOptions = modelOptionsOf(ofTable(wanted, layout), live);
+  const faults = [
+    ...nameProblems(wanted.name),
+    ...problems,
+    ...indexProblems({ fields, extensions, modelOptions }, { tree, live }),
+    ...checkModelOptions(modelOptions),
+    ...recordOptionProblems({ options: modelOptions.conduit, tree, layout }),
+    ...mappingProblems({ options: modelOptions.conduit, tree, layout }),
+  ];
   if (faults.length > 0) throw invalidSchema(faults);
   const now = new Date();
-  return {
+  const next: Declaration = {
     id: live?.id ?? newId(),
     name: wanted.name,
     ownerModule: wanted.owner,
     parentSchema: null,
-    fields: withoutAutomatic(fields),
-    extensions: live?.extensions ?? [],
-    modelOptions: options,
-    layout: current?.layout ?? emptyLayout,
-    dropped: current ? droppedFields(current, tree) : {},
+    fields,
+    extensions,
+    modelOptions,
+    layout,
+    dropped: {},
     checksum: wanted.checksum ?? '',
     version: live ? live.version + 1 : 0,
     createdAt: live?.createdAt ?? now,
     updatedAt: now,
     removed: false,
   };
+  const declaration = before ? { ...next, dropped: droppedAfter(before, tree) } : next;
+  return { ...plainDraft(declaration), renames, backfill: backfillOf(wanted.backfill, tree) };
+}
+
+/** True when nothing that is stored would be another. */
+export function isUnchanged(current: Declaration | undefined, { declaration, renames, backfill, purge }: Draft): boolean {
+  if (!current || current.removed || renames.size > 0 || backfill.size > 0 || purge.length > 0) return false;
+  const essence = ({ name, ownerModule, fields, extensions, modelOptions, dropped }: Declaration) =>
+    JSON.stringify([name, ownerModule, fields, extensions, modelOptions, Object.keys(dropped).sort()]);
+  return essence(current) === essence(declaration);
 }
 
 /** The declaration after its removal, when the table stays. */
-export function removedDraft(current: Declaration): Declaration {
-  const signatures = Object.fromEntries(typeSignatures(treeOf(current).fields));
-  return { ...current, removed: true, version: current.version + 1, dropped: { ...current.dropped, ...signatures } };
+export function removedDraft(current: Declaration): Draft {
+  const dropped = { ...current.dropped, ...Object.fromEntries(liveFields(current)) };
+  return plainDraft({ ...current, removed: true, version: current.version + 1, dropped });
+}
+
+/** The tree of all fields. Faults of the schema's own are reported first, under the names that it was given. */
+function parseAll(written: FieldMap, whole: { readonly fields: FieldMap; readonly extensions: readonly SchemaExtension[] }) {
+  const own = parseFields(written);
+  if (own.problems.length > 0 || whole.extensions.length === 0) return own;
+  const taken = whole.extensions.flatMap(({ fields, ownerModule }) =>
+    Object.keys(fields)
+      .filter((name) => Object.hasOwn(whole.fields, name))
+      .map((name) => ({ path: `fields.${shown(name)}`, rule: 'unique', message: `the extension of ${ownerModule} has this field` })),
+  );
+  if (taken.length > 0) throw schemaErrors.EXTENSION_CONFLICT({ errors: taken });
+  return parseFields(mergedFields(whole));
+}
+
+/** What the table decides: whether a schema is imported, and who keeps its timestamps. */
+function ofTable(wanted: Wanted, { mapping }: TableLayout): Wanted {
+  if (mapping) return { ...wanted, options: { ...wanted.options, imported: true }, timestamps: hasTimestamps(mapping) };
+  if (!wanted.options?.imported) return wanted;
+  const message = 'only introspection makes imported schemas';
+  throw invalidSchema([{ path: 'modelOptions.conduit.imported', rule: 'imported', message }]);
 }
 
 function modelOptionsOf(wanted: Wanted, live: Declaration | undefined) {
   const faults = wanted.options ? checkModelOptions({ conduit: wanted.options }) : [];
   if (faults.length > 0) throw invalidSchema(faults);
-  const conduit = resolveOptions(wanted.options ?? {}, live?.modelOptions.conduit ?? {}, wanted.owner === adminOwner);
+  const stored = wanted.wholeOptions ? {} : (live?.modelOptions.conduit ?? {});
+  const conduit = resolveOptions(wanted.options ?? {}, stored, wanted.owner === adminOwner);
   const timestamps = wanted.timestamps ?? live?.modelOptions.timestamps ?? true;
-  const indexes = wanted.indexes ?? live?.modelOptions.indexes;
-  return storedModelOptions(conduit, { timestamps, ...(indexes && { indexes }) } satisfies ModelOptions);
+  const indexes = wanted.indexes ?? live?.modelOptions.indexes ?? [];
+  return storedModelOptions(conduit, { timestamps, ...(indexes.length > 0 && { indexes }) } satisfies ModelOptions);
 }
 
 function nameProblems(name: string): Problem[] {
@@ -76,30 +143,30 @@ function nameProblems(name: string): Problem[] {
   return fault ? [{ path: 'name', rule: 'name', message: `"${shown(name)}": ${fault}` }] : [];
 }
 
-function indexProblems({ indexes = [] }: ModelOptions, tree: ObjectField): Problem[] {
-  return indexes.flatMap(({ fields }, index) =>
-    fields
-      .filter((field) => !tree.fields.has(field) && field !== 'createdAt' && field !== 'updatedAt')
-      .map((field) => ({ path: `modelOptions.indexes.${index}`, rule: 'field', message: `there is no field "${shown(field)}"` })),
-  );
+interface FieldsNowAndBefore {
+  readonly tree: ObjectField;
+  readonly live: Declaration | undefined;
+}
+
+function indexProblems(
+  of: Pick<Declaration, 'fields' | 'extensions' | 'modelOptions'>,
+  { tree, live }: FieldsNowAndBefore,
+): readonly Problem[] {
+  const before = live ? mergedFields(live) : {};
+  const { indexes = [] } = of.modelOptions;
+  const declared = indexes.flatMap((index, position) => {
+    const { name } = index.options ?? {};
+    if (name !== undefined && indexes.findIndex(({ options }) => options?.name === name) < position)
+      return [{ path: `modelOptions.indexes.${position}.options.name`, rule: 'unique', message: 'another index has this name' }];
+    const gone = index.fields.find((name) => !tree.fields.has(name) && Object.hasOwn(before, name));
+    if (gone === undefined) return resolveIndex(index, tree, `modelOptions.indexes.${position}`).problems;
+    const message = `the index over ${index.fields.map(shown).join(', ')} needs it: remove the index first`;
+    return [{ path: `fields.${shown(gone)}`, rule: 'index', message }];
+  });
+  const inFields = fieldIndexes(mergedFields(of)).flatMap((index) => resolveIndex(index, tree, `fields.${index.fields[0]}.index`).problems);
+  return [...declared, ...inFields];
 }
 
 const automatic = new Set(['_id', 'createdAt', 'updatedAt', '__v']);
 const withoutAutomatic = (fields: FieldMap): FieldMap =>
   Object.fromEntries(Object.entries(fields).filter(([name]) => !automatic.has(name)));
-
-/** The fields that the new tree leaves out. A field that comes back, or stays, must have the type of its data. */
-function droppedFields(current: Declaration, tree: ObjectField): Record<string, string> {
-  const stored = new Map(Object.entries(current.dropped));
-  if (!current.removed) for (const [path, signature] of typeSignatures(treeOf(current).fields)) stored.set(path, signature);
-  const problems: Problem[] = [];
-  for (const [path, signature] of typeSignatures(tree.fields)) {
-    const before = stored.get(path);
-    if (before !== undefined && before !== signature) {
-      problems.push({ path: `fields.${path}`, rule: 'type', message: `was ${before} and cannot become ${signature}` });
-    }
-    stored.delete(path);
-  }
-  if (problems.length > 0) throw schemaErrors.INVALID_SCHEMA_TYPES({ errors: problems });
-  return Object.fromEntries(stored);
-}

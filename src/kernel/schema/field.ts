@@ -1,4 +1,6 @@
 /** The normalised form of a field: one tree, whichever way it was written. */
+import type { FieldAccess } from './access-rule.ts';
+import type { KeyType } from './mapping/key.ts';
 import type { CompiledPattern } from './pattern/compile.ts';
 
 /** PostgreSQL type of a column (or of nothing, for fields inside jsonb). */
@@ -13,7 +15,9 @@ export type ColumnType =
   | 'uuid'
   | 'uuid[]'
   | 'jsonb'
-  | 'real[]';
+  | 'real[]'
+  /** Only of ids in tables of others. */
+  | KeyType;
 
 interface FieldCommon {
   readonly required: boolean;
@@ -26,6 +30,8 @@ interface FieldCommon {
   readonly description?: string;
   /** Replaces the sentence of any broken rule (`validate.message`). */
   readonly message?: string;
+  /** Who may see and set it, where that is not everybody. */
+  readonly access?: FieldAccess;
 }
 
 export interface StringField extends FieldCommon {
@@ -51,11 +57,15 @@ export interface NumberField extends FieldCommon {
 export interface PlainField extends FieldCommon {
   readonly kind: 'boolean' | 'date' | 'objectId' | 'json';
   readonly enum?: readonly unknown[];
+  /** Of an `objectId`: how ids are stored where they are no UUIDs. */
+  readonly idType?: KeyType;
 }
 
 export interface RelationField extends FieldCommon {
   readonly kind: 'relation';
   readonly model: string;
+  /** How the ids of the target are stored where they are no UUIDs. */
+  readonly idType?: KeyType;
   readonly onDelete: 'restrict' | 'cascade' | 'setNull';
 }
 
@@ -92,7 +102,7 @@ export function columnType(field: Field): ColumnType {
       return 'timestamptz(3)';
     case 'objectId':
     case 'relation':
-      return 'uuid';
+      return field.idType ?? 'uuid';
     case 'vector':
       return 'real[]';
     case 'array':

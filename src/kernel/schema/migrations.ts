@@ -36,11 +36,62 @@ const registry = `
   create index schema_migrations_schema on penstock.schema_migrations (schema, id);
 `;
 
+/** Where earlier versions of records are kept. */
+export const historyTable = 'penstock.record_history';
+
+const history = `
+  create table ${historyTable} (
+    id bigint generated always as identity primary key,
+    schema text not null,
+    record_id text not null,
+    version integer not null,
+    operation text not null,
+    actor text not null,
+    at timestamptz(3) not null default now(),
+    data jsonb not null
+  );
+  create index record_history_record on ${historyTable} (schema, record_id, version desc, id desc);
+  create index record_history_age on ${historyTable} (schema, at);
+`;
+
+/** Indexes of large tables that are still to be made. */
+export const indexBuildTable = 'penstock.schema_index_builds';
+
+const changes = `
+  create table ${indexBuildTable} (
+    name text primary key,
+    schema text not null,
+    state text not null default 'building',
+    reason text,
+    created_at timestamptz(3) not null default now()
+  );
+  create index schema_index_builds_schema on ${indexBuildTable} (schema);
+
+  alter table penstock.schema_migrations
+    add column state text not null default 'applied',
+    add column reason text,
+    add column started_at timestamptz(3) not null default now();
+  update penstock.schema_migrations set started_at = finished_at;
+
+  update penstock.declared_schemas
+    set dropped = coalesce(
+      (select jsonb_object_agg(key, jsonb_build_object('type', value, 'at', updated_at)) from jsonb_each(dropped)),
+      '{}'::jsonb);
+`;
+
 /**
  * `declared_schemas`: one row per declared schema; a removed one whose table was kept stays with
  * `removed_at`. Definitions are `json`, not `jsonb`: they keep the order in which they were
  * written. `schema_migrations`: what was done to each table, by whom.
+ *
+ * `record_history`: what a record was (`data`, by column, hidden ones included) at a `version`, and
+ * what ended that version: operation, actor, time. A record that is imported again may have a
+ * version twice; the younger row counts.
+ *
+ * `schema_index_builds`: `building`, or `failed` with a reason; a row goes when its index is there.
  */
 export const migrations: readonly Migration[] = [
   { id: '0001-schemas', run: async (database) => void (await database.query({ text: registry })) },
+  { id: '0002-record-history', run: async (database) => void (await database.query({ text: history })) },
+  { id: '0003-schema-changes', run: async (database) => void (await database.query({ text: changes })) },
 ];

@@ -21,6 +21,9 @@ export const automaticFields: ReadonlyMap<string, string> = new Map([
   ['__v', 'Number'],
 ]);
 
+/** True for what is written like the name of a schema or a field. */
+export const isNameLike = (name: string): boolean => nameRule.test(name) && !(name in Object.prototype);
+
 /** Why a schema may not have this name; `undefined` when it may. */
 export function schemaNameFault(name: string): string | undefined {
   if (!nameRule.test(name)) return 'a schema name starts with a letter or _, then letters, digits and _, at most 63 in all';

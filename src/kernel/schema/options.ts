@@ -2,12 +2,22 @@
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Problem } from '../errors.ts';
-import type { CrudSwitch, ModelOptions, PlatformOptions, QuerySwitch } from './definition.ts';
+import { jsonSchema } from '../operations/json-schema.ts';
+import { unknownKeys } from '../operations/unknown-keys.ts';
+import type { CrudSwitch, ModelOptions, PlatformOptions, QuerySwitch, UpdateSwitch } from './definition.ts';
+import { MAX_INDEX_FIELDS, MAX_INDEXES } from './index-definition.ts';
+import { recordOptionShapes } from './record-options.ts';
 
 const flag = (description: string) => Type.Optional(Type.Boolean({ description }));
-const crudSwitch = Type.Optional(
+const crudFlags = { enabled: flag('The routes exist'), authenticated: flag('Only signed-in users may call them') };
+const crudSwitch = Type.Optional(Type.Object(crudFlags, { additionalProperties: false }));
+const updateSwitch = Type.Optional(
   Type.Object(
-    { enabled: flag('The routes exist'), authenticated: flag('Only signed-in users may call them') },
+    {
+      ...crudFlags,
+      operators: flag('PATCH takes $inc, $push, $pull and $unset'),
+      upsert: flag('PUT ?upsert=true creates a record that is not there, under the id that the client chose'),
+    },
     { additionalProperties: false },
   ),
 );
@@ -33,7 +43,10 @@ export const platformOptionsShape = Type.Object(
         {
           enabled: flag('The schema has client routes'),
           crudOperations: Type.Optional(
-            Type.Object({ create: crudSwitch, read: crudSwitch, update: crudSwitch, delete: crudSwitch }, { additionalProperties: false }),
+            Type.Object(
+              { create: crudSwitch, read: crudSwitch, update: updateSwitch, delete: crudSwitch },
+              { additionalProperties: false },
+            ),
           ),
           query: querySwitch,
         },
@@ -65,40 +78,69 @@ export const platformOptionsShape = Type.Object(
     ),
     readPreference: Type.Optional(Type.String({ maxLength: 64, description: 'Accepted for compatibility; without effect on PostgreSQL' })),
     realtime: Type.Optional(Type.Object({ enabled: flag('Changes are offered to subscribers') }, { additionalProperties: false })),
+    ...recordOptionShapes,
     imported: flag('The schema was made by introspection'),
   },
   { additionalProperties: false },
 );
 
-const modelOptionsShape = Compile(
-  Type.Object(
-    {
-      timestamps: Type.Optional(Type.Boolean()),
-      conduit: Type.Optional(platformOptionsShape),
-      indexes: Type.Optional(
-        Type.Array(
-          Type.Object(
-            {
-              fields: Type.Array(Type.String(), { minItems: 1, maxItems: 8 }),
-              types: Type.Optional(Type.Array(Type.Unknown())),
-              options: Type.Optional(Type.Object({ name: Type.Optional(Type.String()), unique: Type.Optional(Type.Boolean()) })),
-            },
-            { additionalProperties: false },
+const direction = Type.Union([Type.String({ maxLength: 32 }), Type.Number()]);
+
+/** An index on the wire; what it means is checked against the fields (index-definition.ts). */
+export const indexShape = Type.Object(
+  {
+    fields: Type.Array(Type.String({ maxLength: 64 }), {
+      minItems: 1,
+      maxItems: MAX_INDEX_FIELDS,
+      description: 'Top-level fields, in order',
+    }),
+    types: Type.Optional(
+      Type.Union([direction, Type.Array(direction, { maxItems: MAX_INDEX_FIELDS })], {
+        description: 'One per field: Ascending, Descending or Text; or a method of PostgreSQL',
+      }),
+    ),
+    options: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'name, unique' })),
+    engine: Type.Optional(
+      Type.Object(
+        {
+          method: Type.Optional(Type.Enum(['BTREE', 'HASH', 'GIN', 'BRIN'])),
+          where: Type.Optional(
+            Type.Record(Type.String(), Type.Unknown(), {
+              description: 'Only records that fit are in it: fields with a value, null or {"$exists": true}',
+            }),
           ),
-          { maxItems: 32 },
-        ),
+        },
+        { additionalProperties: false, description: 'What only PostgreSQL has' },
       ),
-    },
-    { additionalProperties: false },
-  ),
+    ),
+    ownerModule: Type.Optional(Type.String({ maxLength: 64 })),
+  },
+  { additionalProperties: false },
 );
+
+const modelOptionsShape = Type.Object(
+  {
+    timestamps: Type.Optional(Type.Boolean()),
+    conduit: Type.Optional(platformOptionsShape),
+    indexes: Type.Optional(Type.Array(indexShape, { maxItems: MAX_INDEXES })),
+  },
+  { additionalProperties: false },
+);
+const modelOptions = Compile(modelOptionsShape);
+
+interface ResolvedSwitch {
+  readonly enabled: boolean;
+  readonly authenticated: boolean;
+}
 
 /** Everything decided: no option is left open. */
 export interface ResolvedOptions extends PlatformOptions {
   readonly cms: {
     readonly enabled: boolean;
     readonly query?: QuerySwitch;
-    readonly crudOperations: { readonly [K in CrudOperation]: { readonly enabled: boolean; readonly authenticated: boolean } };
+    readonly crudOperations: { readonly [K in Exclude<CrudOperation, 'update'>]: ResolvedSwitch } & {
+      readonly update: ResolvedSwitch & Pick<UpdateSwitch, 'operators' | 'upsert'>;
+    };
   };
   readonly permissions: {
     readonly extendable: boolean;
@@ -114,13 +156,15 @@ export const crudOperations: readonly CrudOperation[] = ['create', 'read', 'upda
 
 /** Faults of `modelOptions`, with dotted places. */
 export function checkModelOptions(options: unknown, path = 'modelOptions'): readonly Problem[] {
-  if (modelOptionsShape.Check(options)) return [];
-  const faults = modelOptionsShape.Errors(options).filter(({ keyword }) => keyword !== 'boolean');
-  return faults.map(({ instancePath, keyword, message }) => ({
-    path: path + instancePath.replaceAll('/', '.'),
-    rule: keyword,
-    message,
-  }));
+  if (modelOptions.Check(options)) return [];
+  // The validator names the object that has a key too many (and what else that could have been); its author looks for the key.
+  const unknown = unknownKeys(jsonSchema(modelOptionsShape), options, path);
+  const others = modelOptions
+    .Errors(options)
+    .filter(({ keyword }) => keyword !== 'boolean' && keyword !== 'additionalProperties')
+    .map(({ instancePath, keyword, message }) => ({ path: path + instancePath.replaceAll('/', '.'), rule: keyword, message }))
+    .filter((fault) => !unknown.some((key) => key.path.startsWith(`${fault.path}.`)));
+  return [...unknown, ...others];
 }
 
 /** Explicit value, else the one in force, else the default: on for what an admin makes, off for what a module brings. */
@@ -134,15 +178,17 @@ export function resolveOptions(given: PlatformOptions, current: PlatformOptions,
   };
   const query = given.cms?.query ?? current.cms?.query;
   const permission = { ...current.permissions, ...given.permissions };
+  const { readPreference, ...merged } = { ...current, ...given };
   return {
-    ...current,
-    ...given,
+    ...merged,
+    // Empty text takes it away.
+    ...(readPreference && { readPreference }),
     cms: {
       enabled: given.cms?.enabled ?? current.cms?.enabled ?? exposed,
       crudOperations: {
         create: operation('create'),
         read: operation('read'),
-        update: operation('update'),
+        update: { ...operation('update'), ...updateExtras(given.cms?.crudOperations?.update, current.cms?.crudOperations?.update) },
         delete: operation('delete'),
       },
       ...(query && { query }),
@@ -155,6 +201,12 @@ export function resolveOptions(given: PlatformOptions, current: PlatformOptions,
     },
     authorization: { enabled: given.authorization?.enabled ?? current.authorization?.enabled ?? false },
   };
+}
+
+/** Switches that are stored only when somebody has set them. */
+function updateExtras(given: UpdateSwitch = {}, current: UpdateSwitch = {}): Pick<UpdateSwitch, 'operators' | 'upsert'> {
+  const { operators = current.operators, upsert = current.upsert } = given;
+  return { ...(operators !== undefined && { operators }), ...(upsert !== undefined && { upsert }) };
 }
 
 /** `modelOptions` as they are stored and shown. */

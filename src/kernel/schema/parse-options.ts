@@ -1,8 +1,11 @@
 /** The options of a field: which ones a kind has, and what their values must be. */
 import { isId } from '../ids.ts';
+import { type FieldAccess, readAccess } from './access-rule.ts';
 import { readDefault } from './defaults.ts';
 import type { Field, NumberField, RelationField, StringField } from './field.ts';
+import { isNameLike } from './names.ts';
 import { compilePattern, MAX_TEXT, PatternFault } from './pattern/compile.ts';
+import { MAX_ITEMS } from './values.ts';
 
 export const typeNames: ReadonlySet<string> = new Set(['String', 'Number', 'Boolean', 'Date', 'ObjectId', 'JSON', 'Relation', 'Vector']);
 
@@ -20,18 +23,18 @@ export const isPlainObject = (value: unknown): value is Record<string, unknown> 
 /** A b-tree entry has a size limit in PostgreSQL; text in an index stays safely below it. */
 export const MAX_INDEXED_TEXT = 600;
 
-const everyKind = ['type', 'required', 'select', 'default', 'description', 'validate'];
+const everyKind = ['type', 'required', 'select', 'default', 'description', 'validate', 'access'];
 const kindOptions: ReadonlyMap<string, readonly string[]> = new Map([
   ['String', ['unique', 'primaryKey', 'enum', 'index', 'sqlType']],
   ['Number', ['unique', 'primaryKey', 'enum', 'index', 'sqlType']],
   ['Boolean', ['unique', 'index', 'enum']],
   ['Date', ['unique', 'primaryKey', 'index', 'sqlType', 'enum']],
   ['ObjectId', ['unique', 'primaryKey', 'index', 'enum']],
-  ['JSON', []],
+  ['JSON', ['index']],
   ['Relation', ['unique', 'model', 'onDelete', 'index']],
   ['Vector', ['dimensions', 'similarity']],
-  ['array', ['model']],
-  ['object', []],
+  ['array', ['model', 'index']],
+  ['object', ['index']],
 ]);
 const ruleNames: ReadonlyMap<string, readonly string[]> = new Map([
   ['String', ['format', 'minLength', 'maxLength', 'length', 'pattern', 'message']],
@@ -39,7 +42,7 @@ const ruleNames: ReadonlyMap<string, readonly string[]> = new Map([
   ['array', ['minItems', 'maxItems', 'message']],
 ]);
 
-type Common = Pick<Field, 'required' | 'unique' | 'hidden' | 'indexed' | 'description' | 'message'> & {
+type Common = Pick<Field, 'required' | 'unique' | 'hidden' | 'indexed' | 'description' | 'message' | 'access'> & {
   minItems?: number;
   maxItems?: number;
 };
@@ -59,6 +62,7 @@ export function checkOptions(context: OptionContext, kind: string): Common {
   const { description } = options;
   if (description !== undefined && typeof description !== 'string') report(`${path}.description`, 'type', 'must be text');
   const rules = checkRules(context, kind);
+  const access = accessOf(context);
   return {
     required,
     unique,
@@ -66,8 +70,17 @@ export function checkOptions(context: OptionContext, kind: string): Common {
     indexed: checkIndex(context),
     ...(typeof description === 'string' && { description }),
     ...(typeof rules.message === 'string' && { message: rules.message }),
-    ...(kind === 'array' && bounds(context, rules, ['minItems', 'maxItems'])),
+    ...(access && { access }),
+    ...(kind === 'array' && itemBounds(context, rules)),
   };
+}
+
+function itemBounds(context: OptionContext, rules: Record<string, unknown>): Pick<Common, 'minItems' | 'maxItems'> {
+  const found = bounds(context, rules, ['minItems', 'maxItems']);
+  const { minItems = 0, maxItems = Number.POSITIVE_INFINITY } = found;
+  if (minItems > Math.min(maxItems, MAX_ITEMS))
+    context.report(`${context.path}.validate`, 'length', 'no list is both long and short enough');
+  return found;
 }
 
 function flag({ options, path, report }: OptionContext, key: string): boolean | undefined {
@@ -86,7 +99,15 @@ function checkIndex({ options, path, depth, inArray, report }: OptionContext): b
   if (index === undefined || index === false) return false;
   if (index !== true && !isPlainObject(index)) report(`${path}.index`, 'type', 'must be true or an object');
   else if (depth > 1 || inArray) report(`${path}.index`, 'index', 'only top-level fields can be indexed');
-  return true;
+  // One that says more than "yes" is read as a definition of its own (index-definition.ts).
+  return !isPlainObject(index) || (index.type === undefined && index.options === undefined);
+}
+
+/** Fields inside others go with the one that holds them. */
+function accessOf({ options, path, depth, inArray, report }: OptionContext): FieldAccess | undefined {
+  if (options.access === undefined) return undefined;
+  if (depth > 1 || inArray) return report(`${path}.access`, 'access', 'only top-level fields have access rules');
+  return readAccess(options.access, (place, message) => report(`${path}.access${place}`, 'access', message));
 }
 
 function checkRules({ options, path, report }: OptionContext, kind: string): Record<string, unknown> {
@@ -155,10 +176,13 @@ function enumOf<T>(context: OptionContext, fits: (value: unknown) => boolean): {
   return {};
 }
 
+/** `VARCHAR(40)` is `VARCHAR`. */
+const withoutLength = (type: string): string => (type.endsWith(')') && type.includes('(') ? type.slice(0, type.indexOf('(')) : type);
+
 function checkSqlType(context: OptionContext, allowed: readonly string[]): string | undefined {
   const { sqlType } = context.options;
   if (sqlType === undefined) return undefined;
-  const name = typeof sqlType === 'string' ? sqlType.toUpperCase().replace(/\(.*\)$/, '') : '';
+  const name = typeof sqlType === 'string' ? withoutLength(sqlType.toUpperCase()) : '';
   if (allowed.includes(name)) return name;
   return context.report(`${context.path}.sqlType`, 'sqlType', `does not fit the type; possible are ${allowed.join(', ')}`);
 }
@@ -215,25 +239,37 @@ function numberField(context: OptionContext, common: Common): NumberField {
   const { integer } = rules;
   if (integer !== undefined && typeof integer !== 'boolean')
     context.report(`${context.path}.validate.integer`, 'type', 'must be true or false');
+  const limits = bounds(context, rules, ['min', 'max', 'exclusiveMin', 'exclusiveMax']);
+  if (isEmptyRange(limits)) context.report(`${context.path}.validate`, 'range', 'no number is both large and small enough');
   return {
     kind: 'number',
     ...common,
     // Inside jsonb there are no column types: the wide ones would lose their meaning there.
     storage: context.depth > 1 || context.inArray ? 'double precision' : storage,
     integer: integer === true || storage === 'integer' || storage === 'bigint',
-    ...bounds(context, rules, ['min', 'max', 'exclusiveMin', 'exclusiveMax']),
+    ...limits,
     ...enumOf<number>(context, (v) => typeof v === 'number' && Number.isFinite(v)),
   };
+}
+
+/** True when the rules contradict each other: such a field could never be set. */
+function isEmptyRange({ min, max, exclusiveMin, exclusiveMax }: Record<string, number>): boolean {
+  const low = Math.max(min ?? Number.NEGATIVE_INFINITY, exclusiveMin ?? Number.NEGATIVE_INFINITY);
+  const high = Math.min(max ?? Number.POSITIVE_INFINITY, exclusiveMax ?? Number.POSITIVE_INFINITY);
+  return low > high || (low === high && (low === exclusiveMin || high === exclusiveMax));
 }
 
 function relationField(context: OptionContext, common: Common): RelationField {
   const { model, onDelete } = context.options;
   const rules = ['restrict', 'cascade', 'setNull'] as const;
   const rule = onDelete === undefined ? 'restrict' : rules.find((r) => r === onDelete);
-  if (typeof model !== 'string' || model === '' || model.length > 63) {
+  if (typeof model !== 'string' || model === '') {
     context.report(`${context.path}.model`, 'required', 'a relation names the schema it points to');
-  }
+  } else if (!isNameLike(model)) context.report(`${context.path}.model`, 'name', 'is not a name that a schema can have');
   if (!rule) context.report(`${context.path}.onDelete`, 'enum', `must be one of ${rules.join(', ')}`);
+  // There are no foreign keys for what is inside a column: better refused than silently not done.
+  if (onDelete !== undefined && (context.inArray || context.depth > 1))
+    context.report(`${context.path}.onDelete`, 'option', 'is for single relations that are fields of the record itself');
   if (rule === 'setNull' && common.required)
     context.report(`${context.path}.onDelete`, 'setNull', 'a required field cannot be set to null');
   if (context.inArray && context.depth > 2)

@@ -3,6 +3,7 @@ import { openRecordKernel, type RecordKernel } from '../../../test/support/recor
 import { describeWithPostgres15 } from '../../../test/support/servers/fixtures.ts';
 import { anonymous, system } from '../caller.ts';
 import type { FieldMap } from './definition.ts';
+import type { NewSchema } from './registry.ts';
 
 const admin = system('test');
 const parse = (json: string) => JSON.parse(json) as Record<string, unknown>;
@@ -10,6 +11,7 @@ const parse = (json: string) => JSON.parse(json) as Record<string, unknown>;
 describe('the schema registry', () => {
   let kernel: RecordKernel;
   const create = (name: string, fields: FieldMap) => kernel.schemas.create(admin, { name, fields });
+  const imported = (schemas: readonly NewSchema[]) => kernel.schemas.apply(admin, { kind: 'import', schemas, extensions: [] });
   const applied = async () => {
     const { rows } = await kernel.database.query<{ n: number }>({ text: 'select count(*)::int as n from penstock.schema_migrations' });
     return rows[0]?.n;
@@ -57,7 +59,7 @@ describe('the schema registry', () => {
   });
 
   it('lets two schemas, and one and itself, point to each other', async () => {
-    await kernel.schemas.import(admin, [
+    await imported([
       {
         name: 'Room',
         fields: { last: { type: 'Relation', model: 'Message' }, parent: { type: 'Relation', model: 'Room', onDelete: 'cascade' } },
@@ -125,7 +127,10 @@ describe('the schema registry', () => {
 
   it('plans without doing', async () => {
     const { _id } = await create('Planned', { a: 'String' });
-    const plan = await kernel.schemas.plan(admin, _id, { fields: { a: { type: 'String', index: true }, b: 'Number' } });
+    const plan = await kernel.schemas.plan(admin, {
+      kind: 'update',
+      changes: [{ id: _id, change: { fields: { a: { type: 'String', index: true }, b: 'Number' } } }],
+    });
     expect(plan.destructive).toBe(false);
     expect(plan.steps.map(({ lock }) => lock)).toEqual(['ACCESS EXCLUSIVE', 'SHARE']);
     expect(kernel.schemas.get('Planned')?.tree.fields.has('b')).toBe(false);

@@ -1,6 +1,9 @@
 /** The JSON Schemas of records on the wire, for operations and their documents. */
 import Type, { type TObject, type TSchema } from 'typebox';
-import type { Field, NumberField, ObjectField, StringField } from './field.ts';
+import { readRuleOf, writeRuleOf } from './access-rule.ts';
+import type { Field, NumberField, ObjectField, RelationField, StringField } from './field.ts';
+import type { KeyType, RecordKey } from './mapping/key.ts';
+import type { TableMapping } from './mapping/mapping.ts';
 
 export interface RecordShapes {
   /** Body of a create or a replacement. */
@@ -13,37 +16,65 @@ export interface RecordShapes {
 
 type Purpose = 'create' | 'update' | 'record';
 
-const id = (): TSchema => Type.String({ format: 'uuid' });
+/** `recordId` marks ids that are no UUIDs for protocols that have a type for ids. */
+const idShape = (type: KeyType | undefined, description?: string): TSchema => {
+  const about = description === undefined ? {} : { description };
+  return type === undefined || type === 'uuid' ? Type.String({ format: 'uuid', ...about }) : Type.String({ recordId: true, ...about });
+};
 const instant = (): TSchema => Type.String({ format: 'date-time' });
 const orNull = (shape: TSchema): TSchema => Type.Union([shape, Type.Null()]);
 
+/** An operator that has no meaning in a body is refused: dropped like other unknown keys, it would be a change that never happens. */
+export const noOperators = { closed: 'operators' } as const;
+
 /** `name` marks the shape of records, so that protocols with named types (GraphQL) know what it describes. */
-export function recordShapes(name: string, tree: ObjectField, options: { readonly timestamps: boolean }): RecordShapes {
+export function recordShapes(name: string, tree: ObjectField, options: ShapeOptions): RecordShapes {
+  const written = writtenTree(tree, options.mapping);
   return {
-    create: Type.Object(properties(tree, 'create')),
-    update: Type.Object(properties(tree, 'update')),
+    create: Type.Object(properties(written, 'create'), noOperators),
+    update: Type.Object(properties(written, 'update'), noOperators),
     record: Type.Object(
       {
-        _id: id(),
+        _id: recordId(options.key),
         ...properties(tree, 'record'),
         ...(options.timestamps && { createdAt: instant(), updatedAt: instant() }),
-        __v: Type.Integer({ minimum: 0, description: 'Counts up with each change; the ETag' }),
+        __v: Type.Integer({ minimum: 0, description: 'Counts up with each change; the number in the ETag' }),
       },
       { record: name },
     ),
   };
 }
 
+interface ShapeOptions {
+  readonly timestamps: boolean;
+  readonly key: RecordKey;
+  readonly mapping: TableMapping | undefined;
+}
+
+function recordId(key: RecordKey): TSchema {
+  if (key.length === 1) return idShape(key[0]);
+  return key.length === 0 ? Type.Optional(Type.Null({ description: 'Nothing tells these records apart' })) : idShape('text');
+}
+
+/** Without the fields that a table of others fills in always by itself. */
+function writtenTree(tree: ObjectField, mapping: TableMapping | undefined): ObjectField {
+  if (!mapping) return tree;
+  return { ...tree, fields: new Map([...tree.fields].filter(([name]) => mapping.columns[name]?.filled !== 'always')) };
+}
+
 function properties(tree: ObjectField, purpose: Purpose): Record<string, TSchema> {
   const shapes: Record<string, TSchema> = {};
   for (const [name, field] of tree.fields) {
-    if (purpose === 'record' && field.hidden) continue;
+    if (purpose === 'record' && (field.hidden || readRuleOf(field).kind === 'admin')) continue;
     shapes[name] = property(field, purpose);
   }
   return shapes;
 }
 
 function property(field: Field, purpose: Purpose): TSchema {
+  // It comes as far as the record engine, which refuses it by name.
+  if (purpose !== 'record' && writeRuleOf(field).kind === 'admin')
+    return Type.Optional(Type.Unknown({ readOnly: true, ...described(field) }));
   const shape = shapeOf(field, purpose);
   // Records from before the field was there, or was required, have null; a required field refuses it on the way in.
   if (purpose === 'record') return Type.Optional(orNull(shape));
@@ -67,9 +98,9 @@ function shapeOf(field: Field, purpose: Purpose): TSchema {
         ? Type.String({ format: 'date-time', ...described(field) })
         : Type.String({ description: 'ISO 8601 instant, or a date', instant: true, ...described(field) });
     case 'objectId':
-      return Type.String({ format: 'uuid', ...described(field) });
+      return idShape(field.idType, field.description);
     case 'relation':
-      return relationShape(field.model, purpose);
+      return relationShape(field, purpose);
     case 'json':
       return Type.Unknown(described(field));
     case 'vector':
@@ -85,11 +116,11 @@ function shapeOf(field: Field, purpose: Purpose): TSchema {
   }
 }
 
-function relationShape(model: string, purpose: Purpose): TSchema {
-  const description = `Id of a ${model}`;
-  if (purpose !== 'record') return Type.String({ format: 'uuid', description });
+function relationShape({ model, idType, description: said }: RelationField, purpose: Purpose): TSchema {
+  const description = said ?? `Id of a ${model}`;
+  if (purpose !== 'record') return idShape(idType, description);
   return Type.Union(
-    [Type.String({ format: 'uuid', description }), Type.Object({ _id: id() }, { description: `The ${model}, when populated` })],
+    [idShape(idType, description), Type.Object({ _id: idShape(idType) }, { description: `The ${model}, when populated` })],
     { relation: model },
   );
 }

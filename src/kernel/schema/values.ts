@@ -6,6 +6,7 @@
 import type { Problem } from '../errors.ts';
 import { isId } from '../ids.ts';
 import type { ArrayField, Field, NumberField, ObjectField, StringField, VectorField } from './field.ts';
+import { isKeyValue, type KeyType, keyHint } from './mapping/key.ts';
 
 /** Answers the value as it is stored; meaningless when it has added problems. */
 export type Check = (value: unknown, path: string, problems: Problem[]) => unknown;
@@ -13,7 +14,7 @@ export type Check = (value: unknown, path: string, problems: Problem[]) => unkno
 /** Levels of nesting in a value of type JSON. */
 const MAX_JSON_DEPTH = 64;
 /** Elements of one list. */
-const MAX_ITEMS = 10_000;
+export const MAX_ITEMS = 10_000;
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
 
@@ -56,9 +57,9 @@ function plainChecker(field: Field): Check {
         checkDate,
       );
     case 'objectId':
-      return withEnum(field.enum, checkId);
+      return withEnum(field.enum, idChecker(field.idType));
     case 'relation':
-      return checkId;
+      return idChecker(field.idType);
     case 'json':
       return checkJson;
     case 'vector':
@@ -92,6 +93,11 @@ function withEnum(values: readonly unknown[] | undefined, check: Check): Check {
 const checkId: Check = (value, path, problems) =>
   isId(value) ? value.toLowerCase() : fault(problems, path, 'format', 'must be an id (UUID)');
 
+const idChecker = (type: KeyType = 'uuid'): Check =>
+  type === 'uuid'
+    ? checkId
+    : (value, path, problems) => (isKeyValue(type, value) ? value : fault(problems, path, 'format', keyHint([type])));
+
 const formats: ReadonlyMap<string, { readonly fits: (text: string) => boolean; readonly name: string }> = new Map<
   string,
   { fits: (text: string) => boolean; name: string }
@@ -119,7 +125,7 @@ function stringChecker(field: StringField): Check {
   });
 }
 
-const int64Limit = 9_223_372_036_854_775_807n;
+const [int64Min, int64Max] = [-9_223_372_036_854_775_808n, 9_223_372_036_854_775_807n];
 
 /** A number that JavaScript cannot hold exactly may come as text, where the column can hold it. */
 function readNumber(field: NumberField, value: unknown): number | string | undefined {
@@ -128,11 +134,12 @@ function readNumber(field: NumberField, value: unknown): number | string | undef
   if (field.storage === 'numeric') return /^-?\d+(\.\d+)?$/.test(value) ? value : undefined;
   if (field.storage !== 'bigint' || !/^-?\d{1,19}$/.test(value)) return undefined;
   const exact = BigInt(value);
-  return exact <= int64Limit && exact >= -int64Limit ? value : undefined;
+  return exact <= int64Max && exact >= int64Min ? value : undefined;
 }
 
-/** Smallest and largest whole numbers of a column; a double has none. */
-const wholeRange = (field: NumberField): number => (field.storage === 'integer' ? 2_147_483_647 : Number.MAX_SAFE_INTEGER);
+/** Smallest and largest whole number of a column; beyond those of JavaScript it is not known what was meant. */
+const wholeRange = (field: NumberField): readonly [number, number] =>
+  field.storage === 'integer' ? [-2_147_483_648, 2_147_483_647] : [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
 
 function numberChecker(field: NumberField): Check {
   const { min, max, exclusiveMin, exclusiveMax, integer } = field;
@@ -142,13 +149,13 @@ function numberChecker(field: NumberField): Check {
     ['exclusiveMin', (n: number) => exclusiveMin === undefined || n > exclusiveMin, `must be greater than ${exclusiveMin}`] as const,
     ['exclusiveMax', (n: number) => exclusiveMax === undefined || n < exclusiveMax, `must be less than ${exclusiveMax}`] as const,
   ].filter(([rule]) => field[rule] !== undefined);
-  const limit = wholeRange(field);
+  const [least, most] = wholeRange(field);
   return withEnum(field.enum, (value, path, problems) => {
     const read = readNumber(field, value);
     if (read === undefined) return fault(problems, path, 'type', 'must be a number');
     const size = Number(read);
     if (integer && !Number.isInteger(size)) return fault(problems, path, 'integer', 'must be a whole number');
-    if (integer && typeof read === 'number' && Math.abs(read) > limit) return fault(problems, path, 'range', 'is too large');
+    if (integer && typeof read === 'number' && (read < least || read > most)) return fault(problems, path, 'range', 'is too large');
     for (const [rule, fits, message] of rules) if (!fits(size)) return fault(problems, path, rule, message);
     return read;
   });

@@ -1,0 +1,126 @@
+/** What a change does to the fields that are there: new names, values for those that have none, and fields that are taken out. */
+import type { Problem } from '../errors.ts';
+import { type Declaration, treeOf } from './declaration.ts';
+import type { FieldMap, IndexDefinition, PlatformOptions } from './definition.ts';
+import { type DroppedField, type DroppedFields, definitionAt } from './dropped.ts';
+import { invalidSchema, schemaErrors } from './errors.ts';
+import { mergedFields } from './extension.ts';
+import { type ObjectField, typeSignatures } from './field.ts';
+import { shown } from './names.ts';
+import type { Renames } from './rename.ts';
+import { checkerOf } from './values.ts';
+import { isWidening, refusedChange } from './widening.ts';
+
+const mapKeys = <V>(record: Readonly<Record<string, V>>, key: (name: string) => string): Record<string, V> =>
+  Object.fromEntries(Object.entries(record).map(([name, value]) => [key(name), value]));
+
+/** The declaration as if its fields had had the new names all along. Throws 400. `wanted`: the field map that comes with the change. */
+export function renamedDeclaration(current: Declaration, renames: Renames, wanted: FieldMap | undefined): Declaration {
+  if (renames.size === 0) return current;
+  const problems = renameProblems(current, renames, wanted);
+  if (problems.length > 0) throw invalidSchema(problems);
+  const top = (name: string): string => renames.get(name) ?? name;
+  const path = (dotted: string): string => {
+    const [first = '', ...rest] = dotted.split('.');
+    return [top(first), ...rest].join('.');
+  };
+  const { indexes, conduit } = current.modelOptions;
+  return {
+    ...current,
+    fields: mapKeys(current.fields, top),
+    dropped: mapKeys(current.dropped, path),
+    modelOptions: {
+      ...current.modelOptions,
+      conduit: { ...conduit, ...renamedOptions(conduit, path) },
+      ...(indexes && { indexes: indexes.map((index) => renamedIndex(index, top)) }),
+    },
+  };
+}
+
+function renameProblems(current: Declaration, renames: Renames, wanted: FieldMap | undefined): Problem[] {
+  const targets = [...renames.values()];
+  return [...renames].flatMap(([from, to]): Problem[] => {
+    const fault = renameFault(current, { from, to, wanted });
+    const message = fault ?? (targets.indexOf(to) < targets.lastIndexOf(to) ? `two fields cannot both become "${shown(to)}"` : undefined);
+    return message === undefined ? [] : [{ path: `renames.${shown(from)}`, rule: 'rename', message }];
+  });
+}
+
+interface Rename {
+  readonly from: string;
+  readonly to: string;
+  readonly wanted: FieldMap | undefined;
+}
+
+function renameFault(current: Declaration, { from, to, wanted }: Rename): string | undefined {
+  if (current.removed || !Object.hasOwn(current.fields, from)) return 'is not a top-level field of the schema itself';
+  if (wanted && Object.hasOwn(wanted, from)) return 'must not be among the fields: its place is taken by the new name';
+  if (wanted && !Object.hasOwn(wanted, to)) return `"${shown(to)}" must be among the fields`;
+  if (Object.hasOwn(mergedFields(current), to)) return `there is a field "${shown(to)}" already`;
+  if (Object.hasOwn(current.layout.columns, to)) return `"${shown(to)}" was taken out and its data is kept: purge it, or restore it, first`;
+  return undefined;
+}
+
+/** Options that name fields. */
+function renamedOptions(
+  { cms, owner }: PlatformOptions,
+  path: (dotted: string) => string,
+): Partial<Declaration['modelOptions']['conduit']> {
+  const query = cms?.query?.fields ? { ...cms.query, fields: cms.query.fields.map(path) } : cms?.query;
+  return {
+    ...(query && { cms: { ...cms, query } as Declaration['modelOptions']['conduit']['cms'] }),
+    ...(owner && { owner: { ...owner, field: path(owner.field) } }),
+  };
+}
+
+function renamedIndex(index: IndexDefinition, top: (name: string) => string): IndexDefinition {
+  const { fields, engine } = index;
+  return {
+    ...index,
+    fields: fields.map(top),
+    ...(engine?.where && { engine: { ...engine, where: mapKeys(engine.where, top) } }),
+  };
+}
+
+/** Values for records that have none, checked as values of their fields. Throws 400. */
+export function backfillOf(given: Readonly<Record<string, unknown>> | undefined, tree: ObjectField): ReadonlyMap<string, unknown> {
+  const problems: Problem[] = [];
+  const values = new Map<string, unknown>();
+  for (const [name, value] of Object.entries(given ?? {})) {
+    const place = `backfill.${shown(name)}`;
+    const field = tree.fields.get(name);
+    if (!field) problems.push({ path: place, rule: 'field', message: 'is not a top-level field of the schema' });
+    else if (value === null) problems.push({ path: place, rule: 'type', message: 'must be a value' });
+    else values.set(name, checkerOf(field)(value, place, problems));
+  }
+  if (problems.length > 0) throw invalidSchema(problems);
+  return values;
+}
+
+/** The fields that the new tree leaves out. A field that comes back, or stays, must have the type of its data, or a wider one. */
+export function droppedAfter(before: Declaration, tree: ObjectField): DroppedFields {
+  const stored = new Map(Object.entries(before.dropped));
+  if (!before.removed) for (const [path, field] of liveFields(before)) stored.set(path, field);
+  const problems: Problem[] = [];
+  for (const [path, signature] of typeSignatures(tree.fields)) {
+    const { type } = stored.get(path) ?? {};
+    if (type !== undefined && type !== signature && !isWidening(path, type, signature)) {
+      problems.push({ path: `fields.${path}`, rule: 'type', message: refusedChange(type, signature) });
+    }
+    stored.delete(path);
+  }
+  if (problems.length > 0) throw schemaErrors.INVALID_SCHEMA_TYPES({ errors: problems });
+  return Object.fromEntries(stored);
+}
+
+/** Every field that is there, as it would be remembered when it is taken out now. */
+export function liveFields(before: Declaration): readonly (readonly [string, DroppedField])[] {
+  const at = new Date().toISOString();
+  const merged = mergedFields(before);
+  return [...typeSignatures(treeOf(before).fields)].map(([path, type]) => {
+    const [top = ''] = path.split('.');
+    const definition = definitionAt(merged, path);
+    const owner = before.extensions.find(({ fields }) => Object.hasOwn(fields, top))?.ownerModule;
+    return [path, { type, at, ...(definition !== undefined && { definition }), ...(owner !== undefined && { extension: owner }) }] as const;
+  });
+}
