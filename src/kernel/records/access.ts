@@ -6,6 +6,7 @@ import type { CompiledSchema } from '../schema/compiled.ts';
 import { schemaErrors } from '../schema/errors.ts';
 import type { CrudOperation } from '../schema/options.ts';
 import { recordErrors } from './errors.ts';
+import { bothRules, isOwnersOnly, needsOwner, ownedRows } from './owner.ts';
 
 /** Operators and the platform itself are not bound by what clients may see; validation binds everybody. */
 export const isTrusted = (caller: Caller): boolean => caller.kind === 'admin' || caller.kind === 'system';
@@ -13,12 +14,15 @@ export const isTrusted = (caller: Caller): boolean => caller.kind === 'admin' ||
 /** True when client routes offer this operation at all. */
 export function isOffered(schema: CompiledSchema, operation: CrudOperation): boolean {
   const { cms } = schema.modelOptions.conduit;
+  if (operation !== 'read' && schema.mapping?.writable === false) return false;
   return cms.enabled && cms.crudOperations[operation].enabled;
 }
 
 /** True when only signed-in users may do this. */
 export const needsUser = (schema: CompiledSchema, operation: CrudOperation): boolean =>
-  schema.modelOptions.conduit.authorization.enabled || schema.modelOptions.conduit.cms.crudOperations[operation].authenticated;
+  schema.modelOptions.conduit.authorization.enabled ||
+  schema.modelOptions.conduit.cms.crudOperations[operation].authenticated ||
+  needsOwner(schema, operation);
 
 /** Refuses what the schema does not offer to this caller: 404, or 401 when signing in would help. */
 export function requireOffered(caller: Caller, schema: CompiledSchema, operation: CrudOperation): void {
@@ -33,10 +37,11 @@ export const mayRead = (caller: Caller, schema: CompiledSchema): boolean =>
 
 /**
  * For what was offered to the caller in another way than by the client routes of the schema (a custom
- * endpoint): only rows that are a matter of permission still need a user. Throws 401.
+ * endpoint): only rows that are a matter of permission, or of an owner, still need a user. Throws 401.
  */
-export function requireGranted(caller: Caller, schema: CompiledSchema): void {
-  if (isRowAuthorised(caller, schema) && caller.kind !== 'user') throw errors.UNAUTHORIZED();
+export function requireGranted(caller: Caller, schema: CompiledSchema, operation: CrudOperation): void {
+  if (isTrusted(caller) || caller.kind === 'user') return;
+  if (schema.modelOptions.conduit.authorization.enabled || needsOwner(schema, operation)) throw errors.UNAUTHORIZED();
 }
 
 export interface RowAccess {
@@ -51,14 +56,17 @@ export async function rowPredicate(
   permissions: PermissionPort,
   { caller, schema, action, scope }: RowAccess,
 ): Promise<RowPredicate | undefined> {
+  const own = isOwnersOnly(schema, action) ? ownedRows(schema, caller) : undefined;
+  if (!schema.modelOptions.conduit.authorization.enabled) return own;
   const { engine } = permissions;
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  return engine.predicate(caller, action, schema.name, scope);
+  const permitted = await engine.predicate(caller, action, schema.name, scope);
+  return own ? bothRules(own, permitted) : permitted;
 }
 
-/** True when rows of this schema are a matter of permission for this caller. */
-export const isRowAuthorised = (caller: Caller, schema: CompiledSchema): boolean =>
-  schema.modelOptions.conduit.authorization.enabled && !isTrusted(caller);
+/** True when what this caller may do is decided row by row: by permission, by the owner, or by both, which must then both allow it. */
+export const isRowAuthorised = (caller: Caller, schema: CompiledSchema, action: RecordAction): boolean =>
+  (schema.modelOptions.conduit.authorization.enabled || isOwnersOnly(schema, action)) && !isTrusted(caller);
 
 /** True for a field whose value can be the id of a user. */
 export function namesUser(schema: CompiledSchema, name: string): boolean {

@@ -1,46 +1,83 @@
 /** Writing many records: all of them or none, set by set, with every problem named by its place. */
 import { callerKey } from '../caller.ts';
-import type { Transaction } from '../database/database.ts';
+import type { Statement, Transaction } from '../database/database.ts';
 import { invalid, type Problem } from '../errors.ts';
-import { isId, newId } from '../ids.ts';
+import { isId } from '../ids.ts';
+import { historyTable } from '../schema/migrations.ts';
+import { ownValue } from '../schema/values.ts';
+import { isTrusted } from './access.ts';
+import { clashAt, type WrittenRecord } from './clash.ts';
 import { recordErrors } from './errors.ts';
-import { requireLinks } from './links.ts';
+import { type LinkSource, requireLinks, withLinks } from './links.ts';
+import { createMapped, isMapped, type MappedInput, updateMapped } from './mapped/writes.ts';
 import { storedNested } from './nested.ts';
-import { isRestricted, populateShape } from './populate.ts';
+import { refuseOperators } from './operators.ts';
 import type { RecordRow } from './reads.ts';
+import { freshValues, type RestoredValues, restoredValues } from './restored.ts';
 import { insertManyText, updateManyText } from './statements.ts';
 import type { RecordInput, RecordText } from './store.ts';
 import { type ColumnValues, mergeNested, namesOf, requireValid, validatorOf } from './validate.ts';
-import { announceEvents, runWrite, type WriteContext } from './write-context.ts';
+import { announceEvents, answerShape, isDynamicAnswer, runWrite, type WriteContext } from './write-context.ts';
+import { ownedInput, requireSettable, settableRows, untouched } from './write-rights.ts';
 
 /** Records of one request. */
 export const MAX_BULK = 1_000;
 
 export async function createRecords(context: WriteContext, inputs: readonly RecordInput[]): Promise<readonly RecordText[]> {
-  const { schema, caller, dependencies, populate, ownership } = context;
+  const { schema, caller, dependencies, options } = context;
   requireCount(inputs);
   if (inputs.length === 0) return [];
+  if (isMapped(context)) {
+    const places = inputs.map((_, i) => `docs.${i}.`);
+    return createMapped(context, inputs, places);
+  }
+  requireSettable(context, placed(inputs));
   const problems: Problem[] = [];
   const validator = validatorOf(schema);
-  const rows = inputs.map((input, i) => validator.whole(input, `docs.${i}.`, problems));
+  const rows = inputs.map((input, i) => validator.whole(ownedInput(context, input), `docs.${i}.`, problems));
+  const given = options.restore && isTrusted(caller) ? restoredValues(schema, inputs, problems) : freshValues(inputs);
   requireValid(problems);
-  // Ids only grow, and the answer is ordered by id: it has the order of the input.
-  const records = rows.map((row): Record<string, unknown> => ({ _id: newId(), ...named(row) }));
-  await requireLinks(
-    context,
-    records.map((record, i) => ({ place: `docs.${i}.`, value: (field) => record[field] })),
-  );
-  const values = [callerKey(caller), JSON.stringify(records)];
-  const shape = `createMany|${ownership !== undefined}|${populateShape(populate)}`;
+  const { columns, values } = options.restore ? await continued(context, given) : given;
+  // New ids only grow, and the answer is ordered by id: it has the order of the input.
+  const records = rows.map((row, i): Record<string, unknown> => ({ ...values[i], ...named(row) }));
+  const sources = records.map((record, i): LinkSource => ({ value: (field) => record[field], placeOf: (field) => `docs.${i}.${field}` }));
   const [first] = rows;
-  const dynamic = ownership !== undefined || isRestricted(populate);
-  const statement = dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
-    insertManyText(schema, { columns: first ? namesOf(first) : [], populate, ownership }, parameters),
-  );
-  const created = await runWrite<RecordRow>(context, statement);
+  const created = await withLinks(context, sources, async () => {
+    await requireLinks(context, sources);
+    const statement = insertStatement(context, [...columns, ...(first ? namesOf(first) : [])], records);
+    return placing(
+      records.map((values, i) => ({ values, place: `docs.${i}.` })),
+      () => runWrite<RecordRow>(context, statement),
+    );
+  });
   announceEvents(dependencies);
   return created;
 }
+
+/** Records that were destroyed and come back under their ids go on with their history, instead of having each version twice. */
+async function continued(context: WriteContext, given: RestoredValues): Promise<RestoredValues> {
+  const { history, name } = context.schema;
+  if (!history) return given;
+  const text = `select h.record_id as id, max(h.version) + 1 as next from ${historyTable} h where h.schema = $1 and h.record_id = any($2) group by 1`;
+  const ids = given.values.map(({ _id }) => _id);
+  const rows = await runWrite<{ id: string; next: number }>(context, { text, values: [name, ids] });
+  if (rows.length === 0) return given;
+  const next = new Map(rows.map((row) => [row.id, row.next]));
+  const values = given.values.map((row) => ({ ...row, __v: String(next.get(row._id ?? '') ?? 0) }));
+  return { columns: [...given.columns, '__v'], values };
+}
+
+function insertStatement(context: WriteContext, columns: readonly string[], records: readonly Record<string, unknown>[]): Statement {
+  const { schema, caller, dependencies, populate, ownership, conditions } = context;
+  const values = [callerKey(caller), JSON.stringify(records)];
+  const shape = `createMany|${columns.join()}|${ownership !== undefined}|${answerShape(context)}`;
+  const dynamic = ownership !== undefined || isDynamicAnswer(context);
+  return dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
+    insertManyText(schema, { columns, populate, ownership, conditions }, parameters),
+  );
+}
+
+const placed = (inputs: readonly RecordInput[]) => inputs.map((input, i) => ({ input, place: `docs.${i}.` }));
 
 const named = ({ columns, values }: ColumnValues): Record<string, unknown> =>
   Object.fromEntries(columns.map(({ name }, i) => [name, values[i]]));
@@ -53,9 +90,12 @@ interface Change {
 
 /** PATCH of many: each changes the fields that it names. */
 export async function updateRecords(context: WriteContext, inputs: readonly RecordInput[]): Promise<readonly RecordText[]> {
+  if (isMapped(context)) return updateMapped(context, mappedInputs(inputs), 'patch');
   const validator = validatorOf(context.schema);
   const problems: Problem[] = [];
   const ids = idsOf(inputs, problems);
+  for (const { input, place } of placed(inputs)) refuseOperators(input, place);
+  requireSettable(context, placed(inputs));
   const changes = inputs.map((input, i): Change => {
     const place = `docs.${i}.`;
     return { id: ids[i] ?? '', place, values: named(validator.partial(input, place, problems)) };
@@ -66,15 +106,23 @@ export async function updateRecords(context: WriteContext, inputs: readonly Reco
 
 /** PUT of many: each replaces its record. */
 export async function replaceRecords(context: WriteContext, inputs: readonly RecordInput[]): Promise<readonly RecordText[]> {
+  if (isMapped(context)) return updateMapped(context, mappedInputs(inputs), 'replace');
   const validator = validatorOf(context.schema);
   const problems: Problem[] = [];
   const ids = idsOf(inputs, problems);
+  for (const { input, place } of placed(inputs)) refuseOperators(input, place);
+  requireSettable(context, placed(inputs));
   const changes = inputs.map((input, i): Change => {
     const place = `docs.${i}.`;
-    return { id: ids[i] ?? '', place, values: named(validator.whole(input, place, problems)) };
+    return { id: ids[i] ?? '', place, values: named(validator.whole(input, place, problems, untouched(context, input))) };
   });
   requireValid(problems);
   return changeRecords(context, changes, async () => changes);
+}
+
+function mappedInputs(inputs: readonly RecordInput[]): readonly MappedInput[] {
+  requireCount(inputs);
+  return inputs.map((input, i) => ({ id: ownValue(input, '_id'), input, place: `docs.${i}.` }));
 }
 
 function requireCount(inputs: readonly RecordInput[]): void {
@@ -138,11 +186,11 @@ async function changeRecords(
     const completed = await complete(transaction);
     await requireLinks(
       context,
-      completed.map(({ place, values }) => ({ place, value: (field) => values[field] })),
+      completed.map(({ id, place, values }) => ({ value: (field) => values[field], placeOf: (field) => place + field, record: id })),
       transaction,
     );
     for (const group of Map.groupBy(completed, ({ values }) => Object.keys(values).join()).values()) {
-      const rows = await runWrite<RecordRow>(context, groupStatement(context, group), transaction);
+      const rows = await placing(group, () => runWrite<RecordRow>(context, groupStatement(context, group), transaction));
       for (const row of rows) found.set(row.id, row);
     }
     const missing = changes.filter(({ id }) => !found.has(id));
@@ -155,12 +203,23 @@ async function changeRecords(
   return changes.flatMap(({ id }) => found.get(id) ?? []);
 }
 
-function groupStatement({ dependencies, schema, caller, predicate, populate }: WriteContext, group: readonly Change[]) {
+async function placing<T>(records: readonly WrittenRecord[], write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    throw clashAt(error, records);
+  }
+}
+
+function groupStatement(context: WriteContext, group: readonly Change[]): Statement {
+  const { dependencies, schema, caller, populate, conditions } = context;
   const columns = Object.keys(group[0]?.values ?? {});
-  const records = group.map(({ id, values }) => ({ _id: id, ...values }));
-  const shape = `updateMany|${columns.join()}|${predicate?.shape ?? ''}|${populateShape(populate)}`;
-  const dynamic = predicate !== undefined || isRestricted(populate);
+  const predicate = settableRows(context, columns);
+  // In the order of their ids, so that two requests for the same records do not wait for each other.
+  const records = group.map(({ id, values }) => ({ _id: id, ...values })).sort((one, other) => (one._id < other._id ? -1 : 1));
+  const shape = `updateMany|${columns.join()}|${predicate?.shape ?? ''}|${answerShape(context)}`;
+  const dynamic = predicate !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement({ schema, shape, values: [callerKey(caller), JSON.stringify(records)], dynamic }, (parameters) =>
-    updateManyText(schema, { columns, predicate, populate }, parameters),
+    updateManyText(schema, { columns, predicate, populate, conditions }, parameters),
   );
 }

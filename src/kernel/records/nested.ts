@@ -2,6 +2,7 @@
 import type { Queryable } from '../database/database.ts';
 import { identifier } from '../database/sql.ts';
 import { restriction } from './parameters.ts';
+import { live } from './soft-delete.ts';
 import { runWrite, type WriteContext } from './write-context.ts';
 
 export interface StoredNested {
@@ -20,7 +21,7 @@ export async function storedNested(
   const shape = `nested|${names.join()}|${predicate?.shape ?? ''}`;
   const statement = dependencies.plans.statement({ schema, shape, values: [ids], dynamic: predicate !== undefined }, (parameters) => {
     const columns = names.map((name) => `t0.${identifier(name)}`).join(', ');
-    const where = `t0."_id" = any($1::uuid[])${restriction(predicate, 't0', parameters)}`;
+    const where = `t0."_id" = any($1::uuid[])${live(schema, 't0')}${restriction(predicate, 't0', parameters)}`;
     return `select t0."_id", ${columns} from ${schema.table} t0 where ${where} order by t0."_id" for update`;
   });
   const rows = await runWrite<Record<string, unknown>>(context, statement, transaction);

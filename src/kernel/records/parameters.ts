@@ -1,5 +1,5 @@
 /** Values of one statement, in the order of their placeholders. */
-import type { RowPredicate } from '../permissions.ts';
+import type { RowPredicate, RowUse } from '../permissions.ts';
 
 export interface Parameters {
   readonly values: unknown[];
@@ -12,9 +12,5 @@ export function createParameters(values: unknown[] = []): Parameters {
 }
 
 /** `and <predicate>` for rows of `alias`, or nothing. */
-export const restriction = (
-  predicate: RowPredicate | undefined,
-  alias: string,
-  parameters: Parameters,
-  use: 'rows' | 'count' = 'rows',
-): string => (predicate ? ` and (${predicate.compile(`${alias}."_id"`, parameters.next, use)})` : '');
+export const restriction = (predicate: RowPredicate | undefined, alias: string, parameters: Parameters, use: RowUse = 'rows'): string =>
+  predicate ? ` and (${predicate.compile(`${alias}."_id"`, parameters.next, use, alias)})` : '';

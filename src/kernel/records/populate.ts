@@ -72,7 +72,7 @@ async function branchOf(
     const message = `"${path}" leads to records of ${target.name}, which you may not read`;
     throw recordErrors.POPULATE_FORBIDDEN({ message, errors: [{ path: 'populate', rule: 'access', message }] });
   }
-  const predicate = isRowAuthorised(caller, target)
+  const predicate = isRowAuthorised(caller, target, 'read')
     ? await rowPredicate(permissions, { caller, schema: target, action: 'read', scope })
     : undefined;
   return { target, many: relation.many, predicate, children: new Map() };
@@ -83,7 +83,7 @@ export function populateShape(tree: PopulateTree): string {
   if (tree.size === 0) return '';
   const parts = [...tree].map(
     ([name, { target, predicate, children }]) =>
-      `${name}:${target._id}:${target.__v}:${predicate?.shape ?? ''}(${populateShape(children)})`,
+      `${name}:${target._id}:${target.__v}:${target.sight?.key ?? ''}:${predicate?.shape ?? ''}(${populateShape(children)})`,
   );
   return parts.join(',');
 }

@@ -64,6 +64,21 @@ describe('the record engine under attack', () => {
     expect(await statusOf(kernel.schemas.create(admin, { name: 'Ok', fields: { [name]: { type: name as 'String' } } }))).toBe(400);
   });
 
+  it('hides, drops and purges nested fields whose name is a word of the database', async () => {
+    const { records, schemas } = kernel;
+    const fields = { inner: { null: { type: 'String', select: false }, NULL: 'String', deep: { null: 'String', o: 'String' } } } as const;
+    const { _id } = await schemas.create(admin, { name: 'Words', fields });
+    const input = { inner: { null: 'TOPSECRET', NULL: 'n', deep: { null: 'd', o: 'o' } } };
+    const { id } = await records.create(admin, 'Words', input);
+    const inner = async () => JSON.parse((await records.get(admin, 'Words', id)).json).inner;
+    expect(await inner()).toEqual({ NULL: 'n', deep: { null: 'd', o: 'o' } });
+    await schemas.update(admin, _id, { fields: { inner: { null: { type: 'String', select: false }, deep: { o: 'String' } } } });
+    expect(await inner()).toEqual({ deep: { o: 'o' } });
+    await schemas.apply(admin, { kind: 'purge', fields: [{ id: _id, field: 'inner.deep.null' }] });
+    const { rows } = await kernel.database.query<{ deep: object }>({ text: `select "inner" -> 'deep' as deep from "app"."Words"` });
+    expect(rows).toEqual([{ deep: { o: 'o' } }]);
+  });
+
   it('never shows a hidden field: not when it is created, changed, replaced, listed, nor in a list of objects', async () => {
     const value = {
       open: 'o',
@@ -96,7 +111,6 @@ describe('the record engine under attack', () => {
       __v: 41,
       createdAt: '2000-01-01T00:00:00Z',
       updatedAt: '2000-01-01T00:00:00Z',
-      $set: { open: 'x' },
       constructor: { prototype: { open: 'x' } },
       ...JSON.parse('{"__proto__":{"open":"polluted"}}'),
     };
@@ -105,6 +119,8 @@ describe('the record engine under attack', () => {
     expect(version).toBe(0);
     expect(JSON.parse(json)).toMatchObject({ _id: id, open: null });
     expect(JSON.parse(json).createdAt > '2020').toBe(true);
+    expect(await statusOf(kernel.records.create(admin, 'Vault', { $set: { open: 'x' } }))).toBe(400);
+    expect(await statusOf(kernel.records.replace(admin, 'Vault', id, { $set: { open: 'x' } }))).toBe(400);
     const inherited = Object.create({ open: 'inherited' }) as Record<string, unknown>;
     expect(JSON.parse((await kernel.records.create(admin, 'Vault', inherited)).json).open).toBeNull();
     expect(({} as { open?: string }).open).toBeUndefined();

@@ -314,6 +314,31 @@ const suite = (server: TestServer) => () => {
       kernel.permissions.engine = undefined;
     }
   });
+
+  it('changes the same many records from several sides, whatever order they are named in', async () => {
+    await kernel.schemas.create(admin, { name: 'Crowd', fields: { n: 'Number' } });
+    const ids = (
+      await kernel.records.createMany(
+        admin,
+        'Crowd',
+        Array.from({ length: 1_000 }, () => ({})),
+      )
+    ).map(({ id }) => id);
+    const turned = (by: number) => [...ids.slice(by), ...ids.slice(0, by)].reverse();
+    for (let round = 0; round < 3; round++) {
+      const changes = Array.from({ length: 6 }, (_, i) => turned(i * 150 + round * 7).map((_id) => ({ _id, n: i })));
+      await Promise.all(changes.map((change, i) => kernel.records.updateMany(admin, 'Crowd', i % 2 ? change : change.toReversed())));
+    }
+    expect(await list('Crowd', { sort: ['-__v'], limit: 1 })).toMatchObject({ count: 1_000, documents: [{ __v: 18 }] });
+    const everything = { filter: { kind: 'all', of: [] } } as const;
+    const increment = { field: 'n', action: 'increment', value: 1, place: '' } as const;
+    const removals = await Promise.all([
+      kernel.records.removeWhere(admin, 'Crowd', everything),
+      kernel.records.updateWhere(admin, 'Crowd', [increment], everything).then(() => 0),
+      kernel.records.removeWhere(admin, 'Crowd', everything),
+    ]);
+    expect(removals[0] + removals[2]).toBe(1_000);
+  });
 };
 
 describe('the record engine', suite('embedded'));

@@ -3,40 +3,44 @@ import { callerKey } from '../caller.ts';
 import type { Transaction } from '../database/database.ts';
 import { identifier } from '../database/sql.ts';
 import type { CompiledSchema } from '../schema/compiled.ts';
-import type { ForeignKeyLayout } from '../schema/layout.ts';
+import { columnType } from '../schema/field.ts';
+import { canonicalId } from '../schema/mapping/key.ts';
+import { type Budget, budgetOf, probe, spend } from './affected.ts';
+import { addSeen, type Dependant, keysTo, type Seen, seenIds, seenOf } from './dependants.ts';
+import { changedRows, historyRows, touched } from './history-rows.ts';
+import { idTest, lockable } from './mapped/row-id.ts';
+import { restriction } from './parameters.ts';
+import { live } from './soft-delete.ts';
 import { deleteText, eventRows, forgetTuples } from './statements.ts';
+import { concernsTrash, settleTrashed } from './trash-settling.ts';
 import { announceEvents, missError, requireId, runWrite, type WriteContext } from './write-context.ts';
 
-interface Dependant {
-  readonly schema: CompiledSchema;
-  readonly key: ForeignKeyLayout;
-}
-
-/** Foreign keys that change other records when one of `target` goes. */
-function dependantsOf(schemas: readonly CompiledSchema[], target: string): readonly Dependant[] {
-  return schemas.flatMap((schema) =>
-    Object.values(schema.layout.foreignKeys)
-      .filter((key) => key.target === target && key.onDelete !== 'restrict')
-      .map((key) => ({ schema, key })),
-  );
-}
+/** Foreign keys that change other records when one of `target` goes for good. */
+const dependantsOf = (schemas: readonly CompiledSchema[], target: string): readonly Dependant[] =>
+  keysTo(schemas, target).filter(({ key }) => key.onDelete !== 'restrict');
 
 export async function removeRecord(context: WriteContext, id: string): Promise<void> {
   const { dependencies } = context;
-  requireId(id, 'id');
+  requireId(context.schema, id, 'id');
   if (!hasDependants(context)) await removeRow(context, id);
   else await dependencies.database.transaction((transaction) => removeWithDependants(context, id, transaction));
   announceEvents(dependencies);
 }
 
-/** True when relations to this schema change other records as its own go. */
-export const hasDependants = ({ schema, dependencies }: WriteContext): boolean =>
-  dependantsOf(dependencies.schemas.all(), schema.name).length > 0;
+/** True when relations to this schema have to be looked at as records of it go. */
+export function hasDependants({ schema, dependencies }: WriteContext): boolean {
+  const schemas = dependencies.schemas.all();
+  return schema.softDelete ? concernsTrash(schemas, schema) : dependantsOf(schemas, schema.name).length > 0;
+}
 
-/** Settles what refers to records that are about to go. They must be locked. */
-export async function settleBefore(context: WriteContext, ids: readonly string[], transaction: Transaction): Promise<void> {
+/** Settles what refers to records that are about to go. They must be locked. Throws 409 when something is in the way. */
+export const settleBefore = (context: WriteContext, ids: readonly string[], transaction: Transaction): Promise<void> =>
+  context.schema.softDelete ? settleTrashed(context, ids, transaction) : settleDestroyed(context, ids, transaction);
+
+/** The same for records that go for good. */
+export async function settleDestroyed(context: WriteContext, ids: readonly string[], transaction: Transaction): Promise<void> {
   const { schema } = context;
-  await settleDependants({ context, transaction, seen: new Set(ids.map((id) => `${schema.name}:${id}`)) }, schema, ids);
+  await settleDependants({ context, transaction, seen: seenOf(schema, ids), budget: budgetOf(context.caller) }, schema, ids);
 }
 
 async function removeRow(context: WriteContext, id: string, transaction?: Transaction): Promise<void> {
@@ -48,23 +52,28 @@ async function removeRow(context: WriteContext, id: string, transaction?: Transa
     deleteText(schema, { versioned, predicate, tuples: dependencies.permissions.tuples }, parameters),
   );
   const rows = await runWrite(context, statement, transaction);
-  if (rows.length === 0) throw await missError(context, id, transaction);
+  if (rows.length === 0) throw await missError(context, id, { database: transaction });
 }
 
 async function removeWithDependants(context: WriteContext, id: string, transaction: Transaction): Promise<void> {
-  const { schema } = context;
-  // Locked like this, nothing new can begin to refer to the record.
-  const text = `select 1 from ${schema.table} where "_id" = $1 for update`;
-  await runWrite(context, { text, values: [id] }, transaction);
-  await settleBefore(context, [id], transaction);
+  const { schema, dependencies, predicate } = context;
+  const request = { schema, shape: `going|${predicate?.shape ?? ''}`, values: [id], dynamic: predicate !== undefined };
+  // Locked like this, nothing new can begin to refer to the record. What hangs on it is nobody's business who may not delete it.
+  const statement = dependencies.plans.statement(request, (parameters) => {
+    const where = `${idTest(schema, 't0', '$1')}${live(schema, 't0')}${restriction(predicate, 't0', parameters, 'row')}`;
+    return `select 1 from ${lockable(schema)} t0 where ${where} for update of t0`;
+  });
+  const rows = await runWrite(context, statement, transaction);
+  if (rows.length > 0) await settleBefore(context, [canonicalId(schema.key, id)], transaction);
   await removeRow(context, id, transaction);
 }
 
 interface Removal {
   readonly context: WriteContext;
   readonly transaction: Transaction;
-  /** Records that go already: relations can run in circles. */
-  readonly seen: Set<string>;
+  /** Records that go already. */
+  readonly seen: Seen;
+  readonly budget: Budget;
 }
 
 /** Events for everything that the foreign keys are about to change, level by level. */
@@ -75,25 +84,51 @@ async function settleDependants(removal: Removal, target: CompiledSchema, ids: r
   }
 }
 
-async function unlink({ context, transaction, seen }: Removal, { schema, key }: Dependant, ids: readonly string[]): Promise<void> {
+async function unlink(removal: Removal, dependant: Dependant, ids: readonly string[]): Promise<void> {
+  const { context, transaction, seen, budget } = removal;
+  const { schema, key } = dependant;
+  if (schema.mapping) return announceUnlinked(removal, dependant, ids);
   const column = identifier(key.column);
-  const leaving = [...seen].filter((entry) => entry.startsWith(`${schema.name}:`)).map((entry) => entry.slice(schema.name.length + 1));
-  const change =
-    `update ${schema.table} t0 set ${column} = null, "updatedAt" = now(), "__v" = t0."__v" + 1 ` +
-    `where t0.${column} = any($2::uuid[]) and t0."_id" <> all($3::uuid[]) returning t0."_id"`;
-  const text = `with r as (${change}) ${eventRows(schema, 'update', 'r', '$1')}`;
-  await runWrite(context, { text, values: [callerKey(context.caller), ids, leaving] }, transaction);
+  const losing = `select u."_id" from ${schema.table} u where u.${column} = any($2::uuid[]) and u."_id" <> all($3::uuid[])${probe(budget)}`;
+  const where = `t0."_id" in (${losing})`;
+  const change = { set: `${column} = null, ${touched}`, where, operation: 'update', many: true, returning: 't0."_id"' } as const;
+  const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'update', 'r', '$1')}) select count(*)::integer as touched from r`;
+  const values = [callerKey(context.caller), ids, seenIds(seen, schema)];
+  const [row] = await runWrite<{ touched: number }>(context, { text, values }, transaction);
+  spend(budget, row?.touched ?? 0, schema.name);
+}
+
+/** In a table of others the database empties the column itself; only that it does so is to be said. */
+async function announceUnlinked(removal: Removal, dependant: Dependant, ids: readonly string[]): Promise<void> {
+  const { context, transaction } = removal;
+  const { schema } = dependant;
+  const losing = await lockedReferrers(removal, dependant, ids);
+  if (losing.length === 0) return;
+  const text = `with r as (select unnest($2::text[]) as "_id") ${eventRows(schema, 'update', 'r', '$1')}`;
+  await runWrite(context, { text, values: [callerKey(context.caller), losing] }, transaction);
+}
+
+/** Records that refer to some of these, beside those that go already. */
+async function lockedReferrers(removal: Removal, { schema, key }: Dependant, ids: readonly string[]): Promise<readonly string[]> {
+  const { context, transaction, seen, budget } = removal;
+  const field = schema.tree.fields.get(key.column);
+  const type = field ? columnType(field) : 'uuid';
+  const refers = `t0.${identifier(key.column)} = any($1::${type}[]) and ${schema.mapping ? 't0."_id"::text <> all($2::text[])' : 't0."_id" <> all($2::uuid[])'}`;
+  const text = `select t0."_id" as id from ${lockable(schema)} t0 where ${refers} order by t0."_id"${probe(budget)} for update of t0`;
+  const rows = await runWrite<{ id: string }>(context, { text, values: [ids, seenIds(seen, schema)] }, transaction);
+  spend(budget, rows.length, schema.name);
+  return rows.map(({ id }) => id);
 }
 
 async function cascade(removal: Removal, { schema, key }: Dependant, ids: readonly string[]): Promise<void> {
   const { context, transaction, seen } = removal;
-  const text = `select "_id" as id from ${schema.table} where ${identifier(key.column)} = any($1::uuid[]) order by "_id" for update`;
-  const rows = await runWrite<{ id: string }>(context, { text, values: [ids] }, transaction);
-  const fresh = rows.map(({ id }) => id).filter((id) => !seen.has(`${schema.name}:${id}`));
+  const fresh = addSeen(seen, schema, await lockedReferrers(removal, { schema, key }, ids));
   if (fresh.length === 0) return;
-  for (const id of fresh) seen.add(`${schema.name}:${id}`);
   const forgotten = forgetTuples(context.dependencies.permissions.tuples, schema, 'r');
-  const going = `with r as (select unnest($2::uuid[]) as "_id")${forgotten} ${eventRows(schema, 'delete', 'r', '$1')}`;
+  const kept = schema.history ? `o as (select * from ${schema.table} where "_id" = any($2::uuid[])), ` : '';
+  const old = historyRows(schema, 'delete', 'o');
+  const idType = schema.mapping ? 'text' : 'uuid';
+  const going = `with ${kept}r as (select unnest($2::${idType}[]) as "_id")${old}${forgotten} ${eventRows(schema, 'delete', 'r', '$1')}`;
   await runWrite(context, { text: going, values: [callerKey(context.caller), fresh] }, transaction);
   await settleDependants(removal, schema, fresh);
 }

@@ -6,15 +6,22 @@ import { identifier } from '../database/sql.ts';
 import { outboxTable } from '../events/events.ts';
 import type { Owner, RecordTuples, RowPredicate } from '../permissions.ts';
 import type { CompiledSchema } from '../schema/compiled.ts';
+import { deletedColumn } from '../schema/layout.ts';
 import { literalOf } from '../schema/literal.ts';
+import { changedRows, destroyedRows, touched } from './history-rows.ts';
+import { withKeptParts } from './kept-parts.ts';
+import { idTest } from './mapped/row-id.ts';
 import { type Parameters, restriction } from './parameters.ts';
 import type { PopulateTree } from './populate.ts';
 import { recordColumns } from './reads.ts';
 import { createRenderContext, selectList } from './render.ts';
+import type { RowConditions } from './row-conditions.ts';
+import { live } from './soft-delete.ts';
 
-export type WriteKind = 'create' | 'update' | 'delete';
+export type WriteKind = 'create' | 'update' | 'delete' | 'restore' | 'purge';
 
-const operations = { create: 'insert', update: 'update', delete: 'delete' } as const;
+/** To subscribers a restored record is a new one, and of one that was deleted before nothing more is to be said. */
+const operations = { create: `'insert'`, update: `'update'`, delete: `'delete'`, restore: `'insert'`, purge: 'null' } as const;
 
 /** One event per row of `rows`, which has a column `_id`. */
 export function eventRows(schema: CompiledSchema, kind: WriteKind, rows: string, actor: string): string {
@@ -22,17 +29,20 @@ export function eventRows(schema: CompiledSchema, kind: WriteKind, rows: string,
   const name = literalOf(schema.name, 'text');
   return (
     `insert into ${outboxTable} (topic, schema, ids, operation, actor) ` +
-    `select ${topic}, ${name}, array[r."_id"::text], '${operations[kind]}', ${actor}::text from ${rows} r`
+    `select ${topic}, ${name}, array[r."_id"::text], ${operations[kind]}, ${actor}::text from ${rows} r`
   );
 }
 
-interface AnswerOptions {
+export interface AnswerOptions {
   readonly kind: WriteKind;
   readonly populate: PopulateTree;
   /** Several rows are put into the order of their ids; for a single one the sort would be time lost. */
   readonly many: boolean;
   /** Who owns new rows. */
   readonly ownership?: Ownership | undefined;
+  readonly conditions?: RowConditions | undefined;
+  /** A further column of the answer. */
+  readonly extra?: string;
 }
 
 /** The owner of new records, and how it is written down. */
@@ -41,78 +51,97 @@ export interface Ownership {
   readonly tuples: RecordTuples;
 }
 
-/** Puts a data-modifying statement that returns whole rows together with its events and its answer. `$1` is the actor. */
-function withAnswer(schema: CompiledSchema, change: string, options: AnswerOptions, parameters: Parameters): string {
-  const { kind, populate, many, ownership } = options;
-  const list = selectList(schema, 't0', populate, createRenderContext(parameters));
+/** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
+export function withAnswer(schema: CompiledSchema, change: string, options: AnswerOptions, parameters: Parameters): string {
+  const { kind, populate, many, ownership, conditions, extra } = options;
+  const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
   const order = many ? ['order by r."_id"', 'order by x."_id"'] : ['', ''];
   return (
-    `with r as (${change}), e as (${eventRows(schema, kind, 'r', '$1')} ${order[0]})${ownerRows(schema, ownership, parameters)} ` +
-    `select ${recordColumns} from (select ${list} from r t0) x ${order[1]}`
+    `with ${change}, e as (${eventRows(schema, kind, 'r', '$1')} ${order[0]})${ownerRows(schema, ownership, parameters)} ` +
+    `select ${recordColumns(schema)}${extra ? `, ${extra}` : ''} from (select ${list} from r t0) x ${order[1]}`
   );
 }
 
 /** The owner tuples of the new rows `r`, or nothing. */
-function ownerRows({ name }: CompiledSchema, ownership: Ownership | undefined, { next }: Parameters): string {
+function ownerRows({ name, table }: CompiledSchema, ownership: Ownership | undefined, { next }: Parameters): string {
   if (!ownership) return '';
   const { owner, tuples } = ownership;
-  const parts = tuples.own({ rows: 'r', schema: name, actor: '$1' }, { type: next(owner.type), id: next(owner.id) });
+  const parts = tuples.own({ rows: 'r', schema: name, table, actor: '$1' }, { type: next(owner.type), id: next(owner.id) });
   return parts.map((part) => `, ${part}`).join('');
 }
 
-export interface InsertShape {
-  readonly columns: readonly string[];
+/** What the answer of a write shows. */
+interface Shown {
   readonly populate: PopulateTree;
+  readonly conditions: RowConditions | undefined;
+}
+
+export interface InsertShape extends Shown {
+  readonly columns: readonly string[];
   readonly ownership: Ownership | undefined;
+  /** Nothing is written when the id is taken. */
+  readonly ifAbsent?: boolean;
 }
 
 /** One record. Values: actor, id, columns. */
-export function insertText(schema: CompiledSchema, { columns, populate, ownership }: InsertShape, parameters: Parameters): string {
+export function insertText(schema: CompiledSchema, { columns, ifAbsent = false, ...shown }: InsertShape, parameters: Parameters): string {
   const names = ['_id', ...columns].map(identifier).join(', ');
   const places = ['_id', ...columns].map((_, i) => `$${i + 2}`).join(', ');
-  const change = `insert into ${schema.table} (${names}) values (${places}) returning *`;
-  return withAnswer(schema, change, { kind: 'create', populate, many: false, ownership }, parameters);
+  const change = `r as (insert into ${schema.table} (${names}) values (${places})${ifAbsent ? ' on conflict ("_id") do nothing' : ''} returning *)`;
+  return withAnswer(schema, change, { ...shown, kind: 'create', many: false }, parameters);
 }
 
-export interface UpdateShape {
+export interface UpdateShape extends Shown {
   readonly columns: readonly string[];
   readonly versioned: boolean;
   readonly predicate: RowPredicate | undefined;
-  readonly populate: PopulateTree;
+  /** For the history. */
+  readonly operation: 'update' | 'restore';
 }
 
-/** What every change of a record changes. */
-export const touched = '"updatedAt" = now(), "__v" = t0."__v" + 1';
+const shownOf = ({ populate, conditions }: Shown): Shown => ({ populate, conditions });
 
 /** One record. Values: actor, id, the version when `versioned`, columns. */
 export function updateText(schema: CompiledSchema, shape: UpdateShape, parameters: Parameters): string {
   const first = shape.versioned ? 4 : 3;
-  const sets = shape.columns.map((name, i) => `${identifier(name)} = $${first + i}, `).join('');
+  const sets = shape.columns.map((name, i) => `${identifier(name)} = ${withKeptParts(schema, name, `$${first + i}`)}, `).join('');
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
-  const where = `t0."_id" = $2${version}${restriction(shape.predicate, 't0', parameters)}`;
-  const change = `update ${schema.table} t0 set ${sets}${touched} where ${where} returning t0.*`;
-  return withAnswer(schema, change, { kind: 'update', populate: shape.populate, many: false }, parameters);
+  const where = `t0."_id" = $2${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
+  const change = changedRows(schema, { set: sets + touched, where, operation: shape.operation });
+  return withAnswer(schema, change, { ...shownOf(shape), kind: 'update', many: false }, parameters);
 }
+
+/** Columns that every table has, as far as they can be given. */
+const automaticTypes: ReadonlyMap<string, string> = new Map([
+  ['createdAt', 'timestamptz(3)'],
+  ['updatedAt', 'timestamptz(3)'],
+  ['__v', 'integer'],
+]);
 
 /** `x(...)`: rows of a JSON list with the types of the columns. */
 function recordset(schema: CompiledSchema, columns: readonly string[]): string {
-  const types = columns.map((name) => `${identifier(name)} ${schema.layout.columns[name]?.type ?? 'text'}`);
+  const types = columns.map((name) => `${identifier(name)} ${schema.layout.columns[name]?.type ?? automaticTypes.get(name) ?? 'text'}`);
   return `json_to_recordset($2::json) as x("_id" uuid${types.map((type) => `, ${type}`).join('')})`;
 }
 
 /** Many records. Values: actor, JSON list of records. */
-export function insertManyText(schema: CompiledSchema, { columns, populate, ownership }: InsertShape, parameters: Parameters): string {
+export function insertManyText(schema: CompiledSchema, { columns, ...shown }: InsertShape, parameters: Parameters): string {
   const names = ['_id', ...columns].map(identifier).join(', ');
-  const change = `insert into ${schema.table} (${names}) select ${names} from ${recordset(schema, columns)} returning *`;
-  return withAnswer(schema, change, { kind: 'create', populate, many: true, ownership }, parameters);
+  const change = `r as (insert into ${schema.table} (${names}) select ${names} from ${recordset(schema, columns)} returning *)`;
+  return withAnswer(schema, change, { ...shown, kind: 'create', many: true }, parameters);
 }
 
 /** Many records that change the same columns. Values: actor, JSON list of records. */
-export function updateManyText(schema: CompiledSchema, shape: Omit<UpdateShape, 'versioned'>, parameters: Parameters): string {
-  const sets = shape.columns.map((name) => `${identifier(name)} = x.${identifier(name)}, `).join('');
-  const where = `t0."_id" = x."_id"${restriction(shape.predicate, 't0', parameters)}`;
-  const change = `update ${schema.table} t0 set ${sets}${touched} from ${recordset(schema, shape.columns)} where ${where} returning t0.*`;
-  return withAnswer(schema, change, { kind: 'update', populate: shape.populate, many: true }, parameters);
+export function updateManyText(
+  schema: CompiledSchema,
+  shape: Omit<UpdateShape, 'versioned' | 'operation'>,
+  parameters: Parameters,
+): string {
+  const sets = shape.columns.map((name) => `${identifier(name)} = ${withKeptParts(schema, name, `x.${identifier(name)}`)}, `).join('');
+  const where = `t0."_id" = x."_id"${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
+  const source = recordset(schema, shape.columns);
+  const change = changedRows(schema, { set: sets + touched, where, source, operation: 'update', many: true });
+  return withAnswer(schema, change, { ...shownOf(shape), kind: 'update', many: true }, parameters);
 }
 
 /** One record. Values: actor, id, the version when `versioned`. */
@@ -122,10 +151,28 @@ export function deleteText(
   parameters: Parameters,
 ): string {
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
-  const where = `t0."_id" = $2${version}${restriction(shape.predicate, 't0', parameters)}`;
-  const change = `delete from ${schema.table} t0 where ${where} returning t0."_id"`;
-  const forgotten = forgetTuples(shape.tuples, schema, 'r');
-  return `with r as (${change}), e as (${eventRows(schema, 'delete', 'r', '$1')})${forgotten} select r."_id" as id from r`;
+  const where = `${idTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
+  const { rows, forgotten } = removedRows(schema, where, { tuples: shape.tuples, many: false });
+  return `with ${rows}, e as (${eventRows(schema, 'delete', 'r', '$1')})${forgotten} select r."_id" as id from r`;
+}
+
+/** The head of a `with` that deletes rows: they go into the trash, where they keep their tuples, or for good. */
+export function removedRows(schema: CompiledSchema, where: string, { tuples, many }: Removal): RemovedRows {
+  if (!schema.softDelete) return { rows: destroyedRows(schema, where, many), forgotten: forgetTuples(tuples, schema, 'r') };
+  const set = `"${deletedColumn}" = now(), ${touched}`;
+  return { rows: changedRows(schema, { set, where, operation: 'delete', many: true, returning: 't0."_id"' }), forgotten: '' };
+}
+
+interface Removal {
+  readonly tuples: RecordTuples | undefined;
+  readonly many: boolean;
+}
+
+export interface RemovedRows {
+  /** `r`: the ids of the rows that go. */
+  readonly rows: string;
+  /** Further parts. */
+  readonly forgotten: string;
 }
 
 /** What takes the tuples of deleted rows away, as further parts of a `with`. */

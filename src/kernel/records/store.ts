@@ -4,6 +4,7 @@
  * make the record and its event in one statement.
  */
 import type { Caller } from '../caller.ts';
+import type { Wanted } from '../operation.ts';
 import type { Condition } from './filter/condition.ts';
 
 /** A record on its way out. */
@@ -11,7 +12,7 @@ export interface RecordText {
   readonly id: string;
   /** The record as JSON. */
   readonly json: string;
-  /** Counts up with each change; the ETag. */
+  /** Counts up with each change; the number in the ETag. */
   readonly version: number;
 }
 
@@ -19,6 +20,8 @@ export interface ReadOptions {
   /** Relation paths, dotted for depth: `author.company`. */
   readonly populate?: readonly string[];
   readonly scope?: string;
+  /** Records in the trash instead, with `deletedAt`. For operators only. */
+  readonly deleted?: boolean;
 }
 
 export interface ListOptions extends ReadOptions {
@@ -28,12 +31,20 @@ export interface ListOptions extends ReadOptions {
   readonly sort?: readonly string[];
   /** How the answer's `count` is made; `exact` unless set. */
   readonly count?: CountMode;
+  /** Fields that will be looked at, here and in what is populated: others may be left out, and are where that saves work. All unless set. */
+  readonly only?: Wanted;
+  /**
+   * Instead of `skip`: where an earlier page ended (its `nextCursor`), empty or `start` for the first page. The
+   * answer then has `nextCursor`, null on the last page. Records that come or go meanwhile are neither
+   * repeated nor do they push others out.
+   */
+  readonly cursor?: string;
 }
 
 /**
  * - `exact`: all records that the caller may see; its cost grows with them
  * - `estimated`: exact up to 10,000; beyond, the planner's figure for a whole table, and 10,001 (for "more") where
- *   permissions narrow it. The answer says `estimated: true` when it is one
+ *   permissions, a filter or a trash narrow it. The answer says `estimated: true` when it is one
  * - `none`: no `count` in the answer
  */
 export type CountMode = 'exact' | 'estimated' | 'none';
@@ -44,17 +55,40 @@ export type CountMode = 'exact' | 'estimated' | 'none';
  */
 export interface Grant {
   readonly granted?: boolean;
+  /** Fields whose values are from who made the offer: their links may lead to what the caller cannot read. */
+  readonly authored?: ReadonlySet<string>;
 }
 
 /** Reading by condition. */
-export interface SelectOptions extends Omit<ListOptions, 'count'>, Grant {
+export interface SelectOptions extends ListOptions, Grant {
   readonly filter: Condition;
+}
+
+/** Reading everything that fits a condition. */
+export interface StreamOptions extends ReadOptions, Grant {
+  readonly filter: Condition;
+  readonly sort?: readonly string[];
+  /** Names of fields; all unless given. */
+  readonly select?: readonly string[];
+  /** Ends the reading, also while nobody asks for more. */
+  readonly signal?: AbortSignal;
 }
 
 /** Writing by condition. */
 export interface SelectionOptions extends Grant {
   readonly filter: Condition;
   readonly scope?: string;
+}
+
+/** Looking for the records whose vectors are nearest to a given one. */
+export interface NearestOptions extends SelectionOptions {
+  /** A field of type Vector. */
+  readonly field: string;
+  readonly vector: readonly number[];
+  /** Hits, at most 1,000. */
+  readonly limit: number;
+  /** Names of fields; all unless given. */
+  readonly select?: readonly string[];
 }
 
 /** Results over the records that fit a condition. */
@@ -85,11 +119,59 @@ export interface Assignment {
   readonly place: string;
 }
 
+/** A link that leads nowhere so far. */
+export interface UnsettledLink {
+  readonly id: string;
+  /** Where it stands in the input: `docs.3.parents.0`. */
+  readonly path: string;
+}
+
 export interface WriteOptions extends Grant {
+  /** Creating many, by operators and the platform only: the inputs say `_id`, `createdAt` and `updatedAt` themselves, where they do. */
+  readonly restore?: boolean;
+  /** Writing many: is told of links to records of the same schema that are not there yet, which are then no fault. */
+  readonly unsettled?: (link: UnsettledLink) => void;
   readonly scope?: string;
   readonly populate?: readonly string[];
   /** Version the caller saw (`If-Match`); another one stored is 412. */
   readonly expectedVersion?: number;
+  /** Replacing: the record is created under this id when it is not there. */
+  readonly upsert?: boolean;
+}
+
+/** A page of the earlier versions of a record. */
+export interface HistoryOptions {
+  readonly skip?: number;
+  readonly limit?: number;
+  readonly scope?: string;
+}
+
+export interface VersionOptions {
+  /** What the changes lead to: the version that came next, unless set, or the record as it is now. */
+  readonly compare?: 'next' | 'current';
+  readonly scope?: string;
+}
+
+/** What records were before they were changed, for schemas that keep it. What a caller may not see now he does not see there. */
+export interface RecordHistory {
+  /** `{"versions":[...],"count":n}` as text, the youngest first. Operators see it also of records that are gone. */
+  list(caller: Caller, schema: string, id: string, options?: HistoryOptions): Promise<string>;
+  /** One version with its fields, and what changed after it, as JSON text. */
+  get(caller: Caller, schema: string, id: string, version: number, options?: VersionOptions): Promise<string>;
+  /** Makes the record what it was, as a new version. An operator brings back also a record that was destroyed. */
+  restore(caller: Caller, schema: string, id: string, version: number, options?: WriteOptions): Promise<RecordText>;
+  /** Lets go of versions that are older than the schema keeps them. Answers how many. */
+  prune(caller: Caller, schema: string, signal: AbortSignal): Promise<number>;
+}
+
+/** Deleted records, for schemas that keep them. */
+export interface RecordTrash {
+  /** Makes a record alive again, with what was deleted because of it. */
+  restore(caller: Caller, schema: string, id: string, options?: WriteOptions): Promise<RecordText>;
+  /** Destroys those of the records that are in the trash. Operators only. Answers how many. */
+  purge(caller: Caller, schema: string, ids: readonly string[]): Promise<number>;
+  /** Destroys what was in the trash for as long as the schema keeps it. Answers how many. */
+  purgeExpired(caller: Caller, schema: string, signal: AbortSignal): Promise<number>;
 }
 
 export type RecordInput = Readonly<Record<string, unknown>>;
@@ -101,7 +183,17 @@ export interface RecordStore {
   /** The same for the records that fit a condition. */
   select(caller: Caller, schema: string, options: SelectOptions): Promise<string>;
   /** All records that fit a condition as a JSON list, at most 1,000; throws 400 when there are more. */
-  find(caller: Caller, schema: string, options: Omit<SelectOptions, 'skip' | 'limit'>): Promise<string>;
+  find(caller: Caller, schema: string, options: Omit<SelectOptions, 'skip' | 'limit' | 'count' | 'cursor'>): Promise<string>;
+  /**
+   * All records that fit a condition, however many, as JSON in batches of about a megabyte. They are those of one
+   * moment; a connection is held while they are read, so few can be read at once (503).
+   */
+  stream(caller: Caller, schema: string, options: StreamOptions): AsyncIterable<readonly string[]>;
+  /**
+   * A JSON list of `{document, score, distance, metric, provider}`, nearest first. All vectors that fit the filter are
+   * looked at: exact, and at most 50,000. A hidden field only for operators and with `granted`.
+   */
+  nearest(caller: Caller, schema: string, options: NearestOptions): Promise<string>;
   /** A JSON list with one object per group. */
   aggregate(caller: Caller, schema: string, options: AggregateOptions): Promise<string>;
   /** Throws 404 when absent or invisible. */
@@ -119,4 +211,6 @@ export interface RecordStore {
   updateWhere(caller: Caller, schema: string, assignments: readonly Assignment[], options: SelectionOptions): Promise<number>;
   /** Deletes every record that fits a condition; answers how many. All or nothing. */
   removeWhere(caller: Caller, schema: string, options: SelectionOptions): Promise<number>;
+  readonly trash: RecordTrash;
+  readonly history: RecordHistory;
 }

@@ -20,8 +20,10 @@ export interface ColumnValues {
 }
 
 export interface RecordValidator {
-  /** All columns; what is missing takes its default or null. */
-  whole(input: RecordInput, place: string, problems: Problem[]): ColumnValues;
+  /** Every column, in the order of the schema. */
+  readonly columns: readonly Column[];
+  /** All columns but those named in `without`; what is missing takes its default or null. */
+  whole(input: RecordInput, place: string, problems: Problem[], without?: ReadonlySet<string>): ColumnValues;
   /** Only the columns that the input names. Nested objects are not among them: see `nested`. */
   partial(input: RecordInput, place: string, problems: Problem[]): ColumnValues;
   /** Nested objects that the input gives: they are merged with what is stored. */
@@ -46,10 +48,12 @@ const isNested = (field: Field, value: unknown): field is ObjectField =>
 function createValidator({ tree }: CompiledSchema): RecordValidator {
   const columns: Column[] = [...tree.fields].map(([name, field]) => ({ name, field, type: columnType(field), check: checkerOf(field) }));
   return {
-    whole: (input, place, problems) => ({
-      columns,
-      values: columns.map((column) => columnValue(column, ownValue(input, column.name), place + column.name, problems)),
-    }),
+    columns,
+    whole(input, place, problems, without) {
+      const wanted = without ? columns.filter(({ name }) => !without.has(name)) : columns;
+      const values = wanted.map((column) => columnValue(column, ownValue(input, column.name), place + column.name, problems));
+      return { columns: wanted, values };
+    },
     partial(input, place, problems) {
       const given = columns.filter(({ name, field }) => {
         const value = ownValue(input, name);

@@ -3,14 +3,18 @@ import type { Caller } from '../caller.ts';
 import type { Queryable, Statement } from '../database/database.ts';
 import { errors, invalid } from '../errors.ts';
 import type { Events } from '../events/events.ts';
-import { isId } from '../ids.ts';
-import type { PermissionPort, RowPredicate } from '../permissions.ts';
+import type { PermissionPort, RecordAction, RowPredicate } from '../permissions.ts';
 import type { CompiledSchema } from '../schema/compiled.ts';
+import { isRecordId, keyHint } from '../schema/mapping/key.ts';
 import { isRowAuthorised, isTrusted, requireGranted, requireOffered, rowPredicate } from './access.ts';
-import { recordError, recordErrors } from './errors.ts';
+import { fieldsForbidden, recordError, recordErrors } from './errors.ts';
+import type { WriteRights } from './field-access.ts';
+import { mappedErrors } from './mapped/errors.ts';
+import { idTest } from './mapped/row-id.ts';
 import { restriction } from './parameters.ts';
-import { noPopulate, type PopulateTree, resolvePopulate } from './populate.ts';
+import { isRestricted, noPopulate, type PopulateTree, populateShape, resolvePopulate } from './populate.ts';
 import { type RecordDependencies, viewOf } from './reads.ts';
+import { conditionsOf, type RowConditions } from './row-conditions.ts';
 import type { Ownership } from './statements.ts';
 import type { WriteOptions } from './store.ts';
 
@@ -32,24 +36,46 @@ export interface WriteContext {
   /** Who owns the records that are created; `undefined`: nobody. */
   readonly ownership: Ownership | undefined;
   readonly populate: PopulateTree;
+  /** Which fields he may set. */
+  readonly rights: WriteRights;
+  /** For fields that depend on the record. */
+  readonly conditions: RowConditions | undefined;
 }
+
+/** Opens a write of a schema that is called by its name. Throws 401, 403, 404 or 503. */
+export type OpenWrite = (
+  caller: Caller,
+  schema: string,
+  operation: WriteOperation,
+  options?: WriteOptions,
+) => WriteContext | Promise<WriteContext>;
 
 interface WriteRequest {
   readonly caller: Caller;
   readonly schema: CompiledSchema;
   readonly operation: WriteOperation;
   readonly options: WriteOptions;
+  readonly rights: WriteRights;
 }
 
 /** Applies the rules of the schema to the caller; waits only when something has to be asked. Throws 401, 403, 404 or 503. */
 export function openWrite(dependencies: WriteDependencies, request: WriteRequest): WriteContext | Promise<WriteContext> {
   const { caller, schema, operation, options } = request;
-  if (options.granted) requireGranted(caller, schema);
+  if (schema.mapping?.writable === false) throw mappedErrors.READ_ONLY();
+  if (options.granted) requireGranted(caller, schema, operation);
   else requireOffered(caller, schema, operation);
-  const asks = isRowAuthorised(caller, schema) || options.populate?.length || namesOwner(request);
-  if (asks) return resolveWrite(dependencies, request);
-  return { dependencies, caller, schema, operation, options, predicate: undefined, ownership: undefined, populate: noPopulate };
+  if (asksFirst(request)) return resolveWrite(dependencies, request);
+  return { ...request, dependencies, predicate: undefined, ownership: undefined, populate: noPopulate, conditions: undefined };
 }
+
+function asksFirst(request: WriteRequest): boolean {
+  const { caller, schema, operation, options, rights } = request;
+  const byRow = operation !== 'create' && isRowAuthorised(caller, schema, actionOf(operation));
+  const byField = rights.guarded.size > 0 || (schema.sight?.conditional.size ?? 0) > 0;
+  return byRow || byField || (options.populate?.length ?? 0) > 0 || namesOwner(request);
+}
+
+const actionOf = (operation: 'update' | 'delete'): RecordAction => (operation === 'delete' ? 'delete' : 'edit');
 
 /** A trusted caller creates records that nobody owns, unless he says whose they are. */
 function namesOwner({ caller, schema, operation, options }: WriteRequest): boolean {
@@ -58,15 +84,17 @@ function namesOwner({ caller, schema, operation, options }: WriteRequest): boole
 }
 
 async function resolveWrite(dependencies: WriteDependencies, request: WriteRequest): Promise<WriteContext> {
-  const { caller, schema, operation, options } = request;
+  const { caller, schema, operation, options, rights } = request;
   const { scope, populate: paths = [] } = options;
   const ownership = namesOwner(request) ? await ownershipOf(dependencies.permissions, request) : undefined;
   const predicate =
-    operation !== 'create' && isRowAuthorised(caller, schema)
-      ? await rowPredicate(dependencies.permissions, { caller, schema, action: operation === 'delete' ? 'delete' : 'edit', scope })
+    operation !== 'create' && isRowAuthorised(caller, schema, actionOf(operation))
+      ? await rowPredicate(dependencies.permissions, { caller, schema, action: actionOf(operation), scope })
       : undefined;
   const populate = await resolvePopulate(dependencies, { caller, schema, paths, scope });
-  return { dependencies, caller, schema, operation, options, predicate, ownership, populate };
+  const rules = [...(schema.sight?.conditional.values() ?? []), ...rights.guarded.values()];
+  const conditions = await conditionsOf(dependencies.permissions, { caller, schema, rules, populate, scope });
+  return { ...request, dependencies, predicate, ownership, populate, conditions };
 }
 
 /** Who will own the new records: the caller, or the scope that he may act for. Throws 403 or 503. */
@@ -86,23 +114,42 @@ export async function runWrite<R>(context: WriteContext, statement: Statement, d
   }
 }
 
+/** What of a context decides the text of an answer. */
+export const answerShape = ({ populate, conditions }: WriteContext): string => `${populateShape(populate)}|${conditions?.shape ?? ''}`;
+/** True when the answer needs values of its own. */
+export const isDynamicAnswer = ({ populate, conditions }: WriteContext): boolean => conditions !== undefined || isRestricted(populate);
+
 /** Events were written by the statement itself: the relay learns of them when they are committed. */
 export const announceEvents = ({ database, events }: WriteDependencies): void => database.afterCommit(() => events.wake());
 
 /** A malformed id in a write is the caller's mistake: 400. */
-export function requireId(id: unknown, place: string): asserts id is string {
-  if (!isId(id)) throw invalid(place, 'format', 'must be an id (UUID)');
+export function requireId({ key }: Pick<CompiledSchema, 'key'>, id: unknown, place: string): asserts id is string {
+  if (!isRecordId(key, id)) throw invalid(place, 'format', keyHint(key));
 }
 
-/** Why a statement found no row to change: 404 when the caller cannot see one, else 412 or 403. */
-export async function missError(context: WriteContext, id: string, database?: Queryable): Promise<Error> {
+interface Miss {
+  readonly database?: Queryable | undefined;
+  /** Fields that were to be set. */
+  readonly columns?: readonly string[];
+}
+
+/** Why a statement found no row to change: 404 when the caller cannot see one, else 412, 403 or 409. */
+export async function missError(context: WriteContext, id: string, { database, columns = [] }: Miss = {}): Promise<Error> {
   const { schema, caller, dependencies, options } = context;
   const view = await viewOf(dependencies, caller, schema, { ...(options.scope !== undefined && { scope: options.scope }) });
+  const guarded = columns.filter((name) => context.rights.guarded.has(name));
+  const seen = guarded.length > 0 ? 't0."__v" as version' : '1';
   const statement = dependencies.plans.statement(
-    { schema, shape: `seen|${view.predicate?.shape ?? ''}`, values: [id], dynamic: view.predicate !== undefined },
-    (parameters) => `select 1 from ${schema.table} t0 where t0."_id" = $1${restriction(view.predicate, 't0', parameters)}`,
+    { schema, shape: `seen|${seen}|${view.predicate?.shape ?? ''}`, values: [id], dynamic: view.predicate !== undefined },
+    (parameters) =>
+      `select ${seen} from ${schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`,
   );
-  const rows = await runWrite(context, statement, database);
+  const rows = await runWrite<{ version?: number }>(context, statement, database);
   if (rows.length === 0) return recordErrors.RECORD_NOT_FOUND();
-  return options.expectedVersion === undefined ? errors.FORBIDDEN() : errors.PRECONDITION_FAILED();
+  if (options.expectedVersion !== undefined && (guarded.length === 0 || rows[0]?.version !== options.expectedVersion)) {
+    return errors.PRECONDITION_FAILED();
+  }
+  if (guarded.length > 0) return fieldsForbidden(guarded);
+  // Nothing forbids it: the record came, or came back, after the statement had looked for it.
+  return context.predicate ? errors.FORBIDDEN() : recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
 }

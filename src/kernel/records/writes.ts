@@ -3,85 +3,171 @@ import { callerKey } from '../caller.ts';
 import type { Queryable } from '../database/database.ts';
 import { errors, type Problem } from '../errors.ts';
 import { newId } from '../ids.ts';
-import { type LinkSource, requireLinks } from './links.ts';
+import { requireLinks, sourceOf, withLinks } from './links.ts';
+import { patchedRow } from './mapped/values.ts';
+import { createMapped, isMapped, updateMapped } from './mapped/writes.ts';
 import { storedNested } from './nested.ts';
-import { isRestricted, populateShape } from './populate.ts';
+import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
 import type { RecordRow } from './reads.ts';
 import { insertText, updateText } from './statements.ts';
 import type { RecordInput, RecordText } from './store.ts';
-import { type ColumnValues, encoded, mergeNested, namesOf, requireValid, validatorOf } from './validate.ts';
-import { announceEvents, missError, requireId, runWrite, type WriteContext } from './write-context.ts';
+import { type ColumnValues, encoded, mergeNested, namesOf, type RecordValidator, requireValid, validatorOf } from './validate.ts';
+import { announceEvents, answerShape, isDynamicAnswer, missError, requireId, runWrite, type WriteContext } from './write-context.ts';
+import { ownedInput, requireSettable, settableRows, untouched } from './write-rights.ts';
 
 export async function createRecord(context: WriteContext, input: RecordInput): Promise<RecordText> {
-  const { schema, caller, dependencies, populate, ownership } = context;
-  const problems: Problem[] = [];
-  const whole = validatorOf(schema).whole(input, '', problems);
-  requireValid(problems);
-  const links = requireLinks(context, [sourceOf(whole)]);
-  if (links) await links;
-  const values = [callerKey(caller), newId(), ...encoded(whole)];
-  const shape = `create|${ownership !== undefined}|${populateShape(populate)}`;
-  const dynamic = ownership !== undefined || isRestricted(populate);
-  const statement = dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
-    insertText(schema, { columns: namesOf(whole), populate, ownership }, parameters),
-  );
-  const [row] = await runWrite<RecordRow>(context, statement);
+  if (isMapped(context)) return only(await createMapped(context, [input], ['']));
+  const row = await createWith(context, input, (whole) => insertRecord(context, newId(), whole));
   if (!row) throw errors.INTERNAL_SERVER_ERROR();
-  announceEvents(dependencies);
   return row;
 }
 
-const sourceOf = ({ columns, values }: ColumnValues): LinkSource => ({
-  place: '',
-  value: (field) => values[columns.findIndex(({ name }) => name === field)],
-});
+/** The same under an id that is given. `undefined` when there is a record of that id. */
+export const createUnder = (context: WriteContext, id: string, input: RecordInput): Promise<RecordText | undefined> =>
+  createWith(context, input, (whole) => insertRecord(context, id, whole, 'ifAbsent'));
+
+async function createWith(
+  context: WriteContext,
+  input: RecordInput,
+  insert: (whole: ColumnValues) => Promise<RecordText | undefined>,
+): Promise<RecordText | undefined> {
+  refuseOperators(input, '');
+  requireSettable(context, [{ input, place: '' }]);
+  const problems: Problem[] = [];
+  const whole = validatorOf(context.schema).whole(ownedInput(context, input), '', problems);
+  requireValid(problems);
+  const sources = [sourceOf(whole)];
+  const row = await withLinks(context, sources, async () => {
+    const links = requireLinks(context, sources);
+    if (links) await links;
+    return insert(whole);
+  });
+  announceEvents(context.dependencies);
+  return row;
+}
+
+function only(records: readonly RecordText[]): RecordText {
+  const [record] = records;
+  if (!record) throw errors.INTERNAL_SERVER_ERROR();
+  return record;
+}
+
+/**
+ * - `create`: under a new id
+ * - `ifAbsent`: under a given id; nothing happens when it is taken
+ * - `revive`: with automatic fields among its columns
+ */
+type InsertKind = 'create' | 'ifAbsent' | 'revive';
+
+/** Puts a checked record there, without asking about its links. */
+export async function insertRecord(
+  context: WriteContext,
+  id: string,
+  whole: ColumnValues,
+  kind: InsertKind = 'create',
+): Promise<RecordText | undefined> {
+  const { schema, caller, dependencies, populate, ownership, conditions } = context;
+  const values = [callerKey(caller), id, ...encoded(whole)];
+  const shape = `${kind}|${ownership !== undefined}|${answerShape(context)}`;
+  const dynamic = ownership !== undefined || isDynamicAnswer(context);
+  const statement = dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
+    insertText(schema, { columns: namesOf(whole), populate, ownership, conditions, ifAbsent: kind === 'ifAbsent' }, parameters),
+  );
+  const [row] = await runWrite<RecordRow>(context, statement);
+  return row;
+}
 
 /** Changes the fields that the input names. */
 export async function updateRecord(context: WriteContext, id: string, input: RecordInput): Promise<RecordText> {
   const { schema, dependencies } = context;
-  requireId(id, 'id');
+  const assignments = operatorsOf(context, input);
+  if (isMapped(context) && assignments.length === 0) return only(await updateMapped(context, [{ id, input, place: '' }], 'patch'));
+  requireId(schema, id, 'id');
+  requireSettable(context, [{ input: { ...input, ...touchedInput(assignments) }, place: '' }]);
   const validator = validatorOf(schema);
   const problems: Problem[] = [];
-  const partial = validator.partial(input, '', problems);
+  const written = { input, place: '', problems };
+  const partial = isMapped(context) ? patchedRow(context.schema, id, written) : validator.partial(input, '', problems);
   const nested = validator.nested(input);
-  if (nested.length === 0) {
+  if (nested.length === 0 && assignments.length === 0) {
     requireValid(problems);
     return changeRecord(context, id, partial);
   }
   // What is stored decides whether a part of a nested object makes a valid whole.
   return dependencies.database.transaction(async (transaction) => {
-    const [stored] = await storedNested(context, { ids: [id], names: nested.map(({ name }) => name) }, transaction);
-    if (!stored) throw await missError(context, id);
-    const merged = nested.map(({ name, field, given }) => mergeNested(field, stored.values[name], { given, place: name, problems }));
+    const merged = nested.length === 0 ? [] : await mergedNested(context, id, { nested, problems, transaction });
     requireValid(problems);
     const columns = nested.map(({ name, field }) => ({ name, field, type: 'jsonb', check: (value: unknown) => value }) as const);
-    return changeRecord(context, id, { columns: [...partial.columns, ...columns], values: [...partial.values, ...merged] }, transaction);
+    const change = { columns: [...partial.columns, ...columns], values: [...partial.values, ...merged] };
+    if (assignments.length > 0) return changeByOperators(context, id, { plain: change, assignments });
+    return changeRecord(context, id, change, { database: transaction });
   });
 }
 
-/** Replaces the record: what is left out takes its default or becomes null. */
+interface MergeRequest {
+  readonly nested: ReturnType<RecordValidator['nested']>;
+  readonly problems: Problem[];
+  readonly transaction: Queryable;
+}
+
+/** Nested objects as they will be; problems are added. Throws when the record may not be changed. */
+async function mergedNested(context: WriteContext, id: string, { nested, problems, transaction }: MergeRequest): Promise<unknown[]> {
+  const [stored] = await storedNested(context, { ids: [id], names: nested.map(({ name }) => name) }, transaction);
+  if (!stored) throw await missError(context, id);
+  return nested.map(({ name, field, given }) => mergeNested(field, stored.values[name], { given, place: name, problems }));
+}
+
+/** Replaces the record: what is left out takes its default or becomes null, unless the caller could not set it. */
 export async function replaceRecord(context: WriteContext, id: string, input: RecordInput): Promise<RecordText> {
-  requireId(id, 'id');
+  if (isMapped(context)) return only(await updateMapped(context, [{ id, input, place: '' }], 'replace'));
+  requireId(context.schema, id, 'id');
+  refuseOperators(input, '');
+  requireSettable(context, [{ input, place: '' }]);
   const problems: Problem[] = [];
-  const whole = validatorOf(context.schema).whole(input, '', problems);
+  const whole = validatorOf(context.schema).whole(input, '', problems, untouched(context, input));
   requireValid(problems);
   return changeRecord(context, id, whole);
 }
 
-async function changeRecord(context: WriteContext, id: string, change: ColumnValues, database?: Queryable): Promise<RecordText> {
-  const { schema, caller, dependencies, predicate, populate, options } = context;
-  const links = requireLinks(context, [sourceOf(change)], database);
-  if (links) await links;
-  const versioned = options.expectedVersion !== undefined;
+interface ChangeOptions {
+  /** The transaction that has read what the change builds on. */
+  readonly database?: Queryable;
+  /** For the history; `update` unless set. */
+  readonly operation?: 'update' | 'restore';
+}
+
+/** Sets columns to values that have been checked. */
+export async function changeRecord(
+  context: WriteContext,
+  id: string,
+  change: ColumnValues,
+  options: ChangeOptions = {},
+): Promise<RecordText> {
+  const { database } = options;
+  const sources = [sourceOf(change, id)];
+  const row = await withLinks(context, sources, async () => {
+    const links = requireLinks(context, sources, database);
+    if (links) await links;
+    return changeColumns(context, id, change, options);
+  });
+  announceEvents(context.dependencies);
+  return row;
+}
+
+async function changeColumns(context: WriteContext, id: string, change: ColumnValues, options: ChangeOptions): Promise<RecordText> {
+  const { schema, caller, dependencies, populate, conditions } = context;
+  const { expectedVersion } = context.options;
+  const { database, operation = 'update' } = options;
+  const versioned = expectedVersion !== undefined;
   const columns = namesOf(change);
-  const values = [callerKey(caller), id, ...(versioned ? [options.expectedVersion] : []), ...encoded(change)];
-  const shape = `update|${versioned}|${columns.join()}|${predicate?.shape ?? ''}|${populateShape(populate)}`;
-  const dynamic = predicate !== undefined || isRestricted(populate);
+  const predicate = settableRows(context, columns);
+  const values = [callerKey(caller), id, ...(versioned ? [expectedVersion] : []), ...encoded(change)];
+  const shape = `${operation}|${versioned}|${columns.join()}|${predicate?.shape ?? ''}|${answerShape(context)}`;
+  const dynamic = predicate !== undefined || isDynamicAnswer(context);
   const statement = dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
-    updateText(schema, { columns, versioned, predicate, populate }, parameters),
+    updateText(schema, { columns, versioned, predicate, populate, conditions, operation }, parameters),
   );
   const [row] = await runWrite<RecordRow>(context, statement, database);
-  if (!row) throw await missError(context, id, database);
-  announceEvents(dependencies);
+  if (!row) throw await missError(context, id, { database, columns });
   return row;
 }

@@ -31,6 +31,8 @@ export interface BoundLeaf {
   readonly kind: 'test';
   readonly target: Target;
   readonly test: BoundTest;
+  /** Where it stands in the input. */
+  readonly place: string;
 }
 
 /** A condition that can be compiled. */
@@ -72,7 +74,7 @@ function bindLeaf(state: BindState, { path, test, place }: Leaf): BoundLeaf | un
   try {
     const target = resolveTarget(state.schema, path, state.access);
     const bound = bindTest({ state, target, place, report }, test);
-    return bound && { kind: 'test', target, test: bound };
+    return bound && { kind: 'test', target, test: bound, place };
   } catch (error) {
     if (error instanceof PathFault) return report('field', error.message);
     if (error instanceof PatternFault) return report('pattern', error.message);
@@ -140,7 +142,8 @@ function bare(field: Field): Field {
     case 'array':
       return { kind: 'array', items: bare(field.items), ...plain };
     case 'relation':
-      return { kind: 'objectId', ...plain };
+    case 'objectId':
+      return { kind: 'objectId', ...plain, ...(field.idType && { idType: field.idType }) };
     case 'object':
     case 'vector':
       return field;
@@ -206,7 +209,8 @@ function bindFieldTest(
   return { kind: 'field', comparison, other: right };
 }
 
-const comparableKind = ({ kind }: Field): string | undefined => {
-  if (kind === 'relation' || kind === 'objectId') return 'id';
+const comparableKind = (field: Field): string | undefined => {
+  const { kind } = field;
+  if (kind === 'relation' || kind === 'objectId') return `id of type ${field.idType ?? 'uuid'}`;
   return ['string', 'number', 'boolean', 'date'].includes(kind) ? kind : undefined;
 };

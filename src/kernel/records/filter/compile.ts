@@ -7,6 +7,7 @@ import { identifier } from '../../database/sql.ts';
 import type { RowPredicate } from '../../permissions.ts';
 import { columnType } from '../../schema/field.ts';
 import { literalOf } from '../../schema/literal.ts';
+import { idTest } from '../mapped/row-id.ts';
 import { type Parameters, restriction } from '../parameters.ts';
 import type { BoundCondition, BoundLeaf } from './bind.ts';
 import { columnTest } from './column-test.ts';
@@ -79,8 +80,8 @@ function leafText({ alias, context }: Scope, { target, test }: BoundLeaf): strin
 
 function hopText({ name, many, target, path }: Hop, table: string, related: string, { parameters, predicates }: FilterContext): string {
   const column = `${table}.${identifier(name)}`;
-  const link = many ? `${related}."_id" = any(${column})` : `${related}."_id" = ${column}`;
-  return `exists (select 1 from ${target.table} ${related} where ${link}${restriction(predicates.get(path), related, parameters)} and `;
+  const link = many ? `${related}."_id" = any(${column})` : idTest(target, related, column);
+  return `exists (select 1 from ${target.rows} ${related} where ${link}${restriction(predicates.get(path), related, parameters)} and `;
 }
 
 /** Keys that a schema declares are text of the statement; others are values. */

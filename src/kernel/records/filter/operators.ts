@@ -1,4 +1,5 @@
 /** What the tests of scalar values look like in SQL, wherever the value stands. */
+import { wordsOf } from '../../schema/words.ts';
 import type { Parameters } from '../parameters.ts';
 import type { BoundTest } from './bind.ts';
 import type { Comparison } from './condition.ts';
@@ -21,7 +22,7 @@ export function textTest(value: string, test: TextTest, { next }: Parameters): s
     case 'matches':
       return `${value} ${test.ignoreCase ? '~*' : '~'} ${next(test.pattern)}::text`;
     case 'search':
-      return `to_tsvector('simple', ${value}) @@ websearch_to_tsquery('simple', ${next(test.words)}::text)`;
+      return `${wordsOf(value)} @@ websearch_to_tsquery('simple', ${next(test.words)}::text)`;
   }
 }
 

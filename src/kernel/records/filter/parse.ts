@@ -4,12 +4,13 @@
  */
 import { invalid } from '../../errors.ts';
 import { shown } from '../../schema/names.ts';
+import { MAX_NODES } from './bind.ts';
 import type { Condition, Test } from './condition.ts';
 
 /** Levels of `$and`, `$or`, `$nor` and `$not`. */
 const MAX_DEPTH = 16;
-/** Conditions in one query; the binder counts again what becomes of them. */
-const MAX_PARTS = 256;
+/** What one query may be written with, groups around single conditions included. The binder counts what becomes of them. */
+const MAX_PARTS = 4 * MAX_NODES;
 
 interface ParseState {
   parts: number;
@@ -31,7 +32,7 @@ const inner = (place: Place, key: string | number): Place => ({ path: `${place.p
 
 function enter(state: ParseState, { path, depth }: Place): void {
   if (depth > MAX_DEPTH) throw invalid(path, 'depth', `conditions are nested at most ${MAX_DEPTH} levels deep`);
-  if (++state.parts > MAX_PARTS) throw invalid(path, 'count', `a query has at most ${MAX_PARTS} conditions`);
+  if (++state.parts > MAX_PARTS) throw invalid(path, 'count', `a filter has at most ${MAX_NODES} conditions`);
 }
 
 function parseQuery(state: ParseState, query: unknown, place: Place): Condition {

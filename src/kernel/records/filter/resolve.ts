@@ -6,7 +6,7 @@ import type { SchemaRegistry } from '../../schema/registry.ts';
 import { isRowAuthorised, mayRead, requireGranted, rowPredicate } from '../access.ts';
 import { recordErrors } from '../errors.ts';
 import type { Parameters } from '../parameters.ts';
-import { type BoundCondition, bindCondition } from './bind.ts';
+import { type BoundCondition, type BoundLeaf, bindCondition } from './bind.ts';
 import { conditionText, createFilterContext } from './compile.ts';
 import type { Condition } from './condition.ts';
 import type { Hop } from './target.ts';
@@ -37,29 +37,36 @@ export async function resolveFilter(
     hidden: caller.kind === 'system',
   });
   const predicates = new Map<string, RowPredicate>();
-  for (const hop of new Map([...hopsOf(bound)].map((one) => [one.path, one])).values()) {
-    const predicate = await hopPredicate(dependencies.permissions, request, hop);
-    if (predicate) predicates.set(hop.path, predicate);
+  const followed = new Map([...leavesOf(bound)].flatMap(({ target, place }) => target.hops.map((hop) => [hop.path, { hop, place }])));
+  for (const one of followed.values()) {
+    const predicate = await hopPredicate(dependencies.permissions, request, one);
+    if (predicate) predicates.set(one.hop.path, predicate);
   }
   return { compile: (alias, parameters) => conditionText(bound, alias, createFilterContext(parameters, predicates)) };
 }
 
-function* hopsOf(condition: BoundCondition): Generator<Hop> {
-  if (condition.kind === 'test') yield* condition.target.hops;
-  else if (condition.kind === 'not') yield* hopsOf(condition.of);
-  else for (const part of condition.of) yield* hopsOf(part);
+function* leavesOf(condition: BoundCondition): Generator<BoundLeaf> {
+  if (condition.kind === 'test') yield condition;
+  else if (condition.kind === 'not') yield* leavesOf(condition.of);
+  else for (const part of condition.of) yield* leavesOf(part);
+}
+
+interface FollowedHop {
+  readonly hop: Hop;
+  /** The condition that follows it. */
+  readonly place: string;
 }
 
 async function hopPredicate(
   permissions: PermissionPort,
   { caller, scope, granted }: FilterRequest,
-  { target, path }: Hop,
+  { hop: { target, path }, place }: FollowedHop,
 ): Promise<RowPredicate | undefined> {
-  if (granted) requireGranted(caller, target);
+  if (granted) requireGranted(caller, target, 'read');
   else if (!mayRead(caller, target)) {
     const message = `"${path}" leads to records of ${target.name}, which you may not read`;
-    throw recordErrors.POPULATE_FORBIDDEN({ message, errors: [{ path, rule: 'access', message }] });
+    throw recordErrors.POPULATE_FORBIDDEN({ message, errors: [{ path: place, rule: 'access', message }] });
   }
-  if (!isRowAuthorised(caller, target)) return undefined;
+  if (!isRowAuthorised(caller, target, 'read')) return undefined;
   return rowPredicate(permissions, { caller, schema: target, action: 'read', scope });
 }

@@ -1,6 +1,7 @@
 /** What a dotted path of a condition leads to, found in the schemas: nothing of a path is ever SQL text. */
 import type { CompiledSchema } from '../../schema/compiled.ts';
 import { type Field, type RelationField, relationOf } from '../../schema/field.ts';
+import { isPlainKey, keyColumnName } from '../../schema/mapping/mapping.ts';
 import { shown } from '../../schema/names.ts';
 
 /** Relations followed in one path, as with populate (spec/database.md section 3). */
@@ -48,17 +49,27 @@ export class PathFault extends Error {}
 
 const plain = { required: false, unique: false, hidden: false, indexed: false } as const;
 const anyJson: Field = { kind: 'json', ...plain };
-const idField: Field = { kind: 'objectId', ...plain };
+const idField = { kind: 'objectId', ...plain } as const satisfies Field;
 const dateField: Field = { kind: 'date', ...plain };
 const versionField: Field = { kind: 'number', storage: 'integer', integer: true, ...plain };
 
 /** A field of the record itself, also an automatic one. */
 function topField(schema: CompiledSchema, name: string): Field | undefined {
-  if (name === '_id') return idField;
+  if (name === '_id') return schema.mapping ? mappedId(schema) : idField;
   if (name === '__v') return versionField;
   if (name === 'createdAt' || name === 'updatedAt') return schema.modelOptions.timestamps ? dateField : undefined;
   return schema.tree.fields.get(name);
 }
+
+/** Ids of several parts are compared as the texts that they are. */
+function mappedId({ key }: CompiledSchema): Field {
+  const [type] = key;
+  return key.length === 1 && type !== undefined ? { ...idField, idType: type } : { kind: 'string', ...plain };
+}
+
+/** The column that an index helps with: an id of one part has one of its own. */
+const columnOf = ({ mapping, key }: CompiledSchema, name: string): string =>
+  mapping && name === '_id' && key.length === 1 && !isPlainKey(key) ? keyColumnName(0) : name;
 
 /** Throws `PathFault`. */
 export function resolveTarget(schema: CompiledSchema, path: string, access: TargetAccess): Target {
@@ -72,7 +83,7 @@ export function resolveTarget(schema: CompiledSchema, path: string, access: Targ
     const rest = names.slice(at + 1);
     const relation = relationOf(field);
     if (!relation || endsHere(rest)) {
-      return { hops, column: name, top: field, ...insideOf(field, relation ? [] : rest, { names, access, source }) };
+      return { hops, column: columnOf(source, name), top: field, ...insideOf(field, relation ? [] : rest, { names, access, source }) };
     }
     const target = followed(relation.field, hops.length, access);
     hops.push({ source, name, many: relation.many, target, path: names.slice(0, at + 1).join('.') });

@@ -1,14 +1,16 @@
 /** Counts, sums and the like over the records that fit a filter, in groups when asked for. One statement, with a bound on the rows it reads. */
 import type { Problem } from '../../errors.ts';
 import type { CompiledSchema } from '../../schema/compiled.ts';
-import type { Field } from '../../schema/field.ts';
+import { columnType, type Field } from '../../schema/field.ts';
 import { shown } from '../../schema/names.ts';
 import { invalidRecord, recordErrors } from '../errors.ts';
 import { comparable } from '../filter/comparable.ts';
 import { plainValue } from '../filter/compile.ts';
 import { PathFault, resolveTarget, type Target, type TargetAccess } from '../filter/target.ts';
+import { listRange } from '../page/page.ts';
 import type { Parameters } from '../parameters.ts';
-import { listRange, type RecordDependencies } from '../reads.ts';
+import { type RecordDependencies, runRead } from '../reads.ts';
+import { anyInstant, exactNumber } from '../render.ts';
 import type { AggregateOptions } from '../store.ts';
 import { filteredStatement, type Selection, selectionText } from './selection.ts';
 
@@ -100,7 +102,7 @@ export async function aggregateSelected(
   const order = orderOf(bound, options.sort ?? []);
   const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
     const columns = [...bound.groups, ...bound.values].map(({ target }, i) => `${target ? columnOf(target) : 'null'} as c${i}`).join(', ');
-    const source = `select ${columns} from ${schema.table} t0 where ${selectionText(selection, parameters)} limit ${MAX_AGGREGATED + 1}`;
+    const source = `select ${columns} from ${schema.rows} t0 where ${selectionText(selection, parameters)} limit ${MAX_AGGREGATED + 1}`;
     const grouping = bound.groups.length > 0 ? `group by ${bound.groups.map((_, i) => `c${i}`).join(', ')}` : '';
     const range = `limit ${parameters.next(limit)}::integer offset ${parameters.next(skip)}::bigint`;
     const rows = `select ${rowText(bound, parameters)} as row from s ${grouping} ${order} ${range}`;
@@ -109,8 +111,7 @@ export async function aggregateSelected(
       `'[' || coalesce((select string_agg(x.row::text, ',') from (${rows}) x), '') || ']' as json`
     );
   });
-  const { rows } = await dependencies.database.query<{ scanned: number; json: string }>(statement);
-  const [row] = rows;
+  const [row] = await runRead<{ scanned: number; json: string }>(dependencies, schema, statement);
   if ((row?.scanned ?? 0) > MAX_AGGREGATED) {
     throw recordErrors.TOO_MANY_RECORDS({ message: `More than ${MAX_AGGREGATED} records would have to be read: narrow the filter` });
   }
@@ -128,8 +129,12 @@ function rowText({ groups, values }: BoundAggregate, parameters: Parameters): st
   return `json_build_object(${pairs.join(', ')})`;
 }
 
-const shownValue = (value: string, field: Field): string =>
-  field.kind === 'date' ? `to_char(${value}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')` : value;
+/** As records show it. */
+function shownValue(value: string, field: Field): string {
+  if (field.kind === 'date') return anyInstant(value);
+  const type = columnType(field);
+  return type === 'bigint' || type === 'numeric' ? exactNumber(type, value) : value;
+}
 
 function computed({ function: name, target }: Value, column: string): string {
   if (!target) return 'count(*)';

@@ -2,12 +2,13 @@
  * Changes of fields as SQL: each is an expression over what is stored at the moment of the change, so
  * that parallel changes of one record all count. Values are checked before, results in the statement.
  */
+import { codeOf } from '../../database/failures.ts';
 import { identifier } from '../../database/sql.ts';
 import type { Problem } from '../../errors.ts';
 import type { CompiledSchema } from '../../schema/compiled.ts';
 import { type ArrayField, columnType, type Field, type NumberField } from '../../schema/field.ts';
 import { shown } from '../../schema/names.ts';
-import { checkerOf, fieldValue } from '../../schema/values.ts';
+import { checkerOf, fieldValue, MAX_ITEMS } from '../../schema/values.ts';
 import { invalidRecord } from '../errors.ts';
 import type { LinkSource } from '../links.ts';
 import type { Parameters } from '../parameters.ts';
@@ -15,8 +16,6 @@ import type { Assignment } from '../store.ts';
 
 /** Assignments of one change. */
 const MAX_ASSIGNMENTS = 256;
-/** Elements of one list (kernel/schema/values.ts). */
-const MAX_ITEMS = 10_000;
 
 /** A checked change. */
 export interface BoundAssignment {
@@ -41,7 +40,7 @@ export function bindAssignments(schema: CompiledSchema, assignments: readonly As
 
 function bindOne(schema: CompiledSchema, assignment: Assignment, problems: Problem[]): BoundAssignment | undefined {
   const { field: name, action, value: given, place } = assignment;
-  const field = schema.tree.fields.get(name);
+  const field = isChangeable(schema, name) ? schema.tree.fields.get(name) : undefined;
   const problem = field
     ? actionProblem(field, assignment)
     : { rule: 'field', message: `"${shown(name)}" is not a field that can be changed` };
@@ -56,6 +55,10 @@ function bindOne(schema: CompiledSchema, assignment: Assignment, problems: Probl
   if (field.kind === 'array' && action !== 'set') return { ...bound, value: elements(field, given, { place, problems }) };
   return { ...bound, value: fieldValue(field, checkerOf(field), { given: given ?? null, place, problems }) };
 }
+
+/** A table of others may fill in a column by itself, and its key stays what it is. */
+const isChangeable = ({ mapping }: CompiledSchema, name: string): boolean =>
+  mapping === undefined || (mapping.columns[name]?.filled !== 'always' && !mapping.key.includes(name));
 
 /** Why this cannot be done to this field at all. */
 function actionProblem(field: Field, { field: name, action, value }: Assignment): Omit<Problem, 'path'> | undefined {
@@ -75,11 +78,11 @@ function elements(field: ArrayField, value: unknown, { place, problems }: { plac
   return given.map((item, index) => check(item, given === value ? `${place}.${index}` : place, problems));
 }
 
-/** Ids that a change adds to relation lists, for the question whether they lead somewhere. */
+/** Values that a change sets or appends, for the question whether those that are ids of records lead somewhere. */
 export const linkSources = (assignments: readonly BoundAssignment[]): readonly LinkSource[] =>
   assignments
-    .filter(({ action, value }) => (action === 'set' || action === 'append') && Array.isArray(value))
-    .map(({ name, value, place }) => ({ place: `${place}.`, value: (field) => (field === name ? value : undefined) }));
+    .filter(({ action }) => action === 'set' || action === 'append')
+    .map(({ name, value, place }) => ({ value: (field) => (field === name ? value : undefined), placeOf: () => place }));
 
 /** The new values of the columns of `t0`, composed in the order of the assignments. */
 export function assignmentTexts(assignments: readonly BoundAssignment[], parameters: Parameters): ReadonlyMap<string, string> {
@@ -106,6 +109,18 @@ function newValue({ field, action, value }: BoundAssignment, current: string, { 
         : `(coalesce(${current}, '{}'::uuid[]) || ${next(value)}::uuid[])`;
     case 'remove':
       return json ? withoutJson(current, next((value as unknown[]).map((item) => JSON.stringify(item)))) : withoutIds(current, next(value));
+  }
+}
+
+/** Runs a change. Of a sum that does not fit its column the database does not say which one it is. */
+export async function runAssigned<R>(assignments: readonly BoundAssignment[], run: () => Promise<R>): Promise<R> {
+  try {
+    return await run();
+  } catch (error) {
+    const sums = assignments.filter(({ action }) => action === 'increment' || action === 'decrement');
+    if (sums.length === 0 || codeOf((error as { cause?: unknown }).cause) !== '22003') throw error;
+    const message = sums.length === 1 ? 'would become too large' : 'this one or another one would become too large';
+    throw invalidRecord(sums.map(({ place }) => ({ path: place, rule: 'range', message })));
   }
 }
 

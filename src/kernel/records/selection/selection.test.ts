@@ -228,7 +228,10 @@ const suite = (server: TestServer) => () => {
       kernel.permissions.engine = undefined;
     }
     await kernel.schemas.update(admin, _id, { options: { authorization: { enabled: false }, cms: { enabled: false } } });
-    await expect(async () => found(holder, { 'link.n': 1 }, user)).rejects.toMatchObject({ status: 403, errors: [{ path: 'link' }] });
+    await expect(async () => found(holder, { 'link.n': 1 }, user)).rejects.toMatchObject({
+      status: 403,
+      errors: [{ path: 'query.link.n' }],
+    });
     await expect(async () => found(name, {}, user)).rejects.toMatchObject({ status: 404 });
     const granted = { filter: parseFilter({ 'link.n': 1 }), granted: true };
     expect(JSON.parse(await kernel.records.find(anonymous, holder, granted))).toHaveLength(1);
@@ -268,6 +271,40 @@ const suite = (server: TestServer) => () => {
     ] as const) {
       await expect(ask({}, options as Partial<AggregateOptions>)).rejects.toMatchObject({ status: 400, errors: [{ path }] });
     }
+  });
+
+  it('shows results as records show numbers, and says so when one is too large', async () => {
+    const fields = { huge: 'Number', whole: { type: 'Number', sqlType: 'BIGINT' }, exact: { type: 'Number', sqlType: 'DECIMAL' } } as const;
+    await kernel.schemas.create(admin, { name: 'Numbers', fields });
+    const row = { huge: 1.7e308, whole: '9007199254740993', exact: '0.12345678901234567891' };
+    await kernel.records.createMany(admin, 'Numbers', [row, { ...row, whole: 5, exact: 0.5 }]);
+    const ask = async (name: 'min' | 'max' | 'sum', field: string, groupBy: string[] = []) => {
+      const values = [{ as: 'x', function: name, field }] as const;
+      return JSON.parse(await kernel.records.aggregate(operator, 'Numbers', { filter: parseFilter({}), groupBy, values }));
+    };
+    expect(await ask('max', 'whole')).toEqual([{ x: '9007199254740993' }]);
+    expect(await ask('min', 'whole')).toEqual([{ x: 5 }]);
+    expect(await ask('min', 'exact', ['whole'])).toEqual([
+      { whole: 5, x: 0.5 },
+      { whole: '9007199254740993', x: '0.12345678901234567891' },
+    ]);
+    await expect(ask('sum', 'huge')).rejects.toMatchObject({ status: 400, code: 'RECORD_INVALID' });
+  });
+
+  it('searches beside texts of any length', async () => {
+    await kernel.schemas.create(admin, {
+      name: 'Long',
+      fields: { plain: 'String', indexed: 'String' },
+      indexes: [{ fields: ['indexed'], types: ['Text'] }],
+    });
+    // More words than PostgreSQL takes at once, also where each is a character of four bytes.
+    const words = Array.from({ length: 125_000 }, (_, i) => i.toString(36)).join(' needle');
+    const wide = Array.from({ length: 120_000 }, (_, i) => String.fromCodePoint(0x20000 + (i % 42_000))).join(' ');
+    for (const text of [`first ${words}`, `first ${wide}`, 'first of few']) {
+      await kernel.records.create(admin, 'Long', { plain: text, indexed: text });
+    }
+    expect(await found('Long', { plain: { $search: 'first -few' } })).toHaveLength(2);
+    expect(await found('Long', { indexed: { $search: 'first' } })).toHaveLength(3);
   });
 
   it('refuses a bare list that is too long', async () => {

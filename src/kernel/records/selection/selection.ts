@@ -23,7 +23,7 @@ export async function selectionOf(
   options: SelectOptions,
 ): Promise<Selection> {
   const { filter: condition, granted, scope, populate } = options;
-  if (granted) requireGranted(caller, schema);
+  if (granted) requireGranted(caller, schema, 'read');
   else requireOffered(caller, schema, 'read');
   const filter = await resolveFilter(dependencies, { caller, schema, condition, scope, granted });
   const view = await viewOf(dependencies, caller, schema, { ...(scope !== undefined && { scope }), ...(populate && { populate }) });
