@@ -6,6 +6,8 @@
 import type { Database } from '../../src/kernel/database/database.ts';
 import { parseDefinition } from '../../src/modules/authorization/model/definition.ts';
 import { buildModel, type Model } from '../../src/modules/authorization/model/model.ts';
+import { beginTracking } from '../../src/modules/authorization/services/row-tracking.ts';
+import { trackedOid } from '../../src/modules/authorization/tuple-sql.ts';
 
 /** How many there are of everything, from the number of tuples. */
 export interface Size {
@@ -49,7 +51,8 @@ export const benchModel: Model = buildModel(
       },
     },
   ].map(parseDefinition),
-  1,
+  // No definition is stored: the revision that the database knows.
+  0,
 );
 
 const kinds = ['User', 'Team', 'Doc'] as const;
@@ -117,9 +120,14 @@ function shares({ users, teams, records }: Size, count: number): readonly Tuples
   ];
 }
 
+/** Quoted name of the table of the records. */
+export const docTable = 'app."Doc"';
+
+/** As the module writes them: of those about records it is noted that they lead to rows. */
 const insertText = ({ subject, subjectKind, relation, resource, resourceKind, from }: Tuples): string =>
-  `insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id)
-   select gen_random_uuid(), '${subjectKind}', ${sqlId(subjectKind, subject)}, '${relation}', '${resourceKind}', ${sqlId(resourceKind, resource)}
+  `insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id, row_of)
+   select gen_random_uuid(), '${subjectKind}', ${sqlId(subjectKind, subject)}, '${relation}', '${resourceKind}', ${sqlId(resourceKind, resource)},
+     ${resourceKind === 'Doc' ? trackedOid('Doc', docTable) : 'null'}
      from ${from} on conflict do nothing`;
 
 /** Fills an empty database that has the tables of the module. */
@@ -131,13 +139,15 @@ export async function fill(database: Database, size: Size): Promise<void> {
   };
   await run(
     'create schema if not exists app',
-    `create table app."Doc" (_id uuid primary key, title text not null, body text not null,
+    `create table ${docTable} (_id uuid primary key, title text not null, body text not null,
       "createdAt" timestamptz(3) not null default now(), "updatedAt" timestamptz(3) not null default now(), "__v" integer not null default 0)`,
-    `insert into app."Doc" (_id, title, body)
+    `insert into ${docTable} (_id, title, body)
       select ${sqlId('Doc', 'n')}::uuid, 'Document ' || n, repeat('x', 120) from ${series(0, size.records - 1)}`,
   );
+  await beginTracking(database, 'Doc', docTable);
   await run(...structure(size).map(insertText));
   const { rows } = await database.query<{ count: number }>({ text: 'select count(*)::integer as count from penstock.tuples' });
   await run(...shares(size, size.tuples - (rows[0]?.count ?? 0)).map(insertText));
-  for (const table of ['penstock.tuples', 'app."Doc"']) await database.query({ text: `vacuum (analyze, parallel 0) ${table}` });
+  for (const table of ['penstock.tuples', 'penstock.tuple_changes', docTable])
+    await database.query({ text: `vacuum (analyze, parallel 0) ${table}` });
 }

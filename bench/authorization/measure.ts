@@ -9,14 +9,16 @@ import { statementName } from '../../src/kernel/database/sql.ts';
 import { migrations as eventTables } from '../../src/kernel/events/migrations.ts';
 import { newId } from '../../src/kernel/ids.ts';
 import type { RowPredicate } from '../../src/kernel/permissions.ts';
+import type { Reach } from '../../src/modules/authorization/engine/ascend.ts';
 import { createEngine } from '../../src/modules/authorization/engine/create.ts';
 import type { Engine, Question } from '../../src/modules/authorization/engine/engine.ts';
+import { createKeptReach } from '../../src/modules/authorization/engine/kept-reach.ts';
 import { migrations } from '../../src/modules/authorization/migrations.ts';
 import type { SubjectRef } from '../../src/modules/authorization/model/grammar.ts';
-import { writeTuples } from '../../src/modules/authorization/queries.ts';
+import { writeTuples } from '../../src/modules/authorization/tuple-writes.ts';
 import { silentLog } from '../../test/support/log.ts';
 import { percentile, seededRandom } from '../statistics.ts';
-import { benchModel, fill, idOf, people, type Size, sizeOf } from './dataset.ts';
+import { benchModel, docTable, fill, idOf, people, type Size, sizeOf } from './dataset.ts';
 
 /** Milliseconds. */
 export interface Times {
@@ -65,7 +67,7 @@ export async function measureAt(tuples: number, print: (line: string) => void): 
     return {
       size,
       checks: await measureChecks(database, engine, size),
-      pages: await measurePages(database, engine),
+      pages: await measurePages(database),
       writes: await measureWrites(database, size),
       serverVersion: database.info().version,
     };
@@ -116,26 +118,46 @@ async function measureChecks(database: Database, engine: Engine, { users, record
 /** The list statement of the record engine (kernel/records/reads.ts), with or without its count. */
 function listStatement(predicate: RowPredicate | undefined, counted: boolean): Statement {
   const values: unknown[] = [];
-  const where = (use: 'rows' | 'count'): string =>
-    predicate ? predicate.compile('t0."_id"', (value) => `$${values.push(value)}`, use) : 'true';
-  const page = `select t0.* from app."Doc" t0 where ${where('rows')} order by t0."_id" limit ${PAGE}`;
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  const page = `select t0.* from ${pageRows(predicate, next)} order by t0."_id" limit ${PAGE}`;
   const documents = `(select string_agg(row_to_json(x)::text, ',') from (${page}) x)`;
-  const text = counted
-    ? `select ${documents} as documents, (select count(*)::integer from app."Doc" t0 where ${where('count')}) as count`
-    : `select ${documents} as documents`;
+  const count = counted ? `, ${countOf(predicate, next)} as count` : '';
+  const current = predicate?.guard ? `, ${predicate.guard(next)} as current` : '';
+  const text = `select ${documents} as documents${count}${current}`;
   return { text, values, name: statementName(text) };
 }
 
-async function measurePages(database: Database, engine: Engine): Promise<Measured['pages']> {
+function pageRows(predicate: RowPredicate | undefined, next: (value: unknown) => string): string {
+  if (!predicate) return `${docTable} t0`;
+  const { first } = predicate;
+  if (first && PAGE <= first.most) return `(${first.compile({ rows: docTable, count: String(PAGE) }, next)}) t0`;
+  return `${docTable} t0 where ${predicate.compile('t0."_id"', next, 'rows')}`;
+}
+
+function countOf(predicate: RowPredicate | undefined, next: (value: unknown) => string): string {
+  if (predicate?.number) return predicate.number(docTable, next);
+  return `(select count(*) from ${docTable} t0 where ${predicate ? predicate.compile('t0."_id"', next, 'count') : 'true'})`;
+}
+
+/** Pages as the record engine reads them: with what the node remembers, and the question whether that still holds. */
+async function measurePages(database: Database): Promise<Measured['pages']> {
+  const reach = createKeptReach<Reach>(database);
+  const engine = createEngine(benchModel, reach);
   const list = async (person: number | undefined, counted: boolean) => {
-    const question = { action: 'read', type: 'Doc' };
-    const predicate = person === undefined ? undefined : await engine.predicate(database, { ...question, subject: user(person) });
-    return database.query<{ count?: number }>(listStatement(predicate, counted));
+    if (person === undefined) return database.query<{ count?: number }>(listStatement(undefined, counted));
+    const question = { action: 'read', type: 'Doc', subject: user(person) };
+    const predicate = await engine.predicate(database, question, reach.catchUp);
+    const [page, confirmed] = await Promise.all([
+      database.query<{ count?: number; current?: boolean }>(listStatement(predicate, counted)),
+      predicate.guard ? true : predicate.confirm?.(),
+    ]);
+    if (!confirmed || page.rows[0]?.current === false) throw new Error('Nothing changes while pages are measured');
+    return page;
   };
   const measure = async (person?: number): Promise<PageTimes> => {
     const page = await timesOf(PAGES, () => list(person, false));
     const withCount = await timesOf(COUNTS, () => list(person, true));
-    return { page, withCount, sees: (await list(person, true)).rows[0]?.count ?? 0 };
+    return { page, withCount, sees: Number((await list(person, true)).rows[0]?.count ?? 0) };
   };
   return {
     everybody: await measure(),
@@ -145,7 +167,7 @@ async function measurePages(database: Database, engine: Engine): Promise<Measure
   };
 }
 
-/** One tuple as the module writes it, with its event, and a bare row into a table with the same columns and indexes; in turns. */
+/** One tuple as the module writes it, with its event, and a bare row into a table with the same columns and indexes, one kind after the other. */
 async function measureWrites(database: Database, { users, records }: Size): Promise<Measured['writes']> {
   await database.transaction(async (transaction) => {
     await transaction.query({ text: 'set local statement_timeout = 0' });
@@ -160,7 +182,8 @@ async function measureWrites(database: Database, { users, records }: Size): Prom
     const { subject, resource } = ids();
     return database.query({ text: bareText, values: [newId(), subject.id, resource.id], name: statementName(bareText) });
   });
-  const tuple = await timesOf(WRITES, () => writeTuples(database, [{ id: newId(), ...ids(), relation: 'reader' }], 'system:bench'));
+  const tables = new Map([['Doc', docTable]]);
+  const tuple = await timesOf(WRITES, () => writeTuples(database, [{ id: newId(), ...ids(), relation: 'reader' }], 'system:bench', tables));
   return { bare, tuple };
 }
 

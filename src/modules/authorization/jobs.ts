@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { deleteExpired } from './queries.ts';
+import { deleteExpired, deleteOldChanges } from './queries.ts';
 
 /** Tuples that one statement deletes, so that no lock lasts long. */
 const batch = 5000;
@@ -22,4 +22,13 @@ export const purgeExpired = ({ database, events }: Kernel, wanted: () => boolean
       events.wake();
       log.info({ relations: total }, 'Deleted expired relations');
     },
+  });
+
+/** Deletes notes about changes that are older than an hour or two. */
+export const purgeChanges = ({ database }: Kernel): JobDefinition =>
+  defineJob({
+    name: 'authorization.purge-changes',
+    data: Type.Object({}),
+    schedule: '17 * * * *',
+    handler: () => deleteOldChanges(database),
   });

@@ -1,9 +1,10 @@
 /**
  * Tables of the permission engine. Tuples and definitions are the only truth;
- * nothing here is derived.
+ * what is noted about them (change-tables.ts) only says what may still be kept.
  */
 import type { Queryable } from '../../kernel/database/database.ts';
 import type { Migration } from '../../kernel/database/migration.ts';
+import { createChanges, createRowTracking } from './change-tables.ts';
 
 /** Roles and rules of the 0.16 line. Who holds a role is a tuple: `User:u assignee Role:<id>`. */
 async function createRoles(database: Queryable): Promise<void> {
@@ -118,4 +119,6 @@ export const migrations: readonly Migration[] = [
   },
   { id: '0002-roles', run: createRoles },
   { id: '0003-verifications', run: createVerifications },
+  { id: '0004-changes', run: createChanges },
+  { id: '0005-row-tracking', run: createRowTracking },
 ];

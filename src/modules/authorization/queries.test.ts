@@ -4,8 +4,9 @@ import type { Database } from '../../kernel/database/database.ts';
 import { migrations as eventMigrations } from '../../kernel/events/migrations.ts';
 import { newId } from '../../kernel/ids.ts';
 import { migrations } from './migrations.ts';
-import { deleteExpired, deleteTuples, listTuples, type NewTuple, tuplesAfter, writeTuples } from './queries.ts';
+import { deleteExpired, deleteTuples, listTuples, tuplesAfter } from './queries.ts';
 import { listRoles, listRules } from './role-queries.ts';
+import { type NewTuple, writeTuples } from './tuple-writes.ts';
 
 describe('stored tuples', () => {
   let opened: Awaited<ReturnType<typeof openTestDatabase>>;
@@ -68,6 +69,27 @@ describe('stored tuples', () => {
     expect([await search('x_y'), await search('0%'), await search('\\')]).toEqual([1, 1, 0]);
     const grants = await listTuples(database, 'permission', { subject: { type: 'User', id: 'x_y', relation: '' } }, page);
     expect(grants.tuples.map(({ relation }) => relation)).toEqual(['can:read']);
+  });
+
+  it('are found by a part of them, page by page, few or many', async () => {
+    const many = {
+      text: `insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id)
+      select ('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'User', 'Needle' || n, 'owner', 'Hay', 'h' || n from generate_series(1, 10001) n`,
+    };
+    await database.query(many);
+    const find = async (search: string, skip: number, sort = '_id') => {
+      const { tuples, count } = await listTuples(database, 'relation', { search }, { skip, limit: 2, sort });
+      return [count, ...tuples.map(({ subject }) => subject.id)];
+    };
+    // 12, 120 to 129 and 1200 to 1299.
+    expect(await find('needle12', 0)).toEqual([111, 'Needle12', 'Needle120']);
+    expect(await find('needle12', 110)).toEqual([111, 'Needle1299']);
+    expect(await find('needle12', 111)).toEqual([111]);
+    expect(await find('needle12', 0, '-_id')).toEqual([111, 'Needle1299', 'Needle1298']);
+    expect(await find('needle12', 0, '-subject')).toEqual([111, 'Needle1299', 'Needle1298']);
+    expect(await find('@hay:h', 10_000)).toEqual([10_001, 'Needle10001']);
+    expect(await find('needle12x', 0)).toEqual([0]);
+    await deleteTuples(database, 'relation', { resourceType: 'Hay' }, 'test');
   });
 
   it('are deleted by filter with an event each, grants apart from relations', async () => {

@@ -1,6 +1,6 @@
-/** SQL over stored tuples. Every change writes its events in the same statement. */
+/** SQL over stored tuples. Every change writes its events in the same statement. What adds tuples stands in tuple-writes.ts. */
 import type { Queryable } from '../../kernel/database/database.ts';
-import { sql, statementName } from '../../kernel/database/sql.ts';
+import { sql } from '../../kernel/database/sql.ts';
 import type { Tuple } from './engine/tuple.ts';
 import { resourceText, subjectText, tupleEvents } from './tuple-sql.ts';
 
@@ -16,7 +16,8 @@ export interface StoredTuple extends TimedTuple {
   readonly updatedAt: Date;
 }
 
-interface TupleRow {
+/** A row of the table, as far as anybody reads it. */
+export interface TupleRow {
   readonly id: string;
   readonly subject_type: string;
   readonly subject_id: string;
@@ -31,10 +32,13 @@ interface TupleRow {
   readonly updated_at: Date;
 }
 
-const columns =
+export const tupleColumns =
   'id, subject_type, subject_id, subject_relation, relation, resource_type, resource_id, condition, attributes, expires_at, created_at, updated_at';
 
-const storedTuple = (row: TupleRow): StoredTuple => ({
+/** What makes a tuple unique, in the order of its index. */
+export const tupleKey = 'resource_type, resource_id, relation, subject_type, subject_id, subject_relation';
+
+export const storedTuple = (row: TupleRow): StoredTuple => ({
   id: row.id,
   subject: { type: row.subject_type, id: row.subject_id, relation: row.subject_relation },
   relation: row.relation,
@@ -45,87 +49,6 @@ const storedTuple = (row: TupleRow): StoredTuple => ({
   createdAt: row.created_at,
   updatedAt: row.updated_at,
 });
-
-/** A tuple to write, with the id it gets if it is new. */
-export interface NewTuple extends TimedTuple {
-  readonly id: string;
-}
-
-const key = 'resource_type, resource_id, relation, subject_type, subject_id, subject_relation';
-const sameKey = key
-  .split(', ')
-  .map((column) => `t.${column} = i.${column}`)
-  .join(' and ');
-const inputTypes = ['uuid', 'text', 'text', 'text', 'text', 'text', 'text', 'text', 'jsonb', 'timestamptz'] as const;
-const inputColumns =
-  'id, subject_type, subject_id, subject_relation, relation, resource_type, resource_id, condition, attributes, expires_at';
-const actorPlace = `$${inputTypes.length + 1}`;
-const storedColumns = columns
-  .split(', ')
-  .map((column) => `t.${column}`)
-  .join(', ');
-
-interface WriteForm {
-  /** Where the rows come from. */
-  readonly source: string;
-  readonly order: string;
-  /** Which written rows make the search for a stored one needless; for a single row any does. */
-  readonly unwritten: string;
-}
-
-/**
- * Writes what is not there yet, and gives what is there the wanted condition, attributes and expiry.
- * Rows are taken in the order of the index, so that two writers never wait for each other in a ring.
- */
-const writeText = ({ source, order, unwritten }: WriteForm): string => `with input as (select * from ${source} x(${inputColumns})),
-  written as (
-    insert into penstock.tuples as t (${inputColumns}) select ${inputColumns} from input ${order}
-    on conflict (${key}) do update
-      set condition = excluded.condition, attributes = excluded.attributes, expires_at = excluded.expires_at, updated_at = now()
-      where (t.condition, t.attributes, t.expires_at) is distinct from (excluded.condition, excluded.attributes, excluded.expires_at)
-    returning t.*),
-  events as (${tupleEvents('create', 'written', actorPlace)})
-  select ${columns} from written
-  union all
-  select ${storedColumns} from input i join penstock.tuples t on ${sameKey}
-   where not exists (select from written w ${unwritten})`;
-
-const oneText = writeText({
-  source: `(values (${inputTypes.map((type, i) => `$${i + 1}::${type}`).join(', ')}))`,
-  order: '',
-  unwritten: '',
-});
-const manyText = writeText({
-  source: `unnest(${inputTypes.map((type, i) => `$${i + 1}::${type}[]`).join(', ')})`,
-  order: `order by ${key}`,
-  unwritten: 'where w.id = t.id',
-});
-
-const valuesOf = ({ id, subject, relation, resource, condition, attributes, expiresAt }: NewTuple): readonly unknown[] => [
-  id,
-  subject.type,
-  subject.id,
-  subject.relation,
-  relation,
-  resource.type,
-  resource.id,
-  condition ?? null,
-  attributes ? JSON.stringify(attributes) : null,
-  expiresAt ?? null,
-];
-
-/**
- * Each tuple must be given once. An answer may lack a tuple that somebody else wrote at the same
- * moment; ask again then.
- */
-export async function writeTuples(database: Queryable, tuples: readonly NewTuple[], actor: string): Promise<readonly StoredTuple[]> {
-  const rows = tuples.map(valuesOf);
-  const [first = []] = rows;
-  const text = rows.length === 1 ? oneText : manyText;
-  const values = rows.length === 1 ? first : inputTypes.map((_, i) => rows.map((row) => row[i]));
-  const result = await database.query<TupleRow>({ text, name: statementName(text), values: [...values, actor] });
-  return result.rows.map(storedTuple);
-}
 
 export async function findTuple(database: Queryable, id: string): Promise<StoredTuple | undefined> {
   const { rows } = await database.query<TupleRow>(sql`select * from penstock.tuples where id = ${id}`);
@@ -169,22 +92,48 @@ export interface TuplePage {
   readonly sort: string;
 }
 
+interface FoundTuples {
+  readonly tuples: readonly StoredTuple[];
+  readonly count: number;
+}
+
 /** A page, and the number of all that match. */
-export async function listTuples(
-  database: Queryable,
-  kind: TupleKind,
-  filter: TupleFilter,
-  { skip, limit, sort }: TuplePage,
-): Promise<{ readonly tuples: readonly StoredTuple[]; readonly count: number }> {
+export async function listTuples(database: Queryable, kind: TupleKind, filter: TupleFilter, page: TuplePage): Promise<FoundTuples> {
+  const few = filter.search === undefined ? undefined : await findFew(database, kind, filter, page);
+  if (few) return few;
   const values: unknown[] = [];
   const where = conditionOf(kind, filter, (value) => `$${values.push(value)}`);
   const counted = { text: `select count(*) from penstock.tuples t where ${where}`, values: [...values] };
-  const column = orderColumns.get(sort.replace(/^-/, '')) ?? 'id';
-  const order = column === 'id' ? '' : `${column}${sort.startsWith('-') ? ' desc' : ''}, `;
-  const last = column === 'id' && sort.startsWith('-') ? 'id desc' : 'id';
-  const text = `select * from penstock.tuples t where ${where} order by ${order}${last} offset $${values.push(skip)} limit $${values.push(limit)}`;
+  const text = `select * from penstock.tuples t where ${where} order by ${orderOf(page)} offset $${values.push(page.skip)} limit $${values.push(page.limit)}`;
   const [count, { rows }] = await Promise.all([database.query<{ count: string }>(counted), database.query<TupleRow>({ text, values })]);
   return { tuples: rows.map(storedTuple), count: Number(count.rows[0]?.count ?? 0) };
+}
+
+/** Matches of a search that are gathered before they are put in order. */
+const MOST_GATHERED = 10_000;
+
+/**
+ * A search that matches few; `undefined` when it matches many. No index knows parts of texts: all tuples are looked at,
+ * once, in whatever order they lie. In the order of the page, as the planner would have it, that takes five times as long.
+ */
+async function findFew(database: Queryable, kind: TupleKind, filter: TupleFilter, page: TuplePage): Promise<FoundTuples | undefined> {
+  const values: unknown[] = [];
+  const where = conditionOf(kind, filter, (value) => `$${values.push(value)}`);
+  const order = orderOf(page);
+  const text = `with found as materialized (select * from penstock.tuples t where ${where} limit ${MOST_GATHERED + 1})
+    select f.*, c.count from (select count(*)::int as count from found) c
+      left join lateral (select * from found order by ${order} offset $${values.push(page.skip)} limit $${values.push(page.limit)}) f on true
+    order by ${order}`;
+  const { rows } = await database.query<(TupleRow | { readonly id: null }) & { readonly count: number }>({ text, values });
+  const count = rows[0]?.count ?? 0;
+  if (count > MOST_GATHERED) return undefined;
+  return { tuples: rows.flatMap((row) => (row.id === null ? [] : [storedTuple(row)])), count };
+}
+
+function orderOf({ sort }: TuplePage): string {
+  const column = orderColumns.get(sort.replace(/^-/, '')) ?? 'id';
+  const direction = sort.startsWith('-') ? ' desc' : '';
+  return column === 'id' ? `id${direction}` : `${column}${direction}, id`;
 }
 
 type Next = (value: unknown) => string;
@@ -218,6 +167,22 @@ export async function deleteTuples(database: Queryable, kind: TupleKind, filter:
   return runDelete(database, (next) => conditionOf(kind, filter, next), actor);
 }
 
+/** Deletes those of these tuples that are there; answers how many. */
+export function deleteExactly(database: Queryable, tuples: readonly Tuple[], actor: string): Promise<number> {
+  const given = (next: Next): string => {
+    const columns = [
+      tuples.map(({ resource }) => resource.type),
+      tuples.map(({ resource }) => resource.id),
+      tuples.map(({ relation }) => relation),
+      tuples.map(({ subject }) => subject.type),
+      tuples.map(({ subject }) => subject.id),
+      tuples.map(({ subject }) => subject.relation),
+    ];
+    return `(${tupleKey}) in (select * from unnest(${columns.map((column) => `${next(column)}::text[]`).join(', ')}))`;
+  };
+  return runDelete(database, given, actor);
+}
+
 /** Deletes everything about a type, as subject or resource, grants included. */
 export async function deleteTuplesOfType(database: Queryable, type: string, actor: string): Promise<number> {
   return runDelete(database, (next) => `t.resource_type = ${next(type)} or t.subject_type = ${next(type)}`, actor);
@@ -237,6 +202,24 @@ export async function deleteExpired(database: Queryable, limit: number, actor: s
   const expired = (next: Next): string =>
     `t.id in (select id from penstock.tuples where expires_at < now() order by expires_at limit ${next(limit)})`;
   return runDelete(database, expired, actor);
+}
+
+/**
+ * Takes away what was noted about changes before the run before this one, if that is almost an hour ago: what a snapshot that is
+ * younger has not seen stays. After a restore the numbers of transactions may be lower than those that were noted; such
+ * notes are about nothing that anybody keeps.
+ */
+export async function deleteOldChanges(database: Queryable): Promise<void> {
+  await database.query(sql`
+    with horizon as (
+      update penstock.tuple_change_state s set
+        kept_from = least(s.next_kept_from, pg_snapshot_xmax(pg_current_snapshot())),
+        next_kept_from = pg_snapshot_xmin(pg_current_snapshot()),
+        moved_at = now()
+      where s.moved_at < now() - interval '50 minutes'
+      returning s.kept_from)
+    delete from penstock.tuple_changes c using horizon h
+     where c.xid < h.kept_from or c.xid > pg_snapshot_xmax(pg_current_snapshot())`);
 }
 
 /** Deletes with the events; answers how many. They may be millions: none of them comes here. */

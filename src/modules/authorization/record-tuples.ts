@@ -4,17 +4,18 @@
  */
 import type { RecordTuples } from '../../kernel/permissions.ts';
 import { literalOf } from '../../kernel/schema/literal.ts';
-import { tupleEvents } from './tuple-sql.ts';
+import { trackedOid, tupleEvents } from './tuple-sql.ts';
 
 /** The relation in which the creator stands to a record (spec/authorization.md 5.6). */
 export const ownerRelation = 'owner';
 
 export const recordTuples: RecordTuples = {
-  own({ rows, schema, actor }, owner) {
+  own({ rows, schema, table, actor }, owner) {
     const type = literalOf(schema, 'text');
     // A new record has one owner: its id can serve as the tuple's id as well.
-    const insert = `insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id)
-      select x."_id", ${owner.type}::text, ${owner.id}::text, '${ownerRelation}', ${type}, x."_id"::text from ${rows} x returning *`;
+    const insert = `insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id, row_of)
+      select x."_id", ${owner.type}::text, ${owner.id}::text, '${ownerRelation}', ${type}, x."_id"::text, ${trackedOid(schema, table)}
+        from ${rows} x returning *`;
     return [`owned as (${insert})`, `owned_events as (${tupleEvents('create', 'owned', actor)})`];
   },
 

@@ -1,5 +1,6 @@
 /** Pieces of SQL about tuples that several statements share. */
 import { outboxTable } from '../../kernel/events/events.ts';
+import { literalOf } from '../../kernel/schema/literal.ts';
 
 /** What happened to a tuple; the topic is `authorization:<what>:relation`, or `:permission` for a direct grant. */
 export type TupleEvent = 'create' | 'delete';
@@ -23,3 +24,15 @@ export const tupleEvents = (what: TupleEvent, rows: string, actor: string): stri
 /** A text as an id of a record; null when it is none. Unlike a cast it never fails, and unlike a cast of the id it can use the index. */
 export const uuidOf = (text: string): string =>
   `case when ${text} ~* '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' then ${text}::uuid end`;
+
+/**
+ * Relations that count now without knowing anything about a request, as a source of rows for statements of other
+ * modules that must join, sort and count them: `subject_type, subject_id, relation, resource_type, resource_id`.
+ */
+export const countingRelations = `(
+  select subject_type, subject_id, relation, resource_type, resource_id from penstock.tuples
+  where subject_relation = '' and subject_id <> '*' and condition is null and (expires_at is null or expires_at > now()))`;
+
+/** The oid of a table, if what tuples say about its rows is tracked (services/row-tracking.ts); else null. An expression. */
+export const trackedOid = (type: string, table: string): string =>
+  `(select c.table_oid from penstock.tuple_tables c where c.type = ${literalOf(type, 'text')} and c.table_oid = ${literalOf(table, 'regclass')}::oid)`;

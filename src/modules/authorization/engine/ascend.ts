@@ -48,35 +48,35 @@ const text = `with recursive
   step as materialized (
     select * from unnest((select $8::text[]), (select $9::text[]), (select $10::text[]), (select $11::text[]), (select $12::text[]), (select $13::text[]), (select $14::boolean[]))
       x(from_type, from_name, set_relation, type, relation, name, exact)),
-  has(type, id, name, depth) as (
+  has(type, id, name, depth, until) as (
     (
-      select d.type collate "C", r.resource_id collate "C", d.name collate "C", 0
+      select d.type collate "C", r.resource_id collate "C", d.name collate "C", 0, r.expires_at
         from direct d
         cross join lateral (
-          select t.resource_id from penstock.tuples t
+          select t.resource_id, t.expires_at from penstock.tuples t
            where t.subject_type = d.s_type and t.subject_id = d.s_id and t.subject_relation = d.s_relation
              and t.resource_type = d.type and t.relation = d.relation and ${liveTuple('t')} and (t.condition is null or not d.exact)
            limit ${most}) r
       union all
-      select * from unnest((select $15::text[]), (select $16::text[]), (select $17::text[]), (select $18::integer[]))
+      select *, null::timestamptz from unnest((select $15::text[]), (select $16::text[]), (select $17::text[]), (select $18::integer[]))
       union all
-      select o.type, r.subject_id, o.name, 0
+      select o.type, r.subject_id, o.name, 0, null
         from unnest((select $19::text[]), (select $20::text[])) o(type, name)
         cross join lateral (
           select distinct t.subject_id from penstock.tuples t
            where t.subject_type = o.type and t.subject_id <> '*' limit ${most}) r
     )
     union
-    select p.type, r.resource_id, p.name, h.depth + 1
+    select p.type, r.resource_id, p.name, h.depth + 1, r.expires_at
       from has h join step p on p.from_type = h.type and p.from_name = h.name
       cross join lateral (
-        select t.resource_id from penstock.tuples t
+        select t.resource_id, t.expires_at from penstock.tuples t
          where t.subject_type = h.type and t.subject_id = h.id and t.subject_relation = p.set_relation
            and t.resource_type = p.type and t.relation = p.relation and ${liveTuple('t')} and (t.condition is null or not p.exact)
          limit ${most}) r
      where h.depth < ${limits.depth}
   )
-  select type, id, name, depth from has limit ${most}`;
+  select type, id, name, depth, extract(epoch from until) * 1000 as until from has limit ${most}`;
 const name = statementName(text);
 
 /** Where an ascent starts. */
@@ -87,10 +87,17 @@ export interface Start {
   readonly open: readonly { readonly type: string; readonly name: string }[];
 }
 
-/** Follows the rules. Throws `PERMISSION_SET_TOO_LARGE`, and `DEPTH_LIMIT` when something is only reached at the limit. */
-export async function ascend(database: Queryable, { lookups, seeds, open }: Start, { steps }: Ascent): Promise<readonly Reached[]> {
-  if (lookups.length + seeds.length + open.length === 0) return [];
-  const { rows } = await database.query<Reached>({
+/** What was reached, each by its shortest way. */
+export interface Reach {
+  readonly reached: readonly Reached[];
+  /** By the clock of the database, ms since 1970: when the first tuple that was passed stops to count. */
+  readonly until: number | undefined;
+}
+
+/** Follows the rules. Throws `PERMISSION_SET_TOO_LARGE`. */
+export async function ascend(database: Queryable, { lookups, seeds, open }: Start, { steps }: Ascent): Promise<Reach> {
+  if (lookups.length + seeds.length + open.length === 0) return { reached: [], until: undefined };
+  const { rows } = await database.query<Reached & { readonly until: string | null }>({
     name,
     text,
     values: [
@@ -117,7 +124,8 @@ export async function ascend(database: Queryable, { lookups, seeds, open }: Star
     ],
   });
   if (rows.length > limits.reached) throw engineErrors.PERMISSION_SET_TOO_LARGE();
-  return nearest(rows);
+  const ends = rows.flatMap(({ until }) => (until === null ? [] : [Number(until)]));
+  return { reached: nearest(rows), until: ends.length === 0 ? undefined : ends.reduce((a, b) => Math.min(a, b)) };
 }
 
 export const reachedKey = ({ type, id, name }: Pick<Reached, 'type' | 'id' | 'name'>): string => `${type}:${id}#${name}`;

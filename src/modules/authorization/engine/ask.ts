@@ -1,6 +1,6 @@
 /** Questions about single objects: names are resolved, tuples loaded, verdicts turned into answers. */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { invalid, type PenstockError } from '../../../kernel/errors.ts';
+import { invalid, type PenstockError, relocated } from '../../../kernel/errors.ts';
 import { footprintOf, mergeFootprints } from '../model/footprint.ts';
 import { formatObject, type ObjectRef, type SubjectRef, sameObject } from '../model/grammar.ts';
 import type { Model, Name } from '../model/model.ts';
@@ -51,6 +51,15 @@ export function requireSubject(model: Model, { type, relation }: SubjectRef): vo
 export function resolve(model: Model, { subject, action, resource }: Question): Resolved {
   requireSubject(model, subject);
   return { subject, object: resource, name: resolveName(model, resource.type, action) };
+}
+
+/** The same for one of several questions: what is wrong is told with its number in front. */
+function resolveAt(model: Model, question: Question, place: string): Resolved {
+  try {
+    return resolve(model, question);
+  } catch (error) {
+    throw relocated(error, (path) => `${place}${path}`);
+  }
 }
 
 /** Checks what a caller gives beside the question; contextual tuples must fit like stored ones. */
@@ -107,7 +116,7 @@ const contextMissing = (names: readonly string[]): PenstockError =>
 export async function checkAll(world: World, questions: readonly Question[], options?: AskOptions): Promise<readonly boolean[]> {
   if (questions.length > limits.batch) throw invalid('checks', 'maxItems', `at most ${limits.batch} questions in one batch`);
   if (questions.length === 0) return [];
-  const resolved = questions.map((question) => resolve(world.model, question));
+  const resolved = questions.map((question, i) => resolveAt(world.model, question, questions.length > 1 ? `${i}.` : ''));
   const circumstances = circumstancesOf(world.model, options);
   if (resolved.every(isSelf)) return resolved.map(() => true);
   const verdicts = await evaluateAll(world, resolved, circumstances);

@@ -7,6 +7,7 @@ import { buildModel } from '../model/model.ts';
 import { createEngine } from './create.ts';
 import type { AskOptions, Page, Question, Reason } from './engine.ts';
 import { rowPredicate } from './predicate.ts';
+import { memoryOf } from './property/memory.ts';
 import type { Tuple } from './tuple.ts';
 
 const model = buildModel(
@@ -70,7 +71,11 @@ const rows = (action: string, id: string): Promise<readonly (readonly string[])[
   Promise.all(
     [true, false].map(async (few) => {
       const world = { model, database: table.database };
-      const predicate = await rowPredicate(world, { subject: user, action, type: 'Doc' }, { get: () => few, set: () => undefined });
+      const predicate = await rowPredicate(
+        world,
+        { subject: user, action, type: 'Doc' },
+        memoryOf({ few, known: true, largest: undefined }),
+      );
       const values: unknown[] = [[id]];
       const where = predicate.compile('t0.id', (value) => `$${values.push(value)}`);
       const text = `select t0.id from unnest($1::uuid[]) t0(id) where ${where}`;
@@ -78,6 +83,45 @@ const rows = (action: string, id: string): Promise<readonly (readonly string[])[
     }),
   );
 const chain = (length: number): Tuple[] => Array.from({ length }, (_, i) => tuple(`Folder:f${i + 1} parent Folder:f${i}`));
+
+/** Each action is all those before it: more ways from the last to the first than anybody could count. */
+const ladder = buildModel(
+  [
+    { name: 'User', relations: {}, permissions: {} },
+    {
+      name: 'Ladder',
+      relations: { top: ['User'], out: ['User'] },
+      permissions: Object.fromEntries(
+        Array.from({ length: 60 }, (_, i) => {
+          const before = Array.from({ length: i }, (__, j) => `a${j}`);
+          return [`a${i}`, i === 0 ? ['top'] : i === 59 ? { exclusion: { base: before, subtract: ['out'] } } : before];
+        }),
+      ),
+    },
+  ].map(parseDefinition),
+  1,
+);
+
+describe('actions that refer to one another in countless ways', () => {
+  it.each(['a58', 'a59'])('are answered at once: %s', async (action) => {
+    const id = '00000000-0000-7000-8000-000000000001';
+    await table.replace([tuple(`User:a top Ladder:${id}`)]);
+    const { database } = table;
+    const many = createEngine(ladder);
+    const question = { subject: user, action, type: 'Ladder' };
+    expect(await many.check(database, [{ ...question, resource: { type: 'Ladder', id } }])).toEqual([true]);
+    expect((await many.listResources(database, question, { limit: 10 })).items).toEqual([id]);
+    expect((await many.listSubjects(database, { action, type: 'User', resource: { type: 'Ladder', id } }, { limit: 10 })).items).toEqual([
+      'User:a',
+    ]);
+    const { compile } = await many.predicate(database, question);
+    const values: unknown[] = [[id]];
+    const text = `select t0.id from unnest($1::uuid[]) t0(id) where ${compile('t0.id', (value) => `$${values.push(value)}`, 'row')}`;
+    expect(text.length).toBeLessThan(5_000);
+    expect((await database.query({ text, values })).rows).toEqual([{ id }]);
+    expect((await many.explain(database, { ...question, resource: { type: 'Ladder', id } })).allowed).toBe(true);
+  });
+});
 
 describe('questions without an answer', () => {
   it.each(['Robot:a read Doc:1', 'User:a read Robot:1', 'User:a fly Doc:1', 'User:a __proto__ Doc:1', 'Team:t#boss read Doc:1'])(

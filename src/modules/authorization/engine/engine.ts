@@ -1,12 +1,14 @@
 /**
  * What the rest of the module asks of the engine. Every answer is computed from
- * the stored tuples and definitions at the time of the call; nothing derived is
- * kept, so a grant or a revocation holds for the next question on every node.
+ * the stored tuples and definitions at the time of the call, or from what the
+ * database says has not changed since: a grant or a revocation holds for the
+ * next question on every node.
  */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
+import type { Moment } from './follower.ts';
 import type { Tuple } from './tuple.ts';
 
 /** "May `subject` do `action` on `resource`?" */
@@ -83,6 +85,10 @@ export interface Engine {
   listSubjects(database: Queryable, question: SubjectQuestion, options: PageOptions): Promise<Page<string>>;
   /** Relations in which the subject stands directly on the resource. */
   directRelations(database: Queryable, subject: SubjectRef, resource: ObjectRef): Promise<readonly string[]>;
-  /** The rows of a type on which the subject may act, for the record engine's own statement. */
-  predicate(database: Queryable, question: ResourceQuestion): Promise<RowPredicate>;
+  /**
+   * The rows of a type on which the subject may act, for the record engine's own statement. With `catchUp` (of
+   * `KeptReach`) what was kept is used, and the predicate can be confirmed. Without it, as in a transaction, nothing is
+   * taken from memory and nothing kept.
+   */
+  predicate(database: Queryable, question: ResourceQuestion, catchUp?: () => Promise<Moment>): Promise<RowPredicate>;
 }

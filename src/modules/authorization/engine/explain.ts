@@ -198,7 +198,8 @@ function tellArrow(telling: Telling, object: ObjectRef, arrow: Arrow): Told {
   const { sure } = expressionBounds(state, object, arrow);
   const leading = leadingTuples(state, object, arrow);
   const proof = sure && !arrow.all ? supportingTuple(telling, object, arrow) : undefined;
-  const because = leading.length > 0 ? format(arrow) : `nothing stands in ${arrow.relation} of ${formatObject(object)}`;
+  const because =
+    leading.length > 0 ? format(arrow) : `nothing that knows "${arrow.target}" stands in ${arrow.relation} of ${formatObject(object)}`;
   return { allowed: sure, because, parts: (proof ? [proof] : leading).map((tuple) => tellTarget(telling, tuple, arrow)) };
 }
 

@@ -5,7 +5,7 @@ import { formatSubject, type SubjectRef } from '../model/grammar.ts';
 import { keyOf, type Name } from '../model/model.ts';
 import { type Circumstances, circumstancesOf, isSelf, requireSubject, resolveName, type World } from './ask.ts';
 import type { Page, PageOptions, ResourceQuestion } from './engine.ts';
-import { lookupColumns, lookupCondition, lookupRows, lookupsTo } from './few-rows.ts';
+import { lookupColumns, lookupCondition, lookupRows, lookupsTo } from './lookups.ts';
 import { readPage } from './pages.ts';
 import { hasOwnSet, principalsOf } from './principals.ts';
 import { sift } from './sift.ts';

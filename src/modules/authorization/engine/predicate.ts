@@ -1,199 +1,199 @@
 /**
- * The rows of a type on which a subject may act, as a condition for the record
+ * The rows of a type on which a subject may act, as pieces for the record
  * engine's own statement. The objects through which the subject acts are found
- * first (principals.ts, bounded); what is left is asked of each row's own tuples.
+ * first (principals.ts, bounded) or were kept from an earlier time; what is left
+ * is asked of each row's own tuples, or found from the subject's.
  */
 import { createHash } from 'node:crypto';
-import type { RowPredicate } from '../../../kernel/permissions.ts';
-import { isExact, namesOfObject } from '../model/ascent.ts';
-import type { Expression } from '../model/expression.ts';
-import type { SubjectRef } from '../model/grammar.ts';
-import { grantRelation, keyOf, type Model, type Name, plainTypes } from '../model/model.ts';
-import { allows } from '../model/validity.ts';
+import type { RowPredicate, RowUse } from '../../../kernel/permissions.ts';
+import { ascentTo, isExact, mayBeOpen, originsOf } from '../model/ascent.ts';
+import { formatSubject, type SubjectRef } from '../model/grammar.ts';
+import { keyOf, type Model, type Name } from '../model/model.ts';
+import type { Reach } from './ascend.ts';
 import { type Circumstances, isSelf, requireSubject, resolveName, type World } from './ask.ts';
-import type { Bounds } from './bounds.ts';
 import type { ResourceQuestion } from './engine.ts';
-import { amongLookups, findLookups, isPublic, type SizeHints } from './few-rows.ts';
-import { meansSet } from './graph.ts';
-import { type Principal, principalsOf } from './principals.ts';
-import { type ConditionalTuples, conditionalTuples } from './row-conditions.ts';
-import { type Arm, allOf, always, anyOf, never, not, renderTest, type Test, tupleTest } from './row-test.ts';
+import { guardText, type Moment } from './follower.ts';
+import type { Believed, Found, KeptReach } from './kept-reach.ts';
+import { lookupsTo } from './lookups.ts';
+import { type Climb, climb, type Principal, principalsAmong } from './principals.ts';
+import { isPublic } from './public.ts';
+import { conditionalTuples, takesConditions } from './row-conditions.ts';
+import { formsOf, nameTest, originsBelow, setsOf } from './row-plan.ts';
+import { firstRows, foundIds, type RowSource, rowCount, rowSource } from './row-sources.ts';
+import { anyOf, never, renderTest, type Test } from './row-test.ts';
+import { type Size, type SizeHints, sizeOf } from './size-hints.ts';
+
+/** What an engine remembers between questions. */
+export interface Memory {
+  readonly sizes: SizeHints;
+  /** Absent: nothing is kept. */
+  readonly reach: KeptReach<Reach> | undefined;
+  /** Distinguishes the model from others that share `reach`. */
+  readonly scope: string;
+  readonly plans: WeakMap<Reach, Map<string, RowPlan>>;
+}
+
+/** How rows are found and tested, with the ids of everything beyond them. */
+export interface RowPlan {
+  readonly exact: boolean;
+  readonly test: Test;
+  /** Id of the row that the subject itself is. */
+  readonly self: string | undefined;
+  /** Absent when rows are open without any tuple: then there is no other way than to ask each row. */
+  readonly source: RowSource | undefined;
+  readonly principals: readonly Principal[];
+  /** By what is known of the size. */
+  readonly shapes: Map<string, string>;
+}
 
 const noCircumstances: Circumstances = { context: {}, contextual: [] };
+const nothing: Reach = { reached: [], until: undefined };
+/** Ids that the first rows of a page may be chosen from. */
+const MOST_FIRST = 20_000;
 
-/** Compiles the predicate. A value that only a request could give counts as not given: such rows are not shown. */
-export async function rowPredicate(world: World, question: ResourceQuestion, sizes: SizeHints): Promise<RowPredicate> {
+/**
+ * Compiles the predicate. A value that only a request could give counts as not given: such rows are not shown. With
+ * `catchUp`, what was kept is used, and the predicate says how to find out whether it stands.
+ */
+export async function rowPredicate(
+  world: World,
+  question: ResourceQuestion,
+  memory: Memory,
+  catchUp?: () => Promise<Moment>,
+): Promise<RowPredicate> {
   const { subject, action, type } = question;
   const { model } = world;
   requireSubject(model, subject);
   const goal = resolveName(model, type, action);
-  const principals = await principalsOf(world, subject, originsBelow(model, goal), noCircumstances);
-  const subjects = [...formsOf(subject), ...setsOf(model, principals)];
-  const conditional = await conditionalTuples(world, { goal, subjects });
-  const builder: Builder = { model, subject, principals: Map.groupBy(principals, (p) => p.name), conditional };
-  const self = isSelf({ subject, object: { type, id: subject.id }, name: goal });
-  const test = anyOf([self ? { kind: 'row', id: subject.id } : never, nameTest(builder, goal, 'sure')]);
-  const found = await findLookups(world, { subject, goal, principals }, sizes);
-  const exact = isExact(model, goal);
-  const compile: RowPredicate['compile'] = (id, next, use = 'rows') => {
-    if (!found || (use === 'rows' && !found.few)) return renderTest(test, { id, type, next });
-    const own = self ? ` or (${id})::text = ${next(subject.id)}::text` : '';
-    const among = `${amongLookups(found, { id, type, next })}${own}`;
-    return exact ? among : `(${among}) and (${renderTest(test, { id, type, next })})`;
+  const reach = await reachOf(world, { subject, names: originsBelow(model, goal) }, memory, catchUp !== undefined);
+  const plan = await planOf(world, { subject, goal }, memory, reach.value);
+  const { source, principals } = plan;
+  const size = source && (await sizeOf(world, { subject, goal, principals }, source.lookups, memory.sizes));
+  const predicate = compiled(plan, { id: subject.id, type }, size);
+  return catchUp ? { ...predicate, ...belief(model.revision, reach, catchUp) } : predicate;
+}
+
+function belief(
+  revision: number,
+  { stands, rests }: Believed<Reach>,
+  catchUp: () => Promise<Moment>,
+): Pick<RowPredicate, 'confirm' | 'guard'> {
+  const confirm = async (): Promise<boolean> => {
+    const moment = await catchUp();
+    return moment.revision === revision && stands(moment);
   };
-  const texts = [compile('id', () => '?'), compile('id', () => '?', 'count')];
-  return { compile, shape: createHash('sha256').update(texts.join()).digest('base64url').slice(0, 24) };
+  return { confirm, ...(rests && { guard: (next) => guardText({ ...rests, revision }, next) }) };
 }
 
-/** The subject as tuples may name it. */
-const formsOf = (subject: SubjectRef): readonly SubjectRef[] =>
-  subject.relation === '' && subject.id !== '*' ? [subject, { ...subject, id: '*' }] : [subject];
-
-/** Principals as tuples may name them: as objects, and as the sets that their names mean. */
-const setsOf = (model: Model, principals: readonly Principal[]): readonly SubjectRef[] =>
-  principals.flatMap(({ type, id, name }) => {
-    const definition = model.get(type);
-    const words = [...(definition?.relations.keys() ?? []), ...(definition?.actions.keys() ?? [])];
-    const meant = words.filter((word) => name === keyOf(model.member(type, word) ?? { type, kind: 'action', name: '' }));
-    return ['', ...meant].map((relation) => ({ type, id, relation }));
-  });
-
-/** What the rows hang on beyond themselves, for and against; what everybody has needs no search. */
-function originsBelow(model: Model, goal: Name): readonly Name[] {
-  return model.derived(`origins ${keyOf(goal)}`, () => {
-    const all = namesOfObject(model, goal, true).flatMap((inner) =>
-      model.dependencies(inner).flatMap((d) => (d.through === undefined ? [] : [d.on])),
-    );
-    return [...new Map(all.map((name) => [keyOf(name), name])).values()].filter((name) => !isPublic(model, name));
-  });
-}
-
-interface Builder {
-  readonly model: Model;
-  readonly subject: SubjectRef;
-  readonly principals: ReadonlyMap<string, readonly Principal[]>;
-  readonly conditional: ConditionalTuples;
-}
-
-/** For what counts, the lower bound; for what counts against it, the upper one. */
-type Polarity = keyof Bounds;
-const opposite = (polarity: Polarity): Polarity => (polarity === 'sure' ? 'possible' : 'sure');
-
-function nameTest(builder: Builder, name: Name, polarity: Polarity): Test {
-  if (name.kind === 'relation') return relationTest(builder, name, polarity);
-  const expression = builder.model.expression(name);
-  const grant = tupleTest(grantArms(builder, name));
-  return anyOf([grant, expression ? expressionTest(builder, { type: name.type, expression }, polarity) : never]);
-}
-
-interface Part<E extends Expression = Expression> {
-  readonly type: string;
-  readonly expression: E;
-}
-
-function expressionTest(builder: Builder, { type, expression }: Part, polarity: Polarity): Test {
-  const test = (part: Expression, as = polarity): Test => expressionTest(builder, { type, expression: part }, as);
-  switch (expression.kind) {
-    case 'none':
-      return never;
-    case 'everyone':
-      return always;
-    case 'relation':
-      return nameTest(builder, { type, kind: 'relation', name: expression.relation }, polarity);
-    case 'action':
-      return nameTest(builder, { type, kind: 'action', name: expression.action }, polarity);
-    case 'arrow':
-      return arrowTest(builder, { type, expression }, polarity);
-    case 'union':
-      return anyOf(expression.of.map((part) => test(part)));
-    case 'intersection':
-      return allOf(expression.of.map((part) => test(part)));
-    case 'exclusion':
-      return allOf([test(expression.base), not(test(expression.subtract, opposite(polarity)))]);
+async function reachOf(world: World, way: Climb, { reach, scope }: Memory, useKept: boolean): Promise<Believed<Reach>> {
+  const { subject, names } = way;
+  if (names.length === 0) {
+    const position = reach?.position();
+    return { value: nothing, stands: () => true, ...(position && { rests: { ...position, types: [] } }) };
   }
-}
-
-function grantArms({ subject }: Builder, name: Name): readonly Arm[] {
-  if (subject.relation !== '') return [];
-  const ids = formsOf(subject).map((form) => form.id);
-  return [
-    {
-      relations: [grantRelation(name.name)],
-      subjectType: subject.type,
-      subjectRelation: '',
-      ids,
-      except: false,
-      unconditional: true,
-      conditional: [],
-    },
-  ];
-}
-
-function relationTest(builder: Builder, { type, name: relation }: Name, polarity: Polarity): Test {
-  const { model, subject } = builder;
-  const direct = formsOf(subject).map((form) => armFor(builder, { type, relation, polarity, as: form }, { ids: [form.id] }));
-  const allowed = model.get(type)?.relations.get(relation) ?? [];
-  const sets = [...new Map(allowed.filter((a) => a.relation !== '').map((a) => [`${a.type}#${a.relation}`, a])).values()];
-  const members = sets.flatMap(({ type: setType, relation: setRelation }) => {
-    const meant = model.member(setType, setRelation);
-    if (!meant) return [];
-    const as = { type: setType, id: '', relation: setRelation };
-    return [armFor(builder, { type, relation, polarity, as }, holdersOf(builder, meant, polarity))];
+  const ascent = ascentTo(world.model, names);
+  // Whoever starts from every object there is hangs on every tuple: not worth keeping.
+  if (!useKept || !reach || ascent.open.length > 0) {
+    return { value: await climb(world, way, noCircumstances), stands: () => true };
+  }
+  return reach.believe({
+    key: `${scope} ${formatSubject(subject)} ${names.map(keyOf).join(' ')}`,
+    types: [...new Set([...ascent.direct, ...ascent.steps].map((rule) => rule.type))],
+    find: async () => foundOn(subject, await climb(world, way, noCircumstances)),
   });
-  const own: Test =
-    meansSet(model, subject, { type, kind: 'relation', name: relation }) && subject.type === type ? { kind: 'row', id: subject.id } : never;
-  return anyOf([own, tupleTest([...direct, ...members])]);
 }
 
-/** Objects on which the subject has a name. */
-function holdersOf({ model, principals }: Builder, name: Name, polarity: Polarity): Pick<Arm, 'ids'> & { readonly except?: boolean } {
-  if (isPublic(model, name)) return { ids: [], except: true };
-  return { ids: (principals.get(keyOf(name)) ?? []).filter((p) => p.bounds[polarity]).map((p) => p.id) };
+/** What was reached hangs on the tuples of the subject, of everybody of its type, and of everything on the way. */
+const foundOn = ({ type, id }: SubjectRef, value: Reach): Found<Reach> => ({
+  value,
+  subjects: [...new Set([`${type}:${id}`, `${type}:*`, ...value.reached.map((r) => `${r.type}:${r.id}`)])],
+  until: value.until,
+});
+
+interface Goal {
+  readonly subject: SubjectRef;
+  readonly goal: Name;
 }
 
-interface ArmPlace {
-  readonly type: string;
-  readonly relation: string;
-  readonly polarity: Polarity;
-  /** Which form of subject the arm is about. */
-  readonly as: SubjectRef;
+/** The plan that was made from this reach before, where it rests on nothing else. */
+async function planOf(world: World, { subject, goal }: Goal, { plans }: Memory, reach: Reach): Promise<RowPlan> {
+  const { model } = world;
+  const lasting = reach !== nothing && !takesConditions(model, goal) && originsBelow(model, goal).every((name) => isExact(model, name));
+  if (!lasting) return makePlan(world, { subject, goal }, reach);
+  const known = plans.get(reach) ?? new Map<string, RowPlan>();
+  plans.set(reach, known);
+  const plan = known.get(keyOf(goal)) ?? (await makePlan(world, { subject, goal }, reach));
+  known.set(keyOf(goal), plan);
+  return plan;
 }
 
-function armFor(
-  { model, conditional }: Builder,
-  { type, relation, polarity, as }: ArmPlace,
-  { ids, except = false }: { ids: readonly string[]; except?: boolean },
-): Arm {
-  const entries = (model.get(type)?.relations.get(relation) ?? []).filter((allowed) => allows(allowed, as));
+async function makePlan(world: World, { subject, goal }: Goal, { reached }: Reach): Promise<RowPlan> {
+  const { model } = world;
+  const principals = await principalsAmong(world, { subject, names: originsBelow(model, goal) }, reached, noCircumstances);
+  const conditional = await conditionalTuples(world, { goal, subjects: [...formsOf(subject), ...setsOf(model, principals)] });
+  const self = isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal });
+  const named = nameTest(
+    { model, subject, principals: Map.groupBy(principals, (p) => p.name), conditional, known: new Map() },
+    goal,
+    'sure',
+  );
   return {
-    relations: [relation],
-    subjectType: as.type,
-    subjectRelation: as.relation,
-    ids,
-    except,
-    unconditional: entries.some((entry) => entry.condition === undefined),
-    conditional: entries.some((entry) => entry.condition !== undefined) ? conditional.ids(relation, polarity) : [],
+    exact: isExact(model, goal),
+    test: anyOf([self ? { kind: 'row', id: subject.id } : never, named]),
+    self: self ? subject.id : undefined,
+    source: isFound(model, goal) ? rowSource(goal.type, lookupsTo(model, { subject, goal, principals }), isExact(model, goal)) : undefined,
+    principals,
+    shapes: new Map(),
   };
 }
 
-type Arrow = Extract<Expression, { kind: 'arrow' }>;
+/** True when every row is found by a tuple. */
+const isFound = (model: Model, goal: Name): boolean =>
+  !mayBeOpen(model, goal) && !originsOf(model, goal).some((name) => isPublic(model, name));
 
-function arrowTest(builder: Builder, { type, expression: arrow }: Part<Arrow>, polarity: Polarity): Test {
-  const { model } = builder;
-  const types = plainTypes(model.get(type)?.relations.get(arrow.relation) ?? [], model.types());
-  const place = (subjectType: string, as: Polarity): ArmPlace => ({
-    type,
-    relation: arrow.relation,
-    polarity: as,
-    as: { type: subjectType, id: '', relation: '' },
-  });
-  const holders = (subjectType: string) => {
-    const target = model.action(subjectType, arrow.target);
-    return target ? holdersOf(builder, target, polarity) : { ids: [] };
+type Pieces = Pick<RowPredicate, 'compile' | 'first' | 'number'>;
+
+function compiled(plan: RowPlan, row: { readonly id: string; readonly type: string }, size: Size | undefined): RowPredicate {
+  const pieces = piecesOf(plan, row.type, size);
+  const key = `${size?.few} ${size?.known} ${size?.largest}`;
+  let shape = plan.shapes.get(key);
+  if (shape === undefined) {
+    shape = shapeOf(pieces);
+    plan.shapes.set(key, shape);
+  }
+  return { ...pieces, shape };
+}
+
+/** Distinguishes predicates by their text. */
+function shapeOf({ compile, first, number }: Pieces): string {
+  const uses: readonly RowUse[] = ['row', 'rows', 'count'];
+  const mark = (): string => '?';
+  const texts = [
+    ...uses.map((use) => compile('id', mark, use)),
+    first?.compile({ rows: 'rows', count: '?' }, mark) ?? '',
+    number?.('rows', mark) ?? '',
+  ];
+  return createHash('sha256').update(texts.join('\n')).digest('base64url').slice(0, 24);
+}
+
+function piecesOf({ exact, test, self, source }: RowPlan, type: string, size: Size | undefined): Pieces {
+  const tested: RowPredicate['compile'] = (id, next) => renderTest(test, { id, type, next });
+  if (!source || !size) return { compile: tested };
+  const compile: RowPredicate['compile'] = (id, next, use = 'rows') => {
+    if (use === 'row' || (use === 'rows' && !size.few)) return tested(id, next);
+    const found = `${id} in (${foundIds(source, next)})`;
+    // "is true" makes it a hash table that is filled once, whatever the planner believes about its size.
+    const among = `${size.few ? found : `(${found}) is true`}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
+    return exact ? among : `(${among}) and (${tested(id, next)})`;
   };
-  if (!arrow.all) return tupleTest(types.map((t) => armFor(builder, place(t, polarity), holders(t))));
-  const some = tupleTest(types.map((t) => armFor(builder, place(t, polarity), { ids: [], except: true })));
-  const outside = types.map((t) => ({ type: t, ...holders(t) })).filter((h) => !h.except);
-  const others = tupleTest(outside.map((h) => armFor(builder, place(h.type, opposite(polarity)), { ids: h.ids, except: true })));
-  return allOf([some, not(others)]);
+  const first: RowPredicate['first'] = {
+    most: Math.floor(MOST_FIRST / Math.max(1, source.lookups.length)),
+    compile({ rows, count }, next) {
+      const found = firstRows(source, { rows, count, test: exact ? undefined : tested('d."_id"', next) }, next);
+      const own = self === undefined ? '' : ` union all select * from ${rows} d where d."_id"::text = ${next(self)}::text`;
+      return `select distinct on (f."_id") f.* from (${found}${own}) f order by f."_id"`;
+    },
+  };
+  if (!exact || self !== undefined || !size.known) return { compile, first };
+  return { compile, first, number: (table, next) => rowCount(source, { table, largest: size.largest }, next) };
 }

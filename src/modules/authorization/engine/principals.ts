@@ -5,7 +5,7 @@
 import { type Ascent, ascentTo, isExact, namesOfObject, type StepRule } from '../model/ascent.ts';
 import { type SubjectRef, sameObject } from '../model/grammar.ts';
 import { keyOf, type Model, type Name } from '../model/model.ts';
-import { ascend, type Lookup, lookupsOf, nearest, type Reached, reachedKey } from './ascend.ts';
+import { ascend, type Lookup, lookupsOf, nearest, type Reach, type Reached, reachedKey } from './ascend.ts';
 import type { Circumstances, World } from './ask.ts';
 import type { Bounds } from './bounds.ts';
 import { yes } from './bounds.ts';
@@ -31,16 +31,31 @@ export async function principalsOf(
   circumstances: Circumstances,
 ): Promise<readonly Principal[]> {
   if (names.length === 0) return [];
+  const { reached } = await climb(world, { subject, names }, circumstances);
+  return principalsAmong(world, { subject, names }, reached, circumstances);
+}
+
+/** Who goes up, and to which names. */
+export interface Climb {
+  readonly subject: SubjectRef;
+  readonly names: readonly Name[];
+}
+
+/** Those of what was reached that the subject has, evaluated where the way up gives candidates only. */
+export async function principalsAmong(
+  world: World,
+  { subject, names }: Climb,
+  reached: readonly Reached[],
+  circumstances: Circumstances,
+): Promise<readonly Principal[]> {
   const { model } = world;
-  const ascent = ascentTo(model, names);
-  const wanted = new Set(names.map(keyOf));
-  const reached = await climb(world, subject, ascent, circumstances);
+  const wanted = new Map(names.map((name) => [keyOf(name), name]));
   const candidates = reached.filter((r) => wanted.has(r.name));
   const inexact = new Set(names.filter((n) => !isExact(model, n)).map(keyOf));
   const questions = candidates
     .filter((c) => inexact.has(c.name))
     .flatMap((candidate) => {
-      const name = ascent.names.get(candidate.name);
+      const name = wanted.get(candidate.name);
       return name ? [{ candidate, question: { subject, object: { type: candidate.type, id: candidate.id }, name } }] : [];
     });
   const bounds = await sift(
@@ -53,23 +68,20 @@ export async function principalsOf(
   return [...certain, ...sifted];
 }
 
-/** Everything that the rules reach; contextual tuples count as if they were stored. */
-async function climb(
-  { model, database }: World,
-  subject: SubjectRef,
-  ascent: Ascent,
-  { contextual }: Circumstances,
-): Promise<readonly Reached[]> {
+/** Everything that leads to the names; contextual tuples count as if they were stored. Throws `DEPTH_LIMIT` when something is only reached at the limit. */
+export async function climb({ model, database }: World, { subject, names }: Climb, { contextual }: Circumstances): Promise<Reach> {
+  const ascent = ascentTo(model, names);
   const lookups = lookupsOf(model, subject, ascent.direct);
   const open = ascent.open.map((name) => ({ type: name.type, name: keyOf(name) }));
-  let reached = await ascend(database, { lookups, seeds: ownSet(model, subject, ascent), open }, ascent);
+  const first = await ascend(database, { lookups, seeds: ownSet(model, subject, ascent), open }, ascent);
+  let { reached } = first;
   while (contextual.length > 0) {
     const seeds = contextualSeeds({ ascent, lookups, contextual }, reached);
     if (seeds.length === 0) break;
-    reached = nearest([...reached, ...(await ascend(database, { lookups: [], seeds, open: [] }, ascent))]);
+    reached = nearest([...reached, ...(await ascend(database, { lookups: [], seeds, open: [] }, ascent)).reached]);
   }
   if (reached.some((r) => r.depth >= limits.depth)) throw engineErrors.DEPTH_LIMIT();
-  return reached;
+  return { reached, until: first.until };
 }
 
 /** A subject set is in itself, and in everything of the same object that it counts towards. */

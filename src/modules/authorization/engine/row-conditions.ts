@@ -72,15 +72,21 @@ function add(found: Map<string, string[]>, { relation, id }: { readonly relation
   else found.set(relation, [id]);
 }
 
+/** True when tuples of the rows themselves may have conditions. */
+export function takesConditions(model: Model, goal: Name): boolean {
+  const { some, every } = conditionalRelations(model, goal);
+  return some.length + every.length > 0;
+}
+
 /** Relations of the goal's object that take conditions; those under "every" are needed whole. */
 function conditionalRelations(model: Model, goal: Name): { readonly some: readonly string[]; readonly every: readonly string[] } {
   return model.derived(`conditional ${goal.type} ${goal.kind} ${goal.name}`, () => {
     const names = namesOfObject(model, goal, true);
     const arrows = names.flatMap((n) => arrowsIn(model.expression(n) ?? { kind: 'none' }));
     const relations = [...names.filter((n) => n.kind === 'relation').map((n) => n.name), ...arrows.map((a) => a.relation)];
-    const takesConditions = (relation: string) =>
+    const isConditional = (relation: string) =>
       (model.get(goal.type)?.relations.get(relation) ?? []).some((a) => a.condition !== undefined);
-    const conditional = [...new Set(relations.filter(takesConditions))];
+    const conditional = [...new Set(relations.filter(isConditional))];
     const whole = new Set(arrows.filter((a) => a.all).map((a) => a.relation));
     return { some: conditional.filter((r) => !whole.has(r)), every: conditional.filter((r) => whole.has(r)) };
   });

@@ -52,8 +52,10 @@ export function allOf(tests: readonly Test[]): Test {
   return rest.length === 1 && rest[0] ? rest[0] : rest.length === 0 ? always : { kind: 'all', of: rest };
 }
 
-const flatten = (kind: 'all' | 'any', tests: readonly Test[]): readonly Test[] =>
-  tests.flatMap((t) => (t.kind === kind ? flatten(kind, t.of) : [t]));
+/** Each test once: the same one comes in by every action that refers to it. */
+const flatten = (kind: 'all' | 'any', tests: readonly Test[]): readonly Test[] => [
+  ...new Set(tests.flatMap((t) => (t.kind === kind ? t.of : [t]))),
+];
 
 /** Arms that differ in their ids only, or in their relations only, are one lookup. */
 function merge(arms: readonly Arm[]): readonly Arm[] {

@@ -148,7 +148,8 @@ const isUnconditional = (model: Model, type: string, relation: string): boolean 
 /** True when the name may be had without any tuple, as by `*`. For an exact name: it is had by everybody. */
 export function mayBeOpen(model: Model, name: Name): boolean {
   const expression = model.expression(name);
-  return expression !== undefined && isOpen(model, name.type, expression);
+  // Remembered: actions may refer to one another in more ways than anybody could follow.
+  return expression !== undefined && model.derived(`open ${keyOf(name)}`, () => isOpen(model, name.type, expression));
 }
 
 function isOpen(model: Model, type: string, expression: Expression): boolean {

@@ -122,6 +122,20 @@ describe('definitions', () => {
     expect(problemsOf(doc({ permissions: { read: nested } })).map((p) => p.rule)).toContain('nesting');
   });
 
+  it('refuse what doubles with every action that it refers to, and take any number of alternatives', () => {
+    const steps = (action: (before: string) => unknown) =>
+      doc({
+        permissions: Object.fromEntries([
+          ['a0', ['owner']],
+          ...Array.from({ length: 59 }, (_, i) => [`a${i + 1}`, action(`a${i}`)] as const),
+        ]),
+      });
+    const doubling = steps((before) => ({ exclusion: { base: [before], subtract: { intersection: [before, 'viewer'] } } }));
+    expect(problemsOf(doubling)).toMatchObject([{ path: 'permissions.a7', rule: 'size' }]);
+    expect(problemsOf(steps((before) => [before, before, 'viewer']))).toEqual([]);
+    expect(problemsOf(steps((before) => ({ exclusion: { base: [before], subtract: ['viewer'] } })))).toEqual([]);
+  });
+
   it('name every fault at once', () => {
     expect(problemsOf(doc({ relations: { a: ['?'], b: 'x' }, permissions: { read: ['nope'] } })).map((p) => p.path)).toEqual([
       'relations.a[0]',

@@ -8,6 +8,7 @@ import { type Condition, parseCondition } from './condition.ts';
 import type { Expression } from './expression.ts';
 import { isName } from './grammar.ts';
 import { parseExpression } from './parse-expression.ts';
+import { oversized } from './size.ts';
 
 /** One entry of a relation's list: who may stand in it. */
 export interface AllowedSubject {
@@ -61,7 +62,8 @@ export function parseDefinition(input: DefinitionInput): Definition {
       }
     }
   }
-  problems.push(...cycles(actions));
+  const rings = cycles(actions);
+  problems.push(...(rings.length > 0 ? rings : oversized(actions)));
   if (input.actAs !== undefined && !actions.has(input.actAs)) {
     problems.push({ path: 'actAs', rule: 'action', message: `"${input.actAs}" is not an action of ${input.name}` });
   }

@@ -45,18 +45,19 @@ const check = ({ checks, tokens }: ClientServices): Operation =>
     },
   });
 
-const role = ({ database, models, checks }: ClientServices): Operation =>
+const role = ({ database, models, checks, tokens }: ClientServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.role',
     method: 'GET',
     path: '/authorization/role/:resource',
-    input: { params: Type.Object({ resource: Resource }), query: Type.Object({ scope: Scope }) },
+    input: { params: Type.Object({ resource: Resource }), query: Type.Object({ scope: Scope, consistencyToken: Token }) },
     output: Type.Object({ roles: Type.Array(Type.String()) }),
     errors: [authorizationErrors.SCOPE_REFUSED, ...questionErrors],
     summary: 'List the relations in which you stand to something',
     description: 'Only direct ones. With a scope that you may read, those of the scope. Unknown types are 400.',
-    async handler(context, { params, query: { scope } }) {
+    async handler(context, { params, query: { scope, consistencyToken } }) {
+      tokens.require(consistencyToken);
       const object = parseObject(params.resource, 'resource');
       const engine = await models.engine();
       if (!engine.model.get(object.type)) throw invalid('resource', 'type', `no type is called "${object.type}"`);

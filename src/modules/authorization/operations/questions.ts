@@ -4,11 +4,12 @@ import type { Database } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
 import type { AskOptions, Reason } from '../engine/engine.ts';
-import { parseObject, parseSubject } from '../model/grammar.ts';
+import { formatObject, formatSubject, parseObject, parseSubject } from '../model/grammar.ts';
 import { misfit } from '../model/validity.ts';
 import type { Checks } from '../services/checks.ts';
 import type { Models } from '../services/models.ts';
 import type { ConsistencyTokens } from '../services/tokens.ts';
+import { asRequested, ofBatch, ofQuestion, ofResourceList } from './places.ts';
 import {
   Context,
   cursorPaging,
@@ -88,7 +89,8 @@ const Allowed = Type.Object({ allowed: Type.Boolean() });
 
 async function can(services: QuestionServices, input: Static<typeof Question>, around: Static<typeof Circumstances>) {
   services.tokens.require(input.consistencyToken);
-  return { allowed: await services.checks.can(questionOf(input), await askOptions(services, around)) };
+  const options = await askOptions(services, around);
+  return { allowed: await asRequested(ofQuestion, () => services.checks.can(questionOf(input), options)) };
 }
 
 const scopeRule = 'With a scope, whether the scope may, if the subject may do the same on the scope (else false).';
@@ -112,6 +114,7 @@ const canByBody = (services: QuestionServices): Operation =>
     ...facts,
     id: 'authorization.permissions.canWith',
     method: 'POST',
+    readOnly: true,
     path: '/authorization/permissions/can',
     bodyLimit,
     input: { body: Type.Object({ ...question, ...circumstances }) },
@@ -140,13 +143,18 @@ const Evaluation = Type.Object({
 
 async function evaluate(services: QuestionServices, input: Static<typeof Question>, around: Static<typeof Circumstances>) {
   services.tokens.require(input.consistencyToken);
-  const reason = await services.checks.explain(questionOf(input), await askOptions(services, around));
+  const options = await askOptions(services, around);
+  const reason = await asRequested(ofQuestion, () => services.checks.explain(questionOf(input), options));
   const { allowed } = reason;
   if (!allowed) return { allowed, reason: reasonOnWire(reason) };
   const paths = [...new Set(decidingTuples(reason))];
-  const assigned = input.subject === input.resource || paths.some((path) => path.includes('#can:'));
+  const assigned = isItself(input) || paths.some((path) => path.includes('#can:'));
   return { allowed, assigned, paths: paths.length === 0 && !assigned ? ['*'] : paths, reason: reasonOnWire(reason) };
 }
+
+/** Whether it is the resource itself that is asked about; a scope stands in the place of the subject. */
+const isItself = ({ subject, scope, resource }: Static<typeof Question>): boolean =>
+  formatSubject(parseSubject(scope || subject, 'subject')) === formatObject(parseObject(resource, 'resource'));
 
 const reasonOnWire = ({ parts: lines, ...line }: Reason): Static<typeof ReasonShape> => ({ ...line, parts: lines.map(reasonOnWire) });
 
@@ -173,6 +181,7 @@ const evaluateByBody = (services: QuestionServices): Operation =>
     ...facts,
     id: 'authorization.permissions.evaluateWith',
     method: 'POST',
+    readOnly: true,
     path: '/authorization/permissions/evaluate',
     bodyLimit,
     input: { body: Type.Object({ ...question, ...circumstances }) },
@@ -187,6 +196,7 @@ const batch = (services: QuestionServices): Operation =>
     ...facts,
     id: 'authorization.permissions.check',
     method: 'POST',
+    readOnly: true,
     path: '/authorization/permissions/check',
     bodyLimit,
     input: {
@@ -207,7 +217,8 @@ const batch = (services: QuestionServices): Operation =>
         action: nameOf(permission, `checks.${i}.permission`),
         resource: parseObject(resource, `checks.${i}.resource`),
       }));
-      const answers = await services.checks.canAll(questions, await askOptions(services, around));
+      const options = await askOptions(services, around);
+      const answers = await asRequested(ofBatch, () => services.checks.canAll(questions, options));
       return { results: answers.map((allowed) => ({ allowed })) };
     },
   });
@@ -231,7 +242,7 @@ const listResources = ({ database, models, tokens }: QuestionServices): Operatio
       const engine = await models.engine();
       const type = nameOf(resourceType, 'resourceType');
       const question = { subject: parseSubject(subject, 'subject'), action: nameOf(permission, 'permission'), type };
-      const found = await engine.listResources(database, question, page);
+      const found = await asRequested(ofResourceList, () => engine.listResources(database, question, page));
       return { resources: found.items.map((id) => `${type}:${id}`), ...(found.cursor === undefined ? {} : { cursor: found.cursor }) };
     },
   });
@@ -252,7 +263,7 @@ const listSubjects = ({ database, models, tokens }: QuestionServices): Operation
       const engine = await models.engine();
       const type = nameOf(subjectType, 'subjectType');
       const question = { resource: parseObject(resource, 'resource'), action: nameOf(permission, 'permission'), type };
-      const found = await engine.listSubjects(database, question, page);
+      const found = await asRequested(ofQuestion, () => engine.listSubjects(database, question, page));
       return { subjects: [...found.items], ...(found.cursor === undefined ? {} : { cursor: found.cursor }) };
     },
   });

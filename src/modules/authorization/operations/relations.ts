@@ -8,6 +8,7 @@ import { grantRelation } from '../model/model.ts';
 import { type TupleFilter, tupleOrders } from '../queries.ts';
 import type { ConsistencyTokens } from '../services/tokens.ts';
 import type { Tuples } from '../services/tuples.ts';
+import { asRequested, ofMany } from './places.ts';
 import {
   IdParam,
   Name,
@@ -32,6 +33,10 @@ export interface RelationServices {
   readonly maxBatch: () => number;
 }
 
+/*
+ * What adds or takes rights away is strict: a misspelt `expiresAt` or `condition` would be a right without an end, and a
+ * misspelt filter would delete more than was meant.
+ */
 export const relationOperations = (services: RelationServices): readonly Operation[] => [
   create(services),
   createMany(services),
@@ -54,7 +59,13 @@ const objectFields = {
   subjectType: Type.Optional(Name),
   resourceType: Type.Optional(Name),
 };
-const search = Type.Optional(Type.String({ maxLength: 256, description: 'Part of subject#relation@resource; case does not matter' }));
+const search = Type.Optional(
+  Type.String({
+    maxLength: 256,
+    description:
+      'Part of subject#relation@resource; case does not matter. Every relation is looked at (about a second for a million); subject and resource are found at once',
+  }),
+);
 
 interface FilterInput {
   readonly subject?: string;
@@ -84,6 +95,7 @@ const create = ({ tuples, tokens }: RelationServices): Operation =>
     id: 'authorization.relations.create',
     method: 'POST',
     path: '/authorization/relations',
+    strict: true,
     input: { body: Type.Object({ subject: Subject, relation: Name, resource: Resource, ...tupleExtras }) },
     output: Relation,
     summary: 'Write a relation',
@@ -101,6 +113,7 @@ const createMany = ({ tuples, tokens, maxBatch }: RelationServices): Operation =
     id: 'authorization.relations.createMany',
     method: 'POST',
     path: '/authorization/relations/many',
+    strict: true,
     bodyLimit: bulkBodyLimit,
     input: {
       body: Type.Object({
@@ -117,7 +130,8 @@ const createMany = ({ tuples, tokens, maxBatch }: RelationServices): Operation =
       if (resources.length > maxBatch()) throw invalid('resources', 'maxItems', `at most ${maxBatch()} at once`);
       const shared = tupleOf({ ...rest, relation: nameOf(rest.relation, 'relation'), resource: 'Any:any' });
       const wanted = resources.map((resource, i) => ({ ...shared, resource: parseObject(resource, `resources.${i}`) }));
-      return written(tokens, (await tuples.write(caller, wanted)).map(relationOnWire));
+      const stored = await asRequested(ofMany, () => tuples.write(caller, wanted));
+      return written(tokens, stored.map(relationOnWire));
     },
   });
 
@@ -174,6 +188,7 @@ const removeMatching = ({ tuples, tokens }: RelationServices): Operation =>
     id: 'authorization.relations.deleteMatching',
     method: 'DELETE',
     path: '/authorization/relations',
+    strict: true,
     input: { query: Type.Object({ ...objectFields, relation: Type.Optional(Name) }) },
     output: Deleted,
     summary: 'Delete all relations that match',
@@ -191,6 +206,7 @@ const grant = ({ tuples, tokens }: RelationServices): Operation =>
     id: 'authorization.permissions.grant',
     method: 'POST',
     path: '/authorization/permissions',
+    strict: true,
     input: { body: Type.Object({ ...grantParts, expiresAt: tupleExtras.expiresAt }) },
     output: Permission,
     summary: 'Grant one action on one resource directly',

@@ -36,6 +36,8 @@ const content = {
   ),
   version: Type.Optional(Type.Integer({ minimum: 0, maximum: 2_147_483_647 })),
 };
+/** A definition as it is written. */
+export const NewDefinitionShape = Type.Object({ name: Type.String({ maxLength: 128 }), ...content });
 const changeErrors = [authorizationErrors.RESOURCE_DIVERGES, authorizationErrors.RESOURCE_IN_USE];
 
 interface Content {
@@ -61,7 +63,7 @@ const define = (definitions: Definitions): Operation =>
     method: 'POST',
     path: '/authorization/resources',
     bodyLimit,
-    input: { query: force, body: Type.Object({ name: Type.String({ maxLength: 128 }), ...content }) },
+    input: { query: force, body: NewDefinitionShape },
     output: Outcome,
     errors: changeErrors,
     summary: 'Define a type',

@@ -26,6 +26,13 @@ const permissions = Type.Array(Type.String({ pattern: '^(\\*|[A-Za-z][\\w.-]{0,6
   description: '<resource>:<action>; * stands for any',
 });
 
+/** A role as it is written. */
+export const NewRoleShape = Type.Object({
+  name: RoleName,
+  description: Type.Optional(description),
+  permissions: Type.Optional(permissions),
+});
+
 const Role = Type.Object({
   _id: Id,
   name: Type.String(),
@@ -77,7 +84,7 @@ const create = (roles: Roles): Operation =>
     id: 'authorization.roles.create',
     method: 'POST',
     path: '/authorization/roles',
-    input: { body: Type.Object({ name: RoleName, description: Type.Optional(description), permissions: Type.Optional(permissions) }) },
+    input: { body: NewRoleShape },
     output: Role,
     errors: [authorizationErrors.ROLE_EXISTS],
     summary: 'Create a role',
@@ -131,8 +138,9 @@ const ofUser = (roles: Roles): Operation =>
     input: { params: userParam },
     output: RoleList,
     errors: [recordErrors.RECORD_NOT_FOUND],
-    summary: 'List the roles that a user was given',
-    description: 'The role "user", which everybody holds, is not among them.',
+    summary: 'List the roles that a user holds',
+    description:
+      'Those that he was given, and those that he holds through a team. The role "user", which everybody holds, is not among them.',
     async handler(_context, { params }) {
       const found = await roles.ofUser(params.userId);
       return { roles: found.map(roleOnWire), count: found.length };

@@ -26,6 +26,8 @@ const conditions = Type.Record(Type.String(), Type.Unknown(), {
   description:
     'Field of the record, or caller.<field>: a literal, "$user.<field>", or an object of eq, ne, in, nin, gt, lt, exists. All must hold',
 });
+/** A rule as it is written. */
+export const NewRuleShape = Type.Object({ ...ruleFields, conditions: Type.Optional(conditions) });
 const ruleParam = Type.Object({ ruleId: Id });
 
 const Rule = Type.Object({
@@ -75,7 +77,9 @@ const createRule = (rules: Rules): Operation =>
     id: 'authorization.rules.create',
     method: 'POST',
     path: '/authorization/rules',
-    input: { body: Type.Object({ ...ruleFields, conditions: Type.Optional(conditions) }) },
+    // Misspelt conditions would be none, and the rule would hold for every record.
+    strict: true,
+    input: { body: NewRuleShape },
     output: Rule,
     errors: [authorizationErrors.RULE_EXISTS],
     summary: 'Create a rule',

@@ -5,6 +5,8 @@
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { PenstockError, type Problem } from '../../../kernel/errors.ts';
+import { jsonSchema } from '../../../kernel/operations/json-schema.ts';
+import { problemsOf, type ValidatorError } from '../../../kernel/operations/problems.ts';
 import { checkAgainst } from '../model/check.ts';
 import { type Definition, parseDefinition } from '../model/definition.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
@@ -88,11 +90,7 @@ export interface PermissionTestFile {
 /** Reads what YAML or JSON gave. Answers every fault with its place instead when it makes no sense. */
 export function readPermissionTests(document: unknown): PermissionTestFile | readonly Problem[] {
   if (!shape.Check(document)) {
-    return shape.Errors(document).map(({ instancePath, keyword, message }) => ({
-      path: instancePath.slice(1).replaceAll('/', '.') || 'the file',
-      rule: keyword,
-      message,
-    }));
+    return problemsOf(jsonSchema(FileShape), shape.Errors(document) as readonly ValidatorError[], 'the file');
   }
   const problems: Problem[] = [];
   const model = readModel(document.model, problems);

@@ -46,6 +46,22 @@ describe('permission tests', () => {
     expect(text).toContain('0 of 4 assertions hold');
   });
 
+  it('name every key and value that is none, in words', async () => {
+    const lines = await run({
+      model: { ...model, Folder: { relation: {} } },
+      tuples: [5, { subject: 'User:a', relation: 'owner', resource: 'Doc:1', expiresAt: 'soon' }],
+      tests: [{ name: 'misspelt', alowed: [] }, {}],
+    });
+    expect(lines).toEqual([
+      '  model.Folder.relation: is not known here',
+      '  tuples.0: must be a string or an object',
+      '  tuples.1.expiresAt: must be an ISO 8601 date and time with an offset',
+      '  tests.0.alowed: is not known here',
+      '  tests.1.name: is required',
+    ]);
+    expect(await run({ model, tests: [] })).toEqual(['  tests: must have at least 1 items']);
+  });
+
   it('grant directly, and expire', async () => {
     const lines = await run({
       model,
@@ -72,8 +88,8 @@ describe('permission tests', () => {
   it.each([
     ['the file', 'nothing'],
     ['tests.0', { model, tests: [{ name: 'x', allowed: [], list: {} }] }],
-    ['the file', { model }],
-    ['tests.0', { model, tests: [{ name: 'x', alowed: [] }] }],
+    ['tests', { model }],
+    ['tests.0.alowed', { model, tests: [{ name: 'x', alowed: [] }] }],
     ['model.Doc.permissions.read[0]', { model: { Doc: { permissions: { read: ['nobody'] } } }, tests: [{ name: 'x' }] }],
     ['model.Doc.relations.a[0]', { model: { Doc: { relations: { a: ['Ghost'] } } }, tests: [{ name: 'x' }] }],
     ['tuples.0.subject', { model, tuples: ['Usera owner Doc:1'], tests: [{ name: 'x' }] }],

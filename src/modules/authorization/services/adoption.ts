@@ -11,11 +11,12 @@ import type { Events } from '../../../kernel/events/events.ts';
 import { defineJob, type JobDefinition, type Jobs } from '../../../kernel/jobs/jobs.ts';
 import type { Adoption } from '../../../kernel/permissions.ts';
 import { namesUser } from '../../../kernel/records/access.ts';
+import { lockable } from '../../../kernel/records/mapped/row-id.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
 import { literalOf } from '../../../kernel/schema/literal.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { ownerRelation } from '../record-tuples.ts';
-import { tupleEvents, uuidOf } from '../tuple-sql.ts';
+import { trackedOid, tupleEvents, uuidOf } from '../tuple-sql.ts';
 
 export interface Adoptions {
   /** Throws 400 for a field that does not name a user. */
@@ -71,15 +72,15 @@ export function createAdoptions({ database, schemas, events, jobs }: Dependencie
 /** Owners for the records after `after`; `last` is absent at the end. */
 async function adoptPage(
   database: Queryable,
-  { name, table }: CompiledSchema,
+  schema: CompiledSchema,
   ownerField: string,
   after: string,
 ): Promise<{ readonly owned: number; readonly last: string | undefined }> {
-  const type = literalOf(name, 'text');
-  const text = `with page as (select "_id", ${identifier(ownerField)}::text as owner from ${table} where "_id" > $1 order by "_id" limit ${pageSize}),
+  const type = literalOf(schema.name, 'text');
+  const text = `with page as (select "_id", ${identifier(ownerField)}::text as owner from ${lockable(schema)} t where "_id" > $1 order by "_id" limit ${pageSize}${schema.mapping ? '' : ' for key share'}),
     owned as (
-      insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id)
-      select gen_random_uuid(), 'User', u."_id"::text, '${ownerRelation}', ${type}, p."_id"::text
+      insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id, row_of)
+      select gen_random_uuid(), 'User', u."_id"::text, '${ownerRelation}', ${type}, p."_id"::text, ${trackedOid(schema.name, schema.table)}
         from page p join "app"."User" u on u."_id" = ${uuidOf('p.owner')}
        where not exists (select 1 from penstock.tuples t
          where t.resource_type = ${type} and t.resource_id = p."_id"::text and t.relation = '${ownerRelation}')

@@ -28,13 +28,14 @@ export function createChecks({ database, models }: { readonly database: Queryabl
     if (scope === undefined || scope === '') return subject;
     const object = parseObject(scope, 'scope');
     if (formatSubject(subject) === formatObject(object)) return subject;
-    const engine = await models.engine();
-    const definition = engine.model.get(object.type);
-    if (!definition) throw invalid('scope', 'type', `no type is called "${object.type}"`);
-    const gate = definition.actAs ?? action;
-    if (!engine.model.action(object.type, gate)) return undefined;
-    const [allowed] = await engine.check(database, [{ subject, action: gate, resource: object }], options);
-    return allowed === true ? plain(object) : undefined;
+    return models.ask(async (engine) => {
+      const definition = engine.model.get(object.type);
+      if (!definition) throw invalid('scope', 'type', `no type is called "${object.type}"`);
+      const gate = definition.actAs ?? action;
+      if (!engine.model.action(object.type, gate)) return undefined;
+      const [allowed] = await engine.check(database, [{ subject, action: gate, resource: object }], options);
+      return allowed === true ? plain(object) : undefined;
+    });
   };
 
   return {
@@ -42,17 +43,13 @@ export function createChecks({ database, models }: { readonly database: Queryabl
     async can({ scope, ...question }, options) {
       const subject = await acting(question.subject, question.action, scope, options);
       if (!subject) return false;
-      const engine = await models.engine();
-      const [allowed] = await engine.check(database, [{ ...question, subject }], options);
+      const [allowed] = await models.ask((engine) => engine.check(database, [{ ...question, subject }], options));
       return allowed === true;
     },
-    async canAll(questions, options) {
-      return (await models.engine()).check(database, questions, options);
-    },
+    canAll: (questions, options) => models.ask((engine) => engine.check(database, questions, options)),
     async explain({ scope, ...question }, options) {
-      const engine = await models.engine();
       const subject = await acting(question.subject, question.action, scope, options);
-      if (subject) return engine.explain(database, { ...question, subject }, options);
+      if (subject) return models.ask((engine) => engine.explain(database, { ...question, subject }, options));
       const because = `${formatSubject(question.subject)} may not act for the scope ${scope}`;
       return { allowed: false, about: `${scope} ${question.action}`, because, parts: [] };
     },

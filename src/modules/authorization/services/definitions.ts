@@ -5,7 +5,6 @@
  */
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
-import type { Problem } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
 import { type DefinitionVersion, dropDefinition, listVersions, saveDefinition } from '../definition-queries.ts';
@@ -14,6 +13,15 @@ import { checkAgainst } from '../model/check.ts';
 import { type Definition, invalidDefinition } from '../model/definition.ts';
 import { deleteTuplesOfType } from '../queries.ts';
 import { builtInNames } from './built-in.ts';
+import {
+  checkDefinitions,
+  type DefinitionsChange,
+  neededByRecords,
+  parsed,
+  requireUnbroken,
+  type Stored,
+  withContents,
+} from './definition-check.ts';
 import { removeMisfits, requireNoMisfits } from './live-tuples.ts';
 import { type DefinitionContent, type Models, parsedDefinition, type StoredDefinition, sameContent } from './models.ts';
 import { servesRecords } from './record-type.ts';
@@ -40,6 +48,10 @@ export interface Definitions {
   define(caller: Caller, definition: NewDefinition, options?: ForceOption): Promise<DefinitionOutcome>;
   /** Changes a type; without a version, the next one is taken. Throws 404 too. */
   change(caller: Caller, idOrName: string, definition: Omit<NewDefinition, 'name'>, options?: ForceOption): Promise<DefinitionOutcome>;
+  /** Defines types, and changes those that are there, all at once: they may need one another. Throws like `define`. */
+  defineAll(caller: Caller, definitions: readonly DefinitionContent[]): Promise<void>;
+  /** Throws what `defineAll` throws, with `place(name)` before the paths. Changes nothing. */
+  checkAll(change: DefinitionsChange, place: (name: string) => string): Promise<void>;
   /** Deletes a type with all its tuples; answers how many. */
   remove(caller: Caller, idOrName: string, options?: ForceOption): Promise<number>;
   versions(idOrName: string, limit: number): Promise<readonly DefinitionVersion[]>;
@@ -57,13 +69,9 @@ interface Dependencies {
   readonly hasRecords: (name: string) => boolean;
 }
 
-type Stored = ReadonlyMap<string, StoredDefinition>;
-
-const parsed = (stored: Stored): readonly Definition[] => [...stored.values()].map(parsedDefinition);
-
 type Work<T> = (transaction: Transaction, stored: Stored, about: (name: string) => void) => Promise<T>;
 
-/** Makes what changes one type, whose name the work tells before it writes. */
+/** Makes what changes types, whose names the work tells before it writes. */
 function createChange({ database, events, models }: Pick<Dependencies, 'database' | 'events' | 'models'>) {
   /**
    * A tuple may have been checked against the definitions of before and written after the change looked. Whoever
@@ -74,22 +82,21 @@ function createChange({ database, events, models }: Pick<Dependencies, 'database
     if ((await removeMisfits({ database, definitions, type, actor: callerKey(caller) })) > 0) events.wake();
   };
   return <T>(caller: Caller, work: Work<T>): Promise<T> => {
-    let type = '';
-    const about = (name: string): void => {
-      type = name;
-    };
+    const types = new Set<string>();
     return models.change(
-      (transaction, stored) => work(transaction, stored, about),
-      () => sweep(caller, type),
+      (transaction, stored) => work(transaction, stored, (name) => void types.add(name)),
+      async () => {
+        for (const type of types) await sweep(caller, type);
+      },
     );
   };
 }
 
 export function createDefinitions({ database, events, models, hasRecords }: Dependencies): Definitions {
   async function put(change: Change): Promise<DefinitionOutcome> {
-    const { transaction, stored, caller, content, version } = change;
+    const { transaction, stored, beside = stored, caller, content, version } = change;
     const definition = parsedDefinition(content);
-    const others = parsed(stored).filter(({ name }) => name !== content.name);
+    const others = parsed(beside).filter(({ name }) => name !== content.name);
     const problems = checkAgainst(definition, others);
     if (problems.length > 0) throw invalidDefinition(problems);
     if (!change.force && hasRecords(content.name) && !servesRecords(definition)) throw neededByRecords(content.name);
@@ -132,6 +139,16 @@ export function createDefinitions({ database, events, models, hasRecords }: Depe
         if (version === undefined && sameContent(current, content)) return untouched('acknowledged', current);
         return put({ transaction, stored, caller, content, version: version ?? current.version + 1, force });
       }),
+    defineAll: (caller, contents) =>
+      change(caller, async (transaction, stored, about) => {
+        const beside = withContents(stored, contents);
+        for (const content of contents.filter((one) => !isStored(stored, one))) {
+          about(content.name);
+          const version = (stored.get(content.name)?.version ?? -1) + 1;
+          await put({ transaction, stored, beside, caller, content, version, force: false });
+        }
+      }),
+    checkAll: async (wanted, place) => checkDefinitions({ database, stored: await models.definitions(), hasRecords }, wanted, place),
     remove: (caller, idOrName, { force = false } = {}) =>
       change(caller, async (transaction, stored, about) => {
         const { name } = find(stored, idOrName);
@@ -139,23 +156,32 @@ export function createDefinitions({ database, events, models, hasRecords }: Depe
         if (builtInNames.has(name)) throw authorizationErrors.RESOURCE_BUILT_IN();
         if (!force && hasRecords(name)) throw neededByRecords(name);
         const others = parsed(stored).filter((definition) => definition.name !== name);
-        if (!force) requireUnbroken(others, parsed(stored), name);
+        if (!force) requireUnbroken(others, parsed(stored), [name]);
         await dropDefinition(transaction, name, callerKey(caller));
         await events.emit(transaction, caller, { topic: 'authorization:delete:resource', payload: { name } });
         return deleteTuplesOfType(transaction, name, callerKey(caller));
       }),
-    versions: async (idOrName, limit) => {
-      const found = await get(idOrName).catch(() => undefined);
-      const versions = await listVersions(database, found?.name ?? idOrName, limit);
-      if (versions.length === 0) throw authorizationErrors.RESOURCE_NOT_FOUND();
-      return versions;
-    },
+    versions: async (idOrName, limit) => versionsOf(database, (await get(idOrName).catch(() => undefined))?.name ?? idOrName, limit),
   };
+}
+
+const isStored = (stored: Stored, content: DefinitionContent): boolean => {
+  const found = stored.get(content.name);
+  return found !== undefined && sameContent(found, content);
+};
+
+/** Also of a type that is gone, by its name. */
+async function versionsOf(database: Database, name: string, limit: number): Promise<readonly DefinitionVersion[]> {
+  const versions = await listVersions(database, name, limit);
+  if (versions.length === 0) throw authorizationErrors.RESOURCE_NOT_FOUND();
+  return versions;
 }
 
 interface Change {
   readonly transaction: Transaction;
   readonly stored: Stored;
+  /** What it will stand beside, when others change with it; `stored` unless set. */
+  readonly beside?: Stored;
   readonly caller: Caller;
   readonly content: DefinitionContent;
   readonly version: number;
@@ -167,7 +193,7 @@ async function settleLiveTuples(change: Change, next: readonly Definition[], bef
   const { transaction, caller, content, force } = change;
   const search = { database: transaction, definitions: next, type: content.name, actor: callerKey(caller) };
   if (force) return removeMisfits(search);
-  requireUnbroken(next, before, content.name);
+  requireUnbroken(next, before, [content.name]);
   await requireNoMisfits(search);
   return 0;
 }
@@ -179,11 +205,6 @@ function find(stored: Stored, idOrName: string): StoredDefinition {
   return found;
 }
 
-const neededByRecords = (name: string) =>
-  authorizationErrors.RESOURCE_IN_USE({
-    message: `Records of ${name} are served by its actions read, edit and delete and its relation "owner" for User; force=true takes them away all the same`,
-  });
-
 const untouched = (status: DefinitionStatus, resourceDefinition: StoredDefinition): DefinitionOutcome => ({
   status,
   resourceDefinition,
@@ -193,20 +214,4 @@ const untouched = (status: DefinitionStatus, resourceDefinition: StoredDefinitio
 function sameVersion(current: StoredDefinition, content: DefinitionContent): DefinitionOutcome {
   if (sameContent(current, content)) return untouched('acknowledged', current);
   throw authorizationErrors.RESOURCE_DIVERGES({ message: `Version ${current.version} of ${current.name} is stored with another content` });
-}
-
-/** Throws 409 when other definitions, sound until now, would hang in the air. */
-function requireUnbroken(next: readonly Definition[], before: readonly Definition[], changed: string): void {
-  const problems = next
-    .filter(({ name }) => name !== changed)
-    .filter((definition) => checkAgainst(definition, before).length === 0)
-    .flatMap((definition) =>
-      checkAgainst(definition, next).map((problem): Problem => ({ ...problem, path: `${definition.name}.${problem.path}` })),
-    );
-  if (problems.length === 0) return;
-  const [first] = problems;
-  throw authorizationErrors.RESOURCE_IN_USE({
-    message: `Other definitions need what this would take away, such as ${first?.path}: ${first?.message}; force=true does it all the same`,
-    errors: problems,
-  });
 }

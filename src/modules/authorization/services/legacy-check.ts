@@ -7,6 +7,7 @@ import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { isObjectId, parseObject } from '../model/grammar.ts';
 import { roleAnswer } from '../role-queries.ts';
 import type { Checks } from './checks.ts';
+import type { HeldRoles } from './held-roles.ts';
 import type { Models } from './models.ts';
 import { everybodysRole } from './roles.ts';
 import { conditionsHold, needsFacts, type RuleConditions, type RuleFacts } from './rule-conditions.ts';
@@ -28,11 +29,12 @@ interface Dependencies {
   readonly schemas: SchemaRegistry;
   readonly models: Models;
   readonly checks: Checks;
+  readonly heldRoles: HeldRoles;
 }
 
 const asModule = system('authorization');
 
-export function createLegacyCheck({ database, records, schemas, models, checks }: Dependencies): LegacyCheck {
+export function createLegacyCheck({ database, records, schemas, models, checks, heldRoles }: Dependencies): LegacyCheck {
   const read = async (schema: string, id: string | undefined): Promise<RuleFacts['record']> => {
     if (id === undefined || !schemas.get(schema)) return undefined;
     try {
@@ -53,7 +55,12 @@ export function createLegacyCheck({ database, records, schemas, models, checks }
   return async (question) => {
     const { userId, resource, action, resourceId } = question;
     if (resourceId !== undefined && !isObjectId(resourceId)) throw invalid('resourceId', 'id', 'holds no space and none of : # @ * ,');
-    const { permissions, conditions } = await roleAnswer(database, { userId, everybody: everybodysRole, resource, action });
+    const { permissions, conditions } = await roleAnswer(database, {
+      held: await heldRoles(userId),
+      everybody: everybodysRole,
+      resource,
+      action,
+    });
     if (covers(permissions, resource, action) || (await rulesAllow(conditions, question))) return true;
     const { model } = await models.engine();
     // Types that only roles and rules know are no error here.

@@ -5,6 +5,7 @@ import { system } from '../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import type { Bus } from '../../../kernel/events/bus.ts';
 import type { Events } from '../../../kernel/events/events.ts';
+import { migrations as eventMigrations } from '../../../kernel/events/migrations.ts';
 import { migrations } from '../migrations.ts';
 import { createDefinitions } from './definitions.ts';
 import { createModels } from './models.ts';
@@ -34,7 +35,12 @@ describe('definitions in force', () => {
   const caller = system('test');
 
   beforeAll(async () => {
-    opened = await openTestDatabase({ migrations: [{ owner: 'authorization', migrations }] });
+    opened = await openTestDatabase({
+      migrations: [
+        { owner: 'events', migrations: eventMigrations },
+        { owner: 'authorization', migrations },
+      ],
+    });
   });
   afterAll(() => opened.close());
 
@@ -47,19 +53,33 @@ describe('definitions in force', () => {
     by.definitions.define(caller, { name, version, relations: {}, permissions: {}, conditions: {}, actAs: null });
   const knows = async ({ models }: ReturnType<typeof node>, name: string) => (await models.engine()).model.get(name) !== undefined;
 
-  it('are read anew while messages may be missed, and after a reconnect', async () => {
+  it('hold for the next question on a node that hears nothing', async () => {
     const [one, other] = [node(), node()];
     expect(await knows(other, 'First')).toBe(false);
     await define(one, 'First');
     expect(await knows(one, 'First')).toBe(true);
-    expect(await knows(other, 'First')).toBe(false);
-    other.state.connected = false;
     expect(await knows(other, 'First')).toBe(true);
-    other.state.connected = true;
+    const asked: boolean[] = [];
     await define(one, 'Second');
-    expect(await knows(other, 'Second')).toBe(false);
+    const answer = await other.models.ask(async ({ model }) => {
+      asked.push(model.get('Second') !== undefined);
+      return asked.at(-1);
+    });
+    expect([answer, asked]).toEqual([true, [false, true]]);
     other.state.reconnect();
     expect(await knows(other, 'Second')).toBe(true);
+  });
+
+  it('are those of the transaction inside of one, and nobody else sees them', async () => {
+    const [one, other] = [node(), node()];
+    expect(await knows(one, 'Inside')).toBe(false);
+    const undone = opened.database.transaction(async () => {
+      await define(one, 'Inside');
+      expect(await knows(one, 'Inside')).toBe(true);
+      throw new Error('undo');
+    });
+    await expect(undone).rejects.toThrow('undo');
+    expect([await knows(one, 'Inside'), await knows(other, 'Inside')]).toEqual([false, false]);
   });
 
   it('change one after the other, whoever changes them', async () => {
@@ -128,5 +148,20 @@ describe('definitions in force', () => {
     held.resolve();
     await early;
     expect(await knows(other, 'Fourth')).toBe(true);
+  });
+
+  it('are changed and deleted beside a stored one that nobody understands', async () => {
+    const one = node();
+    await define(one, 'Broken');
+    await define(one, 'Sound');
+    await opened.database.query({
+      text: `update penstock.resource_definitions set permissions = '{"read": ["nobody"]}' where name = 'Broken'`,
+    });
+    const after = node();
+    expect([await knows(after, 'Broken'), await knows(after, 'Sound')]).toEqual([false, true]);
+    expect((await define(after, 'Fifth')).status).toBe('processed');
+    expect((await define(after, 'Sound', 1)).status).toBe('processed');
+    expect(await after.definitions.remove(caller, 'Broken')).toBe(0);
+    expect((await after.definitions.all()).map(({ name }) => name)).not.toContain('Broken');
   });
 });

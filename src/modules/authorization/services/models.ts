@@ -1,7 +1,8 @@
 /**
  * The definitions in force on this node, parsed once per revision. A change is
  * one transaction; every other node has taken it in before the change answers.
- * While this node may miss messages, each use asks the database for the revision.
+ * Nothing rests on that message: whoever uses a model asks the database for the
+ * revision, beside his own question (engine/follower.ts).
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Database, Queryable, Transaction } from '../../../kernel/database/database.ts';
@@ -9,8 +10,11 @@ import { sql } from '../../../kernel/database/sql.ts';
 import type { Bus } from '../../../kernel/events/bus.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { Metrics } from '../../../kernel/telemetry/metrics.ts';
+import type { Reach } from '../engine/ascend.ts';
 import { createEngine } from '../engine/create.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { Moment } from '../engine/follower.ts';
+import { createKeptReach, type KeptReach } from '../engine/kept-reach.ts';
 import { type Definition, parseDefinition } from '../model/definition.ts';
 import { buildModel } from '../model/model.ts';
 import { createMeasure } from './measure.ts';
@@ -32,6 +36,17 @@ export interface StoredDefinition {
 export interface Models {
   /** The engine over what is in force now. */
   engine(): Promise<Engine>;
+  /**
+   * Answers a question with what this node believes to be in force, and asks meanwhile whether that is so; if not,
+   * answers it again. The question must be one that may be asked twice.
+   */
+  ask<T>(question: (engine: Engine) => Promise<T>): Promise<T>;
+  /** What this node believes to be in force: right if its model has the revision that `catchUp` answers. */
+  believed(): Promise<Engine>;
+  /** What the database says now. Everything kept that changed since is forgotten when it answers. */
+  catchUp(): Promise<Moment>;
+  /** The engine over what is in force, and the moment at which it was. Not for transactions. */
+  now(): Promise<{ readonly engine: Engine; readonly moment: Moment }>;
   /** What is in force now, by name. */
   definitions(): Promise<ReadonlyMap<string, StoredDefinition>>;
   /**
@@ -51,6 +66,8 @@ interface Loaded {
 }
 
 const topic = 'authorization.model';
+/** Held by a change of definitions, and shared by transactions that rest on them, until they commit (SQL, a number). */
+export const definitionsLock = "hashtextextended('penstock.definitions', 0)";
 
 interface Dependencies {
   readonly database: Database;
@@ -62,28 +79,43 @@ interface Dependencies {
 /** Subscribes to the bus and makes metrics: once per process. */
 export function createModels({ database, bus, log, metrics }: Dependencies): Models {
   let loaded: Loaded | undefined;
-  /** Counts the moments from which on nothing that was read before may be kept. */
-  let epoch = 0;
   const measure = createMeasure(metrics);
+  const reach = createKeptReach<Reach>(database);
+  const loadedNow = async (): Promise<Loaded> => measured(loadedFrom({ ...(await readAll(database)), reach, log }));
 
   const load = async (): Promise<Loaded> => {
     const before = loaded?.revision ?? 0;
-    const begun = epoch;
-    const { revision, definitions } = await readAll(database);
-    if (begun !== epoch) return load();
+    const fresh = await loadedNow();
     // Somebody else may have loaded a newer one meanwhile. Only one that was undone can be newer than what is stored.
-    if (!loaded || revision > loaded.revision || revision < before) loaded = measured(loadedFrom(revision, definitions, log));
+    if (!loaded || fresh.revision > loaded.revision || fresh.revision < before) loaded = fresh;
     return loaded;
   };
   const measured = (fresh: Loaded): Loaded => ({ ...fresh, engine: measure(fresh.engine) });
   const current = async (): Promise<Loaded> => {
-    if (loaded && bus.connected()) return loaded;
-    if (loaded && (await readRevision(database)) === loaded.revision) return loaded;
-    return load();
+    const alone = database.inTransaction();
+    const revision = alone ? await readRevision(database) : (await reach.catchUp()).revision;
+    if (loaded?.revision === revision) return loaded;
+    // A transaction may see definitions that nobody else sees yet, or will.
+    return alone ? loadedNow() : load();
+  };
+  const now: Models['now'] = async () => {
+    const moment = await reach.catchUp();
+    const { engine } = loaded?.revision === moment.revision ? loaded : await load();
+    return { engine, moment };
+  };
+  const believed = async (): Promise<Engine> => (loaded ?? (await current())).engine;
+
+  const ask = async <T>(question: (engine: Engine) => Promise<T>): Promise<T> => {
+    if (database.inTransaction()) return question((await current()).engine);
+    const engine = await believed();
+    const [answer, moment] = await Promise.allSettled([question(engine), reach.catchUp()]);
+    if (moment.status === 'rejected') throw moment.reason;
+    if (moment.value.revision !== engine.model.revision) return question((await current()).engine);
+    if (answer.status === 'rejected') throw answer.reason;
+    return answer.value;
   };
   const forget = (): void => {
     loaded = undefined;
-    epoch += 1;
   };
   /** Whoever cannot read now reads when it is used next. */
   const renew = (): Promise<unknown> =>
@@ -106,10 +138,14 @@ export function createModels({ database, bus, log, metrics }: Dependencies): Mod
 
   return {
     engine: async () => (await current()).engine,
+    ask,
+    believed,
+    catchUp: reach.catchUp,
+    now,
     definitions: async () => (await current()).definitions,
     change: (work, after) =>
       database.transaction(async (transaction) => {
-        await transaction.query({ text: "select pg_advisory_xact_lock(hashtextextended('penstock.definitions', 0))" });
+        await transaction.query({ text: `select pg_advisory_xact_lock(${definitionsLock})` });
         const before = await readAll(transaction);
         const result = await work(transaction, before.definitions);
         if ((await readRevision(transaction)) !== before.revision) transaction.afterCommit(() => spread(after));
@@ -141,17 +177,16 @@ async function readAll(
   return { revision: Number(rows[0]?.revision ?? 0), definitions };
 }
 
-function loadedFrom(revision: number, definitions: ReadonlyMap<string, StoredDefinition>, log: Logger): Loaded {
-  const parsed = [...definitions.values()].flatMap((definition): Definition[] => {
-    try {
-      return [parsedDefinition(definition)];
-    } catch (error) {
-      // Only a hand in the database can do this. Nothing is allowed by a definition that nobody understands.
-      log.error({ err: error, resource: definition.name }, 'A stored resource definition is not valid and counts for nothing');
-      return [];
-    }
-  });
-  return { revision, definitions, engine: createEngine(buildModel(parsed, revision)) };
+interface LoadedParts extends Omit<Loaded, 'engine'> {
+  readonly reach: KeptReach<Reach>;
+  readonly log: Logger;
+}
+
+function loadedFrom({ revision, definitions, reach, log }: LoadedParts): Loaded {
+  const sound = soundDefinitions(definitions.values(), (resource, error) =>
+    log.error({ err: error, resource }, 'A stored resource definition is not valid and counts for nothing'),
+  );
+  return { revision, definitions, engine: createEngine(buildModel(sound, revision), reach) };
 }
 
 /** The content of a definition, without what the platform adds to it. */
@@ -161,6 +196,23 @@ export const parsedDefinition = ({ name, relations, permissions, conditions, act
   parseDefinition({ name, relations, permissions, conditions, ...(actAs === null ? {} : { actAs }) });
 
 const contentOf = ({ relations, permissions, conditions, actAs }: DefinitionContent) => ({ relations, permissions, conditions, actAs });
+
+/**
+ * Those of the stored definitions that are valid. Only a hand in the database, or a version that took more, can have stored
+ * others: nothing is allowed by what nobody understands, and nothing else is hindered by it.
+ */
+export const soundDefinitions = (
+  stored: Iterable<StoredDefinition>,
+  refused: (name: string, error: unknown) => void = () => undefined,
+): readonly Definition[] =>
+  [...stored].flatMap((definition) => {
+    try {
+      return [parsedDefinition(definition)];
+    } catch (error) {
+      refused(definition.name, error);
+      return [];
+    }
+  });
 
 /** Whether two definitions say the same. */
 export const sameContent = (one: DefinitionContent, other: DefinitionContent): boolean =>

@@ -1,5 +1,7 @@
 /** Tuples about records and users that do not exist: of types that are schemas, because only there anybody can know. */
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { lockable } from '../../../kernel/records/mapped/row-id.ts';
+import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
 import { literalOf } from '../../../kernel/schema/literal.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { resourceText, subjectText, uuidOf } from '../tuple-sql.ts';
@@ -18,6 +20,9 @@ export interface OrphanPage {
   readonly last: string | undefined;
 }
 
+/** Tables of others may have other ids; nothing is written about their records. */
+const hasUuids = ({ key }: CompiledSchema): boolean => key.length === 1 && key[0] === 'uuid';
+
 /** Looks at `window` tuples after `after`, in the order of their ids, each by one index lookup per side. */
 export async function findOrphans(
   database: Queryable,
@@ -25,10 +30,14 @@ export async function findOrphans(
   { after, window }: { after: string; window: number },
 ): Promise<OrphanPage> {
   const gone = (side: 'subject' | 'resource'): string => {
-    const cases = schemas.all().map(({ name, table }) => {
-      const record = `select 1 from ${table} r where r."_id" = ${uuidOf(`t.${side}_id`)}`;
-      return `when ${literalOf(name, 'text')} then not exists (${record})`;
-    });
+    const cases = schemas
+      .all()
+      .filter(hasUuids)
+      .map((schema) => {
+        const { name } = schema;
+        const record = `select 1 from ${lockable(schema)} r where r."_id" = ${uuidOf(`t.${side}_id`)}`;
+        return `when ${literalOf(name, 'text')} then not exists (${record})`;
+      });
     return cases.length === 0 ? 'false' : `(t.${side}_id <> '*' and case t.${side}_type ${cases.join(' ')} else false end)`;
   };
   const text = `with page as materialized (select * from penstock.tuples where id > $1 order by id limit $2),

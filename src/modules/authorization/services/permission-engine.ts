@@ -5,13 +5,18 @@ import { errors } from '../../../kernel/errors.ts';
 import type { PermissionEngine } from '../../../kernel/permissions.ts';
 import { authorizationErrors } from '../errors.ts';
 import { parseObject, type SubjectRef } from '../model/grammar.ts';
+import type { Model } from '../model/model.ts';
 import { ownerRelation } from '../record-tuples.ts';
+import { rolesByIds } from '../role-queries.ts';
 import type { Adoptions } from './adoption.ts';
 import { recordDefinition } from './built-in.ts';
 import type { Checks } from './checks.ts';
 import type { Definitions } from './definitions.ts';
+import type { HeldRoles } from './held-roles.ts';
 import type { Models } from './models.ts';
 import { servesRecords, takesOwner } from './record-type.ts';
+import { everybodysRole } from './roles.ts';
+import { createRowPredicates } from './row-predicates.ts';
 
 interface Dependencies {
   readonly database: Database;
@@ -19,12 +24,15 @@ interface Dependencies {
   readonly checks: Checks;
   readonly definitions: Definitions;
   readonly adoptions: Adoptions;
+  readonly heldRoles: HeldRoles;
   /** Types that may stand in the relations of records. */
   readonly recordSubjects: () => readonly string[];
 }
 
 export function createPermissionEngine(dependencies: Dependencies): PermissionEngine {
-  const { database, models, checks, definitions, adoptions, recordSubjects } = dependencies;
+  const { database, models, checks, definitions, adoptions, heldRoles, recordSubjects } = dependencies;
+
+  const rows = createRowPredicates({ database, models });
 
   /** Who asks: the caller, or the scope that he may act for. Throws 401 and 403. */
   async function subjectOf(caller: Caller, action: string, scope: string | undefined): Promise<SubjectRef> {
@@ -41,9 +49,16 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
     },
     async predicate(caller, action, schema, scope) {
       const subject = await subjectOf(caller, action, scope);
-      const engine = await models.engine();
-      if (!engine.model.action(schema, action)) throw unprepared(schema);
-      return engine.predicate(database, { subject, action, type: schema });
+      return rows.certain({ subject, action, type: schema });
+    },
+    async believe(caller, action, schema, scope) {
+      const subject = await subjectOf(caller, action, scope);
+      return rows.believed({ subject, action, type: schema });
+    },
+    async roles(caller) {
+      if (caller.kind !== 'user') return noRoles;
+      const held = await rolesByIds(database, await heldRoles(caller.userId));
+      return new Set([everybodysRole, ...held.map(({ name }) => name)]);
     },
     async owner(caller, schema, scope) {
       const { type, id } = isTrusted(caller) && scope ? parseObject(scope, 'scope') : await subjectOf(caller, 'edit', scope);
@@ -57,7 +72,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
     async prepare(caller, schema) {
       const { model } = await models.engine();
       const definition = model.get(schema);
-      if (!definition) await definitions.define(caller, recordDefinition(schema, recordSubjects()));
+      if (!definition) await definitions.define(caller, recordDefinition(schema, knownSubjects(model, recordSubjects())));
       else if (!servesRecords(definition)) {
         const message = `The resource definition ${schema} is there already, but lacks the actions read, edit and delete, or the relation "${ownerRelation}" for User`;
         throw authorizationErrors.RESOURCE_UNFIT({ message });
@@ -71,12 +86,19 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
   };
 }
 
+/** Throws 409 for types that the setting names and nobody has defined: the schema itself is not at fault. */
+function knownSubjects(model: Model, subjects: readonly string[]): readonly string[] {
+  const unknown = subjects.filter((type) => type !== '*' && !model.get(type));
+  if (unknown.length === 0) return subjects;
+  const message = `The setting recordSubjects of the module authorization names ${unknown.join(', ')}, which no resource definition knows`;
+  throw authorizationErrors.RESOURCE_UNFIT({ message });
+}
+
+const noRoles: ReadonlySet<string> = new Set();
+
 const isTrusted = (caller: Caller): boolean => caller.kind === 'admin' || caller.kind === 'system';
 
 function userSubject(caller: Caller): SubjectRef {
   if (caller.kind !== 'user') throw errors.UNAUTHORIZED();
   return { type: 'User', id: caller.userId, relation: '' };
 }
-
-const unprepared = (schema: string) =>
-  errors.UNAVAILABLE({ message: `The resource definition ${schema} does not say who may read, edit and delete its records` });

@@ -1,4 +1,5 @@
 /** Roles and rules of the 0.16 line (spec/authorization.md 2.2). Who holds a role is a tuple, as everything else. */
+import { isDeepStrictEqual } from 'node:util';
 import { type Caller, callerKey, system } from '../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
@@ -17,9 +18,10 @@ import {
   type RoleRow,
   roleById,
   roleByName,
-  rolesOfUser,
+  rolesByIds,
   updateRole,
 } from '../role-queries.ts';
+import type { HeldRoles } from './held-roles.ts';
 import type { Tuples } from './tuples.ts';
 
 export interface NewRole {
@@ -35,7 +37,7 @@ export interface Roles {
   update(caller: Caller, id: string, change: RoleChange): Promise<RoleRow>;
   /** Takes the role from everybody who holds it, with its rules. */
   remove(caller: Caller, id: string): Promise<void>;
-  /** The roles that a user was given; the implicit one is not among them. Throws 404. */
+  /** The roles that a user holds, also through a team; the implicit one is not among them. Throws 404. */
   ofUser(userId: string): Promise<readonly RoleRow[]>;
   /** Throws 404 for an unknown user or role. */
   assign(caller: Caller, userId: string, nameOrId: string): Promise<RoleRow>;
@@ -49,6 +51,7 @@ interface Dependencies {
   readonly events: Events;
   readonly records: RecordStore;
   readonly tuples: Tuples;
+  readonly heldRoles: HeldRoles;
 }
 
 /** The role that every signed-in user holds without having been given it. */
@@ -58,9 +61,17 @@ const builtInRoles: ReadonlyMap<string, NewRole> = new Map([
   [everybodysRole, { name: everybodysRole, description: 'Every signed-in user', permissions: [] }],
 ]);
 
+export const isBuiltInRole = (name: string): boolean => builtInRoles.has(name);
+
+/** Whether a role is as the platform brings it. */
+export function isUntouchedRole({ name, description, permissions }: Pick<RoleRow, 'name' | 'description' | 'permissions'>): boolean {
+  const first = builtInRoles.get(name);
+  return first !== undefined && first.description === description && isDeepStrictEqual(first.permissions, permissions);
+}
+
 const asModule = system('authorization');
 
-export function createRoles({ database, events, records, tuples }: Dependencies): Roles {
+export function createRoles({ database, events, records, tuples, heldRoles }: Dependencies): Roles {
   const tell = (transaction: Transaction, caller: Caller, topic: string, id: string): Promise<void> =>
     events.emit(transaction, caller, { topic: `authorization:${topic}`, ids: [id] });
 
@@ -106,7 +117,7 @@ export function createRoles({ database, events, records, tuples }: Dependencies)
       }),
 
     async ofUser(userId) {
-      return rolesOfUser(database, await requireUser(userId));
+      return rolesByIds(database, await heldRoles(await requireUser(userId)));
     },
     async assign(caller, userId, nameOrId) {
       const user = await requireUser(userId);

@@ -1,14 +1,17 @@
 /** Writing and reading relation tuples and direct grants: checked against the definitions, then one statement. */
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { newId } from '../../../kernel/ids.ts';
+import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { formatTuple } from '../engine/tuple.ts';
 import { authorizationErrors } from '../errors.ts';
 import { grantedAction, type Model } from '../model/model.ts';
 import { misfit } from '../model/validity.ts';
 import {
+  deleteExactly,
   deleteTuple,
   deleteTuples,
   findTuple,
@@ -18,9 +21,10 @@ import {
   type TupleFilter,
   type TupleKind,
   type TuplePage,
-  writeTuples,
 } from '../queries.ts';
-import type { Models } from './models.ts';
+import { type NewTuple, writeTuples } from '../tuple-writes.ts';
+import { definitionsLock, type Models } from './models.ts';
+import { trackedTable } from './row-tracking.ts';
 
 export interface Tuples {
   /** Idempotent: a tuple that is there keeps its id. All or nothing. Throws 400 for one that the definitions do not allow. */
@@ -30,6 +34,8 @@ export interface Tuples {
   list(kind: TupleKind, filter: TupleFilter, page: TuplePage): Promise<{ readonly tuples: readonly StoredTuple[]; readonly count: number }>;
   /** Throws 404. */
   remove(caller: Caller, id: string): Promise<void>;
+  /** Removes exactly these, whether they are there or not. */
+  removeAll(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
   /** Removes all that match; answers how many. Throws 400 for a filter that names neither subject nor resource. */
   removeMatching(caller: Caller, kind: TupleKind, filter: TupleFilter): Promise<number>;
 }
@@ -38,23 +44,58 @@ interface Dependencies {
   readonly database: Database;
   readonly events: Events;
   readonly models: Models;
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
 }
+
+/** SQLSTATE. */
+const undefinedTable = '42P01';
 
 /** Others may write or delete the same tuple at the same moment: so often the statement is tried. */
 const attempts = 5;
 
-export function createTuples({ database, events, models }: Dependencies): Tuples {
+export function createTuples({ database, events, models, schemas }: Dependencies): Tuples {
   const announce = (): void => database.afterCommit(() => events.wake());
+
+  /** Notes which of them are about rows. A table that has just gone has none. */
+  async function writeKnown(tuples: readonly NewTuple[], actor: string): Promise<readonly StoredTuple[]> {
+    const types = [...new Set(tuples.map(({ resource }) => resource.type))];
+    const tables = new Map(
+      types.flatMap((type) => {
+        const table = trackedTable(schemas.get(type));
+        return table === undefined ? [] : [[type, table] as const];
+      }),
+    );
+    try {
+      return await writeTuples(database, tuples, actor, tables);
+    } catch (error) {
+      if (codeOf(error) !== undefinedTable || tables.size === 0 || database.inTransaction()) throw error;
+      return writeTuples(database, tuples, actor);
+    }
+  }
 
   async function writeAll(caller: Caller, tuples: readonly TimedTuple[]): Promise<ReadonlyMap<string, StoredTuple>> {
     const wanted = new Map(tuples.map((tuple) => [formatTuple(tuple), tuple]));
     const stored = new Map<string, StoredTuple>();
     for (let attempt = 0; attempt < attempts && stored.size < wanted.size; attempt += 1) {
       const left = [...wanted].filter(([text]) => !stored.has(text)).map(([, tuple]) => ({ ...tuple, id: newId() }));
-      for (const row of await writeTuples(database, left, callerKey(caller))) stored.set(formatTuple(row), row);
+      for (const row of await writeKnown(left, callerKey(caller))) stored.set(formatTuple(row), row);
     }
     if (stored.size < wanted.size) throw errors.CONFLICT({ message: 'These relations are being deleted at this moment; try again' });
     return stored;
+  }
+
+  /**
+   * Within a transaction of somebody else no change of a definition commits before it: what is written would be seen
+   * by nobody who could find that it does not fit any more.
+   */
+  async function modelFor(tuples: readonly TimedTuple[]): Promise<Model> {
+    if (database.inTransaction()) {
+      await database.query({ text: `select pg_advisory_xact_lock_shared(${definitionsLock})` });
+      return (await models.engine()).model;
+    }
+    const { model } = await models.believed();
+    // What is refused must not be refused for what this node has not heard of yet.
+    return tuples.every((tuple) => misfit(model, tuple) === undefined) ? model : (await models.engine()).model;
   }
 
   /** The definitions may have changed while the tuples were written: what does not fit them is taken back. */
@@ -70,9 +111,9 @@ export function createTuples({ database, events, models }: Dependencies): Tuples
 
   return {
     async write(caller, tuples) {
-      const { model } = await models.engine();
-      for (const [i, tuple] of tuples.entries()) requireFit(misfit(model, tuple), tuples.length > 1 ? i : undefined);
       if (tuples.length === 0) return [];
+      const model = await modelFor(tuples);
+      for (const [i, tuple] of tuples.entries()) requireFit(misfit(model, tuple), tuples.length > 1 ? i : undefined);
       const stored = await writeAll(caller, tuples);
       announce();
       await requireStillFit(caller, model, [...stored.values()]);
@@ -86,6 +127,10 @@ export function createTuples({ database, events, models }: Dependencies): Tuples
     list: (kind, filter, page) => listTuples(database, kind, filter, page),
     async remove(caller, id) {
       if (!(await deleteTuple(database, 'relation', id, callerKey(caller)))) throw authorizationErrors.RELATION_NOT_FOUND();
+      announce();
+    },
+    async removeAll(caller, tuples) {
+      if (tuples.length > 0) await deleteExactly(database, tuples, callerKey(caller));
       announce();
     },
     async removeMatching(caller, kind, filter) {

@@ -3,10 +3,17 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
+import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
+import { originsOf } from '../../model/ascent.ts';
 import { formatSubject, type SubjectRef } from '../../model/grammar.ts';
+import { resolveName } from '../ask.ts';
 import { createEngine } from '../create.ts';
 import type { Engine, Page, Reason, ResourceQuestion } from '../engine.ts';
+import { lookupKey, lookupsTo } from '../lookups.ts';
 import { rowPredicate } from '../predicate.ts';
+import { principalsOf } from '../principals.ts';
+import type { Size } from '../size-hints.ts';
+import { memoryOf } from './memory.ts';
 import { type NaiveWorld, naiveCheck } from './naive.ts';
 import { buildWorld, objectsOf, type RandomWorld, type WorldSeed, worldSeed } from './worlds.ts';
 
@@ -24,23 +31,37 @@ afterAll(() => table.close());
 const contexts = [{ place: 'home' }, { place: 'work' }] as const;
 
 describe('the engine', () => {
-  it('agrees with the naive evaluator on random models', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(worldSeed, { minLength: 1, maxLength: BATCH, size: 'max' }), (seeds) => compareAll(table, seeds)),
-      { numRuns: RUNS },
-    );
-  }, 240_000);
+  it(
+    'agrees with the naive evaluator on random models',
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(worldSeed, { minLength: 1, maxLength: BATCH, size: 'max' }), (seeds) => compareAll(table, seeds)),
+        { numRuns: RUNS },
+      );
+    },
+    240_000 * Math.max(1, RUNS / 75),
+  );
 });
 
 async function compareAll({ database, ...table }: TupleTable, seeds: readonly WorldSeed[]): Promise<void> {
   const worlds = seeds.map((seed, i) => buildWorld(seed, i));
   await database.query({ text: 'truncate rows' });
+  const docs = worlds.flatMap((_, i) =>
+    objectsOf(i, 'Doc')
+      .filter((d) => isRow(i, d))
+      .map(({ id }) => ({ id, world: i })),
+  );
   await database.query({
     text: 'insert into rows select * from unnest($1::uuid[], $2::integer[])',
-    values: [worlds.flatMap((_, i) => objectsOf(i, 'Doc').map((d) => d.id)), worlds.flatMap((_, i) => objectsOf(i, 'Doc').map(() => i))],
+    values: [docs.map(({ id }) => id), docs.map(({ world }) => world)],
   });
   const tuples = worlds.flatMap((w) => w.tuples);
   const ids = await table.replace(tuples);
+  // Of some it is known that they lead to a row; of others what is noted is about another table.
+  await database.query({
+    text: `update penstock.tuples t set row_of = case get_byte(uuid_send(t.id), 15) % 4 when 0 then null when 1 then 1 else 'rows'::regclass::oid end
+      from rows r where r._id = t.resource_uuid`,
+  });
   await Promise.all(worlds.map((world, i) => compare(database, { ...world, number: i })));
   await table.remove(ids.filter((_, i) => tuples[i]?.deleted));
   await Promise.all(
@@ -50,6 +71,9 @@ async function compareAll({ database, ...table }: TupleTable, seeds: readonly Wo
     }),
   );
 }
+
+/** One of three documents of every other world is not there, whatever is written about it. */
+const isRow = (world: number, { id }: { readonly id: string }): boolean => world % 2 === 0 || id !== objectsOf(world, 'Doc')[1]?.id;
 
 type NumberedWorld = RandomWorld & { readonly number: number };
 
@@ -142,49 +166,71 @@ async function compareRows(comparison: Comparison, subject: SubjectRef): Promise
     const known = [...mentioned, ...docs.filter((d) => d.type === subject.type && d.id === subject.id && !mentioned.includes(d))];
     const expected = known.filter((d) => truths(comparison, subject, action, d)[turn]).map((d) => d.id);
     expect([label, ...listed]).toEqual([label, ...expected.sort()]);
-    const certain = docs.filter((d) => truths(comparison, subject, action, d).every(Boolean)).map((d) => d.id);
-    for (const few of [true, false]) {
-      const rows = await rowsOf(comparison, question, few);
-      expect([label, few, await countOf(comparison, question, few)]).toEqual([label, few, rows.length]);
-      if (usesContext(world)) expect([label, few, ...rows.filter((id) => !certain.includes(id))]).toEqual([label, few]);
-      else expect([label, few, ...rows]).toEqual([label, few, ...certain.sort()]);
-    }
+    const certain = docs.filter((d) => isRow(world.number, d) && truths(comparison, subject, action, d).every(Boolean)).map((d) => d.id);
+    // What hangs on a context that is not given is not shown, even where it would be allowed whatever the context is.
+    const rows = await compareForms(comparison, question, usesContext(world) ? undefined : certain.sort());
+    expect([label, ...rows.filter((id) => !certain.includes(id))]).toEqual([label]);
   }
 }
 
-interface Compiled {
-  readonly where: string;
-  readonly values: readonly unknown[];
+interface Asked {
+  readonly predicate: RowPredicate;
+  readonly world: number;
+  readonly database: Database;
 }
 
-/** The predicate in the form for few or for many rows. */
-async function compiled(
-  { database, world }: Comparison,
-  question: ResourceQuestion,
-  few: boolean,
-  use: 'rows' | 'count',
-): Promise<Compiled> {
-  const predicate = await rowPredicate({ model: world.model, database }, question, { get: () => few, set: () => undefined });
-  const values: unknown[] = [world.number];
-  return { where: `t0.world = $1 and (${predicate.compile('t0."_id"', (value) => `$${values.push(value)}`, use)})`, values };
+/** What a predicate says about the rows, in each of its forms. */
+async function rowsOf({ predicate, world, database }: Asked, use: RowUse): Promise<readonly string[]> {
+  const values: unknown[] = [world];
+  const where = predicate.compile('t0._id', (value) => `$${values.push(value)}`, use);
+  const text = `select t0._id as id from rows t0 where t0.world = $1 and (${where}) order by 1`;
+  return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
 }
 
-async function rowsOf(comparison: Comparison, question: ResourceQuestion, few: boolean): Promise<readonly string[]> {
-  const { where, values } = await compiled(comparison, question, few, 'rows');
-  const { rows } = await comparison.database.query<{ id: string }>({
-    text: `select t0._id as id from rows t0 where ${where} order by 1`,
-    values,
+async function firstOf({ predicate, database }: Asked, count: number): Promise<readonly string[] | undefined> {
+  const values: unknown[] = [];
+  const first = predicate.first?.compile({ rows: 'rows', count: String(count) }, (value) => `$${values.push(value)}`);
+  if (first === undefined) return undefined;
+  const text = `select t0._id as id from (${first}) t0 order by 1 limit ${count}`;
+  return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
+}
+
+async function numberOf({ predicate, database }: Asked): Promise<number | undefined> {
+  const values: unknown[] = [];
+  const number = predicate.number?.('rows', (value) => `$${values.push(value)}`);
+  if (number === undefined) return undefined;
+  return Number((await database.query<{ number: string }>({ text: `select ${number} as number`, values })).rows[0]?.number);
+}
+
+/** The forms of a predicate that are really different, for few rows and for many; of many, one lookup in turn is the one that finds most. */
+async function compareForms(comparison: Comparison, question: ResourceQuestion, expected: readonly string[] | undefined) {
+  const { database, world } = comparison;
+  const forms = async (size: Size): Promise<Asked> => ({
+    predicate: await rowPredicate({ model: world.model, database }, question, memoryOf(size)),
+    world: world.number,
+    database,
   });
-  return rows.map((r) => r.id);
+  const few = await forms({ few: true, known: true, largest: undefined });
+  const many = await forms({ few: false, known: true, largest: await someLookup(comparison, question) });
+  const label = `${formatSubject(question.subject)} ${question.action}`;
+  const rows = expected ?? (await rowsOf(many, 'row'));
+  expect([label, 'row', ...(await rowsOf(many, 'row'))]).toEqual([label, 'row', ...rows]);
+  for (const use of ['rows', 'count'] as const) expect([label, use, ...(await rowsOf(few, use))]).toEqual([label, use, ...rows]);
+  expect([label, 'many', ...(await rowsOf(many, 'count'))]).toEqual([label, 'many', ...rows]);
+  const count = 1 + (world.number % 2);
+  const first = await firstOf(many, count);
+  if (first) expect([label, 'first', ...first]).toEqual([label, 'first', ...rows.slice(0, count)]);
+  expect([label, (await numberOf(many)) ?? rows.length]).toEqual([label, rows.length]);
+  return rows;
 }
 
-async function countOf(comparison: Comparison, question: ResourceQuestion, few: boolean): Promise<number> {
-  const { where, values } = await compiled(comparison, question, few, 'count');
-  const { rows } = await comparison.database.query<{ count: number }>({
-    text: `select count(*)::integer as count from rows t0 where ${where}`,
-    values,
-  });
-  return rows[0]?.count ?? 0;
+async function someLookup({ database, world }: Comparison, { subject, type, action }: ResourceQuestion): Promise<string | undefined> {
+  const { model } = world;
+  const goal = resolveName(model, type, action);
+  const principals = await principalsOf({ model, database }, subject, originsOf(model, goal), { context: {}, contextual: [] });
+  const lookups = lookupsTo(model, { subject, goal, principals });
+  const one = lookups[world.number % (lookups.length + 1)];
+  return one && lookupKey(one);
 }
 
 async function walk(read: (cursor?: string) => Promise<Page<string>>): Promise<readonly string[]> {

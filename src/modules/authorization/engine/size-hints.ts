@@ -1,0 +1,82 @@
+/**
+ * How many tuples a subject's lookups find, roughly. It decides only which of
+ * several exact ways is taken, so it may rest on what was found a while ago.
+ */
+import { LRUCache } from 'lru-cache';
+import { statementName } from '../../../kernel/database/sql.ts';
+import { formatSubject } from '../model/grammar.ts';
+import { keyOf } from '../model/model.ts';
+import type { Lookup } from './ascend.ts';
+import type { World } from './ask.ts';
+import { lookupColumns, lookupCondition, lookupKey, lookupRows, type RowSearch } from './lookups.ts';
+
+/** Up to this many tuples lead to few rows. */
+const FEW = 1_000;
+/** Tuples of one lookup that are counted. */
+const MOST = 20_000;
+/** Of more lookups none is likely to be most of all. */
+const COUNTED_LOOKUPS = 200;
+const HINTS = 10_000;
+const HINT_MS = 60_000;
+
+export interface Size {
+  /** The subject sees few rows: they are found from his tuples. */
+  readonly few: boolean;
+  /** Most of the tuples are known to lead to rows, so that they can be counted without looking for those. */
+  readonly known: boolean;
+  /** `lookupKey` of the one that finds at least half of everything, where there is such a one. */
+  readonly largest: string | undefined;
+}
+
+export interface SizeHints {
+  get(key: string): Size | undefined;
+  set(key: string, size: Size): unknown;
+}
+
+/** Without the cache's own time to live, whose timers would wake the process once a millisecond. */
+export function createSizeHints(): SizeHints {
+  const hints = new LRUCache<string, { readonly size: Size; readonly until: number }>({ max: HINTS });
+  return {
+    get(key) {
+      const hint = hints.get(key);
+      return hint && hint.until > performance.now() ? hint.size : undefined;
+    },
+    set: (key, size) => hints.set(key, { size, until: performance.now() + HINT_MS }),
+  };
+}
+
+const fewText = `select count(*)::integer as count, count(*) filter (where x.row_of is not null)::integer as known from (
+  select r.row_of from ${lookupRows((i) => `$${i + 1}`)}
+    cross join lateral (select t.row_of from penstock.tuples t where ${lookupCondition('$6::text')} limit ${FEW + 1}) r
+  limit ${FEW + 1}) x`;
+const fewName = statementName(fewText);
+
+const sizesText = `select l.n::integer as n, r.count::integer as count from ${lookupRows((i) => `$${i + 1}`, true)}
+    cross join lateral (select count(*) from (select 1 from penstock.tuples t where ${lookupCondition('$6::text')} limit ${MOST}) c) r
+  where r.count > 0`;
+const sizesName = statementName(sizesText);
+
+/** What is known, or found now. */
+export async function sizeOf(world: World, search: RowSearch, lookups: readonly Lookup[], hints: SizeHints): Promise<Size> {
+  const key = `${formatSubject(search.subject)} ${keyOf(search.goal)}`;
+  let size = hints.get(key);
+  if (!size) {
+    size = await measure(world, search, lookups);
+    hints.set(key, size);
+  }
+  return size;
+}
+
+async function measure({ database }: World, { goal }: RowSearch, lookups: readonly Lookup[]): Promise<Size> {
+  const values = [...lookupColumns(lookups), goal.type];
+  const { rows } = await database.query<{ count: number; known: number }>({ name: fewName, text: fewText, values });
+  const { count: some, known: ofThem } = rows[0] ?? { count: 0, known: 0 };
+  const known = ofThem * 2 >= some;
+  if (some <= FEW) return { few: true, known, largest: undefined };
+  if (lookups.length > COUNTED_LOOKUPS || !known) return { few: false, known, largest: undefined };
+  const { rows: counts } = await database.query<{ n: number; count: number }>({ name: sizesName, text: sizesText, values });
+  const all = counts.reduce((sum, { count }) => sum + count, 0);
+  const most = counts.reduce((a, b) => (b.count > a.count ? b : a), { n: 0, count: 0 });
+  const largest = most.count * 2 >= all ? lookups[most.n - 1] : undefined;
+  return { few: false, known, largest: largest && lookupKey(largest) };
+}

@@ -1,0 +1,59 @@
+/**
+ * Predicates for the record engine. What a subject reaches and which definitions
+ * are in force is remembered; one statement asks whether that still holds, and
+ * travels beside the statement that uses it.
+ */
+import type { Database } from '../../../kernel/database/database.ts';
+import { errors } from '../../../kernel/errors.ts';
+import type { RowPredicate } from '../../../kernel/permissions.ts';
+import type { Engine, ResourceQuestion } from '../engine/engine.ts';
+import type { Moment } from '../engine/follower.ts';
+import type { Models } from './models.ts';
+
+export interface RowPredicates {
+  /** True now. */
+  certain(question: ResourceQuestion): Promise<RowPredicate>;
+  /** True if it is confirmed, when that can be asked. */
+  believed(question: ResourceQuestion): Promise<RowPredicate>;
+}
+
+interface Dependencies {
+  readonly database: Database;
+  readonly models: Models;
+}
+
+export function createRowPredicates({ database, models }: Dependencies): RowPredicates {
+  /** From the database alone. */
+  const fresh = async (question: ResourceQuestion): Promise<RowPredicate> => ask(await models.engine(), question);
+
+  function ask(engine: Engine, question: ResourceQuestion, catchUp?: () => Promise<Moment>): Promise<RowPredicate> {
+    if (!engine.model.action(question.type, question.action)) throw unprepared(question.type);
+    return engine.predicate(database, question, catchUp);
+  }
+
+  async function believed(question: ResourceQuestion): Promise<RowPredicate> {
+    // A transaction sees what it wrote itself, which nobody else may see.
+    if (database.inTransaction()) return fresh(question);
+    const engine = await models.believed();
+    try {
+      return await ask(engine, question, models.catchUp);
+    } catch {
+      // What failed may have failed because of what is remembered.
+      return fresh(question);
+    }
+  }
+
+  return {
+    believed,
+    async certain(question) {
+      if (database.inTransaction()) return fresh(question);
+      const { engine, moment } = await models.now();
+      // What is still kept at this moment, or read after it.
+      const { confirm, guard: _, ...predicate } = await ask(engine, question, () => Promise.resolve(moment));
+      return confirm === undefined || (await confirm()) ? predicate : fresh(question);
+    },
+  };
+}
+
+const unprepared = (type: string) =>
+  errors.UNAVAILABLE({ message: `The resource definition ${type} does not say who may read, edit and delete its records` });
