@@ -26,7 +26,7 @@ describe('the database module', () => {
     expect(created.warnings).toHaveLength(3);
     const note = await platform.client.post('/database/Note', { text: 'hello', stars: null, extra: 1 });
     expect(note).toMatchObject({ status: 200, body: { text: 'hello', stars: null, __v: 0 } });
-    expect(note.headers.get('etag')).toBe('"0"');
+    expect(note.headers.get('etag')).toMatch(/^"0-[\w-]{16}"$/);
     const path = `/database/Note/${note.body._id}`;
     expect(await platform.client.get('/database/Note')).toMatchObject({ status: 200, body: { documents: [note.body], count: 1 } });
     expect(await platform.client.get(path)).toMatchObject({ status: 200, body: note.body });
@@ -34,7 +34,9 @@ describe('the database module', () => {
     const patch = (tag: string) => platform.client.patch(path, { stars: 2 }, { headers: { 'if-match': tag } });
     expect(await patch('"0"')).toMatchObject({ status: 200, body: { stars: 2, __v: 1 } });
     expect((await patch('"0"')).status).toBe(412);
-    expect((await patch('W/"1"')).status).toBe(400);
+    expect((await patch('version 1')).status).toBe(400);
+    // What a proxy that compresses makes of it.
+    expect((await patch('W/"0"')).status).toBe(412);
     expect((await patch('*')).body.__v).toBe(2);
     expect(await platform.client.put(path, { text: 'new' })).toMatchObject({ status: 200, body: { text: 'new', stars: null, __v: 3 } });
     expect((await platform.client.patch(path, { text: null })).status).toBe(400);
@@ -55,6 +57,69 @@ describe('the database module', () => {
 
     expect((await platform.admin.delete(`/database/schemas/${created._id}`)).body).toEqual({ result: 'Schema successfully deleted' });
     expect((await platform.client.get('/database/Note')).status).toBe(404);
+  });
+
+  it('knows that an answer with records of others changes with them', async () => {
+    await platform.createSchema({ name: 'Writer', fields: { name: 'String', born: { type: 'Number', sqlType: 'INT' } } });
+    await platform.createSchema({ name: 'Text', fields: { by: { type: 'Relation', model: 'Writer' } } });
+    const { body: writer } = await platform.client.post('/database/Writer', { name: 'Ann', born: -2_147_483_648 });
+    expect(writer.born).toBe(-2_147_483_648);
+    const { body: text } = await platform.client.post('/database/Text', { by: writer._id });
+    const path = `/database/Text/${text._id}?populate=by`;
+    const etag = (await platform.client.get(path)).headers.get('etag') ?? '';
+    const known = { headers: { 'if-none-match': etag } };
+    expect((await platform.client.get(path, known)).status).toBe(304);
+    await platform.client.patch(`/database/Writer/${writer._id}`, { name: 'Eve' });
+    expect(await platform.client.get(path, known)).toMatchObject({ status: 200, body: { by: { name: 'Eve' } } });
+    // The version in it is that of the record.
+    expect((await platform.client.patch(path, { by: null }, { headers: { 'if-match': etag } })).status).toBe(200);
+    expect((await platform.client.patch(path, { by: null }, { headers: { 'if-match': etag } })).status).toBe(412);
+  });
+
+  it('knows that an answer changes with the schema, and a record does not', async () => {
+    const fields = { title: 'String', secret: 'String' } as const;
+    const { _id } = await platform.createSchema({ name: 'Shown', fields });
+    const { body: record } = await platform.client.post('/database/Shown', { title: 'a', secret: 'b' });
+    const path = `/database/Shown/${record._id}`;
+    let etag = (await platform.client.get(path)).headers.get('etag') ?? '';
+    const first = etag;
+    for (const changed of [
+      { ...fields, more: 'Number' },
+      { ...fields, secret: { type: 'String', select: false } },
+    ]) {
+      expect((await platform.client.get(path, { headers: { 'if-none-match': etag } })).status).toBe(304);
+      expect((await platform.admin.put(`/database/schemas/${_id}`, { fields: changed })).status).toBe(200);
+      const now = await platform.client.get(path, { headers: { 'if-none-match': etag } });
+      expect([now.status, 'secret' in now.body]).toEqual([200, 'more' in changed]);
+      etag = now.headers.get('etag') ?? '';
+    }
+    expect((await platform.client.patch(path, { title: 'c' }, { headers: { 'if-match': first } })).status).toBe(200);
+    expect((await platform.client.patch(path, { title: 'd' }, { headers: { 'if-match': etag } })).status).toBe(412);
+  });
+
+  it('names the record that clashes among many', async () => {
+    await platform.admin.post('/database/schemas', {
+      name: 'Slot',
+      fields: { day: { type: 'Date', required: true, unique: true }, room: 'String', seat: 'Number' },
+      indexes: [{ fields: ['room', 'seat'], options: { unique: true } }],
+    });
+    const post = (docs: Json[]) => platform.client.post('/database/Slot/many', { docs });
+    const clash = (path: string) => ({ status: 409, body: { code: 'RECORD_NOT_UNIQUE', errors: [{ path }] } });
+    const { body } = await post([
+      { day: '2026-01-01', room: 'a', seat: 1 },
+      { day: '2026-01-02', room: 'b', seat: 2 },
+    ]);
+    expect(await post([{ day: '2026-01-03' }, { day: '2026-01-02T00:00:00Z' }])).toMatchObject(clash('docs.1.day'));
+    expect(await post([{ day: '2026-01-05' }, { day: '2026-01-04' }, { day: '2026-01-05' }])).toMatchObject(clash('docs.2.day'));
+    const twice = await post([{ day: '2026-01-06' }, { day: '2026-01-07', room: 'b', seat: 2 }]);
+    expect(twice.body.errors.map(({ path }: Json) => path)).toEqual(['docs.1.room', 'docs.1.seat']);
+    const [one, two] = body.docs;
+    const changes = [
+      { _id: one._id, room: 'c' },
+      { _id: two._id, day: '2026-01-01' },
+    ];
+    expect(await platform.client.patch('/database/Slot/many', { docs: changes })).toMatchObject(clash('docs.1.day'));
+    expect((await platform.client.get('/database/Slot')).body).toMatchObject({ count: 2, documents: [{ room: 'a' }, { room: 'b' }] });
   });
 
   it('asks for a user where the schema says so', async () => {

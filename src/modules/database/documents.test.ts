@@ -35,7 +35,7 @@ describe('records beyond the plain routes', () => {
     expect((await query({ query: {} })).body.count).toBe(3);
     const page = await query({ query: { n: { $gte: 2 } } }, '?sort=-n&limit=1&skip=0');
     expect(page.body).toMatchObject({ count: 2, documents: [{ a: 'three' }] });
-    expect((await platform.admin.get(`${path}/docs/${made.body._id}`)).body).toEqual(made.body);
+    expect((await platform.admin.get(`${path}/docs/${made.body._id}`)).body).toEqual({ ...made.body, result: made.body });
     const put = await platform.admin.put(`${path}/docs/${made.body._id}`, { changedDocument: { ...made.body, n: 9, seo: { y: '2' } } });
     expect(put.body).toMatchObject({ a: 'one', n: 9, seo: { x: '1', y: '2' }, __v: 1 });
     const [two, three] = many.body.docs;
@@ -54,8 +54,18 @@ describe('records beyond the plain routes', () => {
       body: { message: 'Wrong input fields!', errors: [{ path: 'changedDocument.evil' }] },
     });
     expect((await platform.admin.post(`${path}/docs`, { inputDocument: { n: 1 } })).body.errors).toMatchObject([
-      { path: 'a', rule: 'required' },
+      { path: 'inputDocument.a', rule: 'required' },
     ]);
+    const inputDocuments = [{ a: 'four' }, { n: 1 }];
+    expect((await platform.admin.post(`${path}/docs/many`, { inputDocuments })).body.errors).toMatchObject([
+      { path: 'inputDocuments.1.a' },
+    ]);
+    expect((await platform.admin.put(`${path}/docs`, { changedDocuments: [{ n: 1 }] })).body.errors).toMatchObject([
+      { path: 'changedDocuments.0._id' },
+    ]);
+    const seen = { headers: { 'if-match': made.headers.get('etag') ?? '' } };
+    expect((await platform.admin.put(`${path}/docs/${made.body._id}`, { changedDocument: { n: 1 } }, seen)).status).toBe(412);
+    expect((await platform.admin.delete(`${path}/docs/${made.body._id}`, seen)).status).toBe(412);
     for (const [body, search, place] of [
       [{}, '', 'query'],
       [{ query: { $where: '1' } }, '', 'query.$where'],
@@ -148,9 +158,24 @@ describe('records beyond the plain routes', () => {
     expect((await batch({ operations: [] })).status).toBe(400);
   });
 
+  it('lets batches that change the same records in opposite orders all happen', async () => {
+    await platform.createSchema({
+      name: 'Account',
+      fields: { n: { type: 'Number', default: 0 } },
+      conduitOptions: { cms: { crudOperations: { update: { operators: true } } } },
+    });
+    const { docs } = (await platform.client.post('/database/Account/many', { docs: [{}, {}] })).body;
+    const steps = docs.map(({ _id }: Json) => ({ op: 'update', schema: 'Account', id: _id, data: { $inc: { n: 1 } } }));
+    const batches = Array.from({ length: 20 }, (_, i) =>
+      platform.client.post('/database/batch', { operations: i % 2 === 0 ? steps : steps.toReversed() }),
+    );
+    expect((await Promise.all(batches)).map(({ status }) => status)).toEqual(batches.map(() => 200));
+    expect((await platform.client.get('/database/Account')).body.documents).toMatchObject([{ n: 20 }, { n: 20 }]);
+  });
+
   it('lets clients filter only where, and by what, a schema allows', async () => {
     const query = (body: Json, search = '') => platform.client.post(`/database/Shop/query${search}`, body);
-    await platform.createSchema({ name: 'City', fields: { name: 'String' } });
+    const { _id: cityId } = await platform.createSchema({ name: 'City', fields: { name: 'String' } });
     const fields = {
       name: 'String',
       price: 'Number',
@@ -182,6 +207,10 @@ describe('records beyond the plain routes', () => {
     }
     expect((await platform.client.get('/database/Shop?price=1&query={"price":1}')).body.count).toBe(3);
     expect((await allow({ enabled: true, operators: ['$where'] })).status).toBe(400);
+    const closed = { cms: { crudOperations: { read: { enabled: false } } } };
+    await platform.admin.patch(`/database/schemas/${cityId}`, { conduitOptions: closed });
+    const across = await query({ query: { $and: [{ price: 1 }, { 'city.name': 'Athens' }] } });
+    expect(across).toMatchObject({ status: 403, body: { code: 'POPULATE_FORBIDDEN', errors: [{ path: 'query.$and.1.city.name' }] } });
     await allow({ enabled: false });
     expect((await query({ query: {} })).status).toBe(405);
   });

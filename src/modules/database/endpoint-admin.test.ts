@@ -94,6 +94,7 @@ describe('the design of custom endpoints', () => {
       [{ ...writes, assignments: [assign('title', 0, 'Schema', 'text')] }, 'assignments.0.assignmentField.type'],
       [{ operation: POST, assignments: [assign('title', 0, 'Custom', 'x')] }, 'query'],
       [{ operation: AGGREGATE }, 'aggregate'],
+      [{ query: undefined }, 'query'],
     ];
     for (const [part, path] of cases) {
       const { status, body } = await platform.admin.post('/database/customEndpoints', { ...good, ...part });
@@ -123,6 +124,37 @@ describe('the design of custom endpoints', () => {
     });
   });
 
+  it('refuses a create that could never make a record', async () => {
+    await platform.createSchema({
+      name: 'Strict',
+      fields: {
+        title: { type: 'String', required: true },
+        place: { type: { city: { type: 'String', required: true } }, required: true },
+        state: { type: 'String', required: true, default: 'new' },
+        by: { type: 'Relation', model: 'User', required: true },
+      },
+      conduitOptions: { owner: { field: 'by' } },
+    });
+    const define = (name: string, ...assignments: Json[]) =>
+      platform.admin.post('/database/customEndpoints', {
+        name,
+        operation: POST,
+        selectedSchemaName: 'Strict',
+        authentication: true,
+        inputs: [input('title', 'String', BODY, { optional: true })],
+        assignments,
+      });
+    const place = assign('place', 0, 'Custom', { city: 'Rome' });
+    const refused = await define('addStrict', place);
+    expect(refused).toMatchObject({ status: 400, body: { errors: [{ path: 'assignments', rule: 'required' }] } });
+    expect(refused.body.message).toContain('"title" of Strict');
+    expect((await define('addStrict', assign('title', 0, 'Input', 'title'))).body.message).toContain('"place"');
+    expect((await define('addStrict', assign('title', 0, 'Input', 'title'), place)).status).toBe(200);
+    const { api, userId } = await platform.registerUser();
+    const made = await api.post('/database/function/addStrict', { title: 'a' });
+    expect(made.body).toMatchObject([{ title: 'a', place: { city: 'Rome' }, state: 'new', by: userId }]);
+  });
+
   it('lists, exports and imports, all or nothing', async () => {
     const selectedSchemaName = await bench.posts([{ title: 'a' }]);
     await bench.endpoint('zeta', { operation: GET, selectedSchemaName, query: {}, inputs: [] });
@@ -135,13 +167,25 @@ describe('the design of custom endpoints', () => {
     const used = await platform.admin.get('/database/customEndpoints/schemas?limit=1000');
     expect(used.body.schemaNames).toContain(selectedSchemaName);
     expect(used.body.schemas[0]).toEqual({ id: used.body.schemaIds[0], name: used.body.schemaNames[0] });
+    const identities = async () =>
+      (await platform.admin.get('/database/customEndpoints?limit=1000')).body.customEndpoints.map(({ _id, __v }: Json) => [_id, __v]);
+    const before = await identities();
     const exported = await platform.admin.get('/database/customEndpoints/export');
     expect(exported.body.endpoints[0]).not.toHaveProperty('_id');
     expect((await platform.admin.post('/database/customEndpoints/import', exported.body)).body.result).toBe(
       'Custom endpoints imported successfully',
     );
     expect((await platform.admin.get('/database/customEndpoints/export')).text).toBe(exported.text);
+    // What is the same stays as it is; what differs keeps its id.
+    expect(await identities()).toEqual(before);
     const [first] = exported.body.endpoints;
+    const changed = { endpoints: [{ ...first, endpointDescription: 'changed' }] };
+    const both = await Promise.all([1, 2].map(() => platform.admin.post('/database/customEndpoints/import', changed)));
+    expect(both.map(({ status }) => status)).toEqual([200, 200]);
+    expect((await identities()).map(([id]: [string]) => id)).toEqual(before.map(([id]: [string]) => id));
+    expect((await platform.admin.get('/database/customEndpoints/export')).body.endpoints[0].endpointDescription).toBe('changed');
+    await platform.admin.post('/database/customEndpoints/import', { endpoints: [{ ...first, name: 'imported' }] });
+    expect((await platform.admin.get('/database/customEndpoints?search=imported')).body).toMatchObject({ count: 1 });
     const half = {
       endpoints: [
         { ...first, name: 'fresh' },

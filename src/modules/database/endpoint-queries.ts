@@ -38,5 +38,16 @@ export const updateEndpoint = (id: string, definition: EndpointDefinition): Stat
 /** Answers a row when the endpoint was there. */
 export const deleteEndpoint = (id: string): Statement => sql`delete from penstock.custom_endpoints where id = ${id} returning id`;
 
-export const deleteEndpointsNamed = (names: readonly string[]): Statement =>
-  sql`delete from penstock.custom_endpoints where name = any(${names}::text[])`;
+/** Imports go one after the other, so that two of the same endpoints do not meet. */
+export const lockEndpointImport: Statement = { text: `select pg_advisory_xact_lock(hashtextextended('penstock.custom_endpoints', 0))` };
+
+/** Makes the endpoint, or changes the one of that name; one that is the same already stays untouched. */
+export const putEndpoint = (id: string, definition: EndpointDefinition): Statement => sql`
+  with changed as (
+    update penstock.custom_endpoints
+    set schema_name = ${definition.selectedSchemaName}, definition = ${JSON.stringify(definition)}, version = version + 1, updated_at = now()
+    where name = ${definition.name} and definition::text <> ${JSON.stringify(definition)}
+  )
+  insert into penstock.custom_endpoints (id, name, schema_name, definition, version, created_at, updated_at)
+  select ${id}, ${definition.name}, ${definition.selectedSchemaName}, ${JSON.stringify(definition)}, 0, now(), now()
+  where not exists (select 1 from penstock.custom_endpoints where name = ${definition.name})`;

@@ -4,23 +4,45 @@
  * because every module keeps its data with them.
  */
 import { defineModule } from '../../kernel/module.ts';
+import { enqueueIndexJob } from '../../kernel/schema/jobs.ts';
 import { databaseConfig } from './config.ts';
+import { pruneHistory, purgeTrash } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { batchOperation } from './operations/batch.ts';
 import { documentOperations } from './operations/documents.ts';
 import { endpointTransferOperations } from './operations/endpoint-transfer.ts';
 import { endpointOperations } from './operations/endpoints.ts';
+import { adminHistoryOperations } from './operations/history.ts';
+import { insightOperations } from './operations/insights.ts';
+import { introspectionOperations } from './operations/introspection.ts';
+import { realtimeStatusOperation } from './operations/realtime-status.ts';
 import { schemaBatchOperations } from './operations/schema-batch.ts';
+import { schemaChangeOperations } from './operations/schema-changes.ts';
+import { schemaExtensionOperations } from './operations/schema-extensions.ts';
+import { schemaFieldOperations } from './operations/schema-fields.ts';
+import { schemaIndexOperations } from './operations/schema-indexes.ts';
 import { schemaListOperations } from './operations/schema-list.ts';
 import { schemaOperations } from './operations/schemas.ts';
+import { transferOperations } from './operations/transfer.ts';
+import { adminTrashOperations } from './operations/trash.ts';
+import { vectorOperations } from './operations/vectors.ts';
+import { viewOperations } from './operations/views.ts';
+import type { DataService } from './services/data/contract.ts';
+import { createDataService } from './services/data/create.ts';
 import { createDocuments } from './services/documents.ts';
+import { createDroppedFieldAdmin, createPurgeFieldsJob } from './services/dropped-fields.ts';
 import { createEndpoints } from './services/endpoints/create.ts';
+import { createIndexAdmin } from './services/indexes.ts';
+import { measureDatabase } from './services/insights/measure.ts';
+import { createIntrospection } from './services/introspection/service.ts';
 import { createRecordRoutes } from './services/record-routes.ts';
 import { createRowAuthorization } from './services/row-authorization.ts';
 import { createSchemaAdmin } from './services/schema-admin.ts';
+import { databaseState } from './services/state/create.ts';
+import { createViews } from './services/views/create.ts';
 
-/** Nothing is offered to other modules: they use `kernel.schemas` and `kernel.records`. */
-export type DatabaseService = Readonly<Record<never, never>>;
+/** What other modules may ask of the data. The platform's own parts use `kernel.schemas` and `kernel.records`. */
+export type DatabaseService = DataService;
 
 const recordsOwner = 'database/records';
 
@@ -35,25 +57,46 @@ export const database = defineModule<typeof databaseConfig.schema, DatabaseServi
     const rows = createRowAuthorization({ database, permissions, get: schemas.get });
     const endpoints = await createEndpoints(kernel, log);
     const admin = createSchemaAdmin({ schemas, rows, config, log, endpoints: endpoints.admin });
+    const indexes = createIndexAdmin({ admin, schemas, database, build: () => enqueueIndexJob(kernel.jobs, log) });
     const routes = createRecordRoutes(kernel.records, schemas);
+    const documents = createDocuments(kernel.records, schemas);
+    measureDatabase(kernel.metrics, schemas, endpoints.store);
+    const views = createViews({ database, schemas, permissions, log });
+    await views.renew();
     let running = true;
     const publish = (): void => operations.replace(recordsOwner, running ? routes.operations(schemas.all()) : []);
     publish();
     // Also after a change on another node: its route is live here when the changing call returns there.
-    schemas.onChange(() => {
-      if (running) publish();
+    schemas.onChange(async (changed) => {
+      if (!running) return;
+      publish();
+      await views.renew(changed);
     });
     return {
-      service: {},
+      service: createDataService({ records: kernel.records, schemas, database, views }),
       operations: [
         ...schemaListOperations(schemas),
         ...schemaBatchOperations(admin, schemas),
         ...schemaOperations(admin),
-        ...documentOperations(createDocuments(kernel.records, schemas)),
+        ...schemaChangeOperations(admin, database),
+        ...schemaFieldOperations(createDroppedFieldAdmin(admin, config)),
+        ...schemaIndexOperations(indexes),
+        ...schemaExtensionOperations(admin, schemas),
+        ...vectorOperations(admin, kernel.records, schemas),
+        realtimeStatusOperation({ schemas, database, listens: kernel.settings.clientSocketPort >= 0 }),
+        ...documentOperations(documents),
+        ...adminTrashOperations(kernel.records, documents),
+        ...adminHistoryOperations(kernel.records, documents),
+        ...transferOperations({ records: kernel.records, schemas, database, documents }),
+        ...viewOperations(views),
         batchOperation(kernel),
+        ...introspectionOperations(createIntrospection({ database, schemas, config })),
+        ...insightOperations({ ...kernel, engine: kernel, endpoints: endpoints.store }),
         ...endpointOperations(endpoints),
         ...endpointTransferOperations(endpoints),
       ],
+      jobs: [purgeTrash(kernel), pruneHistory(kernel), createPurgeFieldsJob(schemas, config)],
+      state: databaseState({ schemas, admin, rows, indexes, endpoints }),
       async stop() {
         running = false;
         publish();

@@ -15,10 +15,40 @@ const customEndpoints = `
   create index custom_endpoints_schema on penstock.custom_endpoints (schema_name);
 `;
 
+const pendingSchemas = `
+  create table penstock.pending_schemas (
+    id uuid primary key,
+    source_schema text not null,
+    source_table text not null,
+    name text not null,
+    inferred json not null,
+    edits json not null,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now(),
+    unique (source_schema, source_table)
+  );
+  create index pending_schemas_name on penstock.pending_schemas (name);
+`;
+
+const views = `
+  create schema if not exists penstock_views;
+  create table penstock.views (
+    name text primary key,
+    source text not null,
+    definition json not null,
+    statement text not null,
+    created_at timestamptz(3) not null default now()
+  );
+`;
+
 /**
  * `custom_endpoints`: names differ by more than case and punctuation, because the names of
- * generated clients do. Definitions are `json`, not `jsonb`: they keep their order.
+ * generated clients do. Definitions are `json`, not `jsonb`: they keep their order. `pending_schemas`: what
+ * introspection found, and beside it what an admin made of it, so that neither is lost when the other is renewed. `views`: what each view shows; the views
+ * themselves have a schema of their own, and are made again from this where they are missing.
  */
 export const migrations: readonly Migration[] = [
   { id: '0001-custom-endpoints', run: async (database) => void (await database.query({ text: customEndpoints })) },
+  { id: '0002-pending-schemas', run: async (database) => void (await database.query({ text: pendingSchemas })) },
+  { id: '0003-views', run: async (database) => void (await database.query({ text: views })) },
 ];

@@ -1,13 +1,14 @@
 /** `POST /database/batch`: several operations on records of any schemas, all of them or none. */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import Type from 'typebox';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
+import type { RouteMiddlewares } from '../../../kernel/middlewares/create.ts';
 import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
 import { recordErrors } from '../../../kernel/records/errors.ts';
 import type { RecordStore } from '../../../kernel/records/store.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { type BatchOperation, runBatch, runEach } from '../services/batch.ts';
+import { requireMiddlewares } from '../services/batch-middlewares.ts';
 
 const MAX_OPERATIONS = 100;
 
@@ -36,15 +37,16 @@ const resultShape = Type.Object({
   error: Type.Optional(Type.Unknown({ description: 'Why this operation failed; only with atomic: false' })),
 });
 
-const { RECORD_INVALID, RECORD_NOT_FOUND, RECORD_NOT_UNIQUE, RECORD_IN_USE, WRITE_CONFLICT, PERMISSIONS_UNAVAILABLE } = recordErrors;
+const { RECORD_INVALID, RECORD_NOT_FOUND, RECORD_NOT_UNIQUE, RECORD_IN_USE, TOO_MANY_DEPENDANTS, WRITE_CONFLICT, PERMISSIONS_UNAVAILABLE } =
+  recordErrors;
 
-/**
- * Operations that stand for themselves must not share the transaction that an Idempotency-Key opens.
- * Taken when the program loads, where no request is under way.
- */
-const outside = AsyncLocalStorage.snapshot();
+interface BatchKernel {
+  readonly database: Database;
+  readonly records: RecordStore;
+  readonly middlewares: RouteMiddlewares;
+}
 
-export const batchOperation = (parts: { readonly database: Database; readonly records: RecordStore }): Operation =>
+export const batchOperation = (parts: BatchKernel): Operation =>
   defineOperation({
     id: 'database.batch',
     surface: 'client',
@@ -68,6 +70,7 @@ export const batchOperation = (parts: { readonly database: Database; readonly re
       RECORD_NOT_FOUND,
       RECORD_NOT_UNIQUE,
       RECORD_IN_USE,
+      TOO_MANY_DEPENDANTS,
       WRITE_CONFLICT,
       PERMISSIONS_UNAVAILABLE,
       errors.FORBIDDEN,
@@ -78,7 +81,9 @@ export const batchOperation = (parts: { readonly database: Database; readonly re
       'What each operation may do is decided as for its own route. When one fails, nothing has happened; the error names its place.',
     async handler({ caller }, { body: { operations, atomic = true } }) {
       const given = operations as readonly BatchOperation[];
-      const results = atomic ? await runBatch(parts, caller, given) : await outside(() => runEach(parts, caller, given));
+      requireMiddlewares(parts.middlewares, caller, given);
+      // Operations that stand for themselves must not share the transaction that an Idempotency-Key opens.
+      const results = atomic ? await runBatch(parts, caller, given) : await parts.database.outside(() => runEach(parts, caller, given));
       return Reply.json(`{"results":[${results.join(',')}]}`);
     },
   });

@@ -3,6 +3,8 @@ import Type, { type TObject } from 'typebox';
 import { defineOperation } from '../../../kernel/operation.ts';
 import type { RecordInput, RecordStore } from '../../../kernel/records/store.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
+import { platformKey } from '../../../kernel/schema/mapping/key.ts';
+import { noOperators } from '../../../kernel/schema/shapes.ts';
 import { docsReply, type RecordOperation, recordFacts, scopeQuery } from './record-facts.ts';
 
 export const bulkRecordOperations = (records: RecordStore, schema: CompiledSchema): readonly RecordOperation[] => [
@@ -15,7 +17,11 @@ const MAX_DOCS = 1_000;
 const BODY_LIMIT = 8 * 1024 * 1024;
 
 const docsBody = (shape: TObject): TObject => Type.Object({ docs: Type.Array(shape, { maxItems: MAX_DOCS }) });
-const withId = (shape: TObject): TObject => Type.Object({ _id: Type.String({ format: 'uuid' }), ...shape.properties });
+const withId = ({ key }: CompiledSchema, shape: TObject): TObject =>
+  Type.Object(
+    { _id: key === platformKey ? Type.String({ format: 'uuid' }) : Type.String({ maxLength: 1_024 }), ...shape.properties },
+    noOperators,
+  );
 const docsOf = (body: unknown): readonly RecordInput[] => (body as { readonly docs: readonly RecordInput[] }).docs;
 
 function createMany(records: RecordStore, schema: CompiledSchema): RecordOperation {
@@ -42,7 +48,7 @@ function updateMany(records: RecordStore, schema: CompiledSchema): RecordOperati
     method: 'PATCH',
     path: `/database/${name}/many`,
     bodyLimit: BODY_LIMIT,
-    input: { query: scopeQuery(schema), body: docsBody(withId(shapes.update)) },
+    input: { query: scopeQuery(schema), body: docsBody(withId(schema, shapes.update)) },
     output: Type.Object({ docs: Type.Array(shapes.record) }),
     summary: `Change many ${name} records`,
     handler: async ({ caller }, { query, body }) => docsReply(await records.updateMany(caller, name, docsOf(body), query)),
@@ -58,7 +64,7 @@ function replaceMany(records: RecordStore, schema: CompiledSchema): RecordOperat
     method: 'PUT',
     path: `/database/${name}/many`,
     bodyLimit: BODY_LIMIT,
-    input: { query: scopeQuery(schema), body: docsBody(withId(shapes.create)) },
+    input: { query: scopeQuery(schema), body: docsBody(withId(schema, shapes.create)) },
     output: Type.Object({ docs: Type.Array(shapes.record) }),
     summary: `Replace many ${name} records`,
     handler: async ({ caller }, { query, body }) => docsReply(await records.replaceMany(caller, name, docsOf(body), query)),

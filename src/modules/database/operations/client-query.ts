@@ -7,6 +7,7 @@ import type { RecordStore } from '../../../kernel/records/store.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { allowsQuery, requireAllowed } from '../services/client-query.ts';
+import { listFacts } from './page-facts.ts';
 import { listQuery, type RecordOperation, recordFacts } from './record-facts.ts';
 
 /** The route, or nothing while the schema does not switch it on. */
@@ -27,7 +28,7 @@ export function clientQueryOperations(records: RecordStore, schemas: SchemaRegis
       query: listQuery(schema),
       body: Type.Object({ query: Type.Unknown({ description: `Conditions on ${(allowed?.fields ?? []).join(', ') || 'no field'}` }) }),
     },
-    output: Type.Object({ documents: Type.Array(schema.shapes.record), count: Type.Integer({ minimum: 0 }) }),
+    output: Type.Object({ documents: Type.Array(schema.shapes.record), ...listFacts }),
     summary: `Find ${name} records`,
     async handler({ caller }, { query, body }) {
       const filter = parseFilter(body.query);

@@ -1,11 +1,15 @@
 /** Records on the admin surface (spec/database.md 2.3). */
 import Type from 'typebox';
+import { errors } from '../../../kernel/errors.ts';
+import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
 import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
 import { recordErrors } from '../../../kernel/records/errors.ts';
-import type { RecordInput } from '../../../kernel/records/store.ts';
+import type { RecordInput, RecordText } from '../../../kernel/records/store.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
+import { fieldsOf, manyOf } from './audited-records.ts';
+import { countQuery, cursorQuery, listFacts } from './page-facts.ts';
 import { docsReply, recordReply } from './record-facts.ts';
 
 export const documentOperations = (documents: Documents): readonly Operation[] => [
@@ -18,14 +22,14 @@ export const documentOperations = (documents: Documents): readonly Operation[] =
   remove(documents),
 ];
 
-const { RECORD_INVALID, RECORD_NOT_FOUND, RECORD_NOT_UNIQUE, RECORD_IN_USE, WRITE_CONFLICT } = recordErrors;
+const { RECORD_INVALID, RECORD_NOT_FOUND, RECORD_NOT_UNIQUE, RECORD_IN_USE, TOO_MANY_DEPENDANTS, WRITE_CONFLICT } = recordErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const BODY_LIMIT = 8 * 1024 * 1024;
 const MAX_DOCS = 1_000;
 
 const schemaName = Type.String({ maxLength: 64 });
 const schemaParams = Type.Object({ schemaName });
-const recordParams = Type.Object({ schemaName, id: Type.String({ maxLength: 64 }) });
+const recordParams = Type.Object({ schemaName, id: Type.String({ maxLength: 1_024 }) });
 const document = Type.Record(Type.String(), Type.Unknown(), { description: 'A record, in the shape of its schema' });
 const documents = Type.Array(document, { maxItems: MAX_DOCS });
 const docs = Type.Object({ docs: Type.Array(document) });
@@ -44,10 +48,13 @@ const get = (service: Documents): Operation =>
     output: document,
     errors: [schemaErrors.SCHEMA_NOT_FOUND, RECORD_NOT_FOUND],
     summary: 'Read a record of any schema',
-    description: 'Hidden fields are never shown.',
+    description: 'Hidden fields are never shown. `result` is the same record once more, unless it has a field of that name.',
     handler: async ({ caller }, { params, query: { populate = [] } }) =>
-      recordReply(await service.get(caller, params.schemaName, params.id, populate)),
+      recordReply(withResult(await service.get(caller, params.schemaName, params.id, populate))),
   });
+
+/** An existing panel reads `result`. In front, so that a field of that name is what counts. */
+const withResult = (record: RecordText): RecordText => ({ ...record, json: `{"result":${record.json},${record.json.slice(1)}` });
 
 const query = (service: Documents): Operation =>
   defineOperation({
@@ -55,17 +62,20 @@ const query = (service: Documents): Operation =>
     id: 'database.documents.query',
     method: 'POST',
     path: '/database/schemas/:schemaName/query',
+    readOnly: true,
     idempotency: false,
     input: {
       params: schemaParams,
       query: Type.Object({
         skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000_000, default: 0 })),
         limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+        cursor: cursorQuery,
+        count: countQuery,
         sort: Type.Optional(Type.String({ maxLength: 512, description: 'Field names with spaces between them; - in front: descending' })),
       }),
       body: Type.Object({ query: Type.Unknown({ description: 'Conditions in the operator language; {} is every record' }) }),
     },
-    output: Type.Object({ documents: Type.Array(document), count: Type.Integer({ minimum: 0 }) }),
+    output: Type.Object({ documents: Type.Array(document), ...listFacts }),
     errors: [schemaErrors.SCHEMA_NOT_FOUND, RECORD_INVALID],
     summary: 'Find records of any schema',
     async handler({ caller }, { params, query: { sort = '', ...range }, body }) {
@@ -80,6 +90,7 @@ const create = (service: Documents): Operation =>
     id: 'database.documents.create',
     method: 'POST',
     path: '/database/schemas/:schemaName/docs',
+    auditChanges: fieldsOf('inputDocument'),
     input: { params: schemaParams, body: Type.Object({ inputDocument: document }) },
     output: document,
     errors: writeErrors,
@@ -94,6 +105,7 @@ const createMany = (service: Documents): Operation =>
     method: 'POST',
     path: '/database/schemas/:schemaName/docs/many',
     bodyLimit: BODY_LIMIT,
+    auditChanges: manyOf('inputDocuments'),
     input: { params: schemaParams, body: Type.Object({ inputDocuments: documents }) },
     output: docs,
     errors: writeErrors,
@@ -108,6 +120,7 @@ const updateMany = (service: Documents): Operation =>
     method: 'PUT',
     path: '/database/schemas/:schemaName/docs',
     bodyLimit: BODY_LIMIT,
+    auditChanges: manyOf('changedDocuments'),
     input: { params: schemaParams, body: Type.Object({ changedDocuments: documents }) },
     output: docs,
     errors: [...writeErrors, databaseErrors.WRONG_FIELDS, RECORD_NOT_FOUND],
@@ -123,13 +136,16 @@ const update = (service: Documents): Operation =>
     id: 'database.documents.update',
     method: 'PUT',
     path: '/database/schemas/:schemaName/docs/:id',
-    input: { params: recordParams, body: Type.Object({ changedDocument: document }) },
+    auditChanges: fieldsOf('changedDocument'),
+    input: { params: recordParams, headers: ifMatch, body: Type.Object({ changedDocument: document }) },
     output: document,
-    errors: [...writeErrors, databaseErrors.WRONG_FIELDS, RECORD_NOT_FOUND],
+    errors: [...writeErrors, databaseErrors.WRONG_FIELDS, RECORD_NOT_FOUND, errors.PRECONDITION_FAILED],
     summary: 'Change a record',
     description: 'Fields that are left out stay, despite the verb.',
-    handler: async ({ caller }, { params, body }) =>
-      recordReply(await service.update(caller, params.schemaName, params.id, body.changedDocument)),
+    async handler({ caller }, { params, headers, body }) {
+      const options = expectedVersion(headers['if-match']);
+      return recordReply(await service.update(caller, params.schemaName, params.id, body.changedDocument, options));
+    },
   });
 
 const remove = (service: Documents): Operation =>
@@ -138,12 +154,19 @@ const remove = (service: Documents): Operation =>
     id: 'database.documents.delete',
     method: 'DELETE',
     path: '/database/schemas/:schemaName/docs/:id',
-    input: { params: recordParams },
+    input: { params: recordParams, headers: ifMatch },
     output: Type.Object({ result: Type.String() }),
-    errors: [databaseErrors.DOCUMENTS_READ_ONLY, RECORD_NOT_FOUND, RECORD_IN_USE, WRITE_CONFLICT],
+    errors: [
+      databaseErrors.DOCUMENTS_READ_ONLY,
+      RECORD_NOT_FOUND,
+      RECORD_IN_USE,
+      TOO_MANY_DEPENDANTS,
+      WRITE_CONFLICT,
+      errors.PRECONDITION_FAILED,
+    ],
     summary: 'Delete a record',
-    async handler({ caller }, { params }) {
-      await service.remove(caller, params.schemaName, params.id);
+    async handler({ caller }, { params, headers }) {
+      await service.remove(caller, params.schemaName, params.id, expectedVersion(headers['if-match']));
       return 'Ok';
     },
   });

@@ -69,7 +69,8 @@ const importAll = ({ admin }: EndpointParts): Operation =>
     output: Type.Object({ result: Type.String() }),
     errors: [databaseErrors.ENDPOINT_INVALID, databaseErrors.ENDPOINT_EXISTS, schemaErrors.SCHEMA_NOT_FOUND],
     summary: 'Import custom endpoints',
-    description: 'All of it happens, or nothing. An endpoint takes the place of one with the same name; what is not listed stays.',
+    description:
+      'All of it happens, or nothing. An endpoint changes the one with the same name, which keeps its id; what is not listed stays.',
     async handler({ caller }, { body }) {
       await admin.import(caller, body.endpoints as readonly EndpointBody[]);
       return 'Custom endpoints imported successfully';

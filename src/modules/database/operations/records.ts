@@ -1,19 +1,15 @@
 /** The client routes of one schema for single records and lists (spec/database.md 1.1). */
-import Type from 'typebox';
-import { defineOperation, Reply } from '../../../kernel/operation.ts';
-import type { RecordInput, RecordStore } from '../../../kernel/records/store.ts';
+import Type, { type TObject } from 'typebox';
+import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
+import { defineOperation, Reply, type Wanted } from '../../../kernel/operation.ts';
+import { recordErrors } from '../../../kernel/records/errors.ts';
+import type { ListOptions, RecordInput, RecordStore } from '../../../kernel/records/store.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import {
-  expectedVersion,
-  idParams,
-  ifMatch,
-  listQuery,
-  type RecordOperation,
-  readQuery,
-  recordFacts,
-  recordReply,
-  scopeQuery,
-} from './record-facts.ts';
+import { noOperators } from '../../../kernel/schema/shapes.ts';
+import { listFacts } from './page-facts.ts';
+import { idParams, listQuery, type RecordOperation, readQuery, recordFacts, recordReply, scopeQuery } from './record-facts.ts';
+
+const { RESTORE_FIRST, ID_USED } = recordErrors;
 
 export const recordOperations = (records: RecordStore, schema: CompiledSchema): readonly RecordOperation[] => [
   list(records, schema),
@@ -24,13 +20,6 @@ export const recordOperations = (records: RecordStore, schema: CompiledSchema): 
   remove(records, schema),
 ];
 
-const countMode = Type.Optional(
-  Type.Enum(['exact', 'estimated', 'none'], {
-    default: 'exact',
-    description: 'How `count` is made. `estimated` is exact up to 10,000 and says so; `none` leaves it out. Both stay fast on large tables',
-  }),
-);
-
 function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
   const { name } = schema;
   const operation = defineOperation({
@@ -38,17 +27,24 @@ function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
     id: `database.records.${name}.list`,
     method: 'GET',
     path: `/database/${name}`,
-    input: { query: Type.Object({ ...listQuery(schema).properties, count: countMode }) },
+    input: { query: listQuery(schema) },
     output: Type.Object({
       documents: Type.Array(schema.shapes.record),
-      count: Type.Optional(Type.Integer({ minimum: 0 })),
-      estimated: Type.Optional(Type.Boolean({ description: 'Only with count=estimated: whether `count` is an estimate' })),
+      ...listFacts,
     }),
     summary: `List ${name} records`,
     description: '`count` is the number of all records that you may see: exact, unless you ask otherwise.',
-    handler: async ({ caller }, { query }) => Reply.json(await records.list(caller, name, query)),
+    handler: async ({ caller, wanted }, { query }) =>
+      Reply.json(await records.list(caller, name, wanted ? lookedAt(query, wanted) : query)),
   });
   return { crud: 'read', operation };
+}
+
+/** A list without what nobody looks at: fields, and the count, whose cost grows with the table. */
+function lookedAt(query: ListOptions, wanted: Wanted): ListOptions {
+  const only = wanted.get('documents');
+  const counted = wanted.has('count') || wanted.has('estimated');
+  return { ...query, ...(only && { only }), ...(!counted && { count: 'none' as const }) };
 }
 
 function get(records: RecordStore, schema: CompiledSchema): RecordOperation {
@@ -61,7 +57,7 @@ function get(records: RecordStore, schema: CompiledSchema): RecordOperation {
     input: { params: idParams, query: readQuery(schema) },
     output: schema.shapes.record,
     summary: `Read a ${name} record`,
-    description: 'The ETag header has its version.',
+    description: 'The ETag header has its version, and a digest of the answer.',
     handler: async ({ caller }, { params, query }) => recordReply(await records.get(caller, name, params.id, query)),
   });
   return { crud: 'read', operation };
@@ -89,10 +85,10 @@ function update(records: RecordStore, schema: CompiledSchema): RecordOperation {
     id: `database.records.${name}.update`,
     method: 'PATCH',
     path: `/database/${name}/:id`,
-    input: { params: idParams, query: readQuery(schema), headers: ifMatch, body: schema.shapes.update },
+    input: { params: idParams, query: readQuery(schema), headers: ifMatch, body: patchBody(schema) },
     output: schema.shapes.record,
     summary: `Change a ${name} record`,
-    description: 'Fields that are left out stay; null clears an optional one; nested objects are merged.',
+    description: `Fields that are left out stay; null clears an optional one; nested objects are merged.${takesOperators(schema) ? ' Operators change what is stored at that moment, so that changes at the same time all count.' : ''}`,
     async handler({ caller }, { params, query, headers, body }) {
       const options = { ...query, ...expectedVersion(headers['if-match']) };
       return recordReply(await records.update(caller, name, params.id, body as RecordInput, options));
@@ -101,19 +97,49 @@ function update(records: RecordStore, schema: CompiledSchema): RecordOperation {
   return { crud: 'update', operation };
 }
 
+const takesOperators = ({ modelOptions }: CompiledSchema): boolean => modelOptions.conduit.cms.crudOperations.update.operators === true;
+
+const fieldValues = (description: string) => Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description }));
+const operatorShapes = {
+  $inc: fieldValues('Numbers to add, by field'),
+  $push: fieldValues('What is appended to lists, by field: one element, or {"$each": [...]}'),
+  $pull: fieldValues('What is taken out of lists, by field: one element, or {"$each": [...]}'),
+  $unset: fieldValues('Fields that become null; the values do not matter'),
+};
+
+const patchBody = (schema: CompiledSchema): TObject =>
+  takesOperators(schema) ? Type.Object({ ...schema.shapes.update.properties, ...operatorShapes }, noOperators) : schema.shapes.update;
+
+const upsert = Type.Optional(
+  Type.Boolean({ default: false, description: 'Create the record under this id when it is not there; needs the right to create' }),
+);
+
+const allowsUpsert = ({ modelOptions }: CompiledSchema): boolean => modelOptions.conduit.cms.crudOperations.update.upsert === true;
+
+/** `upsert` is declared only where the schema lets clients choose ids. */
+function replaceQuery(schema: CompiledSchema) {
+  const query = readQuery(schema);
+  return allowsUpsert(schema)
+    ? Type.Object({ ...query.properties, upsert })
+    : (query as TObject<typeof query.properties & { upsert: typeof upsert }>);
+}
+
 function replace(records: RecordStore, schema: CompiledSchema): RecordOperation {
   const { name } = schema;
+  const facts = recordFacts(schema, 'update');
   const operation = defineOperation({
-    ...recordFacts(schema, 'update'),
+    ...facts,
+    errors: allowsUpsert(schema) ? [...facts.errors, RESTORE_FIRST, ID_USED] : facts.errors,
     id: `database.records.${name}.replace`,
     method: 'PUT',
     path: `/database/${name}/:id`,
-    input: { params: idParams, query: readQuery(schema), headers: ifMatch, body: schema.shapes.create },
+    input: { params: idParams, query: replaceQuery(schema), headers: ifMatch, body: schema.shapes.create },
     output: schema.shapes.record,
     summary: `Replace a ${name} record`,
     description: 'Fields that are left out take their default or become null.',
     async handler({ caller }, { params, query, headers, body }) {
-      const options = { ...query, ...expectedVersion(headers['if-match']) };
+      const mustExist = headers['if-match']?.trim() === '*';
+      const options = { ...query, ...(mustExist && { upsert: false }), ...expectedVersion(headers['if-match']) };
       return recordReply(await records.replace(caller, name, params.id, body as RecordInput, options));
     },
   });

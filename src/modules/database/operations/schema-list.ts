@@ -1,11 +1,11 @@
 /** Reading lists of schemas. */
 import Type from 'typebox';
-import { invalid } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
 import { adminOwner } from '../../../kernel/schema/draft.ts';
 import { systemSchemas } from '../../../kernel/schema/names.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { listRange, sorted } from '../services/listing.ts';
 import { fieldMap, ShownSchema, shownSchema } from '../services/shown-schema.ts';
 
 export const schemaListOperations = (schemas: SchemaRegistry): readonly Operation[] => [
@@ -27,9 +27,7 @@ const list = (schemas: SchemaRegistry): Operation =>
     path: '/database/schemas',
     input: {
       query: Type.Object({
-        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
-        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
-        sort: Type.Optional(Type.String({ maxLength: 256, description: 'Field names with spaces between them; - in front: descending' })),
+        ...listRange,
         search: Type.Optional(Type.String({ maxLength: 256, description: 'Part of the name; case does not matter' })),
         enabled: Type.Optional(Type.Boolean({ description: 'True: with client routes, or extendable. False: without client routes' })),
         owner: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64, description: 'Modules that own the schema' })),
@@ -44,27 +42,13 @@ const list = (schemas: SchemaRegistry): Operation =>
         .filter(({ name }) => search === undefined || name.toLowerCase().includes(search.toLowerCase()))
         .filter(({ ownerModule }) => !owner || owner.length === 0 || owner.includes(ownerModule))
         .filter((schema) => enabled === undefined || matchesEnabled(schema, enabled));
-      const page = ordered(found, sort).slice(skip, skip + limit);
+      const page = sorted(found, sort, sortable).slice(skip, skip + limit);
       return { schemas: page.map(shownSchema), count: found.length };
     },
   });
 
 function matchesEnabled({ modelOptions: { conduit } }: CompiledSchema, enabled: boolean): boolean {
   return enabled ? conduit.cms.enabled || conduit.permissions.extendable : !conduit.cms.enabled;
-}
-
-function ordered(schemas: readonly CompiledSchema[], sort: string | undefined): readonly CompiledSchema[] {
-  const terms = (sort ?? '').split(' ').filter((term) => term !== '');
-  const keys = terms.map((term) => {
-    const name = term.replace(/^-/, '');
-    const key = sortable.find((known) => known === name);
-    if (!key) throw invalid('sort', 'field', `"${name.slice(0, 64)}" is not one of ${sortable.join(', ')}`);
-    return { key, direction: term.startsWith('-') ? -1 : 1 };
-  });
-  return [...schemas].sort((a, b) => {
-    for (const { key, direction } of keys) if (a[key] !== b[key]) return a[key] < b[key] ? -direction : direction;
-    return a.name < b.name ? -1 : 1;
-  });
 }
 
 const owners = (schemas: SchemaRegistry): Operation =>
@@ -100,7 +84,11 @@ const exportAll = (schemas: SchemaRegistry): Operation =>
     id: 'database.schemas.export',
     method: 'GET',
     path: '/database/schemas/export',
-    input: {},
+    input: {
+      query: Type.Object({
+        all: Type.Optional(Type.Boolean({ default: false, description: 'Also schemas of admins without client routes' })),
+      }),
+    },
     output: Type.Object({
       schemas: Type.Array(
         Type.Object({
@@ -111,18 +99,27 @@ const exportAll = (schemas: SchemaRegistry): Operation =>
           collectionName: Type.String(),
         }),
       ),
-      extensions: Type.Array(Type.Unknown()),
+      extensions: Type.Array(
+        Type.Object({ schemaName: Type.String(), extension: Type.Object({ fields: fieldMap, ownerModule: Type.String() }) }),
+      ),
     }),
-    summary: 'Export the schemas of admins that have client routes',
+    summary: 'Export the schemas of admins that have client routes, and the extensions of admins',
     description: 'Ordered by name, so that two exports of the same schemas are the same. The import takes the answer as it is.',
-    handler() {
-      const own = schemas.all().filter(({ ownerModule, modelOptions }) => ownerModule === adminOwner && modelOptions.conduit.cms.enabled);
+    handler(_, { query: { all = false } }) {
+      const own = schemas
+        .all()
+        .filter(({ ownerModule, modelOptions }) => ownerModule === adminOwner && (all || modelOptions.conduit.cms.enabled));
       const exported = own.map(({ name, fields, modelOptions, ownerModule, collectionName }) => {
         return { name, fields, modelOptions: modelOptions as unknown as Record<string, unknown>, ownerModule, collectionName };
       });
-      return { schemas: exported, extensions: [] };
+      return { schemas: exported, extensions: schemas.all().flatMap(exportedExtensions) };
     },
   });
+
+const exportedExtensions = ({ name, extensions }: CompiledSchema) =>
+  extensions
+    .filter(({ ownerModule }) => ownerModule === adminOwner)
+    .map(({ fields, ownerModule }) => ({ schemaName: name, extension: { fields, ownerModule } }));
 
 const databaseType = (): Operation =>
   defineOperation({

@@ -1,13 +1,17 @@
 /** One schema: reading, declaring, changing and removing it. */
 import Type from 'typebox';
-import { invalid } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import type { FieldMap } from '../../../kernel/schema/definition.ts';
+import type { Caller } from '../../../kernel/caller.ts';
+import { errors, invalid, relocated } from '../../../kernel/errors.ts';
+import { etagOf, expectedVersion, ifMatch, renditionOf } from '../../../kernel/if-match.ts';
+import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
+import type { FieldMap, IndexDefinition } from '../../../kernel/schema/definition.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { platformOptionsShape } from '../../../kernel/schema/options.ts';
+import { indexShape, platformOptionsShape } from '../../../kernel/schema/options.ts';
 import type { SchemaChange } from '../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../errors.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
+import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
 import { fieldMap, ShownSchema, shownSchema } from '../services/shown-schema.ts';
 
 export const schemaOperations = (admin: SchemaAdmin): readonly Operation[] => [
@@ -18,10 +22,10 @@ export const schemaOperations = (admin: SchemaAdmin): readonly Operation[] => [
   remove(admin),
   toggle(admin),
   permissions(admin),
-  plan(admin),
 ];
 
 const { SCHEMA_NOT_FOUND, SCHEMA_EXISTS, SCHEMA_OWNED, INVALID_SCHEMA_TYPES, SCHEMA_DATA_CONFLICT, SCHEMA_BUSY } = schemaErrors;
+const { FIELD_IN_USE, EXTENSION_CONFLICT } = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
 const changeErrors = [
@@ -33,16 +37,66 @@ const changeErrors = [
   databaseErrors.AUTHORIZATION_MISSING,
   databaseErrors.ADOPTION_MISSING,
 ];
-const options = Type.Optional(platformOptionsShape);
+/** A misspelt switch must not be dropped silently: it may be the one that closes the schema. */
+export const optionsBody = Type.Optional(Type.Object(platformOptionsShape.properties, { additionalProperties: false, closed: 'all' }));
+const indexes = Type.Optional(Type.Array(indexShape, { maxItems: 32 }));
+const dryRunQuery = Type.Object({ dryRun });
+const SchemaOrPlan = Type.Union([ShownSchema, ShownPlan]);
+
+/** What a change of fields may bring beside them. */
+export const fieldChanges = {
+  renames: Type.Optional(
+    Type.Record(Type.String(), Type.String({ maxLength: 64 }), {
+      description: 'Old name to new name of top-level fields, which keep their data; `fields` has the new names',
+    }),
+  ),
+  backfill: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), { description: 'Values for records that have none, by top-level field' }),
+  ),
+};
 
 /** The body of a change as the registry takes it. The field map is checked there, where its places can be named. */
-const changeOf = (body: {
+export const changeOf = (body: {
   readonly fields?: Record<string, unknown>;
   readonly conduitOptions?: SchemaChange['options'];
+  readonly renames?: SchemaChange['renames'];
+  readonly backfill?: SchemaChange['backfill'];
 }): SchemaChange => ({
   ...(body.fields && { fields: body.fields as FieldMap }),
   ...(body.conduitOptions && { options: body.conduitOptions }),
+  ...(body.renames && { renames: body.renames }),
+  ...(body.backfill && { backfill: body.backfill }),
 });
+
+/** Changes a schema, or shows what that would do. */
+function changed(admin: SchemaAdmin, caller: Caller, { id, change, dryRun: dry = false }: ChangeRequest) {
+  admin.get(id);
+  return inBody(async () => {
+    if (dry) return shownPlan(await admin.plan(caller, { kind: 'update', changes: [{ id, change }] }));
+    return schemaReply(await admin.update(caller, id, change));
+  });
+}
+
+/** A schema with its ETag. Others have a part in how it is shown: relations may lead to what does not exist yet. */
+export function schemaReply(schema: CompiledSchema): Reply {
+  const shown = shownSchema(schema);
+  return Reply.value(shown, { etag: etagOf(schema.__v, renditionOf(JSON.stringify(shown))) });
+}
+
+/** A schema is stored with `modelOptions`; the bodies of these routes have what is in them elsewhere. */
+export async function inBody<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw relocated(error, (path) => path.replace(/^modelOptions\.conduit\b/, 'conduitOptions').replace(/^modelOptions\./, ''));
+  }
+}
+
+interface ChangeRequest {
+  readonly id: string;
+  readonly change: SchemaChange;
+  readonly dryRun?: boolean;
+}
 
 const get = (admin: SchemaAdmin): Operation =>
   defineOperation({
@@ -54,7 +108,8 @@ const get = (admin: SchemaAdmin): Operation =>
     output: ShownSchema,
     errors: [SCHEMA_NOT_FOUND],
     summary: 'Read a schema',
-    handler: (_, { params: { id } }) => shownSchema(admin.get(id)),
+    description: 'The ETag header has its version, for If-Match.',
+    handler: (_, { params: { id } }) => schemaReply(admin.get(id)),
   });
 
 const create = (admin: SchemaAdmin): Operation =>
@@ -64,21 +119,31 @@ const create = (admin: SchemaAdmin): Operation =>
     method: 'POST',
     path: '/database/schemas',
     input: {
+      query: dryRunQuery,
       body: Type.Object({
         name: Type.String({ maxLength: 1_024 }),
         fields: fieldMap,
-        conduitOptions: options,
+        conduitOptions: optionsBody,
         timestamps: Type.Optional(Type.Boolean({ default: true })),
+        indexes,
       }),
     },
-    output: ShownSchema,
+    output: SchemaOrPlan,
     errors: [SCHEMA_EXISTS, ...changeErrors],
     summary: 'Declare a schema',
     description: 'Its client routes are there, on every node, when the answer comes.',
-    async handler({ caller }, { body: { name, timestamps, ...body } }) {
-      return shownSchema(
-        await admin.create(caller, { name, fields: body.fields as FieldMap, timestamps: timestamps ?? true, ...changeOf(body) }),
-      );
+    async handler({ caller }, { body: { name, timestamps, indexes: given, ...body }, query }) {
+      const input = {
+        name,
+        fields: body.fields as FieldMap,
+        timestamps: timestamps ?? true,
+        ...changeOf(body),
+        ...(given && { indexes: given as readonly IndexDefinition[] }),
+      };
+      return inBody(async () => {
+        if (query.dryRun) return shownPlan(await admin.plan(caller, { kind: 'create', input }));
+        return schemaReply(await admin.create(caller, input));
+      });
     },
   });
 
@@ -88,12 +153,19 @@ const replace = (admin: SchemaAdmin): Operation =>
     id: 'database.schemas.replace',
     method: 'PUT',
     path: '/database/schemas/:id',
-    input: { params, body: Type.Object({ fields: fieldMap, conduitOptions: options }) },
-    output: ShownSchema,
-    errors: changeErrors,
+    input: {
+      params,
+      query: dryRunQuery,
+      headers: ifMatch,
+      body: Type.Object({ fields: fieldMap, conduitOptions: optionsBody, ...fieldChanges }),
+    },
+    output: SchemaOrPlan,
+    errors: [...changeErrors, FIELD_IN_USE, EXTENSION_CONFLICT, errors.PRECONDITION_FAILED],
     summary: 'Replace the fields of a schema',
     description: 'Fields that are left out are hidden; their data is kept and comes back with them.',
-    handler: async ({ caller }, { params: { id }, body }) => shownSchema(await admin.update(caller, id, changeOf(body))),
+    async handler({ caller }, { params: { id }, query, headers, body }) {
+      return changed(admin, caller, { id, change: { ...changeOf(body), ...expectedVersion(headers['if-match']) }, ...query });
+    },
   });
 
 const change = (admin: SchemaAdmin): Operation =>
@@ -102,14 +174,19 @@ const change = (admin: SchemaAdmin): Operation =>
     id: 'database.schemas.change',
     method: 'PATCH',
     path: '/database/schemas/:id',
-    input: { params, body: Type.Object({ conduitOptions: options, fields: Type.Optional(fieldMap) }) },
-    output: ShownSchema,
-    errors: changeErrors,
+    input: {
+      params,
+      query: dryRunQuery,
+      headers: ifMatch,
+      body: Type.Object({ conduitOptions: optionsBody, fields: Type.Optional(fieldMap), ...fieldChanges }),
+    },
+    output: SchemaOrPlan,
+    errors: [...changeErrors, FIELD_IN_USE, EXTENSION_CONFLICT, errors.PRECONDITION_FAILED],
     summary: 'Change the options of a schema',
     description: 'With `fields` it acts like PUT; that use is deprecated.',
-    async handler({ caller }, { params: { id }, body }) {
-      if (!body.conduitOptions && !body.fields) throw invalid('conduitOptions', 'required', 'is required');
-      return shownSchema(await admin.update(caller, id, changeOf(body)));
+    async handler({ caller }, { params: { id }, query, headers, body }) {
+      if (Object.keys(changeOf(body)).length === 0) throw invalid('conduitOptions', 'required', 'is required');
+      return changed(admin, caller, { id, change: { ...changeOf(body), ...expectedVersion(headers['if-match']) }, ...query });
     },
   });
 
@@ -123,13 +200,16 @@ const remove = (admin: SchemaAdmin): Operation =>
       params,
       query: Type.Object({
         deleteData: Type.Optional(Type.Boolean({ default: false, description: 'Also destroy the table and its records' })),
+        dryRun,
       }),
     },
-    output: Type.Object({ result: Type.String() }),
+    output: Type.Union([Type.Object({ result: Type.String() }), ShownPlan]),
     errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, SCHEMA_BUSY, databaseErrors.SCHEMA_IN_USE],
     summary: 'Remove a schema',
     description: 'Without `deleteData` the records stay and are there again when a schema of the same name is declared.',
-    async handler({ caller }, { params: { id }, query: { deleteData = false } }) {
+    async handler({ caller }, { params: { id }, query: { deleteData = false, dryRun: dry = false } }) {
+      admin.get(id);
+      if (dry) return shownPlan(await admin.plan(caller, { kind: 'remove', ids: [id], deleteData }));
       await admin.remove(caller, [id], { deleteData });
       return 'Schema successfully deleted';
     },
@@ -161,12 +241,15 @@ const permissions = (admin: SchemaAdmin): Operation =>
     path: '/database/schemas/:id/permissions',
     input: {
       params,
-      body: Type.Object({
-        extendable: Type.Optional(Type.Boolean()),
-        canCreate: Type.Optional(Type.Boolean()),
-        canModify: Type.Optional(Type.Enum(['Everything', 'Nothing', 'ExtensionOnly'])),
-        canDelete: Type.Optional(Type.Boolean()),
-      }),
+      body: Type.Object(
+        {
+          extendable: Type.Optional(Type.Boolean()),
+          canCreate: Type.Optional(Type.Boolean()),
+          canModify: Type.Optional(Type.Enum(['Everything', 'Nothing', 'ExtensionOnly'])),
+          canDelete: Type.Optional(Type.Boolean()),
+        },
+        { closed: 'all' },
+      ),
     },
     output: Type.Object({ result: Type.String() }),
     errors: changeErrors,
@@ -174,33 +257,5 @@ const permissions = (admin: SchemaAdmin): Operation =>
     async handler({ caller }, { params: { id }, body }) {
       await admin.update(caller, id, { options: { permissions: body } });
       return 'Schema permissions updated successfully';
-    },
-  });
-
-const plan = (admin: SchemaAdmin): Operation =>
-  defineOperation({
-    ...facts,
-    id: 'database.schemas.plan',
-    method: 'POST',
-    path: '/database/schemas/:id/plan',
-    idempotency: false,
-    input: { params, body: Type.Object({ fields: Type.Optional(fieldMap), conduitOptions: options }) },
-    output: Type.Object({
-      schema: Type.String(),
-      steps: Type.Array(
-        Type.Object({
-          statement: Type.String(),
-          summary: Type.String(),
-          lock: Type.String({ description: 'Lock of PostgreSQL on the table' }),
-          destructive: Type.Boolean(),
-        }),
-      ),
-      destructive: Type.Boolean({ description: 'Some step destroys data' }),
-    }),
-    errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, INVALID_SCHEMA_TYPES],
-    summary: 'Show what a change of a schema would do',
-    async handler({ caller }, { params: { id }, body }) {
-      const { steps, ...rest } = await admin.plan(caller, id, changeOf(body));
-      return { ...rest, steps: [...steps] };
     },
   });

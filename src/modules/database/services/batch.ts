@@ -1,6 +1,6 @@
 /** Several operations on records as one transaction, later ones with results of earlier ones. */
 import type { Caller } from '../../../kernel/caller.ts';
-import type { Database } from '../../../kernel/database/database.ts';
+import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { invalid, PenstockError } from '../../../kernel/errors.ts';
 import type { RecordInput, RecordStore, RecordText, WriteOptions } from '../../../kernel/records/store.ts';
 import { shown } from '../../../kernel/schema/names.ts';
@@ -26,7 +26,9 @@ interface BatchParts {
 /** JSON texts of the results. Throws what an operation throws, with its place; then nothing has happened. */
 export async function runBatch(parts: BatchParts, caller: Caller, operations: readonly BatchOperation[]): Promise<readonly string[]> {
   requireNames(operations);
-  return parts.database.transaction(async () => {
+  const changed = changedRecords(operations);
+  return parts.database.transaction(async (transaction) => {
+    if (changed.length > 1) await holdTurn(transaction, changed);
     const results: Results = new Map();
     const texts: string[] = [];
     for (const [index, operation] of operations.entries()) {
@@ -38,6 +40,23 @@ export async function runBatch(parts: BatchParts, caller: Caller, operations: re
     }
     return texts;
   });
+}
+
+/** The records that operations change by ids that are known before, each once. */
+function changedRecords(operations: readonly BatchOperation[]): readonly string[] {
+  const known = operations.flatMap(({ op, schema, id }) =>
+    op !== 'create' && op !== 'read' && typeof id === 'string' ? [`${schema}:${id.toLowerCase()}`] : [],
+  );
+  return [...new Set(known)];
+}
+
+/**
+ * Batches take the records that they change in the order of their authors: two that share several in opposite orders
+ * would end each other. So they wait for each other first, for all of the records and in one order for everybody.
+ */
+async function holdTurn(transaction: Queryable, records: readonly string[]): Promise<void> {
+  const keys = 'select distinct hashtextextended(r, 0) as key from unnest($1::text[]) r order by key';
+  await transaction.query({ text: `select pg_advisory_xact_lock(k.key) from (${keys}) k`, values: [records] });
 }
 
 /** Every operation for itself: one that fails leaves its error in its place and the others as they are. */

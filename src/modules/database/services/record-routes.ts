@@ -6,7 +6,9 @@ import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { bulkRecordOperations } from '../operations/bulk-records.ts';
 import { clientQueryOperations } from '../operations/client-query.ts';
+import { clientHistoryOperations } from '../operations/history.ts';
 import { recordOperations } from '../operations/records.ts';
+import { clientTrashOperations } from '../operations/trash.ts';
 
 export interface RecordRoutes {
   /** The same operation objects as before for schemas that did not change, so that what surfaces derived from them stays. */
@@ -23,6 +25,8 @@ export function createRecordRoutes(records: RecordStore, schemas: SchemaRegistry
         ...recordOperations(records, schema),
         ...bulkRecordOperations(records, schema),
         ...clientQueryOperations(records, schemas, schema),
+        ...clientTrashOperations(records, schema),
+        ...clientHistoryOperations(records, schema),
       ]
         .filter(({ crud }) => isOffered(schema, crud))
         .map(({ operation }) => operation);

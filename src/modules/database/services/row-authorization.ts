@@ -1,7 +1,7 @@
 /** What switching row authorization on asks for: a running engine, a definition of the type, and owners for what is there. */
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { invalid } from '../../../kernel/errors.ts';
+import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { Adoption, PermissionEngine, PermissionPort } from '../../../kernel/permissions.ts';
 import { namesUser } from '../../../kernel/records/access.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
@@ -9,6 +9,8 @@ import type { PlatformOptions } from '../../../kernel/schema/definition.ts';
 import { databaseErrors } from '../errors.ts';
 
 export interface RowAuthorization {
+  /** Throws what `before` throws, except for a type that is defined otherwise. Changes nothing. */
+  check(name: string, options: PlatformOptions | undefined): Promise<void>;
   /**
    * Before a schema is declared or changed with these options. Answers what is to be done after it,
    * if anything. Throws 412 without an engine, 409 when the type is defined otherwise, 400 for records without a mode.
@@ -37,7 +39,7 @@ export function createRowAuthorization({ database, permissions, get }: Dependenc
       throw invalid('conduitOptions.authorization.ownerField', 'field', message);
     }
     if (mode !== undefined) return { mode, ...(ownerField === undefined ? {} : { ownerField }) };
-    if (!schema.modelOptions.conduit.authorization.enabled && (await hasRecords(schema))) throw databaseErrors.ADOPTION_MISSING();
+    if (!schema.modelOptions.conduit.authorization.enabled && (await hasRecords(schema))) throw adoptionMissing();
     return undefined;
   }
 
@@ -47,6 +49,13 @@ export function createRowAuthorization({ database, permissions, get }: Dependenc
   };
 
   return {
+    async check(name, options) {
+      const wanted = options?.authorization;
+      if (wanted?.enabled !== true) return;
+      engineOf();
+      const current = get(name);
+      if (current) await adoptionOf(current, wanted);
+    },
     async before(caller, name, options) {
       const wanted = options?.authorization;
       if (wanted?.enabled !== true) return undefined;
@@ -60,6 +69,11 @@ export function createRowAuthorization({ database, permissions, get }: Dependenc
       for (const name of names) await permissions.engine?.abandon(caller, name);
     },
   };
+}
+
+function adoptionMissing(): PenstockError {
+  const { message } = databaseErrors.ADOPTION_MISSING;
+  return databaseErrors.ADOPTION_MISSING({ errors: [{ path: 'conduitOptions.authorization.mode', rule: 'required', message }] });
 }
 
 type Wanted = NonNullable<PlatformOptions['authorization']>;

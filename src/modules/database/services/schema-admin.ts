@@ -1,16 +1,18 @@
 /** What an admin may do with schemas, with the rules that the registry itself does not know. */
 import type { Caller } from '../../../kernel/caller.ts';
 import type { ConfigHandle } from '../../../kernel/config/definition.ts';
+import { type Problem, relocated } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
 import type { PlatformOptions } from '../../../kernel/schema/definition.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { crudOperations } from '../../../kernel/schema/options.ts';
-import type { SchemaPlan } from '../../../kernel/schema/plan.ts';
-import type { NewSchema, SchemaChange, SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import type { NewSchema, SchemaChange, SchemaRegistry, SchemaRequest } from '../../../kernel/schema/registry.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { DatabaseConfig } from '../config.ts';
 import type { EndpointAdmin } from './endpoints/admin.ts';
+import { brokenQueryFields } from './endpoints/broken.ts';
 import type { RowAuthorization } from './row-authorization.ts';
+import type { PlanForAdmin } from './shown-plan.ts';
 import { openOperations } from './shown-schema.ts';
 
 export interface SchemaAdmin {
@@ -18,17 +20,22 @@ export interface SchemaAdmin {
   get(id: string): CompiledSchema;
   create(caller: Caller, input: NewSchema): Promise<CompiledSchema>;
   update(caller: Caller, id: string, change: SchemaChange): Promise<CompiledSchema>;
-  plan(caller: Caller, id: string, change: SchemaChange): Promise<SchemaPlan>;
+  /** What a change would do, with the custom endpoints that it would break. */
+  plan(caller: Caller, request: SchemaRequest): Promise<PlanForAdmin>;
+  /** A request that needs no more than the registry. */
+  apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]>;
   /** Switches the client routes of several schemas on or off, as one change. Throws 404 when one is not there. */
   setEnabled(caller: Caller, ids: readonly string[], enabled: boolean): Promise<readonly CompiledSchema[]>;
   remove(caller: Caller, ids: readonly string[], options: { deleteData: boolean }): Promise<void>;
-  import(caller: Caller, inputs: readonly NewSchema[]): Promise<void>;
+  import(caller: Caller, request: ImportRequest): Promise<void>;
 }
+
+export type ImportRequest = Extract<SchemaRequest, { readonly kind: 'import' }>;
 
 interface Dependencies {
   readonly schemas: SchemaRegistry;
   readonly rows: RowAuthorization;
-  readonly endpoints: Pick<EndpointAdmin, 'requireUnused'>;
+  readonly endpoints: Pick<EndpointAdmin, 'requireUnused' | 'usersOf' | 'brokenBy'>;
   readonly config: ConfigHandle<DatabaseConfig>;
   readonly log: Logger;
 }
@@ -43,6 +50,22 @@ export function createSchemaAdmin({ schemas, rows, endpoints, config, log }: Dep
   const withDefaults = (input: NewSchema): NewSchema =>
     config.current().security.defaultAuthenticated ? { ...input, options: closedOptions(input.options) } : input;
 
+  function withDefaultsIn(request: SchemaRequest): SchemaRequest {
+    if (request.kind === 'create') return { ...request, input: withDefaults(request.input) };
+    if (request.kind !== 'import') return request;
+    return { ...request, schemas: request.schemas.map((input) => (knownName(schemas, input) ? input : withDefaults(input))) };
+  }
+
+  /** Endpoints and queries of clients name fields: under new ones they would stop. */
+  async function requireUnnamed(caller: Caller, id: string, change: SchemaChange): Promise<void> {
+    const { after } = await schemas.plan(caller, { kind: 'update', changes: [{ id, change }] });
+    const paths = brokenQueryFields(schemas, after).map((path) => `the query field ${path}`);
+    const broken = [...endpoints.brokenBy(after).map((name) => `the custom endpoint ${name}`), ...paths];
+    if (broken.length === 0) return;
+    const message = `The old names are used by ${broken.slice(0, 10).join(', ')}. Change or remove that first`;
+    throw schemaErrors.FIELD_IN_USE({ message, errors: [{ path: 'renames', rule: 'in-use', message }] });
+  }
+
   const warned = (schema: CompiledSchema): CompiledSchema => {
     const open = openOperations(schema);
     if (open.length > 0) log.warn({ schema: schema.name, operations: open }, 'Anybody may write to this schema without signing in');
@@ -56,18 +79,23 @@ export function createSchemaAdmin({ schemas, rows, endpoints, config, log }: Dep
       return warned(await schemas.create(caller, withDefaults(input)));
     },
     async update(caller, id, change) {
+      if (change.renames) await requireUnnamed(caller, id, change);
       const after = await rows.before(caller, get(id).name, change.options);
       const changed = warned(await schemas.update(caller, id, change));
       await after?.();
       return changed;
     },
-    async plan(caller, id, change) {
-      get(id);
-      return schemas.plan(caller, id, change);
+    async plan(caller, request) {
+      const plan = await schemas.plan(caller, withDefaultsIn(request));
+      await checkRows(rows, request, (id) => get(id).name);
+      if (request.kind !== 'remove') return { ...plan, endpoints: endpoints.brokenBy(plan.after) };
+      const used = endpoints.usersOf(request.ids.map((id) => get(id).name));
+      return used.length === 0 ? { ...plan, endpoints: used } : { ...plan, endpoints: used, obstacles: [...plan.obstacles, inUse(used)] };
     },
+    apply: schemas.apply,
     async setEnabled(caller, ids, enabled) {
       const changes = [...new Set(ids)].map((id) => ({ id: get(id)._id, change: { options: { cms: { enabled } } } }));
-      return schemas.updateMany(caller, changes);
+      return schemas.apply(caller, { kind: 'update', changes });
     },
     async remove(caller, ids, options) {
       const known = ids.filter((id) => schemas.byId(id));
@@ -77,18 +105,39 @@ export function createSchemaAdmin({ schemas, rows, endpoints, config, log }: Dep
       await schemas.remove(caller, known, options);
       if (options.deleteData) await rows.destroyed(caller, names);
     },
-    async import(caller, inputs) {
+    async import(caller, request) {
       const afterwards = [];
-      for (const { name, options } of inputs) afterwards.push(await rows.before(caller, name, options));
-      const imported = await schemas.import(
-        caller,
-        inputs.map((input) => (knownName(schemas, input) ? input : withDefaults(input))),
-      );
+      for (const [i, { name, options }] of request.schemas.entries())
+        afterwards.push(await inImport(i, () => rows.before(caller, name, options)));
+      const imported = await schemas.apply(caller, withDefaultsIn(request));
       imported.forEach(warned);
       for (const after of afterwards) await after?.();
     },
   };
 }
+
+/** What a change would run into, beside what the registry knows. */
+async function checkRows(rows: RowAuthorization, request: SchemaRequest, nameOf: (id: string) => string): Promise<void> {
+  if (request.kind === 'create') await rows.check(request.input.name, request.input.options);
+  if (request.kind === 'update') for (const { id, change } of request.changes) await rows.check(nameOf(id), change.options);
+  if (request.kind !== 'import') return;
+  for (const [i, { name, options }] of request.schemas.entries()) await inImport(i, () => rows.check(name, options));
+}
+
+/** Faults of the options of one schema among many, where they stand in an import. */
+async function inImport<T>(index: number, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw relocated(error, (path) => path.replace(/^conduitOptions\b/, `schemas.${index}.modelOptions.conduit`));
+  }
+}
+
+const inUse = (names: readonly string[]): Problem => ({
+  path: 'endpoints',
+  rule: 'in-use',
+  message: `custom endpoints use this schema: ${names.slice(0, 10).join(', ')}`,
+});
 
 const knownName = (schemas: SchemaRegistry, { name }: NewSchema): boolean => schemas.get(name) !== undefined;
 

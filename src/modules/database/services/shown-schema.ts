@@ -2,17 +2,25 @@
 import Type, { type Static } from 'typebox';
 import { isOffered, needsUser } from '../../../kernel/records/access.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
+import { resolveIndex } from '../../../kernel/schema/index-definition.ts';
 import type { CrudOperation } from '../../../kernel/schema/options.ts';
 
 export const fieldMap = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields in the schema language' });
 const instant = Type.String({ format: 'date-time' });
+
+export const ShownExtension = Type.Object({
+  fields: fieldMap,
+  ownerModule: Type.String(),
+  createdAt: instant,
+  updatedAt: instant,
+});
 
 export const ShownSchema = Type.Object({
   _id: Type.String({ format: 'uuid' }),
   name: Type.String(),
   parentSchema: Type.Union([Type.String(), Type.Null()]),
   fields: fieldMap,
-  extensions: Type.Array(Type.Unknown()),
+  extensions: Type.Array(ShownExtension),
   compiledFields: fieldMap,
   modelOptions: Type.Record(Type.String(), Type.Unknown()),
   ownerModule: Type.String(),
@@ -31,7 +39,7 @@ export function shownSchema(schema: CompiledSchema): Static<typeof ShownSchema> 
     name: schema.name,
     parentSchema: schema.parentSchema,
     fields: schema.fields,
-    extensions: [...schema.extensions],
+    extensions: schema.extensions.map((extension) => ({ ...extension })),
     compiledFields: schema.compiledFields,
     modelOptions: schema.modelOptions as unknown as Record<string, unknown>,
     ownerModule: schema.ownerModule,
@@ -41,8 +49,17 @@ export function shownSchema(schema: CompiledSchema): Static<typeof ShownSchema> 
     __v: schema.__v,
     pendingRelations: [...schema.pendingRelations],
     droppedFields: [...schema.droppedFields],
-    warnings: openOperations(schema).map((name) => `"${name}" needs no authentication: anybody who reaches the client surface may do it`),
+    warnings: warningsOf(schema),
   };
+}
+
+function warningsOf(schema: CompiledSchema): string[] {
+  const skipped = (schema.modelOptions.indexes ?? []).flatMap((index) => resolveIndex(index, schema.tree, '').skipped ?? []);
+  return [
+    ...openOperations(schema).map((name) => `"${name}" needs no authentication: anybody who reaches the client surface may do it`),
+    ...schema.pendingRelations.map((name) => `"${name}" does not exist yet: relations to it are plain ids until it does`),
+    ...skipped.map((reason) => `An index is not made: ${reason}`),
+  ];
 }
 
 /** Writing operations that need no user. */

@@ -3,10 +3,9 @@ import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import { adminOwner } from '../../../../kernel/schema/draft.ts';
 import { endpointOperation } from './definition.ts';
 
-interface Extension {
-  readonly ownerModule?: unknown;
-  readonly fields?: Readonly<Record<string, unknown>>;
-}
+/** Top-level fields that admins have added to a schema. */
+export const extensionFields = ({ extensions }: CompiledSchema): readonly string[] =>
+  extensions.filter(({ ownerModule }) => ownerModule === adminOwner).flatMap(({ fields }) => Object.keys(fields));
 
 /** Top-level fields that an endpoint of this operation may assign to. */
 export function changeableFields(schema: CompiledSchema, operation: number): ReadonlySet<string> {
@@ -15,8 +14,7 @@ export function changeableFields(schema: CompiledSchema, operation: number): Rea
   if (operation === endpointOperation.post) return canCreate ? every : new Set();
   if (canModify === 'Everything') return every;
   if (canModify === 'Nothing') return new Set();
-  const own = (schema.extensions as readonly Extension[]).filter(({ ownerModule }) => ownerModule === adminOwner);
-  return new Set(own.flatMap(({ fields }) => Object.keys(fields ?? {})).filter((name) => every.has(name)));
+  return new Set(extensionFields(schema));
 }
 
 /** Top-level fields that the designer of an endpoint can use. */

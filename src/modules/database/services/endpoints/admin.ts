@@ -5,8 +5,16 @@ import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import { schemaErrors } from '../../../../kernel/schema/errors.ts';
 import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../../errors.ts';
+import { brokenEndpoints } from './broken.ts';
 import { endpointProblems } from './check.ts';
-import type { EndpointAggregate, EndpointAssignment, EndpointDefinition, EndpointInput, StoredEndpoint } from './definition.ts';
+import {
+  type EndpointAggregate,
+  type EndpointAssignment,
+  type EndpointDefinition,
+  type EndpointInput,
+  endpointOperation,
+  type StoredEndpoint,
+} from './definition.ts';
 import { parseTree } from './parse-tree.ts';
 import type { EndpointStore } from './store.ts';
 
@@ -37,8 +45,14 @@ export interface EndpointAdmin {
   update(caller: Caller, id: string, body: EndpointBody): Promise<StoredEndpoint>;
   remove(caller: Caller, id: string): Promise<void>;
   import(caller: Caller, bodies: readonly EndpointBody[]): Promise<void>;
+  /** What a body means beside these schemas, which may not be declared yet. Throws like `create`; `place` comes before each path. */
+  defined(body: EndpointBody, place: string, among: SchemaRegistry): EndpointDefinition;
   /** Throws 409 when endpoints use one of these schemas. */
   requireUnused(schemas: readonly string[]): void;
+  /** Names of the endpoints that use one of these schemas. */
+  usersOf(schemas: readonly string[]): readonly string[];
+  /** Names of the endpoints that would not fit their schemas any more. */
+  brokenBy(after: readonly CompiledSchema[]): readonly string[];
 }
 
 export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistry): EndpointAdmin {
@@ -48,15 +62,21 @@ export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistr
     return endpoint;
   }
 
-  function checked(body: EndpointBody, current: EndpointDefinition | undefined, place: string): EndpointDefinition {
-    const schema = schemaOf(schemas, body, place);
-    const problems: Problem[] = [];
+  function checked(body: EndpointBody, current: EndpointDefinition | undefined, place: string, among = schemas): EndpointDefinition {
+    const schema = schemaOf(among, body, place);
+    const problems: Problem[] = current ? [] : unasked(body);
     const query = body.query === undefined && current ? current.query : parseTree(body.query, 'query', problems);
     const endpoint = { ...definitionOf(body, current), selectedSchemaName: schema.name, query };
-    problems.push(...endpointProblems({ endpoint, schema, schemas }));
+    problems.push(...endpointProblems({ endpoint, schema, schemas: among }));
     if (problems.length > 0) throw invalidEndpoint(problems.map((problem) => ({ ...problem, path: place + problem.path })));
     return endpoint;
   }
+
+  const usersOf = (names: readonly string[]): readonly string[] =>
+    store
+      .all()
+      .filter(({ selectedSchemaName }) => names.includes(selectedSchemaName))
+      .map(({ name }) => name);
 
   return {
     get,
@@ -74,13 +94,22 @@ export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistr
       const definitions = bodies.map((body, index) => checked(body, undefined, `endpoints.${index}.`));
       if (definitions.length > 0) await store.import(caller, definitions);
     },
+    defined: (body, place, among) => checked(body, undefined, place, among),
+    usersOf,
+    brokenBy: (after) => brokenEndpoints(store.all(), schemas, after),
     requireUnused(names) {
-      const used = store.all().filter(({ selectedSchemaName }) => names.includes(selectedSchemaName));
+      const used = usersOf(names);
       if (used.length === 0) return;
-      const list = used.slice(0, 10).map(({ name }) => name);
+      const list = used.slice(0, 10);
       throw databaseErrors.SCHEMA_IN_USE({ message: `Custom endpoints use this schema: ${list.join(', ')}. Remove them first` });
     },
   };
+}
+
+/** A query that was forgotten must not show every record. */
+function unasked({ operation = empty.operation, query }: EndpointBody): Problem[] {
+  if (query !== undefined || operation !== endpointOperation.get) return [];
+  return [{ path: 'query', rule: 'required', message: 'is required; {} stands for every record' }];
 }
 
 function invalidEndpoint(problems: readonly Problem[]): Error {
@@ -93,8 +122,10 @@ function schemaOf(schemas: SchemaRegistry, { selectedSchema, selectedSchemaName 
     throw invalid(`${place}selectedSchema`, 'required', 'is required (an id), or selectedSchemaName');
   }
   const schema = selectedSchema === undefined ? schemas.get(selectedSchemaName ?? '') : schemas.byId(selectedSchema);
-  if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
-  return schema;
+  if (schema) return schema;
+  const path = `${place}${selectedSchema === undefined ? 'selectedSchemaName' : 'selectedSchema'}`;
+  const message = 'there is no such schema';
+  throw schemaErrors.SCHEMA_NOT_FOUND({ message: `${path}: ${message}`, errors: [{ path, rule: 'exists', message }] });
 }
 
 const empty: Omit<EndpointDefinition, 'query' | 'selectedSchemaName'> = {

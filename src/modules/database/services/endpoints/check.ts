@@ -10,6 +10,7 @@ import { changeableFields } from './accessible-fields.ts';
 import { aggregateProblems } from './aggregate.ts';
 import { leafCondition } from './build-filter.ts';
 import { inputProblems } from './check-inputs.ts';
+import { requiredProblems } from './check-required.ts';
 import { contextField } from './context-values.ts';
 import {
   assignmentActions,
@@ -41,6 +42,7 @@ export function endpointProblems(context: CheckContext): readonly Problem[] {
     ...inputProblems(endpoint),
     ...queryProblems(context),
     ...assignmentProblems(context),
+    ...requiredProblems(endpoint, context.schema),
     ...(endpoint.aggregate ? aggregateProblems(context, endpoint.aggregate) : []),
   ];
 }

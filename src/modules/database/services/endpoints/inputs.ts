@@ -2,13 +2,14 @@
 import Type, { type TObject, type TProperties, type TSchema } from 'typebox';
 import type { DecodedInput, InputSchemas } from '../../../../kernel/operation.ts';
 import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
+import { cursorQuery } from '../../operations/page-facts.ts';
 import { type EndpointDefinition, type EndpointInput, endpointOperation, type InputType, inputLocation } from './definition.ts';
 
 /** Elements of one list. */
 const MAX_ITEMS = 1_000;
 
 /** Query parameters that the platform adds. */
-export const platformParameters: ReadonlySet<string> = new Set(['skip', 'limit', 'sort', 'populate', 'scope']);
+export const platformParameters: ReadonlySet<string> = new Set(['skip', 'limit', 'cursor', 'sort', 'populate', 'scope']);
 
 function itemShape(type: InputType, location: number): TSchema {
   switch (type) {
@@ -55,6 +56,7 @@ function shapeOf({ inputs, assignments }: EndpointDefinition, location: number):
 const range = {
   skip: Type.Integer({ minimum: 0, maximum: 1_000_000_000_000 }),
   limit: Type.Integer({ minimum: 1, maximum: 1_000 }),
+  cursor: cursorQuery,
 };
 const sort = Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 8, description: 'Fields; - in front: descending' }));
 const populate = Type.Optional(

@@ -8,6 +8,7 @@ import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import { schemaErrors } from '../../../../kernel/schema/errors.ts';
 import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../../errors.ts';
+import { nextCursor } from '../../operations/page-facts.ts';
 import { aggregateRow } from './aggregate.ts';
 import { endpointOperation, inputLocation, isWrite, methodOf, type StoredEndpoint } from './definition.ts';
 import { inputSchemas } from './inputs.ts';
@@ -53,13 +54,14 @@ function outputOf(schemas: SchemaRegistry, { operation, paginated, aggregate }: 
     case endpointOperation.aggregate:
       return Type.Array(aggregate ? aggregateRow({ schema, schemas }, aggregate) : Type.Object({}));
     default:
-      return paginated ? Type.Object({ documents: Type.Array(record), count }) : Type.Array(record);
+      return paginated ? Type.Object({ documents: Type.Array(record), count, nextCursor }) : Type.Array(record);
   }
 }
 
 function errorsOf(endpoint: StoredEndpoint) {
   const {
     RECORD_INVALID,
+    TOO_MANY_DEPENDANTS,
     TOO_MANY_RECORDS,
     RECORD_NOT_UNIQUE,
     RECORD_IN_USE,
@@ -69,7 +71,7 @@ function errorsOf(endpoint: StoredEndpoint) {
   } = recordErrors;
   const common = [schemaErrors.SCHEMA_NOT_FOUND, RECORD_INVALID, PERMISSIONS_UNAVAILABLE, errors.FORBIDDEN];
   if (endpoint.operation === endpointOperation.delete)
-    return [...common, databaseErrors.EMPTY_FILTER, TOO_MANY_RECORDS, RECORD_IN_USE, WRITE_CONFLICT];
+    return [...common, databaseErrors.EMPTY_FILTER, TOO_MANY_RECORDS, RECORD_IN_USE, TOO_MANY_DEPENDANTS, WRITE_CONFLICT];
   if (isWrite(endpoint)) return [...common, databaseErrors.EMPTY_FILTER, TOO_MANY_RECORDS, RECORD_NOT_UNIQUE, WRITE_CONFLICT];
   if (endpoint.operation === endpointOperation.post) return [...common, RECORD_NOT_UNIQUE, WRITE_CONFLICT, POPULATE_FORBIDDEN];
   return [...common, TOO_MANY_RECORDS, POPULATE_FORBIDDEN];

@@ -28,6 +28,7 @@ export type EndpointAnswer =
 interface PlatformQuery {
   readonly skip?: number;
   readonly limit?: number;
+  readonly cursor?: string;
   readonly sort?: readonly string[];
   readonly populate?: readonly string[];
   readonly scope?: string;
@@ -114,27 +115,37 @@ function assignmentsOf({ endpoint, sources }: Call): readonly Assignment[] {
 
 const scoped = ({ query: { scope } }: Call) => ({ granted: true, ...(scope !== undefined && { scope }) });
 
+/** A link that the author of the endpoint has put there is not for the caller to read. */
+const authored = ({ endpoint }: Call) => {
+  const inputs = new Set(
+    endpoint.assignments.flatMap(({ schemaField, assignmentField }) => (assignmentField.type === 'Input' ? [schemaField] : [])),
+  );
+  return { authored: new Set(endpoint.assignments.map(({ schemaField }) => schemaField).filter((field) => !inputs.has(field))) };
+};
+
 async function read(call: Call): Promise<Reply> {
   const { records, endpoint, caller, query } = call;
   const options = { ...scoped(call), filter: filterOf(call), ...sortOf(query), ...populateOf(query) };
   if (!endpoint.paginated) return Reply.json(await records.find(caller, endpoint.selectedSchemaName, options));
-  return Reply.json(await records.select(caller, endpoint.selectedSchemaName, { ...options, ...rangeOf(query) }));
+  return Reply.json(await records.select(caller, endpoint.selectedSchemaName, { ...options, ...rangeOf(query), ...cursorOf(query) }));
 }
 
 const sortOf = ({ sort }: PlatformQuery) => (sort ? { sort } : {});
 const populateOf = ({ populate }: PlatformQuery) => (populate ? { populate } : {});
+const cursorOf = ({ cursor }: PlatformQuery) => (cursor === undefined ? {} : { cursor });
 const rangeOf = ({ skip, limit }: PlatformQuery) => ({ ...(skip !== undefined && { skip }), ...(limit !== undefined && { limit }) });
 
 async function create(call: Call): Promise<Reply> {
   const { records, endpoint, caller, query } = call;
   const input = Object.fromEntries(assignmentsOf(call).map(({ field, value }) => [field, value]));
-  const { json } = await records.create(caller, endpoint.selectedSchemaName, input, { ...scoped(call), ...populateOf(query) });
+  const options = { ...scoped(call), ...authored(call), ...populateOf(query) };
+  const { json } = await records.create(caller, endpoint.selectedSchemaName, input, options);
   return Reply.json(`[${json}]`);
 }
 
 async function change(call: Call): Promise<EndpointAnswer> {
   const { records, endpoint, caller } = call;
-  const options = { ...scoped(call), filter: filterOf(call) };
+  const options = { ...scoped(call), ...authored(call), filter: filterOf(call) };
   const count = await records.updateWhere(caller, endpoint.selectedSchemaName, assignmentsOf(call), options);
   return endpoint.operation === endpointOperation.put ? ['Ok'] : { matchedCount: count, modifiedCount: count };
 }

@@ -5,11 +5,14 @@ import type { EndpointInput, InputType } from './definition.ts';
 const sampleId = '00000000-0000-7000-8000-000000000000';
 const sampleDate = '2026-01-31T12:00:00.000Z';
 
+/** Ids in tables of others (kernel/schema/mapping/key.ts). */
+const otherIds = ['1', '2026-01-31', '2026-01-31T12:00:00.000000Z', 'true'];
+
 /** A text may be the text form of a date or an id. JSON may be anything: there is nothing to find out. */
 function samplesOfType(type: InputType): readonly unknown[] | undefined {
   switch (type) {
     case 'String':
-      return ['text', sampleDate, sampleId];
+      return ['text', sampleDate, sampleId, ...otherIds];
     case 'Number':
       return [1];
     case 'Boolean':

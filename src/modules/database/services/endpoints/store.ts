@@ -1,5 +1,4 @@
 /** The stored endpoints, in memory on every node, and the changes of them. */
-import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../../kernel/database/database.ts';
 import { codeOf } from '../../../../kernel/database/failures.ts';
@@ -7,7 +6,7 @@ import type { Bus } from '../../../../kernel/events/bus.ts';
 import type { Events } from '../../../../kernel/events/events.ts';
 import { newId } from '../../../../kernel/ids.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
-import { deleteEndpoint, deleteEndpointsNamed, insertEndpoint, loadEndpoints, updateEndpoint } from '../../endpoint-queries.ts';
+import { deleteEndpoint, insertEndpoint, loadEndpoints, lockEndpointImport, putEndpoint, updateEndpoint } from '../../endpoint-queries.ts';
 import { databaseErrors } from '../../errors.ts';
 import type { EndpointDefinition, StoredEndpoint } from './definition.ts';
 
@@ -20,7 +19,7 @@ export interface EndpointStore {
   create(caller: Caller, definition: EndpointDefinition): Promise<StoredEndpoint>;
   update(caller: Caller, id: string, definition: EndpointDefinition): Promise<StoredEndpoint>;
   remove(caller: Caller, id: string): Promise<void>;
-  /** Takes the place of endpoints of the same name; all of it, or nothing. */
+  /** Changes endpoints of the same name, which keep their ids; all of it, or nothing. */
   import(caller: Caller, definitions: readonly EndpointDefinition[]): Promise<void>;
   /** Takes in no further changes. */
   close(): void;
@@ -35,12 +34,6 @@ interface StoreOptions {
 
 const TOPIC = 'customEndpoints.changed';
 const EVENT = 'database:customEndpoints:refresh';
-
-/**
- * A change is a transaction of its own, also where a request has one open: it must be committed before this
- * node and the others take it in. Taken when the program loads, where no request is under way.
- */
-const outside = AsyncLocalStorage.snapshot();
 
 /** Loads what is stored and keeps it current. */
 export async function createEndpointStore({ database, bus, events, log }: StoreOptions): Promise<EndpointStore> {
@@ -62,16 +55,19 @@ export async function createEndpointStore({ database, bus, events, log }: StoreO
     return next;
   }
 
+  /** A transaction of its own, also where a request has one open: it must be committed before this node and the others take it in. */
   const change = (caller: Caller, work: (transaction: Transaction) => Promise<void>): Promise<void> =>
-    outside(async () => {
-      await database.transaction(async (transaction) => {
-        await work(transaction);
-        await events.emit(transaction, caller, { topic: EVENT });
-      });
-      await refresh();
-      const { failed } = await bus.announce(TOPIC, {});
-      if (failed.length > 0) log.warn({ nodes: failed }, 'Some nodes did not confirm the new custom endpoints');
-    }).catch(namedError);
+    database
+      .outside(async () => {
+        await database.transaction(async (transaction) => {
+          await work(transaction);
+          await events.emit(transaction, caller, { topic: EVENT });
+        });
+        await refresh();
+        const { failed } = await bus.announce(TOPIC, {});
+        if (failed.length > 0) log.warn({ nodes: failed }, 'Some nodes did not confirm the new custom endpoints');
+      })
+      .catch(namedError);
 
   function live(id: string): StoredEndpoint {
     const endpoint = endpoints.find(({ _id }) => _id === id);
@@ -105,8 +101,8 @@ export async function createEndpointStore({ database, bus, events, log }: StoreO
     remove: (caller, id) => change(caller, async (transaction) => requireRow(await transaction.query(deleteEndpoint(id)))),
     import: (caller, definitions) =>
       change(caller, async (transaction) => {
-        await transaction.query(deleteEndpointsNamed(definitions.map(({ name }) => name)));
-        for (const definition of definitions) await transaction.query(insertEndpoint(newId(), definition));
+        await transaction.query(lockEndpointImport);
+        for (const definition of definitions) await transaction.query(putEndpoint(newId(), definition));
       }),
   };
 }

@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../../../test/support/api.ts';
+import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
+
+const missing = '00000000-0000-4000-8000-000000000000';
+
+describe('links to records that somebody else may read', () => {
+  let platform: TestPlatform;
+  type User = Awaited<ReturnType<TestPlatform['registerUser']>>;
+  let ann: User;
+  let bob: User;
+  let secret: Json;
+
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+    await platform.createSchema({ name: 'Secret', fields: { title: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    await platform.createSchema({
+      name: 'Mention',
+      fields: {
+        of: { type: 'Relation', model: 'Secret' },
+        also: [{ type: 'Relation', model: 'Secret' }],
+        own: { type: 'Relation', model: 'Diary' },
+        text: 'String',
+      },
+      conduitOptions: { cms: { crudOperations: { update: { operators: true } } } },
+    });
+    await platform.createSchema({
+      name: 'Diary',
+      fields: { who: { type: 'Relation', model: 'User' } },
+      conduitOptions: { owner: { field: 'who', limit: ['read'] } },
+    });
+    [ann, bob] = [await platform.registerUser(), await platform.registerUser()];
+    secret = (await ann.api.post('/database/Secret', { title: 's' })).body;
+  });
+  afterAll(() => platform.close());
+
+  const refused = (path: string, model = 'Secret') => ({
+    status: 400,
+    body: { code: 'RECORD_INVALID', errors: [{ path, rule: 'relation', message: `there is no such record of ${model}` }] },
+  });
+
+  it('are refused like links to nothing, on every way in, so that its owner can still delete it', async () => {
+    const { api } = bob;
+    const { body: mention } = await api.post('/database/Mention', { text: 't' });
+    const path = `/database/Mention/${mention._id}`;
+    for (const id of [secret._id, missing]) {
+      expect(await api.post('/database/Mention', { of: id })).toMatchObject(refused('of'));
+      expect(await api.post('/database/Mention', { also: [id] })).toMatchObject(refused('also.0'));
+      expect(await platform.client.post('/database/Mention', { of: id })).toMatchObject(refused('of'));
+      expect(await api.post('/database/Mention/many', { docs: [{ text: 'a' }, { of: id }] })).toMatchObject(refused('docs.1.of'));
+      expect(await api.patch(path, { of: id })).toMatchObject(refused('of'));
+      expect(await api.put(path, { of: id })).toMatchObject(refused('of'));
+      expect(await api.patch('/database/Mention/many', { docs: [{ _id: mention._id, of: id }] })).toMatchObject(refused('docs.0.of'));
+      expect((await api.patch(path, { $push: { also: id } })).status).toBe(400);
+      const operations = [{ op: 'create', schema: 'Mention', data: { of: id } }];
+      expect(await api.post('/database/batch', { operations })).toMatchObject(refused('operations.0.of'));
+    }
+    expect((await ann.api.delete(`/database/Secret/${secret._id}`)).status).toBe(200);
+    secret = (await ann.api.post('/database/Secret', { title: 's' })).body;
+  });
+
+  it('are for those who may read it, and stay when somebody else changes the record', async () => {
+    const { body: mention } = await ann.api.post('/database/Mention', { of: secret._id, also: [secret._id] });
+    const path = `/database/Mention/${mention._id}`;
+    const links = { of: secret._id, also: [secret._id] };
+    expect(await bob.api.put(path, { ...links, text: 'new' })).toMatchObject({ status: 200, body: { ...links, text: 'new' } });
+    expect((await bob.api.patch('/database/Mention/many', { docs: [{ _id: mention._id, ...links }] })).status).toBe(200);
+    expect(await bob.api.patch(path, { also: [secret._id, missing] })).toMatchObject(refused('also.1'));
+    const { body: other } = await bob.api.post('/database/Mention', { text: 't' });
+    const docs = [
+      { _id: mention._id, of: secret._id },
+      { _id: other._id, of: secret._id },
+    ];
+    expect(await bob.api.patch('/database/Mention/many', { docs })).toMatchObject(refused('docs.1.of'));
+    expect((await platform.admin.post('/database/schemas/Mention/docs', { inputDocument: links })).status).toBe(200);
+  });
+
+  it('depend on the owner too where only that one may read', async () => {
+    const { body: diary } = await ann.api.post('/database/Diary', {});
+    expect(await bob.api.post('/database/Mention', { own: diary._id })).toMatchObject(refused('own', 'Diary'));
+    expect((await ann.api.post('/database/Mention', { own: diary._id })).status).toBe(200);
+  });
+
+  it('may be given by the author of an endpoint, but not through an input', async () => {
+    const endpoint = (name: string, of: Json, inputs: Json[] = []) =>
+      platform.admin.post('/database/customEndpoints', {
+        name,
+        operation: 1,
+        selectedSchemaName: 'Mention',
+        inputs,
+        assignments: [{ schemaField: 'of', action: 0, assignmentField: of }],
+      });
+    expect((await endpoint('mentionIt', { type: 'Custom', value: secret._id })).status).toBe(200);
+    await endpoint('mentionAny', { type: 'Input', value: 'id' }, [{ name: 'id', type: 'ObjectId', location: 0 }]);
+    expect((await bob.api.post('/database/function/mentionIt', {})).body).toMatchObject([{ of: secret._id }]);
+    expect((await bob.api.post('/database/function/mentionAny', { id: secret._id })).status).toBe(400);
+    expect((await ann.api.post('/database/function/mentionAny', { id: secret._id })).status).toBe(200);
+  });
+});

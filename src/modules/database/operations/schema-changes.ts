@@ -1,0 +1,88 @@
+/** Looking at changes of a schema: what one would do, and what has been done. */
+import Type from 'typebox';
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import { schemaErrors } from '../../../kernel/schema/errors.ts';
+import { listMigrations } from '../../../kernel/schema/migration-log.ts';
+import { databaseErrors } from '../errors.ts';
+import type { SchemaAdmin } from '../services/schema-admin.ts';
+import { ShownPlan, shownPlan } from '../services/shown-plan.ts';
+import { fieldMap } from '../services/shown-schema.ts';
+import { changeOf, fieldChanges, inBody, optionsBody } from './schemas.ts';
+
+export const schemaChangeOperations = (admin: SchemaAdmin, database: Queryable): readonly Operation[] => [
+  plan(admin),
+  migrations(admin, database),
+];
+
+const { SCHEMA_NOT_FOUND, SCHEMA_OWNED, INVALID_SCHEMA_TYPES, EXTENSION_CONFLICT } = schemaErrors;
+const { AUTHORIZATION_MISSING, ADOPTION_MISSING } = databaseErrors;
+const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
+
+const plan = (admin: SchemaAdmin): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.schemas.plan',
+    method: 'POST',
+    path: '/database/schemas/:id/plan',
+    readOnly: true,
+    idempotency: false,
+    input: {
+      params,
+      body: Type.Object({ fields: Type.Optional(fieldMap), conduitOptions: optionsBody, ...fieldChanges }),
+    },
+    output: ShownPlan,
+    errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, INVALID_SCHEMA_TYPES, EXTENSION_CONFLICT, AUTHORIZATION_MISSING, ADOPTION_MISSING],
+    summary: 'Show what a change of a schema would do',
+    description: 'Takes the body of PUT. `dryRun=true` does the same for every other change of schemas.',
+    async handler({ caller }, { params: { id }, body }) {
+      admin.get(id);
+      return inBody(async () => shownPlan(await admin.plan(caller, { kind: 'update', changes: [{ id, change: changeOf(body) }] })));
+    },
+  });
+
+const version = Type.Union([Type.Integer(), Type.Null()]);
+
+const migrations = (admin: SchemaAdmin, database: Queryable): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.schemas.migrations',
+    method: 'GET',
+    path: '/database/schemas/:id/migrations',
+    input: {
+      params,
+      query: Type.Object({
+        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
+        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+      }),
+    },
+    output: Type.Object({
+      migrations: Type.Array(
+        Type.Object({
+          _id: Type.String(),
+          schema: Type.String(),
+          from: version,
+          to: version,
+          statements: Type.Array(Type.String()),
+          state: Type.Enum(['applied', 'failed'], { description: 'failed: an index that could not be made' }),
+          reason: Type.Union([Type.String(), Type.Null()]),
+          checksum: Type.String(),
+          actor: Type.String({ description: 'Who did it' }),
+          startedAt: Type.String({ format: 'date-time' }),
+          finishedAt: Type.String({ format: 'date-time' }),
+        }),
+      ),
+      count: Type.Integer(),
+    }),
+    errors: [SCHEMA_NOT_FOUND],
+    summary: 'List what was done to the table of a schema',
+    description: 'Youngest first. `from` and `to` are versions of the schema (`__v`).',
+    async handler(_, { params: { id }, query: { skip = 0, limit = 25 } }) {
+      const { migrations: found, count } = await listMigrations(database, admin.get(id).name, { skip, limit });
+      return {
+        migrations: found.map(({ id: number, statements, ...rest }) => ({ ...rest, _id: String(number), statements: [...statements] })),
+        count,
+      };
+    },
+  });

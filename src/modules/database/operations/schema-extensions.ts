@@ -1,0 +1,81 @@
+/** Fields that are added to schemas of others (spec/database.md 5.8). */
+import Type from 'typebox';
+import { errors } from '../../../kernel/errors.ts';
+import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
+import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import type { FieldMap } from '../../../kernel/schema/definition.ts';
+import { adminOwner } from '../../../kernel/schema/draft.ts';
+import { schemaErrors } from '../../../kernel/schema/errors.ts';
+import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { listRange, sorted } from '../services/listing.ts';
+import type { SchemaAdmin } from '../services/schema-admin.ts';
+import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
+import { fieldMap, ShownExtension, ShownSchema } from '../services/shown-schema.ts';
+import { schemaReply } from './schemas.ts';
+
+export const schemaExtensionOperations = (admin: SchemaAdmin, schemas: SchemaRegistry): readonly Operation[] => [set(admin), list(schemas)];
+
+const { SCHEMA_NOT_FOUND, SCHEMA_INVALID, SCHEMA_BUSY, INVALID_SCHEMA_TYPES, EXTENSION_CONFLICT, NOT_EXTENDABLE } = schemaErrors;
+const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+
+const set = (admin: SchemaAdmin): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.schemas.extensions.set',
+    method: 'POST',
+    path: '/database/schemas/:schemaId/extensions',
+    input: {
+      params: Type.Object({ schemaId: Type.String({ maxLength: 64 }) }),
+      query: Type.Object({ dryRun }),
+      headers: ifMatch,
+      body: Type.Object({ fields: fieldMap }),
+    },
+    output: Type.Union([ShownSchema, ShownPlan]),
+    errors: [
+      SCHEMA_NOT_FOUND,
+      SCHEMA_INVALID,
+      SCHEMA_BUSY,
+      INVALID_SCHEMA_TYPES,
+      EXTENSION_CONFLICT,
+      NOT_EXTENDABLE,
+      errors.PRECONDITION_FAILED,
+    ],
+    summary: 'Add fields to a schema, also to one of a module',
+    description:
+      'Sets all fields of your extension: those that are left out are taken out, and their data is kept; `{}` takes the extension away. ' +
+      'They can be neither required nor unique. Client routes, GraphQL and endpoints have them when the answer comes.',
+    async handler({ caller }, { params: { schemaId }, query: { dryRun: dry = false }, headers, body }) {
+      const { _id: id } = admin.get(schemaId);
+      const seen = expectedVersion(headers['if-match']);
+      const request = { kind: 'extend', id, owner: adminOwner, fields: body.fields as FieldMap, ...seen } as const;
+      if (dry) return shownPlan(await admin.plan(caller, request));
+      await admin.apply(caller, request);
+      return schemaReply(admin.get(schemaId));
+    },
+  });
+
+const sortable = ['name', '_id', 'createdAt', 'updatedAt'] as const;
+
+const list = (schemas: SchemaRegistry): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'database.schemas.extensions.list',
+    method: 'GET',
+    path: '/database/schemas/extensions',
+    input: { query: Type.Object(listRange) },
+    output: Type.Object({
+      schemasExtensions: Type.Array(
+        Type.Object({ _id: Type.String({ format: 'uuid' }), name: Type.String(), extensions: Type.Array(ShownExtension) }),
+      ),
+      count: Type.Integer(),
+    }),
+    summary: 'List the schemas that have extensions',
+    handler(_, { query: { skip = 0, limit = 25, sort } }) {
+      const extended = schemas.all().filter(({ extensions }) => extensions.length > 0);
+      const page = sorted(extended, sort, sortable).slice(skip, skip + limit);
+      return {
+        schemasExtensions: page.map(({ _id, name, extensions }) => ({ _id, name, extensions: extensions.map((one) => ({ ...one })) })),
+        count: extended.length,
+      };
+    },
+  });

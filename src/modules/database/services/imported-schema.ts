@@ -1,0 +1,50 @@
+/** Schemas and extensions as imports write them, which is as exports give them. */
+import Type, { type Static } from 'typebox';
+import { invalid } from '../../../kernel/errors.ts';
+import type { FieldMap, IndexDefinition, PlatformOptions } from '../../../kernel/schema/definition.ts';
+import { adminOwner } from '../../../kernel/schema/draft.ts';
+import { invalidSchema, schemaErrors } from '../../../kernel/schema/errors.ts';
+import { checkModelOptions } from '../../../kernel/schema/options.ts';
+import type { NewExtension, NewSchema, SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { fieldMap } from './shown-schema.ts';
+
+export const ImportedSchema = Type.Object({
+  name: Type.String({ maxLength: 1_024 }),
+  fields: fieldMap,
+  modelOptions: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
+  ownerModule: Type.Optional(Type.String({ maxLength: 64 })),
+});
+
+export const ImportedExtension = Type.Object({
+  schemaName: Type.String({ maxLength: 1_024 }),
+  extension: Type.Object({ fields: fieldMap, ownerModule: Type.Optional(Type.String({ maxLength: 64 })) }),
+});
+
+export type ImportedSchemaDocument = Static<typeof ImportedSchema>;
+export type ImportedExtensionDocument = Static<typeof ImportedExtension>;
+
+/** Only the admins' own extensions can be imported: those of modules come with the modules. `place`: where it stands. */
+export function newExtensionOf({ schemaName, extension }: ImportedExtensionDocument, place: string): NewExtension {
+  const { fields, ownerModule = adminOwner } = extension;
+  if (ownerModule !== adminOwner)
+    throw schemaErrors.SCHEMA_OWNED({ message: `${place}: this extension belongs to the module ${ownerModule.slice(0, 64)}` });
+  return { schema: schemaName, owner: adminOwner, fields: fields as FieldMap };
+}
+
+export function newSchemaOf(schemas: SchemaRegistry, imported: ImportedSchemaDocument, place: string): NewSchema {
+  const { name, fields, modelOptions = {}, ownerModule = adminOwner } = imported;
+  const owner = schemas.get(name)?.ownerModule ?? ownerModule;
+  if (owner !== adminOwner)
+    throw schemaErrors.SCHEMA_OWNED({ message: `${place}: ${name.slice(0, 64)} belongs to the module ${owner.slice(0, 64)}` });
+  const faults = checkModelOptions(modelOptions, `${place}.modelOptions`);
+  if (faults.length > 0) throw invalidSchema(faults);
+  const { timestamps, conduit, indexes } = modelOptions as { timestamps?: boolean; conduit?: PlatformOptions; indexes?: IndexDefinition[] };
+  if (Object.keys(fields).length === 0) throw invalid(`${place}.fields`, 'empty', 'needs at least one field');
+  return {
+    name,
+    fields: fields as FieldMap,
+    ...(timestamps !== undefined && { timestamps }),
+    ...(conduit && { options: conduit }),
+    ...(indexes && { indexes }),
+  };
+}

@@ -1,0 +1,126 @@
+/** Indexes of schemas in the hands of an admin. */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
+import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
+import type { IndexDefinition } from '../../../kernel/schema/definition.ts';
+import { adminOwner } from '../../../kernel/schema/draft.ts';
+import { schemaErrors } from '../../../kernel/schema/errors.ts';
+import { type IndexState, indexStates, retryIndexBuilds } from '../../../kernel/schema/index-builds.ts';
+import { type ListedIndex, listIndexes } from '../../../kernel/schema/index-change.ts';
+import { resolveIndex } from '../../../kernel/schema/index-definition.ts';
+import { shown } from '../../../kernel/schema/names.ts';
+import type { IndexChange, SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import type { ShownIndex, TransferredIndex } from '../operations/schema-indexes.ts';
+import type { SchemaAdmin } from './schema-admin.ts';
+import type { PlanForAdmin } from './shown-plan.ts';
+
+export interface IndexAdmin {
+  list(id: string): Promise<readonly ShownIndex[]>;
+  plan(caller: Caller, changes: readonly IndexChange[]): Promise<PlanForAdmin>;
+  /** Adds and removes; failed ones that are asked for again are tried again. */
+  change(caller: Caller, changes: readonly IndexChange[]): Promise<void>;
+  exported(): TransferredIndex[];
+  /** Answers how many were left out because they are of another engine. */
+  import(caller: Caller, indexes: readonly TransferredIndex[]): Promise<number>;
+}
+
+interface Dependencies {
+  readonly admin: SchemaAdmin;
+  readonly schemas: SchemaRegistry;
+  readonly database: Queryable;
+  /** Starts the making of indexes that wait. */
+  readonly build: () => void;
+}
+
+export function createIndexAdmin({ admin, schemas, database, build }: Dependencies): IndexAdmin {
+  async function retry(changes: readonly IndexChange[]): Promise<void> {
+    for (const { id, add } of changes) {
+      if (add.length === 0) continue;
+      const schema = admin.get(id);
+      const wanted = new Set(add.map(({ fields }) => fields.join()));
+      const names = listIndexes(schema).filter(({ layout }) => wanted.has(layout.columns.join()));
+      if (
+        await retryIndexBuilds(
+          database,
+          schema.name,
+          names.map(({ physical }) => physical),
+        )
+      )
+        build();
+    }
+  }
+
+  const change = async (caller: Caller, changes: readonly IndexChange[]): Promise<void> => {
+    for (const { id } of changes) admin.get(id);
+    await schemas.apply(caller, { kind: 'indexes', changes });
+    await retry(changes);
+  };
+
+  return {
+    async list(id) {
+      const schema = admin.get(id);
+      if (schema.mapping) return foreignIndexes(schema);
+      const states = await indexStates(database, schema.name);
+      return listIndexes(schema).map((index) => shownIndex(index, states.get(index.physical)));
+    },
+    async plan(caller, changes) {
+      for (const { id } of changes) admin.get(id);
+      return admin.plan(caller, { kind: 'indexes', changes });
+    },
+    change,
+    exported: () => schemas.all().flatMap(transferredOf),
+    async import(caller, indexes) {
+      const known = indexes.map(({ schemaName, ...definition }, position) => {
+        const schema = schemas.get(schemaName);
+        if (!schema) throw missingSchema(schemaName, position);
+        return { schema, definition: definition as IndexDefinition };
+      });
+      const ours = known.filter(({ schema, definition }) => resolveIndex(definition, schema.tree, '').skipped === undefined);
+      const bySchema = Map.groupBy(ours, ({ schema }) => schema._id);
+      const changes = [...bySchema].map(([id, list]) => ({ id, add: list.map(({ definition }) => definition), remove: [] }));
+      if (changes.length > 0) await change(caller, changes);
+      return known.length - ours.length;
+    },
+  };
+}
+
+function missingSchema(name: string, position: number): Error {
+  const message = `there is no schema "${shown(name)}"`;
+  return schemaErrors.SCHEMA_NOT_FOUND({ message, errors: [{ path: `indexes.${position}.schemaName`, rule: 'exists', message }] });
+}
+
+/** Those that admins have added, in the schemas of admins and of modules. */
+function transferredOf(schema: CompiledSchema): TransferredIndex[] {
+  const definitions = (schema.modelOptions.indexes ?? []).filter(
+    ({ ownerModule }) => schema.ownerModule === adminOwner || ownerModule === adminOwner,
+  );
+  return definitions.map(({ ownerModule: _, ...definition }) => ({ ...definition, schemaName: schema.name }) as TransferredIndex);
+}
+
+/** Those of a table that belongs to somebody else, as introspection found them. */
+const foreignIndexes = ({ layout }: CompiledSchema): readonly ShownIndex[] =>
+  Object.entries(layout.indexes).map(([name, index]) => {
+    const shownOne = shownIndex({ name, physical: name, layout: index, source: 'schema' }, { state: 'ready', reason: null });
+    return { ...shownOne, source: 'table' };
+  });
+
+const methods = { btree: 'BTREE', hash: 'HASH', gin: 'GIN', brin: 'BRIN' } as const;
+const lost: IndexState = {
+  state: 'failed',
+  reason: 'The database has no such index: somebody removed it by hand. Remove it here and add it again',
+};
+
+function shownIndex({ name, layout, source, definition }: ListedIndex, { state, reason }: IndexState = lost): ShownIndex {
+  const { columns, descending = [], text, unique, method } = layout;
+  const where = definition?.engine?.where;
+  return {
+    fields: [...columns],
+    types: columns.map((column) => (text ? 'Text' : descending.includes(column) ? 'Descending' : 'Ascending')),
+    options: { name, unique },
+    engine: { method: methods[method], ...(where && { where: { ...where } }) },
+    state,
+    ...(reason !== null && { reason }),
+    source,
+    ...(definition?.ownerModule !== undefined && { ownerModule: definition.ownerModule }),
+  };
+}

@@ -1,0 +1,105 @@
+/** From pending schemas to declared ones: all of a request, or none. */
+import type { Caller } from '../../../../kernel/caller.ts';
+import type { Database } from '../../../../kernel/database/database.ts';
+import { invalid } from '../../../../kernel/errors.ts';
+import { sameName } from '../../../../kernel/schema/mapping/mapping.ts';
+import { shown } from '../../../../kernel/schema/names.ts';
+import { resolveOptions } from '../../../../kernel/schema/options.ts';
+import type { AdoptedTable, SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import { databaseErrors } from '../../errors.ts';
+import { type Edits, edited, mergedEdits } from './edits.ts';
+import { finalName, isImported, sourceNames } from './known.ts';
+import { findPending, type PendingName, type PendingRow, pendingNames, removePending } from './pending-store.ts';
+import { importedOptions, withModels } from './shown.ts';
+
+/** A pending schema as it comes back, edited or not: what it does not say stays as it is. */
+export interface FinalizeInput extends Edits {
+  readonly _id?: string;
+}
+
+export interface FinalizeDependencies {
+  readonly database: Database;
+  readonly schemas: SchemaRegistry;
+}
+
+export async function finalize(dependencies: FinalizeDependencies, caller: Caller, inputs: readonly FinalizeInput[]): Promise<number> {
+  const { database, schemas } = dependencies;
+  const rows = await chosenRows(dependencies, inputs);
+  const everyName = await pendingNames(database);
+  const names = sourceNames(schemas, [...everyName.filter(({ id }) => rows.every((row) => row.id !== id)), ...rows.map(nameOf)]);
+  const tables = rows.map((row) => adopted(dependencies, row, names));
+  requireSteadyNames(dependencies, tables);
+  await schemas.apply(caller, { kind: 'adopt', tables });
+  await removePending(
+    database,
+    rows.map(({ id }) => id),
+  );
+  return rows.length;
+}
+
+const nameOf = ({ id, name, inferred, edits }: PendingRow): PendingName => ({
+  id,
+  ...inferred.mapping.source,
+  pending: name,
+  renamed: edits.name !== undefined,
+});
+
+/** The pending schemas that are meant, with the edits that came along. Throws 400 and 404. */
+async function chosenRows({ database }: FinalizeDependencies, inputs: readonly FinalizeInput[]): Promise<readonly PendingRow[]> {
+  const found = await findPending(
+    database,
+    inputs.map(({ _id, name }) => _id ?? name ?? ''),
+  );
+  const seen = new Set<string>();
+  return inputs.map(({ _id, ...edits }, i) => {
+    const row = _id === undefined ? found.find(({ name }) => name === edits.name) : found.find(({ id }) => id === _id);
+    const path = `schemas.${i}`;
+    if (!row) {
+      const message = `schemas.${i}: there is no such pending schema`;
+      throw databaseErrors.PENDING_SCHEMA_NOT_FOUND({ message, errors: [{ path, rule: 'exists', message: 'is not pending' }] });
+    }
+    if (seen.has(row.id)) throw invalid(path, 'unique', `"${shown(row.name)}" is there twice`);
+    seen.add(row.id);
+    return withEdits(row, edits);
+  });
+}
+
+function withEdits(row: PendingRow, { name, ...edits }: Edits): PendingRow {
+  // The name that it has anyway is no choice of a name.
+  const chosen = name !== undefined && name !== row.name ? { name } : {};
+  const next = mergedEdits(row.inferred, row.edits, { ...edits, ...chosen });
+  return { ...row, name: next.name ?? row.inferred.name, edits: next };
+}
+
+type Names = ReturnType<typeof sourceNames>;
+
+function adopted({ schemas }: FinalizeDependencies, row: PendingRow, names: Names): AdoptedTable {
+  const { edits, inferred } = row;
+  const { fields, columns, mapping, layout } = withModels(edited(inferred, edits), names);
+  const existing = schemas.all().find((schema) => isImported(schema, mapping.source));
+  const options = resolveOptions(edits.options ?? {}, existing?.modelOptions.conduit ?? importedOptions, false);
+  return {
+    name: existing?.name ?? finalName(row.name, edits.name !== undefined),
+    fields,
+    columns,
+    mapping,
+    ...layout,
+    options,
+  };
+}
+
+/** Schemas that were finalised before refer to others by the names that these were going to have. Throws 409. */
+function requireSteadyNames({ schemas }: FinalizeDependencies, tables: readonly AdoptedTable[]): void {
+  for (const { name, mapping } of tables) {
+    for (const other of schemas.all()) {
+      const fields = Object.entries(other.mapping?.columns ?? {});
+      const wrong = fields.find(([field, { references }]) => {
+        const model = other.relations.get(field)?.model;
+        return references && sameName(references, mapping.source) && model !== undefined && model !== name;
+      });
+      if (!wrong) continue;
+      const model = other.relations.get(wrong[0])?.model;
+      throw databaseErrors.NAME_IN_USE({ message: `${other.name} refers to this table as ${model}: finalise it under that name` });
+    }
+  }
+}

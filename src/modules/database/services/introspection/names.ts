@@ -1,0 +1,59 @@
+/** Names of tables and columns as names of schemas and fields: any name there becomes a valid one here, and no two the same. */
+import { createHash } from 'node:crypto';
+import { fieldNameFault } from '../../../../kernel/schema/names.ts';
+
+/** In front of the names of imported schemas (spec/database.md 5.3). */
+export const importedPrefix = 'imp_';
+
+/** Names have at most 63 characters; the prefix and what tells twins apart must fit behind. */
+const MAX_NAME = 48;
+
+/** The name with what a name here cannot hold replaced by `_`. */
+function plainName(name: string): string {
+  const ascii = name
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .replace(/[^A-Za-z0-9_]+/g, '_')
+    .slice(0, MAX_NAME);
+  if (/^_*$/.test(ascii)) return 'unnamed';
+  return /^\d/.test(ascii) ? `_${ascii}` : ascii;
+}
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 8);
+
+/**
+ * A name for each of the originals, which differ from each other. `compare` makes two names the same (case);
+ * `taken` are names that nothing may get. The same originals always get the same names.
+ */
+function distinctNames(
+  originals: readonly { readonly name: string; readonly identity: string }[],
+  { compare, fault }: { readonly compare: (name: string) => string; readonly fault: (name: string) => boolean },
+): string[] {
+  const plain = originals.map(({ name }) => plainName(name));
+  const exact = new Set(originals.filter(({ name }, i) => name === plain[i] && !fault(name)).map(({ name }) => compare(name)));
+  const seen = new Set<string>();
+  return originals.map(({ name, identity }, i) => {
+    const wanted = plain[i] ?? 'unnamed';
+    const key = compare(wanted);
+    // A name that had to be changed gives way to one that did not.
+    const free = !seen.has(key) && !fault(wanted) && (name === wanted || !exact.has(key));
+    let chosen = free ? wanted : `${wanted}_${digest(identity)}`;
+    while (seen.has(compare(chosen)) || fault(chosen)) chosen += '_';
+    seen.add(compare(chosen));
+    return chosen;
+  });
+}
+
+/** Field names, by column, in order. */
+export const fieldNames = (columns: readonly string[], reserved: ReadonlySet<string>): string[] =>
+  distinctNames(
+    columns.map((name) => ({ name, identity: name })),
+    { compare: (name) => name, fault: (name) => reserved.has(name) || fieldNameFault(name, true) !== undefined },
+  );
+
+/** Names of pending schemas, by table, in order. Schema names differ by more than case. */
+export const schemaNames = (tables: readonly { readonly schema: string; readonly name: string }[], taken: ReadonlySet<string>): string[] =>
+  distinctNames(
+    tables.map(({ schema, name }) => ({ name, identity: `${schema}\0${name}` })),
+    { compare: (name) => name.toLowerCase(), fault: (name) => taken.has(`${importedPrefix}${name}`.toLowerCase()) },
+  );

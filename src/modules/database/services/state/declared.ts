@@ -1,0 +1,92 @@
+/** The schemas as they would be after an import, for everything in it that hangs on them. */
+import type { Caller } from '../../../../kernel/caller.ts';
+import { type Problem, relocated } from '../../../../kernel/errors.ts';
+import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
+import type { IndexDefinition } from '../../../../kernel/schema/definition.ts';
+import { schemaErrors } from '../../../../kernel/schema/errors.ts';
+import type { NewExtension, NewSchema, SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import { placed } from '../../../../kernel/state/placed.ts';
+import type { PlacedDocument, StateImport } from '../../../../kernel/state/state.ts';
+import { type ImportedExtensionDocument, type ImportedSchemaDocument, newExtensionOf, newSchemaOf } from '../imported-schema.ts';
+import type { SchemaAdmin } from '../schema-admin.ts';
+import { isOwnIndex } from './own-indexes.ts';
+
+export const databaseModule = 'database';
+
+export interface Declared {
+  /** Schemas of the import that would change, by name. */
+  readonly changed: ReadonlyMap<string, CompiledSchema>;
+  /** The registry as it would be. */
+  readonly registry: SchemaRegistry;
+}
+
+export interface Declarations {
+  /** Plans once per import. Throws what the import of the schemas would be refused with, with its place. */
+  after(caller: Caller, whole: StateImport): Promise<Declared>;
+  /** The schema that a document asks for; what it leaves out has its default. */
+  newSchema(placed: PlacedDocument): NewSchema;
+}
+
+export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry): Declarations {
+  const known = new WeakMap<StateImport, Promise<Declared>>();
+
+  function newSchema({ document, place }: PlacedDocument): NewSchema {
+    const wanted = newSchemaOf(schemas, document as ImportedSchemaDocument, place);
+    const current = schemas.get(wanted.name);
+    // Indexes over fields of extensions are documents of their own.
+    const others = current ? (current.modelOptions.indexes ?? []).filter((index) => !isOwnIndex(current, index)) : [];
+    const indexes: readonly IndexDefinition[] = [...(wanted.indexes ?? []), ...others];
+    return { ...wanted, options: wanted.options ?? {}, timestamps: wanted.timestamps ?? true, indexes };
+  }
+
+  async function plan(caller: Caller, whole: StateImport): Promise<Declared> {
+    const documents = whole.documents(databaseModule, 'schemas');
+    const wanted = documents.map((one) => ({ place: one.place, schema: newSchema(one) }));
+    const extensions = whole.documents(databaseModule, 'extensions');
+    const { after, obstacles } = await planned(caller, { wanted, extensions });
+    if (obstacles.length > 0) throw refusal(obstacles);
+    const changed = new Map(after.map((schema) => [schema.name, schema]));
+    const gone = (name: string): boolean =>
+      whole.changes(databaseModule, 'schemas').some(({ action, key }) => action === 'delete' && key === name);
+    const get = (name: string): CompiledSchema | undefined => (gone(name) ? undefined : (changed.get(name) ?? schemas.get(name)));
+    return { changed, registry: { ...schemas, get } };
+  }
+
+  async function planned(caller: Caller, { wanted, extensions }: Wanted) {
+    const placedExtensions: readonly NewExtension[] = extensions.map(({ document, place }) =>
+      newExtensionOf(document as ImportedExtensionDocument, place),
+    );
+    try {
+      return await admin.plan(caller, { kind: 'import', schemas: wanted.map(({ schema }) => schema), extensions: placedExtensions });
+    } catch (error) {
+      // One of them alone says where it is; if each alone is fine, it is how they stand together.
+      for (const { schema, place } of wanted) await placed(place, () => planOne(caller, schema));
+      return placed(`modules.${databaseModule}`, () => Promise.reject(error));
+    }
+  }
+
+  const planOne = (caller: Caller, schema: NewSchema) =>
+    admin.plan(caller, { kind: 'import', schemas: [schema], extensions: [] }).catch((error: unknown) => {
+      throw relocated(error, (path) => path.replace(/^schemas\.0\.?/, ''));
+    });
+
+  return {
+    newSchema,
+    after(caller, whole) {
+      const found = known.get(whole) ?? plan(caller, whole);
+      known.set(whole, found);
+      return found;
+    },
+  };
+}
+
+interface Wanted {
+  readonly wanted: readonly { readonly schema: NewSchema; readonly place: string }[];
+  readonly extensions: readonly PlacedDocument[];
+}
+
+const refusal = (obstacles: readonly Problem[]): Error =>
+  schemaErrors.SCHEMA_DATA_CONFLICT({
+    message: `The stored records do not allow this: ${obstacles.map(({ path, message }) => `${path}: ${message}`).join('; ')}`,
+    errors: obstacles,
+  });

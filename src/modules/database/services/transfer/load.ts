@@ -1,0 +1,154 @@
+/**
+ * One batch of rows into the record engine. What of a batch cannot be stored is
+ * found out without giving up the rest: the engine names the rows that are not
+ * valid, and where the database refuses a statement, halves of it are tried.
+ */
+import type { Caller } from '../../../../kernel/caller.ts';
+import type { Database } from '../../../../kernel/database/database.ts';
+import { errors, PenstockError, type Problem } from '../../../../kernel/errors.ts';
+import { recordErrors } from '../../../../kernel/records/errors.ts';
+import { mappedErrors } from '../../../../kernel/records/mapped/errors.ts';
+import type { RecordInput, RecordStore, UnsettledLink, WriteOptions } from '../../../../kernel/records/store.ts';
+import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
+import { canonicalId, isRecordId } from '../../../../kernel/schema/mapping/key.ts';
+import { storedIds } from '../../transfer-queries.ts';
+import type { Outcome } from './report.ts';
+import { isLoadable, type LoadRow, type ReadRow } from './rows.ts';
+
+export interface Loading {
+  readonly records: RecordStore;
+  readonly database: Database;
+  readonly caller: Caller;
+  readonly schema: CompiledSchema;
+  /** `upsert` changes records that are there already, by `_id`. */
+  readonly mode: 'insert' | 'upsert';
+  /** Who will own new records of a row-authorised schema, as `<Type>:<id>`; nobody unless given. */
+  readonly owner?: string | undefined;
+  /** Takes links to records of the same schema that may come later; without it they are faults. */
+  readonly later?: LaterLink[] | undefined;
+}
+
+export interface LaterLink {
+  readonly line: number;
+  /** Name of the field, and the place in its list. */
+  readonly path: string;
+  readonly id: string;
+}
+
+/** Links that are remembered; what is more must come in the right order. */
+const MAX_LATER = 100_000;
+
+/** Must run in a transaction: what it stored of a batch whose error it throws is undone with that. */
+export async function loadBatch(loading: Loading, batch: readonly ReadRow[]): Promise<Outcome> {
+  const unread = batch.flatMap(({ line, problems }) => (problems ? [{ line, problems }] : []));
+  const rows = batch.filter(isLoadable);
+  const known = loading.mode === 'upsert' ? await storedIds(loading.database, loading.schema, rows.flatMap(idOf(loading.schema))) : noIds;
+  const isKnown = (row: LoadRow): boolean => idOf(loading.schema)(row).some((id) => known.has(id));
+  const updated = await storeWhatFits(loading, rows.filter(isKnown), updateRows);
+  const created = await storeWhatFits(
+    loading,
+    rows.filter((row) => !isKnown(row)),
+    createRows,
+  );
+  return { created: created.stored, updated: updated.stored, faults: [...unread, ...updated.faults, ...created.faults].sort(byLine) };
+}
+
+const noIds: ReadonlySet<string> = new Set();
+const byLine = (a: Fault, b: Fault): number => a.line - b.line;
+
+/** The id that a row has, or none. What is no id is left to the engine to refuse. */
+const idOf =
+  ({ key }: CompiledSchema) =>
+  ({ input: { _id } }: LoadRow): readonly string[] =>
+    isRecordId(key, _id) ? [canonicalId(key, _id)] : [];
+
+type Store = (loading: Loading, inputs: readonly RecordInput[], options: WriteOptions) => Promise<unknown>;
+
+const createRows: Store = ({ records, caller, schema, owner }, inputs, options) =>
+  records.createMany(caller, schema.name, inputs, { ...options, restore: true, ...(owner !== undefined && { scope: owner }) });
+
+const updateRows: Store = ({ records, caller, schema }, inputs, options) => records.updateMany(caller, schema.name, inputs, options);
+
+type Fault = Outcome['faults'][number];
+
+interface Stored {
+  readonly stored: number;
+  readonly faults: readonly Fault[];
+}
+
+async function storeWhatFits(loading: Loading, rows: readonly LoadRow[], store: Store): Promise<Stored> {
+  if (rows.length === 0) return { stored: 0, faults: [] };
+  const inputs = rows.map(({ input }) => input);
+  const { database, later } = loading;
+  const links: UnsettledLink[] = [];
+  const options = later && later.length < MAX_LATER ? { unsettled: (link: UnsettledLink) => void links.push(link) } : {};
+  const error = await refusalOf(database, () => store(loading, inputs, options));
+  if (!error) {
+    later?.push(...links.map(({ id, path }) => laterLink(rows, path, id)));
+    return { stored: rows.length, faults: [] };
+  }
+  const named = problemsByRow(error, rows.length);
+  if (named) {
+    const faults = rows.flatMap(({ line }, i) => faultsOf(line, named.get(i)));
+    const others = await storeWhatFits(
+      loading,
+      rows.filter((_, i) => !named.has(i)),
+      store,
+    );
+    return together({ stored: 0, faults }, others);
+  }
+  if (rows.length === 1) return { stored: 0, faults: rows.flatMap(({ line }) => faultsOf(line, ownProblems(error))) };
+  const middle = Math.ceil(rows.length / 2);
+  const first = await storeWhatFits(loading, rows.slice(0, middle), store);
+  return together(first, await storeWhatFits(loading, rows.slice(middle), store));
+}
+
+const faultsOf = (line: number, problems: readonly Problem[] | undefined): readonly Fault[] => (problems ? [{ line, problems }] : []);
+
+const together = (a: Stored, b: Stored): Stored => ({ stored: a.stored + b.stored, faults: [...a.faults, ...b.faults] });
+
+/** Errors that are about the rows; everything else ends the import. */
+const aboutRows: ReadonlySet<string> = new Set(
+  [
+    recordErrors.RECORD_INVALID,
+    recordErrors.RECORD_NOT_UNIQUE,
+    recordErrors.RECORD_NOT_FOUND,
+    mappedErrors.RULE_BROKEN,
+    // What a trigger of a table of others has against a row.
+    errors.CONFLICT,
+  ].map(({ code }) => code),
+);
+
+async function refusalOf(database: Database, store: () => Promise<unknown>): Promise<PenstockError | undefined> {
+  try {
+    await database.part(store);
+    return undefined;
+  } catch (error) {
+    if (error instanceof PenstockError && aboutRows.has(error.code)) return error;
+    throw error;
+  }
+}
+
+/** The engine says `docs.3.title` when it knows the row. `undefined`: it does not. */
+function problemsByRow({ errors = [] }: PenstockError, count: number): ReadonlyMap<number, readonly Problem[]> | undefined {
+  const found = new Map<number, Problem[]>();
+  for (const { path, ...problem } of errors) {
+    const { index, field } = placeOf(path);
+    if (index === undefined || index >= count) return undefined;
+    found.set(index, [...(found.get(index) ?? []), { path: field, ...problem }]);
+  }
+  return found.size > 0 ? found : undefined;
+}
+
+function placeOf(path: string): { readonly index: number | undefined; readonly field: string } {
+  const [, index, field = ''] = /^docs\.(\d+)\.?(.*)$/.exec(path) ?? [];
+  return { index: index === undefined ? undefined : Number(index), field };
+}
+
+function laterLink(rows: readonly LoadRow[], path: string, id: string): LaterLink {
+  const { index = 0, field } = placeOf(path);
+  return { line: rows[index]?.line ?? 0, path: field, id };
+}
+
+const ownProblems = ({ errors, code, message }: PenstockError): readonly Problem[] =>
+  errors && errors.length > 0 ? errors : [{ path: '', rule: code, message }];
