@@ -1,0 +1,12 @@
+/** What can go wrong with messages. */
+import { defineErrors } from '../../kernel/errors.ts';
+
+export const messageErrors = defineErrors({
+  INVALID_TEMPLATE: [400, 'The template cannot be read'],
+  INVALID_RECIPIENT: [400, 'This is not an address that a message can be sent to'],
+  TEMPLATE_NOT_FOUND: [404, 'There is no such template'],
+  MESSAGE_NOT_FOUND: [404, 'There is no such message, or it is no longer kept'],
+  TEMPLATE_EXISTS: [409, 'A template with this name exists already'],
+  NOT_RETRYABLE: [409, 'Only a message that failed can be sent again'],
+  CHANNEL_OFF: [503, 'This channel is switched off: see the configuration of communications'],
+});

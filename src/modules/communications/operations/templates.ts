@@ -1,0 +1,168 @@
+/** Mail templates as operators see them. */
+import Type from 'typebox';
+import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import { messageErrors } from '../errors.ts';
+import type { Templates } from '../services/templates.ts';
+
+const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
+const Name = Type.String({ minLength: 1, maxLength: 100 });
+const Subject = Type.String({ minLength: 1, maxLength: 500, description: 'May hold {{variables}}' });
+const Body = Type.String({ minLength: 1, maxLength: 200_000, description: 'HTML; may hold {{variables}}' });
+const Sender = Type.String({ maxLength: 254, description: 'With or without a domain' });
+const sortable = ['name', 'createdAt', 'updatedAt'] as const;
+
+const Variables = Type.Array(Name, {
+  maxItems: 100,
+  description: 'Names for readers. Those that subject and body use are found and added.',
+});
+
+/** A template as it is written. */
+export const NewTemplateShape = Type.Object({
+  name: Name,
+  subject: Subject,
+  body: Body,
+  sender: Type.Optional(Sender),
+  variables: Type.Optional(Variables),
+});
+
+const EmailTemplate = Type.Object(
+  {
+    _id: Type.String({ format: 'uuid' }),
+    name: Type.String(),
+    subject: Type.String(),
+    body: Type.String(),
+    sender: Type.Union([Type.String(), Type.Null()]),
+    variables: Type.Union([Type.Array(Type.String()), Type.Null()]),
+    externalManaged: Type.Boolean(),
+    builtIn: Type.Boolean({ description: 'A module brought it' }),
+    edited: Type.Boolean({ description: 'It was changed since' }),
+    createdAt: Type.String({ format: 'date-time' }),
+    updatedAt: Type.String({ format: 'date-time' }),
+  },
+  { additionalProperties: true },
+);
+
+export const templateOperations = (templates: Templates): readonly Operation[] => [
+  listOperation(templates),
+  getOperation(templates),
+  createOperation(templates),
+  updateOperation(templates),
+  removeOperation(templates),
+  removeManyOperation(templates),
+];
+
+const listOperation = (templates: Templates): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'communications.templates.list',
+    method: 'GET',
+    path: '/email/templates',
+    input: {
+      query: Type.Object({
+        skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
+        limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+        sort: Type.Optional(Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), { maxItems: sortable.length })),
+        search: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'A part of the name' })),
+      }),
+    },
+    output: Type.Object({ templateDocuments: Type.Array(EmailTemplate), count: Type.Integer() }),
+    summary: 'List mail templates',
+    handler: async (_context, { query: { sort = [], ...filter } }) => {
+      const { documents, count } = JSON.parse(await templates.list({ ...filter, sort })) as { documents: unknown; count: number };
+      return Reply.json(JSON.stringify({ templateDocuments: documents, count }));
+    },
+  });
+
+const getOperation = (templates: Templates): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'communications.templates.get',
+    method: 'GET',
+    path: '/email/templates/:id',
+    input: { params: Id },
+    output: Type.Object({ template: EmailTemplate }),
+    errors: [messageErrors.TEMPLATE_NOT_FOUND],
+    summary: 'Read a mail template',
+    handler: async (_context, { params }) => Reply.json(`{"template":${(await templates.get(params.id)).json}}`),
+  });
+
+const createOperation = (templates: Templates): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'communications.templates.create',
+    method: 'POST',
+    path: '/email/templates',
+    input: { body: NewTemplateShape },
+    output: Type.Object({ template: EmailTemplate }),
+    errors: [messageErrors.INVALID_TEMPLATE, messageErrors.INVALID_RECIPIENT, messageErrors.TEMPLATE_EXISTS],
+    summary: 'Create a mail template',
+    handler: async ({ caller }, { body }) => Reply.json(`{"template":${(await templates.create(caller, body)).json}}`),
+  });
+
+const updateOperation = (templates: Templates): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'communications.templates.update',
+    method: 'PATCH',
+    path: '/email/templates/:id',
+    input: {
+      params: Id,
+      body: Type.Object({
+        name: Type.Optional(Name),
+        subject: Type.Optional(Subject),
+        body: Type.Optional(Body),
+        sender: Type.Optional(Sender),
+        variables: Type.Optional(Variables),
+      }),
+    },
+    output: Type.Object({ ...EmailTemplate.properties, template: EmailTemplate, updatedTemplate: EmailTemplate }),
+    errors: [
+      messageErrors.INVALID_TEMPLATE,
+      messageErrors.INVALID_RECIPIENT,
+      messageErrors.TEMPLATE_NOT_FOUND,
+      messageErrors.TEMPLATE_EXISTS,
+    ],
+    summary: 'Change a mail template',
+    description:
+      'Holds for the next message. A template that a module brought keeps its name. Answers it three times: clients of different lines read it in different places.',
+    handler: async ({ caller }, { params, body }) => Reply.json(inAllPlaces((await templates.update(caller, params.id, body)).json)),
+  });
+
+/** The record as it is, under `template` and under `updatedTemplate`. `json` is an object with members. */
+const inAllPlaces = (json: string): string => `${json.trimEnd().slice(0, -1)},"template":${json},"updatedTemplate":${json}}`;
+
+const Deleted = Type.Object({ deleted: Type.Literal(true) });
+
+const removeOperation = (templates: Templates): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'communications.templates.remove',
+    method: 'DELETE',
+    path: '/email/templates/:id',
+    input: { params: Id },
+    output: Deleted,
+    errors: [messageErrors.TEMPLATE_NOT_FOUND],
+    summary: 'Delete a mail template',
+    description: 'One that a module brought gets its first text back instead.',
+    handler: async ({ caller }, { params }) => {
+      await templates.remove(caller, [params.id]);
+      return { deleted: true as const };
+    },
+  });
+
+const removeManyOperation = (templates: Templates): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'communications.templates.removeMany',
+    method: 'DELETE',
+    path: '/email/templates',
+    input: { query: Type.Object({ ids: Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1000 }) }) },
+    output: Deleted,
+    errors: [messageErrors.TEMPLATE_NOT_FOUND],
+    summary: 'Delete several mail templates',
+    handler: async ({ caller }, { query }) => {
+      await templates.remove(caller, query.ids);
+      return { deleted: true as const };
+    },
+  });

@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest';
+import { linksOf } from './content.ts';
+import { plainText } from './html-text.ts';
+import { oneLine, requireMailbox, requireNumber, senderAddress } from './recipients.ts';
+
+test('a mail for readers without HTML: links are written out, nothing else is left of the tags', () => {
+  const html = `<style>p{color:red}</style><h1>Hello&nbsp;Ada</h1><p>Please <a class="x" href="https://app.example/?a=1&amp;b=2">open <b>this</b></a>.</p><ul><li>one</li><li>&lt;two&gt;</li></ul>`;
+  expect(plainText(html)).toBe('Hello Ada\nPlease open this https://app.example/?a=1&b=2.\none\n<two>');
+});
+
+test.each([
+  ['a < b', 'a < b'],
+  ['<!-- not for you -->for you', 'for you'],
+  ['<TITLE>t</TITLE><Style>p{}</STYLE>x<script>y', 'xy'],
+  ['\u0130\u0130\u0130<style>x</style>after', '\u0130\u0130\u0130after'],
+  ['one<br/>two<BR>three', 'one\ntwo\nthree'],
+  ['<a href="https://a.example">https://a.example</a>', 'https://a.example'],
+  ["<a id=x href='https://a.example'>here</a>", 'here https://a.example'],
+  ['<abbr title="x">a</abbr><a name="here">b</a>', 'ab'],
+  ['<a href="https://a.example">never closed', 'never closed'],
+])('%s', (html, text) => expect(plainText(html)).toBe(text));
+
+test('the links of a message', () => {
+  expect(linksOf({ html: '<a href="https://a.example/?x=1&amp;y=2">a</a><a href="app:b">b</a>', text: '' })).toEqual([
+    'https://a.example/?x=1&y=2',
+    'app:b',
+  ]);
+  expect(linksOf({ text: 'Go to https://a.example/x now, or http://b.example' })).toEqual(['https://a.example/x', 'http://b.example']);
+});
+
+test.each(['ada@example.com', "o'brien+news@mail.example.co.uk", 'x@xn--mnchen-3ya.example', 'root@localhost'])(
+  '%s is one mailbox',
+  (address) => {
+    expect(requireMailbox(address)).toBe(address);
+  },
+);
+
+/** Injection of headers and recipients into mail: https://cwe.mitre.org/data/definitions/93.html */
+test.each([
+  '',
+  'ada',
+  'ada@example.com, eve@evil.example',
+  'ada@example.com;eve@evil.example',
+  'ada@example.com\r\nBcc: eve@evil.example',
+  'ada@example.com\nX: y',
+  'ada@example.com\u0000',
+  'Ada <ada@example.com>',
+  '"ada"@example.com',
+  'ada@example.com>',
+  'ada@[127.0.0.1]',
+  'ada @example.com',
+  'ada@exa\u2028mple.com',
+  '\u0430da@example.com',
+  `${'a'.repeat(250)}@example.com`,
+])('%j is not: 400 that names the field', (address) => {
+  expect(() => requireMailbox(address)).toThrowError(
+    expect.objectContaining({ status: 400, code: 'INVALID_RECIPIENT', errors: [expect.objectContaining({ path: 'to' })] }),
+  );
+});
+
+test('numbers, senders and header values', () => {
+  expect(requireNumber('+306900000000')).toBe('+306900000000');
+  for (const number of ['306900000000', '+0123456789', '+30 690 000 0000', '+30690000000\n']) {
+    expect(() => requireNumber(number)).toThrowError(expect.objectContaining({ code: 'INVALID_RECIPIENT' }));
+  }
+  expect(senderAddress('no-reply', 'example.com')).toBe('no-reply@example.com');
+  expect(senderAddress('shop@other.example', 'example.com')).toBe('shop@other.example');
+  expect(() => senderAddress('no reply\r\nBcc: x', 'example.com')).toThrow();
+  expect(oneLine(' Hello\r\nBcc: eve@evil.example\u2028there ')).toBe('Hello Bcc: eve@evil.example there');
+});

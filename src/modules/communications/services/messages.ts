@@ -1,0 +1,151 @@
+/**
+ * Messages to people. A message is stored with the change that causes it and sent by a job afterwards,
+ * so that it is neither lost when the mail server is down nor sent for a change that never happened.
+ */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
+import type { Kernel } from '../../../kernel/kernel.ts';
+import type { LimitBucket } from '../../../kernel/limits/limits.ts';
+import { sha256 } from '../../../kernel/security/tokens.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import type { CommunicationsConfig } from '../config.ts';
+import { type Channel, deleteMessagesOf, insertMessage } from '../queries.ts';
+import { type MessageContent, sealContent } from './content.ts';
+import { deliveryJob } from './delivery.ts';
+import { plainText } from './html-text.ts';
+import { oneLine, requireMailbox, requireNumber, senderAddress } from './recipients.ts';
+import type { Variables } from './template-language.ts';
+import { parsePart } from './template-part.ts';
+import type { ReadyTemplate, Templates } from './templates.ts';
+
+interface Recipient {
+  /** The user that it is about: the message goes when the user is deleted. */
+  readonly userId?: string;
+}
+
+export interface TemplatedEmail extends Recipient {
+  readonly to: string;
+  readonly template: string;
+  readonly variables: Variables;
+  /** In place of what the template says. */
+  readonly subject?: string;
+  readonly body?: string;
+  readonly sender?: string;
+  /**
+   * Sent however many messages the recipient has got: for what the owner of an account must learn. Whoever has
+   * taken the account could else use up what he may get, and with it the notice that leads back.
+   */
+  readonly essential?: boolean;
+}
+
+export interface PlainEmail extends Recipient {
+  readonly to: string;
+  readonly subject: string;
+  /** HTML with {{variables}}. */
+  readonly body: string;
+  readonly variables?: Variables;
+  readonly sender?: string;
+}
+
+export interface Sms extends Recipient {
+  /** E.164. */
+  readonly to: string;
+  readonly text: string;
+  /** The code that the text tells, for the sandbox. */
+  readonly code?: string;
+}
+
+export interface Messages {
+  /** Whether messages of this channel are sent at all. */
+  available(channel: Channel): boolean;
+  /**
+   * Stores a mail to be sent; answers its id. Nothing is stored when the channel is off or the recipient
+   * has got too many and it is not essential (the caller must not be able to tell which accounts exist from that).
+   * Throws TEMPLATE_NOT_FOUND, INVALID_RECIPIENT.
+   */
+  sendEmail(transaction: Queryable, email: TemplatedEmail | PlainEmail): Promise<string | undefined>;
+  /** The same for a text message. */
+  sendSms(transaction: Queryable, sms: Sms): Promise<string | undefined>;
+  /** Deletes what was written to these users, in the transaction that deletes them. */
+  forgetUsers(transaction: Queryable, userIds: readonly string[]): Promise<void>;
+}
+
+interface Dependencies extends Pick<Kernel, 'jobs' | 'limits' | 'metrics' | 'secrets'> {
+  readonly templates: Templates;
+  readonly config: () => CommunicationsConfig;
+  readonly log: Logger;
+}
+
+interface Prepared {
+  readonly channel: Channel;
+  readonly recipient: string;
+  readonly userId: string | null;
+  readonly template: string | null;
+  readonly essential: boolean;
+  readonly content: MessageContent;
+}
+
+export function createMessages({ jobs, limits, metrics, secrets, templates, config, log }: Dependencies): Messages {
+  const dropped = metrics.counter('messages_dropped_total', 'Messages that were not sent because the recipient got too many', ['channel']);
+
+  const mayReceive = async (channel: Channel, recipient: string): Promise<boolean> => {
+    const bucket: LimitBucket = { name: `communications.${channel}`, requests: config()[channel].maxPerRecipient, seconds: 3600 };
+    const { allowed } = await limits.consume(bucket, sha256(recipient.toLowerCase()));
+    if (allowed) return true;
+    dropped.inc({ channel });
+    log.warn({ channel, perHour: bucket.requests }, 'A message was dropped: its recipient got too many in this hour');
+    return false;
+  };
+
+  const store = async (transaction: Queryable, { content, essential, ...message }: Prepared): Promise<string | undefined> => {
+    if (!essential && !(await mayReceive(message.channel, message.recipient))) return undefined;
+    const id = newId();
+    await insertMessage(transaction, { id, ...message, contentSealed: sealContent(secrets, id, content) });
+    await jobs.enqueue(deliveryJob, { id }, { transaction });
+    return id;
+  };
+
+  const write = async (email: TemplatedEmail | PlainEmail): Promise<MessageContent> => {
+    const { sender, sendingDomain } = config().email;
+    const parts = await partsOf(templates, email);
+    const variables = email.variables ?? {};
+    const html = parts.body.render(variables, 'html');
+    const { code } = variables;
+    return {
+      from: senderAddress(parts.sender ?? sender, sendingDomain),
+      subject: oneLine(parts.subject.render(variables, 'plain')).slice(0, 500),
+      html,
+      text: plainText(html),
+      ...(typeof code === 'string' ? { code } : {}),
+    };
+  };
+
+  return {
+    available: (channel) => config()[channel].active,
+    async sendEmail(transaction, email) {
+      const recipient = requireMailbox(email.to);
+      if (!config().email.active) return undefined;
+      const [template, essential] = 'template' in email ? [email.template, email.essential === true] : [null, false];
+      const content = await write(email);
+      return store(transaction, { channel: 'email', recipient, userId: email.userId ?? null, template, essential, content });
+    },
+    async sendSms(transaction, { to, text, code, userId }) {
+      const recipient = requireNumber(to);
+      if (!config().sms.active) return undefined;
+      const content = { text, ...(code === undefined ? {} : { code }) };
+      return store(transaction, { channel: 'sms', recipient, userId: userId ?? null, template: null, essential: false, content });
+    },
+    forgetUsers: deleteMessagesOf,
+  };
+}
+
+/** What the mail says itself goes before what its template says. */
+async function partsOf(templates: Templates, email: TemplatedEmail | PlainEmail): Promise<ReadyTemplate> {
+  const { subject, body, sender } = email;
+  const template = 'template' in email ? await templates.resolve(email.template) : undefined;
+  return {
+    subject: subject === undefined && template ? template.subject : parsePart('subject', subject ?? ''),
+    body: body === undefined && template ? template.body : parsePart('body', body ?? ''),
+    sender: sender ?? template?.sender,
+  };
+}

@@ -1,0 +1,156 @@
+/**
+ * Mail templates. Modules bring theirs at start; operators change them or add others. All of them are
+ * rows, so that a change holds on every node for the next message.
+ */
+import { type Caller, system } from '../../../kernel/caller.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
+import { newId } from '../../../kernel/ids.ts';
+import type { Kernel } from '../../../kernel/kernel.ts';
+import { all, type Condition } from '../../../kernel/records/filter/condition.ts';
+import type { RecordText } from '../../../kernel/records/store.ts';
+import { messageErrors } from '../errors.ts';
+import { emailTemplateSchema } from '../schemas.ts';
+import { storeBuiltIn, templateByName, templateOrigin } from '../template-queries.ts';
+import { senderAddress } from './recipients.ts';
+import { parseTemplate, type Template } from './template-language.ts';
+import { parsePart } from './template-part.ts';
+
+/** A template that a module brings. */
+export interface BuiltInTemplate {
+  readonly name: string;
+  readonly subject: string;
+  /** HTML. */
+  readonly body: string;
+}
+
+export interface TemplateInput {
+  readonly name: string;
+  readonly subject: string;
+  readonly body: string;
+  readonly sender?: string;
+  /** Names for readers, beside those that the texts use: these are found and always listed. */
+  readonly variables?: readonly string[];
+}
+
+export interface TemplateFilter {
+  readonly skip: number;
+  readonly limit: number;
+  /** Field names, `-` in front for descending. */
+  readonly sort: readonly string[];
+  readonly search?: string | undefined;
+}
+
+export interface ReadyTemplate {
+  readonly subject: Template;
+  readonly body: Template;
+  readonly sender: string | undefined;
+}
+
+export interface Templates {
+  /** Stores them unless operators changed them; call it at start. */
+  register(templates: readonly BuiltInTemplate[]): Promise<void>;
+  /** The template as it is now; throws TEMPLATE_NOT_FOUND. */
+  resolve(name: string): Promise<ReadyTemplate>;
+  /** JSON text `{documents, count}`; `search` is a part of the name. */
+  list(filter: TemplateFilter): Promise<string>;
+  get(id: string): Promise<RecordText>;
+  create(caller: Caller, input: TemplateInput): Promise<RecordText>;
+  update(caller: Caller, id: string, change: Partial<TemplateInput>): Promise<RecordText>;
+  /** Deletes; a template that a module brought gets its first text back instead. */
+  remove(caller: Caller, ids: readonly string[]): Promise<void>;
+}
+
+const schema = emailTemplateSchema.name;
+const asModule = system('communications');
+
+export function createTemplates({ database, records }: Pick<Kernel, 'database' | 'records'>): Templates {
+  const builtIn = new Map<string, BuiltInTemplate>();
+
+  const store = (template: BuiltInTemplate, force: boolean) =>
+    storeBuiltIn(database, { id: newId(), ...template, variables: variablesOf(template) }, force);
+
+  return {
+    async register(templates) {
+      for (const template of templates) {
+        builtIn.set(template.name, template);
+        await store(template, false);
+      }
+    },
+    async resolve(name) {
+      const stored = await templateByName(database, name);
+      if (!stored) throw messageErrors.TEMPLATE_NOT_FOUND({ message: `There is no template ${name.slice(0, 100)}` });
+      return { subject: parseTemplate(stored.subject), body: parseTemplate(stored.body), sender: stored.sender ?? undefined };
+    },
+    list: ({ search, skip, limit, sort }) =>
+      records.select(asModule, schema, { skip, limit, sort: sort.length > 0 ? sort : ['name'], filter: nameContains(search) }),
+    get: (id) => unlessMissing(() => records.get(asModule, schema, id)),
+    create(_caller, input) {
+      checkTemplate(input);
+      return unlessTaken(() => records.create(asModule, schema, { ...input, variables: variablesOf(input, input.variables) }));
+    },
+    update: (_caller, id, change) =>
+      database.transaction(async () => {
+        const before = JSON.parse((await unlessMissing(() => records.get(asModule, schema, id))).json) as TemplateInput;
+        const { name, subject, body } = { ...before, ...change };
+        const further = change.variables ?? furtherVariables(before);
+        checkTemplate({ subject, body, ...(change.sender === undefined ? {} : { sender: change.sender }) });
+        const origin = await templateOrigin(database, id);
+        if (origin?.builtIn && name !== origin.name) {
+          throw messageErrors.INVALID_TEMPLATE({
+            message: 'name: this template belongs to a module; create another one instead of renaming it',
+            errors: [{ path: 'name', rule: 'fixed', message: 'this template belongs to a module' }],
+          });
+        }
+        return unlessTaken(() =>
+          records.update(asModule, schema, id, { ...change, edited: true, variables: variablesOf({ subject, body }, further) }),
+        );
+      }),
+    remove: (_caller, ids) =>
+      database.transaction(async () => {
+        for (const id of new Set(ids)) {
+          const origin = await templateOrigin(database, id);
+          const first = origin && builtIn.get(origin.name);
+          if (origin?.builtIn && first) await store(first, true);
+          else await unlessMissing(() => records.remove(asModule, schema, id));
+        }
+      }),
+  };
+}
+
+const variablesOf = ({ subject, body }: Pick<TemplateInput, 'subject' | 'body'>, further: readonly string[] = []): readonly string[] => [
+  ...new Set([...parseTemplate(body).variables, ...parseTemplate(subject).variables, ...further]),
+];
+
+/** What an operator named that the texts do not use. */
+export function furtherVariables(template: Pick<TemplateInput, 'subject' | 'body' | 'variables'>): readonly string[] {
+  const used = new Set(variablesOf(template));
+  return (template.variables ?? []).filter((name) => !used.has(name));
+}
+
+/** Throws 400 for texts that are no templates, and for a sender who is none. */
+export function checkTemplate({ subject, body, sender }: Omit<TemplateInput, 'name'>): void {
+  parsePart('subject', subject);
+  parsePart('body', body);
+  if (sender !== undefined && sender !== '') senderAddress(sender, '');
+}
+
+const nameContains = (search: string | undefined): Condition =>
+  search === undefined
+    ? all()
+    : { kind: 'test', path: 'name', test: { kind: 'like', pieces: ['', search, ''], ignoreCase: true }, place: 'search' };
+
+async function unlessMissing<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof PenstockError && error.status === 404 ? messageErrors.TEMPLATE_NOT_FOUND({ cause: error }) : error;
+  }
+}
+
+async function unlessTaken<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof PenstockError && error.status === 409 ? messageErrors.TEMPLATE_EXISTS({ cause: error }) : error;
+  }
+}

@@ -1,0 +1,54 @@
+/** Mail templates as state: those of operators, and those of modules that operators changed. */
+import Type from 'typebox';
+import type { Caller } from '../../kernel/caller.ts';
+import type { Database } from '../../kernel/database/database.ts';
+import { placed } from '../../kernel/state/placed.ts';
+import type { StateChange, StateDocument, StateType } from '../../kernel/state/state.ts';
+import { NewTemplateShape } from './operations/templates.ts';
+import { checkTemplate, furtherVariables, type TemplateInput, type Templates } from './services/templates.ts';
+import { operatorTemplates, templateIdOf } from './template-queries.ts';
+
+/** `null` where a reader of the database would see that there is none. */
+const TemplateDocument = Type.Object({
+  ...NewTemplateShape.properties,
+  sender: Type.Optional(Type.Union([Type.String({ maxLength: 254 }), Type.Null()])),
+});
+
+export const templateState = (database: Database, templates: Templates): StateType => ({
+  module: 'communications',
+  type: 'emailTemplates',
+  priority: 30,
+  document: TemplateDocument,
+  keyOf: ({ name }) => String(name),
+  export: async () => (await operatorTemplates(database)).map((stored) => documentOf({ ...stored })),
+  async complete(_caller, documents) {
+    for (const { document, place } of documents) await placed(place, () => checkTemplate(textsOf(document)));
+    return documents.map(({ document }) => documentOf(document));
+  },
+  apply: (caller, changes) =>
+    database.transaction(async (transaction) => {
+      for (const change of changes) await applyOne(templates, caller, change, await templateIdOf(transaction, change.key));
+    }),
+});
+
+async function applyOne(templates: Templates, caller: Caller, { after }: StateChange, id: string | undefined): Promise<void> {
+  if (after && id !== undefined)
+    await templates.update(caller, id, { variables: [], ...inputOf(after), sender: String(after.sender ?? '') });
+  else if (after) await templates.create(caller, inputOf(after));
+  // A template of a module gets its first text back.
+  else if (id !== undefined) await templates.remove(caller, [id]);
+}
+
+function textsOf(document: StateDocument): TemplateInput {
+  const { name, subject, body, sender } = document as StateDocument & TemplateInput;
+  return { name, subject, body, ...(sender ? { sender } : {}) };
+}
+
+/** In one form, so that equal templates are equal documents: without the variables that follow from the texts, which must be templates. */
+function inputOf(document: StateDocument): TemplateInput {
+  const texts = textsOf(document);
+  const variables = furtherVariables({ ...texts, variables: (document as StateDocument & TemplateInput).variables ?? [] });
+  return variables.length === 0 ? texts : { ...texts, variables };
+}
+
+const documentOf = (document: StateDocument): StateDocument => ({ ...inputOf(document) });
