@@ -1,36 +1,52 @@
 /** The password hasher over argon2id (parameters of the OWASP password storage guide). */
-import { hash, parseOptions, verify } from '@node-rs/argon2';
+import { availableParallelism } from 'node:os';
+import { type Options, parseOptions } from '@node-rs/argon2';
+import { Piscina } from 'piscina';
 import { errors } from '../errors.ts';
+import type { HashTask, VerifyTask } from './hash-worker.ts';
 import type { PasswordHasher } from './passwords.ts';
 
 export interface PasswordHasherOptions {
-  /** Hashes computed at the same time; 2 unless set. Each holds one thread and `memoryKiB` for about 10 ms. */
+  /**
+   * Hashes computed at the same time; unless set 2, or 1 where there are no more than two processors: the others must have
+   * one left while logins come without end. Each holds one thread and `memoryKiB` for about 10 ms.
+   */
   readonly concurrency?: number;
-  /** Callers that may wait for a turn; 256 unless set, which is about two seconds of work. */
+  /** Callers that may wait for a turn; 256 unless set, which is a few seconds of work. */
   readonly maxWaiting?: number;
   readonly memoryKiB?: number;
   readonly passes?: number;
 }
+
+const usualConcurrency = (): number => (availableParallelism() > 2 ? 2 : 1);
 
 /** The number of argon2id in the library's enumeration, which exists at compile time only. */
 const argon2id = 2;
 
 /**
  * Makes the hasher. Beyond `maxWaiting` it refuses with 503 and `Retry-After`, so that a flood of
- * logins costs a bounded amount of memory and cannot starve the file system of its threads.
+ * logins costs a bounded amount of memory.
  */
 export function createPasswordHasher(options: PasswordHasherOptions = {}): PasswordHasher {
-  const parameters = { memoryCost: options.memoryKiB ?? 19_456, timeCost: options.passes ?? 2, parallelism: 1, algorithm: argon2id };
-  const inTurn = createTurnstile(options.concurrency ?? 2, options.maxWaiting ?? 256);
+  const parameters: Options = {
+    memoryCost: options.memoryKiB ?? 19_456,
+    timeCost: options.passes ?? 2,
+    parallelism: 1,
+    algorithm: argon2id,
+  };
+  const threads = createThreads(options.concurrency ?? usualConcurrency(), options.maxWaiting ?? 256);
+  const hash = (password: string): Promise<string> => threads.hash({ password: prepared(password), parameters });
   let decoy: Promise<string> | undefined;
 
   return {
-    hash: (password) => inTurn(() => hash(prepared(password), parameters)),
+    hash,
     async verify(stored, password) {
-      if (stored !== undefined) return inTurn(() => verify(stored, prepared(password)));
-      decoy ??= hash('no account has this password', parameters);
-      const comparable = await decoy;
-      await inTurn(() => verify(comparable, prepared(password)));
+      if (stored !== undefined) return threads.verify({ stored, password: prepared(password) });
+      decoy ??= hash('no account has this password').catch((error: unknown) => {
+        decoy = undefined;
+        throw error;
+      });
+      await threads.verify({ stored: await decoy, password: prepared(password) });
       return false;
     },
     outdated(stored) {
@@ -46,24 +62,38 @@ export function createPasswordHasher(options: PasswordHasherOptions = {}): Passw
 }
 
 /** One form for all ways to type the same characters, never cut short (argon2 takes any length). */
-const prepared = (password: string): Buffer => Buffer.from(password.normalize('NFKC'), 'utf8');
+const prepared = (password: string): string => password.normalize('NFKC');
 
-/** Lets `width` tasks run at a time and `maxWaiting` wait, first come first served. */
-function createTurnstile(width: number, maxWaiting: number): <T>(task: () => Promise<T>) => Promise<T> {
-  const waiting: (() => void)[] = [];
-  let running = 0;
+/** Milliseconds without a login after which a thread ends; idle ones do not hold the process. */
+const idleTimeout = 30_000;
 
-  return async (task) => {
-    if (running < width) running += 1;
-    else if (waiting.length >= maxWaiting) {
+interface Threads {
+  hash(task: HashTask): Promise<string>;
+  verify(task: VerifyTask): Promise<boolean>;
+}
+
+/** Lets `width` tasks run at a time, each in a thread of its own, and `maxWaiting` wait, first come first served. */
+function createThreads(width: number, maxWaiting: number): Threads {
+  const pool = new Piscina({
+    filename: new URL('hash-worker.ts', import.meta.url).href,
+    minThreads: 0,
+    maxThreads: width,
+    idleTimeout,
+    recordTiming: false,
+  });
+  let taken = 0;
+
+  async function run<Result>(name: string, task: object): Promise<Result> {
+    if (taken >= width + maxWaiting) {
       throw errors.UNAVAILABLE({ message: 'Too many passwords are being checked at once: try again in a moment', retryAfter: 2 });
-    } else await new Promise<void>((resolve) => waiting.push(resolve));
-    try {
-      return await task();
-    } finally {
-      const next = waiting.shift();
-      if (next) next();
-      else running -= 1;
     }
-  };
+    taken += 1;
+    try {
+      return (await pool.run(task, { name })) as Result;
+    } finally {
+      taken -= 1;
+    }
+  }
+
+  return { hash: (task) => run('hashPassword', task), verify: (task) => run('verifyPassword', task) };
 }

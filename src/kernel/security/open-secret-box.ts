@@ -42,8 +42,12 @@ export async function openSecretBox(database: Database, keys: SecretBoxKeys): Pr
   throw new StartError(wrongKeyMessage(keys));
 }
 
+/** Whether one of the keys opens a stored data key: a restored installation needs the key of the one that was backed up. */
+export const opensDataKey = (wrapped: string, keys: Partial<SecretBoxKeys>): boolean =>
+  wrappingKeys(keys).some((key) => tryUnwrap(wrapped, key) !== undefined);
+
 /** The wrapping key in force first, then those that may have wrapped before. */
-function wrappingKeys(keys: SecretBoxKeys): readonly Buffer[] {
+function wrappingKeys(keys: Partial<SecretBoxKeys>): readonly Buffer[] {
   const texts = [keys.configEncryptionKey, keys.masterKey, keys.masterKeyPrevious].filter((text) => text !== undefined && text !== '');
   return texts.map((text) => derive(text ?? '', 'penstock/keyring/wrapping-key'));
 }

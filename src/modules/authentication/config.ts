@@ -1,6 +1,21 @@
 /** Configuration of authentication. All times are in milliseconds. */
 import Type, { type Static } from 'typebox';
-import { defineConfig } from '../../kernel/config/definition.ts';
+import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
+import { captchaConfig } from './config/captcha.ts';
+import { cookieConfig, cookieProblems } from './config/cookies.ts';
+import { externalConfig, externalProblems } from './config/external.ts';
+import { factorsConfig, factorsProblems } from './config/factors.ts';
+import {
+  emailCodeConfig,
+  emailRestrictionsConfig,
+  lifetimesConfig,
+  localConfig,
+  magicLinkConfig,
+  passwordsConfig,
+} from './config/local.ts';
+import { addressProblems, redirectsConfig } from './config/redirects.ts';
+import { teamsConfig, teamsProblems } from './config/teams.ts';
+import { walletConfig, walletProblems } from './config/wallet.ts';
 
 const minute = 60_000;
 const day = 24 * 60 * minute;
@@ -13,12 +28,14 @@ const flag = (value: boolean, description: string) => Type.Boolean({ default: va
 export const authenticationConfig = defineConfig({
   schema: Type.Object({
     accessTokens: Type.Object({
+      jwtSecret: sensitive({ description: 'Without effect, for an existing panel: keys that nobody can read sign the tokens.' }),
       expiryPeriod: duration(60 * minute, 1000, 'How long an access token is valid.'),
       keyRotationPeriod: duration(
         90 * day,
         60 * minute,
         'After how long a new signing key is made. The old one verifies until its tokens end.',
       ),
+      ...cookieConfig('access token'),
     }),
     refreshTokens: Type.Object({
       enabled: flag(
@@ -26,10 +43,15 @@ export const authenticationConfig = defineConfig({
         'Whether logins answer a refresh token. Off: sessions end with their access token and /authentication/renew is gone.',
       ),
       expiryPeriod: duration(7 * day, minute, 'How long a session may rest between two renewals.'),
+      ...cookieConfig('refresh token'),
     }),
     sessions: Type.Object({
       absoluteLifetime: duration(90 * day, minute, 'After how long a session ends, however often it was renewed.'),
       sudoMaxAge: duration(10 * minute, 1000, 'How long after a login the account may be deleted without a new login.'),
+      newDeviceNotice: flag(
+        true,
+        'Whether users are told by mail when somebody signs in from a device or a place that is new for the account.',
+      ),
     }),
     clients: Type.Object({
       multipleUserSessions: flag(
@@ -41,13 +63,13 @@ export const authenticationConfig = defineConfig({
         'Whether a user may be signed in with several clients. Off: a login ends the sessions of other clients.',
       ),
     }),
-    local: Type.Object({
-      enabled: flag(true, 'Whether users register and log in with e-mail and password.'),
-    }),
-    passwords: Type.Object({
-      minLength: Type.Integer({ default: 8, minimum: 8, maximum: 128, description: 'Least number of characters of a new password.' }),
-      blockCommon: flag(true, 'Whether well-known passwords are refused.'),
-    }),
+    local: localConfig,
+    magic_link: magicLinkConfig,
+    email_code: emailCodeConfig,
+    redirectUris: redirectsConfig,
+    emailRestrictions: emailRestrictionsConfig,
+    lifetimes: lifetimesConfig,
+    passwords: passwordsConfig,
     lockout: Type.Object({
       failures: Type.Integer({
         default: 10,
@@ -56,8 +78,42 @@ export const authenticationConfig = defineConfig({
         description:
           'Wrong passwords that one address may try on one account in a minute; twice that in 15 minutes, four times that in 6 hours. Others are not locked out.',
       }),
+      accountFailures: Type.Integer({
+        default: 100,
+        minimum: 20,
+        maximum: 1000,
+        description:
+          'Wrong passwords in a row on one account from all addresses together, within a day. After that only addresses from which the owner signed in before may go on, and the owner is told by mail.',
+      }),
+    }),
+    captcha: captchaConfig,
+    teams: teamsConfig,
+    ...factorsConfig,
+    ...externalConfig,
+    metamask: walletConfig,
+    impersonation: Type.Object({
+      lifetime: Type.Integer({
+        default: 15 * minute,
+        minimum: minute,
+        maximum: 60 * minute,
+        description: 'How long an operator may act as a user before he must ask again. Milliseconds.',
+      }),
     }),
   }),
+  superAdminOnly: ['externalSignIn.allowInternalAddresses'],
+  check: ({ teams, local, magic_link, ...config }) => [
+    ...teamsProblems(teams),
+    ...externalProblems(config),
+    ...factorsProblems(config),
+    ...walletProblems(config),
+    ...cookieProblems(config),
+    ...addressProblems({
+      'local.verification.redirect_uri': local.verification.redirect_uri,
+      'local.forgot_password_redirect_uri': local.forgot_password_redirect_uri,
+      'magic_link.redirect_uri': magic_link.redirect_uri,
+      'magic_link.link_uri': magic_link.link_uri,
+    }),
+  ],
 });
 
 export type AuthenticationConfig = Static<typeof authenticationConfig.schema>;

@@ -1,41 +1,55 @@
 /** The authentication module: accounts, sessions and the tokens that prove them. */
 import type { Caller } from '../../kernel/caller.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { defineModule, type ModuleContext, type RunningModule } from '../../kernel/module.ts';
+import { defineModule, type ModuleContext, type Requirements as ModuleRequirements, type RunningModule } from '../../kernel/module.ts';
+import { authorization } from '../authorization/index.ts';
+import { communications } from '../communications/index.ts';
+import { router } from '../router/index.ts';
 import { type AuthenticationConfig, authenticationConfig } from './config.ts';
-import { authenticationJobs } from './jobs.ts';
+import { anonymousExpiryJob, authenticationJobs } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { adminOperations } from './operations/admin.ts';
+import { helpOperations } from './operations/admin-help.ts';
 import { keyOperations } from './operations/keys.ts';
-import { localOperations } from './operations/local.ts';
-import { renewOperation, sessionOperations } from './operations/session.ts';
-import { userOperations } from './operations/user.ts';
-import { userSchema } from './schemas.ts';
+import { securityEventsOperation } from './operations/security-events.ts';
+import { sessionOperations } from './operations/session.ts';
+import { switchableOperations } from './operations/switchable.ts';
+import { teamSchema, userSchema } from './schemas.ts';
 import { type AccessTokens, createAccessTokens } from './services/access-tokens.ts';
-import { createAccounts } from './services/accounts.ts';
+import type { RegistrationHook } from './services/account-creation.ts';
+import { createAccountHelp, helpTemplates } from './services/account-help.ts';
+import { assemble, type Requirements } from './services/assemble.ts';
 import { createClientIdentity } from './services/identity.ts';
-import { createLocalLogin } from './services/local-login.ts';
-import { createLoginGuard } from './services/login-guard.ts';
-import { createRenewal } from './services/renewal.ts';
-import { createSessionOpener } from './services/session-opening.ts';
+import { createImpersonation } from './services/impersonation.ts';
+import { mailTemplates } from './services/mail-templates.ts';
+import { measureUsers } from './services/measure.ts';
 import { createSessionStates, type SessionStates } from './services/session-states.ts';
-import { createSessions } from './services/sessions.ts';
 import { openSigningKeys, type SigningKeys } from './services/signing-keys.ts';
-import { createPairMaker } from './services/token-pairs.ts';
+import { createTeamAccess } from './services/teams/access.ts';
+import { startTeams } from './services/teams/create.ts';
+import { teamInviteTemplate } from './services/teams/invite-mail.ts';
+import { teamState } from './services/teams/state.ts';
+import { createTeams } from './services/teams/teams.ts';
+import type { TokenHook } from './services/token-hooks.ts';
 import { createUserAdmin } from './services/user-admin.ts';
 
 /** What other modules may ask of authentication. */
 export interface AuthenticationService {
   /** Ends all sessions of these users on every node before it returns (joins the ambient transaction); answers how many. */
   endSessions(caller: Caller, userIds: readonly string[]): Promise<number>;
+  /** Asked before each registration, in its transaction: refuse by throwing, or add to the account. Answers how to stop. */
+  onRegistration(hook: RegistrationHook): () => void;
+  /** Asked before each session is opened: refuse by throwing, or add claims to its tokens. Answers how to stop. */
+  onToken(hook: TokenHook): () => void;
 }
 
 export const authentication = defineModule({
   name: 'authentication',
   description: 'Users, their passwords and their sessions',
-  requires: {},
+  requires: { communications, router },
+  uses: { authorization },
   config: authenticationConfig,
-  schemas: [userSchema],
+  schemas: [userSchema, teamSchema],
   migrations,
   start,
 });
@@ -43,40 +57,58 @@ export const authentication = defineModule({
 /** Operations that exist only while the configuration wants them. */
 const switchable = 'authentication/switchable';
 
-async function start({ kernel, config, log }: ModuleContext<AuthenticationConfig>): Promise<RunningModule<AuthenticationService>> {
-  const { keys, accessTokens, states } = await lastingParts(kernel);
-  const current = () => config.current();
-  const makePair = createPairMaker(accessTokens, current);
-  const sessions = createSessions({ ...kernel, states });
-  const renewal = createRenewal({ ...kernel, states, makePair, config: current, log });
-  const guard = createLoginGuard(kernel.limits, () => current().lockout.failures);
-  const open = createSessionOpener({ ...kernel, states, makePair, config: current });
-  const local = createLocalLogin({ ...kernel, open, guard, config: current });
-  const accounts = createAccounts({ ...kernel, sessions, guard, config: current });
-  const users = createUserAdmin({ ...kernel, sessions, config: current });
+interface Uses extends ModuleRequirements {
+  readonly authorization: typeof authorization;
+}
 
-  const publish = (wanted: AuthenticationConfig): void =>
-    kernel.operations.replace(switchable, [
-      ...(wanted.local.enabled ? localOperations({ local, accounts }) : []),
-      ...(wanted.refreshTokens.enabled ? [renewOperation({ sessions, renewal })] : []),
-    ]);
-  publish(current());
-  const stopListening = config.onChange((next) => publish(next));
-  kernel.identity.client = createClientIdentity({ accessTokens, states, keys });
+async function start(context: ModuleContext<AuthenticationConfig, Requirements, Uses>): Promise<RunningModule<AuthenticationService>> {
+  const { kernel, config, services, companions, log } = context;
+  const { keys, accessTokens, states } = await lastingParts(kernel);
+  const parts = assemble(context, { accessTokens, states });
+  const { sessions, creation, tokenHooks } = parts;
+  const users = createUserAdmin({ ...kernel, ...parts });
+  const help = createAccountHelp({ ...kernel, ...parts });
+  const impersonate = createImpersonation({ ...kernel, ...parts });
+  await services.communications.templates.register([...mailTemplates, ...helpTemplates, teamInviteTemplate]);
+  const teamAccess = createTeamAccess({ ...kernel, authorization: companions.authorization });
+  const stopTeams = await startTeams({ ...kernel, ...parts, authorization: companions.authorization, handle: config, log });
+
+  let running = true;
+  const publish = (): void => kernel.operations.replace(switchable, running ? switchableOperations(parts, kernel.schemas) : []);
+  publish();
+  const stopListening = [config.onChange(publish), services.communications.onChannelsChange(publish)];
+  // Answers name the fields of the user as they are now.
+  kernel.schemas.onChange((changed) => {
+    if (running && changed.includes(userSchema.name)) publish();
+  });
+  measureUsers(kernel);
+  kernel.identity.client = createClientIdentity({ accessTokens, states, keys, cookies: parts.tokenCookies });
 
   return {
-    service: { endSessions: (caller, userIds) => sessions.endAll(caller, userIds, { reason: 'revoked' }) },
+    service: {
+      endSessions: (caller, userIds) => sessions.endAll(caller, userIds, { reason: 'revoked' }),
+      onRegistration: creation.onRegistration,
+      onToken: tokenHooks.onToken,
+    },
     operations: [
-      ...sessionOperations({ sessions, renewal }),
-      ...userOperations(accounts),
+      ...sessionOperations(parts),
       ...keyOperations(keys),
+      securityEventsOperation(kernel.audit),
       ...adminOperations(users),
+      ...helpOperations({ users, help, impersonate }),
     ],
-    jobs: authenticationJobs(kernel.database, keys, current),
+    jobs: [
+      ...authenticationJobs(kernel.database, keys, parts.config),
+      anonymousExpiryJob(parts.factors.anonymousUsers),
+      parts.requests.job,
+    ],
+    state: [teamState({ ...kernel, access: teamAccess, teams: createTeams({ ...kernel, access: teamAccess }) })],
     async stop() {
-      stopListening();
+      running = false;
+      stopTeams();
+      for (const stop of stopListening) stop();
       kernel.identity.client = undefined;
-      kernel.operations.replace(switchable, []);
+      publish();
     },
   };
 }

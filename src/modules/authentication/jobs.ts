@@ -3,8 +3,12 @@ import Type from 'typebox';
 import type { Database } from '../../kernel/database/database.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
 import type { AuthenticationConfig } from './config.ts';
+import { purgeDevices } from './device-queries.ts';
+import { purgeInvites } from './invite-queries.ts';
+import type { AnonymousUsers } from './services/anonymous.ts';
 import type { SigningKeys } from './services/signing-keys.ts';
 import { purge } from './session-queries.ts';
+import { purgeTokens } from './token-queries.ts';
 
 /** Rows that one statement deletes, so that no lock and no transaction lasts long. */
 const purgeBatch = 5000;
@@ -22,6 +26,30 @@ export const authenticationJobs = (database: Database, keys: SigningKeys, config
     },
   }),
   defineJob({
+    name: 'authentication.purge-one-time-tokens',
+    data: nothing,
+    schedule: '37 * * * *',
+    async handler(_data, { signal }) {
+      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; ) gone = await purgeTokens(database, purgeBatch);
+    },
+  }),
+  defineJob({
+    name: 'authentication.purge-invites',
+    data: nothing,
+    schedule: '41 * * * *',
+    async handler(_data, { signal }) {
+      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; ) gone = await purgeInvites(database, purgeBatch);
+    },
+  }),
+  defineJob({
+    name: 'authentication.purge-devices',
+    data: nothing,
+    schedule: '47 4 * * *',
+    async handler(_data, { signal }) {
+      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; ) gone = await purgeDevices(database, purgeBatch);
+    },
+  }),
+  defineJob({
     name: 'authentication.rotate-signing-key',
     data: nothing,
     schedule: '29 3 * * *',
@@ -31,3 +59,19 @@ export const authenticationJobs = (database: Database, keys: SigningKeys, config
     },
   }),
 ];
+
+/** Anonymous users that one transaction deletes. */
+const erasureBatch = 200;
+
+/** Deletes anonymous users who gave no sign of life for long. */
+export const anonymousExpiryJob = ({ expire }: Pick<AnonymousUsers, 'expire'>): JobDefinition =>
+  defineJob({
+    name: 'authentication.expire-anonymous-users',
+    data: nothing,
+    schedule: '53 * * * *',
+    async handler(_data, { signal, log }) {
+      let total = 0;
+      for (let gone = erasureBatch; gone >= erasureBatch && !signal.aborted; total += gone) gone = await expire(erasureBatch);
+      if (total > 0) log.info({ users: total }, 'Deleted anonymous users who were not used for long');
+    },
+  });

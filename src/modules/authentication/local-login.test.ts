@@ -99,8 +99,21 @@ test('a password hashed with other parameters is hashed anew at the next login',
 });
 
 test('switched off, the local routes are gone', async () => {
-  await fixture.node.configure((config) => ({ ...config, local: { enabled: false } }));
+  await fixture.node.configure((config) => ({ ...config, local: { ...config.local, enabled: false } }));
   expect((await login('lin@example.com')).status).toBe(404);
-  await fixture.node.configure((config) => ({ ...config, local: { enabled: true } }));
+  await fixture.node.configure((config) => ({ ...config, local: { ...config.local, enabled: true } }));
   expect((await login('lin@example.com')).status).toBe(200);
+});
+
+test('where a user may have one session, many logins at the same time leave one', async () => {
+  const email = 'one-session@example.com';
+  await fixture.node.call('authentication.local.register', { body: { email, password } });
+  await fixture.node.configure((config) => ({ ...config, clients: { ...config.clients, multipleUserSessions: false } }));
+  const logins = await Promise.all(
+    Array.from({ length: 8 }, () => fixture.node.call('authentication.local.login', { body: { email, password } })),
+  );
+  await fixture.node.configure((config) => ({ ...config, clients: { ...config.clients, multipleUserSessions: true } }));
+  expect(logins.map(({ status }) => status)).toEqual(logins.map(() => 200));
+  const live = 'select 1 from penstock.sessions where user_id = $1 and revoked_at is null';
+  expect((await fixture.database.query({ text: live, values: [logins[0]?.body.userId] })).count).toBe(1);
 });

@@ -1,5 +1,11 @@
 /** Tables of sessions, refresh tokens and signing keys. They run after the schema `User` has its table. */
 import type { Migration } from '../../kernel/database/migration.ts';
+import { adminMigrations } from './migrations/admin.ts';
+import { externalMigrations } from './migrations/external.ts';
+import { factorMigrations } from './migrations/factors.ts';
+import { localMigrations } from './migrations/local.ts';
+import { protectionMigrations } from './migrations/protection.ts';
+import { teamMigrations } from './migrations/teams.ts';
 
 const sessions = `
   create table penstock.sessions (
@@ -53,4 +59,10 @@ const signingKeys = `
 export const migrations: readonly Migration[] = [
   { id: '0001-sessions', run: async (database) => void (await database.query({ text: sessions })) },
   { id: '0002-signing-keys', run: async (database) => void (await database.query({ text: signingKeys })) },
+  ...localMigrations,
+  ...externalMigrations,
+  ...teamMigrations,
+  ...adminMigrations,
+  ...factorMigrations,
+  ...protectionMigrations,
 ];

@@ -1,6 +1,6 @@
 /** The SQL of authentication. Values are always parameters; times come back in ms since the epoch. */
 import type { Queryable, Transaction } from '../../kernel/database/database.ts';
-import { sql } from '../../kernel/database/sql.ts';
+import { sql, statementName } from '../../kernel/database/sql.ts';
 
 const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
 
@@ -56,25 +56,70 @@ export interface Credentials {
   readonly username: string | null;
   readonly hashedPassword: string | null;
   readonly active: boolean;
+  readonly isVerified: boolean;
+  readonly isAnonymous: boolean;
   readonly hasTwoFA: boolean;
   readonly twoFaMethod: string | null;
+  /** An operator wants a second factor of this user. */
+  readonly requiresTwoFA: boolean;
 }
 
-export const credentialsByEmail = (database: Queryable, email: string): Promise<Credentials | undefined> =>
-  first(
-    database.query<Credentials>(sql`
-      select "_id" as "userId", "email", "username", "hashedPassword", "active" as active,
-             "hasTwoFA", "twoFaMethod"
-      from "app"."User" where "email" = ${email}`),
-  );
+const credentialColumns = `"_id" as "userId", "email", "username", "hashedPassword", "active" as active, "isVerified", "isAnonymous",
+  "hasTwoFA", "twoFaMethod", "requiresTwoFA"`;
+const credentials = `select ${credentialColumns} from "app"."User"`;
 
-export const credentialsById = (database: Queryable, userId: string): Promise<Credentials | undefined> =>
-  first(
-    database.query<Credentials>(sql`
-      select "_id" as "userId", "email", "username", "hashedPassword", "active" as active,
-             "hasTwoFA", "twoFaMethod"
-      from "app"."User" where "_id" = ${userId}`),
-  );
+/** One prepared statement per way to name a user. */
+const credentialsBy = (column: '"email"' | '"username"' | '"phoneNumber"' | '"_id"') => {
+  const text = `${credentials} where ${column} = $1`;
+  const name = statementName(text);
+  return (database: Queryable, value: string): Promise<Credentials | undefined> =>
+    first(database.query<Credentials>({ text, name, values: [value] }));
+};
+
+export const credentialsByEmail = credentialsBy('"email"');
+export const credentialsByUsername = credentialsBy('"username"');
+export const credentialsByPhone = credentialsBy('"phoneNumber"');
+export const credentialsById = credentialsBy('"_id"');
+
+/** The same while the transaction holds the row: nobody changes the account in between. */
+export const lockCredentials = (transaction: Transaction, userId: string): Promise<Credentials | undefined> =>
+  first(transaction.query<Credentials>({ text: `${credentials} where "_id" = $1 for update`, values: [userId] }));
+
+/** Locks the row of a user who is anonymous still; false when there is none. */
+export const lockAnonymousUser = async (transaction: Transaction, userId: string): Promise<boolean> =>
+  (await transaction.query(sql`select 1 from "app"."User" where "_id" = ${userId} and "isAnonymous" for update`)).count > 0;
+
+/** Notes that the owner of the mailbox has proven himself; false when it was noted before. */
+export const markVerified = async (database: Queryable, userId: string, email: string): Promise<boolean> =>
+  (
+    await database.query(sql`
+      update "app"."User" set "isVerified" = true, "updatedAt" = now(), "__v" = "__v" + 1
+      where "_id" = ${userId} and "email" = ${email} and not "isVerified"`)
+  ).count > 0;
+
+/**
+ * For the owner of a mailbox who proves himself on an account whose address was never proven: the
+ * password that somebody else may have set goes. False for an account with a second factor: a mailbox alone must
+ * not take that off, and addresses of honest users are unproven too where nobody asks for the proof.
+ */
+export const claimUnverified = async (transaction: Transaction, userId: string, email: string): Promise<boolean> =>
+  (
+    await transaction.query(sql`
+      update "app"."User" set "isVerified" = true, "hashedPassword" = null, "updatedAt" = now(), "__v" = "__v" + 1
+      where "_id" = ${userId} and "email" = ${email} and not "isVerified" and not "hasTwoFA"`)
+  ).count > 0;
+
+/** Sets another address; false when the account does not have the expected one any more. */
+export const replaceEmail = async (
+  transaction: Transaction,
+  userId: string,
+  change: { readonly from: string | null; readonly to: string; readonly isVerified: boolean },
+): Promise<boolean> =>
+  (
+    await transaction.query(sql`
+      update "app"."User" set "email" = ${change.to}, "isVerified" = ${change.isVerified}, "updatedAt" = now(), "__v" = "__v" + 1
+      where "_id" = ${userId} and "email" is not distinct from ${change.from}`)
+  ).count > 0;
 
 /** Stores a hash, but only in place of the one that was checked; false when it was changed meanwhile. */
 export async function replacePassword(database: Queryable, userId: string, change: { from: string | null; to: string }): Promise<boolean> {
@@ -83,6 +128,29 @@ export async function replacePassword(database: Queryable, userId: string, chang
     where "_id" = ${userId} and "hashedPassword" is not distinct from ${change.from}`);
   return count > 0;
 }
+
+/** Sets the hash whatever was there; `null` takes the password away. */
+export const setPassword = (transaction: Transaction, userId: string, hash: string | null): Promise<unknown> =>
+  transaction.query(sql`
+    update "app"."User" set "hashedPassword" = ${hash}, "updatedAt" = now(), "__v" = "__v" + 1 where "_id" = ${userId}`);
+
+/** What an operator's change of an account is checked against; the row stays locked. */
+export const lockContact = (
+  transaction: Transaction,
+  userId: string,
+): Promise<(Credentials & { readonly phoneNumber: string | null }) | undefined> =>
+  first(
+    transaction.query<Credentials & { readonly phoneNumber: string | null }>({
+      text: `select ${credentialColumns}, "phoneNumber" from "app"."User" where "_id" = $1 for update`,
+      values: [userId],
+    }),
+  );
+
+/** The account signs in with one factor again. */
+export const clearSecondFactor = (transaction: Transaction, userId: string): Promise<unknown> =>
+  transaction.query(sql`
+    update "app"."User" set "hasTwoFA" = false, "twoFaMethod" = null, "updatedAt" = now(), "__v" = "__v" + 1
+    where "_id" = ${userId}`);
 
 /** Blocks or unblocks those that are not so already; answers who was changed. */
 export const setActive = async (database: Queryable, userIds: readonly string[], active: boolean): Promise<readonly string[]> =>

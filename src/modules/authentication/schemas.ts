@@ -16,7 +16,13 @@ export const userSchema = {
     active: { type: 'Boolean', required: true, default: true, description: 'False while an operator has blocked the user.' },
     isVerified: { type: 'Boolean', required: true, default: false, description: 'Whether the user has proven to own the address.' },
     hasTwoFA: { type: 'Boolean', required: true, default: false },
-    twoFaMethod: { type: 'String', enum: ['authenticator', 'sms'] },
+    twoFaMethod: { type: 'String', enum: ['authenticator', 'sms', 'passkey'] },
+    requiresTwoFA: {
+      type: 'Boolean',
+      required: true,
+      default: false,
+      description: 'Whether an operator wants a second factor of this user.',
+    },
     isAnonymous: { type: 'Boolean', required: true, default: false },
   },
   modelOptions: {
@@ -35,3 +41,28 @@ export const userSchema = {
 
 /** Fields that only this module may write. Everything else in the compiled schema extends the user. */
 export const builtInFields: ReadonlySet<string> = new Set([...Object.keys(userSchema.fields), '_id', 'createdAt', 'updatedAt', '__v']);
+
+/**
+ * A team. Who belongs to it, and which team is above it, is said by relations of the authorization module;
+ * `parentTeam` says the latter once more, for lists and for the unique name.
+ */
+export const teamSchema = {
+  name: 'Team',
+  fields: {
+    name: { type: 'String', required: true, validate: { minLength: 1, maxLength: 100 } },
+    parentTeam: { type: 'Relation', model: 'Team', onDelete: 'setNull' },
+    isDefault: {
+      type: 'Boolean',
+      required: true,
+      default: false,
+      description: 'Whether new users become members of it; one team at most.',
+    },
+  },
+  modelOptions: {
+    timestamps: true,
+    conduit: {
+      cms: { enabled: false },
+      permissions: { extendable: true, canCreate: false, canModify: 'ExtensionOnly', canDelete: false },
+    },
+  },
+} as const satisfies SchemaDefinition;

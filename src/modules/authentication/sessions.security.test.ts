@@ -157,13 +157,13 @@ test('requests that overtake the deletion of their account are 401', async () =>
   expect(await statuses(user.accessToken)).toEqual([401, 401]);
 });
 
-test('a wrong old password is 403, keeps the session, and guessing it is limited', async () => {
+test('a wrong old password is 401, keeps the session, and guessing it is limited', async () => {
   const { accessToken: bearer } = await signIn();
   const change = () =>
     first.call('authentication.local.changePassword', { bearer, body: { oldPassword: 'wrong', newPassword: 'quite another one' } });
-  for (let i = 0; i < 9; i += 1) expect(await change()).toMatchObject({ status: 403, body: { code: 'WRONG_PASSWORD' } });
+  for (let i = 0; i < 9; i += 1) expect(await change()).toMatchObject({ status: 401, body: { code: 'WRONG_PASSWORD' } });
   const answers = await Promise.all([change(), change(), change()]);
-  expect(answers.map(({ status }) => status).sort()).toEqual([403, 429, 429]);
+  expect(answers.map(({ status }) => status).sort()).toEqual([401, 429, 429]);
   expect(await statuses(bearer)).toEqual([200, 200]);
 });
 

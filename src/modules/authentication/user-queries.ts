@@ -1,6 +1,6 @@
 /** The SQL of the admin list of users: filters that the record engine's lists do not have. */
 import type { Queryable } from '../../kernel/database/database.ts';
-import { identifier } from '../../kernel/database/sql.ts';
+import { identifier, sql } from '../../kernel/database/sql.ts';
 import type { CompiledSchema } from '../../kernel/schema/compiled.ts';
 import type { FieldInput, FieldOptions } from '../../kernel/schema/definition.ts';
 
@@ -13,8 +13,8 @@ export interface UserFilter {
   readonly search?: string | undefined;
   readonly isActive?: boolean | undefined;
   readonly isAnonymous?: boolean | undefined;
-  /** Only accounts with a password. */
-  readonly local?: boolean | undefined;
+  /** `local`: only accounts with a password; else those linked to an account at this provider. */
+  readonly provider?: string | undefined;
 }
 
 export const sortable = ['_id', 'email', 'username', 'phoneNumber', 'active', 'isVerified', 'createdAt', 'updatedAt'] as const;
@@ -27,7 +27,7 @@ export async function listUsers(database: Queryable, schema: CompiledSchema, fil
   const where = conditions(filter, next);
   const text = `
     select json_build_object(
-      'users', (select coalesce(json_agg(row_to_json(page)), '[]') from (
+      'users', (select coalesce(json_agg(row_to_json(page.*)), '[]') from (
         select ${columns(schema)} from "app"."User" u where ${where}
         order by ${ordering(filter.sort)} limit ${next(filter.limit)} offset ${next(filter.skip)}) page),
       'count', (select count(*) from "app"."User" u where ${where}))::text as json`;
@@ -40,9 +40,14 @@ function conditions(filter: UserFilter, next: (value: unknown) => string): strin
   if (filter.search !== undefined) all.push(searchCondition(filter.search, next));
   if (filter.isActive !== undefined) all.push(`u."active" = ${next(filter.isActive)}`);
   if (filter.isAnonymous !== undefined) all.push(`u."isAnonymous" = ${next(filter.isAnonymous)}`);
-  if (filter.local) all.push('u."hashedPassword" is not null');
+  if (filter.provider !== undefined) all.push(providerCondition(filter.provider, next));
   return all.join(' and ');
 }
+
+const providerCondition = (provider: string, next: (value: unknown) => string): string =>
+  provider === 'local'
+    ? 'u."hashedPassword" is not null'
+    : `exists (select from penstock.identities i where i.user_id = u."_id" and i.provider = ${next(provider)})`;
 
 function searchCondition(search: string, next: (value: unknown) => string): string {
   const part = next(`%${search.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`);
@@ -78,3 +83,18 @@ function column(name: string, field: FieldInput): string {
 function optionsOf(field: FieldInput): FieldOptions | undefined {
   return typeof field === 'object' && !Array.isArray(field) && 'type' in field ? (field as FieldOptions) : undefined;
 }
+
+/**
+ * Anonymous users who were made longer ago than `idleMs` and have no session that goes on or was used since. Their
+ * rows stay locked until the transaction ends; those that somebody else holds are left for the next time.
+ */
+export const idleAnonymousUsers = async (transaction: Queryable, idleMs: number, limit: number): Promise<readonly string[]> =>
+  (
+    await transaction.query<{ id: string }>(sql`
+      select u."_id" as id from "app"."User" u
+      where u."isAnonymous" and u."createdAt" < now() - ${idleMs}::double precision * interval '1 millisecond'
+        and not exists (
+          select from penstock.sessions s where s.user_id = u."_id"
+            and (s.ends_at > now() and s.revoked_at is null or s.last_used_at > now() - ${idleMs}::double precision * interval '1 millisecond'))
+      order by u."createdAt" limit ${limit}::integer for update skip locked`)
+  ).rows.map((row) => row.id);

@@ -5,7 +5,7 @@ import { recordErrors } from '../../../kernel/records/errors.ts';
 import { authErrors } from '../errors.ts';
 import type { UserAdmin } from '../services/user-admin.ts';
 import { sortable } from '../user-queries.ts';
-import { Email, Password, Session, sessionOnWire, User, UserId } from './shapes.ts';
+import { Email, Password, User, UserId } from './shapes.ts';
 
 const Ids = Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1000 });
 const Sort = Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), { maxItems: sortable.length });
@@ -22,8 +22,6 @@ export const adminOperations = (users: UserAdmin): readonly Operation[] => [
   blockOperation(users, true),
   blockOperation(users, false),
   toggleOperation(users),
-  sessionsOperation(users),
-  endSessionsOperation(users),
 ];
 
 const listOperation = (users: UserAdmin): Operation =>
@@ -40,13 +38,17 @@ const listOperation = (users: UserAdmin): Operation =>
         search: Type.Optional(Type.String({ maxLength: 254, description: 'An id, or a part of the address, user name or phone number' })),
         isActive: Type.Optional(Type.Boolean()),
         isAnonymous: Type.Optional(Type.Boolean()),
-        provider: Type.Optional(Type.Literal('local', { description: 'Only accounts with a password' })),
+        provider: Type.Optional(
+          Type.String({
+            pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$',
+            description: '`local`: accounts with a password; else the name of a provider that they are linked to',
+          }),
+        ),
       }),
     },
     output: Type.Object({ users: Type.Array(User), count: Type.Integer() }),
     summary: 'List users',
-    handler: async (_context, { query: { provider, sort = [], ...filter } }) =>
-      Reply.json(await users.list({ ...filter, sort, local: provider === 'local' })),
+    handler: async (_context, { query: { sort = [], ...filter } }) => Reply.json(await users.list({ ...filter, sort })),
   });
 
 const createOperation = (users: UserAdmin): Operation =>
@@ -62,11 +64,11 @@ const createOperation = (users: UserAdmin): Operation =>
         password: Password,
       }),
     },
-    output: Type.Object({ user: User }),
-    errors: [authErrors.INVALID_EMAIL, authErrors.INVALID_USERNAME, authErrors.WEAK_PASSWORD, ...nameClashes],
+    output: Type.Object({ user: User, message: Type.String() }),
+    errors: [authErrors.INVALID_EMAIL, authErrors.EMAIL_NOT_ALLOWED, authErrors.INVALID_USERNAME, authErrors.WEAK_PASSWORD, ...nameClashes],
     summary: 'Create a user',
     description: 'With exactly one of email and username. The user counts as verified.',
-    handler: async ({ caller }, { body }) => Reply.json(`{"user":${(await users.create(caller, body)).json}}`),
+    handler: async ({ caller }, { body }) => Reply.json(`{"user":${(await users.create(caller, body)).json},"message":"User was created"}`),
   });
 
 const updateOperation = (users: UserAdmin): Operation =>
@@ -81,11 +83,17 @@ const updateOperation = (users: UserAdmin): Operation =>
         email: Type.Optional(Type.Union([Email, Type.Null()])),
         isVerified: Type.Optional(Type.Boolean({ description: 'False after a change of the address unless it is given with it' })),
         phoneNumber: Type.Optional(Type.Union([Type.String({ maxLength: 32, description: 'E.164' }), Type.Null()])),
+        hasTwoFA: Type.Optional(Type.Boolean({ description: 'False takes the second factor off. True only by SMS, with a phone number' })),
+        twoFaMethod: Type.Optional(Type.Union([Type.Literal('authenticator'), Type.Literal('sms'), Type.Literal('passkey'), Type.Null()])),
+        requiresTwoFA: Type.Optional(
+          Type.Boolean({ description: 'Whether he must set a second factor up when he signs in next (while `twoFa.enabled`)' }),
+        ),
       }),
     },
     output: User,
-    errors: [authErrors.INVALID_EMAIL, authErrors.USER_NOT_FOUND, ...nameClashes],
+    errors: [authErrors.INVALID_EMAIL, authErrors.EMAIL_NOT_ALLOWED, authErrors.USER_NOT_FOUND, ...nameClashes],
     summary: 'Change a user',
+    description: 'Fields that cannot be set here are ignored, so that a whole user can be sent back.',
     handler: async ({ caller }, { params, body }) => Reply.json((await users.update(caller, params.id, body)).json),
   });
 
@@ -146,6 +154,7 @@ const toggleOperation = (users: UserAdmin): Operation =>
     id: 'authentication.users.toggle',
     method: 'POST',
     path: '/authentication/users/toggle',
+    destructive: true,
     input: { body: Type.Object({ ids: Ids, block: Type.Boolean() }) },
     output: TextResult,
     errors: [authErrors.ALREADY_BLOCKED, authErrors.NOT_BLOCKED, authErrors.USER_NOT_FOUND],
@@ -154,33 +163,4 @@ const toggleOperation = (users: UserAdmin): Operation =>
       await users.setBlocked(caller, body.ids, body.block);
       return body.block ? 'Users were blocked' : 'Users were unblocked';
     },
-  });
-
-const sessionsOperation = (users: UserAdmin): Operation =>
-  defineOperation({
-    ...admin,
-    id: 'authentication.users.sessions',
-    method: 'GET',
-    path: '/authentication/users/:id/sessions',
-    input: { params: UserId },
-    output: Type.Object({ sessions: Type.Array(Session), count: Type.Integer() }),
-    errors: [authErrors.USER_NOT_FOUND],
-    summary: "List a user's sessions",
-    handler: async (_context, { params }) => {
-      const sessions = (await users.sessions(params.id)).map(sessionOnWire);
-      return { sessions, count: sessions.length };
-    },
-  });
-
-const endSessionsOperation = (users: UserAdmin): Operation =>
-  defineOperation({
-    ...admin,
-    id: 'authentication.users.endSessions',
-    method: 'DELETE',
-    path: '/authentication/users/:id/sessions',
-    input: { params: UserId },
-    output: TextResult,
-    errors: [authErrors.USER_NOT_FOUND],
-    summary: "End a user's sessions",
-    handler: async ({ caller }, { params }) => `${await users.endSessions(caller, params.id)} sessions ended`,
   });

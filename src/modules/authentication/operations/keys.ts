@@ -12,6 +12,7 @@ export const keyOperations = (keys: SigningKeys): readonly Operation[] => [
     access: 'public',
     limit: standardLimit,
     graphql: false,
+    anyApp: true,
     input: {},
     output: Type.Object({
       keys: Type.Array(

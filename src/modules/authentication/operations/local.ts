@@ -1,49 +1,80 @@
-/** Registration, login and change of password with e-mail and password. */
+/** Registration, login and change of password. */
 import Type from 'typebox';
 import { defineOperation, type Operation, Reply, TextResult } from '../../../kernel/operation.ts';
 import { recordErrors } from '../../../kernel/records/errors.ts';
 import { authErrors } from '../errors.ts';
 import type { Accounts } from '../services/accounts.ts';
 import type { LocalLogin } from '../services/local-login.ts';
-import { Email, originOf, Password, User, UserData, userOf } from './shapes.ts';
+import type { Register } from '../services/registration.ts';
+import { Email, Login, originOf, Password, RedirectUri, UserData, userOf } from './shapes.ts';
 
 /** What these operations call. */
 export interface LocalServices {
   readonly local: LocalLogin;
+  readonly register: Register;
   readonly accounts: Accounts;
 }
 
 const credentialLimit = { requests: 30, seconds: 900, account: 'email' } as const;
+const loginErrors = [
+  authErrors.WRONG_CREDENTIALS,
+  authErrors.USER_BLOCKED,
+  authErrors.EMAIL_NOT_VERIFIED,
+  authErrors.TOO_MANY_FAILURES,
+] as const;
 
-export const localOperations = (services: LocalServices): readonly Operation[] => [
-  registerOperation(services),
+/** `User` is the shape of a user as the schema says it now. */
+export const localOperations = (services: LocalServices, User: Type.TObject): readonly Operation[] => [
+  registerOperation(services, User),
   loginOperation(services),
   changePasswordOperation(services),
 ];
 
-const registerOperation = ({ local }: LocalServices): Operation =>
+/** Exist only while user names are switched on. */
+export const usernameOperations = (services: LocalServices): readonly Operation[] => [
+  usernameLoginOperation(services),
+  setPasswordOperation(services),
+];
+
+const registerOperation = ({ register }: LocalServices, User: Type.TObject): Operation =>
   defineOperation({
     id: 'authentication.local.register',
     surface: 'client',
     method: 'POST',
     path: '/authentication/local/new',
-    access: 'public',
+    access: 'optionalUser',
     limit: credentialLimit,
-    input: { body: Type.Object({ email: Email, password: Password, userData: Type.Optional(UserData) }) },
+    // The address makes a repeated request harmless; a stored answer would outlive the account.
+    idempotency: false,
+    input: {
+      body: Type.Object({
+        email: Email,
+        password: Password,
+        userData: Type.Optional(UserData),
+        invitationToken: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+        redirectUri: Type.Optional(RedirectUri),
+      }),
+    },
     output: Type.Object({ user: User }),
     errors: [
       authErrors.INVALID_EMAIL,
+      authErrors.EMAIL_NOT_ALLOWED,
       authErrors.WEAK_PASSWORD,
       authErrors.UNKNOWN_USER_DATA,
+      authErrors.NOT_ANONYMOUS,
+      authErrors.SUDO_REQUIRED,
+      authErrors.INVALID_REDIRECT,
+      authErrors.REDIRECT_NOT_ALLOWED,
+      authErrors.INVITATION_REQUIRED,
+      authErrors.INVALID_INVITATION,
       authErrors.USER_EXISTS,
       recordErrors.RECORD_NOT_UNIQUE,
+      authErrors.BREACH_CHECK_UNAVAILABLE,
     ],
     summary: 'Register with e-mail and password',
-    description: 'Creates the account and answers it. It opens no session: log in next.',
-    handler: async (context, { body }) => {
-      const { json } = await local.register(context.caller, body);
-      return Reply.json(`{"user":${json}}`);
-    },
+    description:
+      'Creates the account and answers it; with the token of an anonymous user, that user becomes the account, and its sessions end where a login would ask for more (a proven address, a second factor). It opens no session: log in next. While addresses must be verified, a taken address is answered like a new one and its owner is told by mail.',
+    handler: async (context, { body }) => Reply.json(`{"user":${await register(context.caller, body, originOf(context))}}`),
   });
 
 const loginOperation = ({ local }: LocalServices): Operation =>
@@ -56,16 +87,10 @@ const loginOperation = ({ local }: LocalServices): Operation =>
     limit: credentialLimit,
     idempotency: false,
     input: { body: Type.Object({ email: Email, password: Password }) },
-    output: Type.Object({
-      userId: Type.String({ format: 'uuid' }),
-      accessToken: Type.String({ description: 'Bearer token of requests; a JWT' }),
-      refreshToken: Type.Optional(Type.String({ description: 'Bearer token of POST /authentication/renew; works once' })),
-      twoFaRequired: Type.Optional(Type.Literal(true, { description: 'The access token opens only the second step' })),
-      twoFaMethod: Type.Optional(Type.String()),
-    }),
-    errors: [authErrors.INVALID_EMAIL, authErrors.WRONG_CREDENTIALS, authErrors.USER_BLOCKED, authErrors.TOO_MANY_FAILURES],
+    output: Login,
+    errors: [authErrors.INVALID_EMAIL, ...loginErrors],
     summary: 'Log in with e-mail and password',
-    handler: (context, { body }) => local.login(body, originOf(context)),
+    handler: (context, { body }) => local.byEmail({ name: body.email, password: body.password }, originOf(context)),
   });
 
 const changePasswordOperation = ({ accounts }: LocalServices): Operation =>
@@ -84,12 +109,62 @@ const changePasswordOperation = ({ accounts }: LocalServices): Operation =>
       }),
     },
     output: TextResult,
-    errors: [authErrors.WRONG_PASSWORD, authErrors.WEAK_PASSWORD, authErrors.SUDO_REQUIRED, authErrors.TOO_MANY_FAILURES],
+    errors: [
+      authErrors.WRONG_PASSWORD,
+      authErrors.WEAK_PASSWORD,
+      authErrors.SUDO_REQUIRED,
+      authErrors.ANONYMOUS_USER,
+      authErrors.TOO_MANY_FAILURES,
+      authErrors.BREACH_CHECK_UNAVAILABLE,
+    ],
+    audit: true,
     summary: 'Change the password',
     description:
-      'Ends all other sessions of the user; this one goes on. An account without a password needs a fresh login instead of the old one.',
+      'Ends all other sessions of the user; this one goes on, and the owner is told by mail. An account without a password needs a fresh login instead of the old one.',
     handler: async (context, { body }) => {
       await accounts.changePassword(userOf(context), body, originOf(context));
+      return 'Password changed successfully';
+    },
+  });
+
+const usernameLoginOperation = ({ local }: LocalServices): Operation =>
+  defineOperation({
+    id: 'authentication.username.login',
+    surface: 'client',
+    method: 'POST',
+    path: '/authentication/username',
+    access: 'public',
+    limit: { requests: 30, seconds: 900, account: 'username' },
+    idempotency: false,
+    input: {
+      body: Type.Object({
+        username: Type.String({ minLength: 1, maxLength: 64, description: 'Case does not matter' }),
+        password: Password,
+      }),
+    },
+    output: Login,
+    errors: [authErrors.INVALID_USERNAME, ...loginErrors],
+    summary: 'Log in with user name and password',
+    handler: (context, { body }) => local.byUsername({ name: body.username, password: body.password }, originOf(context)),
+  });
+
+const setPasswordOperation = ({ accounts }: LocalServices): Operation =>
+  defineOperation({
+    id: 'authentication.username.changePassword',
+    surface: 'client',
+    method: 'POST',
+    path: '/authentication/username/change-password',
+    access: 'user',
+    limit: { requests: 30, seconds: 900 },
+    idempotency: false,
+    input: { body: Type.Object({ newPassword: Password }) },
+    output: TextResult,
+    errors: [authErrors.WEAK_PASSWORD, authErrors.SUDO_REQUIRED, authErrors.ANONYMOUS_USER, authErrors.BREACH_CHECK_UNAVAILABLE],
+    audit: true,
+    summary: 'Change the password after a fresh login',
+    description: 'Needs a fresh login (setting sessions.sudoMaxAge) instead of the old password. Ends all other sessions of the user.',
+    handler: async (context, { body }) => {
+      await accounts.setPassword(userOf(context), body.newPassword);
       return 'Password changed successfully';
     },
   });

@@ -5,23 +5,29 @@ import { defineOperation, type Operation, standardLimit, TextResult } from '../.
 import { authErrors } from '../errors.ts';
 import type { Renewal } from '../services/renewal.ts';
 import type { Sessions } from '../services/sessions.ts';
+import type { TokenCookies } from '../services/token-cookies.ts';
 import { originOf, Session, SessionId, sessionOnWire, userOf } from './shapes.ts';
+import { signedOut } from './token-cookies.ts';
 
 /** What these operations call. */
 export interface SessionServices {
   readonly sessions: Sessions;
   readonly renewal: Renewal;
+  readonly tokenCookies: TokenCookies;
 }
 
 export const sessionOperations = (services: SessionServices): readonly Operation[] => [
   logoutOperation(services),
   listOperation(services),
+  renameOperation(services),
   endOperation(services),
   endOthersOperation(services),
 ];
 
+const OwnSession = Type.Intersect([Session, Type.Object({ current: Type.Boolean({ description: 'The session of this request' }) })]);
+
 /** Exists only while refresh tokens are switched on. */
-export const renewOperation = ({ renewal }: SessionServices): Operation =>
+export const renewOperation = ({ renewal, tokenCookies }: SessionServices): Operation =>
   defineOperation({
     id: 'authentication.session.renew',
     surface: 'client',
@@ -35,16 +41,17 @@ export const renewOperation = ({ renewal }: SessionServices): Operation =>
     errors: [authErrors.INVALID_REFRESH_TOKEN, authErrors.USER_BLOCKED],
     summary: 'Renew the token pair',
     description:
-      'The bearer is the refresh token. It works once: a second use within ten seconds answers the same pair, a later one ends the session.',
+      'The bearer is the refresh token (or its cookie, where it has one). It works once: a second use within ten seconds answers the same pair, a later one ends the session.',
     handler: async (context) => {
-      if (context.bearer === undefined) throw errors.UNAUTHORIZED();
-      const { accessToken, refreshToken } = await renewal.renew(context.bearer, originOf(context));
+      const presented = context.bearer ?? tokenCookies.admittedRefreshToken(context.cookies);
+      if (presented === undefined) throw errors.UNAUTHORIZED();
+      const { accessToken, refreshToken } = await renewal.renew(presented, originOf(context));
       if (refreshToken === undefined) throw authErrors.INVALID_REFRESH_TOKEN();
       return { accessToken, refreshToken };
     },
   });
 
-const logoutOperation = ({ sessions }: SessionServices): Operation =>
+const logoutOperation = ({ sessions, tokenCookies }: SessionServices): Operation =>
   defineOperation({
     id: 'authentication.session.logout',
     surface: 'client',
@@ -52,13 +59,15 @@ const logoutOperation = ({ sessions }: SessionServices): Operation =>
     path: '/authentication/logout',
     access: 'partialUser',
     limit: standardLimit,
+    idempotency: false,
     input: {},
     output: TextResult,
+    audit: true,
     summary: 'Log out',
     description: 'Ends this session: its access token and its refresh token are refused from the next request on.',
     handler: async (context) => {
       await sessions.logout(userOf(context));
-      return 'LoggedOut';
+      return signedOut('LoggedOut', tokenCookies);
     },
   });
 
@@ -72,9 +81,7 @@ const listOperation = ({ sessions }: SessionServices): Operation =>
     limit: standardLimit,
     input: {},
     output: Type.Object({
-      sessions: Type.Array(
-        Type.Intersect([Session, Type.Object({ current: Type.Boolean({ description: 'The session of this request' }) })]),
-      ),
+      sessions: Type.Array(OwnSession),
       count: Type.Integer(),
     }),
     summary: 'List the own sessions',
@@ -83,6 +90,25 @@ const listOperation = ({ sessions }: SessionServices): Operation =>
       const list = (await sessions.list(userOf(context))).map(sessionOnWire);
       return { sessions: list, count: list.length };
     },
+  });
+
+const renameOperation = ({ sessions }: SessionServices): Operation =>
+  defineOperation({
+    id: 'authentication.session.rename',
+    surface: 'client',
+    method: 'PATCH',
+    path: '/authentication/sessions/:id',
+    access: 'user',
+    limit: standardLimit,
+    input: {
+      params: SessionId,
+      body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 100, pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f]+$' }) }),
+    },
+    output: OwnSession,
+    errors: [authErrors.SESSION_NOT_FOUND],
+    summary: 'Name the device of one of the own sessions',
+    handler: async (context, { params, body }) =>
+      sessionOnWire(await sessions.rename(userOf(context), params.id.toLowerCase(), body.name.trim())),
   });
 
 const endOperation = ({ sessions }: SessionServices): Operation =>
@@ -96,6 +122,7 @@ const endOperation = ({ sessions }: SessionServices): Operation =>
     input: { params: SessionId },
     output: TextResult,
     errors: [authErrors.SESSION_NOT_FOUND],
+    audit: true,
     summary: 'End one of the own sessions',
     handler: async (context, { params }) => {
       await sessions.end(userOf(context), params.id);
@@ -113,6 +140,7 @@ const endOthersOperation = ({ sessions }: SessionServices): Operation =>
     limit: standardLimit,
     input: {},
     output: TextResult,
+    audit: true,
     summary: 'End all other sessions of the user',
     handler: async (context) => {
       const caller = userOf(context);

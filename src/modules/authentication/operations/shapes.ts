@@ -3,8 +3,12 @@ import Type from 'typebox';
 import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { OperationContext } from '../../../kernel/operation.ts';
+import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { userSchema } from '../schemas.ts';
+import { deviceName } from '../services/device-name.ts';
 import type { Origin } from '../services/origin.ts';
 import { maxPasswordLength } from '../services/password-policy.ts';
+import type { ListedSession } from '../session-queries.ts';
 
 const nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 const instant = Type.String({ format: 'date-time' });
@@ -20,12 +24,41 @@ export const User = Type.Object(
     isVerified: Type.Boolean(),
     hasTwoFA: Type.Boolean(),
     twoFaMethod: nullable(Type.String()),
+    requiresTwoFA: Type.Boolean(),
     isAnonymous: Type.Boolean(),
     createdAt: instant,
     updatedAt: instant,
   },
   { additionalProperties: true, description: 'A user, with the fields by which the schema User was extended' },
 );
+
+/**
+ * A user as the schema User says it now, with the fields by which it was extended. Operations that answer
+ * one are made anew when the schema changes.
+ */
+export function userShape(schemas: Pick<SchemaRegistry, 'get'>): Type.TObject {
+  const shape = schemas.get(userSchema.name)?.shapes.record;
+  if (!shape) throw new Error('The schema User is not installed');
+  return shape;
+}
+
+/** What every sign-in answers. */
+export const Login = Type.Object({
+  userId: Type.String({ format: 'uuid' }),
+  accessToken: Type.String({ description: 'Bearer token of requests; a JWT' }),
+  refreshToken: Type.Optional(Type.String({ description: 'Bearer token of POST /authentication/renew; works once' })),
+  twoFaRequired: Type.Optional(Type.Literal(true, { description: 'The access token opens only the second step' })),
+  twoFaMethod: Type.Optional(Type.String()),
+  twoFaEnrolment: Type.Optional(
+    Type.Literal(true, { description: 'There is no second factor yet: the access token opens only its setting up' }),
+  ),
+});
+
+/** An address of the app, checked against the list of the configuration. */
+export const RedirectUri = Type.String({ minLength: 1, maxLength: 2048, description: 'Must be on the list redirectUris.whitelistedUris' });
+
+/** A token out of a link. Anything else is answered like one that does not exist. */
+export const LinkToken = Type.String({ minLength: 1, maxLength: 200 });
 
 export const Session = Type.Object({
   _id: Type.String({ format: 'uuid' }),
@@ -35,6 +68,8 @@ export const Session = Type.Object({
   expiresAt: instant,
   ip: nullable(Type.String()),
   userAgent: nullable(Type.String()),
+  name: Type.String({ description: 'As the user calls the device; until he does, what the user agent says' }),
+  impersonated: Type.Boolean({ description: 'An operator acts as the user in it' }),
 });
 
 export const SessionId = Type.Object({ id: Type.String({ format: 'uuid' }) });
@@ -45,7 +80,7 @@ export const Email = Type.String({ minLength: 3, maxLength: 254, description: 'E
 export const Password = Type.String({ minLength: 1, maxLength: maxPasswordLength });
 export const UserData = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields by which the schema User was extended' });
 
-export const originOf = ({ address, userAgent }: OperationContext): Origin => ({ address, userAgent });
+export const originOf = ({ address, userAgent, clientId }: OperationContext): Origin => ({ address, userAgent, clientId });
 
 /** The user of an operation with user access. */
 export function userOf({ caller }: OperationContext): UserCaller {
@@ -54,8 +89,9 @@ export function userOf({ caller }: OperationContext): UserCaller {
 }
 
 /** Dates of a listed session as they go on the wire. */
-export const sessionOnWire = <S extends { readonly createdAt: Date; readonly lastUsedAt: Date; readonly expiresAt: Date }>(session: S) => ({
+export const sessionOnWire = <S extends ListedSession>(session: S) => ({
   ...session,
+  name: session.name ?? deviceName(session.userAgent),
   createdAt: session.createdAt.toISOString(),
   lastUsedAt: session.lastUsedAt.toISOString(),
   expiresAt: session.expiresAt.toISOString(),

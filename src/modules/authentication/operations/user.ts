@@ -4,15 +4,24 @@ import { defineOperation, type Operation, Reply, standardLimit, TextResult } fro
 import { recordErrors } from '../../../kernel/records/errors.ts';
 import { authErrors } from '../errors.ts';
 import type { Accounts } from '../services/accounts.ts';
-import { User, UserData, userOf } from './shapes.ts';
+import type { TokenCookies } from '../services/token-cookies.ts';
+import { UserData, userOf } from './shapes.ts';
+import { signedOut } from './token-cookies.ts';
 
-export const userOperations = (accounts: Accounts): readonly Operation[] => [
-  readOperation(accounts),
-  updateOperation(accounts),
-  deleteOperation(accounts),
+/** What these operations call. */
+export interface UserServices {
+  readonly accounts: Accounts;
+  readonly tokenCookies: TokenCookies;
+}
+
+/** `User` is the shape of a user as the schema says it now. */
+export const userOperations = ({ accounts, tokenCookies }: UserServices, User: Type.TObject): readonly Operation[] => [
+  readOperation(accounts, User),
+  updateOperation(accounts, User),
+  deleteOperation(accounts, tokenCookies),
 ];
 
-const readOperation = (accounts: Accounts): Operation =>
+const readOperation = (accounts: Accounts, User: Type.TObject): Operation =>
   defineOperation({
     id: 'authentication.user.get',
     surface: 'client',
@@ -26,7 +35,7 @@ const readOperation = (accounts: Accounts): Operation =>
     handler: async (context) => Reply.json((await accounts.read(userOf(context))).json),
   });
 
-const updateOperation = (accounts: Accounts): Operation =>
+const updateOperation = (accounts: Accounts, User: Type.TObject): Operation =>
   defineOperation({
     id: 'authentication.user.update',
     surface: 'client',
@@ -42,7 +51,7 @@ const updateOperation = (accounts: Accounts): Operation =>
     handler: async (context, { body }) => Reply.json((await accounts.update(userOf(context), body.userData)).json),
   });
 
-const deleteOperation = (accounts: Accounts): Operation =>
+const deleteOperation = (accounts: Accounts, tokenCookies: TokenCookies): Operation =>
   defineOperation({
     id: 'authentication.user.delete',
     surface: 'client',
@@ -50,13 +59,16 @@ const deleteOperation = (accounts: Accounts): Operation =>
     path: '/authentication/user',
     access: 'user',
     limit: standardLimit,
+    idempotency: false,
     input: {},
     output: TextResult,
     errors: [authErrors.SUDO_REQUIRED, recordErrors.RECORD_IN_USE],
+    audit: true,
     summary: 'Delete the own account',
-    description: 'Needs a fresh login (setting sessions.sudoMaxAge). Ends all sessions.',
+    description:
+      'Needs a fresh login (setting sessions.sudoMaxAge). Ends all sessions, and everything that is kept about the user goes with it.',
     handler: async (context) => {
       await accounts.remove(userOf(context));
-      return 'LoggedOut';
+      return signedOut('LoggedOut', tokenCookies);
     },
   });

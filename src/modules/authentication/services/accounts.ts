@@ -8,10 +8,14 @@ import { authErrors } from '../errors.ts';
 import { userEvent } from '../events.ts';
 import { type Credentials, credentialsById, lockUsers, replacePassword } from '../queries.ts';
 import { userSchema } from '../schemas.ts';
-import type { LoginGuard } from './login-guard.ts';
+import type { AccountErasure } from './account-erasure.ts';
+import { attemptAt, type LoginGuard } from './login-guard.ts';
+import type { NewPassword } from './new-password.ts';
+import type { Notices } from './notices.ts';
+import { type OneTimeTokens, signsIn } from './one-time-tokens.ts';
 import type { Origin } from './origin.ts';
-import { requireStrong } from './password-policy.ts';
 import type { Sessions } from './sessions.ts';
+import { requireHimself, requireSudo } from './sudo.ts';
 import { allowedUserData, writingUser } from './user-data.ts';
 
 export interface PasswordChange {
@@ -24,8 +28,10 @@ export interface Accounts {
   read(caller: UserCaller): Promise<RecordText>;
   /** Sets fields that extend the user. */
   update(caller: UserCaller, userData: Readonly<Record<string, unknown>>): Promise<RecordText>;
-  /** Replaces the password and ends all other sessions. */
+  /** Replaces the password and ends all other sessions. Throws 403 for an operator who acts as the user. */
   changePassword(caller: UserCaller, change: PasswordChange, origin: Origin): Promise<void>;
+  /** The same after a fresh login instead of the old password. */
+  setPassword(caller: UserCaller, newPassword: string): Promise<void>;
   /** Deletes the account with everything that hangs on it; needs a fresh login. */
   remove(caller: UserCaller): Promise<void>;
 }
@@ -33,6 +39,10 @@ export interface Accounts {
 interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'passwords' | 'records' | 'schemas'> {
   readonly sessions: Sessions;
   readonly guard: LoginGuard;
+  readonly newPassword: NewPassword;
+  readonly tokens: Pick<OneTimeTokens, 'discard'>;
+  readonly erasure: AccountErasure;
+  readonly notices: Notices;
   readonly config: () => AuthenticationConfig;
 }
 
@@ -40,7 +50,7 @@ const schema = userSchema.name;
 const asModule = system('authentication');
 
 export function createAccounts(dependencies: Dependencies): Accounts {
-  const { database, events, passwords, records, schemas, sessions, guard, config } = dependencies;
+  const { database, events, passwords, records, schemas, sessions, guard, newPassword, tokens, erasure, notices, config } = dependencies;
 
   return {
     read: (caller) => unlessGone(() => records.get(asModule, schema, caller.userId)),
@@ -57,30 +67,45 @@ export function createAccounts(dependencies: Dependencies): Accounts {
     },
 
     async changePassword(caller, change, origin) {
-      const account = await credentialsById(database, caller.userId);
-      if (!account) throw authErrors.INVALID_TOKEN();
+      requireHimself(caller);
+      const account = await ownAccount(caller);
       await requireOldPassword(caller, account, { oldPassword: change.oldPassword, origin });
-      requireStrong(change.newPassword, [account.email, account.username], config().passwords, 'newPassword');
       requireDifferent(change);
-      const to = await passwords.hash(change.newPassword);
-      await database.transaction(async (transaction) => {
-        // Somebody else was faster: what we checked is no longer the password.
-        if (!(await replacePassword(transaction, caller.userId, { from: account.hashedPassword, to }))) throw authErrors.WRONG_PASSWORD();
-        await sessions.endAll(caller, [caller.userId], { reason: 'passwordChanged', except: caller.sessionId });
-        await events.emit(transaction, caller, userEvent('changePassword', [caller.userId], caller.sessionId));
-      });
+      await replace(caller, account, change.newPassword);
     },
-
+    async setPassword(caller, next) {
+      requireSudo(caller, config().sessions.sudoMaxAge);
+      await replace(caller, await ownAccount(caller), next);
+    },
     async remove(caller) {
       requireSudo(caller, config().sessions.sudoMaxAge);
       await database.transaction(async (transaction) => {
         if ((await lockUsers(transaction, [caller.userId])).length === 0) throw authErrors.INVALID_TOKEN();
-        await sessions.forget(transaction, [caller.userId]);
-        await records.remove(asModule, schema, caller.userId);
-        await events.emit(transaction, caller, userEvent('delete', [caller.userId]));
+        await erasure.erase(transaction, caller, [caller.userId]);
       });
     },
   };
+
+  async function ownAccount(caller: UserCaller): Promise<Credentials> {
+    const account = await credentialsById(database, caller.userId);
+    if (!account) throw authErrors.INVALID_TOKEN();
+    if (account.isAnonymous) throw authErrors.ANONYMOUS_USER();
+    return account;
+  }
+
+  /** Stores the new password, ends all other sessions and tells the owner. */
+  async function replace(caller: UserCaller, account: Credentials, next: string): Promise<void> {
+    const to = await newPassword(next, [account.email, account.username], 'newPassword');
+    const { userId } = account;
+    await database.transaction(async (transaction) => {
+      // Somebody else was faster: what we checked is no longer the password.
+      if (!(await replacePassword(transaction, userId, { from: account.hashedPassword, to }))) throw authErrors.WRONG_PASSWORD();
+      await sessions.endAll(caller, [userId], { reason: 'passwordChanged', except: caller.sessionId });
+      await tokens.discard(transaction, userId, signsIn);
+      await events.emit(transaction, caller, userEvent('changePassword', [userId], caller.sessionId));
+      await notices.send(transaction, account, 'PasswordChanged', {});
+    });
+  }
 
   /** The old password, or for an account that has none a fresh login. Wrong ones count like failed logins. */
   async function requireOldPassword(
@@ -90,10 +115,10 @@ export function createAccounts(dependencies: Dependencies): Accounts {
   ): Promise<void> {
     if (account.hashedPassword === null) return requireSudo(caller, config().sessions.sudoMaxAge);
     if (oldPassword === undefined) throw invalid('oldPassword', 'required', 'give the present password');
-    const name = account.email ?? account.userId;
-    await guard.enter(name, origin.address);
-    if (!(await passwords.verify(account.hashedPassword, oldPassword))) throw authErrors.WRONG_PASSWORD();
-    await guard.succeeded(name, origin.address);
+    const attempt = attemptAt(account, origin.address);
+    const mayTry = await guard.enter(attempt);
+    if (!(await passwords.verify(account.hashedPassword, oldPassword)) || !mayTry) throw authErrors.WRONG_PASSWORD();
+    await guard.succeeded(attempt);
   }
 }
 
@@ -109,9 +134,4 @@ async function unlessGone<T>(work: () => Promise<T>): Promise<T> {
 function requireDifferent({ oldPassword, newPassword }: PasswordChange): void {
   if (oldPassword?.normalize('NFKC') !== newPassword.normalize('NFKC')) return;
   throw invalid('newPassword', 'different', 'choose a password that differs from the old one');
-}
-
-/** Throws 403 unless the caller proved who he is at most `maxAgeMs` ago. */
-function requireSudo(caller: UserCaller, maxAgeMs: number): void {
-  if (Date.now() - caller.authenticatedAt > maxAgeMs) throw authErrors.SUDO_REQUIRED();
 }

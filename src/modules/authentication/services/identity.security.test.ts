@@ -6,6 +6,7 @@ import type { SessionState } from '../session-queries.ts';
 import { createClientIdentity } from './identity.ts';
 import type { SessionStates } from './session-states.ts';
 import type { SigningKeys } from './signing-keys.ts';
+import type { TokenCookies } from './token-cookies.ts';
 
 const caller: UserCaller = { kind: 'user', userId: 'u', sessionId: 's', authenticatedAt: 0, complete: true, clientId: 'c' };
 const live: SessionState = { userId: 'u', active: true, revoked: false, endsAt: Number.MAX_SAFE_INTEGER };
@@ -25,7 +26,8 @@ function authenticate({
 }: Parts) {
   const states: SessionStates = { get, read, dropAfter: () => undefined };
   const keys = { refresh } as unknown as SigningKeys;
-  const identity = createClientIdentity({ states, keys, accessTokens: { issue: () => '', verify } });
+  const cookies = { accessToken: () => undefined } as unknown as TokenCookies;
+  const identity = createClientIdentity({ states, keys, cookies, accessTokens: { issue: () => '', verify } });
   return (async () => identity.authenticate(credentials('token')))();
 }
 

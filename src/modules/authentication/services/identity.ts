@@ -3,21 +3,24 @@
  * the warm path (token seen, session state cached) there is no promise and no query.
  */
 import type { UserCaller } from '../../../kernel/caller.ts';
-import { errors, type PenstockError } from '../../../kernel/errors.ts';
-import type { ClientIdentity } from '../../../kernel/identity.ts';
+import { serializeCookie } from '../../../kernel/cookie.ts';
+import { errors, PenstockError } from '../../../kernel/errors.ts';
+import type { ClientIdentity, PresentedCredentials } from '../../../kernel/identity.ts';
 import { authErrors } from '../errors.ts';
 import type { SessionState } from '../session-queries.ts';
 import type { AccessTokens } from './access-tokens.ts';
 import type { SessionStates } from './session-states.ts';
 import type { SigningKeys } from './signing-keys.ts';
+import type { TokenCookies } from './token-cookies.ts';
 
 interface Dependencies {
   readonly accessTokens: AccessTokens;
   readonly states: SessionStates;
   readonly keys: SigningKeys;
+  readonly cookies: TokenCookies;
 }
 
-export function createClientIdentity({ accessTokens, states, keys }: Dependencies): ClientIdentity {
+export function createClientIdentity({ accessTokens, states, keys, cookies }: Dependencies): ClientIdentity {
   const believe = (caller: UserCaller): UserCaller | Promise<UserCaller> => {
     const state = states.get(caller.sessionId);
     if (state instanceof Promise) return state.then((loaded) => accept(caller, loaded));
@@ -35,13 +38,33 @@ export function createClientIdentity({ accessTokens, states, keys }: Dependencie
     return believe(token.caller);
   };
 
+  const byToken = (bearer: string): UserCaller | Promise<UserCaller> => {
+    const token = accessTokens.verify(bearer);
+    if (token === 'unknownKey') return afterKeyRefresh(bearer);
+    if (token === undefined) throw refused();
+    return believe(token.caller);
+  };
+
+  /** A cookie that opens nothing any more is taken away: its page cannot do that itself. */
+  const byCookie = async (token: string, { sender }: PresentedCredentials): Promise<UserCaller> => {
+    try {
+      const caller = await byToken(token);
+      cookies.requireOwnPage(sender, caller.sessionId);
+      return caller;
+    } catch (error) {
+      const [cookie] = cookies.cleared('accessToken');
+      if (!(error instanceof PenstockError) || error.status !== 401 || !cookie) throw error;
+      throw authErrors.INVALID_TOKEN({ headers: { ...error.headers, 'set-cookie': serializeCookie(cookie) } });
+    }
+  };
+
   return {
-    authenticate({ bearer }) {
-      if (bearer === undefined) throw errors.UNAUTHORIZED({ headers: { 'www-authenticate': 'Bearer' } });
-      const token = accessTokens.verify(bearer);
-      if (token === 'unknownKey') return afterKeyRefresh(bearer);
-      if (token === undefined) throw refused();
-      return believe(token.caller);
+    cookieTokens: cookies,
+    authenticate(credentials) {
+      if (credentials.bearer !== undefined) return byToken(credentials.bearer);
+      const cookie = cookies.accessToken(credentials.cookies);
+      if (cookie === undefined) throw errors.UNAUTHORIZED({ headers: { 'www-authenticate': 'Bearer' } });
+      return byCookie(cookie, credentials);
     },
   };
 }

@@ -1,101 +1,82 @@
-/** Registration and login with e-mail and password. */
-import { type Caller, system } from '../../../kernel/caller.ts';
+/** Login with a password, by e-mail or by user name. */
+import type { Database } from '../../../kernel/database/database.ts';
+import type { PenstockError } from '../../../kernel/errors.ts';
 import type { Kernel } from '../../../kernel/kernel.ts';
-import type { RecordText } from '../../../kernel/records/store.ts';
-import type { AuthenticationConfig } from '../config.ts';
 import { authErrors } from '../errors.ts';
-import { userEvent } from '../events.ts';
-import { type Credentials, credentialsByEmail, replacePassword } from '../queries.ts';
-import { userSchema } from '../schemas.ts';
+import { type Credentials, credentialsByEmail, credentialsByUsername, replacePassword } from '../queries.ts';
 import { canonicalEmail } from './email.ts';
 import type { LoginGuard } from './login-guard.ts';
 import type { Origin } from './origin.ts';
-import { requireStrong } from './password-policy.ts';
-import type { SessionOpener } from './session-opening.ts';
-import type { TokenPair } from './token-pairs.ts';
-import { allowedUserData, writingUser } from './user-data.ts';
+import type { LoginAnswer, SignIn } from './sign-in.ts';
+import type { OwnStrategy } from './strategies.ts';
+import { canonicalUsername } from './username.ts';
 
-export interface Registration {
-  readonly email: string;
+export interface PasswordLogin {
+  /** An address or a user name. */
+  readonly name: string;
   readonly password: string;
-  readonly userData?: Readonly<Record<string, unknown>>;
-}
-
-export interface LoginInput {
-  readonly email: string;
-  readonly password: string;
-}
-
-export interface LoginAnswer extends TokenPair {
-  readonly userId: string;
-  /** Set while a second factor is owed: the access token then opens only the second step. */
-  readonly twoFaRequired?: true;
-  readonly twoFaMethod?: string;
 }
 
 export interface LocalLogin {
-  /** Creates an account with a password; no session. 409 when the address is taken. */
-  register(caller: Caller, input: Registration): Promise<RecordText>;
-  /** 401 alike for an unknown address and a wrong password; 403 for a blocked account only once the password was right. */
-  login(input: LoginInput, origin: Origin): Promise<LoginAnswer>;
+  /** 401 alike for an unknown address and a wrong password; 403 for a blocked or unverified account only once the password was right. */
+  byEmail(input: PasswordLogin, origin: Origin): Promise<LoginAnswer>;
+  /** The same by user name. */
+  byUsername(input: PasswordLogin, origin: Origin): Promise<LoginAnswer>;
 }
 
-interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'passwords' | 'records' | 'schemas' | 'metrics'> {
-  readonly open: SessionOpener;
+interface Dependencies extends Pick<Kernel, 'database' | 'passwords'> {
+  readonly signIn: SignIn;
   readonly guard: LoginGuard;
-  readonly config: () => AuthenticationConfig;
 }
 
-type Outcome = 'success' | 'wrong' | 'blocked' | 'limited';
+/** How an account is looked up by what was presented. */
+interface Lookup {
+  readonly strategy: OwnStrategy;
+  /** The answer to what does not fit. */
+  wrong(): PenstockError;
+  canonical(name: string): string;
+  find(database: Database, name: string): Promise<Credentials | undefined>;
+}
 
-export function createLocalLogin(dependencies: Dependencies): LocalLogin {
-  const { database, events, passwords, records, schemas, open, guard, config } = dependencies;
-  const logins = dependencies.metrics.counter('login_requests_total', 'Logins by how they ended', ['strategy', 'outcome']);
-  const count = (outcome: Outcome): void => logins.inc({ strategy: 'local', outcome });
+const byEmail: Lookup = {
+  strategy: 'local',
+  wrong: () => authErrors.WRONG_CREDENTIALS(),
+  canonical: canonicalEmail,
+  find: credentialsByEmail,
+};
+const byUsername: Lookup = {
+  strategy: 'username',
+  wrong: () => authErrors.WRONG_CREDENTIALS({ message: 'The user name or the password is not right' }),
+  canonical: canonicalUsername,
+  find: credentialsByUsername,
+};
 
-  return {
-    async register(caller, { email: presented, password, userData = {} }) {
-      const email = canonicalEmail(presented);
-      requireStrong(password, [email], config().passwords);
-      const data = allowedUserData(schemas, userData);
-      if (await credentialsByEmail(database, email)) throw authErrors.USER_EXISTS();
-      const hashedPassword = await passwords.hash(password);
-      return writingUser(() =>
-        database.transaction(async (transaction) => {
-          const user = await records.create(system('authentication'), userSchema.name, { ...data, email, hashedPassword });
-          await events.emit(transaction, caller, userEvent('register', [user.id]));
-          return user;
-        }),
-      );
-    },
-
-    async login({ email: presented, password }, origin) {
-      const email = canonicalEmail(presented);
-      await guard.enter(email, origin.address).catch((error: unknown) => {
-        count('limited');
-        throw error;
-      });
-      const account = await proven(await credentialsByEmail(database, email), password);
-      const pair = account?.active ? await open(account, origin) : undefined;
-      if (account === undefined || (account.active && pair === undefined)) {
-        count('wrong');
-        throw authErrors.WRONG_CREDENTIALS();
-      }
-      await guard.succeeded(email, origin.address);
-      if (pair === undefined) {
-        count('blocked');
-        throw authErrors.USER_BLOCKED();
-      }
-      count('success');
-      await refreshHash(account, password);
-      return { userId: account.userId, ...pair, ...(account.hasTwoFA ? secondFactor(account) : {}) };
-    },
+export function createLocalLogin({ database, passwords, signIn, guard }: Dependencies): LocalLogin {
+  const login = async (lookup: Lookup, { name: presented, password }: PasswordLogin, origin: Origin): Promise<LoginAnswer> => {
+    const name = lookup.canonical(presented);
+    const { strategy } = lookup;
+    const account = await lookup.find(database, name);
+    const attempt = { name, account, address: origin.address };
+    const mayEnter = await guard.enter(attempt).catch(async (error: unknown) => {
+      await signIn.refused({ strategy, outcome: 'limited', origin });
+      throw error;
+    });
+    // Unknown accounts and accounts without a password cost the same work.
+    const isRight = await passwords.verify(account?.hashedPassword ?? undefined, password);
+    if (!account || !isRight || !mayEnter) {
+      await signIn.refused({ strategy, outcome: mayEnter ? 'wrong' : 'limited', origin, userId: account?.userId });
+      throw lookup.wrong();
+    }
+    await guard.succeeded(attempt);
+    const answer = await signIn.open(account, origin, strategy);
+    await refreshHash(account, password);
+    return answer;
   };
 
-  /** The account when the password is right. Unknown accounts and accounts without a password cost the same work. */
-  async function proven(account: Credentials | undefined, password: string): Promise<Credentials | undefined> {
-    return (await passwords.verify(account?.hashedPassword ?? undefined, password)) ? account : undefined;
-  }
+  return {
+    byEmail: (input, origin) => login(byEmail, input, origin),
+    byUsername: (input, origin) => login(byUsername, input, origin),
+  };
 
   /** Stores the password with today's parameters when the hash was made with others. */
   async function refreshHash(account: Credentials, password: string): Promise<void> {
@@ -104,8 +85,3 @@ export function createLocalLogin(dependencies: Dependencies): LocalLogin {
     await replacePassword(database, account.userId, { from, to: await passwords.hash(password) });
   }
 }
-
-const secondFactor = (account: Credentials): Pick<LoginAnswer, 'twoFaRequired' | 'twoFaMethod'> => ({
-  twoFaRequired: true,
-  ...(account.twoFaMethod === null ? {} : { twoFaMethod: account.twoFaMethod }),
-});

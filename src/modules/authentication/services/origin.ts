@@ -1,8 +1,20 @@
-/** Where a request came from, as sessions remember it. */
+/** Where requests come from, as sessions remember it. */
+import { anonymousApp } from '../../../kernel/apps.ts';
+
+/** Address, browser and app of a request. */
 export interface Origin {
   readonly address: string;
   readonly userAgent: string | undefined;
+  /** The registered app that the request comes from; absent or `anonymous-client` while apps are not told apart. */
+  readonly clientId?: string;
 }
+
+/** The app of the sessions that a request opens. */
+export const clientOf = ({ clientId = anonymousApp }: Origin): string => clientId;
+
+/** Whether a request may go on with a session: with its app, where apps are told apart. */
+export const isOwnApp = ({ clientId = anonymousApp }: Origin, session: { readonly clientId: string }): boolean =>
+  clientId === anonymousApp || clientId === session.clientId;
 
 const maxUserAgentLength = 512;
 

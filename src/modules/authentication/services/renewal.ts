@@ -20,7 +20,8 @@ import {
   successor,
   useRefreshToken,
 } from '../session-queries.ts';
-import { type Origin, storedUserAgent } from './origin.ts';
+import { isOwnApp, type Origin, storedUserAgent } from './origin.ts';
+import type { SecurityLog } from './security-log.ts';
 import type { SessionStates } from './session-states.ts';
 import { callerOf, type PairMaker, type TokenPair } from './token-pairs.ts';
 
@@ -32,6 +33,7 @@ export interface Renewal {
 interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'secrets' | 'metrics'> {
   readonly states: SessionStates;
   readonly makePair: PairMaker;
+  readonly securityLog: SecurityLog;
   readonly config: () => AuthenticationConfig;
   readonly log: Logger;
 }
@@ -43,7 +45,7 @@ const tokenShape = /^[A-Za-z0-9_-]{43}$/;
 type Outcome = { readonly pair: TokenPair } | 'unknown' | 'blocked' | 'reused';
 
 export function createRenewal(dependencies: Dependencies): Renewal {
-  const { database, events, secrets, metrics, states, makePair, config, log } = dependencies;
+  const { database, events, secrets, metrics, states, makePair, securityLog, config, log } = dependencies;
   const reuses = metrics.counter('refresh_token_reuse_total', 'Sessions that ended because a used refresh token was presented again');
 
   const successorOf = (refreshToken: string): string =>
@@ -62,10 +64,10 @@ export function createRenewal(dependencies: Dependencies): Renewal {
 
   async function decide(transaction: Transaction, refreshToken: string, origin: Origin): Promise<Outcome> {
     const presented = await lockPresentedToken(transaction, sha256(refreshToken), graceMs);
-    if (!presented) return 'unknown';
+    if (!presented || !isOwnApp(origin, presented)) return 'unknown';
     if (!presented.active) return 'blocked';
     if (presented.over) return 'unknown';
-    if (presented.used) return replay(transaction, presented, successorOf(refreshToken));
+    if (presented.used) return replay(transaction, presented, { next: successorOf(refreshToken), origin });
     if (presented.expired) return 'unknown';
     return rotate(transaction, presented, { next: successorOf(refreshToken), origin });
   }
@@ -96,13 +98,18 @@ export function createRenewal(dependencies: Dependencies): Renewal {
   }
 
   /** A used token again: the same pair within the grace time while that pair was not renewed itself, else the end of the session. */
-  async function replay(transaction: Transaction, presented: PresentedToken, next: string): Promise<Outcome> {
+  async function replay(
+    transaction: Transaction,
+    presented: PresentedToken,
+    { next, origin }: { next: string; origin: Origin },
+  ): Promise<Outcome> {
     const following = presented.inGrace ? await successor(transaction, sha256(next)) : undefined;
     if (following && !following.used) {
       return { pair: makePair({ ...presented, issuedAt: following.issuedAt }, { tokenId: following.tokenId, refreshToken: next }) };
     }
     const ended = await revokeSession(transaction, presented.userId, presented.id, 'reuse');
     await events.emit(transaction, callerOf(presented), userEvent('reuse', [presented.userId], presented.id));
+    await securityLog.note({ action: 'reuse', userId: presented.userId, origin, outcome: 'refused' });
     states.dropAfter(transaction, ended);
     log.warn({ userId: presented.userId, sessionId: presented.id }, 'A used refresh token was presented again: the session was ended');
     return 'reused';

@@ -5,51 +5,68 @@ import type { Kernel } from '../../../kernel/kernel.ts';
 import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
 import type { AuthenticationConfig } from '../config.ts';
 import { userEvent } from '../events.ts';
-import type { Credentials } from '../queries.ts';
+import { type Credentials, lockUsers } from '../queries.ts';
 import { insertRefreshToken, insertSession, revokeByClient, type SessionRow } from '../session-queries.ts';
-import { type Origin, storedUserAgent } from './origin.ts';
+import type { OwedStep } from './factors/owed.ts';
+import { clientOf, type Origin, storedUserAgent } from './origin.ts';
 import type { SessionStates } from './session-states.ts';
+import type { CustomClaims, TokenHooks } from './token-hooks.ts';
 import { callerOf, type PairFacts, type PairMaker, type TokenPair } from './token-pairs.ts';
 
-/** Answers the first pair, or nothing when the account was blocked or its password changed since it was read. */
-export type SessionOpener = (account: Credentials, origin: Origin) => Promise<TokenPair | undefined>;
+/**
+ * Answers the first pair, or nothing when the account was blocked or its credentials changed since it was read. `strategy`
+ * names how the person signed in. Throws what hooks throw.
+ */
+export type SessionOpener = (
+  account: Credentials,
+  origin: Origin,
+  strategy: string,
+  owed: OwedStep | undefined,
+) => Promise<TokenPair | undefined>;
 
 interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly states: SessionStates;
   readonly makePair: PairMaker;
+  readonly hooks: TokenHooks;
   readonly config: () => AuthenticationConfig;
 }
 
-/** The client of every request until clients are declared (spec: client validation off). */
-const anonymousClient = 'anonymous-client';
-
-export function createSessionOpener({ database, events, states, makePair, config }: Dependencies): SessionOpener {
-  return async (account, origin) => {
+export function createSessionOpener({ database, events, states, makePair, hooks, config }: Dependencies): SessionOpener {
+  return async (account, origin, strategy, owed) => {
     const opened = await database.transaction(async (transaction) => {
-      const session = await insert(transaction, account, origin);
+      const claims = await hooks.claimsFor(transaction, account, origin);
+      // Of several logins at the same time each must see the sessions of the others.
+      if (owed === undefined && endsOthers(config())) await lockUsers(transaction, [account.userId]);
+      const session = await insert(transaction, account, origin, { claims, complete: owed === undefined });
       if (!session) return undefined;
       const facts = await firstToken(transaction, session);
-      states.dropAfter(transaction, await endReplaced(transaction, session));
-      await events.emit(transaction, callerOf(session), userEvent('login', [session.userId], session.id));
+      // Whoever knows the password alone ends nobody's session.
+      if (session.complete) states.dropAfter(transaction, await endReplaced(transaction, session));
+      const what = session.complete ? 'login' : 'firstFactor';
+      await events.emit(transaction, callerOf(session), userEvent(what, [session.userId], session.id, { strategy }));
       return { session, facts };
     });
     return opened && makePair(opened.session, opened.facts);
   };
 
-  function insert(transaction: Transaction, account: Credentials, origin: Origin): Promise<SessionRow | undefined> {
+  function insert(
+    transaction: Transaction,
+    account: Credentials,
+    origin: Origin,
+    { claims, complete }: { readonly claims: CustomClaims | null; readonly complete: boolean },
+  ): Promise<SessionRow | undefined> {
     const { refreshTokens, accessTokens, sessions } = config();
-    const complete = !account.hasTwoFA;
     const renewable = complete && refreshTokens.enabled;
     return insertSession(transaction, {
       id: newId(),
-      userId: account.userId,
-      verifiedHash: account.hashedPassword,
-      clientId: anonymousClient,
+      account,
+      clientId: clientOf(origin),
       complete,
       lifetimeMs: sessions.absoluteLifetime,
       idleMs: renewable ? Math.max(refreshTokens.expiryPeriod, accessTokens.expiryPeriod) : accessTokens.expiryPeriod,
       address: origin.address,
       userAgent: storedUserAgent(origin.userAgent),
+      claims,
     });
   }
 
@@ -72,3 +89,6 @@ export function createSessionOpener({ database, events, states, makePair, config
     ];
   }
 }
+
+/** Whether a login may end other sessions of the user. */
+const endsOthers = ({ clients }: AuthenticationConfig): boolean => !(clients.multipleUserSessions && clients.multipleClientLogins);

@@ -37,4 +37,5 @@ export const callerOf = (session: SessionRow): UserCaller => ({
   authenticatedAt: session.authenticatedAt,
   complete: session.complete,
   clientId: session.clientId,
+  ...(session.impersonatedBy ? { impersonatedBy: session.impersonatedBy } : {}),
 });

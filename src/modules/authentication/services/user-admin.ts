@@ -4,16 +4,20 @@ import type { Transaction } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type { Kernel } from '../../../kernel/kernel.ts';
 import type { RecordText } from '../../../kernel/records/store.ts';
-import type { AuthenticationConfig } from '../config.ts';
 import { authErrors } from '../errors.ts';
 import { userEvent } from '../events.ts';
-import { type Credentials, credentialsById, lockUsers, setActive } from '../queries.ts';
+import type { SecondFactorMethod } from '../factor-queries.ts';
+import { type Credentials, credentialsById, lockContact, lockUsers, setActive } from '../queries.ts';
 import { userSchema } from '../schemas.ts';
 import { type ListedSession, liveSessions } from '../session-queries.ts';
 import { listUsers, type UserFilter } from '../user-queries.ts';
+import type { AccountCreation } from './account-creation.ts';
+import type { AccountErasure } from './account-erasure.ts';
 import { canonicalEmail } from './email.ts';
-import { requireStrong } from './password-policy.ts';
-import type { Sessions } from './sessions.ts';
+import type { NewPassword } from './new-password.ts';
+import { type OneTimeTokens, toOldAddress } from './one-time-tokens.ts';
+import type { SecondFactorReset } from './second-factor-reset.ts';
+import type { EndOptions, Sessions } from './sessions.ts';
 import { writingUser } from './user-data.ts';
 import { canonicalPhoneNumber, canonicalUsername } from './username.ts';
 
@@ -28,6 +32,11 @@ export interface UserChange {
   readonly email?: string | null;
   readonly isVerified?: boolean;
   readonly phoneNumber?: string | null;
+  /** Off takes the factor off with its secrets. On: by SMS only, since an app is enrolled by its owner. */
+  readonly hasTwoFA?: boolean;
+  readonly twoFaMethod?: SecondFactorMethod | null;
+  /** Whether the user must set a second factor up when he signs in next. */
+  readonly requiresTwoFA?: boolean;
 }
 
 export interface UserAdmin {
@@ -35,6 +44,7 @@ export interface UserAdmin {
   list(filter: UserFilter): Promise<string>;
   /** Creates a verified account, by e-mail or by user name. */
   create(caller: Caller, input: NewUser): Promise<RecordText>;
+  /** Ends the user's sessions where his address, phone number or second factor becomes another. */
   update(caller: Caller, userId: string, change: UserChange): Promise<RecordText>;
   /** Deletes all of them or none; 404 when one is missing. */
   remove(caller: Caller, userIds: readonly string[]): Promise<void>;
@@ -43,18 +53,26 @@ export interface UserAdmin {
   sessions(userId: string): Promise<readonly ListedSession[]>;
   /** Ends all sessions of a user; answers how many. */
   endSessions(caller: Caller, userId: string): Promise<number>;
+  /** Ends one of them; 404 when he has no such session. */
+  endSession(caller: Caller, userId: string, sessionId: string): Promise<void>;
 }
 
-interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'passwords' | 'records' | 'schemas'> {
+interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas'> {
   readonly sessions: Sessions;
-  readonly config: () => AuthenticationConfig;
+  readonly creation: Pick<AccountCreation, 'create'>;
+  readonly erasure: Pick<AccountErasure, 'erase'>;
+  readonly secondFactor: Pick<SecondFactorReset, 'reset'>;
+  readonly tokens: Pick<OneTimeTokens, 'discard'>;
+  readonly newPassword: NewPassword;
+  readonly requireAllowedEmail: (email: string) => void;
 }
 
 const schema = userSchema.name;
 const asModule = system('authentication');
 
 export function createUserAdmin(dependencies: Dependencies): UserAdmin {
-  const { database, events, passwords, records, schemas, sessions, config } = dependencies;
+  const { database, events, records, schemas, sessions, creation, erasure, secondFactor, tokens, newPassword, requireAllowedEmail } =
+    dependencies;
 
   const lockAll = async (transaction: Transaction, userIds: readonly string[]): Promise<void> => {
     const found = new Set(await lockUsers(transaction, userIds));
@@ -68,6 +86,13 @@ export function createUserAdmin(dependencies: Dependencies): UserAdmin {
     return user;
   };
 
+  const signOutAfter = async (transaction: Transaction, caller: Caller, input: Record<string, unknown>, user: Contact): Promise<void> => {
+    const reason = signInChange(input, user);
+    if (reason !== undefined) await sessions.endAll(caller, [user.userId], { reason });
+    // Also the link with which an earlier address would take the account back.
+    if (reason === 'emailChanged') await tokens.discard(transaction, user.userId, [...toOldAddress, 'undo-change-email']);
+  };
+
   return {
     async list(filter) {
       const compiled = schemas.get(schema);
@@ -77,35 +102,30 @@ export function createUserAdmin(dependencies: Dependencies): UserAdmin {
 
     async create(caller, input) {
       const names = namesOf(input);
-      requireStrong(input.password, [names.email, names.username], config().passwords);
-      const hashedPassword = await passwords.hash(input.password);
-      return writingUser(() =>
-        database.transaction(async (transaction) => {
-          const user = await records.create(asModule, schema, { ...names, hashedPassword, isVerified: true });
-          await events.emit(transaction, caller, userEvent('register', [user.id]));
-          return user;
-        }),
-      );
+      const hashedPassword = await newPassword(input.password, [names.email, names.username]);
+      return creation.create(caller, { ...names, strategy: 'admin', hashedPassword, isVerified: true });
     },
 
-    async update(caller, userId, change) {
-      const input = changeOf(change, await requireUser(userId));
-      return writingUser(() =>
+    update: (caller, userId, change) =>
+      writingUser(() =>
         database.transaction(async (transaction) => {
-          const user = await records.update(asModule, schema, userId, input);
+          const user = await lockContact(transaction, userId);
+          if (!user) throw authErrors.USER_NOT_FOUND();
+          const input = changeOf(change, user);
+          if (typeof input.email === 'string') requireAllowedEmail(input.email);
+          if (user.hasTwoFA && input.hasTwoFA === false) await secondFactor.reset(transaction, caller, userId);
+          const updated = await records.update(asModule, schema, userId, input);
+          await signOutAfter(transaction, caller, input, user);
           await events.emit(transaction, caller, userEvent('update', [userId]));
-          return user;
+          return updated;
         }),
-      );
-    },
+      ),
 
     async remove(caller, given) {
       const userIds = unique(given);
       await database.transaction(async (transaction) => {
         await lockAll(transaction, userIds);
-        await sessions.forget(transaction, userIds);
-        for (const userId of userIds) await records.remove(asModule, schema, userId);
-        await events.emit(transaction, caller, userEvent('delete', userIds));
+        await erasure.erase(transaction, caller, userIds);
       });
     },
 
@@ -129,6 +149,8 @@ export function createUserAdmin(dependencies: Dependencies): UserAdmin {
       await requireUser(userId);
       return sessions.endAll(caller, [userId], { reason: 'revoked' });
     },
+
+    endSession: (caller, userId, sessionId) => sessions.endOf(caller, userId.toLowerCase(), sessionId),
   };
 }
 
@@ -140,15 +162,42 @@ function namesOf({ email, username }: NewUser): { readonly email?: string; reado
   return email === undefined ? { username: canonicalUsername(username ?? '') } : { email: canonicalEmail(email) };
 }
 
-/** The fields to write. A new address is unverified unless the operator says otherwise in the same call. */
-function changeOf(change: UserChange, user: Credentials): Record<string, unknown> {
+type Contact = NonNullable<Awaited<ReturnType<typeof lockContact>>>;
+
+/** The fields to write: those that differ. A new address is unverified unless the operator says otherwise in the same call. */
+function changeOf(change: UserChange, user: Contact): Record<string, unknown> {
   const input: Record<string, unknown> = {};
   if (change.email !== undefined) {
     const email = change.email === null ? null : canonicalEmail(change.email);
-    if (email === null && user.username === null) throw invalid('email', 'required', 'an account needs an e-mail address or a user name');
-    if (email !== user.email) Object.assign(input, { email, isVerified: false });
+    if (email !== user.email) {
+      if (email === null && user.username === null) throw invalid('email', 'required', 'an account needs an e-mail address or a user name');
+      Object.assign(input, { email, isVerified: false });
+    }
   }
   if (change.isVerified !== undefined) input.isVerified = change.isVerified;
+  if (change.requiresTwoFA !== undefined) input.requiresTwoFA = change.requiresTwoFA;
   if (change.phoneNumber !== undefined) input.phoneNumber = change.phoneNumber === null ? null : canonicalPhoneNumber(change.phoneNumber);
-  return input;
+  return { ...input, ...secondFactorOf(change, user, input.phoneNumber === undefined ? user.phoneNumber : input.phoneNumber) };
+}
+
+/** Why sessions end: they were opened with another address, phone or second factor than the account has now. */
+function signInChange(input: Record<string, unknown>, user: Contact): EndOptions['reason'] | undefined {
+  const changes = (name: 'email' | 'phoneNumber' | 'hasTwoFA' | 'twoFaMethod'): boolean => name in input && input[name] !== user[name];
+  if (changes('email')) return 'emailChanged';
+  return changes('phoneNumber') || changes('hasTwoFA') || changes('twoFaMethod') ? 'factorsChanged' : undefined;
+}
+
+/** What becomes of the second factor. Throws 400 for one that could not be used: the user would be locked out. */
+function secondFactorOf(change: UserChange, user: Contact, phoneNumber: unknown): Record<string, unknown> {
+  const hasTwoFA = change.hasTwoFA ?? user.hasTwoFA;
+  if (!hasTwoFA) return { hasTwoFA, twoFaMethod: null };
+  const method = change.twoFaMethod === undefined ? user.twoFaMethod : change.twoFaMethod;
+  if (method === 'sms' && (phoneNumber === null || phoneNumber === undefined)) {
+    throw invalid('phoneNumber', 'required', 'a second factor by SMS needs a phone number');
+  }
+  const enrolled = user.hasTwoFA && user.twoFaMethod === method;
+  if (!enrolled && method !== 'sms') {
+    throw invalid('twoFaMethod', 'enum', 'only sms can be set here: an authenticator or a passkey is enrolled by the user himself');
+  }
+  return { hasTwoFA, twoFaMethod: method };
 }

@@ -1,0 +1,81 @@
+/** The second step of a sign-in, with the partial token of the first. */
+import Type from 'typebox';
+import { defineOperation, type Operation } from '../../../kernel/operation.ts';
+import { authErrors } from '../errors.ts';
+import { factorErrors } from '../factor-errors.ts';
+import type { Factors } from '../services/factors/assemble.ts';
+import { Login, originOf, userOf } from './shapes.ts';
+import { Code } from './two-factor.ts';
+
+type Services = Pick<Factors, 'step'>;
+
+const facts = {
+  surface: 'client',
+  method: 'POST',
+  access: 'partialUser',
+  limit: { requests: 20, seconds: 900 },
+  idempotency: false,
+  mcp: false,
+} as const;
+const refusals = [
+  authErrors.USER_BLOCKED,
+  authErrors.TOO_MANY_FAILURES,
+  factorErrors.NOTHING_OWED,
+  factorErrors.NO_SECOND_FACTOR,
+  factorErrors.WRONG_CODE,
+] as const;
+
+/** There whatever the configuration says: an account that has a second factor is asked for it. */
+export const stepOperations = (services: Services): readonly Operation[] => [authorizeOperation(services), verifyOperation(services)];
+
+const authorizeOperation = ({ step }: Services): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'authentication.twoFa.authorize',
+    path: '/authentication/twoFa/authorize',
+    input: {},
+    output: Type.Object({
+      method: Type.Union([Type.Literal('authenticator'), Type.Literal('sms'), Type.Literal('passkey')]),
+      message: Type.String({ description: 'For the user; names the first and last digits of the number that the code went to' }),
+      alternatives: Type.Array(Type.Union([Type.Literal('passkey'), Type.Literal('recoveryCode')]), {
+        description: 'What would do as well: POST /authentication/twoFa/passkey/options, POST /authentication/twoFa/recover',
+      }),
+    }),
+    errors: [factorErrors.NO_SECOND_FACTOR, authErrors.TOO_SOON],
+    summary: 'Ask for the second step',
+    description: 'Sends the code where the second factor is a text message. It works with this session only.',
+    handler: async (context) => {
+      const { alternatives, ...how } = await step.authorize(userOf(context));
+      return { ...how, alternatives: [...alternatives] };
+    },
+  });
+
+const verifyOperation = ({ step }: Services): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'authentication.twoFa.verify',
+    path: '/authentication/twoFa/verify',
+    input: { body: Type.Object({ code: Code }) },
+    output: Login,
+    errors: [...refusals, factorErrors.WRONG_TOTP],
+    summary: 'Prove the second factor',
+    description: 'The bearer is the token of a login with `twoFaRequired`; it ends, and the answer is a whole session. A code works once.',
+    handler: (context, { body }) => step.verify(userOf(context), body.code, originOf(context)),
+  });
+
+/** Exists only while there are recovery codes. */
+export const recoverOperation = ({ step }: Services): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'authentication.twoFa.recover',
+    path: '/authentication/twoFa/recover',
+    input: { body: Type.Object({ code: Type.String({ pattern: '^\\d{4}[ -]?\\d{4}$', description: 'Eight digits' }) }) },
+    output: Type.Object({ ...Login.properties, message: Type.String() }),
+    errors: [...refusals, factorErrors.NO_RECOVERY_CODES],
+    summary: 'Sign in with a recovery code in place of the second factor',
+    description: 'The owner is told by mail. Each code works once.',
+    handler: async (context, { body }) => {
+      const { left, ...answer } = await step.recover(userOf(context), body.code, originOf(context));
+      return { ...answer, message: `You have ${left} recovery codes left` };
+    },
+  });

@@ -1,0 +1,75 @@
+/**
+ * Linking another account to one's own, in two steps. The browser comes back from the provider with a code
+ * alone; only the app in which the same user is signed in can turn it into a link. So nobody can be
+ * made to link his account at a provider to somebody else's account here, whatever address he is sent to.
+ */
+import type { UserCaller } from '../../../../kernel/caller.ts';
+import type { Kernel } from '../../../../kernel/kernel.ts';
+import { Reply } from '../../../../kernel/operation.ts';
+import type { AuthenticationConfig } from '../../config.ts';
+import { authErrors } from '../../errors.ts';
+import { externalErrors } from '../../external-errors.ts';
+import { credentialsById } from '../../queries.ts';
+import { withQuery } from '../links.ts';
+import type { OneTimeTokens } from '../one-time-tokens.ts';
+import { requireHimself, requireSudo } from '../sudo.ts';
+import type { Attempts } from './attempts.ts';
+import type { AskProvider } from './failures.ts';
+import type { Owners } from './owners.ts';
+import type { ExternalProfile } from './profile.ts';
+import type { Provider } from './provider.ts';
+import type { Providers } from './providers.ts';
+import { attemptOf, type StartRequest } from './start-request.ts';
+
+export interface Linking {
+  /** The address at which the user signs in at the provider. Needs a fresh sign-in here; anonymous users cannot. */
+  start(provider: Provider, caller: UserCaller, request: StartRequest): Promise<string>;
+  /** The browser is back: sends it to the app with a code, or answers the code. */
+  offer(provider: Provider, profile: ExternalProfile, userId: string, address: string): Promise<Reply>;
+  /** Turns the code into a link of the user who started; answers the provider's name. */
+  finish(caller: UserCaller, code: string): Promise<string>;
+}
+
+interface Dependencies extends Pick<Kernel, 'database' | 'secrets'> {
+  readonly attempts: Attempts;
+  readonly owners: Owners;
+  readonly tokens: OneTimeTokens;
+  readonly providers: () => Providers;
+  readonly ask: AskProvider;
+  readonly config: () => AuthenticationConfig;
+}
+
+const codeLifetimeMs = 5 * 60_000;
+const sealContext = 'authentication:external-link';
+
+export function createLinking({ database, secrets, attempts, owners, tokens, providers, config, ask }: Dependencies): Linking {
+  return {
+    async start(provider, caller, request) {
+      requireSudo(caller, config().sessions.sudoMaxAge);
+      const account = await credentialsById(database, caller.userId);
+      if (!account || account.isAnonymous) throw authErrors.ANONYMOUS_USER();
+      const attempt = attemptOf('link', request, config(), { user: caller });
+      const proof = await attempts.begin(provider, attempt);
+      return ask(provider, () => provider.authorizationUrl(proof, attempt.scopes));
+    },
+    async offer(provider, profile, userId, address) {
+      const sealed = secrets.seal(JSON.stringify(profile), sealContext);
+      const data = { kind: 'link', provider: provider.settings.name, sealed };
+      const { token: linkCode } = await tokens.issue(database, { purpose: 'oauth-exchange', userId, data, lifetimeMs: codeLifetimeMs });
+      if (address === '') return Reply.json(JSON.stringify({ linkCode }), { 'cache-control': 'no-store' });
+      return Reply.redirect(withQuery(address, { linkCode }));
+    },
+    async finish(caller, code) {
+      requireHimself(caller);
+      const grant = await tokens.consume(database, 'oauth-exchange', code);
+      const { kind, provider: name, sealed } = grant?.data ?? {};
+      const provider = typeof name === 'string' ? providers().get(name) : undefined;
+      if (kind !== 'link' || typeof sealed !== 'string' || !provider || grant?.userId !== caller.userId) {
+        throw externalErrors.EXTERNAL_EXCHANGE_INVALID();
+      }
+      const profile = JSON.parse(secrets.open(sealed, sealContext)) as ExternalProfile;
+      await owners.link(caller, provider.settings, profile, caller.userId);
+      return provider.settings.name;
+    },
+  };
+}

@@ -1,0 +1,134 @@
+/**
+ * Signing in with a passkey. As the first step the authenticator says who the user is and has asked for his
+ * face, finger or PIN: that is both factors. As the second step it is what the user has.
+ */
+import type { AuthenticationResponseJSON, PublicKeyCredentialRequestOptionsJSON } from '@simplewebauthn/server';
+import type { UserCaller } from '../../../../kernel/caller.ts';
+import type { Kernel } from '../../../../kernel/kernel.ts';
+import { factorErrors } from '../../factor-errors.ts';
+import { notePasskeyUse, passkeyByCredential, type StoredPasskey, storedPasskeysOf } from '../../passkey-queries.ts';
+import type { SecondStep } from '../factors/second-step.ts';
+import type { Origin } from '../origin.ts';
+import type { SecurityLog } from '../security-log.ts';
+import type { LoginAnswer, SignIn } from '../sign-in.ts';
+import type { OwnStrategy } from '../strategies.ts';
+import { type ChallengeKey, type Challenges, ceremonyTimeoutMs } from './challenges.ts';
+import type { RelyingParty } from './relying-party.ts';
+
+export interface PasskeySignIn {
+  /** What the browser needs to find a passkey of this domain. It names no user, so it tells nothing about any. */
+  begin(): Promise<PublicKeyCredentialRequestOptionsJSON>;
+  /** Signs in. Throws PASSKEY_INVALID for everything that does not fit. */
+  finish(response: AuthenticationResponseJSON, origin: Origin): Promise<LoginAnswer>;
+  /** The same for the user of a session. Throws NO_SECOND_FACTOR when he has no passkey. */
+  beginStep(caller: UserCaller): Promise<PublicKeyCredentialRequestOptionsJSON>;
+  /** Proves that it is one of the caller's own. Throws PASSKEY_INVALID. */
+  prove(caller: UserCaller, response: AuthenticationResponseJSON, origin: Origin): Promise<void>;
+  /** Proves it and answers a whole session in place of the partial one. */
+  finishStep(caller: UserCaller, response: AuthenticationResponseJSON, origin: Origin): Promise<LoginAnswer>;
+}
+
+interface Dependencies extends Pick<Kernel, 'database'> {
+  readonly challenges: Challenges;
+  readonly party: () => RelyingParty;
+  readonly signIn: SignIn;
+  readonly step: Pick<SecondStep, 'finish'>;
+  readonly securityLog: SecurityLog;
+}
+
+const strategy: OwnStrategy = 'passkey';
+
+export function createPasskeySignIn({ database, challenges, party, signIn, step, securityLog }: Dependencies): PasskeySignIn {
+  const options = async (
+    key: ChallengeKey,
+    userVerification: 'required' | 'preferred',
+    allowed: readonly StoredPasskey[],
+  ): Promise<PublicKeyCredentialRequestOptionsJSON> => {
+    const { generateAuthenticationOptions } = await import('@simplewebauthn/server');
+    return generateAuthenticationOptions({
+      rpID: party().id,
+      challenge: new Uint8Array(Buffer.from(await challenges.issue(key), 'base64url')),
+      timeout: ceremonyTimeoutMs,
+      userVerification,
+      allowCredentials: allowed.map(({ credentialId, transports }) => ({ id: credentialId, transports: [...transports] as Transport[] })),
+    });
+  };
+
+  /** The passkey that signed the challenge; nothing when anything does not fit. */
+  const signer = async (key: ChallengeKey, response: AuthenticationResponseJSON, origin: Origin): Promise<StoredPasskey | undefined> => {
+    const challenge = await challenges.consume(key, response.response.clientDataJSON);
+    const passkey = challenge === undefined ? undefined : await passkeyByCredential(database, response.id);
+    if (challenge === undefined || !passkey || !belongs(passkey, key, response)) return undefined;
+    const use = await verified(response, challenge, { passkey, party: party(), asFirst: key.ceremony === 'signIn' });
+    if (!use) return undefined;
+    if (await notePasskeyUse(database, { id: passkey.id, ...use })) return passkey;
+    // A counter that does not rise: a copy of the authenticator may be in other hands (WebAuthn 3, 6.1.1).
+    await securityLog.note({ action: 'passkeyCloned', userId: passkey.userId, origin, outcome: 'refused', facts: { passkey: passkey.id } });
+    return undefined;
+  };
+
+  const prove: PasskeySignIn['prove'] = async (caller, response, origin) => {
+    if (await signer({ ceremony: 'secondStep', session: caller }, response, origin)) return;
+    await securityLog.note({ action: 'secondFactor', userId: caller.userId, origin, outcome: 'refused', facts: { strategy } });
+    throw factorErrors.PASSKEY_INVALID();
+  };
+
+  return {
+    begin: () => options({ ceremony: 'signIn' }, 'required', []),
+    async finish(response, origin) {
+      const passkey = await signer({ ceremony: 'signIn' }, response, origin);
+      if (passkey) return signIn.openById(passkey.userId, origin, strategy, 'bothFactors');
+      await signIn.refused({ strategy, outcome: 'wrong', origin });
+      throw factorErrors.PASSKEY_INVALID();
+    },
+    async beginStep(caller) {
+      const own = await storedPasskeysOf(database, caller.userId);
+      if (own.length === 0) throw factorErrors.NO_SECOND_FACTOR({ message: 'You have no passkey: prove your second factor another way' });
+      return options({ ceremony: 'secondStep', session: caller }, 'preferred', own);
+    },
+    prove,
+    async finishStep(caller, response, origin) {
+      if (caller.complete) throw factorErrors.NOTHING_OWED();
+      await prove(caller, response, origin);
+      return step.finish(caller, origin, strategy);
+    },
+  };
+}
+
+type Transport = NonNullable<NonNullable<PublicKeyCredentialRequestOptionsJSON['allowCredentials']>[number]['transports']>[number];
+
+/** As the first step the authenticator must name the user; as the second the passkey must be the user's own. */
+function belongs({ userId, handle }: StoredPasskey, { session }: ChallengeKey, { response }: AuthenticationResponseJSON): boolean {
+  const named = response.userHandle === undefined ? session !== undefined : response.userHandle === handle;
+  return named && (session === undefined || session.userId === userId);
+}
+
+interface Expectation {
+  readonly passkey: StoredPasskey;
+  readonly party: RelyingParty;
+  /** Then the authenticator must have verified its user. */
+  readonly asFirst: boolean;
+}
+
+/** What the authenticator says about itself, when its signature holds. The counter is judged where it is stored. */
+async function verified(
+  response: AuthenticationResponseJSON,
+  expectedChallenge: string,
+  { passkey, party, asFirst }: Expectation,
+): Promise<{ readonly counter: number; readonly backedUp: boolean } | undefined> {
+  const { verifyAuthenticationResponse } = await import('@simplewebauthn/server');
+  try {
+    const { verified: isRight, authenticationInfo } = await verifyAuthenticationResponse({
+      response,
+      expectedChallenge,
+      expectedOrigin: party.origins,
+      expectedRPID: party.id,
+      requireUserVerification: asFirst,
+      credential: { id: passkey.credentialId, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
+    });
+    if (!isRight) return undefined;
+    return { counter: authenticationInfo.newCounter, backedUp: authenticationInfo.credentialBackedUp };
+  } catch {
+    return undefined;
+  }
+}

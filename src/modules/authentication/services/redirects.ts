@@ -1,0 +1,58 @@
+/**
+ * Where a browser may be sent at the end of a flow. An address from a request must match the list of the
+ * configuration by origin and path; anything else would let a mail of ours lead to somebody else's page,
+ * with tokens in the address.
+ */
+import { authErrors } from '../errors.ts';
+
+export interface RedirectRules {
+  /** Accept every address on the web. */
+  readonly allowAny: boolean;
+  /** Whole addresses; one whose path ends in `/*` stands for everything below. */
+  readonly whitelistedUris: readonly string[];
+}
+
+const maxLength = 2048;
+/** Schemes that run or show something instead of leading somewhere. */
+const refusedSchemes: ReadonlySet<string> = new Set(['javascript:', 'data:', 'vbscript:', 'file:', 'blob:', 'about:', 'view-source:']);
+
+/**
+ * The address in its normal form. Throws 400 for what is none, 403 for what is not on the list. `path`
+ * names the input field in the answer.
+ */
+export function allowedRedirect(address: string, rules: RedirectRules, path = 'redirectUri'): string {
+  const url = parseTarget(address);
+  if (!url) {
+    const message = 'this is not an address that a browser can be sent to';
+    throw authErrors.INVALID_REDIRECT({ message: `${path}: ${message}`, errors: [{ path, rule: 'uri', message }] });
+  }
+  if (rules.allowAny && isWeb(url)) return url.href;
+  if (rules.whitelistedUris.some((entry) => matches(url, entry))) return url.href;
+  throw authErrors.REDIRECT_NOT_ALLOWED({
+    errors: [{ path, rule: 'allowed', message: 'an operator must add this address to redirectUris.whitelistedUris' }],
+  });
+}
+
+/** The parsed address, or nothing when it could be read in two ways, hides its host, or would run something. */
+export function parseTarget(address: string): URL | undefined {
+  // Browsers drop control characters and read backslashes as slashes: what is checked must be what is used.
+  if (address.length > maxLength || /[\p{Cc}\s\\]/u.test(address)) return undefined;
+  if (!URL.canParse(address)) return undefined;
+  const url = new URL(address);
+  if (refusedSchemes.has(url.protocol) || url.username !== '' || url.password !== '') return undefined;
+  if (isWeb(url) && !/^https?:\/\/[^/]/i.test(address)) return undefined;
+  return url;
+}
+
+const isWeb = ({ protocol }: URL): boolean => protocol === 'https:' || protocol === 'http:';
+
+/** Same scheme, host and port, and the same path; queries and fragments do not matter. */
+function matches(url: URL, entry: string): boolean {
+  const allowed = parseTarget(entry);
+  if (!allowed || allowed.protocol !== url.protocol || allowed.host !== url.host) return false;
+  if (allowed.pathname.endsWith('/*')) return url.pathname.startsWith(allowed.pathname.slice(0, -1));
+  return bare(allowed.pathname) === bare(url.pathname);
+}
+
+/** A slash at the end does not make another page. */
+const bare = (pathname: string): string => pathname.replace(/\/$/, '');

@@ -1,0 +1,119 @@
+/**
+ * Invitations. A token is answered once and stored as a hash; lists name invitations by their ids. Of the two
+ * tokens of a mailed invitation only the one in the mail proves the mailbox: the inviter knows the other.
+ */
+import type { Caller } from '../../../../kernel/caller.ts';
+import type { Transaction } from '../../../../kernel/database/database.ts';
+import { newId } from '../../../../kernel/ids.ts';
+import type { Kernel } from '../../../../kernel/kernel.ts';
+import { randomToken, sha256 } from '../../../../kernel/security/tokens.ts';
+import type { TeamsConfig } from '../../config/teams.ts';
+import { authErrors } from '../../errors.ts';
+import { teamEvent } from '../../events.ts';
+import {
+  type InviteRow,
+  inviteFacts,
+  invitesOfTeam,
+  type NewInvite,
+  putInvite,
+  type Revocation,
+  revokeInvite,
+} from '../../invite-queries.ts';
+import { type Person, type TeamRow, teamById } from '../../team-queries.ts';
+import { canonicalEmail } from '../email.ts';
+import { allowedUserData } from '../user-data.ts';
+import type { TeamAccess } from './access.ts';
+import { requireTeam } from './hierarchy.ts';
+import { type InviteMail, keyOfToken } from './invite-mail.ts';
+import type { TeamRole } from './roles.ts';
+
+export interface NewInvitation {
+  readonly role: TeamRole;
+  /** What the account of a new user gets from the start. */
+  readonly userData?: Readonly<Record<string, unknown>> | undefined;
+}
+
+export interface AddressedInvitation extends NewInvitation {
+  readonly email: string;
+  /** Page that the mail leads to instead of the configured one; one of the allowed. */
+  readonly redirectUri?: string | undefined;
+}
+
+export interface InvitePage {
+  readonly skip: number;
+  readonly limit: number;
+}
+
+export interface Invites {
+  /** Living invitations, the newest first. Throws 404. */
+  list(teamId: string, page: InvitePage): Promise<{ readonly invites: readonly InviteRow[]; readonly count: number }>;
+  /** Offers a role to an address, in place of an earlier offer; answers the token, once. Without asking for rights. */
+  invite(caller: Caller, teamId: string, invitation: AddressedInvitation, inviter: Person): Promise<string>;
+  /** A persistent invitation; answers its token, once. Without asking for rights. */
+  offer(caller: Caller, teamId: string, invitation: NewInvitation): Promise<string>;
+  /** Throws 404, and 403 for a user who may not give the role himself. Without asking for further rights. */
+  revoke(caller: Caller, teamId: string, which: Revocation): Promise<void>;
+  /** What a page can show before anybody has signed in; throws 404. */
+  facts(token: string): Promise<{ readonly email: string | null; readonly userData: Readonly<Record<string, unknown>> | null }>;
+}
+
+interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'schemas'> {
+  readonly access: TeamAccess;
+  readonly mail: InviteMail;
+  /** Throws 400 for an address that may not have an account. */
+  readonly requireAllowedEmail: (email: string) => void;
+  readonly config: () => TeamsConfig;
+}
+
+export function createInvites({ database, events, schemas, access, mail, requireAllowedEmail, config }: Dependencies): Invites {
+  const changing = <T>(teamId: string, work: (transaction: Transaction, team: TeamRow) => Promise<T>): Promise<T> =>
+    database.transaction(async (transaction) => {
+      const team = await requireTeam(transaction, teamId);
+      return work(transaction, team);
+    });
+  const store = async (transaction: Transaction, caller: Caller, invite: Omit<NewInvite, 'id' | 'invitedBy'>): Promise<void> => {
+    const userData = invite.userData && allowedUserData(schemas, invite.userData);
+    await putInvite(transaction, { ...invite, userData, id: newId(), invitedBy: caller.kind === 'user' ? caller.userId : null });
+    await events.emit(transaction, caller, teamEvent('invite', invite.teamId, { role: invite.role }));
+  };
+
+  return {
+    async list(teamId, page) {
+      if (!(await teamById(database, teamId))) throw authErrors.TEAM_NOT_FOUND();
+      return invitesOfTeam(database, teamId, page);
+    },
+    invite: (caller, teamId, { role, userData, redirectUri, ...invitation }, inviter) =>
+      changing(teamId, async (transaction, team) => {
+        const email = canonicalEmail(invitation.email);
+        requireAllowedEmail(email);
+        const { expiryPeriod, sendEmail } = config().invites;
+        // An address that is not allowed is refused whether or not a mail leads there.
+        const asked = sendEmail || redirectUri !== undefined ? mail.pageOf(redirectUri) : undefined;
+        const page = sendEmail ? asked : undefined;
+        const [token, mailed] = [randomToken(), randomToken()];
+        const hashes = { hash: sha256(token), mailedHash: page === undefined ? null : sha256(mailed) };
+        await store(transaction, caller, { teamId, email, role, userData, ...hashes, lifetimeMs: expiryPeriod });
+        if (page !== undefined) await mail.send(transaction, { to: email, page, token: mailed, team, inviter });
+        return token;
+      }),
+    offer: (caller, teamId, { role, userData }) =>
+      changing(teamId, async (transaction) => {
+        const token = randomToken();
+        await store(transaction, caller, { teamId, email: null, role, userData, hash: sha256(token), mailedHash: null, lifetimeMs: null });
+        return token;
+      }),
+    revoke: (caller, teamId, which) =>
+      changing(teamId, async (transaction) => {
+        const role = await revokeInvite(transaction, teamId, which);
+        if (role === undefined) throw authErrors.INVITE_NOT_FOUND();
+        if (caller.kind === 'user') await access.requireReach(caller.userId, teamId, [role]);
+        await events.emit(transaction, caller, teamEvent('revokeInvite', teamId, { role }));
+      }),
+    async facts(token) {
+      const key = keyOfToken(token);
+      const facts = key && 'hash' in key ? await inviteFacts(database, key.hash) : undefined;
+      if (!facts) throw authErrors.INVITE_NOT_FOUND();
+      return facts;
+    },
+  };
+}

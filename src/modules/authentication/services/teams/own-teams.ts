@@ -1,0 +1,68 @@
+/** What users do with teams: each call asks for the right that it needs, in the transaction that uses it. */
+import type { UserCaller } from '../../../../kernel/caller.ts';
+import type { Database } from '../../../../kernel/database/database.ts';
+import { authErrors } from '../../errors.ts';
+import { rolesOf, type TeamPage } from '../../team-queries.ts';
+import type { TeamAccess } from './access.ts';
+import { requireTeam } from './hierarchy.ts';
+import type { NewTeam, Teams } from './teams.ts';
+
+export interface OwnTeams {
+  /** A team without a parent belongs to the caller; one below another belongs to that, and to him if he says so. */
+  create(caller: UserCaller, team: NewTeam & { readonly addCreatorToTeam?: boolean | undefined }): Promise<string>;
+  /** Those in which the caller has a role directly. */
+  list(caller: UserCaller, page: TeamPage, populate: boolean): Promise<string>;
+  get(caller: UserCaller, teamId: string, populate: boolean): Promise<string>;
+  listBelow(caller: UserCaller, teamId: string, page: TeamPage): Promise<string>;
+  rename(caller: UserCaller, teamId: string, name: string): Promise<string>;
+  remove(caller: UserCaller, teamId: string): Promise<void>;
+}
+
+interface Dependencies {
+  readonly database: Database;
+  readonly teams: Teams;
+  readonly access: TeamAccess;
+}
+
+export function createOwnTeams({ database, teams, access }: Dependencies): OwnTeams {
+  return {
+    async create(caller, { addCreatorToTeam = false, ...input }) {
+      await access.registered(caller);
+      const { parentTeam } = input;
+      if (parentTeam === undefined) return teams.create(caller, input, caller.userId);
+      return database.transaction(async (transaction) => {
+        await requireTeam(transaction, parentTeam);
+        await access.require(caller, 'manageSubTeams', parentTeam);
+        return teams.create(caller, input, addCreatorToTeam ? caller.userId : undefined);
+      });
+    },
+    list: (caller, page, populate) => teams.list({ ofUser: caller.userId }, page, populate ? { populateFor: caller } : {}),
+    async get(caller, teamId, populate) {
+      const json = await teams.get(teamId, populate ? { populateFor: caller } : {});
+      if (await access.may(caller.userId, 'read', teamId)) return json;
+      if ((await rolesOf(database, teamId, [caller.userId])).size > 0) return json;
+      throw authErrors.TEAM_REFUSED();
+    },
+    async listBelow(caller, teamId, page) {
+      await access.registered(caller);
+      await access.require(caller, 'viewSubTeams', teamId);
+      return teams.list({ parent: teamId }, page, {});
+    },
+    async rename(caller, teamId, name) {
+      await access.registered(caller);
+      return database.transaction(async (transaction) => {
+        await requireTeam(transaction, teamId);
+        await access.require(caller, 'manageSubTeams', teamId);
+        return teams.change(caller, teamId, { name });
+      });
+    },
+    async remove(caller, teamId) {
+      await access.registered(caller);
+      await database.transaction(async (transaction) => {
+        await requireTeam(transaction, teamId);
+        await access.require(caller, 'delete', teamId);
+        await teams.remove(caller, teamId);
+      });
+    },
+  };
+}

@@ -1,0 +1,143 @@
+/** Making, reading, renaming, moving and deleting teams. Row, relations and event are one transaction. */
+import { type Caller, system } from '../../../../kernel/caller.ts';
+import { errors, invalid, PenstockError } from '../../../../kernel/errors.ts';
+import type { Kernel } from '../../../../kernel/kernel.ts';
+import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
+import { authErrors } from '../../errors.ts';
+import { teamEvent } from '../../events.ts';
+import { teamSchema } from '../../schemas.ts';
+import { listTeams, renderTeam, type TeamFilter, type TeamPage, type TeamView } from '../../team-queries.ts';
+import { membership, parenthood, type TeamAccess } from './access.ts';
+import { moveTeam, requireParent, requireRoomForSubTeams, requireTeam } from './hierarchy.ts';
+
+export interface NewTeam {
+  readonly name: string;
+  readonly parentTeam?: string | undefined;
+  readonly isDefault?: boolean | undefined;
+}
+
+/** `null` takes the team out of its parent; what is left out stays. */
+export interface TeamChange {
+  readonly name?: string | undefined;
+  readonly isDefault?: boolean | undefined;
+  readonly parentTeam?: string | null | undefined;
+}
+
+/** JSON text, as the record engine renders teams. */
+export interface Teams {
+  list(filter: TeamFilter, page: TeamPage, view: ViewOptions): Promise<string>;
+  /** Throws 404. */
+  get(teamId: string, view: ViewOptions): Promise<string>;
+  /** Without asking for rights. `owner`: the user who owns it from the start. */
+  create(caller: Caller, team: NewTeam, owner?: string): Promise<string>;
+  change(caller: Caller, teamId: string, change: TeamChange): Promise<string>;
+  /** Its sub-teams become teams of their own. Throws 412 for the default team. */
+  remove(caller: Caller, teamId: string): Promise<void>;
+}
+
+/** Whether parents are shown as records, and for whom. */
+export interface ViewOptions {
+  readonly populateFor?: Caller | undefined;
+}
+
+interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas' | 'permissions'> {
+  readonly access: TeamAccess;
+}
+
+const asModule = system('authentication');
+const schemaName = teamSchema.name;
+
+export function createTeams({ database, events, records, schemas, permissions, access }: Dependencies): Teams {
+  const compiled = (): CompiledSchema => {
+    const schema = schemas.get(schemaName);
+    if (!schema) throw errors.UNAVAILABLE();
+    return schema;
+  };
+  const view = async ({ populateFor }: ViewOptions): Promise<TeamView> => {
+    if (populateFor === undefined) return { schema: compiled() };
+    if (populateFor.kind !== 'user') return { schema: compiled(), parent: 'all' };
+    return { schema: compiled(), parent: await permissions.engine?.predicate(populateFor, 'read', schemaName) };
+  };
+
+  return {
+    list: async (filter, page, options) => listTeams(database, await view(options), filter, page),
+    async get(teamId, options) {
+      const json = await renderTeam(database, await view(options), teamId);
+      if (json === undefined) throw authErrors.TEAM_NOT_FOUND();
+      return json;
+    },
+    create: (caller, input, owner) =>
+      writing(() =>
+        database.transaction(async (transaction) => {
+          if (input.parentTeam !== undefined) await requireParent(transaction, input.parentTeam, 1);
+          const { id, json } = await records.create(asModule, schemaName, fieldsOf(input));
+          const owners = [
+            ...(input.parentTeam === undefined ? [] : [parenthood(input.parentTeam, id)]),
+            ...(owner === undefined ? [] : [membership(owner, 'owner', id)]),
+          ];
+          await access.authorization().relate(caller, owners);
+          await events.emit(transaction, caller, teamEvent('create', id));
+          return json;
+        }),
+      ),
+    change: (caller, teamId, change) =>
+      writing(() =>
+        database.transaction(async (transaction) => {
+          const { parentTeam } = change;
+          if (parentTeam === undefined) await requireTeam(transaction, teamId);
+          else await moveTeam(transaction, caller, { teamId, parentTeam }, access.authorization());
+          const { json } = await records.update(asModule, schemaName, teamId, fieldsOf(change));
+          await events.emit(transaction, caller, teamEvent('update', teamId));
+          return json;
+        }),
+      ),
+    remove: (caller, teamId) =>
+      writing(() =>
+        database.transaction(async (transaction) => {
+          const { isDefault } = await requireTeam(transaction, teamId);
+          if (isDefault) throw authErrors.DEFAULT_TEAM();
+          await requireRoomForSubTeams(transaction, teamId);
+          // The record engine takes the relations of the team away in the same statement.
+          await records.remove(asModule, schemaName, teamId);
+          await events.emit(transaction, caller, teamEvent('delete', teamId));
+        }),
+      ),
+  };
+}
+
+function fieldsOf({ name, isDefault, parentTeam }: TeamChange): Record<string, unknown> {
+  return {
+    ...(name === undefined ? {} : { name: teamName(name) }),
+    ...(isDefault === undefined ? {} : { isDefault }),
+    ...(parentTeam === undefined ? {} : { parentTeam }),
+  };
+}
+
+/** Controls, line ends, and signs that nobody sees but that turn the text around. */
+const hiddenSigns = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/u;
+
+/** Names are compared as they look: normalised, and without spaces at the ends. */
+export function teamName(text: string): string {
+  const name = text.normalize('NFC').trim();
+  if (name === '' || hiddenSigns.test(name)) throw invalid('name', 'pattern', 'write a name of visible characters');
+  return name;
+}
+
+/** Gives the clashes of the two rules that the schema language cannot say (migrations/teams.ts) their own errors. */
+async function writing<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write();
+  } catch (error) {
+    throw clashOf(error) ?? error;
+  }
+}
+
+function clashOf(error: unknown): PenstockError | undefined {
+  const cause = error instanceof PenstockError ? error.cause : undefined;
+  const constraint = typeof cause === 'object' && cause !== null && 'constraint' in cause ? cause.constraint : undefined;
+  const clash = (factory: typeof authErrors.TEAM_EXISTS, path: string, message: string): PenstockError =>
+    factory({ errors: [{ path, rule: 'unique', message }], cause: error });
+  if (constraint === 'teams_by_name') return clash(authErrors.TEAM_EXISTS, 'name', 'there is a team of this name at this place');
+  if (constraint === 'teams_default') return clash(authErrors.DEFAULT_TEAM_EXISTS, 'isDefault', 'another team is the default already');
+  return undefined;
+}
