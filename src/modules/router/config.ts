@@ -1,7 +1,8 @@
 /** Configuration of the client surface (spec/router.md section 3). */
 import Type, { type Static } from 'typebox';
 import { corsConfig, originProblems } from '../../kernel/config/cors.ts';
-import { defineConfig } from '../../kernel/config/definition.ts';
+import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
+import { hostUrlConfig, hostUrlProblems } from '../../kernel/config/host-url.ts';
 
 const rateLimit = Type.Object({
   maxRequests: Type.Integer({
@@ -33,13 +34,49 @@ const graphql = Type.Object({
   maxAliases: Type.Integer({ minimum: 0, maximum: 1_000, default: 20, description: 'Aliases that an operation may have.' }),
 });
 
+const captcha = Type.Object({
+  enabled: Type.Boolean({
+    default: false,
+    description: 'Whether captchas are checked. Which routes want one is set in the modules, such as `captcha.routes` in authentication.',
+  }),
+  provider: Type.Union([Type.Literal('recaptcha'), Type.Literal('hcaptcha'), Type.Literal('turnstile')], {
+    default: 'recaptcha',
+    description: 'The service whose captcha your pages show.',
+  }),
+  secretKey: sensitive({ description: 'The secret that the service gave you for checking.' }),
+  verifyUrl: Type.String({
+    default: '',
+    maxLength: 500,
+    pattern: '^(https?://.+)?$',
+    description: 'Another address that checks in the same way. Empty: that of the service.',
+  }),
+  hostnames: Type.Array(Type.String({ maxLength: 253 }), {
+    default: [],
+    maxItems: 50,
+    description: 'Hosts whose pages may show the captcha. Empty: whatever the service accepts.',
+  }),
+  minimumScore: Type.Number({
+    default: 0.5,
+    minimum: 0,
+    maximum: 1,
+    description: 'Of reCAPTCHA v3, which answers a score: the least that passes.',
+  }),
+});
+
+const transports = Type.Object({
+  rest: Type.Boolean({ default: true, description: 'REST on the client surface. It cannot be switched off.' }),
+  graphql: Type.Boolean({ default: true, description: 'GraphQL on the client surface; `graphql.enabled` must be on too.' }),
+  sockets: Type.Boolean({ default: true, description: 'Realtime for clients. CLIENT_SOCKET_PORT=-1 switches it off, nothing here does.' }),
+});
+
+const transportProblems = ({ rest, sockets }: Static<typeof transports>) =>
+  Object.entries({ rest, sockets }).flatMap(([name, on]) =>
+    on ? [] : [{ path: `transports.${name}`, rule: 'available', message: 'cannot be switched off here' }],
+  );
+
 export const routerConfig = defineConfig({
   schema: Type.Object({
-    hostUrl: Type.String({
-      maxLength: 2_048,
-      default: '',
-      description: 'Public address of the client surface, for links. Empty: the local one.',
-    }),
+    hostUrl: hostUrlConfig('client'),
     cors: corsConfig({
       surface: 'client',
       allowedHeaders: 'Content-Type,Authorization,Cache-Control,clientid,clientsecret,captchatoken,Idempotency-Key,If-Match',
@@ -47,6 +84,15 @@ export const routerConfig = defineConfig({
         'Content-Type,Authorization,Cache-Control,ETag,Retry-After,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,Idempotency-Replayed,X-Request-Id',
     }),
     rateLimit,
+    security: Type.Object({
+      clientValidation: Type.Boolean({
+        default: false,
+        description:
+          'Whether only registered apps may use the client surface: headers `clientid` and `clientsecret`, for pages their origin. Tokens then belong to one app.',
+      }),
+    }),
+    captcha,
+    transports,
     graphql,
     docs: Type.Object({
       public: Type.Boolean({
@@ -55,7 +101,15 @@ export const routerConfig = defineConfig({
       }),
     }),
   }),
-  check: (config) => originProblems(config.cors.origin),
+  superAdminOnly: ['captcha.verifyUrl'],
+  check: ({ hostUrl, cors, transports: wanted, captcha: { enabled, secretKey } }) => [
+    ...hostUrlProblems(hostUrl),
+    ...transportProblems(wanted),
+    ...originProblems(cors.origin),
+    ...(enabled && secretKey === ''
+      ? [{ path: 'captcha.secretKey', rule: 'required', message: 'captchas cannot be checked without it' }]
+      : []),
+  ],
 });
 
 export type RouterConfig = Static<typeof routerConfig.schema>;

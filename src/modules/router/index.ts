@@ -1,21 +1,73 @@
-/** The router: what can be set about the client surface as a whole. */
+/** The router: what can be set about the client surface as a whole, and which apps may use it. */
 import type { ConfigHandle } from '../../kernel/config/definition.ts';
-import { defineModule } from '../../kernel/module.ts';
+import { defineModule, type ModuleContext, type RunningModule } from '../../kernel/module.ts';
 import { type RouterConfig, routerConfig } from './config.ts';
+import { middlewareState } from './middleware-state.ts';
+import { migrations } from './migrations.ts';
+import { clientOperations } from './operations/clients.ts';
+import { middlewareOperations } from './operations/middlewares.ts';
+import { routesOperation } from './operations/routes.ts';
+import type { Platform } from './queries.ts';
+import { type Captcha, createCaptcha } from './services/captcha.ts';
+import { createClients } from './services/clients.ts';
+import { createClientGate } from './services/gate.ts';
+import { measureClients } from './services/measure.ts';
+import { clientState } from './state.ts';
 
 export type { RouterConfig } from './config.ts';
+export { routerErrors } from './errors.ts';
+export type { Platform } from './queries.ts';
 
 export interface RouterService {
   readonly config: ConfigHandle<RouterConfig>;
+  /** Public address of the client surface, for links: the configured one, else the one that it listens on. */
+  publicUrl(): string;
+  readonly captcha: Captcha;
+  /** What a registered app runs on; nothing when there is no such app. */
+  platformOf(clientId: string): Promise<Platform | undefined>;
+  /** Told by the composition root once the client surface listens. */
+  listensOn(address: string): void;
 }
 
 export const router = defineModule<typeof routerConfig.schema, RouterService>({
   name: 'router',
-  description: 'The client surface: cross-origin rules, limits, addresses',
+  description: 'The client surface: cross-origin rules, limits, addresses, apps',
   requires: {},
   essential: true,
   config: routerConfig,
-  async start({ config }) {
-    return { service: { config }, operations: [] };
-  },
+  migrations,
+  start,
 });
+
+async function start({ kernel, config, log }: ModuleContext<RouterConfig>): Promise<RunningModule<RouterService>> {
+  const gate = createClientGate({ ...kernel, log });
+  const applyValidation = ({ security }: RouterConfig): void => {
+    kernel.identity.apps = security.clientValidation ? gate : undefined;
+  };
+  applyValidation(config.current());
+  measureClients(kernel);
+  const stopListening = config.onChange(applyValidation);
+  const clients = createClients({ ...kernel, gate });
+  let local = '';
+  return {
+    service: {
+      config,
+      captcha: createCaptcha(() => config.current().captcha, log),
+      platformOf: async (clientId) => (await gate.find(clientId))?.platform,
+      publicUrl: () => (config.current().hostUrl || local).replace(/\/+$/, ''),
+      listensOn(address) {
+        local = address;
+      },
+    },
+    operations: [
+      ...clientOperations(clients),
+      routesOperation(kernel.operations, kernel.middlewares),
+      ...middlewareOperations(kernel.middlewares),
+    ],
+    state: [clientState(kernel.database, clients), middlewareState(kernel.middlewares)],
+    async stop() {
+      stopListening();
+      kernel.identity.apps = undefined;
+    },
+  };
+}

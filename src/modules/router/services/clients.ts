@@ -1,0 +1,148 @@
+/** Apps as operators keep them. The secret is answered once and stored as a hash. */
+import { randomBytes } from 'node:crypto';
+import type { Caller } from '../../../kernel/caller.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
+import { invalid, type PenstockError } from '../../../kernel/errors.ts';
+import { newId } from '../../../kernel/ids.ts';
+import type { Kernel } from '../../../kernel/kernel.ts';
+import { sha256 } from '../../../kernel/security/tokens.ts';
+import { routerErrors } from '../errors.ts';
+import {
+  type ClientRow,
+  deleteClient,
+  insertClient,
+  listClients,
+  lockClient,
+  type Platform,
+  replaceSecret,
+  updateClient,
+} from '../queries.ts';
+import { canonicalDomain } from './domain.ts';
+import type { ClientGate } from './gate.ts';
+
+export interface NewClient {
+  readonly platform: Platform;
+  /** Of pages: required, and of nothing else. */
+  readonly domain?: string | undefined;
+  readonly alias?: string | undefined;
+  readonly notes?: string | undefined;
+}
+
+/** What is left out stays. */
+export type ClientChange = Omit<NewClient, 'platform'>;
+
+export type ClientWithSecret = ClientRow & { readonly clientSecret: string };
+
+export interface Clients {
+  list(page: { readonly skip: number; readonly limit: number }): ReturnType<typeof listClients>;
+  /** Throws 400 for the domain, 409 for the alias. */
+  create(caller: Caller, client: NewClient): Promise<ClientWithSecret>;
+  /** Throws 404 too. */
+  update(caller: Caller, id: string, change: ClientChange): Promise<ClientRow>;
+  /** A new secret beside the one until now, which stays good for `keepMs`. */
+  rotateSecret(caller: Caller, id: string, keepMs: number): Promise<ClientWithSecret>;
+  /** Its requests are refused on every node when this returns. */
+  remove(caller: Caller, id: string): Promise<void>;
+}
+
+interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
+  readonly gate: Pick<ClientGate, 'forget'>;
+}
+
+export type NamedClient = NewClient & { readonly alias: string };
+
+/** An app as it would be stored. Throws 400. */
+export const checkedClient = ({ platform, domain, alias, notes }: NamedClient): NamedClient => ({
+  platform,
+  domain: domainOf(platform, domain) ?? undefined,
+  alias: aliasOf(alias),
+  notes,
+});
+
+const newSecret = (): string => randomBytes(64).toString('hex');
+
+export function createClients({ database, events, gate }: Dependencies): Clients {
+  /** A change of one app: its event in the same transaction, and every node forgets what it knew. */
+  const changing = (caller: Caller, what: string, id: string, work: (client: ClientRow) => Promise<ClientRow>): Promise<ClientRow> =>
+    database.transaction(async (transaction) => {
+      const client = await lockClient(transaction, id);
+      if (!client) throw routerErrors.CLIENT_NOT_FOUND();
+      const changed = await work(client);
+      await events.emit(transaction, caller, { topic: `router:${what}:client`, ids: [id] });
+      transaction.afterCommit(() => gate.forget(client.clientId));
+      return changed;
+    });
+  const present = (client: ClientRow | undefined): ClientRow => {
+    if (!client) throw routerErrors.CLIENT_NOT_FOUND();
+    return client;
+  };
+
+  return {
+    list: (page) => listClients(database, page),
+    create: (caller, { platform, domain, alias, notes }) =>
+      database.transaction(async (transaction) => {
+        const clientId = randomBytes(15).toString('hex');
+        const clientSecret = newSecret();
+        const place = domainOf(platform, domain);
+        const row = await insertClient(transaction, {
+          id: newId(),
+          clientId,
+          secretHash: sha256(clientSecret),
+          platform,
+          domain: place,
+          alias: alias === undefined ? defaultAlias(platform, place, clientId) : aliasOf(alias),
+          notes: notes ?? null,
+        });
+        if (!row) throw aliasTaken();
+        await events.emit(transaction, caller, { topic: 'router:create:client', ids: [row._id] });
+        return { ...row, clientSecret };
+      }),
+    update: (caller, id, { domain, alias, notes }) =>
+      changing(caller, 'update', id, async (client) =>
+        present(
+          await updateClient(database, id, {
+            domain: domain === undefined ? client.domain : domainOf(client.platform, domain),
+            alias: alias === undefined ? client.alias : aliasOf(alias),
+            notes: notes === undefined ? client.notes : notes,
+          }),
+        ),
+      ).catch((error: unknown) => {
+        throw codeOf(error) === '23505' ? aliasTaken() : error;
+      }),
+    async rotateSecret(caller, id, keepMs) {
+      const clientSecret = newSecret();
+      const row = await changing(caller, 'rotate', id, async () =>
+        present(await replaceSecret(database, id, sha256(clientSecret), keepMs)),
+      );
+      return { ...row, clientSecret };
+    },
+    async remove(caller, id) {
+      await changing(caller, 'delete', id, async (client) => {
+        await deleteClient(database, id);
+        return client;
+      });
+    },
+  };
+}
+
+function domainOf(platform: Platform, domain: string | undefined): string | null {
+  if (platform !== 'WEB') {
+    if (domain !== undefined && domain !== '') throw invalid('domain', 'platform', 'only a client of the platform WEB has a domain');
+    return null;
+  }
+  if (domain === undefined || domain === '')
+    throw invalid('domain', 'required', 'say where the pages come from, for example app.example.com');
+  return canonicalDomain(domain);
+}
+
+function aliasOf(alias: string): string {
+  const name = alias.normalize('NFC').trim();
+  if (name === '') throw invalid('alias', 'minLength', 'must not be empty');
+  return name;
+}
+
+const defaultAlias = (platform: Platform, domain: string | null, clientId: string): string =>
+  [platform.toLowerCase(), ...(domain === null ? [] : [domain]), clientId].join(':');
+
+const aliasTaken = (): PenstockError =>
+  routerErrors.CLIENT_EXISTS({ errors: [{ path: 'alias', rule: 'unique', message: 'another client has this alias' }] });

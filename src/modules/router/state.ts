@@ -1,0 +1,65 @@
+/**
+ * Apps ("security clients") as state, by alias, without id and secret: both belong to one installation. One that an
+ * import makes has a secret that nobody has seen; rotating it shows one.
+ */
+import type { Caller } from '../../kernel/caller.ts';
+import type { Database } from '../../kernel/database/database.ts';
+import type { Problem } from '../../kernel/errors.ts';
+import { invalidInput } from '../../kernel/operations/problems.ts';
+import { placed } from '../../kernel/state/placed.ts';
+import type { StateChange, StateDocument, StateType } from '../../kernel/state/state.ts';
+import { NewClientShape } from './operations/clients.ts';
+import { listClients, type Platform } from './queries.ts';
+import { type Clients, checkedClient, type NamedClient } from './services/clients.ts';
+
+const ALL = { skip: 0, limit: 100_000 } as const;
+
+export const clientState = (database: Database, clients: Clients): StateType => ({
+  module: 'router',
+  type: 'securityClients',
+  priority: 36,
+  document: NewClientShape,
+  keyOf: ({ alias }) => String(alias),
+  export: async () => (await listClients(database, ALL)).clients.map((client) => documentOf(client)),
+  async complete(_caller, documents) {
+    const completed: StateDocument[] = [];
+    for (const { document, place } of documents)
+      completed.push(await placed(place, () => documentOf(checkedClient(document as StateDocument & NamedClient))));
+    return completed;
+  },
+  async check(_caller, changes) {
+    const problems = changes.flatMap(({ before, after, place }): readonly Problem[] => {
+      if (!before || !after || before.platform === after.platform) return [];
+      return [
+        { path: `${place}.platform`, rule: 'fixed', message: `cannot change: ${String(before.alias)} is ${String(before.platform)}` },
+      ];
+    });
+    if (problems.length > 0) throw invalidInput(problems);
+  },
+  apply: (caller, changes) =>
+    database.transaction(async () => {
+      const stored = new Map((await listClients(database, ALL)).clients.map((client) => [client.alias, client._id]));
+      for (const change of changes) await applyOne(clients, caller, change, stored.get(change.key));
+    }),
+});
+
+async function applyOne(clients: Clients, caller: Caller, { after }: StateChange, id: string | undefined): Promise<void> {
+  const client = after as (StateDocument & NamedClient) | undefined;
+  if (client && id !== undefined) await clients.update(caller, id, { domain: client.domain, notes: client.notes ?? '' });
+  else if (client) await clients.create(caller, client);
+  else if (id !== undefined) await clients.remove(caller, id);
+}
+
+interface Shown {
+  readonly alias: string;
+  readonly platform: Platform;
+  readonly domain?: string | null | undefined;
+  readonly notes?: string | null | undefined;
+}
+
+const documentOf = ({ alias, platform, domain, notes }: Shown): StateDocument => ({
+  alias,
+  platform,
+  ...(domain ? { domain } : {}),
+  ...(notes ? { notes } : {}),
+});
