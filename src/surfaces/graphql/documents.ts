@@ -1,5 +1,15 @@
 /** Documents, read and checked once per text: parsed, measured, validated and, when they come often, compiled. */
-import { type DocumentNode, type FragmentDefinitionNode, GraphQLError, Kind, type OperationDefinitionNode, parse, validate } from 'graphql';
+import {
+  type DocumentNode,
+  type FragmentDefinitionNode,
+  GraphQLError,
+  Kind,
+  type OperationDefinitionNode,
+  parse,
+  type TypeNode,
+  type VariableDefinitionNode,
+  validate,
+} from 'graphql';
 import { LRUCache } from 'lru-cache';
 import { countNodes } from './census.ts';
 import { type PreparedOperation, prepareOperation } from './compiled.ts';
@@ -7,7 +17,7 @@ import { RefusedDocument, tooMuch } from './errors.ts';
 import { type Measure, measureOperation } from './measure.ts';
 import { nestsDeeper } from './nesting.ts';
 import type { GraphqlOptions } from './options.ts';
-import { validationRules } from './rules.ts';
+import { type SharpenedTypes, validationRules } from './rules.ts';
 import type { BuiltSchema } from './schema.ts';
 
 /** Limits of any document, far above what people write. */
@@ -60,14 +70,32 @@ function prepareDocument(text: string, built: BuiltSchema, options: GraphqlOptio
     return { node, measure };
   });
   for (const { node } of measured) requireRoot(node, built);
-  const errors = validate(built.schema, ast, validationRules(options.introspection), { maxErrors: 20 });
+  const sharpened: SharpenedTypes = new Map();
+  const errors = validate(built.schema, ast, validationRules(options.introspection, sharpened), { maxErrors: 20 });
   if (errors.length > 0) throw new RefusedDocument('GRAPHQL_VALIDATION_FAILED', errors);
+  const document = withTypes(ast, sharpened);
   const operations = new Map<string, PreparedOperation>();
   for (const { node, measure } of measured) {
     // Validation has refused fragments without end.
-    if (measure) operations.set(node.name?.value ?? '', prepareOperation({ built, document: ast, node, measure, census }));
+    if (measure) operations.set(node.name?.value ?? '', prepareOperation({ built, document, node, measure, census }));
   }
   return { operations };
+}
+
+const withTypes = (ast: DocumentNode, types: SharpenedTypes): DocumentNode => ({
+  ...ast,
+  definitions: ast.definitions.map((definition) =>
+    definition.kind === Kind.OPERATION_DEFINITION && definition.variableDefinitions
+      ? { ...definition, variableDefinitions: definition.variableDefinitions.map((one) => withType(one, types.get(one))) }
+      : definition,
+  ),
+});
+
+function withType(definition: VariableDefinitionNode, type: TypeNode | undefined): VariableDefinitionNode {
+  if (!type) return definition;
+  const { defaultValue, ...others } = definition;
+  const isNothing = type.kind === Kind.NON_NULL_TYPE && defaultValue?.kind === Kind.NULL;
+  return { ...others, type, ...(defaultValue && !isNothing && { defaultValue }) };
 }
 
 function parseText(text: string): DocumentNode {

@@ -3,8 +3,9 @@ import type { Identity } from '../../kernel/identity.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';
 import type { OperationRegistry } from '../../kernel/registry.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
+import type { EnvelopeHandler } from '../http/envelope.ts';
 import { createDocuments } from './documents.ts';
-import { createGraphqlHandler, type GraphqlHandler, type GraphqlState } from './handle.ts';
+import { createGraphqlHandler, type GraphqlState } from './handle.ts';
 import type { GraphqlOptionsSource } from './options.ts';
 import { resolveOperation } from './run-field.ts';
 import { createSchemaSource } from './schema.ts';
@@ -17,7 +18,7 @@ export interface GraphqlParts {
   readonly log: Logger;
 }
 
-export function createGraphqlEngine({ registry, pipeline, identity, options, log }: GraphqlParts): GraphqlHandler {
+export function createGraphqlEngine({ registry, pipeline, identity, options, log }: GraphqlParts): EnvelopeHandler {
   const schemas = createSchemaSource(registry, resolveOperation, log);
   let current: GraphqlState | undefined;
   /** Prepared documents are for one schema and one set of options. */

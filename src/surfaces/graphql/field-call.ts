@@ -1,5 +1,7 @@
 /** The calls that one GraphQL request holds: one per root field, each through the pipeline like a request of its own. */
+import type { PresentedApp } from '../../kernel/apps.ts';
 import type { ClientIdentity, Identity, PresentedCredentials } from '../../kernel/identity.ts';
+import type { Wanted } from '../../kernel/operation.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
 import type { Call } from '../../kernel/operations/context.ts';
 
@@ -10,6 +12,11 @@ export class FieldCall implements Call {
   readonly address: string;
   readonly userAgent: string | undefined;
   readonly idempotencyKey: string | undefined;
+  readonly origin: string | undefined;
+  readonly fetchSite: string | undefined;
+  /** Set when the field has read its selection. */
+  wanted: Wanted | undefined;
+  app: string | undefined;
   readonly #request: Call;
 
   /** `name`: of the field in the answer. Fields of one request with one Idempotency-Key are different calls. */
@@ -19,12 +26,18 @@ export class FieldCall implements Call {
     this.address = request.address;
     this.userAgent = request.userAgent;
     this.idempotencyKey = request.idempotencyKey === undefined ? undefined : `${request.idempotencyKey}.${name}`;
+    this.origin = request.origin;
+    this.fetchSite = request.fetchSite;
     this.#request = request;
   }
 
   /** Throws 401 when the header is malformed; asked for only by operations that need a caller. */
   get credentials(): PresentedCredentials {
     return this.#request.credentials;
+  }
+
+  get presentedApp(): PresentedApp | undefined {
+    return this.#request.presentedApp;
   }
 
   onDisconnect(listener: () => void): void {
@@ -35,12 +48,13 @@ export class FieldCall implements Call {
 /** Believes or refuses the credential of a request once, however many fields ask. */
 export function identityOfRequest(identity: Identity): Identity {
   const { client } = identity;
-  return { admin: identity.admin, client: client && oncePerRequest(client) };
+  return { admin: identity.admin, apps: identity.apps, client: client && oncePerRequest(client) };
 }
 
 function oncePerRequest(client: ClientIdentity): ClientIdentity {
   let outcome: (() => ReturnType<ClientIdentity['authenticate']>) | undefined;
   return {
+    ...client,
     authenticate(credentials) {
       outcome ??= settled(() => client.authenticate(credentials));
       return outcome();

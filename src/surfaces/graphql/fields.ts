@@ -1,6 +1,6 @@
 /** A root field per operation: its name, its arguments and its type (spec/router.md 5.8). */
 import { type GraphQLArgumentConfig, type GraphQLFieldConfig, type GraphQLFieldResolver, GraphQLNonNull } from 'graphql';
-import type { Operation } from '../../kernel/operation.ts';
+import { isStreamed, type Operation } from '../../kernel/operation.ts';
 import { type CompiledOperation, compileOperation } from '../../kernel/operations/compile.ts';
 import { type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
 import { camelName } from '../../kernel/operations/names.ts';
@@ -15,6 +15,7 @@ export interface ArgumentPlace {
   readonly argument: string;
   readonly place: 'params' | 'query' | 'headers';
   readonly key: string;
+  readonly schema: JsonSchema;
   /** Stands in when the argument is left out or null. */
   readonly fallback: unknown;
 }
@@ -24,8 +25,8 @@ export interface OperationField {
   readonly name: string;
   readonly compiled: CompiledOperation;
   readonly arguments: readonly ArgumentPlace[];
-  /** Name of the argument that is the body. */
-  readonly body: string | undefined;
+  /** The argument that is the body. */
+  readonly body: { readonly argument: string; readonly schema: JsonSchema } | undefined;
   /** Whether relations that are selected can be asked for. */
   readonly populates: boolean;
   /** The argument that says how long the list is, and what it is when nobody says so. */
@@ -34,8 +35,9 @@ export interface OperationField {
 
 export type ResolveOperation = (field: OperationField) => GraphQLFieldResolver<unknown, unknown>;
 
-/** Client operations that have a field; other spellings of a route (aliases, the 0.16 line) have none. */
-export const isField = ({ surface, graphql, legacy }: Operation): boolean => surface === 'client' && graphql !== false && !legacy;
+/** Client operations that have a field; other spellings of a route (aliases, the 0.16 line), uploads and downloads have none. */
+export const isField = (operation: Operation): boolean =>
+  operation.surface === 'client' && operation.graphql !== false && !operation.legacy && !isStreamed(operation);
 
 /**
  * Each operation with its name. Where two paths would have one name (`/a-b` and `/ab`), the one that is
@@ -63,7 +65,7 @@ export function operationField(
     name,
     compiled: compileOperation(operation),
     arguments: places,
-    body: operation.input.body && BODY in args ? BODY : undefined,
+    body: operation.input.body && BODY in args ? { argument: BODY, schema: jsonSchema(operation.input.body) } : undefined,
     populates: properties?.populate !== undefined,
     page: page && { argument: page.argument, fallback: typeof page.fallback === 'number' ? page.fallback : UNKNOWN_LIST },
   };
@@ -94,7 +96,7 @@ function argumentsOf(name: string, { input }: Operation, types: TypeBuilder) {
     for (const [key, property] of Object.entries(schema?.properties ?? {})) {
       if (place === 'headers' && ofTheRequest.has(key)) continue;
       const argument = pool.take(place === 'headers' ? camelHeader(key) : key);
-      places.push({ argument, place, key, fallback: property.default });
+      places.push({ argument, place, key, schema: property, fallback: property.default });
       args[argument] = argumentConfig(property, required.has(key), types.input(property, `${name}_${argument}`));
     }
   };

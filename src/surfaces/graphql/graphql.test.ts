@@ -92,6 +92,31 @@ describe('reading', () => {
     expect(data.getDatabasePost.documents).toEqual([{ title: 'Two' }]);
   });
 
+  it('takes variables that are declared without "!", as documents for servers that mark nothing as required have them', async () => {
+    const sorted = 'query($id: String, $sort: [String]) { getDatabasePostId(id: $id) { title } getDatabasePost(sort: $sort) { count } }';
+    const { data } = await ask(sorted, { id: post._id, sort: ['title'] });
+    expect([data.getDatabasePostId.title, data.getDatabasePost.count]).toEqual(['One', 2]);
+    const made = 'mutation($body: postDatabasePostRequest) { postDatabasePost(params: $body) { title } }';
+    const titled = 'mutation($title: String) { postDatabasePost(params: { title: $title }) { title } }';
+    const missing: readonly (readonly [string, object])[] = [
+      [sorted, {}],
+      [sorted, { id: null }],
+      [sorted, { id: post._id, sort: [null] }],
+      [made, {}],
+      [titled, { title: null }],
+      // A default does not stand in for null.
+      ['query($id: String = "x") { getDatabasePostId(id: $id) { title } }', { id: null }],
+      ['query($id: String = null) { getDatabasePostId(id: $id) { title } }', {}],
+    ];
+    for (const [query, variables] of missing) {
+      for (let i = 0; i < 6; i++) {
+        const refused = await platform.client.post('/graphql', { query, variables });
+        expect([refused.status, refused.body.errors[0].extensions.code], query).toEqual([400, 'BAD_USER_INPUT']);
+        expect(refused.body.errors[0].message).toMatch(/^Variable "\$(?:id|sort|body|title)"/);
+      }
+    }
+  });
+
   it('answers the same when a document comes again and again', async () => {
     const query =
       'query Often($n: Number) { first: getDatabasePost(limit: $n, sort: ["title"]) { documents { t: title author { name } editors { name } } } }';

@@ -5,10 +5,12 @@ import { errors, PenstockError } from '../../kernel/errors.ts';
 import type { Identity } from '../../kernel/identity.ts';
 import { authenticate } from '../../kernel/operations/admission.ts';
 import type { Answer } from '../../kernel/operations/answer.ts';
+import { admitApp } from '../../kernel/operations/app-admission.ts';
 import type { Call } from '../../kernel/operations/context.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import { readJson } from '../http/body.ts';
+import type { EnvelopeHandler } from '../http/envelope.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { renderError } from '../http/render-error.ts';
 import type { Match } from '../http/route-table.ts';
@@ -44,17 +46,16 @@ interface GraphqlRequest {
   readonly operationName?: string | null;
 }
 
-export type GraphqlHandler = (exchange: Exchange, match: Match) => Promise<Answer>;
-
 /** Bytes of a request. */
 const BODY_LIMIT = 1_048_576;
 
-export function createGraphqlHandler(parts: HandlerParts): GraphqlHandler {
+export function createGraphqlHandler(parts: HandlerParts): EnvelopeHandler {
   return async (exchange, match) => {
     const { headers, method } = exchange.request;
     const form = answerForm(headers.accept);
     try {
       const identity = identityOfRequest(parts.identity);
+      await requireApp(parts.pipeline, identity, exchange);
       await pay(parts.pipeline, identity, exchange);
       if (method === 'POST') return await run(parts, { exchange, identity, form, request: await posted(exchange, match) });
       if (!/(?:^|&)query=/.test(match.query) && parts.state().options.explorer && acceptsPage(headers.accept)) return page();
@@ -65,14 +66,26 @@ export function createGraphqlHandler(parts: HandlerParts): GraphqlHandler {
   };
 }
 
+/** Also what names no operation, such as the schema, is for registered apps only. A refusal costs the address. */
+async function requireApp({ limiter }: Pipeline, identity: Identity, call: Call): Promise<void> {
+  try {
+    await admitApp(identity, call);
+  } catch (error) {
+    await limiter.admitAddress(call.address);
+    throw error;
+  }
+}
+
 /** A request costs what any request costs; whoever sends a credential that is refused pays with his address. */
 async function pay({ limiter }: Pipeline, identity: Identity, call: Call): Promise<void> {
   let caller: Caller = anonymous;
   try {
     const known = authenticate(identity, call);
     caller = known instanceof Promise ? await known : known;
-  } catch {
-    // Whether a credential is needed at all, and so what is wrong with it, is for the operations to say.
+  } catch (error) {
+    // Whether a credential is needed at all, and so what is wrong with it, is for the operations to say,
+    // unless an operator put it before the route itself.
+    if (call.compiled.operation.access !== 'optionalUser') throw error;
   }
   await limiter.admit(call.compiled.operation, caller, call.address);
 }
@@ -115,6 +128,7 @@ async function run(parts: HandlerParts, { exchange, identity, form, request }: R
     headers: { ...runner.headers, ...failed?.headers, 'content-type': form.contentType },
     body: JSON.stringify(failed ? { errors: failed.errors, data: result.data } : { data: result.data }),
     json: false,
+    ...(runner.cookies.length > 0 ? { cookies: runner.cookies } : {}),
   };
 }
 
@@ -154,11 +168,21 @@ class SharedCall implements Call {
   get address() {
     return this.#exchange.address;
   }
+  get presentedApp() {
+    return this.#exchange.presentedApp;
+  }
   get userAgent() {
     return this.#exchange.userAgent;
   }
   get idempotencyKey() {
     return this.#exchange.idempotencyKey;
+  }
+  get origin() {
+    return this.#exchange.origin;
+  }
+
+  get fetchSite() {
+    return this.#exchange.fetchSite;
   }
 }
 

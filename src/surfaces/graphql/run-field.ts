@@ -19,6 +19,8 @@ export interface FieldRunner {
   run(field: OperationField, args: Arguments, info: GraphQLResolveInfo): Promise<unknown>;
   /** Headers that operations gave their answers and that stand for the whole. */
   readonly headers: Readonly<Record<string, string>>;
+  /** Cookies of all of them. */
+  readonly cookies: readonly string[];
 }
 
 export interface FieldRunnerParts {
@@ -30,11 +32,12 @@ export interface FieldRunnerParts {
 }
 
 /** Headers of an operation's answer that mean something on an answer of many. */
-const passedOn = ['set-cookie', 'idempotency-replayed'] as const;
+const passedOn = ['idempotency-replayed'] as const;
 
 /** The request has paid for its first field. */
 export function createFieldRunner({ request, pipeline, identity, types, operation }: FieldRunnerParts): FieldRunner {
   const headers: Record<string, string> = {};
+  const cookies: string[] = [];
   let prepaid = true;
 
   const selectionOf = (name: string, info: GraphQLResolveInfo): Selection => {
@@ -47,6 +50,7 @@ export function createFieldRunner({ request, pipeline, identity, types, operatio
 
   return {
     headers,
+    cookies,
     async run(field, args, info) {
       const { compiled } = field;
       const [node] = info.fieldNodes;
@@ -56,9 +60,11 @@ export function createFieldRunner({ request, pipeline, identity, types, operatio
       prepaid = false;
       const caller = admitted instanceof Promise ? await admitted : admitted;
       const selection = selectionOf(name, info);
+      call.wanted = selection.wanted;
       const input = compiled.accept(operationInput(field, args, selection.populate));
       const answer = await pipeline.run(call, caller, input);
       for (const header of passedOn) if (answer.headers[header] !== undefined) headers[header] = answer.headers[header];
+      if (answer.cookies) cookies.push(...answer.cookies);
       return answeredValue(answer, selection);
     },
   };

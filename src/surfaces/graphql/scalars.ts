@@ -10,6 +10,7 @@ import {
   valueFromASTUntyped,
 } from 'graphql';
 import type { ScalarName } from './shape.ts';
+import { WholeNumber } from './whole-numbers.ts';
 
 const invalid = (type: string, wanted: string): GraphQLError => new GraphQLError(`${type} must be ${wanted}`);
 
@@ -25,11 +26,15 @@ function readNumber(value: unknown): unknown {
 }
 
 function numberLiteral(node: ValueNode): unknown {
-  // A whole number that JavaScript cannot hold goes on as its digits: not every column loses them.
-  if (node.kind === Kind.INT) return Number.isSafeInteger(Number(node.value)) ? Number(node.value) : readNumber(node.value);
+  if (node.kind === Kind.INT) return wholeNumber(node.value);
   if (node.kind === Kind.FLOAT) return readNumber(Number(node.value));
   if (node.kind === Kind.STRING) return readNumber(node.value);
   throw invalid('Number', 'a number');
+}
+
+function wholeNumber(digits: string): WholeNumber | number {
+  const value = readNumber(Number(digits)) as number;
+  return Number.isSafeInteger(value) ? value : new WholeNumber(digits);
 }
 
 export const NumberScalar = new GraphQLScalarType({

@@ -15,6 +15,7 @@ import {
   type SelectionNode,
   type SelectionSetNode,
 } from 'graphql';
+import type { Wanted } from '../../kernel/operation.ts';
 import type { TypeBuilder } from './types.ts';
 
 export interface Selection {
@@ -22,9 +23,11 @@ export interface Selection {
   readonly populate: readonly string[];
   /** Where in the answer relations are selected. */
   readonly links: LinkTree;
+  readonly wanted: Wanted;
 }
 
 export type LinkTree = ReadonlyMap<string, { readonly relation: boolean; readonly children: LinkTree }>;
+interface GrowingNames extends Map<string, GrowingNames> {}
 type GrowingTree = Map<string, { relation: boolean; readonly children: GrowingTree }>;
 
 export interface SelectionSource {
@@ -38,7 +41,7 @@ export function readSelection(source: SelectionSource, types: TypeBuilder): Sele
   const reader = createReader(source, types);
   const tree: GrowingTree = new Map();
   reader.read(source.fieldNodes, source.returnType, { prefix: '', tree });
-  return { populate: longest(reader.paths), links: withRelations(tree) };
+  return { populate: longest(reader.paths), links: withRelations(tree), wanted: reader.wanted(source.fieldNodes, source.returnType) };
 }
 
 /** Where a selection stands: below which relations, and in which part of the tree. */
@@ -78,7 +81,29 @@ function createReader({ fragments, variableValues }: SelectionSource, types: Typ
     return { prefix: path, tree: branch.children };
   };
 
-  return { paths, read };
+  /** The names on the wire of what is selected, at every depth. */
+  const wanted = (nodes: readonly FieldNode[], type: GraphQLOutputType): Wanted => {
+    const members: GrowingNames = new Map();
+    addNames(nodes, type, members);
+    return members;
+  };
+
+  const addNames = (nodes: readonly FieldNode[], type: GraphQLOutputType, names: GrowingNames): void => {
+    const object = getNamedType(type);
+    if (!isObjectType(object)) return;
+    const relations = types.relationsOf(object);
+    for (const node of nodes.flatMap(({ selectionSet }) => chosen(selectionSet))) {
+      const { value } = node.name;
+      if (value === '__typename') continue;
+      const name = relations.get(value) ?? value;
+      const inner = names.get(name) ?? new Map();
+      names.set(name, inner);
+      const definition = node.selectionSet ? object.getFields()[value] : undefined;
+      if (definition) addNames([node], definition.type, inner);
+    }
+  };
+
+  return { paths, read, wanted };
 }
 
 /** The id is there without its record. */

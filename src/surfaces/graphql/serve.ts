@@ -2,9 +2,9 @@
 import Type from 'typebox';
 import { errors } from '../../kernel/errors.ts';
 import { defineOperation, type Operation, Reply } from '../../kernel/operation.ts';
+import { type EnvelopeHandler, loadedLater } from '../http/envelope.ts';
 import type { GraphqlParts } from './engine.ts';
 import { explorerAsset } from './explorer.ts';
-import type { GraphqlHandler } from './handle.ts';
 
 /** The group of these operations in the registry. */
 const OWNER = 'router/graphql';
@@ -12,7 +12,7 @@ const EXECUTE = 'graphql.execute';
 const QUERY = 'graphql.query';
 
 /** Adds the routes and keeps them in step with the options. Answers who handles them, by id of the operation. */
-export function serveGraphql(parts: GraphqlParts): ReadonlyMap<string, GraphqlHandler> {
+export function serveGraphql(parts: GraphqlParts): ReadonlyMap<string, EnvelopeHandler> {
   const { registry, options } = parts;
   const register = (): void => {
     const { enabled, explorer } = options.current();
@@ -25,18 +25,6 @@ export function serveGraphql(parts: GraphqlParts): ReadonlyMap<string, GraphqlHa
     [EXECUTE, handler],
     [QUERY, handler],
   ]);
-}
-
-function loadedLater(load: () => Promise<GraphqlHandler>): GraphqlHandler {
-  let handler: GraphqlHandler | undefined;
-  let loading: Promise<GraphqlHandler> | undefined;
-  return async (exchange, match) => {
-    if (!handler) {
-      loading ??= load();
-      handler = await loading;
-    }
-    return handler(exchange, match);
-  };
 }
 
 const GraphqlError = Type.Object({

@@ -39,6 +39,9 @@ function choices(schema: JsonSchema): readonly JsonSchema[] {
   return variants === undefined || schema.relation !== undefined ? [schema] : variants.flatMap(choices);
 }
 
+/** Whether text may stand here, alone or beside other things. */
+export const takesText = (schema: JsonSchema): boolean => choices(schema).some((part) => typesIn(part).includes('string'));
+
 const isNull = (schema: JsonSchema): boolean => schema.type === 'null' || ('const' in schema && schema.const === null);
 const hasNull = (schema: JsonSchema): boolean => (schema.anyOf ?? []).some(isNull);
 
@@ -88,8 +91,8 @@ function shapeOfOne(schema: JsonSchema): Shape {
   }
 }
 
-function textScalar({ format, instant }: JsonSchema): ScalarName {
-  if (format === 'uuid') return 'ID';
+function textScalar({ format, instant, recordId }: JsonSchema): ScalarName {
+  if (format === 'uuid' || recordId) return 'ID';
   return format === 'date-time' || instant ? 'Date' : 'String';
 }
 

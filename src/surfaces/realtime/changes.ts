@@ -30,6 +30,8 @@ export interface ChangeHub {
    */
   resume(subscription: Subscription, sequence: number): Promise<(() => void) | undefined>;
   deliver(event: PublishedEvent): Promise<void>;
+  /** Subscriptions at this moment. */
+  count(): number;
 }
 
 interface Entry {
@@ -105,6 +107,7 @@ export function createChangeHub(events: Pick<Events, 'since'>): ChangeHub {
         await Promise.all(interested.map((entry) => offer(entry, change)));
       }
     },
+    count: () => [...bySchema.values()].reduce((sum, { size }) => sum + size, 0),
   };
 }
 

@@ -46,6 +46,8 @@ describe('realtime surface', () => {
     [{ schema: '__proto__' }, 404],
     [{ schema: 'Private' }, 403],
     [{ schema: 'Private', documentId: document(1) }, 403],
+    [{ schema: 'Owned' }, 403],
+    [{ schema: 'Owned', documentId: document(1) }, 404],
     [{ schema: 'Post', documentId: 'x' }, 400],
     [{ schema: 'Post', since: -1 }, 400],
     [{ schema: 1 }, 400],
@@ -68,6 +70,19 @@ describe('realtime surface', () => {
     await world.change('Private', document(1));
     await waitFor(() => failures.length === 1);
     expect(failures[0]).toMatchObject({ status: 403, schema: 'Private', documentId: document(1) });
+    expect(changes).toHaveLength(1);
+  });
+
+  it('tells the owner alone of records that only their owner reads', async () => {
+    const { changes, failures, ask } = await world.connected();
+    world.readable.add(`Owned:${document(1)}`);
+    expect(await ask('subscribe', { schema: 'Owned', documentId: document(1) })).toMatchObject({ ok: true });
+    await world.change('Owned', document(1));
+    await waitFor(() => changes.length === 1);
+    world.readable.clear();
+    await world.change('Owned', document(1));
+    await waitFor(() => failures.length === 1);
+    expect(failures[0]).toMatchObject({ status: 404, schema: 'Owned', documentId: document(1) });
     expect(changes).toHaveLength(1);
   });
 
@@ -136,12 +151,36 @@ describe('realtime surface', () => {
     expect(socket.connected).toBe(true);
   });
 
-  it('limits what one socket sends and holds', async () => {
+  it('limits what one socket holds', async () => {
+    const { ask } = await world.connected();
+    /** As fast as one socket may send. */
+    const subscribe = async (n: number) => {
+      const target = { schema: 'Post', documentId: `00000000-0000-7000-8000-${String(n).padStart(12, '0')}` };
+      let answer = await ask('subscribe', target);
+      await waitFor(async () => {
+        if (answer.error?.status === 429) answer = await ask('subscribe', target);
+        return answer.error?.status !== 429;
+      });
+      return answer;
+    };
+    for (let n = 1; n <= 100; n += 1) expect(await subscribe(n)).toMatchObject({ ok: true });
+    expect(await subscribe(101)).toMatchObject({ ok: false, error: { status: 409, code: 'TOO_MANY_SUBSCRIPTIONS' } });
+    expect(await subscribe(1)).toMatchObject({ ok: true });
+  });
+
+  it('limits what one socket sends', async () => {
     const { ask } = await world.connected();
     const answers = await Promise.all(Array.from({ length: 80 }, () => ask('subscribe', { schema: 'Post' })));
     const refused = answers.filter((answer) => !answer.ok);
     expect(refused.length).toBeGreaterThan(0);
     expect(refused[0]).toMatchObject({ error: { status: 429, name: 'RATE_LIMIT', retryAfter: 1 } });
+  });
+
+  it('limits the transports that one address opens without saying who it is (CWE-770)', async () => {
+    const open = async () => (await fetch(`${world.surface.address}/realtime/?EIO=4&transport=polling`)).status;
+    const statuses = await Promise.all(Array.from({ length: 250 }, open));
+    expect(statuses.filter((status) => status === 200)).toHaveLength(200);
+    expect(statuses.filter((status) => status === 403)).toHaveLength(50);
   });
 
   it('drops a socket that sends too much at once, and lives on', async () => {

@@ -2,22 +2,26 @@
  * The realtime surface: Socket.IO on a port of its own. Every node follows the
  * events by itself, so sockets of all nodes hear the same without an adapter.
  */
+import type { IncomingMessage } from 'node:http';
 import { type Namespace, Server, type Socket } from 'socket.io';
 import { errors } from '../../kernel/errors.ts';
 import type { PublishedEvent } from '../../kernel/events/events.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import type { LimitBucket } from '../../kernel/limits/limits.ts';
+import type { LimitBucket, LimitState } from '../../kernel/limits/limits.ts';
 import { addressKey } from '../../kernel/operations/limits.ts';
 import { createAddressOf } from '../http/client-address.ts';
 import { defaultSurfaceOptions, fixedSurfaceOptions, type SurfaceOptionsSource } from '../http/options.ts';
 import { createChangeHub } from './changes.ts';
 import { type Connection, createConnection } from './connection.ts';
 import { asKnown, describeError, tooMany } from './errors.ts';
-import { originAllowed, presentedToken } from './handshake.ts';
+import { originAllowed, presented } from './handshake.ts';
 import { createPlainServer, listenOn } from './http-server.ts';
 import { openSession, type Session } from './session.ts';
 
-export type RealtimeKernel = Pick<Kernel, 'settings' | 'log' | 'metrics' | 'events' | 'limits' | 'identity' | 'schemas' | 'permissions'>;
+export type RealtimeKernel = Pick<
+  Kernel,
+  'settings' | 'log' | 'metrics' | 'events' | 'limits' | 'identity' | 'schemas' | 'permissions' | 'records'
+>;
 
 export interface RealtimeOptions {
   /** Cross-origin rules; those of the client surface. */
@@ -42,6 +46,8 @@ const sweepEveryMs = 30_000;
 const secondLookMs = 1_000;
 /** New sockets of one address. */
 const connectBudget: LimitBucket = { name: 'realtime.connect', requests: 200, seconds: 10 };
+/** New transports of one address: each takes memory before anybody says who it is. */
+const handshakeBudget: LimitBucket = { ...connectBudget, name: 'realtime.handshake' };
 
 /** Listens on CLIENT_SOCKET_PORT; `undefined` when that is negative. Throws `StartError` when the port cannot be used. */
 export async function startRealtimeSurface(kernel: RealtimeKernel, options: RealtimeOptions = {}): Promise<RealtimeSurface | undefined> {
@@ -49,18 +55,22 @@ export async function startRealtimeSurface(kernel: RealtimeKernel, options: Real
   if (settings.clientSocketPort < 0) return undefined;
   const cors = () => (options.client ?? fixedSurfaceOptions(defaultSurfaceOptions('client'))).current().cors;
   const http = createPlainServer();
+  const take = createAddressBudgets(kernel);
   const io = new Server(http, {
     path: '/realtime',
     serveClient: false,
     maxHttpBufferSize: maxMessageBytes,
     connectTimeout: joinTimeoutMs,
     cors: (request, callback) => callback(null, corsHeaders(originAllowed(request as never, cors()), cors().origins.includes('*'))),
-    allowRequest: (request, callback) => callback(null, originAllowed(request, cors())),
+    allowRequest: (request, callback) => {
+      if (!originAllowed(request, cors())) callback(null, false);
+      else void take(handshakeBudget, request).then(({ allowed }) => callback('Too many connections: try again shortly', allowed));
+    },
   });
   io.use((_socket, next) => next(refusal(errors.NOT_FOUND({ message: 'Connect to the namespace /database/' }))));
 
   const connections = createConnections(kernel);
-  for (const name of namespaces) serve(io.of(name), kernel, connections);
+  for (const name of namespaces) serve(io.of(name), { kernel, connections, take });
   const sweep = setInterval(connections.recheckAll, sweepEveryMs);
   sweep.unref();
 
@@ -80,14 +90,29 @@ const corsHeaders = (allowed: boolean, anybody: boolean) => ({ origin: allowed ?
 /** An error for a middleware of Socket.IO: the client gets its `data` with `connect_error`. */
 const refusal = (error: unknown): Error => Object.assign(new Error(asKnown(error).message), { data: describeError(error) });
 
-function serve(namespace: Namespace, kernel: RealtimeKernel, connections: Connections): void {
-  const addressOf = createAddressOf(kernel.settings.trustedProxies);
+type TakeOfAddress = (bucket: LimitBucket, request: IncomingMessage) => Promise<LimitState & { readonly address: string }>;
+
+/** Budgets of the address that a request comes from. */
+function createAddressBudgets({ settings, limits }: RealtimeKernel): TakeOfAddress {
+  const addressOf = createAddressOf(settings.trustedProxies);
+  return async (bucket, request) => {
+    const address = addressOf(request);
+    return { ...(await limits.consume(bucket, addressKey(address))), address };
+  };
+}
+
+interface Serving {
+  readonly kernel: RealtimeKernel;
+  readonly connections: Connections;
+  readonly take: TakeOfAddress;
+}
+
+function serve(namespace: Namespace, { kernel, connections, take }: Serving): void {
   const sessions = new WeakMap<Socket, Session>();
   const admit = async (socket: Socket): Promise<void> => {
-    const address = addressOf(socket.request);
-    const state = await kernel.limits.consume(connectBudget, addressKey(address));
-    if (!state.allowed) throw tooMany(state.resetMs);
-    sessions.set(socket, await openSession(kernel.identity, presentedToken(socket, address), address));
+    const { allowed, resetMs, address } = await take(connectBudget, socket.request);
+    if (!allowed) throw tooMany(resetMs);
+    sessions.set(socket, await openSession(kernel.identity, presented(socket, address)));
   };
   namespace.use((socket, next) => {
     admit(socket).then(
@@ -122,6 +147,7 @@ function createConnections(kernel: RealtimeKernel): Connections {
   let count = 0;
   let unfollow: (() => void) | undefined;
   metrics.gauge('realtime_sockets', 'Connected sockets', () => count);
+  metrics.gauge('realtime_subscriptions', 'What sockets of this node are subscribed to', () => hub.count());
 
   const recheck = (userId: string): void => {
     for (const connection of byUser.get(userId) ?? []) void connection.recheck();

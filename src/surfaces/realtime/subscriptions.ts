@@ -3,6 +3,7 @@ import type { Socket } from 'socket.io';
 import Type, { type Static } from 'typebox';
 import type { Events } from '../../kernel/events/events.ts';
 import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
+import { canonicalId, platformKey } from '../../kernel/schema/mapping/key.ts';
 import { type AccessKernel, assertMayHear, type Hearing } from './access.ts';
 import type { Change, ChangeHub, Subscription } from './changes.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
@@ -21,7 +22,7 @@ export interface SubscriptionParts {
 export const Target = Type.Object({
   schema: Type.String({ minLength: 1, maxLength: 128 }),
   /** Without it: all records of the schema. */
-  documentId: Type.Optional(Type.String({ format: 'uuid' })),
+  documentId: Type.Optional(Type.String({ minLength: 1, maxLength: 1_024 })),
 });
 export const Subscribe = Type.Object({ ...Target.properties, since: Type.Optional(Type.Integer({ minimum: 0 })) });
 
@@ -51,9 +52,12 @@ export function createSubscriptions(parts: SubscriptionParts, end: (error: unkno
     held.get(key)?.();
     held.delete(key);
   };
-  /** 403 and 404 end one subscription; anything else is about the session, and nothing may be left out silently. */
+  /**
+   * No permission (403, 404) and permissions that cannot be decided for this record (400) end one subscription; anything
+   * else is about the session, and nothing may be left out silently.
+   */
   const refuse = (target: Static<typeof Target>, error: unknown): false => {
-    if (![403, 404].includes(asKnown(error).status)) end(error);
+    if (![400, 403, 404].includes(asKnown(error).status)) end(error);
     else if (held.has(keyOf(target))) {
       drop(keyOf(target));
       socket.emit('conduit_error', { ...describeError(error), ...target });
@@ -79,7 +83,7 @@ export function createSubscriptions(parts: SubscriptionParts, end: (error: unkno
 
   return {
     async subscribe({ since, ...given }) {
-      const target = canonical(given);
+      const target = canonical(parts, given);
       await assertMayHear(parts.kernel, await session.caller(), target);
       const key = keyOf(target);
       drop(key);
@@ -97,7 +101,7 @@ export function createSubscriptions(parts: SubscriptionParts, end: (error: unkno
       }
     },
     async unsubscribe(target) {
-      drop(keyOf(canonical(target)));
+      drop(keyOf(canonical(parts, target)));
       return {};
     },
     clear() {
@@ -106,10 +110,10 @@ export function createSubscriptions(parts: SubscriptionParts, end: (error: unkno
   };
 }
 
-/** Ids may be written in either case; changes name them in small letters. */
-const canonical = ({ schema, documentId }: Static<typeof Target>): Static<typeof Target> => ({
+/** UUIDs may be written in either case; changes name them in small letters. */
+const canonical = ({ kernel }: SubscriptionParts, { schema, documentId }: Static<typeof Target>): Static<typeof Target> => ({
   schema,
-  ...(documentId !== undefined && { documentId: documentId.toLowerCase() }),
+  ...(documentId !== undefined && { documentId: canonicalId(kernel.schemas.get(schema)?.key ?? platformKey, documentId) }),
 });
 
 const keyOf = ({ schema, documentId }: Static<typeof Target>): string => `${documentId ?? '*'} ${schema}`;
