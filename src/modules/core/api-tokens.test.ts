@@ -26,12 +26,13 @@ describe('API tokens', () => {
   it('are shown once, in their form, and stored as a digest', async () => {
     const { token, id, ...rest } = await create({ bearer: admin });
     expect(token).toMatch(/^cdt_[A-Za-z0-9_-]{43}$/);
-    expect(rest).toEqual({ name: 'ci', expiresAt: null, createdAt: expect.stringMatching(/Z$/) });
+    expect(rest).toEqual({ name: 'ci', scopes: null, expiresAt: null, createdAt: expect.stringMatching(/Z$/) });
     const { body } = await list({ bearer: admin });
     expect(body.tokens[0]).toEqual({
       _id: id,
       name: 'ci',
       tokenPrefix: token.slice(0, 12),
+      scopes: null,
       expiresAt: null,
       lastUsedAt: null,
       createdAt: rest.createdAt,

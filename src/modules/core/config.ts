@@ -1,7 +1,8 @@
 /** Configuration of the platform as a whole (`core`) and of its admin surface (`admin`), spec/core.md 6.3. */
 import Type, { type Static } from 'typebox';
 import { corsConfig, originProblems } from '../../kernel/config/cors.ts';
-import { defineConfig } from '../../kernel/config/definition.ts';
+import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
+import { hostUrlConfig, hostUrlProblems } from '../../kernel/config/host-url.ts';
 
 const CORS_ALLOWED_HEADERS =
   'Content-Type,Authorization,Cache-Control,masterkey,credential,Idempotency-Key,If-Match,Last-Event-ID,' +
@@ -16,14 +17,30 @@ export const coreConfig = defineConfig({
       default: 'development',
       description: 'What this installation is for. Only `development` opens the API documents and lets a first password stay.',
     }),
+    audit: Type.Object({
+      retentionDays: Type.Integer({ minimum: 1, maximum: 3_650, default: 365, description: 'Days that the audit log is kept.' }),
+    }),
+    configuration: Type.Object({
+      strict: Type.Boolean({
+        default: false,
+        description: 'Whether a key that a configuration does not know is refused. Off: it is left out, and named under `warnings`.',
+      }),
+    }),
   }),
-  superAdminOnly: ['env'],
+  superAdminOnly: ['env', 'audit'],
 });
 
 const count = (value: number, description: string) => Type.Integer({ minimum: 1, maximum: 10_000, default: value, description });
 const seconds = (value: number, description: string) => Type.Integer({ minimum: 1, maximum: 86_400, default: value, description });
 
 const auth = Type.Object({
+  tokenSecret: sensitive({ description: 'Without effect, for an existing panel: keys that nobody can read sign the tokens.' }),
+  hashRounds: Type.Integer({
+    minimum: 1,
+    maximum: 31,
+    default: 11,
+    description: 'Without effect, for an existing panel: passwords are hashed in a way that has no rounds to choose.',
+  }),
   tokenExpirationTime: Type.Integer({
     minimum: 60,
     maximum: 31_536_000,
@@ -48,40 +65,52 @@ const rateLimit = Type.Object({
   masterKeySeconds: seconds(60, 'Seconds over which wrong master keys are counted.'),
 });
 
+const mcp = Type.Object({
+  dynamic: Type.Boolean({
+    default: false,
+    description: 'Adds the tools `search_tools` and `call_tool`, which reach all tools without loading their modules.',
+  }),
+  allowSecrets: Type.Boolean({
+    default: true,
+    description: 'Whether tools may answer secrets: those that are shown once, such as new API tokens, and stored ones.',
+  }),
+});
+
 const transports = Type.Object({
   rest: Type.Boolean({ default: true, description: 'REST on the admin surface. It cannot be switched off.' }),
   graphql: Type.Boolean({ default: false, description: 'GraphQL on the admin surface. Not available in this version.' }),
   sockets: Type.Boolean({ default: false, description: 'Sockets on the admin surface. Not available in this version.' }),
-  mcp: Type.Boolean({ default: false, description: 'MCP on the admin surface. Not available in this version.' }),
+  mcp: Type.Boolean({ default: true, description: 'MCP for agents at /mcp on the admin surface.' }),
 });
 
 export const adminConfig = defineConfig({
   schema: Type.Object({
     auth,
     cors,
-    hostUrl: Type.String({
-      maxLength: 2_048,
-      default: '',
-      description: 'Public address of the admin surface, for links. Empty: the local one.',
-    }),
+    hostUrl: hostUrlConfig('admin'),
     docs: Type.Object({
       public: Type.Union([Type.Literal('auto'), Type.Boolean()], {
         default: 'auto',
         description: 'Whether the API documents need no credential. `auto`: only while core.env is `development`.',
       }),
     }),
+    mcp,
     rateLimit,
     transports,
   }),
   superAdminOnly: ['auth', 'rateLimit'],
-  check: (config) => [...transportProblems(config.transports), ...originProblems(config.cors.origin)],
+  check: ({ hostUrl, transports: wanted, cors: { origin } }) => [
+    ...hostUrlProblems(hostUrl),
+    ...transportProblems(wanted),
+    ...originProblems(origin),
+  ],
 });
 
 export type CoreConfig = Static<typeof coreConfig.schema>;
 export type AdminConfig = Static<typeof adminConfig.schema>;
 
 function transportProblems(wanted: Static<typeof transports>) {
-  const expected = { rest: true, graphql: false, sockets: false, mcp: false };
+  const expected = { rest: true, graphql: false, sockets: false };
   return Object.entries(expected)
     .filter(([name, value]) => wanted[name as keyof typeof expected] !== value)
     .map(([name, value]) => ({ path: `transports.${name}`, rule: 'available', message: `can only be ${value} in this version` }));

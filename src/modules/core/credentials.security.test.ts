@@ -75,6 +75,22 @@ describe('admin credentials', () => {
     expect(await authenticate({ masterKey, bearer })).toMatchObject({ via: 'jwt' });
   });
 
+  it('are compared whole, also when their beginning is cached', async () => {
+    await authenticate({ bearer: cdt });
+    const last = cdt.at(-1) === 'A' ? 'B' : 'A';
+    const middle = cdt.length / 2;
+    const altered = [
+      cdt.slice(0, -1) + last,
+      cdt.slice(0, 12) + 'A'.repeat(cdt.length - 12),
+      `${cdt.slice(0, middle)}${last}${cdt.slice(middle + 1)}`,
+    ];
+    for (const token of altered) {
+      expect(await authenticate({ bearer: token }), token).toMatchObject(refused());
+      expect(await authenticate({ apiToken: token }), token).toMatchObject(refused());
+    }
+    expect(await authenticate({ apiToken: cdt })).toMatchObject({ via: 'token' });
+  });
+
   it('are asked for when there are none', async () => {
     expect(await authenticate({})).toMatchObject({ ...refused(), headers: { 'www-authenticate': 'Bearer' } });
     expect(

@@ -12,14 +12,18 @@ import { defineModule } from '../../kernel/module.ts';
 import type { Operation } from '../../kernel/operation.ts';
 import { StartError } from '../../kernel/start-error.ts';
 import { type AdminConfig, adminConfig, type CoreConfig, coreConfig } from './config.ts';
-import { purgeApiTokens } from './jobs.ts';
+import { purgeApiTokens, purgeAuditLog } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { adminOperations } from './operations/admins.ts';
 import { apiTokenOperations } from './operations/api-tokens.ts';
+import { auditOperations } from './operations/audit.ts';
 import { configOperations } from './operations/config.ts';
+import { configDocsOperations } from './operations/config-docs.ts';
 import { healthOperations } from './operations/health.ts';
 import { secondFactorOperations } from './operations/second-factor.ts';
+import { serviceAccountOperations } from './operations/service-accounts.ts';
 import { sessionOperations } from './operations/session.ts';
+import { stateOperations } from './operations/state.ts';
 import { createAccounts } from './services/accounts.ts';
 import { createAdminTokens } from './services/admin-tokens.ts';
 import { createAdmins } from './services/admins.ts';
@@ -31,6 +35,7 @@ import { createMasterKeyCheck } from './services/master-key.ts';
 import { createOwnTwoFactor } from './services/own-two-factor.ts';
 import { createReadiness } from './services/readiness.ts';
 import { createSessions, type LoginOutcome } from './services/sessions.ts';
+import { createState } from './services/state/create.ts';
 import { createTwoFactor } from './services/two-factor.ts';
 
 export type { AdminConfig, CoreConfig } from './config.ts';
@@ -59,6 +64,7 @@ export const core = defineModule<typeof coreConfig.schema, CoreService>({
     const admin = await kernel.config.register<AdminConfig>('admin', adminConfig);
     const { operations, identity } = assemble(kernel, config, admin);
     kernel.identity.admin = identity;
+    measureModules(kernel);
     const { database, passwords, settings } = kernel;
     return {
       service: {
@@ -66,7 +72,7 @@ export const core = defineModule<typeof coreConfig.schema, CoreService>({
         createFirstAdmin: (keep) => bootstrapAdmin({ database, passwords, log, initialPassword: settings.adminInitialPassword, keep }),
       },
       operations,
-      jobs: [purgeApiTokens(database)],
+      jobs: [purgeApiTokens(database), purgeAuditLog(kernel.audit, () => config.current().audit.retentionDays)],
       async stop() {
         kernel.identity.admin = undefined;
       },
@@ -100,8 +106,12 @@ function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: Confi
     ...sessionOperations(sessions),
     ...adminOperations(admins, sessions),
     ...secondFactorOperations(createOwnTwoFactor(accounts, twoFactor, budgets), sessions),
-    ...apiTokenOperations(apiTokens),
-    ...configOperations(kernel.config, kernel.modules),
+    ...apiTokenOperations(apiTokens, kernel.modules),
+    ...serviceAccountOperations(apiTokens),
+    ...auditOperations(kernel.audit),
+    ...configOperations(kernel.config, kernel.modules, () => config.current().configuration.strict),
+    ...configDocsOperations(kernel.config),
+    ...stateOperations(createState({ ...kernel, handle: config, environment: settings.stateSecrets })),
   ];
   return { operations, identity };
 }
@@ -109,6 +119,12 @@ function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: Confi
 function masterKeys({ settings: { masterKey, masterKeyPrevious } }: Kernel): readonly string[] {
   if (!masterKey) throw new StartError('MASTER_KEY is missing: set it, or let the data folder keep one');
   return masterKeyPrevious ? [masterKey, masterKeyPrevious] : [masterKey];
+}
+
+/** 1 while a module serves. */
+function measureModules({ metrics, modules }: Kernel): void {
+  const read = () => modules.list().map(({ name, serving }) => ({ labels: { module_name: name }, value: serving ? 1 : 0 }));
+  metrics.gauge('module_health_state', 'Whether each module serves', read, ['module_name']);
 }
 
 function loginCounter({ metrics }: Kernel): (outcome: LoginOutcome) => void {

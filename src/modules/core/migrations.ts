@@ -54,4 +54,10 @@ export const migrations: readonly Migration[] = [
       for (const text of statements) await database.query({ text });
     },
   },
+  {
+    id: '0002-api-token-scopes',
+    async run(database) {
+      await database.query({ text: 'alter table penstock.admin_api_tokens add column scopes text[]' });
+    },
+  },
 ];

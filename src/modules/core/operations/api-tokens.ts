@@ -1,28 +1,45 @@
 /** API tokens. */
 import Type from 'typebox';
+import { invalid } from '../../../kernel/errors.ts';
+import type { ModuleDirectory } from '../../../kernel/kernel.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import { operationErrors } from '../../../kernel/operations/errors.ts';
+import { effectScopes } from '../../../kernel/operations/scopes.ts';
 import { coreErrors } from '../errors.ts';
 import type { ApiTokenRow } from '../queries/api-tokens.ts';
 import type { ApiTokens } from '../services/api-tokens.ts';
 import { adminOf, idOf, iso, Message, NullableTimestamp, Timestamp } from './shapes.ts';
 
-export const apiTokenOperations = (tokens: ApiTokens): readonly Operation[] => [create(tokens), list(tokens), revoke(tokens)];
+export const apiTokenOperations = (tokens: ApiTokens, modules: ModuleDirectory): readonly Operation[] => [
+  create(tokens, modules),
+  list(tokens),
+  revoke(tokens),
+];
+
+const NullableScopes = Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'null: everything' });
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const ofEverybody = Type.Object({
   all: Type.Optional(Type.Boolean({ description: 'Tokens of all admins; for the master key only' })),
 });
 
-const create = (tokens: ApiTokens): Operation =>
+const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
+  maxItems: 32,
+  description: '`read`, `write`, and names of modules. Without `read` and `write`: both; without modules: all.',
+});
+
+const create = (tokens: ApiTokens, modules: ModuleDirectory): Operation =>
   defineOperation({
     ...facts,
     id: 'core.apiTokens.create',
     method: 'POST',
     path: '/api-tokens',
     idempotency: false,
+    answersSecret: true,
     input: {
       body: Type.Object({
         name: Type.String({ minLength: 1, maxLength: 128 }),
+        scopes: Type.Optional(Scopes),
         expiresInDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_650 })),
       }),
     },
@@ -30,21 +47,33 @@ const create = (tokens: ApiTokens): Operation =>
       id: Type.String(),
       name: Type.String(),
       token: Type.String({ description: 'Shown here only' }),
+      scopes: NullableScopes,
       expiresAt: NullableTimestamp,
       createdAt: Timestamp,
     }),
+    errors: [operationErrors.SCOPE_EXCEEDED],
     summary: 'Create an API token',
-    description: 'It acts as the admin who makes it. A token that is made with a token does not outlive it.',
+    description:
+      'It acts as the admin who makes it, within its scopes. A token that is made with a token may do no more than that one, and does not outlive it.',
     async handler({ caller }, { body }) {
-      const { expiresAt, createdAt, ...minted } = await tokens.create(adminOf(caller), body);
-      return { ...minted, expiresAt: iso(expiresAt), createdAt: createdAt.toISOString() };
+      requireKnown(body.scopes ?? [], modules);
+      const { expiresAt, createdAt, scopes, ...minted } = await tokens.create(adminOf(caller), body);
+      return { ...minted, scopes: scopes && [...scopes], expiresAt: iso(expiresAt), createdAt: createdAt.toISOString() };
     },
   });
+
+/** A scope that nobody knows would silently allow nothing. */
+function requireKnown(scopes: readonly string[], modules: ModuleDirectory): void {
+  const known = new Set<string>([...effectScopes, ...modules.list().map(({ name }) => name)]);
+  const index = scopes.findIndex((scope) => !known.has(scope));
+  if (index >= 0) throw invalid(`scopes.${index}`, 'enum', `must be one of ${[...known].join(', ')}`);
+}
 
 const ApiToken = Type.Object({
   _id: Type.String(),
   name: Type.String(),
   tokenPrefix: Type.String(),
+  scopes: NullableScopes,
   expiresAt: NullableTimestamp,
   lastUsedAt: NullableTimestamp,
   createdAt: Timestamp,
@@ -55,6 +84,7 @@ const show = (row: ApiTokenRow, all: boolean) => ({
   _id: row.id,
   name: row.name,
   tokenPrefix: row.tokenPrefix,
+  scopes: row.scopes && [...row.scopes],
   expiresAt: iso(row.expiresAt),
   lastUsedAt: iso(row.lastUsedAt),
   createdAt: row.createdAt.toISOString(),

@@ -1,18 +1,27 @@
 /** The configuration of all modules. */
 import Type from 'typebox';
 import type { Caller } from '../../../kernel/caller.ts';
-import type { ChangedConfig, ConfigService, StoredConfig } from '../../../kernel/config/service.ts';
+import type { ChangedConfig, ChangeOptions, ConfigService, StoredConfig } from '../../../kernel/config/service.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
+import { etagOf, expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
 import type { ModuleDirectory } from '../../../kernel/kernel.ts';
-import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import {
+  type DecodedInput,
+  defineOperation,
+  type Operation,
+  type OperationContext,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operation.ts';
 import { NullableTimestamp, Timestamp } from './shapes.ts';
 
-export const configOperations = (config: ConfigService, modules: ModuleDirectory): readonly Operation[] => [
+/** `strict`: whether keys that are not known are refused instead of left out. */
+export const configOperations = (config: ConfigService, modules: ModuleDirectory, strict: () => boolean): readonly Operation[] => [
   listAll(config),
   listModules(modules),
   get(config),
-  change(config),
-  importAll(config),
+  change(config, strict),
+  importAll(config, strict),
   history(config),
   rollback(config),
 ];
@@ -40,8 +49,17 @@ const Changed = Type.Object({
   }),
 });
 
-const etagOf = ({ version }: StoredConfig): Record<string, string> => ({ etag: `"${version}"` });
-const answer = (stored: StoredConfig | ChangedConfig): Reply => Reply.json(JSON.stringify(stored), etagOf(stored));
+const reveals = ({ query }: DecodedInput): boolean => query.reveal === true;
+
+const answer = (stored: StoredConfig): Reply => Reply.json(JSON.stringify(stored), { etag: etagOf(stored.version) });
+
+/** The answer is the whole configuration; what of it has changed is for the audit log. */
+const changed = ({ differences: _, ...stored }: ChangedConfig): Reply => answer(stored);
+
+/** The audit log gets what really changes, in time to be written with it. */
+const noted = (context: OperationContext): Pick<ChangeOptions, 'onDecided'> => ({
+  onDecided: (differences) => context.audited({ changes: { differences } }),
+});
 
 const listAll = (config: ConfigService): Operation =>
   defineOperation({
@@ -49,6 +67,7 @@ const listAll = (config: ConfigService): Operation =>
     id: 'core.config.list',
     method: 'GET',
     path: '/config',
+    reveals,
     input: { query: revealQuery },
     output: Type.Object({ config: Type.Object({ modules: Type.Record(Type.String(), Tree) }) }),
     summary: 'Read the configuration of all modules',
@@ -93,6 +112,8 @@ const get = (config: ConfigService): Operation =>
     id: 'core.config.get',
     method: 'GET',
     path: '/config/:module',
+    perModule: 'name',
+    reveals,
     input: { params: ModuleParam, query: revealQuery },
     output: Stored,
     errors: [errors.NOT_FOUND],
@@ -101,19 +122,20 @@ const get = (config: ConfigService): Operation =>
     handler: async ({ caller }, { params, query: { reveal = false } }) => answer(await config.read(caller, params.module, { reveal })),
   });
 
-const change = (config: ConfigService): Operation =>
+const change = (config: ConfigService, strict: () => boolean): Operation =>
   defineOperation({
     ...write,
     id: 'core.config.change',
     method: 'PATCH',
     path: '/config/:module',
+    perModule: 'config',
     aliases: [{ method: 'PUT', path: '/config/:module' }],
     input: {
       params: ModuleParam,
       query: Type.Object({
         replace: Type.Optional(Type.Boolean({ description: 'The body is the whole configuration; the rest goes back to its default' })),
       }),
-      headers: Type.Object({ 'if-match': Type.Optional(Type.String({ maxLength: 64, description: 'The version that you saw' })) }),
+      headers: ifMatch,
       body: Type.Record(Type.String(), Type.Unknown(), {
         description: 'The keys to change, bare or within `config`. null goes back to the default.',
       }),
@@ -122,13 +144,15 @@ const change = (config: ConfigService): Operation =>
     errors: [errors.NOT_FOUND, errors.PRECONDITION_FAILED, errors.CONFLICT],
     summary: 'Change the configuration of a module',
     description: 'Validated, stored, and applied on every node before it answers. Lists are replaced, objects are merged.',
-    async handler({ caller }, { params, query, headers, body }) {
+    auditChanges: ({ params, body }) => maskedBody(config, String(params.module), body),
+    async handler(context, { params, query, headers, body }) {
       const patch = unwrapped(config, params.module, body);
-      const expectedVersion = versionOf(headers['if-match']);
-      return answer(
-        await config.change(caller, params.module, patch, {
+      return changed(
+        await config.change(context.caller, params.module, patch, {
+          ...noted(context),
           replace: query.replace === true,
-          ...(expectedVersion === undefined ? {} : { expectedVersion }),
+          strict: strict(),
+          ...expectedVersion(headers['if-match']),
         }),
       );
     },
@@ -141,43 +165,56 @@ function unwrapped(config: ConfigService, module: string, body: Record<string, u
   return body.config;
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** `"3"`, `W/"3"`, `3`; nothing for `*`, which any version satisfies. */
-function versionOf(ifMatch: string | undefined): number | undefined {
-  if (ifMatch === undefined || ifMatch.trim() === '*') return undefined;
-  const version = /^(?:W\/)?"?(\d{1,9})"?$/.exec(ifMatch.trim())?.[1];
-  if (version === undefined) throw invalid('if-match', 'format', 'must be a version such as "3", as the ETag header has it');
-  return Number(version);
+/** What was asked for, where nothing came of it. */
+function maskedBody(config: ConfigService, module: string, body: unknown): unknown {
+  if (!isObject(body)) return undefined;
+  const wrapped = isObject(body.config) && !config.definition(module)?.schema.properties.config;
+  return { body: config.maskPatch(module, wrapped ? (body.config as Record<string, unknown>) : body) };
 }
 
-const importAll = (config: ConfigService): Operation =>
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const importAll = (config: ConfigService, strict: () => boolean): Operation =>
   defineOperation({
     ...write,
     id: 'core.config.import',
     method: 'POST',
     path: '/config/import',
+    destructive: true,
     input: { body: Type.Object({ config: Type.Object({ modules: Type.Record(Type.String(), Tree) }) }) },
     output: Type.Object({
       results: Type.Record(Type.String(), Type.Object({ success: Type.Boolean(), error: Type.Optional(Type.String()) })),
     }),
     summary: 'Change the configuration of several modules',
     description: 'Each as a PATCH, in the order of the names; one that fails does not stop the others. `core` is refused.',
+    auditAtEnd: true,
+    auditChanges: ({ body }) => maskedImport(config, body),
     async handler({ caller }, { body }) {
       const results: (readonly [string, { success: boolean; error?: string }])[] = [];
       for (const [module, patch] of Object.entries(body.config.modules).sort(byName)) {
-        results.push([module, await importOne(config, caller, { module, patch })]);
+        results.push([module, await importOne(config, caller, { module, patch, strict: strict() })]);
       }
       return { results: Object.fromEntries(results) };
     },
   });
 
+function maskedImport(config: ConfigService, body: unknown): unknown {
+  const { modules } = (body as { readonly config: { readonly modules: Readonly<Record<string, Record<string, unknown>>> } }).config;
+  return { modules: Object.fromEntries(Object.entries(modules).map(([module, patch]) => [module, config.maskPatch(module, patch)])) };
+}
+
 const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1);
 
-async function importOne(config: ConfigService, caller: Caller, { module, patch }: { module: string; patch: Record<string, unknown> }) {
+interface OneImport {
+  readonly module: string;
+  readonly patch: Record<string, unknown>;
+  readonly strict: boolean;
+}
+
+async function importOne(config: ConfigService, caller: Caller, { module, patch, strict }: OneImport) {
   if (module === 'core') return { success: false, error: 'core cannot be imported: change it with PATCH /config/core' };
   try {
-    await config.change(caller, module, patch);
+    await config.change(caller, module, patch, { strict });
     return { success: true };
   } catch (error) {
     if (error instanceof PenstockError && error.status < 500) return { success: false, error: error.message };
@@ -191,6 +228,7 @@ const history = (config: ConfigService): Operation =>
     id: 'core.config.history',
     method: 'GET',
     path: '/config/:module/history',
+    perModule: 'name',
     input: { params: ModuleParam },
     output: Type.Object({ versions: Type.Array(Type.Object({ version: Type.Integer(), updatedAt: Timestamp, updatedBy: Type.String() })) }),
     errors: [errors.NOT_FOUND],
@@ -205,10 +243,13 @@ const rollback = (config: ConfigService): Operation =>
     id: 'core.config.rollback',
     method: 'POST',
     path: '/config/:module/rollback',
+    destructive: true,
+    perModule: 'name',
     input: { params: ModuleParam, body: Type.Object({ version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) }) },
     output: Changed,
     errors: [errors.NOT_FOUND, errors.CONFLICT],
     summary: 'Go back to an earlier version of a configuration',
     description: 'Stores that version again, as the newest one.',
-    handler: async ({ caller }, { params, body }) => answer(await config.rollback(caller, params.module, body.version)),
+    handler: async (context, { params, body }) =>
+      changed(await config.rollback(context.caller, params.module, body.version, noted(context))),
   });

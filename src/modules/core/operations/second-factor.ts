@@ -14,7 +14,15 @@ export const secondFactorOperations = (own: OwnTwoFactor, sessions: Sessions): r
 ];
 
 /** Answers hold secrets, so none is stored for replay, and none is a tool. */
-const facts = { surface: 'admin', access: 'admin', limit: standardLimit, idempotency: false, mcp: false, graphql: false } as const;
+const facts = {
+  surface: 'admin',
+  access: 'admin',
+  limit: standardLimit,
+  answersSecret: true,
+  idempotency: false,
+  mcp: false,
+  graphql: false,
+} as const;
 const failures = [
   coreErrors.STORED_ADMIN_REQUIRED,
   coreErrors.ADMIN_SESSION_REQUIRED,
@@ -46,6 +54,7 @@ const toggle = (own: OwnTwoFactor, sessions: Sessions): Operation =>
     }),
     errors: failures,
     summary: 'Begin or end your second factor',
+    auditChanges: ({ body }) => ({ enableTwoFa: (body as { readonly enableTwoFa: boolean }).enableTwoFa }),
     description: 'On: answers an image to scan; it counts after `POST /verify-qr-code`. Off: needs a code, except from a super admin.',
     async handler({ caller }, { body }) {
       const admin = signedIn(caller);
@@ -71,6 +80,7 @@ const confirm = (own: OwnTwoFactor, sessions: Sessions): Operation =>
     output: Type.Object({ message: Type.String(), backupCodes: Type.Array(Type.String()), token: newSession }),
     errors: [...failures, coreErrors.SECOND_FACTOR_ABSENT],
     summary: 'Prove the authenticator app and switch the second factor on',
+    auditChanges: () => undefined,
     description: 'Answers ten backup codes, each good once, shown here only. Ends all sessions of the calling admin.',
     async handler({ caller }, { body }) {
       const { admin, backupCodes } = await own.confirm(signedIn(caller), body.code);

@@ -1,8 +1,9 @@
 /** Login, second factor, logout. */
 import Type from 'typebox';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import { defineOperation, type Operation, type OperationContext, standardLimit } from '../../../kernel/operation.ts';
 import { coreErrors } from '../errors.ts';
-import { requireSession, type Sessions } from '../services/sessions.ts';
+import { callerOf } from '../services/accounts.ts';
+import { type Known, requireSession, type Sessions } from '../services/sessions.ts';
 import { adminOf, Code, Message, Password, Username } from './shapes.ts';
 
 export const sessionOperations = (sessions: Sessions): readonly Operation[] => [
@@ -12,7 +13,21 @@ export const sessionOperations = (sessions: Sessions): readonly Operation[] => [
 ];
 
 /** Answers hold tokens, so none is stored for replay, and none is a tool. */
-const secretAnswer = { surface: 'admin', method: 'POST', idempotency: false, mcp: false, graphql: false } as const;
+const secretAnswer = {
+  surface: 'admin',
+  method: 'POST',
+  answersSecret: true,
+  idempotency: false,
+  mcp: false,
+  graphql: false,
+  auditAtEnd: true,
+} as const;
+
+/** A login begins with the master key, or with nobody; the audit log names the admin. */
+const toldBy =
+  (context: OperationContext): Known =>
+  (admin) =>
+    context.audited({ actor: callerOf(admin, { via: 'jwt', enforcePasswordChange: false }) });
 
 const login = (sessions: Sessions): Operation =>
   defineOperation({
@@ -26,7 +41,11 @@ const login = (sessions: Sessions): Operation =>
     errors: [coreErrors.MASTER_KEY_INVALID, coreErrors.ADMIN_LOGIN_INVALID, coreErrors.ADMIN_ATTEMPTS_EXHAUSTED],
     summary: 'Log in as an admin',
     description: 'With a second factor, the token lives 60 seconds, has the claim `twoFaRequired` and opens `POST /verify-twofa` only.',
-    handler: async ({ address }, { body }) => ({ token: await sessions.login(body, address) }),
+    auditChanges: () => undefined,
+    async handler(context, { body }) {
+      const asked = ({ username }: { readonly username: string }): void => context.audited({ changes: { username } });
+      return { token: await sessions.login(body, context.address, { asked, known: toldBy(context) }) };
+    },
   });
 
 const verifySecondFactor = (sessions: Sessions): Operation =>
@@ -41,9 +60,11 @@ const verifySecondFactor = (sessions: Sessions): Operation =>
     errors: [coreErrors.ADMIN_VERIFICATION_FAILED, coreErrors.ADMIN_SECOND_FACTOR_SPENT, coreErrors.SECOND_FACTOR_ABSENT],
     summary: 'Give the second factor of a login',
     description: 'The bearer is the token of `POST /login`. `result` and `token` are the same session token.',
-    async handler({ bearer }, { body }) {
+    auditChanges: () => undefined,
+    async handler(context, { body }) {
+      const { bearer } = context;
       if (bearer === undefined) throw coreErrors.ADMIN_TOKEN_MISSING();
-      const token = await sessions.verify(bearer, body.code);
+      const token = await sessions.verify(bearer, body.code, toldBy(context));
       return { result: token, token };
     },
   });

@@ -8,6 +8,8 @@ export interface ApiTokenRow {
   /** `null`: made with the master key. */
   readonly adminId: string | null;
   readonly tokenPrefix: string;
+  /** `null`: everything. */
+  readonly scopes: readonly string[] | null;
   readonly expiresAt: Date | null;
   readonly lastUsedAt: Date | null;
   readonly createdAt: Date;
@@ -19,14 +21,15 @@ export interface NewApiTokenRow {
   readonly adminId: string | null;
   readonly digest: string;
   readonly tokenPrefix: string;
+  readonly scopes: readonly string[] | null;
   readonly expiresAt: Date | null;
 }
 
 /** `undefined` when another token has this prefix. */
 export async function insertApiToken(database: Queryable, token: NewApiTokenRow): Promise<Date | undefined> {
   const { rows } = await database.query<{ createdAt: Date }>(sql`
-    insert into penstock.admin_api_tokens (id, name, admin_id, token_digest, token_prefix, expires_at)
-    values (${token.id}, ${token.name}, ${token.adminId}, ${token.digest}, ${token.tokenPrefix}, ${token.expiresAt})
+    insert into penstock.admin_api_tokens (id, name, admin_id, token_digest, token_prefix, scopes, expires_at)
+    values (${token.id}, ${token.name}, ${token.adminId}, ${token.digest}, ${token.tokenPrefix}, ${token.scopes}, ${token.expiresAt})
     on conflict (token_prefix) do nothing returning created_at as "createdAt"`);
   return rows[0]?.createdAt;
 }
@@ -40,7 +43,7 @@ const ownerValues = (owner: TokenOwner) => ({ all: owner === 'all', id: owner ==
 export async function listApiTokens(database: Queryable, owner: TokenOwner): Promise<readonly ApiTokenRow[]> {
   const { all, id } = ownerValues(owner);
   const { rows } = await database.query<ApiTokenRow>(sql`
-    select id, name, admin_id as "adminId", token_prefix as "tokenPrefix", expires_at as "expiresAt",
+    select id, name, admin_id as "adminId", token_prefix as "tokenPrefix", scopes, expires_at as "expiresAt",
       last_used_at as "lastUsedAt", created_at as "createdAt"
     from penstock.admin_api_tokens where ${all}::boolean or admin_id is not distinct from ${id}::uuid
     order by created_at desc, id desc limit 1000`);
@@ -61,12 +64,14 @@ export interface StoredApiToken {
   readonly id: string;
   readonly adminId: string | null;
   readonly digest: string;
+  readonly tokenPrefix: string;
+  readonly scopes: readonly string[] | null;
   readonly expiresAt: Date | null;
 }
 
 export async function findApiToken(database: Queryable, tokenPrefix: string): Promise<StoredApiToken | undefined> {
   const { rows } = await database.query<StoredApiToken>(sql`
-    select id, admin_id as "adminId", token_digest as digest, expires_at as "expiresAt"
+    select id, admin_id as "adminId", token_digest as digest, token_prefix as "tokenPrefix", scopes, expires_at as "expiresAt"
     from penstock.admin_api_tokens where token_prefix = ${tokenPrefix}`);
   return rows[0];
 }

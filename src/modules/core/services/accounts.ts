@@ -42,16 +42,21 @@ export const masterPrincipal: AdminCaller = Object.freeze({
 export interface Proof {
   readonly via: 'jwt' | 'token';
   readonly tokenId?: string;
+  readonly tokenPrefix?: string;
+  /** `null`: everything. */
+  readonly scopes?: readonly string[] | null;
   /** The first password must go before anything else; only outside of development. */
   readonly enforcePasswordChange: boolean;
 }
 
-export const callerOf = (admin: AdminRow, { via, tokenId, enforcePasswordChange }: Proof): AdminCaller => ({
+export const callerOf = (admin: AdminRow, { via, tokenId, tokenPrefix, scopes, enforcePasswordChange }: Proof): AdminCaller => ({
   kind: 'admin',
   via,
   adminId: admin.id,
   username: admin.username,
   isSuperAdmin: admin.isSuperAdmin,
   ...(tokenId === undefined ? {} : { tokenId }),
+  ...(tokenPrefix === undefined ? {} : { tokenPrefix }),
+  ...(scopes ? { scopes } : {}),
   ...(admin.mustChangePassword && enforcePasswordChange ? { mustChangePassword: true } : {}),
 });

@@ -6,6 +6,8 @@ import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
+import { operationErrors } from '../../../kernel/operations/errors.ts';
+import { isNarrower } from '../../../kernel/operations/scopes.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { randomToken } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
@@ -26,10 +28,19 @@ const MS_PER_DAY = 86_400_000;
 /** A collision of prefixes has a chance of 1 in 2.8e14 per pair of tokens. */
 const PREFIX_ATTEMPTS = 5;
 
+/** What a new token should be. */
+export interface WantedToken {
+  readonly name: string;
+  readonly expiresInDays?: number | undefined;
+  /** `read`, `write`, names of modules; everything that the caller may do unless given. */
+  readonly scopes?: readonly string[] | undefined;
+}
+
 export interface MintedToken {
   readonly id: string;
   readonly name: string;
   readonly token: string;
+  readonly scopes: readonly string[] | null;
   readonly expiresAt: Date | null;
   readonly createdAt: Date;
 }
@@ -39,14 +50,19 @@ export interface LiveApiToken {
   readonly id: string;
   /** `null`: of the master key. */
   readonly adminId: string | null;
+  readonly tokenPrefix: string;
+  /** `null`: everything. */
+  readonly scopes: readonly string[] | null;
 }
 
 export interface ApiTokens {
   /** The token is in the answer and nowhere else. */
-  create(caller: AdminCaller, input: { name: string; expiresInDays?: number | undefined }): Promise<MintedToken>;
+  create(caller: AdminCaller, input: WantedToken): Promise<MintedToken>;
   /** The caller's own tokens; with `all` (master key only) everybody's. */
   list(caller: AdminCaller, all: boolean): Promise<readonly queries.ApiTokenRow[]>;
   revoke(caller: AdminCaller, id: string, all: boolean): Promise<void>;
+  /** A new token in place of one of the caller's own: the same name and scopes, and no later end. Throws 403, 404. */
+  renew(caller: AdminCaller, id: string): Promise<MintedToken>;
   /** The token behind a credential; without a promise when it is cached. Throws 401. */
   find(token: string): LiveApiToken | Promise<LiveApiToken>;
 }
@@ -86,16 +102,26 @@ export function createApiTokens({ database, caches, secrets, log }: ApiTokensOpt
     return found;
   };
 
+  const revoke = (id: string, owner: queries.TokenOwner): Promise<void> =>
+    database.transaction(async (transaction) => {
+      const prefix = await queries.deleteApiToken(transaction, id, owner);
+      if (prefix === undefined) throw coreErrors.API_TOKEN_NOT_FOUND();
+      transaction.afterCommit(() => cache.invalidate([prefix]));
+    });
+
   return {
     create: (caller, input) => mint(database, digestOf, caller, input),
     list: (caller, all) => queries.listApiTokens(database, ownerOf(caller, all)),
-    async revoke(caller, id, all) {
-      await database.transaction(async (transaction) => {
-        const prefix = await queries.deleteApiToken(transaction, id, ownerOf(caller, all));
-        if (prefix === undefined) throw coreErrors.API_TOKEN_NOT_FOUND();
-        transaction.afterCommit(() => cache.invalidate([prefix]));
-      });
-    },
+    revoke: (caller, id, all) => revoke(id, ownerOf(caller, all)),
+    renew: (caller, id) =>
+      database.transaction(async () => {
+        const known = (await queries.listApiTokens(database, ownerOf(caller, false))).find((row) => row.id === id);
+        if (!known) throw coreErrors.API_TOKEN_NOT_FOUND();
+        if (!isNarrower(known.scopes ?? undefined, caller.scopes)) throw tooWide();
+        await revoke(id, known.adminId);
+        const expiresAt = earlier(known.expiresAt, await expiryOf(database, caller, undefined));
+        return insert(database, digestOf, { ...known, expiresAt });
+      }),
     find(token) {
       if (!tokenForm.test(token)) throw coreErrors.ADMIN_TOKEN_INVALID();
       const prefix = token.slice(0, PREFIX_LENGTH);
@@ -118,25 +144,45 @@ async function mint(
   database: Database,
   digestOf: (token: string) => string,
   caller: AdminCaller,
-  input: { name: string; expiresInDays?: number | undefined },
+  input: WantedToken,
 ): Promise<MintedToken> {
   const name = input.name.trim();
   if (name === '') throw invalid('name', 'minLength', 'must not be empty');
   const adminId = caller.adminId === masterPrincipal.adminId ? null : caller.adminId;
   const expiresAt = await expiryOf(database, caller, input.expiresInDays);
+  return insert(database, digestOf, { name, adminId, scopes: scopesOf(caller, input.scopes), expiresAt });
+}
+
+async function insert(
+  database: Database,
+  digestOf: (token: string) => string,
+  { name, adminId, scopes, expiresAt }: Pick<queries.NewApiTokenRow, 'name' | 'adminId' | 'scopes' | 'expiresAt'>,
+): Promise<MintedToken> {
   for (let attempt = 1; attempt <= PREFIX_ATTEMPTS; attempt += 1) {
     const token = apiTokenStart + randomToken();
-    const row = { id: newId(), name, adminId, digest: digestOf(token), tokenPrefix: token.slice(0, PREFIX_LENGTH), expiresAt };
+    const row = { id: newId(), name, adminId, digest: digestOf(token), tokenPrefix: token.slice(0, PREFIX_LENGTH), scopes, expiresAt };
     const createdAt = await queries.insertApiToken(database, row);
-    if (createdAt) return { id: row.id, name, token, expiresAt, createdAt };
+    if (createdAt) return { id: row.id, name, token, scopes, expiresAt, createdAt };
   }
   throw new Error('No free prefix was found for an API token');
 }
+
+/** A token that is made with a token may do no more than that one. */
+function scopesOf(caller: AdminCaller, wanted: readonly string[] | undefined): readonly string[] | null {
+  const scopes = wanted && wanted.length > 0 ? [...new Set(wanted)] : caller.scopes;
+  if (!isNarrower(scopes, caller.scopes)) throw tooWide();
+  return scopes ?? null;
+}
+
+const tooWide = () => operationErrors.SCOPE_EXCEEDED({ message: 'A token can only make tokens that may do no more than itself' });
 
 /** A token that is made with a token does not outlive it. */
 async function expiryOf(database: Database, caller: AdminCaller, days: number | undefined): Promise<Date | null> {
   const wanted = days === undefined ? null : new Date(Date.now() + days * MS_PER_DAY);
   const bound = caller.tokenId === undefined ? null : await queries.apiTokenExpiry(database, caller.tokenId);
-  if (bound === null || wanted === null) return wanted ?? bound;
-  return new Date(Math.min(wanted.getTime(), bound.getTime()));
+  return earlier(wanted, bound);
 }
+
+/** `null`: never. */
+const earlier = (a: Date | null, b: Date | null): Date | null =>
+  a === null || b === null ? (a ?? b) : new Date(Math.min(a.getTime(), b.getTime()));

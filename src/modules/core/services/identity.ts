@@ -35,10 +35,10 @@ export function createAdminIdentity(options: IdentityOptions): AdminIdentity {
       return callerOf(admin, { via: 'jwt', enforcePasswordChange: enforcePasswordChange() });
     });
   };
-  const byApiToken = ({ id, adminId }: LiveApiToken): Answer => {
-    if (adminId === null) return { ...masterPrincipal, via: 'token', tokenId: id };
+  const byApiToken = ({ id, adminId, tokenPrefix, scopes }: LiveApiToken): Answer => {
+    if (adminId === null) return { ...masterPrincipal, via: 'token', tokenId: id, tokenPrefix, ...(scopes ? { scopes } : {}) };
     return then(accounts.get(adminId), (found) =>
-      callerOf(usable(found), { via: 'token', tokenId: id, enforcePasswordChange: enforcePasswordChange() }),
+      callerOf(usable(found), { via: 'token', tokenId: id, tokenPrefix, scopes, enforcePasswordChange: enforcePasswordChange() }),
     );
   };
   const byToken = (token: string, masterKeyGiven: boolean): Answer => {

@@ -1,15 +1,16 @@
 /** Switching one's own second factor on and off. */
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import type { TotpEnrolment } from '../../../kernel/security/totp.ts';
 import { coreErrors } from '../errors.ts';
 import { type AdminRow, setHasTwoFactor } from '../queries/admins.ts';
 import type { Accounts } from './accounts.ts';
 import type { Budgets } from './budgets.ts';
-import type { Enrolment, TwoFactor } from './two-factor.ts';
+import type { TwoFactor } from './two-factor.ts';
 
 export interface OwnTwoFactor {
   /** Begins; `undefined` when it is on already. */
-  begin(caller: AdminCaller): Promise<Enrolment | undefined>;
+  begin(caller: AdminCaller): Promise<TotpEnrolment | undefined>;
   /** Proves the secret and switches on. Ends all sessions; answers the admin for a new one. */
   confirm(caller: AdminCaller, code: string): Promise<{ admin: AdminRow; backupCodes: readonly string[] }>;
   /** Needs a code, except from a super admin. Ends all sessions; `undefined` when it was off. */

@@ -13,11 +13,20 @@ import type { TwoFactor } from './two-factor.ts';
 
 export type LoginOutcome = 'success' | 'second_factor' | 'failure';
 
+/** Told who it is that logs in, as soon as that is proven. */
+export type Known = (admin: AdminRow) => void;
+
+export interface LoginListener {
+  /** The account is there; nothing is proven yet. Names of no account are told nobody: people type passwords there. */
+  readonly asked: Known;
+  readonly known: Known;
+}
+
 export interface Sessions {
   /** A session token, or the short one that asks for the second factor. Throws 401, 429. */
-  login(input: { username: string; password: string }, address: string): Promise<string>;
+  login(input: { username: string; password: string }, address: string, listener: LoginListener): Promise<string>;
   /** The session token for a short one and a code. Throws 401, 404, 429. */
-  verify(secondFactorToken: string, code: string): Promise<string>;
+  verify(secondFactorToken: string, code: string, known: Known): Promise<string>;
   /** Ends all sessions of the caller. */
   logout(caller: AdminCaller): Promise<void>;
   /** A token of the admin's current session version. */
@@ -40,8 +49,9 @@ export function createSessions(options: SessionsOptions): Sessions {
   const issue = (admin: AdminRow): string => tokens.session(admin.id, admin.sessionVersion, options.lifetimeSeconds());
 
   /** The same work, and the same answer, whether the name or the password is wrong. */
-  const proven = async (name: string, password: string): Promise<AdminWithPassword | undefined> => {
+  const proven = async (name: string, password: string, asked: Known): Promise<AdminWithPassword | undefined> => {
     const admin = await findAdminByName(database, name);
+    if (admin) asked(admin);
     const right = await passwords.verify(admin?.passwordHash, password);
     return right && admin?.active ? admin : undefined;
   };
@@ -52,15 +62,16 @@ export function createSessions(options: SessionsOptions): Sessions {
 
   return {
     issue,
-    async login({ username, password }, address) {
+    async login({ username, password }, address, { asked, known }) {
       const name = usernameKey(username);
       await budgets.beforeLogin(name, address);
-      const admin = await proven(name, password);
+      const admin = await proven(name, password, asked);
       if (!admin) {
         count('failure');
         await budgets.loginFailed(address);
         throw coreErrors.ADMIN_LOGIN_INVALID();
       }
+      known(admin);
       await budgets.loginSucceeded(name);
       await renewHash(admin, password);
       count(admin.hasTwoFA ? 'second_factor' : 'success');
@@ -68,11 +79,12 @@ export function createSessions(options: SessionsOptions): Sessions {
       await noteLogin(database, admin.id);
       return issue(admin);
     },
-    async verify(secondFactorToken, code) {
+    async verify(secondFactorToken, code, known) {
       const claims = tokens.verify(secondFactorToken);
       if (!claims.twoFaRequired) throw coreErrors.ADMIN_TOKEN_INVALID();
       const admin = await accounts.get(claims.id);
       if (!admin?.active || admin.sessionVersion !== claims.sv) throw coreErrors.ADMIN_UNKNOWN();
+      known(admin);
       if (!(await budgets.beforeCode(admin.id, sha256(secondFactorToken)))) throw coreErrors.ADMIN_SECOND_FACTOR_SPENT();
       await twoFactor.use(admin.id, code);
       await budgets.proofSucceeded(admin.id);

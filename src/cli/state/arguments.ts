@@ -1,0 +1,113 @@
+/** The words of `penstock state`, and what the environment says. */
+import { readFile } from 'node:fs/promises';
+import { parseArgs } from 'node:util';
+import { StartError } from '../../kernel/start-error.ts';
+
+export interface Options {
+  readonly command: 'plan' | 'apply' | 'export';
+  /** A file, or a folder. */
+  readonly target: string;
+  readonly url: string;
+  /** Headers that say who is calling. */
+  readonly credential: Readonly<Record<string, string>>;
+  /** Values of references, by reference. */
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly prune: boolean;
+  readonly yes: boolean;
+  readonly dryRun: boolean;
+  readonly json: boolean;
+  readonly continueOnError: boolean;
+  readonly colour: boolean | undefined;
+  readonly onConflict: string | undefined;
+  /** Comma lists. */
+  readonly modules: string | undefined;
+  readonly types: string | undefined;
+}
+
+const usage = `Usage: penstock state export <file or folder> [--modules a,b] [--types a,b]
+       penstock state plan   <file or folder> [--prune]
+       penstock state apply  <file or folder> [--prune] [--yes] [--dry-run] [--continue-on-error]
+Options: --url <address of the admin surface>   PENSTOCK_URL, else http://127.0.0.1:3030
+         --token-file <file with an API token>  PENSTOCK_TOKEN, else MASTER_KEY
+         --secrets-file <JSON file: values by reference>
+         --on-conflict overwrite|skip|fail   --json   --no-color
+Exit codes: 0 done or nothing to do, 1 failed, 2 plan: there are differences
+See docs/guides/state-as-code.md`;
+
+const flags = {
+  url: { type: 'string' },
+  'token-file': { type: 'string' },
+  'secrets-file': { type: 'string' },
+  'on-conflict': { type: 'string' },
+  modules: { type: 'string' },
+  types: { type: 'string' },
+  prune: { type: 'boolean' },
+  yes: { type: 'boolean' },
+  'dry-run': { type: 'boolean' },
+  'continue-on-error': { type: 'boolean' },
+  json: { type: 'boolean' },
+  color: { type: 'boolean' },
+  'no-color': { type: 'boolean' },
+} as const;
+
+const commands: ReadonlySet<string> = new Set(['plan', 'apply', 'export']);
+
+/** Throws `StartError` with the usage for what it does not understand. */
+export async function readOptions(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<Options> {
+  const { values, positionals } = parsed(args);
+  const [command = '', target, ...rest] = positionals;
+  if (!commands.has(command) || target === undefined || rest.length > 0) throw new StartError(usage);
+  return {
+    command: command as Options['command'],
+    target,
+    url: addressOf(values.url ?? environment.PENSTOCK_URL ?? 'http://127.0.0.1:3030'),
+    credential: await credentialOf(values['token-file'], environment),
+    secrets: values['secrets-file'] === undefined ? {} : await secretsIn(values['secrets-file']),
+    prune: values.prune === true,
+    yes: values.yes === true,
+    dryRun: values['dry-run'] === true,
+    json: values.json === true,
+    continueOnError: values['continue-on-error'] === true,
+    colour: values['no-color'] ? false : values.color,
+    onConflict: values['on-conflict'],
+    modules: values.modules,
+    types: values.types,
+  };
+}
+
+function parsed(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: flags, allowPositionals: true });
+  } catch (error) {
+    throw new StartError(`${error instanceof Error ? error.message : String(error)}\n${usage}`, { cause: error });
+  }
+}
+
+function addressOf(text: string): string {
+  if (!URL.canParse(text) || !/^https?:/.test(text)) throw new StartError(`"${text}" is no address such as https://admin.example.com`);
+  return text.replace(/\/+$/, '');
+}
+
+/** Never an argument of its own: arguments are seen by everybody on the machine. */
+async function credentialOf(file: string | undefined, environment: NodeJS.ProcessEnv): Promise<Readonly<Record<string, string>>> {
+  const token = file === undefined ? environment.PENSTOCK_TOKEN : (await contentOf(file)).trim();
+  if (token) return { authorization: `Bearer ${token}` };
+  if (environment.MASTER_KEY) return { masterkey: environment.MASTER_KEY };
+  throw new StartError('Who is calling? Set PENSTOCK_TOKEN (an API token), or MASTER_KEY, or say --token-file');
+}
+
+async function secretsIn(file: string): Promise<Readonly<Record<string, string>>> {
+  const fault = new StartError(`${file} must be a JSON object of texts, such as {"communications.email.password": "..."}`);
+  try {
+    const value: unknown = JSON.parse(await contentOf(file));
+    if (typeof value !== 'object' || value === null || Object.values(value).some((one) => typeof one !== 'string')) throw fault;
+    return value as Readonly<Record<string, string>>;
+  } catch (error) {
+    throw error instanceof SyntaxError ? fault : error;
+  }
+}
+
+const contentOf = (file: string): Promise<string> =>
+  readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new StartError(`${file} cannot be read (${error.code ?? error.message})`, { cause: error });
+  });

@@ -1,0 +1,114 @@
+/** Reading the audit log. Nothing here, and nothing elsewhere, changes it. */
+import Type, { type Static } from 'typebox';
+import type { Audit, AuditFilter, AuditRecord } from '../../../kernel/audit/audit.ts';
+import { invalid } from '../../../kernel/errors.ts';
+import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import { auditCsv, auditLines } from '../services/audit-export.ts';
+import { Timestamp } from './shapes.ts';
+
+export const auditOperations = (audit: Audit): readonly Operation[] => [list(audit), exportLog(audit)];
+
+const facts = { surface: 'admin', method: 'GET', access: 'superAdmin', limit: standardLimit } as const;
+
+const text = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 256, description }));
+const time = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }));
+
+const filterFields = {
+  actor: text('Id or name of who did it'),
+  action: text('Beginning of the action: `core.` or `authentication.login`'),
+  target: text('Beginning of what it was done to'),
+  outcome: Type.Optional(Type.Union([Type.Literal('success'), Type.Literal('refused'), Type.Literal('failed')])),
+  from: time('Not before this moment'),
+  to: time('Before this moment'),
+};
+
+const nullable = Type.Union([Type.String(), Type.Null()]);
+
+const AuditEntry = Type.Object({
+  _id: Type.String({ description: 'A rising number' }),
+  at: Timestamp,
+  actor: Type.Object({
+    type: Type.String({ description: '`admin`, `user`, `system` or `anonymous`' }),
+    id: nullable,
+    name: nullable,
+    tokenPrefix: Type.Union([Type.String(), Type.Null()], { description: 'Which API token was used' }),
+    impersonatedBy: Type.Union([Type.String(), Type.Null()], { description: 'Id of the admin who acted as this user' }),
+  }),
+  ip: nullable,
+  userAgent: nullable,
+  requestId: nullable,
+  action: Type.String(),
+  target: nullable,
+  outcome: Type.String({ description: '`success`, `refused` (4xx) or `failed` (5xx)' }),
+  status: Type.Union([Type.Integer(), Type.Null()]),
+  changes: Type.Unknown({ description: 'What was asked for, without secrets' }),
+});
+
+const list = (audit: Audit): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.audit.list',
+    path: '/audit-logs',
+    input: {
+      query: Type.Object({
+        ...filterFields,
+        skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 })),
+        limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
+      }),
+    },
+    output: Type.Object({ entries: Type.Array(AuditEntry), count: Type.Integer() }),
+    summary: 'Read the audit log, newest first',
+    description: 'What admins did (every call that may change something, refused ones included) and what happened to accounts.',
+    async handler(_context, { query: { skip = 0, limit = 25, ...asked } }) {
+      const filter = filterOf(asked);
+      const [entries, count] = await Promise.all([audit.list(filter, { skip, limit }), audit.count(filter)]);
+      return { entries: entries.map(show), count };
+    },
+  });
+
+const exportLog = (audit: Audit): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'core.audit.export',
+    path: '/audit-logs/export',
+    mcp: false,
+    graphql: false,
+    audit: true,
+    deadlineMs: 600_000,
+    input: {
+      query: Type.Object({
+        ...filterFields,
+        format: Type.Optional(Type.Union([Type.Literal('jsonl'), Type.Literal('csv')], { default: 'jsonl' })),
+      }),
+    },
+    output: Type.Unknown({ description: 'JSON lines or CSV, oldest first' }),
+    streams: { 'application/x-ndjson': 'One JSON document per line, oldest first', 'text/csv': 'RFC 4180, oldest first' },
+    summary: 'Export the audit log',
+    description: 'Streams every entry that the filter lets through, as JSON lines or CSV, oldest first.',
+    handler(_context, { query: { format = 'jsonl', ...asked } }) {
+      const entries = audit.read(filterOf(asked));
+      const name = { 'content-disposition': `attachment; filename="audit-log.${format}"` };
+      return format === 'csv'
+        ? Reply.stream('text/csv; charset=utf-8', auditCsv(entries), name)
+        : Reply.stream('application/x-ndjson', auditLines(entries, show), name);
+    },
+  });
+
+interface AskedFilter extends Omit<AuditFilter, 'from' | 'to'> {
+  readonly from?: string;
+  readonly to?: string;
+}
+
+function filterOf({ from, to, ...others }: AskedFilter): AuditFilter {
+  return { ...others, ...moment('from', from), ...moment('to', to) };
+}
+
+/** A text of the right form may still name no moment (February 30th). */
+function moment(name: 'from' | 'to', value: string | undefined): { readonly [key: string]: Date } {
+  if (value === undefined) return {};
+  const date = new Date(value);
+  if (Number.isNaN(date.getTime())) throw invalid(name, 'format', 'must be a date and time such as 2026-01-31T00:00:00Z');
+  return { [name]: date };
+}
+
+const show = ({ id, at, ...others }: AuditRecord): Static<typeof AuditEntry> => ({ _id: id, at: at.toISOString(), ...others });

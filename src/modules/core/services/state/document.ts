@@ -1,0 +1,134 @@
+/** A state document as it comes: whether it is one at all, and what it has. */
+import { errors, type Problem } from '../../../../kernel/errors.ts';
+import { invalidInput } from '../../../../kernel/operations/problems.ts';
+import { byText } from '../../../../kernel/state/canonical.ts';
+import type { PlacedDocument } from '../../../../kernel/state/state.ts';
+
+/** Grows when older platforms could not understand a document any more. */
+export const FORMAT_VERSION = 1;
+
+type Tree = Readonly<Record<string, unknown>>;
+
+/** The documents of one type. */
+export interface TypePart {
+  readonly module: string;
+  readonly type: string;
+  readonly documents: readonly PlacedDocument[];
+}
+
+export interface StateContent {
+  /** By module, in the order of the names. */
+  readonly configs: ReadonlyMap<string, Tree>;
+  readonly types: readonly TypePart[];
+  /** Values for the references of the document, by reference. */
+  readonly secrets: ReadonlyMap<string, string>;
+  /** What the document says about itself, if it does. */
+  readonly checksum: string | undefined;
+}
+
+/** `secrets` stands in a request beside the document, and never in an export. */
+const knownKeys: ReadonlySet<string> = new Set([
+  'formatVersion',
+  'platformVersion',
+  'exportedAt',
+  'checksum',
+  'configs',
+  'modules',
+  'secrets',
+]);
+
+/** What the platform adds to a document, and takes no notice of in one that comes back. */
+const addedKeys: ReadonlySet<string> = new Set(['_id', 'createdAt', 'updatedAt', '__v']);
+
+const MAX_DOCUMENTS = 20_000;
+
+/** Reads a body. Throws 400 with all places that make it no document of this platform. */
+export function readState(body: Tree): StateContent {
+  requireVersion(body.formatVersion);
+  const problems: Problem[] = Object.keys(body)
+    .filter((key) => !knownKeys.has(key))
+    .map((path) => ({ path, rule: 'unknown', message: 'is no part of a state document' }));
+  if (body.configs === undefined && body.modules === undefined)
+    problems.push({ path: 'modules', rule: 'required', message: 'this is no state document: it has neither configs nor modules' });
+  const content = {
+    configs: configsOf(body.configs, problems),
+    types: typesOf(body.modules, problems),
+    secrets: secretsOf(body.secrets, problems),
+    checksum: typeof body.checksum === 'string' ? body.checksum : undefined,
+  };
+  if (content.types.reduce((sum, { documents }) => sum + documents.length, 0) > MAX_DOCUMENTS)
+    problems.push({ path: 'modules', rule: 'maxItems', message: `must have at most ${MAX_DOCUMENTS} documents: import it in parts` });
+  if (problems.length > 0) throw invalidInput(problems);
+  return content;
+}
+
+function requireVersion(version: unknown): void {
+  if (version === undefined || version === FORMAT_VERSION) return;
+  const newer = typeof version === 'number' && version > FORMAT_VERSION;
+  const message = newer
+    ? `is ${version}; this platform understands ${FORMAT_VERSION}: upgrade it, or export again from an older one`
+    : `must be ${FORMAT_VERSION}`;
+  throw errors.INVALID_ARGUMENTS({
+    message: `formatVersion: ${message}`,
+    errors: [{ path: 'formatVersion', rule: 'version', message }],
+  });
+}
+
+const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const mustBeObject = (path: string): Problem => ({ path, rule: 'type', message: 'must be an object' });
+
+/** The entries of an object, in order; nothing, and a problem, for anything else. */
+function entriesOf(value: unknown, path: string, problems: Problem[]): readonly (readonly [string, unknown])[] {
+  if (value === undefined) return [];
+  if (!isTree(value)) {
+    problems.push(mustBeObject(path));
+    return [];
+  }
+  return Object.entries(value).sort(([a], [b]) => byText(a, b));
+}
+
+function configsOf(configs: unknown, problems: Problem[]): StateContent['configs'] {
+  const found = new Map<string, Tree>();
+  for (const [key, modules] of entriesOf(configs, 'configs', problems)) {
+    if (key !== 'modules') {
+      problems.push({ path: `configs.${key}`, rule: 'unknown', message: 'is no part of a state document' });
+      continue;
+    }
+    for (const [module, config] of entriesOf(modules, 'configs.modules', problems)) {
+      if (isTree(config)) found.set(module, config);
+      else problems.push(mustBeObject(`configs.modules.${module}`));
+    }
+  }
+  return found;
+}
+
+function typesOf(modules: unknown, problems: Problem[]): readonly TypePart[] {
+  return entriesOf(modules, 'modules', problems).flatMap(([module, types]) =>
+    entriesOf(types, `modules.${module}`, problems).flatMap(([type, documents]) => {
+      const path = `modules.${module}.${type}`;
+      if (!Array.isArray(documents)) {
+        problems.push({ path, rule: 'type', message: 'must be a list of documents' });
+        return [];
+      }
+      return [{ module, type, documents: documents.flatMap((item: unknown, i) => placedDocument(item, `${path}.${i}`, problems)) }];
+    }),
+  );
+}
+
+function placedDocument(item: unknown, place: string, problems: Problem[]): readonly PlacedDocument[] {
+  if (!isTree(item)) {
+    problems.push(mustBeObject(place));
+    return [];
+  }
+  return [{ document: Object.fromEntries(Object.entries(item).filter(([key]) => !addedKeys.has(key))), place }];
+}
+
+function secretsOf(secrets: unknown, problems: Problem[]): StateContent['secrets'] {
+  const found = new Map<string, string>();
+  for (const [reference, value] of entriesOf(secrets, 'secrets', problems)) {
+    if (typeof value === 'string') found.set(reference, value);
+    else problems.push({ path: `secrets.${reference}`, rule: 'type', message: 'must be a string' });
+  }
+  return found;
+}
