@@ -8,6 +8,30 @@ import { version } from './kernel/version.ts';
 const commands: readonly Command[] = [
   { name: 'start', summary: 'runs the platform', run: async () => (await import('./cli/start.ts')).start() },
   {
+    name: 'backup',
+    summary: '<file>: writes everything into one file, also while the platform runs; verify <file>: proves a backup',
+    takesArguments: true,
+    run: async (args) => (await import('./cli/backup.ts')).backup(args),
+  },
+  {
+    name: 'restore',
+    summary: '<file>: puts a backup into an empty data folder or database',
+    takesArguments: true,
+    run: async (args) => (await import('./cli/backup.ts')).restore(args),
+  },
+  {
+    name: 'state',
+    summary: 'plan|apply|export <file or folder>: the state of a running platform as files',
+    takesArguments: true,
+    run: async (args) => (await import('./cli/state.ts')).state(args),
+  },
+  {
+    name: 'doctor',
+    summary: 'looks at the installation and says what to do; --json for programs',
+    takesArguments: true,
+    run: async (args) => (await import('./cli/doctor.ts')).doctor(args),
+  },
+  {
     name: 'test',
     summary: 'permissions <file.yaml> ...: holds permission tests',
     takesArguments: true,

@@ -3,6 +3,8 @@
  * surfaces. Everything that is opened here is closed here, in reverse order,
  * also when a later step fails.
  */
+import { createAudit } from './kernel/audit/create.ts';
+import { migrations as auditMigrations } from './kernel/audit/migrations.ts';
 import { createCaches } from './kernel/cache/create.ts';
 import { createConfigService } from './kernel/config/create.ts';
 import { migrations as configMigrations } from './kernel/config/migrations.ts';
@@ -11,6 +13,7 @@ import type { Database, DatabaseInfo } from './kernel/database/database.ts';
 import { migrate } from './kernel/database/migrate.ts';
 import type { MigrationSet } from './kernel/database/migration.ts';
 import { openDatabase } from './kernel/database/open.ts';
+import type { StatementTimings } from './kernel/database/timings.ts';
 import { createEvents } from './kernel/events/create.ts';
 import { createBus } from './kernel/events/create-bus.ts';
 import { migrations as eventMigrations } from './kernel/events/migrations.ts';
@@ -22,6 +25,8 @@ import { createIdentity } from './kernel/identity.ts';
 import { createJobs } from './kernel/jobs/create.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { createLimits } from './kernel/limits/create.ts';
+import { createRouteMiddlewares } from './kernel/middlewares/create.ts';
+import { migrations as middlewareMigrations } from './kernel/middlewares/migrations.ts';
 import type { AnyModule } from './kernel/module.ts';
 import { createModuleHost, type ModuleHost } from './kernel/module-host.ts';
 import { createPermissionPort } from './kernel/permissions.ts';
@@ -29,31 +34,46 @@ import { createRecordStore } from './kernel/records/create.ts';
 import { installationId, openRedis } from './kernel/redis.ts';
 import { createOperationRegistry } from './kernel/registry.ts';
 import { createSchemaRegistry } from './kernel/schema/create.ts';
+import { createIndexJob, enqueueIndexJob } from './kernel/schema/jobs.ts';
 import { migrations as schemaMigrations } from './kernel/schema/migrations.ts';
 import { createPasswordHasher } from './kernel/security/create-password-hasher.ts';
 import { migrations as securityMigrations } from './kernel/security/migrations.ts';
 import { openSecretBox } from './kernel/security/open-secret-box.ts';
 import type { Settings } from './kernel/settings.ts';
+import { createStateRegistry } from './kernel/state/state.ts';
 import { createLogger } from './kernel/telemetry/create-logger.ts';
 import { createMetrics } from './kernel/telemetry/create-metrics.ts';
+import { measureConnections, measuredStatements } from './kernel/telemetry/database-metrics.ts';
 import type { Logger } from './kernel/telemetry/logger.ts';
+import type { Metrics } from './kernel/telemetry/metrics.ts';
 import { startMetricsServer } from './kernel/telemetry/metrics-server.ts';
+import { tracedDatabase } from './kernel/telemetry/tracing/traced-database.ts';
+import type { Tracing } from './kernel/telemetry/tracing/tracing.ts';
 import { authentication } from './modules/authentication/index.ts';
 import { authorization, recordTuples } from './modules/authorization/index.ts';
+import { communications } from './modules/communications/index.ts';
 import { core } from './modules/core/index.ts';
 import { database as databaseModule } from './modules/database/index.ts';
 import { router } from './modules/router/index.ts';
 import { startSurfaces } from './surfaces.ts';
 
 /** Every module of the platform. */
-export const modules: readonly AnyModule[] = [core, router, databaseModule, authentication, authorization];
+export const modules: readonly AnyModule[] = [core, router, communications, databaseModule, authentication, authorization];
 
 const kernelMigrations: readonly MigrationSet[] = [
   { owner: 'kernel/security', migrations: securityMigrations },
   { owner: 'kernel/config', migrations: configMigrations },
   { owner: 'kernel/events', migrations: eventMigrations },
+  { owner: 'kernel/audit', migrations: auditMigrations },
   { owner: 'kernel/schema', migrations: schemaMigrations },
   { owner: 'kernel/idempotency', migrations: idempotencyMigrations },
+  { owner: 'kernel/middlewares', migrations: middlewareMigrations },
+];
+
+/** Everything that a start of this version migrates, for those who look without starting. */
+export const platformMigrations: readonly MigrationSet[] = [
+  ...kernelMigrations,
+  ...modules.flatMap(({ name, migrations }) => (migrations ? [{ owner: name, migrations }] : [])),
 ];
 
 export interface PlatformOptions {
@@ -98,13 +118,18 @@ async function start({ settings: given, log: givenLog, onProgress }: PlatformOpt
   closing.defer(() => folder.close());
   const masterKey = await folder.masterKey();
   const settings = { ...given, masterKey };
-  const database = await openDatabase({ settings, log, ...(onProgress ? { onProgress } : {}) });
-  closing.defer(() => database.close());
+  const tracing = await tracingOf(settings);
+  if (tracing) closing.defer(() => tracing.close());
+  const metrics = createMetrics(settings);
+  const timings = measuredStatements(metrics);
+  const opened = await openDatabase({ settings, log, timings, ...(onProgress ? { onProgress } : {}) });
+  closing.defer(() => opened.close());
+  const database = tracing ? tracedDatabase(opened, tracing) : opened;
   await folder.noteDatabase();
   await migrate(database, kernelMigrations, onProgress);
 
   const host = createModuleHost();
-  const { kernel, startJobs } = await createKernel({ settings, log, database, host, closing });
+  const { kernel, startJobs } = await createKernel({ settings, log, metrics, database, timings, tracing, host, closing });
   await host.start(kernel, modules, (sets) => migrate(database, sets, onProgress));
   closing.defer(() => host.stop());
   await serviceOf(host, core).createFirstAdmin(({ username, password }) => folder.rememberAdminPassword(username, password));
@@ -126,13 +151,25 @@ async function start({ settings: given, log: givenLog, onProgress }: PlatformOpt
 interface KernelParts {
   readonly settings: Settings & { readonly masterKey: string };
   readonly log: Logger;
+  readonly metrics: Metrics;
   readonly database: Database;
+  readonly timings: StatementTimings;
+  readonly tracing: Tracing | undefined;
   readonly host: ModuleHost;
   readonly closing: AsyncDisposableStack;
 }
 
-async function createKernel({ settings, log, database, host, closing }: KernelParts): Promise<{ kernel: Kernel; startJobs: () => void }> {
-  const metrics = createMetrics(settings);
+async function createKernel({
+  settings,
+  log,
+  metrics,
+  database,
+  timings,
+  tracing,
+  host,
+  closing,
+}: KernelParts): Promise<{ kernel: Kernel; startJobs: () => void }> {
+  measureConnections(metrics, database);
   const metricsServer = await startMetricsServer(settings, metrics);
   if (metricsServer) closing.defer(() => metricsServer.close());
   const health = createHealth();
@@ -154,32 +191,50 @@ async function createKernel({ settings, log, database, host, closing }: KernelPa
   const jobs = createJobs({ database, log, metrics });
   closing.defer(() => jobs.stop());
   const permissions = createPermissionPort(recordTuples);
-  const schemas = await createSchemaRegistry({ database, bus, events, log });
+  await jobs.register(createIndexJob({ database, log }));
+  const operations = createOperationRegistry();
+  const onIndexesWaiting = (): void => enqueueIndexJob(jobs, log);
+  const schemas = await createSchemaRegistry({ database, bus, events, log, onIndexesWaiting });
+
+  const audit = createAudit(database, log);
+  closing.defer(() => audit.flush());
 
   const kernel: Kernel = {
     settings,
     log,
     metrics,
+    tracing,
     health,
     database,
+    timings,
     bus,
     events,
     jobs,
+    audit,
     caches: createCaches(bus),
     limits: createLimits({ redis, metrics }),
     secrets,
     passwords: createPasswordHasher(),
     config: await createConfigService({ database, bus, secrets, log, health }),
     schemas,
-    records: createRecordStore({ database, schemas, permissions, events }),
-    operations: createOperationRegistry(),
+    records: createRecordStore({ database, schemas, permissions, events, secrets }),
+    operations,
+    middlewares: await createRouteMiddlewares({ database, bus, registry: operations, log }),
     identity: createIdentity(),
     permissions,
+    state: createStateRegistry(),
     modules: host,
   };
   const startJobs = (): void =>
     void jobs.start().catch((error: unknown) => log.error({ err: error }, 'Background jobs could not be started'));
   return { kernel, startJobs };
+}
+
+/** OpenTelemetry is only loaded for those who collect. */
+async function tracingOf(settings: Settings): Promise<Tracing | undefined> {
+  if (settings.otlpEndpoint === undefined) return undefined;
+  const { openTracing } = await import('./kernel/telemetry/tracing/open.ts');
+  return openTracing(settings);
 }
 
 /** The service of a module that always runs. */

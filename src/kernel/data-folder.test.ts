@@ -68,6 +68,8 @@ it('makes the folders above it', async () => {
 });
 
 it.runIf(process.platform === 'linux')('refuses a place where no folder can be made', async () => {
+  await expect(openDataFolder(settings({ dataDir: '/proc/version' }), log)).rejects.toThrow(/is a file/);
+  await expect(openDataFolder(settings({ dataDir: '/proc/version/below' }), log)).rejects.toThrow(/lies below one/);
   await expect(openDataFolder(settings({ dataDir: '/proc/penstock' }), log)).rejects.toThrow(/cannot be used \(ENOENT\)/);
 });
 
@@ -76,6 +78,18 @@ it('prefers the key of the environment and warns about a weak one', async () => 
   expect(await folder.masterKey()).toBe('M4ST3RK3Y');
   expect(warnings.join()).toContain('MASTER_KEY is a published default');
   await folder.close();
+});
+
+it('makes no key for data that was written with a key of the environment', async () => {
+  const first = await openDataFolder(settings({ masterKey: 'a key of the environment' }), log);
+  await first.masterKey();
+  await first.noteDatabase();
+  await first.close();
+
+  const second = await openDataFolder(settings(), log);
+  await expect(second.masterKey()).rejects.toThrow(/set MASTER_KEY to the same value again/);
+  expect(await stat(join(dataDir, 'secrets.json')).catch(() => undefined)).toBeUndefined();
+  await second.close();
 });
 
 it('refuses a damaged secrets file', async () => {

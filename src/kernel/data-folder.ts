@@ -12,7 +12,10 @@ import type { Logger } from './telemetry/logger.ts';
 export interface DataFolder {
   /** Absolute. */
   readonly path: string;
-  /** The key in force: of the environment, else the stored one, else a new one, which is stored. */
+  /**
+   * The key in force: of the environment, else the stored one, else a new one, which is stored.
+   * @throws StartError when the folder was used with a key of the environment, and there is none now.
+   */
   masterKey(): Promise<string>;
   /** Keeps the first password where the operator can find it. */
   rememberAdminPassword(username: string, password: string): Promise<void>;
@@ -39,8 +42,9 @@ export async function openDataFolder(settings: DataFolderSettings, log: Logger):
   const engine = settings.databaseUrl === undefined ? 'embedded' : 'external';
   await makeFolder(path);
   const lock = await lockFolder(path);
+  let usedBefore: boolean;
   try {
-    await checkVersion(path, engine, log);
+    usedBefore = await checkVersion(path, engine, log);
   } catch (error) {
     await lock.release();
     throw error;
@@ -60,6 +64,12 @@ export async function openDataFolder(settings: DataFolderSettings, log: Logger):
       }
       const { masterKey: stored } = await secrets.read();
       if (stored !== undefined) return stored;
+      // A new key could open nothing of what is there.
+      if (usedBefore) {
+        throw new StartError(
+          `The data in ${path} was written with a MASTER_KEY of the environment: set MASTER_KEY to the same value again`,
+        );
+      }
       const made = randomBytes(MASTER_KEY_BYTES).toString('base64url');
       await remember('masterKey', { masterKey: made });
       return made;
@@ -85,6 +95,8 @@ async function makeFolder(path: string): Promise<void> {
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
+    if (code === 'EEXIST' || code === 'ENOTDIR')
+      throw new StartError(`The data folder ${path} is a file, or lies below one: set PENSTOCK_DATA_DIR to a folder`, { cause });
     throw new StartError(`The data folder ${path} cannot be used (${code}): make it writable for this user, or set PENSTOCK_DATA_DIR`, {
       cause,
     });
@@ -114,16 +126,18 @@ async function makeOne(path: string): Promise<void> {
 
 type Engine = 'embedded' | 'external';
 
-/** Refuses the layout of a later version, and says so when the data now comes from elsewhere. */
-async function checkVersion(folder: string, engine: Engine, log: Logger): Promise<void> {
+/** Refuses the layout of a later version, and says so when the data now comes from elsewhere. True when the folder was used before. */
+async function checkVersion(folder: string, engine: Engine, log: Logger): Promise<boolean> {
   const text = await readFile(versionFile(folder), 'utf8').catch(() => undefined);
   const [, layout, before] = /^layout (\d+)\nengine (\w+)/.exec(text ?? '') ?? [];
   if (layout !== undefined && Number(layout) > LAYOUT) {
     throw new StartError(`The data folder ${folder} was written by a newer version of Penstock: start that version or newer`);
   }
-  if (before === engine) return;
-  if (before === 'embedded') log.warn({}, 'The data folder holds an embedded database, which is not used while DATABASE_URL is set');
-  if (before === 'external') log.warn({}, 'DATABASE_URL was set before and is not now: the platform starts on its own, embedded database');
+  if (before === 'embedded' && engine !== before)
+    log.warn({}, 'The data folder holds an embedded database, which is not used while DATABASE_URL is set');
+  if (before === 'external' && engine !== before)
+    log.warn({}, 'DATABASE_URL was set before and is not now: the platform starts on its own, embedded database');
+  return before !== undefined;
 }
 
 const versionFile = (folder: string): string => join(folder, 'VERSION');

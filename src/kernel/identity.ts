@@ -2,6 +2,7 @@
  * The ports through which surfaces learn who is calling. The kernel knows no
  * module: authentication implements the client port, core the admin port.
  */
+import type { AppGate } from './apps.ts';
 import type { AdminCaller, Caller, UserCaller } from './caller.ts';
 
 /** Credentials as presented, before anything is believed. */
@@ -13,15 +14,37 @@ export interface PresentedCredentials {
   /** `credential` header (`cdt_` token). */
   readonly apiToken: string | undefined;
   readonly cookies: Readonly<Record<string, string>>;
+  /** Where a request with cookies comes from; only there, since browsers send cookies without being asked. */
+  readonly sender?: CookieSender | undefined;
   readonly address: string;
+}
+
+/** What a browser says of the page behind a request. Pages cannot set these headers, but for the last one. */
+export interface CookieSender {
+  readonly method: string;
+  readonly origin: string | undefined;
+  readonly host: string | undefined;
+  /** `Sec-Fetch-Site`. */
+  readonly fetchSite: string | undefined;
+  /** `X-CSRF-Token`. */
+  readonly csrfToken: string | undefined;
+}
+
+/** Tokens in cookies, as far as the configuration lets them count. */
+export interface CookieTokens {
+  accessToken(cookies: PresentedCredentials['cookies']): string | undefined;
+  /** Throws 403 when a page of somebody else may have sent it. */
+  refreshToken(credentials: PresentedCredentials): string | undefined;
 }
 
 export interface ClientIdentity {
   /**
    * The user of an access token: signature, expiry, session and account, with immediate effect of
-   * revocation. Throws 401 or 403. Answers synchronously when everything is cached.
+   * revocation. A bearer goes before a cookie. Throws 401 or 403. Answers synchronously when everything is cached.
    */
   authenticate(credentials: PresentedCredentials): UserCaller | Promise<UserCaller>;
+  /** Absent: cookies are no credentials. */
+  readonly cookieTokens?: CookieTokens;
 }
 
 export interface AdminIdentity {
@@ -35,6 +58,8 @@ export interface AdminIdentity {
 export interface Identity {
   client: ClientIdentity | undefined;
   admin: AdminIdentity | undefined;
+  /** Empty: every request of the client surface counts as of one app. */
+  apps?: AppGate | undefined;
 }
 
 export const createIdentity = (): Identity => ({ client: undefined, admin: undefined });

@@ -103,3 +103,36 @@ it('refuses modules that require each other, or one that is not there', () => {
   ring.requires.ring = ring;
   expect(() => inDependencyOrder([ring as unknown as AnyModule])).toThrow('ring -> ring');
 });
+
+it('runs a module with or without those that it uses, and tells it when they come and go', async () => {
+  const { kernel, setActive } = fakeKernel();
+  const used = defineModule({
+    name: 'used',
+    description: 'used',
+    requires: {},
+    config,
+    start: async () => ({ service: 'here', operations: [] }),
+  });
+  const seen: (string | undefined)[] = [];
+  const user = defineModule({
+    name: 'user',
+    description: 'user',
+    requires: {},
+    uses: { used },
+    config,
+    async start({ companions }) {
+      seen.push(companions.used.current());
+      const stop = companions.used.onChange(() => seen.push(companions.used.current()));
+      return { service: {}, operations: [], stop: async () => stop() };
+    },
+  });
+  const host = createModuleHost();
+  // Named first, and yet started second.
+  await host.start(kernel, [user, used] as unknown as readonly AnyModule[], async () => undefined);
+  await setActive('used', false);
+  await setActive('used', true);
+  await setActive('user', false);
+  await setActive('used', false);
+  expect(seen).toEqual(['here', undefined, 'here']);
+  await host.stop();
+});

@@ -7,7 +7,7 @@ import Type, { type TObject } from 'typebox';
 import { type ConfigDefinition, type ConfigHandle, defineConfig } from './config/definition.ts';
 import type { MigrationSet } from './database/migration.ts';
 import type { Kernel, ModuleDirectory, ModuleState } from './kernel.ts';
-import type { AnyModule, RunningModule } from './module.ts';
+import type { AnyModule, Companion, RunningModule } from './module.ts';
 
 export interface ModuleHost extends ModuleDirectory {
   /** Brings every module's schemas, tables and configuration up to date, then starts those that are switched on. */
@@ -25,7 +25,13 @@ interface Entry {
   readonly config: ConfigHandle;
   running: RunningModule<unknown> | undefined;
   note: string | undefined;
+  /** Takes its types of state away. */
+  withdrawState: (() => void) | undefined;
+  /** Modules that use this one, to be told when it starts and stops. */
+  readonly followers: Set<() => void>;
 }
+
+type FindEntry = (module: { readonly name: string }) => Entry | undefined;
 
 export function createModuleHost(): ModuleHost {
   const entries: Entry[] = [];
@@ -61,7 +67,7 @@ export function createModuleHost(): ModuleHost {
       await migrate(ordered.flatMap((m) => (m.migrations ? [{ owner: m.name, migrations: m.migrations }] : [])));
       for (const module of ordered) {
         const config = await kernel.config.register<Record<string, unknown>>(module.name, configOf(module));
-        entries.push({ module, config, running: undefined, note: undefined });
+        entries.push({ module, config, running: undefined, note: undefined, withdrawState: undefined, followers: new Set() });
         config.onChange(() => serially(reconcile));
       }
       await serially(reconcile);
@@ -89,17 +95,26 @@ function configOf(module: AnyModule): ConfigDefinition {
   return defineConfig({ ...module.config, schema: Type.Object({ active: activeKey, ...module.config.schema.properties }) as TObject });
 }
 
-async function startModule(kernel: Kernel, entry: Entry, entryOf: (module: { readonly name: string }) => Entry | undefined): Promise<void> {
+async function startModule(kernel: Kernel, entry: Entry, entryOf: FindEntry): Promise<void> {
   const { module } = entry;
   const services = Object.fromEntries(
     Object.entries(module.requires).map(([alias, required]) => [alias, entryOf(required)?.running?.service]),
   );
+  const companions = Object.fromEntries(Object.entries(module.uses ?? {}).map(([alias, used]) => [alias, companion(entryOf, used)]));
   try {
-    const running = await module.start({ kernel, config: entry.config, services, log: kernel.log.child({ module: module.name }) });
+    const running = await module.start({
+      kernel,
+      config: entry.config,
+      services,
+      companions,
+      log: kernel.log.child({ module: module.name }),
+    });
     entry.running = running;
     for (const job of running.jobs ?? []) await kernel.jobs.register(job);
     kernel.operations.replace(module.name, running.operations);
+    if (running.state) entry.withdrawState = kernel.state.register(running.state);
     entry.note = undefined;
+    tellFollowers(entry);
   } catch (error) {
     // What had started by then must not stay behind without an owner.
     await stopModule(kernel, entry).catch((failure: unknown) =>
@@ -115,12 +130,29 @@ async function stopModule(kernel: Kernel, entry: Entry): Promise<void> {
   if (!running) return;
   entry.running = undefined;
   entry.note = 'switched off';
+  tellFollowers(entry);
   kernel.operations.replace(module.name, []);
+  entry.withdrawState?.();
+  entry.withdrawState = undefined;
   for (const job of running.jobs ?? []) await kernel.jobs.unregister(job.name);
   await running.stop?.();
 }
 
-/** Modules sorted so that each comes after all that it requires; throws on a cycle or a gap. */
+/** A module as those see it that can do without it. */
+const companion = (entryOf: FindEntry, module: { readonly name: string }): Companion<unknown> => ({
+  current: () => entryOf(module)?.running?.service,
+  onChange(listener) {
+    const followers = entryOf(module)?.followers;
+    followers?.add(listener);
+    return () => void followers?.delete(listener);
+  },
+});
+
+function tellFollowers({ followers }: Entry): void {
+  for (const follow of [...followers]) follow();
+}
+
+/** Modules sorted so that each comes after all that it requires or uses; throws on a cycle or a gap. */
 export function inDependencyOrder(modules: readonly AnyModule[]): readonly AnyModule[] {
   const known = new Map(modules.map((module) => [module.name, module]));
   const done = new Set<string>();
@@ -128,7 +160,7 @@ export function inDependencyOrder(modules: readonly AnyModule[]): readonly AnyMo
   const visit = (module: AnyModule, path: readonly string[]): void => {
     if (done.has(module.name)) return;
     if (path.includes(module.name)) throw new Error(`Modules require each other: ${[...path, module.name].join(' -> ')}`);
-    for (const required of Object.values(module.requires)) {
+    for (const required of [...Object.values(module.requires), ...Object.values(module.uses ?? {})]) {
       const other = known.get(required.name);
       if (!other) throw new Error(`Module ${module.name} requires ${required.name}, which is not part of this platform`);
       visit(other, [...path, module.name]);

@@ -10,6 +10,7 @@ import type { JobDefinition } from './jobs/jobs.ts';
 import type { Kernel } from './kernel.ts';
 import type { Operation } from './operation.ts';
 import type { SchemaDefinition } from './schema/definition.ts';
+import type { StateType } from './state/state.ts';
 import type { Logger } from './telemetry/logger.ts';
 
 /** Modules that a module builds on, by the name it wants to call them. */
@@ -17,11 +18,23 @@ export type Requirements = Readonly<Record<string, ModuleDefinition<TObject, unk
 
 type ServiceOf<M> = M extends ModuleDefinition<TObject, infer S, Requirements> ? S : never;
 
-export interface ModuleDefinition<C extends TObject, S, R extends Requirements> {
+/** A module that another one works with while it runs, and does without while it does not. */
+export interface Companion<S> {
+  /** Its service, or nothing while it does not run. Ask anew for each use. */
+  current(): S | undefined;
+  /** Told after it has started, and before it stops (`current` answers nothing by then). Answers how to stop listening. */
+  onChange(listener: () => void): () => void;
+}
+
+type Companions<U> = { readonly [K in keyof U]: Companion<ServiceOf<U[K]>> };
+
+export interface ModuleDefinition<C extends TObject, S, R extends Requirements, U extends Requirements = Requirements> {
   /** Lower case; the first path segment of its admin routes and its `/config/<name>`. */
   readonly name: string;
   readonly description: string;
   readonly requires: R;
+  /** Modules that it works with when they run; they start before it. */
+  readonly uses?: U;
   readonly config: ConfigDefinition<C>;
   /** Core cannot be switched off; everything else has a config key `active`. */
   readonly essential?: boolean;
@@ -29,15 +42,17 @@ export interface ModuleDefinition<C extends TObject, S, R extends Requirements> 
   readonly schemas?: readonly SchemaDefinition[];
   /** Tables of its own beyond schemas, in the PostgreSQL schema `penstock`; run after `schemas`. */
   readonly migrations?: readonly Migration[];
-  start(context: ModuleContext<Static<C>, R>): Promise<RunningModule<S>>;
+  start(context: ModuleContext<Static<C>, R, U>): Promise<RunningModule<S>>;
 }
 
 /** Everything a module may reach. */
-export interface ModuleContext<C, R extends Requirements = Requirements> {
+export interface ModuleContext<C, R extends Requirements = Requirements, U extends Requirements = Requirements> {
   readonly kernel: Kernel;
   readonly config: ConfigHandle<C>;
   /** Services of required modules; all of them run. */
   readonly services: { readonly [K in keyof R]: ServiceOf<R[K]> };
+  /** What is named under `uses`. */
+  readonly companions: Companions<U>;
   readonly log: Logger;
 }
 
@@ -46,7 +61,9 @@ export interface RunningModule<S> {
   readonly service: S;
   readonly operations: readonly Operation[];
   readonly jobs?: readonly JobDefinition[];
-  /** Undo everything `start` did beyond operations and jobs. */
+  /** What of it operators keep as a document. */
+  readonly state?: readonly StateType[];
+  /** Undo everything `start` did beyond operations, jobs and state. */
   stop?(): Promise<void>;
 }
 
@@ -57,8 +74,11 @@ export type AnyModule = ModuleDefinition<TObject, unknown, Requirements>;
  * Declares a module. Its `index.ts` exports the result and the type of its service, and is the
  * only file of it that others may import.
  */
-export function defineModule<C extends TObject, S, const R extends Requirements = Record<never, never>>(
-  definition: ModuleDefinition<C, S, R>,
-): ModuleDefinition<C, S, R> {
+export function defineModule<
+  C extends TObject,
+  S,
+  const R extends Requirements = Record<never, never>,
+  const U extends Requirements = Record<never, never>,
+>(definition: ModuleDefinition<C, S, R, U>): ModuleDefinition<C, S, R, U> {
   return Object.freeze(definition);
 }

@@ -6,7 +6,11 @@
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import type { Caller } from './caller.ts';
 import type { ErrorFactory } from './errors.ts';
+import type { Reply } from './reply.ts';
 import type { Logger } from './telemetry/logger.ts';
+
+export type { Cookie } from './cookie.ts';
+export { Reply } from './reply.ts';
 
 export type SurfaceName = 'client' | 'admin';
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -51,6 +55,14 @@ export type Limit = typeof standardLimit | RateLimit;
 /** Output of operations whose handler answers text: `{"result": "..."}` on the wire. */
 export const TextResult = Type.Object({ result: Type.String() });
 
+/** What only the handler can tell the audit log about its call. */
+export interface AuditFacts {
+  /** Who it turned out to be: logins begin without a caller of their own. */
+  readonly actor?: Caller;
+  /** What really changed, instead of what was asked for. No secrets. */
+  readonly changes?: unknown;
+}
+
 /** What a handler knows about the request beside its input. */
 export interface OperationContext {
   readonly caller: Caller;
@@ -58,42 +70,47 @@ export interface OperationContext {
   /** The client's address, behind trusted proxies the real one. */
   readonly address: string;
   readonly userAgent: string | undefined;
+  /** Id of the registered app that the request comes from; `anonymous-client` while apps are not told apart. */
+  readonly clientId: string;
   /** The bearer as presented; only for operations that consume it. Never log it. */
   readonly bearer: string | undefined;
+  /** Cookies of the request (client surface only). No proof of anything but that the browser is the one that got them. */
+  readonly cookies: Readonly<Record<string, string>>;
+  /** The `Origin` header: which page the request comes from, when a browser says so. */
+  readonly origin: string | undefined;
+  /** `Sec-Fetch-Site`: how the page behind the request stands to us, when a browser says so. */
+  readonly fetchSite: string | undefined;
   /** Aborted when the client goes away or the deadline passes. */
   readonly signal: AbortSignal;
   readonly log: Logger;
+  /** What of the answer is looked at, where the caller has said so; a handler may leave the rest out. */
+  readonly wanted?: Wanted | undefined;
+  /** For operations that are written to the audit log; a later call adds to an earlier one. */
+  audited(facts: AuditFacts): void;
 }
 
-/** An answer that is more than its JSON body. Records never steer the response; only handlers do. */
-export class Reply {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Body that is JSON text already, rendered by PostgreSQL and passed through. */
-  readonly json: string | undefined;
-  /** Body of another content type; `headers` must name it. */
-  readonly text: string | undefined;
+/** Members of an answer by name, each with the names inside it; none: all of it. */
+export interface Wanted extends ReadonlyMap<string, Wanted> {}
 
-  private constructor(status: number, headers: Readonly<Record<string, string>>, body: { json?: string; text?: string }) {
-    this.status = status;
-    this.headers = headers;
-    this.json = body.json;
-    this.text = body.text;
-  }
+/** How a body is written: JSON, or the fields of an HTML form (`application/x-www-form-urlencoded`). */
+export type BodyType = 'json' | 'form';
 
-  /** JSON text as it is. */
-  static json(json: string, headers: Readonly<Record<string, string>> = {}, status = 200): Reply {
-    return new Reply(status, headers, { json });
-  }
+/** A body that the handler reads piece by piece instead of getting it parsed. */
+export interface StreamDeclaration {
+  /** Media types that are taken, lower case and without parameters (`text/csv`). Others are 415. */
+  readonly contentTypes: readonly string[];
+  readonly description: string;
+}
 
-  /** Text of another content type, such as HTML or the legacy health line. */
-  static text(text: string, contentType: string, status = 200, headers: Readonly<Record<string, string>> = {}): Reply {
-    return new Reply(status, { ...headers, 'content-type': contentType }, { text });
-  }
-
-  static redirect(location: string): Reply {
-    return new Reply(302, { location }, {});
-  }
+/**
+ * The body of an operation that declares `input.stream`: read once, at the pace of the reader. Reading throws
+ * 413 beyond `bodyLimit`, and ends with an error when the client goes away or sends nothing for a minute.
+ */
+export interface BodyStream extends AsyncIterable<Buffer> {
+  /** Lower case, without parameters. */
+  readonly contentType: string;
+  /** Bytes, when the client announced them. */
+  readonly length: number | undefined;
 }
 
 type Optional<S extends TSchema | undefined> = S extends TSchema ? Static<S> : Record<string, never>;
@@ -104,11 +121,13 @@ export interface OperationInput<
   Q extends TObject | undefined,
   B extends TSchema | undefined,
   H extends TObject | undefined,
+  S extends StreamDeclaration | undefined = undefined,
 > {
   readonly params: Optional<P>;
   readonly query: Optional<Q>;
   readonly body: Optional<B>;
   readonly headers: Optional<H>;
+  readonly stream: S extends StreamDeclaration ? BodyStream : undefined;
 }
 
 /** Schemas of the four places that input comes from. Header names are lower case. */
@@ -117,11 +136,15 @@ export interface InputSchemas<
   Q extends TObject | undefined = TObject | undefined,
   B extends TSchema | undefined = TSchema | undefined,
   H extends TObject | undefined = TObject | undefined,
+  S extends StreamDeclaration | undefined = StreamDeclaration | undefined,
 > {
   readonly params?: P;
   readonly query?: Q;
+  /** Parsed and validated before the handler runs. */
   readonly body?: B;
   readonly headers?: H;
+  /** Instead of `body`: the caller is admitted and the rest of the input is valid before the first byte is read. */
+  readonly stream?: S;
 }
 
 interface OperationFacts {
@@ -133,22 +156,63 @@ interface OperationFacts {
   readonly path: string;
   readonly access: Access;
   readonly limit: Limit;
+  /** Budgets that operators added to the route. The platform sets them; a declaration never does. */
+  readonly addedLimits?: readonly RateLimit[];
   /** Shape of the 200 answer. A handler may return text where this is `TextResult`. */
   readonly output: TSchema;
   /** Catalogue errors beyond those that follow from access, input and limit. */
   readonly errors?: readonly ErrorFactory[];
   readonly summary: string;
   readonly description?: string;
-  /** Bytes; 1 MiB unless set. Checked before the body is read. */
+  /** Bytes; 1 MiB unless set. Checked before the body is read, and while it arrives. Streams must name theirs. */
   readonly bodyLimit?: number;
+  /**
+   * How the body may be written; JSON alone unless set. A form's texts are decoded like a query string, by the
+   * types of `input.body`. Browsers send forms across origins without asking: take them only where no
+   * cookie is believed, or where the operation has its own proof (`state`, a one-time token).
+   */
+  readonly bodyTypes?: readonly BodyType[];
+  /** Milliseconds that the work and its answer may take, where the usual deadline is too short; at most an hour. */
+  readonly deadlineMs?: number;
+  /** Media types of streamed answers (`Reply.stream`), and what they hold; `output` is then what else may be answered. */
+  readonly streams?: Readonly<Record<string, string>>;
   /** Unknown input keys: dropped unless this is set, then 400. */
   readonly strict?: boolean;
   /** An MCP tool unless false. */
   readonly mcp?: boolean;
+  /** Has a parameter `module`, so MCP offers one tool per configuration; `config`: and the body is that configuration. */
+  readonly perModule?: 'config' | 'name';
+  /** Changes nothing although its method is not GET (queries with a body): tokens that may only read may call it. */
+  readonly readOnly?: boolean;
+  /** For models: may undo work that somebody has done. All but GET and POST, unless set. */
+  readonly destructive?: boolean;
+  /** For models: reaches people or systems outside (mail, SMS, push). */
+  readonly openWorld?: boolean;
+  /** The answer holds a secret that is shown once; operators may keep such operations from models. */
+  readonly answersSecret?: boolean;
   /** A GraphQL field unless false. */
   readonly graphql?: boolean;
   /** False on operations whose answer is a secret: it must not be stored for replay. */
   readonly idempotency?: boolean;
+  /**
+   * Whether calls are written to the audit log. Admin surface: all but those that only read, unless set. Client surface:
+   * only where it is true, never where the path holds a secret.
+   */
+  readonly audit?: boolean;
+  /**
+   * Admin surface: the row is written when the call has ended, instead of with its first change. For what commits step
+   * by step, and where only the end tells who it was.
+   */
+  readonly auditAtEnd?: boolean;
+  /**
+   * Whether this input asks for stored secrets in clear. Such calls are written to the audit log, and refused to tokens
+   * that may only read and, where operators say so, to models.
+   */
+  readonly reveals?: (input: DecodedInput) => boolean;
+  /** What the audit log may say of the input, where its own redaction by field names does not know the secrets. */
+  readonly auditChanges?: (input: Pick<DecodedInput, 'params' | 'query' | 'body'>) => unknown;
+  /** Answers also requests that come from no registered app (health, public keys). Callbacks under `/hook/` always do. */
+  readonly anyApp?: boolean;
   /** A route of the 0.16 line. */
   readonly legacy?: boolean;
   readonly deprecated?: boolean;
@@ -160,6 +224,8 @@ interface OperationFacts {
   readonly otherStatuses?: Readonly<Record<number, string>>;
   /** When the operation answers plain text instead of its output, in words (the health routes, for old probes). */
   readonly textAnswer?: string;
+  /** Content type of that text; `text/plain` unless set. */
+  readonly textType?: string;
 }
 
 /** What a module writes. */
@@ -169,12 +235,13 @@ export interface OperationDefinition<
   B extends TSchema | undefined,
   H extends TObject | undefined,
   O extends TSchema,
+  S extends StreamDeclaration | undefined = undefined,
 > extends OperationFacts {
-  readonly input: InputSchemas<P, Q, B, H>;
+  readonly input: InputSchemas<P, Q, B, H, S>;
   readonly output: O;
   readonly handler: (
     context: OperationContext,
-    input: OperationInput<P, Q, B, H>,
+    input: OperationInput<P, Q, B, H, S>,
   ) => Promise<Static<O> | string | Reply> | Static<O> | string | Reply;
 }
 
@@ -184,12 +251,18 @@ export interface Operation extends OperationFacts {
   readonly handler: (context: OperationContext, input: DecodedInput) => Promise<unknown> | unknown;
 }
 
+/** Bodies of files and rows: for transports that can stream (HTTP), not for GraphQL, MCP and stored answers. */
+export const isStreamed = ({ input, streams }: Pick<Operation, 'input' | 'streams'>): boolean =>
+  input.stream !== undefined || streams !== undefined;
+
 /** Decoded input of an operation whose types are not known here. */
 export interface DecodedInput {
   readonly params: Record<string, unknown>;
   readonly query: Record<string, unknown>;
   readonly body: unknown;
   readonly headers: Record<string, unknown>;
+  /** Only of operations that declare one. */
+  readonly stream?: BodyStream | undefined;
 }
 
 /**
@@ -202,7 +275,8 @@ export function defineOperation<
   Q extends TObject | undefined = undefined,
   B extends TSchema | undefined = undefined,
   H extends TObject | undefined = undefined,
->(definition: OperationDefinition<P, Q, B, H, O>): Operation {
+  S extends StreamDeclaration | undefined = undefined,
+>(definition: OperationDefinition<P, Q, B, H, O, S>): Operation {
   const problem = contradiction(definition as unknown as Operation);
   if (problem) throw new Error(`Operation ${definition.id}: ${problem}`);
   return Object.freeze(definition) as unknown as Operation;
@@ -213,7 +287,7 @@ function contradiction(o: Operation): string | undefined {
     if (o[part] === undefined) return `"${part}" is missing`;
   }
   if (!o.path.startsWith('/')) return 'the path must start with /';
-  if (o.method === 'GET' && o.input.body) return 'GET takes no body';
+  if (o.method === 'GET' && (o.input.body || o.input.stream)) return 'GET takes no body';
   const named = [...o.path.matchAll(/:(\w+)/g)].map((m) => m[1]);
   const declared = Object.keys(o.input.params?.properties ?? {});
   if (named.length !== declared.length || named.some((n) => n === undefined || !declared.includes(n))) {
@@ -222,5 +296,21 @@ function contradiction(o: Operation): string | undefined {
   const adminOnly: readonly Access[] = ['admin', 'superAdmin', 'masterKey', 'adminSecondFactor'];
   if (o.surface === 'client' && adminOnly.includes(o.access)) return 'admin access on the client surface';
   if (o.surface === 'admin' && !adminOnly.includes(o.access) && o.access !== 'public') return 'user access on the admin surface';
+  return bodyContradiction(o) ?? deadlineContradiction(o);
+}
+
+function bodyContradiction({ input, bodyTypes, bodyLimit }: Operation): string | undefined {
+  if (input.stream && input.body) return 'a body is parsed or streamed, not both';
+  if (input.stream && bodyLimit === undefined) return 'a streamed body needs its own bodyLimit';
+  if (bodyTypes && !input.body) return 'bodyTypes without a body';
+  if (bodyTypes?.includes('form') && !Type.IsObject(input.body)) return 'a form needs an object as body';
   return undefined;
+}
+
+/** Milliseconds. A call that takes longer belongs into a job. */
+const MAX_DEADLINE_MS = 3_600_000;
+
+function deadlineContradiction({ deadlineMs }: Operation): string | undefined {
+  const valid = deadlineMs === undefined || (deadlineMs > 0 && deadlineMs <= MAX_DEADLINE_MS);
+  return valid ? undefined : `deadlineMs must be 1 to ${MAX_DEADLINE_MS}`;
 }

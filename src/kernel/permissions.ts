@@ -6,15 +6,36 @@ import type { Caller } from './caller.ts';
 
 export type RecordAction = 'read' | 'edit' | 'delete';
 
-/** SQL over the record's id that is true for rows the subject may act on. Values are parameters. */
+/** Where a predicate stands: on a row that is found by its id, on rows that are sought, or on all rows for their number. Only speed hangs on it. */
+export type RowUse = 'row' | 'rows' | 'count';
+
+/** What a caller may act on, as SQL for the statement that reads or writes it. Values are parameters. */
 export interface RowPredicate {
-  /**
-   * `next(value)` adds a parameter and answers its placeholder. `count` asks for the form that is fastest over all
-   * rows; the other is fastest for single rows and for pages in the order of the rows.
-   */
-  compile(idExpression: string, next: (value: unknown) => string, use?: 'rows' | 'count'): string;
+  /** True for rows that the subject may act on. `next(value)` adds a parameter and answers its placeholder. `alias` is that of the row itself. */
+  compile(idExpression: string, next: (value: unknown) => string, use?: RowUse, alias?: string): string;
+  /** A faster way to the first rows in the order of their ids, where there is one. */
+  readonly first?: FirstRows;
+  /** A faster way to the number of all rows of a table (its quoted name), as an expression, where there is one. */
+  readonly number?: (table: string, next: (value: unknown) => string) => string;
   /** Stable key of the text shape, for the plan cache. */
   readonly shape: string;
+  /**
+   * Set when the predicate rests on what the node remembers (`PermissionEngine.believe`): asks whether that is true now.
+   * If not, what was read with it counts for nothing.
+   */
+  readonly confirm?: () => Promise<boolean>;
+  /** The same as an expression of the statement itself, where that is possible: what it answers is right if this is true. */
+  readonly guard?: (next: (value: unknown) => string) => string;
+}
+
+export interface FirstRows {
+  /** So many rows at most. */
+  readonly most: number;
+  /**
+   * A query of whole rows of `rows` (what stands behind `from`) on which the subject may act, in order; the first
+   * `count` (SQL) of all are its first.
+   */
+  compile(wanted: { readonly rows: string; readonly count: string }, next: (value: unknown) => string): string;
 }
 
 /** An object of a type, as the permission engine knows it. */
@@ -32,8 +53,15 @@ export interface Adoption {
 
 export interface PermissionEngine {
   check(caller: Caller, action: string, resource: string, scope?: string): Promise<boolean>;
-  /** Predicate for lists and single rows. Throws 403 when the caller may not act for `scope`. */
-  predicate(caller: Caller, action: RecordAction, schema: string, scope?: string): Promise<RowPredicate>;
+  /** Predicate for lists and single rows; `action` is one of the type, or a relation. Throws 403 when the caller may not act for `scope`. */
+  predicate(caller: Caller, action: string, schema: string, scope?: string): Promise<RowPredicate>;
+  /**
+   * The same without waiting for what the database says about changes: for reads that are done again, with `predicate`,
+   * when it is not confirmed. Absent: nothing is remembered.
+   */
+  believe?(caller: Caller, action: string, schema: string, scope?: string): Promise<RowPredicate>;
+  /** Names of the roles that the caller holds. */
+  roles(caller: Caller): Promise<ReadonlySet<string>>;
   /** Who owns what the caller creates: the caller, or the scope, which he must be allowed to edit. Throws 403. */
   owner(caller: Caller, schema: string, scope?: string): Promise<Owner>;
   /** Makes sure that the schema's type is defined. Throws 409 when a definition of that name does not fit records. */
@@ -58,8 +86,8 @@ export interface TupleStatement {
  * statement that writes the records. They need no running engine.
  */
 export interface RecordTuples {
-  /** Makes `owner` (placeholders of type and id) the owner of the rows. */
-  own(statement: TupleStatement, owner: Owner): readonly string[];
+  /** Makes `owner` (placeholders of type and id) the owner of the rows, which the statement adds to `table` (its quoted name). */
+  own(statement: TupleStatement & { readonly table: string }, owner: Owner): readonly string[];
   /** Takes away everything that is written about the rows, on either side. */
   forget(statement: TupleStatement): readonly string[];
 }

@@ -10,7 +10,9 @@ export interface OperationRegistry {
   replace(owner: string, operations: readonly Operation[]): void;
   /** All operations, in a stable order (owner, then as given). */
   all(): readonly OwnedOperation[];
-  /** Called after each change, before `replace` returns. */
+  /** Every operation passes through `rule` before anybody sees it, those that are there at once. Replaces an earlier rule. */
+  transform(rule: (operation: Operation) => Operation): void;
+  /** Called after each change, before `replace` or `transform` returns. */
   onChange(listener: () => void): void;
 }
 
@@ -27,23 +29,32 @@ export function createOperationRegistry(): OperationRegistry {
   const byOwner = new Map<string, readonly Operation[]>();
   const listeners: (() => void)[] = [];
   let flat: readonly OwnedOperation[] = [];
+  let rule = (operation: Operation): Operation => operation;
 
   const flatten = (): OwnedOperation[] =>
-    [...byOwner.keys()].sort().flatMap((owner) => (byOwner.get(owner) ?? []).map((operation) => ({ owner, operation })));
+    [...byOwner.keys()].sort().flatMap((owner) => (byOwner.get(owner) ?? []).map((operation) => ({ owner, operation: rule(operation) })));
+  const publish = (operations: readonly OwnedOperation[]): void => {
+    flat = operations;
+    for (const listener of listeners) listener();
+  };
 
   return {
     replace(owner, operations) {
       const before = byOwner.get(owner);
       if (operations.length === 0) byOwner.delete(owner);
       else byOwner.set(owner, operations);
-      const clash = firstClash(flatten());
+      const next = flatten();
+      const clash = firstClash(next);
       if (clash) {
         if (before) byOwner.set(owner, before);
         else byOwner.delete(owner);
         throw new Error(`Two operations answer ${clash}`);
       }
-      flat = flatten();
-      for (const listener of listeners) listener();
+      publish(next);
+    },
+    transform(given) {
+      rule = given;
+      publish(flatten());
     },
     all: () => flat,
     onChange(listener) {

@@ -69,6 +69,15 @@ describe('readSettings', () => {
     expect(() => readSettings({ REDIS_URL: 'hunter2' })).toThrow(/^(?!.*hunter2)/);
   });
 
+  it('refuses one port for two surfaces, and lets the system choose for both', () => {
+    expect(() => readSettings({ CLIENT_HTTP_PORT: '4000', ADMIN_HTTP_PORT: '4000' })).toThrow(
+      'CLIENT_HTTP_PORT and ADMIN_HTTP_PORT are both 4000: give each a port of its own',
+    );
+    expect(() => readSettings({ METRICS_PORT: '3030' })).toThrow(/ADMIN_HTTP_PORT and METRICS_PORT/);
+    expect(readSettings({ METRICS_PORT: '3030', METRICS_HOST: '10.0.0.5' }).metricsPort).toBe(3030);
+    expect(readSettings({ CLIENT_HTTP_PORT: '0', ADMIN_HTTP_PORT: '0', CLIENT_SOCKET_PORT: '-1' }).adminHttpPort).toBe(0);
+  });
+
   it('refuses a weak master key in production only', () => {
     for (const key of ['M4ST3RK3Y', 'short']) {
       expect(() => readSettings({ MASTER_KEY: key, NODE_ENV: 'production' })).toThrow(StartError);

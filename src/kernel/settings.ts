@@ -45,7 +45,11 @@ export interface Settings {
   readonly metricsHost: string;
   readonly metricsToken: string | undefined;
   readonly metricsPrefix: string;
+  /** Of a collector for traces; `undefined`: none are made. */
+  readonly otlpEndpoint: string | undefined;
   readonly ready: ReadySettings;
+  /** Values for the secrets of imported state documents, by variable (`SECRET_...`). */
+  readonly stateSecrets: Readonly<Record<string, string>>;
 }
 
 /** The `READY_*` variables of spec/core.md 6.4. Times in ms. */
@@ -62,7 +66,7 @@ export interface ReadySettings {
 
 type Table<T> = { readonly [K in keyof T]: Variable<T[K]> };
 
-const variables: Table<Omit<Settings, 'ready'>> = {
+const variables: Table<Omit<Settings, 'ready' | 'stateSecrets'>> = {
   clientHttpPort: port('CLIENT_HTTP_PORT', 3000, 'Port of the client surface; 0 picks a free one'),
   clientSocketPort: portOrOff('CLIENT_SOCKET_PORT', 3001, 'Port of the realtime surface; negative switches it off'),
   adminHttpPort: port('ADMIN_HTTP_PORT', 3030, 'Port of the admin surface'),
@@ -90,6 +94,11 @@ const variables: Table<Omit<Settings, 'ready'>> = {
     { what: 'letters, digits and underscores', matches: /^[a-zA-Z_][a-zA-Z0-9_]*$/ },
     'Begin of every metric name',
   ),
+  otlpEndpoint: url(
+    'OTEL_EXPORTER_OTLP_ENDPOINT',
+    ['http', 'https'],
+    'OpenTelemetry collector that gets traces (OTLP over HTTP); none when unset',
+  ),
 };
 
 const readyVariables: Table<ReadySettings> = {
@@ -97,7 +106,7 @@ const readyVariables: Table<ReadySettings> = {
   checkRedis: flag('READY_CHECK_REDIS', true, 'Whether /ready asks Redis'),
   strict: flag('READY_STRICT', false, 'Warnings of other modules make /ready fail'),
   probeModulesActive: flag('READY_PROBE_MODULES_ACTIVE', false, 'Whether /ready asks every module'),
-  publicDetails: flag('READY_PUBLIC_DETAILS', false, 'Whether /ready names its checks to callers without a credential'),
+  publicDetails: flag('READY_PUBLIC_DETAILS', false, 'Whether /ready gives reasons to callers without a credential'),
   totalTimeoutMs: milliseconds('READY_TOTAL_TIMEOUT_MS', 3000, 'Time for all checks of /ready'),
   redisTimeoutMs: milliseconds('READY_REDIS_TIMEOUT_MS', 500, 'Time for the check of Redis'),
   moduleTimeoutMs: milliseconds('READY_MODULE_TIMEOUT_MS', 1000, 'Time for the check of one module'),
@@ -119,13 +128,38 @@ function readTable<T>(table: Table<T>, environment: Environment): T {
  * @throws StartError that names the variable and what it must be, or a master key that production must not have.
  */
 export function readSettings(environment: Environment): Settings {
-  const settings: Settings = { ...readTable(variables, environment), ready: readTable(readyVariables, environment) };
+  const settings: Settings = {
+    ...readTable(variables, environment),
+    ready: readTable(readyVariables, environment),
+    stateSecrets: stateSecretsOf(environment),
+  };
+  refuseSharedPorts(settings);
   const weakness = masterKeyWeakness(settings.masterKey);
   if (weakness !== undefined && environment.NODE_ENV === 'production') {
     throw new StartError(`MASTER_KEY ${weakness}: set another one, or none, and one is made`);
   }
   return settings;
 }
+
+/** Found here, and not when the second one is opened: "in use" would send the operator looking for another program. */
+function refuseSharedPorts(settings: Omit<Settings, 'ready' | 'stateSecrets'>): void {
+  const names = new Map<number, string>();
+  const surfaces = ['clientHttpPort', 'clientSocketPort', 'adminHttpPort'] as const;
+  for (const key of settings.metricsHost === settings.host ? [...surfaces, 'metricsPort' as const] : surfaces) {
+    const [{ name }, port = 0] = [variables[key], settings[key]];
+    const other = names.get(port);
+    // 0 picks a free one, and negative is off.
+    if (port > 0 && other !== undefined) throw new StartError(`${other} and ${name} are both ${port}: give each a port of its own`);
+    names.set(port, name);
+  }
+}
+
+const STATE_SECRET = 'SECRET_';
+
+const stateSecretsOf = (environment: Environment): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(environment).flatMap(([name, value]) => (name.startsWith(STATE_SECRET) && value ? [[name, value] as const] : [])),
+  );
 
 const LEAST_MASTER_KEY_LENGTH = 16;
 /** Published as the default of other platforms with this interface (spec/core.md 6.4): everybody knows it. */
@@ -138,9 +172,15 @@ export function masterKeyWeakness(masterKey: string | undefined): string | undef
   return undefined;
 }
 
+const stateSecretHelp = {
+  name: `${STATE_SECRET}<MODULE>_<PATH>`,
+  description: 'Value of a secret that an imported state document refers to',
+  shownDefault: '',
+};
+
 /** One line for each variable: name, what it does, default. */
 export function settingsHelp(): string {
-  const rows = [...Object.values<Variable<unknown>>(variables), ...Object.values<Variable<unknown>>(readyVariables)];
+  const rows = [...Object.values<Variable<unknown>>(variables), ...Object.values<Variable<unknown>>(readyVariables), stateSecretHelp];
   const width = Math.max(...rows.map(({ name }) => name.length));
   return rows
     .map(({ name, description, shownDefault }) => `  ${name.padEnd(width)}  ${description}${shownDefault ? ` [${shownDefault}]` : ''}`)

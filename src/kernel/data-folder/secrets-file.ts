@@ -25,21 +25,34 @@ const ABOUT = 'Made by Penstock at its first start. Whoever reads this file owns
 const OTHERS = 0o077;
 const check = Compile(Secrets);
 
+const pathIn = (folder: string): string => join(folder, 'secrets.json');
+
+/** What is kept in that data folder; for those who only look. @throws StartError when the file is damaged. */
+export async function readSecrets(folder: string): Promise<Secrets> {
+  const path = pathIn(folder);
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
+    throw error;
+  }
+  const value = parse(text);
+  if (!check.Check(value)) throw new StartError(`${path} is damaged: restore it from a backup, or correct it by hand`);
+  return { masterKey: value.masterKey, admin: value.admin, unshown: value.unshown };
+}
+
 export function openSecretsFile(folder: string): SecretsFile {
-  const path = join(folder, 'secrets.json');
+  const path = pathIn(folder);
 
   async function read(): Promise<Secrets> {
-    let text: string;
-    try {
-      text = await readFile(path, 'utf8');
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-      throw error;
-    }
-    if (((await stat(path)).mode & OTHERS) !== 0) await chmod(path, 0o600);
-    const value = parse(text);
-    if (!check.Check(value)) throw new StartError(`${path} is damaged: restore it from a backup, or correct it by hand`);
-    return { masterKey: value.masterKey, admin: value.admin, unshown: value.unshown };
+    const secrets = await readSecrets(folder);
+    const mode = await stat(path).then(
+      (facts) => facts.mode,
+      () => 0,
+    );
+    if ((mode & OTHERS) !== 0) await chmod(path, 0o600);
+    return secrets;
   }
 
   return {

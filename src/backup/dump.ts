@@ -1,0 +1,171 @@
+/** Makes a backup: one consistent picture of the database, and the local files. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type pg from 'pg';
+import { version } from '../kernel/version.ts';
+import { type ArchiveWriter, createArchiveWriter } from './archive-writer.ts';
+import { type FoundFile, findFiles } from './files.ts';
+import {
+  FORMAT,
+  filesFolder,
+  type Header,
+  headerName,
+  keysName,
+  type Manifest,
+  manifestName,
+  type Progress,
+  structureName,
+  tableFolder,
+} from './format.ts';
+import { wrappedKey } from './keys.ts';
+import { migrationsOf, tablesOfOthers } from './platform-facts.ts';
+import { readRows } from './rows.ts';
+import { withSnapshot } from './snapshot.ts';
+import { readStructure } from './structure.ts';
+import type { TableFacts } from './tables.ts';
+
+export interface DumpOptions {
+  readonly client: pg.Client;
+  readonly path: string;
+  readonly dataDir: string;
+  /** Puts the data folder's secrets into the archive as well. */
+  readonly withKeys: boolean;
+  /** What it throws stops the work, and nothing is left of it. */
+  readonly onProgress: Progress;
+}
+
+export interface DumpResult {
+  readonly tables: number;
+  readonly rows: number;
+  readonly files: number;
+  /** Tables that the platform serves in place and does not own: they are not in the backup. */
+  readonly tablesOfOthers: readonly string[];
+  /** What lies among the local files and is no file: links, sockets. It is not in the backup. */
+  readonly noFiles: readonly string[];
+}
+
+/** Folder of local files in the data folder. */
+export const localFiles = 'files';
+/** Rows are cut into parts of about this many bytes: a part is kept in memory, and its size stands before it. */
+const PART_BYTES = 4 * 1024 * 1024;
+
+export async function dump(options: DumpOptions): Promise<DumpResult> {
+  const archive = await createArchiveWriter(options.path);
+  try {
+    const result = await write(options, archive);
+    await archive.finish();
+    return result;
+  } catch (error) {
+    await archive.abandon();
+    throw error;
+  }
+}
+
+async function write({ client, dataDir, withKeys, onProgress }: DumpOptions, archive: ArchiveWriter): Promise<DumpResult> {
+  const { found, noFiles } = await findFiles(join(dataDir, localFiles));
+  const ahead = found.reduce((all, { size }) => all + size, 0);
+  const { total, ...database } = await withSnapshot(client, (schemas) => writeDatabase(client, { schemas, archive, ahead, onProgress }));
+  const files = await writeFiles(found, archive, { done: total - ahead, total, onProgress });
+  if (withKeys) await archive.add(keysName, await readFile(join(dataDir, 'secrets.json')));
+  const manifest: Manifest = { format: FORMAT, entries: archive.entries, ...database };
+  await archive.add(manifestName, json(manifest));
+  const { tables, tablesOfOthers = [] } = database;
+  return { tables: tables.length, rows: tables.reduce((all, { rows }) => all + rows, 0), files, tablesOfOthers, noFiles };
+}
+
+interface DatabaseOptions {
+  readonly schemas: readonly string[];
+  readonly archive: ArchiveWriter;
+  /** Bytes of the files that follow. */
+  readonly ahead: number;
+  readonly onProgress: Progress;
+}
+
+async function writeDatabase(client: pg.Client, { schemas, archive, ahead, onProgress }: DatabaseOptions) {
+  await archive.add(headerName, json(await headerOf(client)));
+  const { structure, tables } = await readStructure(client, schemas);
+  await archive.add(structureName, json(structure));
+  const total = tables.reduce((all, { size }) => all + size, ahead);
+  return {
+    total,
+    tables: await writeTables(client, tables, archive, { done: 0, total, onProgress }),
+    wrappedKey: await wrappedKey(client),
+    migrations: await migrationsOf(client),
+    tablesOfOthers: await tablesOfOthers(client),
+  };
+}
+
+async function headerOf(client: pg.Client): Promise<Header> {
+  const { rows } = await client.query<{ postgres: string; now: Date }>(`select current_setting('server_version') as postgres, now()`);
+  return { penstockBackup: FORMAT, version, postgres: rows[0]?.postgres ?? '', createdAt: (rows[0]?.now ?? new Date()).toISOString() };
+}
+
+/** How far the whole work is when a part of it begins. Bytes, as far as they can be known before. */
+interface Way {
+  readonly done: number;
+  readonly total: number;
+  readonly onProgress: Progress;
+}
+
+async function writeTables(
+  client: pg.Client,
+  tables: readonly TableFacts[],
+  archive: ArchiveWriter,
+  { done: before, total, onProgress }: Way,
+): Promise<Manifest['tables']> {
+  const entries: Manifest['tables'] = [];
+  let done = before;
+  for (const [index, table] of tables.entries()) {
+    const what = `${table.schema}.${table.name}`;
+    let read = 0;
+    onProgress({ what, done, total });
+    const parts = partsInto(archive, tableFolder(index));
+    const digest = await readRows(client, table, async (piece) => {
+      await parts.take(piece);
+      read += piece.length;
+      onProgress({ what, done: done + Math.min(read, table.size), total });
+    });
+    await parts.flush();
+    entries.push({ schema: table.schema, name: table.name, columns: [...table.columns], ...digest });
+    done += table.size;
+  }
+  return entries;
+}
+
+/** Collects pieces until a part is full. */
+function partsInto(archive: ArchiveWriter, folder: string) {
+  let pieces: Buffer[] = [];
+  let size = 0;
+  let part = 0;
+  const flush = async (): Promise<void> => {
+    if (size === 0) return;
+    const content = Buffer.concat(pieces);
+    pieces = [];
+    size = 0;
+    await archive.add(`${folder}${String(part++).padStart(6, '0')}`, content);
+  };
+  return {
+    flush,
+    async take(piece: Buffer): Promise<void> {
+      pieces.push(piece);
+      size += piece.length;
+      if (size >= PART_BYTES) await flush();
+    },
+  };
+}
+
+async function writeFiles(files: readonly FoundFile[], archive: ArchiveWriter, { done: before, total, onProgress }: Way): Promise<number> {
+  let done = before;
+  let count = 0;
+  for (const { name, path } of files) {
+    const onRead = (bytes: number): void => {
+      done += bytes;
+      onProgress({ what: `file ${name}`, done, total });
+    };
+    onRead(0);
+    if (await archive.addFile(`${filesFolder}${name}`, path, onRead)) count += 1;
+  }
+  return count;
+}
+
+const json = (value: unknown): Buffer => Buffer.from(JSON.stringify(value, undefined, 1));

@@ -1,0 +1,72 @@
+/**
+ * The form of a backup: a gzipped tar file that any tool can open.
+ *
+ * - `penstock-backup.json` first: what this is, and by which version it was made
+ * - `structure.json`: statements that make the tables, and those that finish them once the rows are in
+ * - `data/<table>/<part>`: rows as PostgreSQL's COPY text, in parts of a few MB
+ * - `files/<path>`: the local files of the data folder
+ * - `keys.json`: the data folder's secrets, only when asked for
+ * - `manifest.json` last: size and SHA-256 of everything before it, rows and SHA-256 of each table
+ */
+import Type, { type Static } from 'typebox';
+import { Compile } from 'typebox/compile';
+
+export const FORMAT = 1;
+
+export const headerName = 'penstock-backup.json';
+export const structureName = 'structure.json';
+export const keysName = 'keys.json';
+export const manifestName = 'manifest.json';
+export const filesFolder = 'files/';
+
+/** Folder of the table at this place of the manifest. */
+export const tableFolder = (index: number): string => `data/${String(index).padStart(5, '0')}/`;
+
+export const Header = Type.Object({
+  penstockBackup: Type.Integer(),
+  version: Type.String(),
+  postgres: Type.String(),
+  createdAt: Type.String(),
+});
+export type Header = Static<typeof Header>;
+
+/** Statements in the order in which they run. */
+export const Structure = Type.Object({
+  /** Schemas, types, functions, sequences, tables. */
+  before: Type.Array(Type.String()),
+  /** Constraints, indexes, views, triggers, positions of sequences. */
+  after: Type.Array(Type.String()),
+});
+export type Structure = Static<typeof Structure>;
+
+export const TableEntry = Type.Object({
+  schema: Type.String(),
+  name: Type.String(),
+  /** Columns whose values are in the rows; generated ones are not. */
+  columns: Type.Array(Type.String()),
+  rows: Type.Integer(),
+  bytes: Type.Integer(),
+  /** SHA-256 of all its rows, hexadecimal. */
+  sha256: Type.String(),
+});
+export type TableEntry = Static<typeof TableEntry>;
+
+export const Manifest = Type.Object({
+  format: Type.Integer(),
+  entries: Type.Array(Type.Object({ name: Type.String(), size: Type.Integer(), sha256: Type.String() })),
+  tables: Type.Array(TableEntry),
+  /** The data key of the installation, wrapped: tells whether a master key is the one that opens its secrets. */
+  wrappedKey: Type.Union([Type.String(), Type.Null()]),
+  /** Keys of the migrations of that database: a version that does not know one of them cannot work on it. */
+  migrations: Type.Optional(Type.Array(Type.String())),
+  /** Tables that are served in place and are not in here. */
+  tablesOfOthers: Type.Optional(Type.Array(Type.String())),
+});
+export type Manifest = Static<typeof Manifest>;
+
+export const isHeader = Compile(Header);
+export const isStructure = Compile(Structure);
+export const isManifest = Compile(Manifest);
+
+/** Told how far the work is; called often. `total` is an estimate where the end is not known. */
+export type Progress = (step: { readonly what: string; readonly done: number; readonly total: number }) => void;

@@ -1,0 +1,200 @@
+/** `penstock backup <file>`, `penstock backup verify <file>` and `penstock restore <file>`. */
+import { stat } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { type ProvenArchive, proveArchive } from '../backup/archive-reader.ts';
+import { dump, localFiles } from '../backup/dump.ts';
+import { keysName, type Manifest, type Progress } from '../backup/format.ts';
+import { checkKeys } from '../backup/keys.ts';
+import { type LoadResult, type LoadTarget, load } from '../backup/load.ts';
+import { connectExternal, connectToSource, startFor } from '../backup/source.ts';
+import { verify } from '../backup/verify.ts';
+import { openDataFolder } from '../kernel/data-folder.ts';
+import { refuseUnknown } from '../kernel/database/migrate.ts';
+import { readSettings, type Settings } from '../kernel/settings.ts';
+import { StartError } from '../kernel/start-error.ts';
+import { createLogger } from '../kernel/telemetry/create-logger.ts';
+import type { Logger } from '../kernel/telemetry/logger.ts';
+import { platformMigrations } from '../platform.ts';
+import { createProgressLine, type ProgressLine, sizeText } from './progress-line.ts';
+import { listenForStop } from './stop-signal.ts';
+
+const usage = `Usage: penstock backup <file> [--with-keys]
+       penstock backup verify <file>
+       penstock restore <file>
+See docs/operations/backup.md`;
+
+const print = (text: string): void => void process.stdout.write(`${text}\n`);
+
+/** Answers the exit code. */
+export async function backup(args: readonly string[]): Promise<number> {
+  const withKeys = args.includes('--with-keys');
+  const [first, second, ...rest] = args.filter((arg) => arg !== '--with-keys');
+  if (first === undefined || rest.length > 0 || first.startsWith('-')) throw new StartError(usage);
+  if (first === 'verify' && second !== undefined) return verifyBackup(resolve(second));
+  if (second !== undefined) throw new StartError(usage);
+  return makeBackup(resolve(first), withKeys);
+}
+
+async function makeBackup(path: string, withKeys: boolean): Promise<number> {
+  if (await stat(path).catch(() => undefined))
+    throw new StartError(`${path} exists already: choose another name, a backup overwrites nothing`);
+  const { settings, log } = environment();
+  requireSession(settings);
+  const line = stoppableLine();
+  const connection = await connectToSource(settings, log);
+  try {
+    const { dataDir } = settings;
+    const made = await dump({ client: connection.client, path, dataDir, withKeys, onProgress: line.show });
+    line.end();
+    const { size } = await stat(path);
+    print(`Backup made: ${path} (${sizeText(size)}; ${made.tables} tables, ${made.rows} rows, ${made.files} files)`);
+    if (made.tablesOfOthers.length > 0) {
+      print(`Not in it: ${listed(made.tablesOfOthers, 'table')} served in place that the platform does not own. Back up these yourself.`);
+    }
+    if (made.noFiles.length > 0)
+      print(`Not in it: ${listed(made.noFiles, 'entry', 'entries')} of ${join(dataDir, localFiles)} that are no files (links, sockets).`);
+    print(
+      withKeys
+        ? 'It holds the keys of this installation: whoever has the file owns the platform. Keep it as you keep them.'
+        : 'Secrets in it stay sealed: keep MASTER_KEY (or CONFIG_ENCRYPTION_KEY) elsewhere, a restore needs it.',
+    );
+    return 0;
+  } finally {
+    line.end();
+    await connection.close();
+  }
+}
+
+async function verifyBackup(path: string): Promise<number> {
+  const { log } = environment();
+  const line = stoppableLine();
+  try {
+    const archive = await proveArchive(path, line.show);
+    const { tables, rows, differences } = await verify(archive, log, line.show);
+    line.end();
+    for (const difference of differences) print(`DIFFERS  ${difference}`);
+    print(
+      `${differences.length === 0 ? 'ok' : 'FAILED'}  ${path}: ${tables} tables, ${rows} rows restored and compared (made ${archive.header.createdAt})`,
+    );
+    return differences.length === 0 ? 0 : 1;
+  } finally {
+    line.end();
+  }
+}
+
+/** `penstock restore <file>`: into an empty instance only. */
+export async function restore(args: readonly string[]): Promise<number> {
+  const [file, ...rest] = args;
+  if (file === undefined || rest.length > 0 || file.startsWith('-')) throw new StartError(usage);
+  const path = resolve(file);
+  const { settings, log } = environment();
+  requireSession(settings);
+  await requireNoFiles(targetIn(settings.dataDir));
+  const line = stoppableLine();
+  try {
+    const archive = await proveArchive(path, line.show);
+    refuseUnknown(new Set(archive.manifest.migrations), platformMigrations, `${path} is of`);
+    const keys = checkKeys(archive.manifest, settings);
+    const { missingExtensions } = await restoreInto(settings, archive, { log, show: line.show });
+    line.end();
+    reportRestored(archive, missingExtensions, keys);
+    return 0;
+  } finally {
+    line.end();
+  }
+}
+
+function reportRestored(
+  { manifest, header }: ProvenArchive,
+  missingExtensions: readonly string[],
+  keys: ReturnType<typeof checkKeys>,
+): void {
+  const { tables, entries, tablesOfOthers = [] }: Manifest = manifest;
+  print(`Restored: ${tables.length} tables, ${tables.reduce((all, { rows }) => all + rows, 0)} rows, as of ${header.createdAt}.`);
+  if (tablesOfOthers.length > 0) {
+    print(
+      `Not in the backup: ${listed(tablesOfOthers, 'table')} served in place. Bring these back into the same database before you start.`,
+    );
+  }
+  if (missingExtensions.length > 0)
+    print(`This server does not have ${listed(missingExtensions, 'extension')}; nothing that was restored needs them.`);
+  const broughtKeys = entries.some(({ name }) => name === keysName);
+  print(
+    keys === 'unknown' && !broughtKeys
+      ? 'Start with MASTER_KEY (or CONFIG_ENCRYPTION_KEY) set to the one of the installation that was backed up.'
+      : 'Start with: penstock start',
+  );
+}
+
+const LISTED = 20;
+
+/** Such as `2 tables (a, b)`. */
+function listed(names: readonly string[], one: string, many = `${one}s`): string {
+  const more = names.length > LISTED ? `, and ${names.length - LISTED} more` : '';
+  return `${names.length} ${names.length === 1 ? one : many} (${names.slice(0, LISTED).join(', ')}${more})`;
+}
+
+interface RestoreParts {
+  readonly log: Logger;
+  readonly show: Progress;
+}
+
+const targetIn = (dataDir: string): LoadTarget => ({ filesFolder: join(dataDir, localFiles), keysFile: join(dataDir, 'secrets.json') });
+
+async function requireNoFiles(target: LoadTarget): Promise<void> {
+  for (const path of Object.values(target)) {
+    if (await stat(path).catch(() => undefined))
+      throw new StartError(`${path} exists already: restore into an empty data folder. Nothing was changed.`);
+  }
+}
+
+async function restoreInto(settings: Settings, archive: ProvenArchive, { log, show }: RestoreParts): Promise<LoadResult> {
+  const folder = await openDataFolder(settings, log);
+  try {
+    const target = targetIn(folder.path);
+    // Looked at before, but by now the folder is ours alone.
+    await requireNoFiles(target);
+    const connection =
+      settings.databaseUrl === undefined
+        ? await startFor(join(folder.path, 'postgres'), folder.path, log)
+        : await connectExternal(settings.databaseUrl);
+    try {
+      const result = await load({ client: connection.client, archive, target, onProgress: show });
+      await folder.noteDatabase();
+      return result;
+    } finally {
+      await connection.close();
+    }
+  } finally {
+    await folder.close();
+  }
+}
+
+/** Backup and restore are long conversations with one server session, which a pooler does not give. */
+function requireSession({ databaseUrl, databasePreparedStatements }: Settings): void {
+  if (databaseUrl === undefined || databasePreparedStatements) return;
+  throw new StartError(
+    'DATABASE_PREPARED_STATEMENTS is off, so DATABASE_URL seems to name a pooler: for this command set DATABASE_URL to the PostgreSQL server itself, and unset DATABASE_PREPARED_STATEMENTS',
+  );
+}
+
+/** A signal stops the work at its next step, and nothing of it is left. */
+function stoppableLine(): ProgressLine {
+  const line = createProgressLine();
+  let stoppedBy: string | undefined;
+  void listenForStop().requested.then((signal) => {
+    stoppedBy = signal;
+  });
+  return {
+    end: line.end,
+    show(step) {
+      if (stoppedBy !== undefined) throw new StartError(`Stopped by ${stoppedBy}: nothing was changed, and nothing half done is left`);
+      line.show(step);
+    },
+  };
+}
+
+function environment(): { settings: Settings; log: Logger } {
+  const settings = readSettings(process.env);
+  return { settings, log: createLogger({ ...settings, logLevel: 'error' }) };
+}

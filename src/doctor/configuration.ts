@@ -1,0 +1,99 @@
+/** Settings that are weaker than they should be, of the environment and of the stored configuration. */
+import { isIP } from 'node:net';
+import type pg from 'pg';
+import { wrappedKey } from '../backup/keys.ts';
+import { readSecrets } from '../kernel/data-folder/secrets-file.ts';
+import { opensDataKey } from '../kernel/security/open-secret-box.ts';
+import { masterKeyWeakness, type Settings } from '../kernel/settings.ts';
+import { type Finding, note, ok, problem, warning } from './finding.ts';
+import { readStored, type Stored } from './stored.ts';
+
+const LOOPBACK = /^(127\.|::1$|localhost$)/;
+
+export async function checkConfiguration(settings: Settings, client: pg.Client | undefined): Promise<Finding[]> {
+  const stored = client ? await readStored(client) : {};
+  const production = (stored.core?.env ?? 'development') === 'production';
+  const reachable = !LOOPBACK.test(settings.host);
+  const found = [
+    checkMasterKey(settings),
+    await checkSeal(settings, client),
+    reachable && !production
+      ? warning(
+          'Environment',
+          `The platform listens on ${settings.host}, and core.env is not "production"`,
+          'Set it to production where others can reach the platform (PATCH /config/core): API documents close, and first passwords must be changed',
+        )
+      : undefined,
+    production ? checkAddresses(stored) : undefined,
+    checkPasskeys(stored),
+    production && stored.admin?.docs?.public === true
+      ? warning('API documents', 'Those of the admin surface are open to everybody', 'Set admin.docs.public to "auto" or false')
+      : undefined,
+    production && (stored.admin?.cors?.origin ?? '*') === '*' && stored.admin?.cors?.enabled !== false
+      ? note('CORS', 'Any web page may call the admin surface (without cookies)', 'Set admin.cors.origin to the address of your panel')
+      : undefined,
+    production && settings.databaseUrl === undefined
+      ? note(
+          'Database',
+          'The embedded PostgreSQL serves production: fine for one machine',
+          'Make backups (penstock backup), and set DATABASE_URL before you add a second node',
+        )
+      : undefined,
+    settings.redisUrl === undefined && settings.databaseUrl !== undefined
+      ? note('Redis', 'REDIS_URL is not set: several nodes find each other through PostgreSQL, and count rate limits one by one')
+      : undefined,
+  ].filter((finding) => finding !== undefined);
+  return found.some(({ severity }) => severity === 'warning' || severity === 'problem')
+    ? found
+    : [...found, ok('Settings', 'None is weak')];
+}
+
+/** Without the right key the platform does not start: the secrets in its database cannot be opened. */
+async function checkSeal(settings: Settings, client: pg.Client | undefined): Promise<Finding | undefined> {
+  const wrapped = client ? await wrappedKey(client) : null;
+  if (wrapped === null) return undefined;
+  const { masterKey = (await readSecrets(settings.dataDir)).masterKey, masterKeyPrevious, configEncryptionKey } = settings;
+  if (opensDataKey(wrapped, { ...(masterKey === undefined ? {} : { masterKey }), masterKeyPrevious, configEncryptionKey }))
+    return ok('Sealed secrets', 'The key of this installation opens them');
+  return problem(
+    'Sealed secrets',
+    'The secrets in the database were sealed with another key: the platform does not start with this one',
+    'Set MASTER_KEY (or CONFIG_ENCRYPTION_KEY) to the key of this installation; after a change on purpose set the earlier one in MASTER_KEY_PREVIOUS',
+  );
+}
+
+function checkMasterKey({ masterKey }: Settings): Finding | undefined {
+  const weakness = masterKeyWeakness(masterKey);
+  if (weakness === undefined) return undefined;
+  return problem(
+    'Master key',
+    `MASTER_KEY ${weakness}`,
+    'Set another one and the earlier one in MASTER_KEY_PREVIOUS, start once, then remove that',
+  );
+}
+
+function checkAddresses({ admin, router }: Stored): Finding | undefined {
+  const plain = [
+    ['admin.hostUrl', admin?.hostUrl],
+    ['router.hostUrl', router?.hostUrl],
+  ].filter(([, url]) => url === undefined || url === '' || url.startsWith('http://'));
+  if (plain.length === 0) return undefined;
+  return warning(
+    'Public address',
+    `${plain.map(([key]) => key).join(' and ')} should be an https:// address in production`,
+    'Put a proxy with TLS before the platform, set TRUSTED_PROXIES, and set these keys: links in mails are made from them',
+  );
+}
+
+/** Browsers take no IP address for the domain of a passkey, so nobody could add one. */
+function checkPasskeys({ authentication, router }: Stored): Finding | undefined {
+  const { enabled = false, rpId = '' } = authentication?.passkeys ?? {};
+  const host = URL.canParse(router?.hostUrl ?? '') ? new URL(router?.hostUrl ?? '').hostname : '';
+  // IPv6 stands in brackets.
+  if (!enabled || rpId !== '' || isIP(host.replace(/^\[|\]$/g, '')) === 0) return undefined;
+  return warning(
+    'Passkeys',
+    `They are on, and would belong to the IP address ${host} of router.hostUrl: browsers take a name only`,
+    'Set authentication.passkeys.rpId to the domain of your app and passkeys.origins to its pages, or router.hostUrl to an address with a name',
+  );
+}

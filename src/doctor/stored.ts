@@ -1,0 +1,28 @@
+/** The stored configuration, past the platform. */
+import type pg from 'pg';
+
+/** Parts that are looked at. Absent keys have their default. */
+export interface Stored {
+  readonly core?: { readonly env?: string };
+  readonly admin?: {
+    readonly hostUrl?: string;
+    readonly cors?: { readonly enabled?: boolean; readonly origin?: string };
+    readonly docs?: { readonly public?: boolean | string };
+  };
+  readonly authentication?: { readonly passkeys?: { readonly enabled?: boolean; readonly rpId?: string } };
+  readonly router?: { readonly hostUrl?: string; readonly cors?: { readonly origin?: string } };
+  readonly communications?: {
+    readonly email?: {
+      readonly active?: boolean;
+      readonly transport?: string;
+      readonly transportSettings?: { readonly smtp?: { readonly host?: string; readonly port?: number; readonly secure?: boolean } };
+    };
+  };
+}
+
+export async function readStored(client: pg.Client): Promise<Stored> {
+  const there = await client.query<{ there: boolean }>(`select to_regclass('penstock.config') is not null as there`);
+  if (!there.rows[0]?.there) return {};
+  const { rows } = await client.query<{ name: string; config: unknown }>('select name, config from penstock.config');
+  return Object.fromEntries(rows.map(({ name, config }) => [name, config])) as Stored;
+}
