@@ -5,6 +5,9 @@ export interface BareTables {
   /** Qualified and quoted. */
   readonly readTable: string;
   readonly writeTable: string;
+  readonly authorTable: string;
+  readonly sharedTable: string;
+  readonly grantTable: string;
   /** For example `18.4`. */
   readonly serverVersion: string;
 }
@@ -25,19 +28,37 @@ async function copyTable(client: pg.Client, name: string): Promise<string> {
 }
 
 /** Makes the copies, and brings both sides to the same state of statistics and visibility. */
-export async function createBareTables(connection: pg.ClientConfig, schemas: { read: string; write: string }): Promise<BareTables> {
+export async function createBareTables(connection: pg.ClientConfig, names: BenchSchemas, grants: readonly Grant[]): Promise<BareTables> {
   const client = new pg.Client(connection);
   await client.connect();
   try {
     await client.query('create schema bare');
-    const readTable = await copyTable(client, schemas.read);
-    const writeTable = await copyTable(client, schemas.write);
-    for (const table of [readTable, writeTable, `app.${quoted(schemas.read)}`, `app.${quoted(schemas.write)}`]) {
-      await client.query(`vacuum analyze ${table}`);
-    }
+    const authorTable = await copyTable(client, names.author);
+    const readTable = await copyTable(client, names.read);
+    const writeTable = await copyTable(client, names.write);
+    const sharedTable = await copyTable(client, names.shared);
+    const grantTable = 'bare.grants';
+    await client.query(`create table ${grantTable} (subject uuid, record uuid, primary key (subject, record))`);
+    await client.query(`insert into ${grantTable} select * from unnest($1::uuid[], $2::uuid[])`, [
+      grants.map(({ user }) => user),
+      grants.map(({ record }) => record),
+    ]);
+    await client.query('vacuum analyze');
     const { rows } = await client.query<{ server_version: string }>('show server_version');
-    return { readTable, writeTable, serverVersion: rows[0]?.server_version ?? 'unknown' };
+    return { readTable, writeTable, authorTable, sharedTable, grantTable, serverVersion: rows[0]?.server_version ?? 'unknown' };
   } finally {
     await client.end();
   }
+}
+
+export interface BenchSchemas {
+  readonly read: string;
+  readonly write: string;
+  readonly author: string;
+  readonly shared: string;
+}
+
+export interface Grant {
+  readonly user: string;
+  readonly record: string;
 }

@@ -1,5 +1,5 @@
 /**
- * What ours is measured against: the fastest plain program for the same three
+ * What ours is measured against: the fastest plain program for the same
  * jobs. Fastify without logger, validation or credentials; pipelined connections;
  * prepared statements; JSON rendered by PostgreSQL and passed through.
  *
@@ -17,6 +17,10 @@ export interface BareConfig {
   /** Qualified and quoted names. */
   readonly readTable: string;
   readonly writeTable: string;
+  readonly authorTable: string;
+  readonly sharedTable: string;
+  /** Who may read which row of `sharedTable`: (subject, record). */
+  readonly grantTable: string;
   readonly readConnections: number;
   /** More than for reads: those that wait for the disk together share one flush. */
   readonly writeConnections: number;
@@ -36,6 +40,13 @@ interface DraftBody {
   readonly author: string;
 }
 
+interface PageQuery {
+  readonly skip: string;
+  readonly limit: string;
+  readonly author?: string;
+  readonly user?: string;
+}
+
 const instant = (column: string): string => `to_char(${column}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
 const columns = [
   ...['_id', 'title', 'body', 'rank', 'published', 'tags', 'author'],
@@ -43,16 +54,37 @@ const columns = [
   '__v',
 ].join(', ');
 
-/** The three statements. The plan is forced to be generic, else PostgreSQL plans each page anew. */
-const statements = ({ readTable, writeTable }: BareConfig) => ({
-  get: `select row_to_json(r)::text as json from (select ${columns} from ${readTable} where _id = $1) r`,
-  list: `select '{"documents":' || coalesce((select json_agg(r) from (
-    select ${columns} from ${readTable} order by _id limit $1 offset $2) r)::text, '[]')
-    || ',"count":' || (select count(*) from ${readTable}) || '}' as json`,
-  create: `insert into ${writeTable} (_id, title, body, rank, published, tags, "publishedAt", author, "createdAt", "updatedAt", __v)
+const range = 'order by _id limit $1 offset $2';
+const page = (rows: string, count?: string): string =>
+  `select '{"documents":' || coalesce((select json_agg(r) from (${rows}) r)::text, '[]') || ${count === undefined ? "''" : `',"count":' || (${count})`} || '}' as json`;
+
+/** The statements. The plan is forced to be generic, else PostgreSQL plans each page anew. */
+const statements = ({ readTable, writeTable, authorTable, sharedTable, grantTable }: BareConfig) => {
+  const authorColumns = `_id, name, ${instant('"createdAt"')}, ${instant('"updatedAt"')}, __v`;
+  const author = (fields: string): string =>
+    `(select row_to_json(a) from (select ${fields} from ${authorTable} where _id = d.author) a) as author`;
+  const withAuthor = columns.replace(/\bauthor\b/, author(authorColumns));
+  const granted = `from ${sharedTable} d where exists (select 1 from ${grantTable} g where g.subject = $3 and g.record = d._id)`;
+  return {
+    get: `select row_to_json(r)::text as json from (select ${columns} from ${readTable} where _id = $1) r`,
+    list: page(`select ${columns} from ${readTable} ${range}`, `select count(*) from ${readTable}`),
+    withAuthor: page(`select ${withAuthor} from ${readTable} d ${range}`),
+    ofAuthor: page(
+      // Planned for any limit, PostgreSQL would walk the primary key; the rows of one author are few.
+      `select ${columns} from (select * from ${readTable} where author = $3 offset 0) d ${range}`,
+      `select count(*) from ${readTable} where author = $3`,
+    ),
+    shared: page(`select ${columns} ${granted} ${range}`, `select count(*) ${granted}`),
+    graphql:
+      `select '{"data":{"getDatabaseBenchArticle":' || json || '}}' as json from (` +
+      `${page(`select _id, title, rank, published, ${author('_id, name')} from ${readTable} d ${range}`)}) p`,
+    create: `insert into ${writeTable} (_id, title, body, rank, published, tags, "publishedAt", author, "createdAt", "updatedAt", __v)
     values (uuidv7(), $1, $2, $3, $4, $5, $6, $7, now(), now(), 0)
     returning row_to_json((select r from (select ${columns}) r))::text as json`,
-});
+    change: `update ${readTable} set rank = $2, title = $3, "updatedAt" = now(), __v = __v + 1 where _id = $1
+    returning row_to_json((select r from (select ${columns}) r))::text as json`,
+  };
+};
 
 type Send = (text: string, values: unknown[], reply: FastifyReply) => void;
 
@@ -95,11 +127,23 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
   const sql = statements(config);
   const app = Fastify({ logger: false });
   app.get<{ Params: { id: string } }>('/records/:id', (request, reply) => read(sql.get, [request.params.id], reply));
-  app.get<{ Querystring: { skip: string; limit: string } }>('/records', (request, reply) =>
-    read(sql.list, [Number(request.query.limit), Number(request.query.skip)], reply),
-  );
+  const pages: readonly [path: string, text: string, parameter?: 'author' | 'user'][] = [
+    ['/records', sql.list],
+    ['/records-with-author', sql.withAuthor],
+    ['/records-of', sql.ofAuthor, 'author'],
+    ['/shared', sql.shared, 'user'],
+    ['/graphql-page', sql.graphql],
+  ];
+  for (const [path, text, parameter] of pages) {
+    app.get<{ Querystring: PageQuery }>(path, ({ query }, reply) =>
+      read(text, [Number(query.limit), Number(query.skip), ...(parameter ? [query[parameter]] : [])], reply),
+    );
+  }
   app.post<{ Body: DraftBody }>('/drafts', ({ body }, reply) =>
     write(sql.create, [body.title, body.body, body.rank, body.published, JSON.stringify(body.tags), body.publishedAt, body.author], reply),
+  );
+  app.patch<{ Params: { id: string }; Body: Pick<DraftBody, 'rank' | 'title'> }>('/records/:id', ({ params, body }, reply) =>
+    write(sql.change, [params.id, body.rank, body.title], reply),
   );
   await app.listen({ host: '127.0.0.1', port: 0 });
   return app;

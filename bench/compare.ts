@@ -1,17 +1,17 @@
-/** The same three jobs against two servers, in turns, and what came out of it. */
+/** The same jobs against two servers, in turns, and what came out of it. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Helper } from './child.ts';
-import { draft, type LoadJob, type LoadResult, PAGE_SIZE, type Workload } from './load.ts';
+import { type LoadJob, type LoadResult, type Material, requestOf } from './load.ts';
 import { cpuTime, familyCpuTime } from './machine.ts';
 import { median } from './statistics.ts';
-
-export const workloads: readonly Workload[] = ['get', 'list', 'create'];
+import { type Workload, workloads } from './workloads.ts';
 
 /** One of the two servers. */
 export interface Side {
   readonly name: 'bare' | 'ours';
   readonly pid: number;
-  readonly target: Omit<LoadJob, 'workload' | 'connections' | 'seconds'>;
+  readonly origin: string;
+  readonly material: Material;
 }
 
 /** Medians over the rounds. */
@@ -32,7 +32,8 @@ export interface Outcome {
   readonly ratio: number;
 }
 
-export type Comparison = Readonly<Record<Workload, Outcome>>;
+/** In the order of the workloads. */
+export type Comparison = readonly { readonly workload: Workload; readonly outcome: Outcome }[];
 
 export interface Plan {
   readonly rounds: number;
@@ -47,19 +48,11 @@ export interface Bench {
   readonly plan: Plan;
 }
 
-async function answer({ target }: Side, workload: Workload): Promise<Record<string, unknown>> {
-  const paths = {
-    get: `${target.readPath}/${target.ids[0]}`,
-    list: `${target.readPath}?skip=0&limit=${PAGE_SIZE}`,
-    create: target.writePath,
-  };
-  const token = target.tokens[0];
-  const response = await fetch(target.origin + paths[workload], {
-    headers: { 'content-type': 'application/json', ...(token === undefined ? {} : { authorization: `Bearer ${token}` }) },
-    ...(workload === 'create' ? { method: 'POST', body: JSON.stringify(draft(0, target.authorIds[0])) } : {}),
-  });
+async function answer({ name, origin, material }: Side, workload: Workload): Promise<Record<string, unknown>> {
+  const { path, ...request } = requestOf(material, workload[name], 0, () => 0);
+  const response = await fetch(origin + path, request);
   const text = await response.text();
-  if (!response.ok) throw new Error(`${workload} answered ${response.status}: ${text}`);
+  if (!response.ok) throw new Error(`${workload.name} of ${name} answered ${response.status}: ${text}`);
   return JSON.parse(text) as Record<string, unknown>;
 }
 
@@ -69,17 +62,20 @@ const withoutOwn = ({ _id, createdAt, updatedAt, ...rest }: Record<string, unkno
 /** Both sides must give the same answers, else the comparison means nothing. */
 export async function assertSameAnswers([first, second]: Bench['sides']): Promise<void> {
   for (const workload of workloads) {
-    const [one, other] = await Promise.all([answer(first, workload), answer(second, workload)]);
-    const same = workload === 'create' ? isDeepStrictEqual(withoutOwn(one), withoutOwn(other)) : isDeepStrictEqual(one, other);
-    if (!same) throw new Error(`${workload}: the answers differ\n${JSON.stringify(one)}\n${JSON.stringify(other)}`);
+    const answers = await Promise.all([answer(first, workload), answer(second, workload)]);
+    const [one, other] = workload.writes ? answers.map(withoutOwn) : answers;
+    if (!isDeepStrictEqual(one, other)) {
+      throw new Error(`${workload.name}: the answers differ\n${JSON.stringify(one)}\n${JSON.stringify(other)}`);
+    }
   }
 }
 
 async function measure({ load, postgresPid, plan }: Bench, side: Side, workload: Workload): Promise<Figures> {
   const node = cpuTime(side.pid);
   const postgres = familyCpuTime(postgresPid);
-  const result = await load.ask({ ...side.target, workload, connections: plan.connections, seconds: plan.seconds });
-  if (result.failures > 0) throw new Error(`${workload} of ${side.name}: ${result.failures} of ${result.requests} requests failed`);
+  const { origin, material, name } = side;
+  const result = await load.ask({ ...material, origin, request: workload[name], connections: plan.connections, seconds: plan.seconds });
+  if (result.failures > 0) throw new Error(`${workload.name} of ${name}: ${result.failures} of ${result.requests} requests failed`);
   return {
     rate: result.rate,
     ...result.latency,
@@ -109,17 +105,15 @@ async function outcomeOf(bench: Bench, workload: Workload, onProgress: (text: st
     const both = await measureBoth(bench, workload, round);
     bare.push(both.bare);
     ours.push(both.ours);
-    onProgress(`${workload} round ${round}: bare ${Math.round(both.bare.rate)}/s, ours ${Math.round(both.ours.rate)}/s`);
+    onProgress(`${workload.name} round ${round}: bare ${Math.round(both.bare.rate)}/s, ours ${Math.round(both.ours.rate)}/s`);
   }
   const ratio = median(ours.map(({ rate }, round) => rate / (bare[round]?.rate ?? Number.NaN)));
   return { bare: middle(bare), ours: middle(ours), ratio };
 }
 
 /** Warms both sides up, then measures them in turns, so that a slow moment of the machine hits both. */
-export async function compare(bench: Bench, onProgress: (text: string) => void): Promise<Comparison> {
-  return {
-    get: await outcomeOf(bench, 'get', onProgress),
-    list: await outcomeOf(bench, 'list', onProgress),
-    create: await outcomeOf(bench, 'create', onProgress),
-  };
+export async function compare(bench: Bench, chosen: readonly Workload[], onProgress: (text: string) => void): Promise<Comparison> {
+  const outcomes: { workload: Workload; outcome: Outcome }[] = [];
+  for (const workload of chosen) outcomes.push({ workload, outcome: await outcomeOf(bench, workload, onProgress) });
+  return outcomes;
 }

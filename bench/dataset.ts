@@ -1,5 +1,6 @@
-/** Fills a platform for the measurement: three schemas, users, and rows through the public API. */
-import { draft } from './load.ts';
+/** Fills a platform for the measurement: schemas, users, a custom endpoint, and rows through the public API. */
+import type { Grant } from './bare-tables.ts';
+import { draft, type Material } from './load.ts';
 import type { Platform } from './platform.ts';
 
 export const ROWS = 10_000;
@@ -10,12 +11,15 @@ const USERS = 64;
 
 export const readSchema = 'BenchArticle';
 export const writeSchema = 'BenchDraft';
-const authorSchema = 'BenchAuthor';
+export const authorSchema = 'BenchAuthor';
+/** Each user owns some of its rows and sees no others. */
+export const sharedSchema = 'BenchShared';
+export const endpointName = 'benchByAuthor';
+export const growthSchema = 'BenchGrowth';
+export const growthEndpoint = 'benchByCode';
 
-export interface BenchData {
-  readonly tokens: readonly string[];
-  readonly ids: readonly string[];
-  readonly authorIds: readonly string[];
+export interface BenchData extends Material {
+  readonly grants: readonly Grant[];
 }
 
 const articleFields = {
@@ -59,15 +63,36 @@ async function createSchemas({ adminOrigin, masterKey }: Platform): Promise<void
     { name: authorSchema, fields: { name: { type: 'String', required: true } } },
     { name: readSchema, fields: articleFields },
     { name: writeSchema, fields: articleFields },
+    { name: sharedSchema, fields: articleFields, conduitOptions: { ...conduitOptions, authorization: { enabled: true } } },
   ];
-  for (const schema of schemas) await post(`${adminOrigin}/database/schemas`, { ...schema, conduitOptions }, { masterkey: masterKey });
+  for (const schema of schemas) await post(`${adminOrigin}/database/schemas`, { conduitOptions, ...schema }, { masterkey: masterKey });
 }
 
-async function createUser({ clientOrigin }: Platform, index: number): Promise<string> {
+/** Records of one author, as a page. */
+const createEndpoint = ({ adminOrigin, masterKey }: Platform): Promise<unknown> =>
+  post(
+    `${adminOrigin}/database/customEndpoints`,
+    {
+      name: endpointName,
+      operation: 0,
+      selectedSchemaName: readSchema,
+      inputs: [{ name: 'author', type: 'Relation', location: 1 }],
+      query: { schemaField: 'author', operation: 0, comparisonField: { type: 'Input', value: 'author' } },
+      authentication: true,
+      paginated: true,
+    },
+    { masterkey: masterKey },
+  );
+
+export interface User {
+  readonly userId: string;
+  readonly accessToken: string;
+}
+
+async function createUser({ clientOrigin }: Platform, index: number): Promise<User> {
   const credentials = { email: `reader-${index}@bench.example`, password: crypto.randomUUID() };
   await post(`${clientOrigin}/authentication/local/new`, credentials);
-  const { accessToken } = await post<{ accessToken: string }>(`${clientOrigin}/authentication/local`, credentials);
-  return accessToken;
+  return post<User>(`${clientOrigin}/authentication/local`, credentials);
 }
 
 async function createRows(platform: Platform, token: string, schema: string, rows: readonly object[]): Promise<string[]> {
@@ -83,14 +108,57 @@ async function createRows(platform: Platform, token: string, schema: string, row
   return ids;
 }
 
+/** Every user creates his share of the rows, which he then owns. */
+async function createShared(platform: Platform, users: readonly User[], authorIds: readonly string[]): Promise<Grant[]> {
+  const share = Math.ceil(ROWS / users.length);
+  const grants: Grant[] = [];
+  for (const [position, { userId, accessToken }] of users.entries()) {
+    const rows = Array.from({ length: share }, (_, index) => draft(position * share + index, authorIds[index % AUTHORS]));
+    const records = await createRows(platform, accessToken, sharedSchema, rows);
+    grants.push(...records.map((record) => ({ user: userId, record })));
+  }
+  return grants;
+}
+
 export async function fill(platform: Platform): Promise<BenchData> {
   await liftLimit(platform);
   await createSchemas(platform);
-  const tokens: string[] = [];
-  for (let index = 0; index < USERS; index += 1) tokens.push(await createUser(platform, index));
+  await createEndpoint(platform);
+  const users: User[] = [];
+  for (let index = 0; index < USERS; index += 1) users.push(await createUser(platform, index));
+  const tokens = users.map(({ accessToken }) => accessToken);
   const writer = tokens[0] ?? '';
   const authors = Array.from({ length: AUTHORS }, (_, index) => ({ name: `Author ${index}` }));
   const authorIds = await createRows(platform, writer, authorSchema, authors);
   const articles = Array.from({ length: ROWS }, (_, index) => draft(index, authorIds[index % AUTHORS]));
-  return { tokens, authorIds, ids: await createRows(platform, writer, readSchema, articles) };
+  return {
+    tokens,
+    userIds: users.map(({ userId }) => userId),
+    authorIds,
+    ids: await createRows(platform, writer, readSchema, articles),
+    grants: await createShared(platform, users, authorIds),
+  };
 }
+
+const growthFields = { code: { type: 'String', index: { type: 'Ascending' } }, title: 'String' };
+
+export async function createGrowthSchema(platform: Platform): Promise<void> {
+  await liftLimit(platform);
+  const body = { name: growthSchema, fields: growthFields, conduitOptions };
+  await post(`${platform.adminOrigin}/database/schemas`, body, { masterkey: platform.masterKey });
+}
+
+export const createGrowthEndpoint = ({ adminOrigin, masterKey }: Platform): Promise<unknown> =>
+  post(
+    `${adminOrigin}/database/customEndpoints`,
+    {
+      name: growthEndpoint,
+      operation: 0,
+      selectedSchemaName: growthSchema,
+      inputs: [{ name: 'code', type: 'String', location: 1 }],
+      query: { schemaField: 'code', operation: 0, comparisonField: { type: 'Input', value: 'code' } },
+    },
+    { masterkey: masterKey },
+  );
+
+export const signUp = (platform: Platform): Promise<User> => createUser(platform, 0);

@@ -5,22 +5,30 @@
 import autocannon from 'autocannon';
 import { percentile, seededRandom } from './statistics.ts';
 
-/** The three things that are measured. */
-export type Workload = 'get' | 'list' | 'create';
-
-export interface LoadJob {
-  readonly workload: Workload;
-  /** Where the server listens: `http://127.0.0.1:3000`. */
-  readonly origin: string;
-  /** Path of the collection that is read, and of the one that is written. */
-  readonly readPath: string;
-  readonly writePath: string;
+/** What requests are made of. */
+export interface Material {
   /** Access tokens that the requests take turns with. Empty: no credential is sent. */
   readonly tokens: readonly string[];
+  /** Ids of their users, in the same order. */
+  readonly userIds: readonly string[];
   /** Ids of existing records. */
   readonly ids: readonly string[];
-  /** Ids that the relation of a new record may point to. */
+  /** Ids that the relation of a record may point to. */
   readonly authorIds: readonly string[];
+}
+
+/** One kind of request. In `path`, `{id}`, `{author}`, `{user}` and `{code}` stand for one of each. */
+export interface RequestShape {
+  readonly method: 'GET' | 'POST' | 'PATCH';
+  readonly path: string;
+  /** A new record, a change of one, or always the same object. */
+  readonly body?: 'draft' | 'change' | object;
+}
+
+export interface LoadJob extends Material {
+  readonly request: RequestShape;
+  /** Where the server listens: `http://127.0.0.1:3000`. */
+  readonly origin: string;
   readonly connections: number;
   readonly seconds: number;
 }
@@ -35,9 +43,9 @@ export interface LoadResult {
   readonly latency: { readonly p50: number; readonly p95: number; readonly p99: number };
 }
 
-/** Rows of a page in the list workload. */
-export const PAGE_SIZE = 20;
 const REQUESTS_PER_CONNECTION = 400;
+/** Values of `code` that `{code}` takes turns with. */
+export const CODES = 1_000;
 
 const pick = <T>(values: readonly T[], random: () => number): T | undefined => values[Math.floor(random() * values.length)];
 
@@ -54,28 +62,40 @@ export function draft(index: number, author: string | undefined): Record<string,
   };
 }
 
-function requestOf(job: LoadJob, index: number, random: () => number): autocannon.Request {
-  const token = pick(job.tokens, random);
-  const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  switch (job.workload) {
-    case 'get':
-      return { method: 'GET', path: `${job.readPath}/${pick(job.ids, random)}`, headers };
-    case 'list':
-      return { method: 'GET', path: `${job.readPath}?skip=0&limit=${PAGE_SIZE}`, headers };
-    case 'create':
-      return {
-        method: 'POST',
-        path: job.writePath,
-        headers: { ...headers, 'content-type': 'application/json' },
-        body: JSON.stringify(draft(index, pick(job.authorIds, random))),
-      };
-  }
+/** One of the requests of a job, ready to be sent. */
+export function requestOf(material: Material, { method, path, body }: RequestShape, index: number, random: () => number): SentRequest {
+  const who = Math.floor(random() * material.userIds.length);
+  const author = pick(material.authorIds, random);
+  const values: Readonly<Record<string, string | undefined>> = {
+    id: pick(material.ids, random),
+    author,
+    user: material.userIds[who],
+    code: `c${Math.floor(random() * CODES)}`,
+  };
+  const token = material.tokens[who];
+  const text = body === 'draft' ? draft(index, author) : body === 'change' ? { rank: index * 2.5, title: `Changed ${index}` } : body;
+  return {
+    method,
+    path: path.replace(/\{(\w+)\}/g, (_, name: string) => values[name] ?? ''),
+    headers: {
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+      ...(text !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(text !== undefined && { body: JSON.stringify(text) }),
+  };
+}
+
+export interface SentRequest {
+  readonly method: RequestShape['method'];
+  readonly path: string;
+  readonly headers: Record<string, string>;
+  readonly body?: string;
 }
 
 /** The requests of one connection: built once and sent in turns. */
 function requestsOf(job: LoadJob, connection: number): autocannon.Request[] {
   const random = seededRandom(connection + 1);
-  return Array.from({ length: REQUESTS_PER_CONNECTION }, (_, index) => requestOf(job, index, random));
+  return Array.from({ length: REQUESTS_PER_CONNECTION }, (_, index) => requestOf(job, job.request, index, random));
 }
 
 async function run(job: LoadJob): Promise<LoadResult> {

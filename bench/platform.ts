@@ -33,6 +33,8 @@ export interface PlatformOptions {
   readonly through?: 'main' | 'command';
   /** Arguments for Node, such as `--cpu-prof`. */
   readonly nodeArguments?: readonly string[];
+  /** Further environment variables. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 async function freePort(): Promise<number> {
@@ -72,7 +74,7 @@ async function embeddedDatabase(dataDir: string): Promise<{ connection: pg.Clien
 /** A key that exists for this run only. */
 const masterKey = `bench-${crypto.randomUUID()}`;
 
-export async function startPlatform({ dataDir, through = 'main', nodeArguments = [] }: PlatformOptions): Promise<Platform> {
+export async function startPlatform({ dataDir, through = 'main', nodeArguments = [], env = {} }: PlatformOptions): Promise<Platform> {
   const [client, socket, admin] = await Promise.all([freePort(), freePort(), freePort()]);
   const adminOrigin = `http://127.0.0.1:${admin}`;
   const program = through === 'main' ? ['src/main.ts', 'start'] : ['scripts/run.mjs', 'start'];
@@ -90,6 +92,9 @@ export async function startPlatform({ dataDir, through = 'main', nodeArguments =
       PENSTOCK_DATA_DIR: dataDir,
       MASTER_KEY: masterKey,
       LOG_LEVEL: 'info',
+      // As `scripts/run.mjs` starts the program: compiled code is kept between starts.
+      NODE_COMPILE_CACHE: `${root}node_modules/.cache/penstock-compile`,
+      ...env,
     },
   });
   const printed: string[] = [];

@@ -2,10 +2,10 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startHelper } from './child.ts';
-import { workloads } from './compare.ts';
-import { fill, readSchema, writeSchema } from './dataset.ts';
-import type { LoadJob, LoadResult, Workload } from './load.ts';
+import { fill } from './dataset.ts';
+import type { LoadJob, LoadResult } from './load.ts';
 import { startPlatform } from './platform.ts';
+import { workloads } from './workloads.ts';
 
 interface CpuProfile {
   readonly nodes: readonly {
@@ -20,7 +20,7 @@ interface CpuProfile {
 
 /** A stretch of time on the monotonic clock, which all processes share, in microseconds. */
 interface Window {
-  readonly workload: Workload;
+  readonly workload: string;
   readonly from: number;
   readonly to: number;
   readonly requests: number;
@@ -78,12 +78,12 @@ export async function profilePlatform(folder: string, plan: { seconds: number; c
   const windows: Window[] = [];
   const load = startHelper<LoadJob, LoadResult>('load.ts');
   try {
-    const data = await fill(platform);
-    const target = { ...data, origin: platform.clientOrigin, readPath: `/database/${readSchema}`, writePath: `/database/${writeSchema}` };
-    for (const workload of workloads) {
-      await load.ask({ ...target, ...plan, workload, seconds: 2 });
+    const { grants: _, ...material } = await fill(platform);
+    const target = { ...material, origin: platform.clientOrigin };
+    for (const { name: workload, ours: request } of workloads) {
+      await load.ask({ ...target, ...plan, request, seconds: 2 });
       const from = now();
-      const { requests } = await load.ask({ ...target, ...plan, workload });
+      const { requests } = await load.ask({ ...target, ...plan, request });
       windows.push({ workload, from, to: now(), requests });
     }
   } finally {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type Results, summary, writeReport } from './report.ts';
+import { type Workload, workloads } from './workloads.ts';
 
 const figures = (rate: number) => ({ rate, p50: 1, p95: 2, p99: 3, nodeCpu: 40, postgresCpu: 20 });
 
@@ -13,11 +14,15 @@ const results: Results = {
   date: '2026-01-01',
   plan: { rounds: 1, seconds: 1, connections: 1 },
   rows: 10_000,
-  comparison: {
-    get: { bare: figures(1000), ours: figures(800), ratio: 0.8 },
-    list: { bare: figures(1000), ours: figures(300), ratio: 0.3 },
-    create: { bare: figures(1000), ours: figures(600), ratio: 0.6 },
-  },
+  comparison: [0.8, 0.3].map((ratio, i) => ({
+    workload: workloads[i] as Workload,
+    outcome: { bare: figures(1000), ours: figures(1000 * ratio), ratio },
+  })),
+  growth: [
+    { title: 'a page', limit: 1.5, small: 1, large: 1.2 },
+    { title: 'a create', limit: 1.5, small: 1, large: 2 },
+    { title: 'a count', small: 1, large: 100 },
+  ],
   start: { program: { empty: 900, existing: 300 }, command: { empty: 1000, existing: 400 }, idleMemory: 100 * 2 ** 20 },
   loadedMemory: 150 * 2 ** 20,
 };
@@ -32,7 +37,10 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 it('says which goals are met', () => {
   expect(summary(results)).toContain('| read by id | 1,000 | 800 | **0.80** | >= 0.65, met |');
-  expect(summary(results)).toContain('| list of 20 with exact count | 1,000 | 300 | **0.30** | >= 0.55, missed |');
+  expect(summary(results)).toContain('| list of 20 with exact count | 1,000 | 300 | **0.30** | >= 0.60, missed |');
+  expect(summary(results)).toContain('| a page | 1.00 | 1.20 | **1.20** | <= 1.5, met |');
+  expect(summary(results)).toContain('| a create | 1.00 | 2.00 | **2.00** | <= 1.5, missed |');
+  expect(summary(results)).toContain('| a count | 1.00 | 100.00 | **100.00** |  |');
 });
 
 it('warns when the machine was busy with other work', async () => {

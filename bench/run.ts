@@ -10,23 +10,28 @@ import type { BareConfig, BareReady } from './bare.ts';
 import { createBareTables } from './bare-tables.ts';
 import { startHelper } from './child.ts';
 import { assertSameAnswers, type Comparison, compare, type Plan, type Side } from './compare.ts';
-import { type BenchData, fill, ROWS, readSchema, writeSchema } from './dataset.ts';
-import type { LoadJob, LoadResult } from './load.ts';
+import { authorSchema, type BenchData, fill, ROWS, readSchema, sharedSchema, writeSchema } from './dataset.ts';
+import { type GrowthRow, measureGrowth } from './growth.ts';
+import type { LoadJob, LoadResult, Material } from './load.ts';
 import { describeMachine, residentMemory } from './machine.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { profilePlatform } from './profile.ts';
-import { summary, writeReport } from './report.ts';
+import { partialSummary, summary, writeReport } from './report.ts';
 import { measureStartUp } from './startup.ts';
+import { type Workload, workloads } from './workloads.ts';
 
 const help = `Measures Penstock beside a bare program and writes bench/RESULTS.md.
 
   npm run bench -- [options]
 
-  --rounds <n>       measurements of each kind, in turns (9)
+  --rounds <n>       measurements of each kind, in turns (7)
   --seconds <n>      length of each (2)
   --connections <n>  at the same time (32)
   --dry              print the figures, leave RESULTS.md as it is
+  --only <parts>     start, requests (or names of them, such as get), growth, with commas; leaves RESULTS.md as it is
   --profile          instead: where the time of our own process goes, by area and function`;
+
+const benchSchemas = { read: readSchema, write: writeSchema, author: authorSchema, shared: sharedSchema };
 
 /** Connections of the bare program to PostgreSQL: what measured best. */
 const bareConnections = { readConnections: 4, writeConnections: 8 };
@@ -36,16 +41,19 @@ const print = (line: string): void => console.log(line);
 interface Options {
   readonly plan: Plan;
   readonly dry: boolean;
+  /** Names of parts; all unless set. */
+  readonly only: readonly string[] | undefined;
   readonly profile: boolean;
 }
 
 function readOptions(): Options | undefined {
   const { values } = parseArgs({
     options: {
-      rounds: { type: 'string', default: '9' },
+      rounds: { type: 'string', default: '7' },
       seconds: { type: 'string', default: '2' },
       connections: { type: 'string', default: '32' },
       dry: { type: 'boolean', default: false },
+      only: { type: 'string' },
       profile: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
@@ -53,7 +61,7 @@ function readOptions(): Options | undefined {
   if (values.help) return undefined;
   const [rounds, seconds, connections] = [values.rounds, values.seconds, values.connections].map(Number);
   if (!rounds || !seconds || !connections) throw new Error('--rounds, --seconds and --connections must be numbers above 0');
-  return { plan: { rounds, seconds, connections }, dry: values.dry, profile: values.profile };
+  return { plan: { rounds, seconds, connections }, dry: values.dry, only: values.only?.split(','), profile: values.profile };
 }
 
 interface Measured {
@@ -62,18 +70,21 @@ interface Measured {
   readonly serverVersion: string;
 }
 
+const materialOf = ({ grants: _, ...material }: BenchData): Material => material;
+
 const oursSide = (platform: Platform, data: BenchData): Side => ({
   name: 'ours',
   pid: platform.pid,
-  target: { origin: platform.clientOrigin, readPath: `/database/${readSchema}`, writePath: `/database/${writeSchema}`, ...data },
+  origin: platform.clientOrigin,
+  material: materialOf(data),
 });
 
 /** Both servers on one PostgreSQL server, and the load generator beside them. */
-async function measureRequests(platform: Platform, plan: Plan): Promise<Measured> {
+async function measureRequests(platform: Platform, plan: Plan, chosen: readonly Workload[]): Promise<Measured> {
   print('Filling the platform');
   const data = await fill(platform);
   const database = await platform.database();
-  const { serverVersion, ...tables } = await createBareTables(database.connection, { read: readSchema, write: writeSchema });
+  const { serverVersion, ...tables } = await createBareTables(database.connection, benchSchemas, data.grants);
   const bare = startHelper<BareConfig, BareReady>('bare.ts');
   const load = startHelper<LoadJob, LoadResult>('load.ts');
   try {
@@ -81,11 +92,12 @@ async function measureRequests(platform: Platform, plan: Plan): Promise<Measured
     const bareSide: Side = {
       name: 'bare',
       pid: bare.pid,
-      target: { origin: `http://127.0.0.1:${port}`, readPath: '/records', writePath: '/drafts', ...data, tokens: [] },
+      origin: `http://127.0.0.1:${port}`,
+      material: { ...materialOf(data), tokens: [] },
     };
     const sides = [bareSide, oursSide(platform, data)] as const;
     await assertSameAnswers(sides);
-    const comparison = await compare({ sides, load, postgresPid: database.pid, plan }, print);
+    const comparison = await compare({ sides, load, postgresPid: database.pid, plan }, chosen, print);
     return { comparison, loadedMemory: residentMemory(platform.pid), serverVersion };
   } finally {
     bare.close();
@@ -93,16 +105,21 @@ async function measureRequests(platform: Platform, plan: Plan): Promise<Measured
   }
 }
 
-async function measureAll(folder: string, { plan, dry }: Options): Promise<void> {
+async function measureAll(folder: string, { plan, dry, only }: Options): Promise<void> {
   const loadBefore = loadavg()[0] ?? 0;
-  print('Measuring the start');
-  const start = await measureStartUp(folder);
-  const platform = await startPlatform({ dataDir: join(folder, 'requests') });
-  const measured = await measureRequests(platform, plan).finally(() => platform.stop());
+  const wanted = (part: string): boolean => only === undefined || only.includes(part);
+  if (wanted('start')) print('Measuring the start');
+  const start = wanted('start') ? await measureStartUp(folder) : undefined;
+  const chosen = workloads.filter(({ name }) => wanted('requests') || wanted(name));
+  const measured = chosen.length > 0 ? await measureFilled(join(folder, 'requests'), plan, chosen) : undefined;
+  if (wanted('growth')) print('Measuring growth');
+  const growth: readonly GrowthRow[] = wanted('growth') ? await measureGrowth(join(folder, 'growth'), print) : [];
+  if (!start || !measured || growth.length === 0) return print(`\n${partialSummary({ start, measured, growth })}`);
   const results = {
     ...measured,
     loadBefore,
     start,
+    growth,
     plan,
     rows: ROWS,
     machine: describeMachine(measured.serverVersion),
@@ -110,6 +127,11 @@ async function measureAll(folder: string, { plan, dry }: Options): Promise<void>
   };
   if (!dry) await writeReport(new URL('RESULTS.md', import.meta.url), results);
   print(`\n${summary(results)}`);
+}
+
+async function measureFilled(dataDir: string, plan: Plan, chosen: readonly Workload[]): Promise<Measured> {
+  const platform = await startPlatform({ dataDir });
+  return measureRequests(platform, plan, chosen).finally(() => platform.stop());
 }
 
 async function main(): Promise<void> {
