@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
 import { coveragePage } from './coverage-page.ts';
 import { type PromisedRoute, projectRoot, readRoutes, routeKey } from './routes.ts';
+import { switchOn } from './switched-on.ts';
 
 const routes = readRoutes();
 const nameOf = (route: PromisedRoute) => `${route.surface} ${route.route}`;
@@ -36,6 +37,7 @@ describe('a running platform', () => {
 
   beforeAll(async () => {
     platform = await createTestPlatform();
+    await switchOn(platform.admin);
     await platform.createSchema({ name: 'Coverage', fields: { title: 'String' } });
     const endpoint = { name: 'coverage', operation: 0, selectedSchemaName: 'Coverage', query: {} };
     await platform.admin.post('/database/customEndpoints', endpoint);

@@ -11,6 +11,7 @@ import { createTestPlatform, type TestPlatform } from '../test/support/platform.
 import { type DescribedOperation, describedOperations } from './fuzz/operations.ts';
 import { badCredentials, createSender, requestsTo } from './fuzz/request.ts';
 import { faultsOf } from './fuzz/verdict.ts';
+import { switchOn } from './switched-on.ts';
 
 const seed = Number(process.env.FUZZ_SEED ?? Date.now() % 2 ** 31);
 const runsPerOperation = Number(process.env.FUZZ_RUNS ?? 40);
@@ -37,6 +38,10 @@ describe(`fuzzing with seed ${seed}`, () => {
     for (const title of ['One', 'Two', 'Three']) await platform.client.post('/database/FuzzBook', { title });
     // Enough for a test that asks as fast as it can; limits of single operations stay.
     await platform.admin.patch('/config/router', { rateLimit: { maxRequests: 1_000_000 } });
+    await switchOn(platform.admin);
+    await platform.admin.patch('/config/authentication', {
+      teams: { enabled: true, allowAddWithoutInvite: true, invites: { enabled: true } },
+    });
     configuration = (await platform.admin.get('/config')).body.config.modules;
     apiToken = (await platform.admin.post('/api-tokens', { name: 'fuzz' })).body.token;
     const described = await Promise.all([describedOperations('client', platform.client), describedOperations('admin', platform.admin)]);
@@ -69,6 +74,7 @@ describe(`fuzzing with seed ${seed}`, () => {
 
   let adminToken = '';
   let apiToken = '';
+  let prepared = 0;
   const statuses = new Map<number, number>();
   const fuzz = async (operation: DescribedOperation): Promise<string[]> => {
     const sender = createSender(operation.surface === 'client' ? platform.addresses.client : platform.addresses.admin);
@@ -115,7 +121,8 @@ describe(`fuzzing with seed ${seed}`, () => {
 
   /** Credentials that open the operation, from a user and a login of its own, and values that exist. */
   const prepare = async ({ surface, path, credentials }: DescribedOperation) => {
-    const user = await platform.registerUser();
+    // Each from another place: there are more operations than one address may register users.
+    const user = await platform.registerUser({ from: `10.200.${++prepared >> 8}.${prepared % 256}` });
     const bearer = (token: string): Readonly<Record<string, string>> => ({ authorization: `Bearer ${token}` });
     adminToken = await liveAdminToken(adminToken);
     const byName = new Map<string, Readonly<Record<string, string>>>([

@@ -1,6 +1,6 @@
 /** The pages of `docs/reference/`, from what the platform says about itself. */
-import type { TObject, TSchema } from 'typebox';
 import type { ConfigDefinition } from '../src/kernel/config/definition.ts';
+import { type ConfigKey, configKeys } from '../src/kernel/config/keys.ts';
 import type { Json } from '../test/support/api.ts';
 
 export interface Documents {
@@ -109,12 +109,7 @@ export function configurationPage(modules: readonly ConfiguredModule[]): string 
     const active = essential
       ? []
       : [['`active`', 'boolean', '`true`', 'Whether the module serves. Off: its routes are withdrawn, its data stays.']];
-    const rows = leaves(config.schema).map(({ path, schema }) => [
-      `\`${path}\``,
-      typeOf(schema),
-      defaultOf(schema),
-      String(Reflect.get(schema, 'description') ?? ''),
-    ]);
+    const rows = configKeys(config).map((key) => [`\`${key.key}\``, typeOf(key), defaultOf(key), key.description]);
     return `## ${name}\n\n${description}\n\n${table(['Key', 'Type', 'Default', 'Meaning'], [...active, ...rows])}\n`;
   });
   const about =
@@ -122,20 +117,6 @@ export function configurationPage(modules: readonly ConfiguredModule[]): string 
   return `${header('Configuration', about)}${sections.join('\n')}`;
 }
 
-function leaves(schema: TObject, prefix = ''): { path: string; schema: TSchema }[] {
-  return Object.entries(schema.properties).flatMap(([name, property]) => {
-    const path = `${prefix}${name}`;
-    const isGroup = Reflect.get(property, 'type') === 'object' && Reflect.get(property, 'properties') !== undefined;
-    return isGroup ? leaves(property as TObject, `${path}.`) : [{ path, schema: property }];
-  });
-}
+const typeOf = ({ type, choices }: ConfigKey): string => choices?.map((choice) => `\`${choice}\``).join(' or ') ?? type;
 
-function typeOf(schema: TSchema): string {
-  const choices: unknown =
-    Reflect.get(schema, 'enum') ?? (Reflect.get(schema, 'anyOf') as Json[] | undefined)?.map((one) => one.const ?? one.type);
-  if (Array.isArray(choices)) return choices.map((choice) => `\`${choice}\``).join(' or ');
-  return String(Reflect.get(schema, 'type') ?? 'any');
-}
-
-const defaultOf = (schema: TSchema): string =>
-  Reflect.get(schema, 'sensitive') ? 'secret' : `\`${JSON.stringify(Reflect.get(schema, 'default'))}\``;
+const defaultOf = ({ sensitive, default: value }: ConfigKey): string => (sensitive ? 'secret' : `\`${JSON.stringify(value)}\``);

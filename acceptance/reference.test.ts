@@ -13,6 +13,7 @@ import { createTestPlatform, type TestPlatform } from '../test/support/platform.
 import { resolveReferences } from './openapi.ts';
 import { type ConfiguredModule, configurationPage, environmentPage, errorsPage, operationsPage } from './reference-pages.ts';
 import { projectRoot } from './routes.ts';
+import { switchOn } from './switched-on.ts';
 
 const folder = '../docs/reference';
 
@@ -42,6 +43,7 @@ describe('the reference of a running platform', () => {
   let documents: { client: Json; admin: Json };
   beforeAll(async () => {
     platform = await createTestPlatform();
+    await switchOn(platform.admin);
     const [client, admin] = await Promise.all([platform.client, platform.admin].map((api) => api.get('/swagger.json')));
     documents = { client: resolveReferences(client?.body), admin: resolveReferences(admin?.body) };
   });

@@ -1,5 +1,5 @@
 /** Starting and stopping, as a user sees it: the launcher as a real process, its output, its exit code. */
-import { execFile } from 'node:child_process';
+import { execFile, spawn as spawnProgram } from 'node:child_process';
 import { readFile, stat } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -10,8 +10,17 @@ import { createTestDatabase } from '../test/support/database.ts';
 import { freePort } from '../test/support/free-port.ts';
 import { startPretendPostgres } from '../test/support/old-postgres.ts';
 import { describeWithPostgres15 } from '../test/support/servers/fixtures.ts';
-import { descendants, isRunning, launchPlatform, type PlatformProcess, type SpawnOptions, spawnPlatform } from '../test/support/spawn.ts';
-import { temporaryFolder } from '../test/support/temporary-folder.ts';
+import {
+  descendants,
+  isRunning,
+  launchPlatform,
+  type PlatformProcess,
+  projectRoot,
+  type SpawnOptions,
+  spawnPlatform,
+} from '../test/support/spawn.ts';
+import { removeFolder, temporaryFolder } from '../test/support/temporary-folder.ts';
+import { waitFor } from '../test/support/wait-for.ts';
 
 const cleanUps: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -74,6 +83,26 @@ describe('a start on an empty data folder', { timeout: 120_000 }, () => {
     expect(platform.stdout()).toContain(admin.password);
     const login = await createApi(platform.addresses.admin, { masterkey: masterKey }).post('/login', admin);
     expect(login.status).toBe(200);
+  });
+
+  it('stops when npm gets the signal, which its shell does not pass on', async () => {
+    const [client, admin] = [await freePort(), await freePort()];
+    const ports = { CLIENT_HTTP_PORT: String(client), ADMIN_HTTP_PORT: String(admin), CLIENT_SOCKET_PORT: '-1' };
+    const dataDir = await temporaryFolder('npm');
+    const npm = spawnProgram('npm', ['start'], {
+      cwd: projectRoot,
+      env: { ...process.env, ...ports, PENSTOCK_DATA_DIR: dataDir },
+      stdio: 'ignore',
+    });
+    const alive = () =>
+      fetch(`http://127.0.0.1:${admin}/live`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    await waitFor(alive, { timeoutMs: 30_000 });
+    npm.kill('SIGTERM');
+    await waitFor(async () => !(await alive()));
+    await removeFolder(dataDir);
   });
 
   it.each(['SIGTERM', 'SIGINT'] as const)('stops cleanly on %s and leaves no process', async (signal) => {

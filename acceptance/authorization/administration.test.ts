@@ -191,6 +191,26 @@ describe('the administration of permissions', () => {
       expect((await ask(`${token}x`)).status).toBe(400);
       expect((await ask('made.up')).status).toBe(400);
     });
+
+    it('of definitions, roles and rules answer such a token as well', async () => {
+      const name = `Token${randomUUID().slice(0, 8)}`;
+      const answers = [
+        await admin.post('/authorization/resources', { name, relations: {}, permissions: {} }),
+        await admin.post('/authorization/roles', { name, permissions: [] }),
+        await admin.post('/authorization/rules', { resource: name, action: 'read', role: name }),
+      ];
+      for (const { status, headers, body } of answers) {
+        expect([status, body.code]).toEqual([200, undefined]);
+        const query = {
+          subject: 'User:x',
+          permission: 'edit',
+          resource: 'Project:x',
+          consistencyToken: headers.get('consistency-token') ?? '',
+        };
+        expect(query.consistencyToken).not.toBe('');
+        expect((await admin.get('/authorization/permissions/can', { query })).status).toBe(200);
+      }
+    });
   });
 
   it('grants single actions directly', async () => {
@@ -234,30 +254,13 @@ describe('the administration of permissions', () => {
       const no = await evaluate('User:f');
       expect(no.allowed).toBe(false);
       expect(JSON.stringify(no.reason)).toContain('does not stand in');
-      expect(await evaluate('Project:e')).toMatchObject({ allowed: true, assigned: true });
+      expect(await evaluate('Project:e')).toMatchObject({ allowed: true, assigned: true, paths: [] });
     });
 
     it('find who may', async () => {
       await permissions.relate('User:w1 lead Project:who', 'Team:who#member guest Project:who', 'User:w2 member Team:who');
       expect(await permissions.who('read Project:who')).toEqual(['User:w1', 'User:w2']);
       expect(await permissions.who('edit Project:who')).toEqual(['User:w1']);
-    });
-
-    it.each([
-      ['subject', { subject: 'nonsense' }],
-      ['subject', { subject: 'Ghost:1' }],
-      ['resource', { resource: 'Project:' }],
-      ['resource', { resource: 'Ghost:1' }],
-      ['permission', { permission: '__proto__' }],
-      ['permission', { permission: 'a b' }],
-      ['scope', { scope: 'Team' }],
-      ['scope', { scope: 'Ghost:1' }],
-    ])('refuse a wrong %s: %j', async (path, wrong) => {
-      const query = { subject: 'User:a', permission: 'read', resource: 'Project:1', ...wrong };
-      for (const way of ['can', 'evaluate']) {
-        const { status, body } = await admin.get(`/authorization/permissions/${way}`, { query });
-        expect([status, body.errors[0].path]).toEqual([400, path]);
-      }
     });
 
     it('refuse forged cursors', async () => {

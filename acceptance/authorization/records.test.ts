@@ -67,6 +67,19 @@ describe('records with row authorization', () => {
     expect((await user(ada).api.get(`/database/Note/${note._id}`)).body.text).toBe('x');
   });
 
+  it('a field for those in a relation is set by nobody who creates the record, by whatever route, and by them afterwards', async () => {
+    const text = { type: 'String', access: { write: 'relation:editor' } } as const;
+    await platform.createSchema({ name: 'Guarded', fields: { text, title: 'String' }, conduitOptions: rowAuthorised });
+    const post = (path: string, body: object) => user(ada).api.post(`/database/${path}`, body);
+    const refused = { status: 403, body: { code: 'FIELD_FORBIDDEN' } };
+    expect(await post('Guarded', { text: 'x' })).toMatchObject(refused);
+    expect(await post('Guarded/many', { docs: [{}, { text: 'x' }] })).toMatchObject(refused);
+    expect(await post('batch', { operations: [{ op: 'create', schema: 'Guarded', data: { text: 'x' } }] })).toMatchObject(refused);
+    const { _id } = expectStatus(await post('Guarded', { title: 't' }), 200, 'create').body;
+    await permissions.relate(`User:${bob?.userId} editor Guarded:${_id}`);
+    expect((await user(bob).api.patch(`/database/Guarded/${_id}`, { text: 'x' })).status).toBe(200);
+  });
+
   it('a scope owns what is created for it; the four team roles get what the matrix says', async () => {
     const note = await create(ada, { text: 'ours' }, { scope: team });
     expect(await tuplesAbout(`Note:${note._id}`)).toEqual([`${team}#owner@Note:${note._id}`]);
@@ -108,6 +121,21 @@ describe('records with row authorization', () => {
       expect(pages).toEqual(ids);
       expect((await permissions.list(`User:${who?.userId} read Note`)).sort()).toEqual(ids.map((id) => `Note:${id}`).sort());
     }
+  });
+
+  it('counts records, not relations: several to one record, and to records that are not there', async () => {
+    const reader = await platform.registerUser();
+    const notes = [await create(ada, { text: 'one' }), await create(ada, { text: 'two' }), await create(ada, { text: 'three' })];
+    for (const { _id } of notes) {
+      await permissions.relate(`User:${reader.userId} reader Note:${_id}`, `User:${reader.userId} editor Note:${_id}`);
+    }
+    await permissions.relate(`User:${reader.userId} reader Note:${randomUUID()}`, `User:${reader.userId} reader Note:nowhere`);
+    const ids = notes.map(({ _id }) => _id).sort();
+    expect(await listed(reader)).toEqual({ ids, count: 3 });
+    expect(await listed(reader, { limit: 1, skip: 1 })).toEqual({ ids: [ids[1]], count: 3 });
+    expect(await listed(reader, { sort: '-_id' })).toEqual({ ids: [...ids].reverse(), count: 3 });
+    await user(ada).api.delete(`/database/Note/${ids[0]}`);
+    expect(await listed(reader)).toEqual({ ids: ids.slice(1), count: 2 });
   });
 
   it('shows an invisible related record as its id only', async () => {
@@ -195,8 +223,9 @@ describe('records with row authorization', () => {
       const note = { text: 'x' };
       expect((await user(ada).api.get('/database/Note')).status).toBe(503);
       expect((await user(ada).api.post('/database/Note', note)).status).toBe(503);
-      // A module that is switched off withdraws its own routes.
-      expect((await user(ada).api.get('/authorization/check?action=read&resource=Note:1')).status).toBe(404);
+      const asked = await user(ada).api.get('/authorization/check?action=read&resource=Note:1');
+      expect(asked.body).toMatchObject({ status: 503, code: 'UNAVAILABLE', message: expect.stringContaining('authorization') });
+      expect((await platform.admin.post('/authorization/relations', {})).status).toBe(503);
       const schema = { name: 'Late', fields: { text: 'String' }, conduitOptions: rowAuthorised };
       expect((await platform.admin.post('/database/schemas', schema)).status).toBe(412);
     } finally {

@@ -72,6 +72,36 @@ describe('roles and rules', () => {
     expect((await admin.get('/authorization/relations', { query: { resource: `Role:${role._id}` } })).body.count).toBe(0);
   });
 
+  it('a role is held through a team, by a grant, and not when its definition says otherwise', async () => {
+    const [member, granted, outsider] = [await platform.registerUser(), await platform.registerUser(), await platform.registerUser()];
+    const everyone = async () =>
+      Promise.all([member, granted, outsider].map(async (user) => [await check(user, 'Shift', 'plan'), (await rolesOf(user)).length]));
+    const rolesOf = async ({ userId }: TestUser): Promise<Json[]> => (await admin.get(`/authorization/users/${userId}/roles`)).body.roles;
+    const define = async (permissions: object) => {
+      const relations = { assignee: ['User', 'Team#member'], suspended: ['User'] };
+      expectStatus(await admin.patch('/authorization/resources/Role', { relations, permissions }), 200, 'define');
+    };
+    const relate = async (subject: string, relation: string, resource: string) =>
+      expectStatus(await admin.post('/authorization/relations', { subject, relation, resource }), 200, 'relate');
+    const role = await createRole('planner', ['Shift:plan']);
+    await define({ hold: ['assignee'] });
+    await relate(`User:${member.userId}`, 'member', 'Team:night');
+    await relate('Team:night#member', 'assignee', `Role:${role._id}`);
+    const grant = { subject: `User:${granted.userId}`, permission: 'hold', resource: `Role:${role._id}` };
+    expectStatus(await admin.post('/authorization/permissions', grant), 200, 'grant');
+    expect(await everyone()).toEqual([
+      [true, 1],
+      [true, 1],
+      [false, 0],
+    ]);
+    await define({ hold: { exclusion: { base: ['assignee'], subtract: ['suspended'] } } });
+    await relate(`User:${member.userId}`, 'suspended', `Role:${role._id}`);
+    expect((await everyone())[0]).toEqual([false, 0]);
+    expectStatus(await admin.delete(`/authorization/roles/${role._id}`), 200, 'delete');
+    expect((await everyone()).flat()).toEqual([false, 0, false, 0, false, 0]);
+    await define({ hold: ['assignee'] });
+  });
+
   it('everything is allowed to an admin', async () => {
     const user = await platform.registerUser();
     expectStatus(await admin.post(`/authorization/users/${user.userId}/roles`, { role: 'admin' }), 200, 'assign');

@@ -26,6 +26,51 @@ describe.each([{ redis: true }, { redis: false }])('two nodes (%o)', ({ redis })
     }
   });
 
+  it('agree about lists that hang on teams, however often both were asked before', async () => {
+    const name = `Listed${randomUUID().slice(0, 8)}`;
+    await nodes.first.createSchema({ name, fields: { text: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    const [owner, reader] = [await nodes.first.registerUser(), await nodes.first.registerUser()];
+    const [top, low] = [randomUUID(), randomUUID()];
+    const [first, second] = [permissionsApi(nodes.first.admin), permissionsApi(nodes.second.admin)];
+    await first.relate(`User:${owner.userId} owner Team:${low}`, `Team:${top} owner Team:${low}`);
+    for (const text of ['a', 'b', 'c']) {
+      expectStatus(await owner.api.post(`/database/${name}`, { text }, { query: { scope: `Team:${low}` } }), 200, 'create');
+    }
+    const counts = async (): Promise<readonly unknown[]> => {
+      const there = nodes.second.client.with({ authorization: `Bearer ${reader.accessToken}` });
+      const answers = await Promise.all([reader.api, there].map((api) => api.get(`/database/${name}`, { query: { limit: 2 } })));
+      return answers.map(({ body }) => [(body as { documents: unknown[] }).documents.length, (body as { count: number }).count]);
+    };
+    const links = [`User:${reader.userId} readAll Team:${top}`, `Team:${top} owner Team:${low}`];
+    for (let round = 0; round < 8; round += 1) {
+      const [here, link] = [round % 2 === 0 ? first : second, links[round % 3 === 0 ? 1 : 0] ?? ''];
+      await first.relate(...links);
+      expect([round, await counts(), await counts()]).toEqual([
+        round,
+        [
+          [2, 3],
+          [2, 3],
+        ],
+        [
+          [2, 3],
+          [2, 3],
+        ],
+      ]);
+      await here.unrelate(link);
+      expect([round, await counts(), await counts()]).toEqual([
+        round,
+        [
+          [0, 0],
+          [0, 0],
+        ],
+        [
+          [0, 0],
+          [0, 0],
+        ],
+      ]);
+    }
+  });
+
   it('agree about definitions at once', async () => {
     const [first, second] = [permissionsApi(nodes.first.admin), permissionsApi(nodes.second.admin)];
     const relations = { a: ['User'], b: ['User'] };

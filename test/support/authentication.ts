@@ -1,14 +1,19 @@
 /** The authentication module over a real database, below the HTTP surface: one or more nodes that share it. */
+import { createAudit } from '../../src/kernel/audit/create.ts';
+import { migrations as auditMigrations } from '../../src/kernel/audit/migrations.ts';
 import { createCaches } from '../../src/kernel/cache/create.ts';
 import { system } from '../../src/kernel/caller.ts';
 import type { ConfigHandle } from '../../src/kernel/config/definition.ts';
+import { fillDefaults, type SchemaNode } from '../../src/kernel/config/tree.ts';
 import type { Database } from '../../src/kernel/database/database.ts';
 import { migrate } from '../../src/kernel/database/migrate.ts';
 import { createEvents } from '../../src/kernel/events/create.ts';
 import { createBus, type NodeBus } from '../../src/kernel/events/create-bus.ts';
 import { migrations as eventMigrations } from '../../src/kernel/events/migrations.ts';
+import { migrations as idempotencyMigrations } from '../../src/kernel/idempotency/migrations.ts';
 import type { PresentedCredentials } from '../../src/kernel/identity.ts';
 import { createIdentity } from '../../src/kernel/identity.ts';
+import type { JobDefinition, Jobs } from '../../src/kernel/jobs/jobs.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
 import type { RunningModule } from '../../src/kernel/module.ts';
@@ -22,14 +27,17 @@ import { migrations as schemaMigrations } from '../../src/kernel/schema/migratio
 import { createPasswordHasher } from '../../src/kernel/security/create-password-hasher.ts';
 import { migrations as keyringMigrations } from '../../src/kernel/security/migrations.ts';
 import { openSecretBox } from '../../src/kernel/security/open-secret-box.ts';
-import type { AuthenticationConfig } from '../../src/modules/authentication/config.ts';
+import { type AuthenticationConfig, authenticationConfig } from '../../src/modules/authentication/config.ts';
 import { type AuthenticationService, authentication } from '../../src/modules/authentication/index.ts';
+import type { CommunicationsService, PlainEmail, TemplatedEmail } from '../../src/modules/communications/index.ts';
+import type { RouterService } from '../../src/modules/router/index.ts';
 import { openTestDatabase } from './database.ts';
 import { noMetrics, silentLog } from './quiet.ts';
 
 export interface TestAnswer {
   readonly status: number;
   readonly body: Record<string, unknown>;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface TestRequest {
@@ -40,11 +48,21 @@ export interface TestRequest {
   readonly address?: string;
 }
 
+/** A mail as the module wrote it. */
+export type TestMail = TemplatedEmail | PlainEmail;
+export type TestText = Parameters<CommunicationsService['messages']['sendSms']>[1];
+
 /** One node: a kernel with the module running. */
 export interface AuthenticationNode {
   readonly kernel: Kernel;
   readonly service: AuthenticationService;
   readonly running: RunningModule<AuthenticationService>;
+  /** Every mail that was written here, the oldest first. */
+  readonly mails: readonly TestMail[];
+  /** Every text message likewise. */
+  readonly texts: readonly TestText[];
+  /** Waits for the jobs that were enqueued so far. */
+  settled(): Promise<void>;
   /** Changes the configuration of this node and tells the module. */
   configure(change: (config: AuthenticationConfig) => AuthenticationConfig): Promise<void>;
   /** Calls an operation as a surface would: credential first, then the handler. Errors become answers. */
@@ -59,21 +77,14 @@ export interface AuthenticationFixture {
   close(): Promise<void>;
 }
 
-/** The defaults of `config.ts`, which the real service reads from the schema. */
-const defaults: AuthenticationConfig = {
-  accessTokens: { expiryPeriod: 3_600_000, keyRotationPeriod: 7_776_000_000 },
-  refreshTokens: { enabled: true, expiryPeriod: 604_800_000 },
-  sessions: { absoluteLifetime: 7_776_000_000, sudoMaxAge: 600_000 },
-  clients: { multipleUserSessions: true, multipleClientLogins: true },
-  local: { enabled: true },
-  passwords: { minLength: 8, blockCommon: true },
-  lockout: { failures: 10 },
-};
+const defaults = fillDefaults(authenticationConfig.schema as SchemaNode, {}) as AuthenticationConfig;
 
 export async function openAuthentication(): Promise<AuthenticationFixture> {
   const opened = await openTestDatabase({
     migrations: [
       { owner: 'events', migrations: eventMigrations },
+      { owner: 'audit', migrations: auditMigrations },
+      { owner: 'idempotency', migrations: idempotencyMigrations },
       { owner: 'schema', migrations: schemaMigrations },
       { owner: 'security', migrations: keyringMigrations },
     ],
@@ -83,6 +94,8 @@ export async function openAuthentication(): Promise<AuthenticationFixture> {
     const bus = await createBus({ database, redis: undefined, log: silentLog });
     const node = await startNode(database, bus);
     closers.unshift(async () => {
+      // A job that begins after the pool has closed would fail outside of every test.
+      await node.settled();
       await node.stop();
       await bus.close();
     });
@@ -104,18 +117,22 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
   const events = createEvents({ database, bus, log: silentLog, metrics: noMetrics });
   const schemas = await createSchemaRegistry({ database, bus, events, log: silentLog });
   const permissions = createPermissionPort();
+  const secrets = await openSecretBox(database, { masterKey: 'a master key that only tests use' });
+  const { jobs, settled } = immediateJobs(database);
   const kernel = {
     log: silentLog,
+    jobs,
+    audit: createAudit(database, silentLog),
     metrics: noMetrics,
     database,
     bus,
     events,
     caches: createCaches(bus),
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
-    secrets: await openSecretBox(database, { masterKey: 'a master key that only tests use' }),
+    secrets,
     passwords: createPasswordHasher({ memoryKiB: 64, passes: 1 }),
     schemas,
-    records: createRecordStore({ database, schemas, events, permissions }),
+    records: createRecordStore({ database, schemas, events, permissions, secrets }),
     operations: createOperationRegistry(),
     identity: createIdentity(),
     permissions,
@@ -124,17 +141,67 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
   await migrate(database, [{ owner: authentication.name, migrations: authentication.migrations ?? [] }]);
 
   const config = testConfig();
-  const running = await authentication.start({ kernel, config: config.handle, services: {}, log: silentLog });
+  const mails: TestMail[] = [];
+  const texts: TestText[] = [];
+  const services = { communications: fakeCommunications(mails, texts), router: fakeRouter() };
+  const running = await authentication.start({
+    kernel,
+    config: config.handle,
+    services,
+    companions: { authorization: absent },
+    log: silentLog,
+  });
+  for (const job of running.jobs ?? []) await jobs.register(job);
   kernel.operations.replace(authentication.name, running.operations);
   return {
     kernel,
     running,
+    mails,
+    texts,
+    settled,
     service: running.service,
     configure: config.change,
     call: (id, request) => call(kernel, id, request ?? {}),
     stop: async () => running.stop?.(),
   };
 }
+
+/** Runs each job once, as soon as the transaction that enqueued it has committed. */
+function immediateJobs(database: Database) {
+  const definitions = new Map<string, JobDefinition>();
+  let pending: Promise<void> = Promise.resolve();
+  const jobs: Jobs = {
+    register: async (definition) => void definitions.set(definition.name, definition),
+    unregister: async (name) => void definitions.delete(name),
+    async enqueue(name, data) {
+      const definition = definitions.get(name);
+      const handled = Promise.withResolvers<void>();
+      pending = Promise.all([pending, handled.promise]).then(() => undefined);
+      database.afterCommit(() => {
+        void definition?.handler(data, { signal: new AbortController().signal, log: silentLog }).then(handled.resolve, handled.reject);
+      });
+      return name;
+    },
+    status: async () => undefined,
+  };
+  return { jobs, settled: () => pending };
+}
+
+const fakeCommunications = (mails: TestMail[], texts: TestText[]): CommunicationsService => ({
+  messages: {
+    available: () => true,
+    sendEmail: async (_transaction, email) => String(mails.push(email)),
+    sendSms: async (_transaction, text) => String(texts.push(text)),
+    forgetUsers: async () => undefined,
+  },
+  templates: { register: async () => undefined },
+  onChannelsChange: () => () => undefined,
+});
+
+const fakeRouter = () => ({ publicUrl: () => 'https://api.example.com' }) as RouterService;
+
+/** A module that does not run: teams have no routes. */
+const absent = { current: () => undefined, onChange: () => () => undefined };
 
 function testConfig() {
   let current = defaults;
@@ -163,7 +230,7 @@ async function call(kernel: Kernel, id: string, request: TestRequest): Promise<T
     const context = { ...baseContext, caller, bearer: request.bearer, address: request.address ?? '192.0.2.1' } as OperationContext;
     const input = { params: request.params ?? {}, query: { skip: 0, limit: 25, ...request.query }, body: request.body, headers: {} };
     const result = await operation.handler(context, input);
-    if (result instanceof Reply) return { status: result.status, body: JSON.parse(result.json ?? '{}') };
+    if (result instanceof Reply) return { status: result.status, body: JSON.parse(result.json ?? '{}'), headers: result.headers };
     return { status: 200, body: typeof result === 'string' ? { result } : (result as Record<string, unknown>) };
   } catch (error) {
     const { status = 500, code, message, errors, retryAfter } = error as Record<string, unknown>;
@@ -172,11 +239,19 @@ async function call(kernel: Kernel, id: string, request: TestRequest): Promise<T
   }
 }
 
-const baseContext = { requestId: 'test', userAgent: 'vitest', signal: new AbortController().signal, log: silentLog };
+const baseContext = {
+  requestId: 'test',
+  userAgent: 'vitest',
+  signal: new AbortController().signal,
+  log: silentLog,
+  cookies: {},
+  audited: (_facts: unknown): void => undefined,
+};
 
 async function callerOf(kernel: Kernel, operation: Operation, { bearer, address }: TestRequest) {
   if (operation.surface === 'admin') return system('test');
-  if (operation.access === 'public' || operation.access === 'refreshToken') return { kind: 'anonymous' as const };
+  const anonymous = operation.access === 'optionalUser' && bearer === undefined;
+  if (anonymous || operation.access === 'public' || operation.access === 'refreshToken') return { kind: 'anonymous' as const };
   return kernel.identity.client?.authenticate(credentials(bearer, address));
 }
 

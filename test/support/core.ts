@@ -115,7 +115,7 @@ async function startNode(database: Database, bus: TestBus, env: Readonly<Record<
     modules: { list: () => modules },
   } as unknown as Kernel;
   const handle = await config.register<CoreConfig>('core', core.config);
-  const { service, operations } = await core.start({ kernel, config: handle, services: {}, log: silentLog });
+  const { service, operations } = await core.start({ kernel, config: handle, services: {}, companions: {}, log: silentLog });
   let madePassword: string | undefined;
   await service.createFirstAdmin(async ({ password }) => {
     madePassword = password;
@@ -152,7 +152,13 @@ async function callerOf({ identity }: Kernel, { access }: Operation, credentials
   return caller;
 }
 
-const baseContext = { requestId: 'test', userAgent: 'vitest', signal: new AbortController().signal, log: silentLog };
+const baseContext = {
+  requestId: 'test',
+  userAgent: 'vitest',
+  signal: new AbortController().signal,
+  log: silentLog,
+  audited: (_facts: unknown): void => undefined,
+};
 
 /** Credentials as the surface hands them on. */
 export const coreCredentials = ({ masterKey, bearer, address = '192.0.2.1' }: CoreRequest): PresentedCredentials => ({

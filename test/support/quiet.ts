@@ -16,5 +16,6 @@ export const noMetrics: Metrics = {
   counter: () => ({ inc: () => undefined }),
   histogram: () => ({ observe: () => undefined, bind: () => () => undefined }),
   gauge: () => undefined,
+  total: () => undefined,
   expose: async () => '',
 };

@@ -5,6 +5,7 @@ import type { EventHandler, Events, PublishedEvent } from '../../src/kernel/even
 import { createIdentity } from '../../src/kernel/identity.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
 import { createPermissionPort } from '../../src/kernel/permissions.ts';
+import type { RecordStore } from '../../src/kernel/records/store.ts';
 import type { SchemaRegistry } from '../../src/kernel/schema/registry.ts';
 import { readSettings } from '../../src/kernel/settings.ts';
 import { type RealtimeKernel, startRealtimeSurface } from '../../src/surfaces/realtime/start.ts';
@@ -71,18 +72,25 @@ function createKernel() {
       conduit: { cms: { enabled: cms, crudOperations: { read: { enabled: read } } }, authorization: { enabled: authorization } },
     },
   });
+  const owned = options(true, true);
+  Object.assign(owned.modelOptions.conduit, { owner: { field: 'by', limit: ['read'] } });
   const schemas = new Map<string, unknown>([
     ['Post', options(true, true)],
     ['Hidden', options(false, true)],
     ['WriteOnly', options(true, false)],
     ['Private', options(true, true, true)],
+    ['Owned', owned],
   ]);
   const permissions = createPermissionPort();
   const readable = new Set<string>();
+  const read = (record: string): void => {
+    if (!readable.has(record)) throw errors.NOT_FOUND();
+  };
   const notUsed = () => Promise.reject(new Error('not used here'));
   permissions.engine = {
     check: async (_caller, _action, resource) => readable.has(resource),
     predicate: notUsed,
+    roles: notUsed,
     owner: notUsed,
     prepare: notUsed,
     adopt: notUsed,
@@ -96,6 +104,7 @@ function createKernel() {
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
     identity,
     schemas: { get: (name: string) => schemas.get(name) } as unknown as SchemaRegistry,
+    records: { get: async (_caller: unknown, schema: string, id: string) => read(`${schema}:${id}`) } as unknown as RecordStore,
     permissions,
   };
   return { kernel, tokens, schemas, readable, identity, ...stream };

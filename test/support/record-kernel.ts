@@ -1,5 +1,5 @@
 /** The schema registry and the record store of one or more nodes on a database of the test's own. */
-
+import { createHash } from 'node:crypto';
 import type { Database } from '../../src/kernel/database/database.ts';
 import { createEvents } from '../../src/kernel/events/create.ts';
 import { createBus, type NodeBus } from '../../src/kernel/events/create-bus.ts';
@@ -29,6 +29,9 @@ export interface RecordKernel extends RecordNode {
   close(): Promise<void>;
 }
 
+/** The same on every node, as the secret box of an installation is. */
+const secrets = { digest: (token: string, purpose: string) => createHash('sha256').update(`${purpose}\0${token}`).digest('hex') };
+
 export async function openRecordKernel(server: TestServer = 'embedded'): Promise<RecordKernel> {
   const test = await openTestDatabase({
     server,
@@ -44,7 +47,7 @@ export async function openRecordKernel(server: TestServer = 'embedded'): Promise
     const events = createEvents({ database, bus, log: silentLog, metrics: createMetrics({ metricsPrefix: '', metricsPort: undefined }) });
     const permissions = createPermissionPort();
     const schemas = await createSchemaRegistry({ database, bus, events, log: silentLog });
-    return { database, schemas, permissions, records: createRecordStore({ database, schemas, permissions, events }) };
+    return { database, schemas, permissions, records: createRecordStore({ database, schemas, permissions, events, secrets }) };
   };
   return {
     ...(await node(test.database)),

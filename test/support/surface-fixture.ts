@@ -1,11 +1,14 @@
 /** Both HTTP surfaces over a few example operations, with fakes for everything below them. */
+import { createHmac } from 'node:crypto';
 import Type from 'typebox';
+import type { Audit } from '../../src/kernel/audit/audit.ts';
 import type { Database } from '../../src/kernel/database/database.ts';
 import { defineErrors, errors } from '../../src/kernel/errors.ts';
 import { createIdentity, type Identity } from '../../src/kernel/identity.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
 import { type Access, defineOperation, type Operation, Reply, TextResult } from '../../src/kernel/operation.ts';
 import { createOperationRegistry, type OperationRegistry } from '../../src/kernel/registry.ts';
+import type { SecretBox } from '../../src/kernel/security/secret-box.ts';
 import type { Settings } from '../../src/kernel/settings.ts';
 import { createMetrics } from '../../src/kernel/telemetry/create-metrics.ts';
 import type { Logger } from '../../src/kernel/telemetry/logger.ts';
@@ -32,6 +35,8 @@ export interface FixtureOptions extends HttpSurfaceOptions {
   readonly settings?: Partial<Settings>;
   readonly operations?: readonly Operation[];
   readonly database?: Database;
+  /** Nothing is written down unless given. */
+  readonly audit?: Audit;
   readonly identity?: Identity;
 }
 
@@ -56,6 +61,8 @@ export async function startSurfaceFixture(options: FixtureOptions = {}): Promise
       log: recordingLog(lines),
       metrics,
       database: options.database ?? noDatabase,
+      secrets: fixedSecrets,
+      audit: options.audit ?? forgetfulAudit,
       limits: createLimits({ redis: undefined, metrics }),
       operations: registry,
       identity,
@@ -75,11 +82,27 @@ export async function startSurfaceFixture(options: FixtureOptions = {}): Promise
 
 const plenty = { standard: { requests: 1_000_000, seconds: 1 } };
 
+/** The same key on every node. */
+const fixedSecrets = {
+  digest: (token: string, purpose: string): string => createHmac('sha256', 'a key of tests').update(`${purpose}:${token}`).digest('hex'),
+} as SecretBox;
+
 const noDatabase = new Proxy({} as Database, {
   get: () => () => {
     throw new Error('This test has no database');
   },
 });
+
+const forgetfulAudit: Audit = {
+  record: async () => undefined,
+  alongside: (_entry, work) => work({ isWritten: () => false, end: () => undefined }),
+  recordLater: () => undefined,
+  flush: async () => undefined,
+  list: async () => [],
+  count: async () => 0,
+  read: async function* () {},
+  purge: async () => 0,
+};
 
 function recordingLog(lines: LogLine[]): Logger {
   const at = (level: string) => (fields: object, message: string) => void lines.push({ level, fields, message });
@@ -91,6 +114,7 @@ function recordingLog(lines: LogLine[]): Logger {
 export function fakeIdentity(): Identity {
   const identity = createIdentity();
   identity.client = {
+    cookieTokens: { accessToken: (cookies) => cookies.accessToken, refreshToken: () => undefined },
     authenticate({ bearer, cookies }) {
       const token = bearer ?? cookies.accessToken;
       if (token !== 'good' && token !== 'partial') throw errors.UNAUTHORIZED({ message: 'Token is not valid' });

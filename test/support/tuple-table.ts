@@ -10,20 +10,28 @@ export interface TupleTable {
   readonly database: Database;
   /** Takes everything away and writes these; answers their ids, in order. */
   replace(tuples: readonly Tuple[]): Promise<readonly string[]>;
+  add(tuples: readonly Tuple[]): Promise<readonly string[]>;
   remove(ids: readonly string[]): Promise<void>;
+  /** The same table over connections of their own, as another node has them. */
+  another(): Promise<Database>;
   close(): Promise<void>;
 }
 
 export async function openTupleTable(): Promise<TupleTable> {
-  const { database, close } = await openTestDatabase({ migrations: [{ owner: 'authorization', migrations }] });
+  const { database, openAgain, close } = await openTestDatabase({ migrations: [{ owner: 'authorization', migrations }] });
+  const add = async (tuples: readonly Tuple[]): Promise<readonly string[]> => {
+    const ids = tuples.map(() => newId());
+    await database.query({ text: insertText, values: columnsOf(tuples, ids) });
+    return ids;
+  };
   return {
     database,
     async replace(tuples) {
       await database.query({ text: 'truncate penstock.tuples' });
-      const ids = tuples.map(() => newId());
-      await database.query({ text: insertText, values: columnsOf(tuples, ids) });
-      return ids;
+      return add(tuples);
     },
+    add,
+    another: openAgain,
     async remove(ids) {
       await database.query({ text: 'delete from penstock.tuples where id = any($1::uuid[])', values: [ids] });
     },

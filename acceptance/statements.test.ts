@@ -1,0 +1,71 @@
+/** What requests cost the database, counted at the driver: one statement more in each of them is felt by everybody. */
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import type { Answer, Json } from '../test/support/api.ts';
+import type { TestUser } from '../test/support/node.ts';
+import { openBench, owned, type WeakSpotBench } from './weak-spots/bench.ts';
+
+describe('statements of a request', () => {
+  let bench: WeakSpotBench;
+  let user: TestUser;
+  const sent = vi.spyOn(pg.Client.prototype, 'query');
+
+  beforeAll(async () => {
+    bench = await openBench();
+    user = await bench.platform.registerUser();
+  });
+  afterAll(async () => {
+    sent.mockRestore();
+    await bench.close();
+  });
+
+  /** The fewest of several times: jobs and the delivery of events send theirs in between. */
+  const costOf = async (request: () => Promise<Answer>): Promise<number> => {
+    const counts: number[] = [];
+    for (let i = 0; i < 8; i += 1) {
+      const before = sent.mock.calls.length;
+      expect((await request()).status).toBe(200);
+      counts.push(sent.mock.calls.length - before);
+      await new Promise((resolve) => setTimeout(resolve, 30));
+    }
+    return Math.min(...counts);
+  };
+
+  test('records that everybody may read and write cost one each', async () => {
+    const schema = await bench.schema({ title: 'String', n: 'Number' });
+    const [record] = (await bench.fill(schema, [{ title: 'a', n: 1 }])) as [Json];
+    const path = `/database/${schema.name}`;
+    for (const api of [bench.platform.client, user.api]) {
+      expect(await costOf(() => api.post(path, { title: 'b', n: 2 })), 'create').toBe(1);
+      expect(await costOf(() => api.post(`${path}/many`, { docs: [{ title: 'b' }, { title: 'c' }] })), 'create many').toBe(1);
+      expect(await costOf(() => api.get(path)), 'list').toBe(1);
+      expect(await costOf(() => api.get(`${path}/${record._id}`)), 'read').toBe(1);
+      expect(await costOf(() => api.patch(`${path}/${record._id}`, { title: 'd' })), 'change').toBe(1);
+      expect(await costOf(() => api.put(`${path}/${record._id}`, { title: 'd' })), 'replace').toBe(1);
+    }
+  });
+
+  test('a link to such records costs nothing more: its foreign key holds it', async () => {
+    const target = await bench.schema({ a: 'String' });
+    const [{ _id: to }] = (await bench.fill(target, [{ a: 'x' }])) as [Json];
+    const schema = await bench.schema({ to: { type: 'Relation', model: target.name } });
+    expect(await costOf(() => user.api.post(`/database/${schema.name}`, { to }))).toBe(1);
+    expect(await costOf(() => user.api.get(`/database/${schema.name}?populate=to`))).toBe(1);
+  });
+
+  test('permissions cost one statement beside, and lists none', async () => {
+    const schema = await bench.schema({ a: 'String' }, owned);
+    const path = `/database/${schema.name}`;
+    const { _id: id } = (await user.api.post(path, { a: 'x' })).body;
+    expect(await costOf(() => user.api.post(path, { a: 'y' })), 'create').toBe(2);
+    expect(await costOf(() => user.api.get(`${path}/${id}`)), 'read').toBeLessThanOrEqual(2);
+    expect(await costOf(() => user.api.patch(`${path}/${id}`, { a: 'z' })), 'change').toBe(2);
+    expect(await costOf(() => user.api.get(path)), 'list').toBe(1);
+  });
+
+  test('fields of a role cost two beside: which roles the caller holds, and whether that is known still', async () => {
+    const schema = await bench.schema({ a: 'String', secret: { type: 'String', access: { read: 'role:editor' } } });
+    const [{ _id: id }] = (await bench.fill(schema, [{ a: 'x' }])) as [Json];
+    expect(await costOf(() => user.api.get(`/database/${schema.name}/${id}`))).toBeLessThanOrEqual(3);
+  });
+});

@@ -1,0 +1,80 @@
+/**
+ * What operations say of themselves decides what a token that may only read can do, and what models are told.
+ * The lists are written out: whoever adds an operation decides here, in sight of the others.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { OwnedOperation } from '../src/kernel/registry.ts';
+import { readSettings } from '../src/kernel/settings.ts';
+import { type Platform, startPlatform } from '../src/platform.ts';
+import { createTestDatabase, type TestDatabase } from './support/database.ts';
+import { testEnvironment } from './support/platform.ts';
+import { removeFolder, temporaryFolder } from './support/temporary-folder.ts';
+
+describe('admin operations', () => {
+  let database: TestDatabase;
+  let platform: Platform;
+  let dataDir: string;
+  let operations: readonly OwnedOperation['operation'][];
+
+  beforeAll(async () => {
+    database = await createTestDatabase({ server: 'embedded' });
+    dataDir = await temporaryFolder('data');
+    platform = await startPlatform({ settings: readSettings(testEnvironment(dataDir, database.url)) });
+    operations = platform.kernel.operations.all().flatMap(({ operation }) => (operation.surface === 'admin' ? [operation] : []));
+  });
+  afterAll(async () => {
+    await platform.close();
+    await database.drop();
+    await removeFolder(dataDir);
+  });
+
+  const ids = (wanted: (operation: OwnedOperation['operation']) => boolean): string[] =>
+    operations
+      .filter(wanted)
+      .map(({ id }) => id)
+      .sort();
+
+  test('that read although their method is not GET are these', () => {
+    expect(ids(({ method, readOnly }) => method !== 'GET' && readOnly === true)).toEqual([
+      'authorization.permissions.canWith',
+      'authorization.permissions.check',
+      'authorization.permissions.evaluateWith',
+      'core.state.plan',
+      'database.documents.query',
+      'database.insights.explain',
+      'database.schemas.plan',
+      'database.vectorSearch',
+      'mcp.call',
+    ]);
+  });
+
+  test('with GET that write are these', () => {
+    expect(ids(({ method, readOnly }) => method === 'GET' && readOnly === false)).toEqual(['core.serviceAccounts.renew']);
+  });
+
+  test('that answer a secret which is shown once are these, and none is kept for replay', () => {
+    expect(ids(({ answersSecret }) => answersSecret === true)).toEqual([
+      'authentication.users.impersonate',
+      'core.apiTokens.create',
+      'core.secondFactor.confirm',
+      'core.secondFactor.toggle',
+      'core.serviceAccounts.create',
+      'core.serviceAccounts.renew',
+      'core.session.login',
+      'core.session.verifySecondFactor',
+      'router.clients.create',
+      'router.clients.rotateSecret',
+    ]);
+    expect(ids(({ answersSecret, idempotency }) => answersSecret === true && idempotency !== false)).toEqual([]);
+  });
+
+  test('that reach people outside are these', () => {
+    expect(ids(({ openWorld }) => openWorld === true)).toEqual([
+      'authentication.users.requirePassword',
+      'authentication.users.resetSecondFactor',
+      'communications.email.send',
+      'communications.messages.retry',
+      'communications.sms.send',
+    ]);
+  });
+});
