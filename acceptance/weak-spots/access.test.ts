@@ -163,7 +163,7 @@ describe('weak spots: access control', () => {
     expect((await admin.patch('/config/database', { security: { defaultAuthenticated: false } })).status).toBe(200);
   });
 
-  // Which module may call what inside the process: src/modules/database/services/data/data-service.test.ts.
+  // Inside the process modules reach records through `kernel.records` alone, with an explicit caller.
   test('row 17: no route on any surface takes SQL, and no port is open beside the three surfaces', async () => {
     const { admin, client, addresses } = bench.platform;
     for (const api of [admin, client]) {

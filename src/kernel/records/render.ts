@@ -119,12 +119,6 @@ export function exactNumber(type: ColumnType, value: string): string {
   return `case when ${exact} then to_json(${value}) else to_json(${value}::text) end`;
 }
 
-/** A column without the nested fields that are hidden or were dropped, as what it is in the table. */
-export function openColumn({ tree, droppedFields }: CompiledSchema, name: string, column: string): string {
-  const field = tree.fields.get(name);
-  return field ? stripped(column, field, nestedDrops(droppedFields).get(name) ?? []) : column;
-}
-
 /** A jsonb value without the nested fields that are hidden or were dropped. */
 function stripped(value: string, field: Field, dropped: readonly string[][]): string {
   if (field.kind === 'array') return strippedElements(value, field.items, dropped);

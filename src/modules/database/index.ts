@@ -26,9 +26,6 @@ import { schemaOperations } from './operations/schemas.ts';
 import { transferOperations } from './operations/transfer.ts';
 import { adminTrashOperations } from './operations/trash.ts';
 import { vectorOperations } from './operations/vectors.ts';
-import { viewOperations } from './operations/views.ts';
-import type { DataService } from './services/data/contract.ts';
-import { createDataService } from './services/data/create.ts';
 import { createDocuments } from './services/documents.ts';
 import { createDroppedFieldAdmin, createPurgeFieldsJob } from './services/dropped-fields.ts';
 import { createEndpoints } from './services/endpoints/create.ts';
@@ -39,14 +36,10 @@ import { createRecordRoutes } from './services/record-routes.ts';
 import { createRowAuthorization } from './services/row-authorization.ts';
 import { createSchemaAdmin } from './services/schema-admin.ts';
 import { databaseState } from './services/state/create.ts';
-import { createViews } from './services/views/create.ts';
-
-/** What other modules may ask of the data. The platform's own parts use `kernel.schemas` and `kernel.records`. */
-export type DatabaseService = DataService;
 
 const recordsOwner = 'database/records';
 
-export const database = defineModule<typeof databaseConfig.schema, DatabaseService>({
+export const database = defineModule({
   name: 'database',
   description: 'Schemas, and the records that clients keep in them',
   requires: {},
@@ -61,19 +54,15 @@ export const database = defineModule<typeof databaseConfig.schema, DatabaseServi
     const routes = createRecordRoutes(kernel.records, schemas);
     const documents = createDocuments(kernel.records, schemas);
     measureDatabase(kernel.metrics, schemas, endpoints.store);
-    const views = createViews({ database, schemas, permissions, log });
-    await views.renew();
     let running = true;
     const publish = (): void => operations.replace(recordsOwner, running ? routes.operations(schemas.all()) : []);
     publish();
     // Also after a change on another node: its route is live here when the changing call returns there.
-    schemas.onChange(async (changed) => {
-      if (!running) return;
-      publish();
-      await views.renew(changed);
+    schemas.onChange(() => {
+      if (running) publish();
     });
     return {
-      service: createDataService({ records: kernel.records, schemas, database, views }),
+      service: undefined,
       operations: [
         ...schemaListOperations(schemas),
         ...schemaBatchOperations(admin, schemas),
@@ -88,7 +77,6 @@ export const database = defineModule<typeof databaseConfig.schema, DatabaseServi
         ...adminTrashOperations(kernel.records, documents),
         ...adminHistoryOperations(kernel.records, documents),
         ...transferOperations({ records: kernel.records, schemas, database, documents }),
-        ...viewOperations(views),
         batchOperation(kernel),
         ...introspectionOperations(createIntrospection({ database, schemas, config })),
         ...insightOperations({ ...kernel, engine: kernel, endpoints: endpoints.store }),

@@ -30,25 +30,21 @@ const pendingSchemas = `
   create index pending_schemas_name on penstock.pending_schemas (name);
 `;
 
-const views = `
-  create schema if not exists penstock_views;
-  create table penstock.views (
-    name text primary key,
-    source text not null,
-    definition json not null,
-    statement text not null,
-    created_at timestamptz(3) not null default now()
-  );
+/** Views that modules could make until 0.1; nothing ever did. */
+const dropViews = `
+  drop table if exists penstock.views;
+  drop schema if exists penstock_views;
 `;
 
 /**
  * `custom_endpoints`: names differ by more than case and punctuation, because the names of
  * generated clients do. Definitions are `json`, not `jsonb`: they keep their order. `pending_schemas`: what
- * introspection found, and beside it what an admin made of it, so that neither is lost when the other is renewed. `views`: what each view shows; the views
- * themselves have a schema of their own, and are made again from this where they are missing.
+ * introspection found, and beside it what an admin made of it, so that neither is lost when the other is renewed. `0003-views`
+ * was a table that nothing filled.
  */
 export const migrations: readonly Migration[] = [
   { id: '0001-custom-endpoints', run: async (database) => void (await database.query({ text: customEndpoints })) },
   { id: '0002-pending-schemas', run: async (database) => void (await database.query({ text: pendingSchemas })) },
-  { id: '0003-views', run: async (database) => void (await database.query({ text: views })) },
+  { id: '0003-views', run: async () => {} },
+  { id: '0004-drop-views', run: async (database) => void (await database.query({ text: dropViews })) },
 ];

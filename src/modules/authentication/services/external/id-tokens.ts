@@ -1,12 +1,13 @@
 /**
- * ID tokens (OpenID Connect Core 3.1.3.7), whichever way they come: from a token endpoint, or presented by an
- * app that signed in with the provider's own SDK. One check for both, stricter than that of the client
- * library: the signature is always verified, `iat` must not lie in the future, and issuers of
- * providers with many tenants are compared exactly.
+ * ID tokens (OpenID Connect Core 3.1.3.7), whichever way they come: from a token endpoint, or
+ * presented by an app that signed in with the provider's own SDK. One check for both, stricter than
+ * that of the client library: the signature is always verified, `iat` must not lie in the future,
+ * and issuers of providers with many tenants are compared exactly.
  */
-import { createDecoder, createVerifier } from 'fast-jwt';
-import type { KeySets, VerificationKey } from './key-sets.ts';
-import { type Claims, isClaims, textOf } from './profile.ts';
+import { createRemoteJWKSet, customFetch, type JWTPayload, errors as joseErrors, jwtVerify } from 'jose';
+import { OutboundError, type OutboundFetch } from '../../../../kernel/outbound/fetch.ts';
+import { ProviderAnswerError, readJson } from './json-answer.ts';
+import { type Claims, textOf } from './profile.ts';
 
 /** The token says something else than it must. The message names the rule, never the content. */
 export class IdTokenError extends Error {
@@ -27,96 +28,83 @@ export interface IdTokenRules {
   readonly nonce?: string;
 }
 
-/** Asymmetric only: a public key can then never pass as a shared secret. */
-const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const;
-type SigningAlgorithm = (typeof algorithms)[number];
-
-/** What kind of key an algorithm works with (`asymmetricKeyType` of Node, and the curve). */
-const keyKinds: Readonly<Record<SigningAlgorithm, readonly [type: string, curve?: string]>> = {
-  RS256: ['rsa'],
-  RS384: ['rsa'],
-  RS512: ['rsa'],
-  PS256: ['rsa'],
-  PS384: ['rsa'],
-  PS512: ['rsa'],
-  ES256: ['ec', 'prime256v1'],
-  ES384: ['ec', 'secp384r1'],
-  ES512: ['ec', 'secp521r1'],
-  EdDSA: ['ed25519'],
-};
-
-const maxTokenLength = 16_384;
-/** Clocks of providers and ours may differ by this much; ms. */
-const clockToleranceMs = 60_000;
-const decode = createDecoder({ complete: true }) as (token: string) => { readonly header: Claims; readonly payload: unknown };
-
 export interface IdTokens {
   /** The claims of a token that keeps all rules. Throws `IdTokenError`, or what fetching the keys throws. */
   verify(token: string, rules: IdTokenRules): Promise<Claims>;
 }
 
-export const createIdTokens = (keySets: KeySets): IdTokens => ({
-  async verify(token, rules) {
-    const { alg, kid } = headerOf(token);
-    const fits = (key: VerificationKey): boolean => isFor(key, alg) && (kid === undefined || key.kid === kid);
-    const known = (await keySets.keys(rules.keysUrl)).filter(fits);
-    const candidates = known.length > 0 ? known : (await keySets.keys(rules.keysUrl, true)).filter(fits);
-    // Without a key id the choice must not be the token's.
-    const [candidate, ...more] = candidates;
-    if (!candidate || more.length > 0) throw new IdTokenError('it is signed by no key of the issuer');
-    const claims = signedClaims(token, alg, candidate);
-    requireClaims(claims, rules);
-    return claims;
-  },
-});
+/** Asymmetric only: a public key can then never pass as a shared secret. */
+const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'];
+const maxTokenLength = 16_384;
+/** Clocks of providers and ours may differ by this much; seconds. */
+const clockTolerance = 60;
+/** How long keys are used without asking again, and the least time between two fetches; ms. */
+const keyTimes = { cacheMaxAge: 10 * 60_000, cooldownDuration: 60_000 } as const;
 
-function headerOf(token: string): { readonly alg: SigningAlgorithm; readonly kid: string | undefined } {
-  if (token.length > maxTokenLength) throw new IdTokenError('it is too long');
-  const header = attempt(() => decode(token).header, 'it is not a signed token');
-  const alg = algorithms.find((one) => one === header.alg);
-  if (!alg) throw new IdTokenError('its algorithm is not accepted');
-  if (Object.hasOwn(header, 'crit')) throw new IdTokenError('it needs an extension that is not known');
-  return { alg, kid: textOf(header, 'kid') };
+type KeySet = ReturnType<typeof createRemoteJWKSet>;
+
+export function createIdTokens(fetch: OutboundFetch): IdTokens {
+  /** By address. Addresses come from the configuration, so there are few. */
+  const keySets = new Map<string, KeySet>();
+
+  const keySetOf = (address: string): KeySet => {
+    const known = keySets.get(address);
+    if (known) return known;
+    const made = createRemoteJWKSet(new URL(address), {
+      ...keyTimes,
+      // The fetch has its own limits of time and size.
+      timeoutDuration: 60_000,
+      [customFetch]: async (url, { signal }) => Response.json(await readJson(fetch, url, { signal })),
+    });
+    keySets.set(address, made);
+    return made;
+  };
+
+  return {
+    async verify(token, rules) {
+      if (token.length > maxTokenLength) throw new IdTokenError('it is too long');
+      const claims = await signedClaims(token, keySetOf(rules.keysUrl), rules);
+      requireIssuer(claims, rules);
+      return claims;
+    },
+  };
 }
 
-function isFor({ alg, key }: VerificationKey, wanted: SigningAlgorithm): boolean {
-  if (alg !== undefined && alg !== wanted) return false;
-  const [type, curve] = keyKinds[wanted];
-  return key.asymmetricKeyType === type && (curve === undefined || key.asymmetricKeyDetails?.namedCurve === curve);
+/** Signature, times, audience and subject, by the library. */
+async function signedClaims(token: string, keys: KeySet, { audiences }: IdTokenRules): Promise<JWTPayload> {
+  try {
+    const { payload } = await jwtVerify(token, keys, {
+      algorithms,
+      audience: [...audiences],
+      clockTolerance,
+      requiredClaims: ['exp', 'iat', 'iss', 'sub'],
+    });
+    return payload;
+  } catch (error) {
+    // Keys that cannot be fetched are the provider's failure, not the token's.
+    if (error instanceof OutboundError || error instanceof ProviderAnswerError) throw error;
+    throw new IdTokenError(ruleOf(error));
+  }
 }
 
-/** Signature, `exp` and `nbf`. */
-function signedClaims(token: string, alg: SigningAlgorithm, { key }: VerificationKey): Claims {
-  const pem = key.export({ format: 'pem', type: 'spki' }).toString();
-  const verify = createVerifier({ key: pem, algorithms: [alg], clockTolerance: clockToleranceMs, cache: false }) as (
-    text: string,
-  ) => unknown;
-  const claims = attempt(() => verify(token), 'its signature or its time is not valid');
-  if (!isClaims(claims)) throw new IdTokenError('it holds no claims');
-  return claims;
+function ruleOf(error: unknown): string {
+  if (error instanceof joseErrors.JWTExpired) return 'it has expired';
+  if (error instanceof joseErrors.JWTClaimValidationFailed) return `its claim "${error.claim}" is missing or not valid`;
+  if (error instanceof joseErrors.JOSEAlgNotAllowed) return 'its algorithm is not accepted';
+  // Without a key id that decides, the choice must not be the token's.
+  if (error instanceof joseErrors.JWKSNoMatchingKey || error instanceof joseErrors.JWKSMultipleMatchingKeys)
+    return 'it is signed by no key of the issuer';
+  return 'it is not a token with a valid signature';
 }
 
-function requireClaims(claims: Claims, { issuers, audiences, nonce }: IdTokenRules): void {
-  if (typeof claims.exp !== 'number' || typeof claims.iat !== 'number') throw new IdTokenError('it has no times');
-  if (claims.iat * 1000 > Date.now() + clockToleranceMs) throw new IdTokenError('it was issued in the future');
-  if (typeof claims.iss !== 'string' || !issuers(claims).includes(claims.iss)) throw new IdTokenError('another issuer made it');
-  requireAudience(claims, audiences);
+/** What the library cannot know: tenants, the nonce of the sign-in, the party that a shared token was issued to. */
+function requireIssuer(claims: JWTPayload, { issuers, audiences, nonce }: IdTokenRules): void {
+  const now = Date.now() / 1000;
+  if (typeof claims.iat !== 'number' || claims.iat > now + clockTolerance) throw new IdTokenError('it was issued in the future');
+  if (claims.iss === undefined || !issuers(claims).includes(claims.iss)) throw new IdTokenError('another issuer made it');
   if (nonce !== undefined && claims.nonce !== nonce) throw new IdTokenError('it belongs to another sign-in (nonce)');
   if (textOf(claims, 'sub') === undefined) throw new IdTokenError('it names no subject');
-}
-
-/** One of ours; with further audiences beside it, ours must also be the party that it was issued to (`azp`). */
-function requireAudience({ aud, azp }: Claims, audiences: readonly string[]): void {
-  const list: readonly unknown[] = Array.isArray(aud) ? aud : [aud];
-  const ours = list.filter((one) => typeof one === 'string' && audiences.includes(one));
-  const issuedToUs = list.length === 1 || (typeof azp === 'string' && audiences.includes(azp));
-  if (ours.length === 0 || !issuedToUs) throw new IdTokenError('it was made for another client');
-}
-
-function attempt<T>(work: () => T, failure: string): T {
-  try {
-    return work();
-  } catch {
-    throw new IdTokenError(failure);
-  }
+  const { azp } = claims;
+  const shared = Array.isArray(claims.aud) && claims.aud.length > 1;
+  if (shared && !(typeof azp === 'string' && audiences.includes(azp))) throw new IdTokenError('it was made for another client');
 }

@@ -3,7 +3,6 @@ import { createOutboundFetch } from '../../../../kernel/outbound/fetch.ts';
 import { providerNames, withLineEnds } from '../../config/external.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { createIdTokens } from './id-tokens.ts';
-import { createKeySets } from './key-sets.ts';
 import type { ProviderPreset } from './preset.ts';
 import { bitbucket, facebook, figma, github, gitlab, reddit, twitter } from './presets-oauth2.ts';
 import { apple, genericOpenid, google, linkedin, microsoft, slack, twitch } from './presets-openid.ts';
@@ -39,7 +38,7 @@ const limits = { timeoutMs: 10_000, maxBytes: 512 * 1024 };
 /** Requests and keys are shared by all versions of the configuration. */
 export function createProviderTools(allowInternal: () => boolean): ProviderTools {
   const fetch = createOutboundFetch({ ...limits, allowInternal });
-  return { fetch, allowInternal, idTokens: createIdTokens(createKeySets(fetch)) };
+  return { fetch, allowInternal, idTokens: createIdTokens(fetch) };
 }
 
 export function providersOf(config: AuthenticationConfig, tools: ProviderTools): Providers {
