@@ -83,7 +83,11 @@ describe('a team', () => {
     expect(answers.find(({ status }) => status === 409)?.body).toMatchObject({ code: 'TEAM_EXISTS', errors: [{ path: 'name' }] });
     const name = unique('root');
     expect((await owner.api.post(teamPath, { name })).status).toBe(200);
-    expect((await guest.api.post(teamPath, { name: `${name} ` })).status).toBe(409);
+    expect((await owner.api.post(teamPath, { name: `${name} ` })).status).toBe(409);
+    // Another customer's team is nobody's business: its name is neither taken nor told.
+    expect((await guest.api.post(teamPath, { name })).status).toBe(200);
+    expect((await platform.admin.post(teamPath, { name })).status).toBe(200);
+    expect((await platform.admin.post(teamPath, { name })).status).toBe(409);
   });
 
   test.each([[''], ['   '], ['x'.repeat(101)], ['a\u0000b'], ['a\nb'], ['a\u202eb'], [7], [null]])('cannot be called %j', async (name) => {
@@ -109,10 +113,21 @@ describe('a team', () => {
   test('is not deleted while a sub-team would clash with another team', async () => {
     const name = unique('taken');
     await createTeam(guest, { name });
+    const own = await createTeam(owner, { name });
     const parentTeam = await createTeam(owner);
     const sub = await createTeam(owner, { parentTeam, name });
     expect(await owner.api.delete(`${teamPath}/${parentTeam}`)).toMatchObject({ status: 409, body: { code: 'TEAM_EXISTS' } });
     expect((await platform.admin.get(`${teamPath}/${sub}`)).body).toMatchObject({ parentTeam });
+    // The same name at another customer is not in the way.
+    expect((await owner.api.delete(`${teamPath}/${own}`)).status).toBe(200);
+    expect((await owner.api.delete(`${teamPath}/${parentTeam}`)).status).toBe(200);
+  });
+
+  test('does not show who made it', async () => {
+    const made = await owner.api.post(teamPath, { name: unique('shown') });
+    const seen = [made.text, (await owner.api.get(teamPath)).text, (await platform.admin.get(`${teamPath}/${made.body._id}`)).text];
+    expect(seen.join()).not.toContain('madeBy');
+    expect((await owner.api.post(teamPath, { name: unique('forged'), madeBy: null })).text).not.toContain('madeBy');
   });
 });
 

@@ -57,6 +57,12 @@ export const teamSchema = {
       default: false,
       description: 'Whether new users become members of it; one team at most.',
     },
+    madeBy: {
+      type: 'String',
+      select: false,
+      description:
+        'Id of the user who made it on the client surface, also after that user is gone. Empty: an operator did, so it is state.',
+    },
   },
   modelOptions: {
     timestamps: true,

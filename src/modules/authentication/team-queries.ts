@@ -16,9 +16,11 @@ export interface TeamRow {
   readonly name: string;
   readonly parentTeam: string | null;
   readonly isDefault: boolean;
+  /** The user who made it on the client surface; null for an operator's team. */
+  readonly madeBy: string | null;
 }
 
-const teamColumns = '"_id" as id, "name", "parentTeam", "isDefault"';
+const teamColumns = '"_id" as id, "name", "parentTeam", "isDefault", "madeBy"';
 
 /** Reads a team and keeps others from changing it, its members and its invitations until the transaction ends. */
 export async function lockTeam(transaction: Transaction, teamId: string): Promise<TeamRow | undefined> {
@@ -44,9 +46,10 @@ export async function lockDefaultTeam(transaction: Transaction): Promise<void> {
   await transaction.query({ text: "select pg_advisory_xact_lock(hashtext('penstock.default-team'))" });
 }
 
-/** Whether a team without a parent has this name. */
+/** Whether an operator's team without a parent has this name. */
 export async function isRootName(database: Queryable, name: string): Promise<boolean> {
-  return (await database.query(sql`select 1 from "app"."Team" where "parentTeam" is null and "name" = ${name}`)).count > 0;
+  const query = sql`select 1 from "app"."Team" where "parentTeam" is null and "madeBy" is null and "name" = ${name}`;
+  return (await database.query(query)).count > 0;
 }
 
 /** The team and those above it, from itself up; at most `limit`. */
@@ -71,10 +74,11 @@ export async function heightOf(database: Queryable, teamId: string, limit: numbe
   return rows[0]?.height ?? 1;
 }
 
-/** Sub-teams whose name another team without a parent has already. */
+/** Sub-teams whose name another team without a parent, of the same maker, has already. */
 export async function namesInTheWay(database: Queryable, teamId: string): Promise<readonly string[]> {
   const { rows } = await database.query<{ name: string }>(sql`
     select c."name" from "app"."Team" c join "app"."Team" r on r."name" = c."name" and r."parentTeam" is null
+      and r."madeBy" is not distinct from c."madeBy"
     where c."parentTeam" = ${teamId} and r."_id" <> ${teamId} limit 5`);
   return rows.map(({ name }) => name);
 }

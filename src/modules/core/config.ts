@@ -3,6 +3,7 @@ import Type, { type Static } from 'typebox';
 import { corsConfig, originProblems } from '../../kernel/config/cors.ts';
 import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
 import { hostUrlConfig, hostUrlProblems } from '../../kernel/config/host-url.ts';
+import { hstsConfig, hstsProblems } from '../../kernel/config/hsts.ts';
 
 const CORS_ALLOWED_HEADERS =
   'Content-Type,Authorization,Cache-Control,masterkey,credential,Idempotency-Key,If-Match,Last-Event-ID,' +
@@ -88,6 +89,7 @@ export const adminConfig = defineConfig({
     auth,
     cors,
     hostUrl: hostUrlConfig('admin'),
+    hsts: hstsConfig('admin'),
     docs: Type.Object({
       public: Type.Union([Type.Literal('auto'), Type.Boolean()], {
         default: 'auto',
@@ -99,8 +101,9 @@ export const adminConfig = defineConfig({
     transports,
   }),
   superAdminOnly: ['auth', 'rateLimit'],
-  check: ({ hostUrl, transports: wanted, cors: { origin } }) => [
+  check: ({ hostUrl, hsts, transports: wanted, cors: { origin } }) => [
     ...hostUrlProblems(hostUrl),
+    ...hstsProblems(hsts),
     ...transportProblems(wanted),
     ...originProblems(origin),
   ],

@@ -3,6 +3,7 @@ import Type, { type Static } from 'typebox';
 import { corsConfig, originProblems } from '../../kernel/config/cors.ts';
 import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
 import { hostUrlConfig, hostUrlProblems } from '../../kernel/config/host-url.ts';
+import { hstsConfig, hstsProblems } from '../../kernel/config/hsts.ts';
 
 const rateLimit = Type.Object({
   maxRequests: Type.Integer({
@@ -83,6 +84,7 @@ export const routerConfig = defineConfig({
       exposedHeaders:
         'Content-Type,Authorization,Cache-Control,ETag,Retry-After,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,Idempotency-Replayed,X-Request-Id',
     }),
+    hsts: hstsConfig('client'),
     rateLimit,
     security: Type.Object({
       clientValidation: Type.Boolean({
@@ -102,8 +104,9 @@ export const routerConfig = defineConfig({
     }),
   }),
   superAdminOnly: ['captcha.verifyUrl'],
-  check: ({ hostUrl, cors, transports: wanted, captcha: { enabled, secretKey } }) => [
+  check: ({ hostUrl, hsts, cors, transports: wanted, captcha: { enabled, secretKey } }) => [
     ...hostUrlProblems(hostUrl),
+    ...hstsProblems(hsts),
     ...transportProblems(wanted),
     ...originProblems(cors.origin),
     ...(enabled && secretKey === ''

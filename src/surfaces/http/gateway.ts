@@ -204,7 +204,9 @@ interface SurfaceHeaders {
 /** Headers are composed once per configuration and origin. */
 function createHeaders(source: SurfaceOptionsSource): () => SurfaceHeaders {
   const compose = (): SurfaceHeaders => {
-    const cors = createCors(source.current().cors);
+    const { cors: wanted, hsts: value } = source.current();
+    const cors = createCors(wanted);
+    const hsts = value === undefined ? [] : ['strict-transport-security', value];
     const composed = new Map<readonly string[], readonly string[]>();
     return {
       cors,
@@ -212,7 +214,7 @@ function createHeaders(source: SurfaceOptionsSource): () => SurfaceHeaders {
         const own = cors.headers(origin);
         let all = composed.get(own);
         if (!all) {
-          all = [...securityHeaders, ...own];
+          all = [...securityHeaders, ...hsts, ...own];
           composed.set(own, all);
         }
         return all;

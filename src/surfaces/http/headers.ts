@@ -17,8 +17,6 @@ export const securityHeaders: readonly string[] = [
   'DENY',
   'referrer-policy',
   'no-referrer',
-  'strict-transport-security',
-  'max-age=31536000; includeSubDomains',
   'cross-origin-opener-policy',
   'same-origin',
   'cache-control',

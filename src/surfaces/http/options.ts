@@ -1,5 +1,6 @@
 /** What can be configured about an HTTP surface while it runs. */
 import type { ConfigHandle } from '../../kernel/config/definition.ts';
+import { type HstsConfig, hstsValue } from '../../kernel/config/hsts.ts';
 
 export interface CorsOptions {
   readonly enabled: boolean;
@@ -20,6 +21,8 @@ export interface SurfaceOptions {
   readonly hostUrl: string;
   /** Whether the API description and its viewer need no credential. */
   readonly docsPublic: boolean;
+  /** Value of Strict-Transport-Security; nothing: it is not sent. */
+  readonly hsts?: string | undefined;
 }
 
 /** A live source of options. `current` answers the same object until something changed. */
@@ -91,6 +94,7 @@ export interface SurfaceConfig {
     readonly credentials: boolean;
     readonly maxAge: number;
   };
+  readonly hsts: HstsConfig;
 }
 
 /**
@@ -112,6 +116,7 @@ export function configuredSurfaceOptions<C extends SurfaceConfig>(
     },
     hostUrl: config.hostUrl,
     docsPublic: docsPublic(config),
+    hsts: hstsValue(config.hsts),
   });
   let current = read(handle.current());
   const listeners: (() => void)[] = [];

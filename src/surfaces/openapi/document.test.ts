@@ -185,7 +185,13 @@ describe('the viewer', () => {
 
   it('needs a credential when the description is not public, at once when that changes', async () => {
     const { cors } = defaultSurfaceOptions('admin');
-    const config = { hostUrl: 'https://admin.example', public: true, cors: { ...cors, origin: 'https://a.example, https://b.example' } };
+    const hsts = { enabled: false, maxAge: 0, includeSubDomains: false, preload: false };
+    const config = {
+      hostUrl: 'https://admin.example',
+      public: true,
+      cors: { ...cors, origin: 'https://a.example, https://b.example' },
+      hsts,
+    };
     let changed = async (_next: typeof config): Promise<void> => undefined;
     const handle = {
       current: () => config,

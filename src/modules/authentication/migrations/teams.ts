@@ -1,7 +1,7 @@
 /** What teams need beside their schema: two rules that the schema language cannot say, and invitations. */
+import type { Queryable } from '../../../kernel/database/database.ts';
 import type { Migration } from '../../../kernel/database/migration.ts';
 
-/** Teams without a parent share one room of names: for the index, no parent is a parent like any other. */
 const rules = `
   create unique index teams_by_name on "app"."Team" ("parentTeam", "name") nulls not distinct;
   create unique index teams_default on "app"."Team" ((true)) where "isDefault";
@@ -28,10 +28,48 @@ const invites = `
 `;
 
 /**
+ * Customers do not share one room of names: a team without a parent has its name among those of its maker, and
+ * operators' teams have theirs among each other.
+ */
+const makers = `
+  drop index "app".teams_by_name;
+  create unique index teams_by_name on "app"."Team" ("parentTeam", "name") where "parentTeam" is not null;
+  create unique index teams_root_names on "app"."Team" ("name", "madeBy") nulls not distinct where "parentTeam" is null;
+`;
+
+/**
+ * Of teams that were there before, nobody wrote down who made them. Those that a user owns, and what is below them,
+ * count as users': such a team is neither exported nor pruned, and an operator can take it over.
+ */
+const knownMakers = `
+  with recursive owned as (
+    select t."_id" as id, t."parentTeam" as parent, (
+      select min(r.subject_id) from penstock.tuples r
+      where r.resource_type = 'Team' and r.resource_id = t."_id"::text and r.relation = 'owner'
+        and r.subject_type = 'User' and r.subject_relation = '' and r.subject_id <> '*') as maker
+    from "app"."Team" t
+  ), tree (id, maker) as (
+    select id, maker from owned where parent is null
+    union all
+    select o.id, coalesce(o.maker, tree.maker) from owned o join tree on o.parent = tree.id
+  )
+  update "app"."Team" t set "madeBy" = tree.maker from tree
+  where tree.id = t."_id" and tree.maker is not null and not t."isDefault"
+`;
+
+async function findMakers(database: Queryable): Promise<void> {
+  await database.query({ text: makers });
+  // The authorization module has its tables only where it was there before; without it there are no teams of users.
+  const { rows } = await database.query<{ found: boolean }>({ text: `select to_regclass('penstock.tuples') is not null as found` });
+  if (rows[0]?.found) await database.query({ text: knownMakers });
+}
+
+/**
  * `team_invites`: one per team and address; without an address it is persistent. `hash` is of the token that the
  * inviter got, `mailed_hash` of the one that only the mailbox got. `invited_by` is null for an operator's.
  */
 export const teamMigrations: readonly Migration[] = [
   { id: 'teams-0001-rules', run: async (database) => void (await database.query({ text: rules })) },
   { id: 'teams-0002-invites', run: async (database) => void (await database.query({ text: invites })) },
+  { id: 'teams-0003-makers', run: findMakers },
 ];

@@ -107,13 +107,22 @@ const changeOperations = ({ teams }: AdminTeamServices): readonly Operation[] =>
         name: Type.Optional(TeamName),
         isDefault: Type.Optional(Type.Boolean()),
         parentTeam: Type.Optional(Type.Union([Id, Type.Null()], { description: 'Null: a team of its own' })),
+        origin: Type.Optional(
+          Type.Literal('operator', { description: "Takes over a user's team: it is state from then on, and its members stay" }),
+        ),
       }),
     },
     output: Team,
     errors: [authErrors.TEAM_NOT_FOUND, ...clashes],
     summary: 'Change or move a team',
-    handler: async ({ caller }, { params, body: { parentTeam, ...change } }) =>
-      Reply.json(await teams.change(caller, canonicalId(params.teamId), { ...change, ...parentOf(parentTeam) })),
+    handler: async ({ caller }, { params, body: { parentTeam, origin, ...change } }) =>
+      Reply.json(
+        await teams.change(caller, canonicalId(params.teamId), {
+          ...change,
+          ...parentOf(parentTeam),
+          ...(origin === 'operator' ? { madeBy: null } : {}),
+        }),
+      ),
   }),
   defineOperation({
     ...facts,

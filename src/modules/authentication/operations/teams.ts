@@ -40,7 +40,8 @@ const createOperation = ({ teams }: TeamServices): Operation =>
     output: Team,
     errors: [authErrors.TEAM_REFUSED, authErrors.TEAM_NOT_FOUND, authErrors.TEAM_EXISTS],
     summary: 'Create a team',
-    description: 'The caller owns a team without a parent. A sub-team is owned by its parent. Names are unique under one parent.',
+    description:
+      'The caller owns a team without a parent. A sub-team is owned by its parent. Names are unique under one parent, and among the own teams without one.',
     handler: async (context, { body: { parentTeam, ...team } }) =>
       Reply.json(
         await teams.create(userOf(context), { ...team, ...(parentTeam === undefined ? {} : { parentTeam: canonicalId(parentTeam) }) }),

@@ -1,5 +1,6 @@
 /** What has no answer, pages, contextual tuples, expiry and explanations; what is true is the matter of property/. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { memoryOf } from '../../../../test/support/permission-worlds/memory.ts';
 import { openTupleTable, type TupleTable } from '../../../../test/support/tuple-table.ts';
 import { parseDefinition } from '../model/definition.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
@@ -7,7 +8,6 @@ import { buildModel } from '../model/model.ts';
 import { createEngine } from './create.ts';
 import type { AskOptions, Page, Question, Reason } from './engine.ts';
 import { rowPredicate } from './predicate.ts';
-import { memoryOf } from './property/memory.ts';
 import type { Tuple } from './tuple.ts';
 
 const model = buildModel(

@@ -17,7 +17,7 @@ export async function requireTeam(transaction: Transaction, teamId: string): Pro
   return team;
 }
 
-/** Sub-teams of a team that goes stand beside all teams without a parent, whose names are unique. Throws 409. */
+/** Sub-teams of a team that goes stand beside the other teams of their makers, whose names are unique. Throws 409. */
 export async function requireRoomForSubTeams(transaction: Transaction, teamId: string): Promise<void> {
   const [name] = await namesInTheWay(transaction, teamId);
   if (name === undefined) return;

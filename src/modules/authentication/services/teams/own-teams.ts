@@ -26,8 +26,9 @@ interface Dependencies {
 
 export function createOwnTeams({ database, teams, access }: Dependencies): OwnTeams {
   return {
-    async create(caller, { addCreatorToTeam = false, ...input }) {
+    async create(caller, { addCreatorToTeam = false, ...asked }) {
       await access.registered(caller);
+      const input: NewTeam = { ...asked, madeBy: caller.userId };
       const { parentTeam } = input;
       if (parentTeam === undefined) return teams.create(caller, input, caller.userId);
       return database.transaction(async (transaction) => {

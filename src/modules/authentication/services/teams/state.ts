@@ -1,4 +1,7 @@
-/** Teams as state: their names, their places and which is the default. Who belongs to them is data. */
+/**
+ * Teams of operators as state: their names, their places and which is the default. Who belongs to them is data, and
+ * so are the teams that users make, with everything below them.
+ */
 import Type, { type Static } from 'typebox';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../../kernel/database/database.ts';
@@ -36,7 +39,7 @@ export const teamState = ({ database, teams, access }: Parts): StateType => ({
   priority: 35,
   document: TeamDocument,
   keyOf: (document) => pathOf(document as Document),
-  export: async () => (await teamsByPath(database)).map(({ path, team }) => documentAt(path, team.isDefault)),
+  export: async () => (await operatorTeams(database)).map(({ path, team }) => documentAt(path, team.isDefault)),
   async complete(_caller, documents) {
     const completed: StateDocument[] = [];
     for (const { document, place } of documents) {
@@ -50,14 +53,15 @@ export const teamState = ({ database, teams, access }: Parts): StateType => ({
   async check(_caller, changes) {
     // Relations of teams are kept there: without it, nothing could be written.
     access.authorization();
-    const problems = checkPlaces(await teamsByPath(database), changes);
+    const { operators, users } = await teamsByPath(database);
+    const problems = [...checkPlaces(operators, changes), ...takenPlaces(users, changes)];
     if (problems.length > 0) throw invalidInput(problems);
   },
   async apply(caller, changes) {
     const going = changes.filter(({ action }) => action === 'delete').map(({ key }) => key);
     // From the leaves up: what is below a team that goes would become a team of its own first.
     for (const path of going.sort((a, b) => depthOf(b) - depthOf(a))) {
-      const found = (await teamsByPath(database)).find((one) => one.path === path);
+      const found = (await operatorTeams(database)).find((one) => one.path === path);
       if (found) await teams.remove(caller, found.team.id);
     }
     await putAll(
@@ -76,7 +80,7 @@ async function putAll(
 ): Promise<void> {
   if (changes.length === 0) return;
   await database.transaction(async (transaction) => {
-    const ids = new Map((await teamsByPath(transaction)).map(({ path, team }) => [path, team.id]));
+    const ids = new Map((await operatorTeams(transaction)).map(({ path, team }) => [path, team.id]));
     const ordered = changes.toSorted((a, b) => depthOf(a.key) - depthOf(b.key) || byText(a.key, b.key));
     for (const { key, after } of ordered) {
       const { name, parentTeamName } = after as Document;
@@ -121,19 +125,46 @@ function checkPlaces(stored: readonly PlacedTeam[], changes: readonly StateChang
   ];
 }
 
+/** A sub-team that a user made has the place that a document asks for: what is in it is not the operator's to guess. */
+const takenPlaces = (users: readonly PlacedTeam[], changes: readonly StateChange[]): readonly Problem[] =>
+  changes.flatMap(({ action, key, after, place }): readonly Problem[] => {
+    const taken = action === 'create' && (after as Document).parentTeamName ? users.find(({ path }) => path === key) : undefined;
+    if (!taken) return [];
+    const way = `PATCH /authentication/teams/${taken.team.id} {"origin": "operator"}`;
+    return [
+      { path: `${place}.name`, rule: 'unique', message: `a user made a team of this name here: rename it, or take it over (${way})` },
+    ];
+  });
+
 interface PlacedTeam {
   readonly path: string;
   readonly team: TeamRow;
 }
 
-async function teamsByPath(database: Queryable): Promise<readonly PlacedTeam[]> {
+interface TeamsByMaker {
+  /** Made by operators, like all above them. */
+  readonly operators: readonly PlacedTeam[];
+  readonly users: readonly PlacedTeam[];
+}
+
+const operatorTeams = async (database: Queryable): Promise<readonly PlacedTeam[]> => (await teamsByPath(database)).operators;
+
+async function teamsByPath(database: Queryable): Promise<TeamsByMaker> {
   const rows = await allTeams(database);
   const byId = new Map(rows.map((team) => [team.id, team]));
   const pathFrom = ({ name, parentTeam }: TeamRow): string => {
     const parent = parentTeam === null ? undefined : byId.get(parentTeam);
     return parent ? `${pathFrom(parent)}/${escaped(name)}` : escaped(name);
   };
-  return rows.map((team) => ({ path: pathFrom(team), team }));
+  const isOperators = ({ madeBy, parentTeam }: TeamRow): boolean => {
+    const parent = parentTeam === null ? undefined : byId.get(parentTeam);
+    return madeBy === null && (parent === undefined || isOperators(parent));
+  };
+  const found = Map.groupBy(
+    rows.map((team) => ({ path: pathFrom(team), team })),
+    ({ team }) => isOperators(team),
+  );
+  return { operators: found.get(true) ?? [], users: found.get(false) ?? [] };
 }
 
 const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll('/', '~1');

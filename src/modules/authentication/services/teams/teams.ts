@@ -14,6 +14,8 @@ export interface NewTeam {
   readonly name: string;
   readonly parentTeam?: string | undefined;
   readonly isDefault?: boolean | undefined;
+  /** The user who makes it on the client surface; an operator's team unless set. */
+  readonly madeBy?: string | undefined;
 }
 
 /** `null` takes the team out of its parent; what is left out stays. */
@@ -21,6 +23,8 @@ export interface TeamChange {
   readonly name?: string | undefined;
   readonly isDefault?: boolean | undefined;
   readonly parentTeam?: string | null | undefined;
+  /** Null makes a user's team an operator's. */
+  readonly madeBy?: null | undefined;
 }
 
 /** JSON text, as the record engine renders teams. */
@@ -105,11 +109,12 @@ export function createTeams({ database, events, records, schemas, permissions, a
   };
 }
 
-function fieldsOf({ name, isDefault, parentTeam }: TeamChange): Record<string, unknown> {
+function fieldsOf({ name, isDefault, parentTeam, madeBy }: NewTeam | TeamChange): Record<string, unknown> {
   return {
     ...(name === undefined ? {} : { name: teamName(name) }),
     ...(isDefault === undefined ? {} : { isDefault }),
     ...(parentTeam === undefined ? {} : { parentTeam }),
+    ...(madeBy === undefined ? {} : { madeBy }),
   };
 }
 
@@ -123,7 +128,7 @@ export function teamName(text: string): string {
   return name;
 }
 
-/** Gives the clashes of the two rules that the schema language cannot say (migrations/teams.ts) their own errors. */
+/** Gives the clashes of the rules that the schema language cannot say (migrations/teams.ts) their own errors. */
 async function writing<T>(write: () => Promise<T>): Promise<T> {
   try {
     return await write();
@@ -137,7 +142,8 @@ function clashOf(error: unknown): PenstockError | undefined {
   const constraint = typeof cause === 'object' && cause !== null && 'constraint' in cause ? cause.constraint : undefined;
   const clash = (factory: typeof authErrors.TEAM_EXISTS, path: string, message: string): PenstockError =>
     factory({ errors: [{ path, rule: 'unique', message }], cause: error });
-  if (constraint === 'teams_by_name') return clash(authErrors.TEAM_EXISTS, 'name', 'there is a team of this name at this place');
+  if (constraint === 'teams_by_name' || constraint === 'teams_root_names')
+    return clash(authErrors.TEAM_EXISTS, 'name', 'there is a team of this name at this place');
   if (constraint === 'teams_default') return clash(authErrors.DEFAULT_TEAM_EXISTS, 'isDefault', 'another team is the default already');
   return undefined;
 }

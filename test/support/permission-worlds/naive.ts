@@ -3,11 +3,12 @@
  * recursive search for a reason. It shares nothing with the engine but the
  * parsed definitions, and is what the engine is compared with.
  */
-import type { Condition, Operand } from '../../model/condition.ts';
-import type { AllowedSubject, Definition } from '../../model/definition.ts';
-import type { Expression } from '../../model/expression.ts';
-import type { ObjectRef, SubjectRef } from '../../model/grammar.ts';
-import type { Tuple } from '../tuple.ts';
+
+import type { Tuple } from '../../../src/modules/authorization/engine/tuple.ts';
+import type { Condition, Operand } from '../../../src/modules/authorization/model/condition.ts';
+import type { AllowedSubject, Definition } from '../../../src/modules/authorization/model/definition.ts';
+import type { Expression } from '../../../src/modules/authorization/model/expression.ts';
+import type { ObjectRef, SubjectRef } from '../../../src/modules/authorization/model/grammar.ts';
 
 export interface NaiveWorld {
   readonly definitions: ReadonlyMap<string, Definition>;

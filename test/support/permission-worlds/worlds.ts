@@ -1,11 +1,11 @@
 /** Random models with tuples: everything that the language knows, on few objects, so that cycles and coincidences are common. */
 import fc from 'fast-check';
-import type { Problem } from '../../../../kernel/errors.ts';
-import { checkAgainst } from '../../model/check.ts';
-import { type Definition, type DefinitionInput, parseDefinition } from '../../model/definition.ts';
-import type { ObjectRef } from '../../model/grammar.ts';
-import { buildModel, type Model } from '../../model/model.ts';
-import type { Tuple } from '../tuple.ts';
+import type { Problem } from '../../../src/kernel/errors.ts';
+import type { Tuple } from '../../../src/modules/authorization/engine/tuple.ts';
+import { checkAgainst } from '../../../src/modules/authorization/model/check.ts';
+import { type Definition, type DefinitionInput, parseDefinition } from '../../../src/modules/authorization/model/definition.ts';
+import type { ObjectRef } from '../../../src/modules/authorization/model/grammar.ts';
+import { buildModel, type Model } from '../../../src/modules/authorization/model/model.ts';
 
 /** A tuple with what the table needs to know and the engine does not. */
 export interface WrittenTuple extends Tuple {
