@@ -52,11 +52,13 @@ export function isStalePlan(error: unknown): boolean {
   return code === '26000' || (code === '0A000' && asDriverError(error).routine === 'RevalidateCachedQuery');
 }
 
-/** True for a failure that has a meaning beyond the statement: the caller gets 503 or 504 instead. */
+/** A failure that has a meaning beyond the statement becomes an error of the catalogue; any other comes back as it is. */
 export function toPublicError(error: unknown): unknown {
   if (isConnectionLoss(error)) return unavailable(error);
   // query_canceled: our statement_timeout, or an operator who cancelled it.
   if (codeOf(error) === '57014') return errors.TIMEOUT({ message: 'The database took too long to answer', cause: error });
+  // invalid_regular_expression: ours are well-formed, so it grew too large for the server.
+  if (codeOf(error) === '2201B') return errors.INVALID_ARGUMENTS({ message: 'The pattern is too complex', cause: error });
   return error;
 }
 

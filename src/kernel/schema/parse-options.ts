@@ -4,7 +4,7 @@ import { type FieldAccess, readAccess } from './access-rule.ts';
 import { readDefault } from './defaults.ts';
 import type { Field, NumberField, RelationField, StringField } from './field.ts';
 import { isNameLike } from './names.ts';
-import { compilePattern, MAX_TEXT, PatternFault } from './pattern/compile.ts';
+import { compilePattern, PatternFault } from './pattern/compile.ts';
 import { MAX_ITEMS } from './values.ts';
 
 export const typeNames: ReadonlySet<string> = new Set(['String', 'Number', 'Boolean', 'Date', 'ObjectId', 'JSON', 'Relation', 'Vector']);
@@ -197,7 +197,7 @@ function stringField(context: OptionContext, common: Common): StringField {
     context.report(`${context.path}.validate.format`, 'format', `must be one of ${formats.join(', ')}`);
   const { length, ...limits } = bounds(context, rules, ['minLength', 'maxLength', 'length']);
   const pattern = patternOf(context, rules.pattern);
-  const caps = [length, limits.maxLength, common.unique || common.indexed ? MAX_INDEXED_TEXT : undefined, pattern && MAX_TEXT];
+  const caps = [length, limits.maxLength, common.unique || common.indexed ? MAX_INDEXED_TEXT : undefined, pattern?.maxText];
   const maxLength = Math.min(...caps.map((cap) => cap ?? Number.POSITIVE_INFINITY));
   const minLength = Math.max(length ?? 0, limits.minLength ?? 0);
   if (minLength > maxLength) context.report(`${context.path}.validate`, 'length', 'no text is both long and short enough');

@@ -4,7 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openRecordKernel, type RecordKernel } from '../../../../test/support/record-kernel.ts';
 import { system } from '../../caller.ts';
 import { compilePattern } from '../../schema/pattern/compile.ts';
+import { PatternFault } from '../../schema/pattern/syntax.ts';
 import type { Condition, Test } from './condition.ts';
+import { postgresPattern } from './pattern.ts';
 
 const admin = system('test');
 type Json = Record<string, unknown>;
@@ -227,10 +229,14 @@ describe('conditions against a model', () => {
       '[\\s\\S]',
       'é',
       '\\u{1f600}',
+      '\\p{L}',
+      '[^\\p{Ll}]',
+      '\\P{L}',
     ];
     const marks = ['', '', '*', '+', '?', '{2}', '{1,2}', '*?'];
     const part = fc.tuple(fc.constantFrom(...atoms), fc.constantFrom(...marks)).map(([atom, mark]) => atom + mark);
-    const pattern = fc.tuple(fc.constantFrom('', '^'), fc.array(part, { maxLength: 4 }), fc.constantFrom('', '$'));
+    const piece = fc.oneof({ weight: 5, arbitrary: part }, fc.constantFrom('\\b', '\\B'));
+    const pattern = fc.tuple(fc.constantFrom('', '^'), fc.array(piece, { maxLength: 4 }), fc.constantFrom('', '$'));
     const texts = ['', 'a', 'b', 'B', 'ab', 'aab', 'a.b', 'a1', ' b', 'a\nb', 'é', '\u{1f600}a', 'ba', 'bb\n'];
     await kernel.records.createMany(
       admin,
@@ -253,6 +259,50 @@ describe('conditions against a model', () => {
         expect(found.map(({ s }) => s)).toEqual(texts.filter((one) => matcher.matches(one)));
       }),
       { numRuns: 150 },
+    );
+  });
+
+  it('lets PostgreSQL compile no pattern that takes it long', async () => {
+    const compiles = (source: string) =>
+      kernel.database.query({ text: 'select $1::text ~ $2::text as found', values: ['a', postgresPattern(source)] });
+    for (const source of ['^.{0,200}$', '(?:a?){150}', '\\b\\w+\\b \\b\\p{L}*\\b', '(?:\\bx\\b)*'])
+      expect((await compiles(source)).rows).toHaveLength(1);
+    for (const source of [
+      '(?:a?){255}(?:a?){240}',
+      '(?:.?.?.?.?.?.?.?.?.?){0,30}zz',
+      '(?:\\b|a?){120}',
+      '(?:\\b|\\B|a){25}',
+      '(?:\\b)*{9}',
+    ]) {
+      expect(() => postgresPattern(source), source).toThrow(PatternFault);
+    }
+    // Within the bounds: no pattern takes the server over a second, and none fails in it.
+    const mark = fc.constantFrom('', '?', '*', '+', '{0,9}', '{12}', '{2,}');
+    const atom = fc.constantFrom('a', '.', '^', '$', '\\b', '\\B', '\\p{L}', '[^a]', '');
+    const group = fc.tuple(fc.array(fc.tuple(atom, mark), { maxLength: 5 }), mark, fc.constantFrom('', '|'));
+    const nested = fc
+      .array(group, { minLength: 1, maxLength: 3 })
+      .map((groups) =>
+        groups.reduce(
+          (inner, [atoms, times, or]) => `(?:${inner}${or}${atoms.map(([one, own]) => `(?:${one})${own}`).join('')})${times}`,
+          '',
+        ),
+      );
+    await fc.assert(
+      fc.asyncProperty(nested, async (source) => {
+        let pattern: string;
+        try {
+          pattern = postgresPattern(source);
+        } catch (error) {
+          expect(error).toBeInstanceOf(PatternFault);
+          return;
+        }
+        const values = ['aab a', pattern];
+        const statement = { text: 'select $1::text ~ $2::text as found', values };
+        const { rows } = await kernel.database.query<{ found: boolean }>(statement);
+        expect([source, rows[0]?.found]).toEqual([source, compilePattern(source).matches('aab a')]);
+      }),
+      { numRuns: 300 },
     );
   });
 });

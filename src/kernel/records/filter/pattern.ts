@@ -3,18 +3,29 @@
  * the parsed pattern, so that nothing of the input reaches the other dialect, and every set of
  * characters means the same on both sides.
  */
-import type { CharSet } from '../../schema/pattern/char-set.ts';
-import { compilePattern } from '../../schema/pattern/compile.ts';
+import { LRUCache } from 'lru-cache';
+import { type CharSet, wordCharacters } from '../../schema/pattern/char-set.ts';
+import { sizeOf } from '../../schema/pattern/size.ts';
 import { type Node, PatternFault, readPattern } from '../../schema/pattern/syntax.ts';
+import { requireLight } from './pattern-weight.ts';
 
 /** PostgreSQL's limit of `{m,n}`. */
 const MAX_REPEAT = 255;
 
+/** Applications ask with the same few patterns. */
+const translated = new LRUCache<string, string>({ max: 500, maxSize: 4_000_000, sizeCalculation: (text) => text.length });
+
 /** Throws `PatternFault`. */
 export function postgresPattern(source: string): string {
-  // Also refuses what is too large.
-  compilePattern(source);
-  return `***:${written(readPattern(source))}`;
+  const known = translated.get(source);
+  if (known !== undefined) return known;
+  const node = readPattern(source);
+  // Nothing is written out before it is known to be small.
+  sizeOf(node);
+  requireLight(node);
+  const pattern = `***:${written(node)}`;
+  translated.set(source, pattern);
+  return pattern;
 }
 
 function written(node: Node): string {
@@ -23,6 +34,10 @@ function written(node: Node): string {
       return '^';
     case 'end':
       return '$';
+    case 'boundary':
+      return BOUNDARY;
+    case 'inside':
+      return INSIDE;
     case 'set':
       return bracket(node.set);
     case 'sequence':
@@ -50,3 +65,8 @@ function bracket({ ranges, negated }: CharSet): string {
 }
 
 const escaped = (point: number): string => `\\U${point.toString(16).padStart(8, '0')}`;
+
+/** PostgreSQL's own `\y` asks the locale what a letter is. */
+const WORD = bracket(wordCharacters);
+const BOUNDARY = `(?:(?<!${WORD})(?=${WORD})|(?<=${WORD})(?!${WORD}))`;
+const INSIDE = `(?:(?<!${WORD})(?!${WORD})|(?<=${WORD})(?=${WORD}))`;

@@ -8,6 +8,8 @@ export interface CharSet {
 
 const digit: CharSet['ranges'] = [[48, 57]];
 const word: CharSet['ranges'] = [...digit, [65, 90], [95, 95], [97, 122]];
+/** What `\w` and `\b` take for a word: ASCII, as in JavaScript. */
+export const wordCharacters: CharSet = { ranges: word, negated: false };
 const space: CharSet['ranges'] = [
   [9, 13],
   [32, 32],

@@ -1,32 +1,40 @@
 /**
- * The pattern language of `validate.pattern`: the regular part of JavaScript's
- * regular expressions. Whatever would need backtracking (references, lookaround)
- * is refused, so that a match takes linear time; see docs/decisions.
+ * The pattern language of `validate.pattern` and `$regex`: the regular part of JavaScript's regular expressions
+ * with the flag `u`. Whatever would need backtracking (references, lookaround) is refused. Reading takes time in
+ * proportion to the text; what the pattern grows to is settled by size.ts before anything is built from it.
  */
 
 import { type CharSet, classes, controls, covered, lineEnds, one } from './char-set.ts';
+import { unicodeClass } from './unicode-classes.ts';
 
 export type Node =
   | { readonly kind: 'set'; readonly set: CharSet }
-  | { readonly kind: 'start' | 'end' }
+  | { readonly kind: 'start' | 'end' | 'boundary' | 'inside' }
   | { readonly kind: 'sequence' | 'choice'; readonly nodes: readonly Node[] }
   | { readonly kind: 'repeat'; readonly node: Node; readonly min: number; readonly max: number };
 
 /** A pattern that this language does not have. The message is shown to whoever wrote it. */
 export class PatternFault extends Error {}
 
+/** UTF-16 units of a pattern. */
+const MAX_SOURCE = 500;
 const MAX_NESTING = 32;
+/** `\\p{...}` in one pattern: each may stand for some hundred ranges. */
+const MAX_CLASSES = 8;
 
 /** Where the reader is. */
 interface Cursor {
   readonly text: readonly string[];
   at: number;
   depth: number;
+  /** `\\p{...}` so far. */
+  classes: number;
 }
 
 /** Reads a pattern. Throws `PatternFault`. */
 export function readPattern(source: string): Node {
-  const cursor: Cursor = { text: Array.from(source), at: 0, depth: 0 };
+  if (source.length > MAX_SOURCE) throw new PatternFault(`a pattern has at most ${MAX_SOURCE} characters`);
+  const cursor: Cursor = { text: Array.from(source), at: 0, depth: 0, classes: 0 };
   const node = choice(cursor);
   if (cursor.at < cursor.text.length) fault(cursor, 'there is a ) without its (');
   return node;
@@ -67,11 +75,14 @@ const quantifiers: ReadonlyMap<string | undefined, { readonly min: number; reado
   ['?', { min: 0, max: 1 }],
 ]);
 
+/** What stands between characters. */
+const isPlace = ({ kind }: Node): boolean => kind === 'start' || kind === 'end' || kind === 'boundary' || kind === 'inside';
+
 function quantified(cursor: Cursor): Node {
   const node = atom(cursor);
   const bounds = quantifier(cursor);
   if (!bounds) return node;
-  if (node.kind === 'start' || node.kind === 'end') fault(cursor, '^ and $ cannot be repeated');
+  if (isPlace(node)) fault(cursor, '^, $, \\b and \\B cannot be repeated');
   // Greedy or not changes what is found first, never whether something is found.
   eat(cursor, '?');
   if (quantifiers.has(peek(cursor))) fault(cursor, 'nothing to repeat');
@@ -114,6 +125,8 @@ function atom(cursor: Cursor): Node {
     case '[':
       return { kind: 'set', set: bracket(cursor) };
     case '\\':
+      if (eat(cursor, 'b')) return { kind: 'boundary' };
+      if (eat(cursor, 'B')) return { kind: 'inside' };
       return { kind: 'set', set: escaped(cursor) };
     default:
       if ('*+?{}]'.includes(char)) fault(cursor, `write \\${char} for the character itself`);
@@ -137,9 +150,18 @@ function escaped(cursor: Cursor): CharSet {
   if (known) return known;
   const control = controls.get(char);
   if (control !== undefined) return one(control);
+  if (char === 'p' || char === 'P') return property(cursor, char === 'P');
   if (char === 'x' || char === 'u') return one(codePoint(cursor, char));
   if (/[A-Za-z0-9]/.test(char)) fault(cursor, `\\${char} is not supported`);
   return one(char.codePointAt(0) ?? 0);
+}
+
+function property(cursor: Cursor, negated: boolean): CharSet {
+  const found = /^\{([A-Za-z=]{1,24})\}/.exec(rest(cursor, 26)) ?? fault(cursor, '\\p needs the name of a class, such as \\p{L}');
+  if (++cursor.classes > MAX_CLASSES) fault(cursor, `a pattern has at most ${MAX_CLASSES} of \\p{...}`);
+  const set = unicodeClass(found[1] ?? '') ?? fault(cursor, `there is no class ${found[0]}: use a general category such as L, or a script`);
+  cursor.at += found[0].length;
+  return { ...set, negated };
 }
 
 function codePoint(cursor: Cursor, kind: 'x' | 'u'): number {
