@@ -2,6 +2,8 @@
  * Starts every way in, and connects what modules let operators configure about
  * them. Surfaces know no module; this file of the composition root knows both.
  */
+
+import { MEGABYTE, type RequestSettings, type RequestSettingsProvider } from './kernel/account/account-settings.ts';
 import type { ConfigHandle } from './kernel/config/definition.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { LimitSettings, LimitSettingsProvider } from './kernel/operations/limits.ts';
@@ -38,10 +40,11 @@ export async function startSurfaces(kernel: Kernel, { router, core }: SurfaceSer
     graphql: graphqlOptions(router, core),
     mcp: mcpSource(kernel, core),
     limits: limitsOf(router.config),
+    requests: requestsOf(router.config),
   });
   router.listensOn(http.clientAddress);
   try {
-    const realtime = await startRealtimeSurface(kernel, { client });
+    const realtime = await startRealtimeSurface(kernel, { client, pipeline: http.pipeline });
     return {
       addresses: {
         client: http.clientAddress,
@@ -91,6 +94,25 @@ function mcpSource({ config }: Kernel, { adminConfig }: CoreService): McpSource 
         return definition ? [{ module, schema: definition.schema }] : [];
       }),
   };
+}
+
+/** What a request may use, read anew when the configuration changed. */
+function requestsOf(config: ConfigHandle<RouterConfig>): RequestSettingsProvider {
+  const read = ({ requests }: RouterConfig): RequestSettings => {
+    const { seconds, megabytesIn, megabytesOut, maxWaitSeconds, ...counts } = requests;
+    return {
+      ...counts,
+      milliseconds: seconds * 1_000,
+      bytesIn: megabytesIn * MEGABYTE,
+      bytesOut: megabytesOut * MEGABYTE,
+      maxWaitMs: maxWaitSeconds * 1_000,
+    };
+  };
+  let current = read(config.current());
+  config.onChange((next) => {
+    current = read(next);
+  });
+  return () => current;
 }
 
 /** The standard budget, read anew when the configuration changed. */

@@ -4,6 +4,7 @@
  * written anywhere else.
  */
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
+import type { AccountItem } from './account/request-account.ts';
 import type { Caller } from './caller.ts';
 import type { ErrorFactory } from './errors.ts';
 import type { Reply } from './reply.ts';
@@ -50,7 +51,9 @@ export interface RateLimit {
 
 /** The limit of everything that guesses or sends nothing: set by configuration, see docs/reference. */
 export const standardLimit = 'standard';
-export type Limit = typeof standardLimit | RateLimit;
+/** Health checks: answered before every limit, so that a flood of others never makes a supervisor end a healthy process. */
+export const noLimit = 'none';
+export type Limit = typeof standardLimit | typeof noLimit | RateLimit;
 
 /** Output of operations whose handler answers text: `{"result": "..."}` on the wire. */
 export const TextResult = Type.Object({ result: Type.String() });
@@ -174,6 +177,10 @@ interface OperationFacts {
   readonly bodyTypes?: readonly BodyType[];
   /** Milliseconds that the work and its answer may take, where the usual deadline is too short; at most an hour. */
   readonly deadlineMs?: number;
+  /** What one request may use where the usual limits do not fit. */
+  readonly account?: Readonly<Partial<Record<AccountItem, number>>>;
+  /** May take long or much memory, as lists, filters and batches may: a caller has few of them at once. */
+  readonly heavy?: boolean;
   /** Media types of streamed answers (`Reply.stream`), and what they hold; `output` is then what else may be answered. */
   readonly streams?: Readonly<Record<string, string>>;
   /** Unknown input keys: dropped unless this is set, then 400. */

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type OpenTestDatabase, openTestDatabase } from '../../../test/support/database.ts';
 import { silentLog } from '../../../test/support/log.ts';
 import { type SurfaceFixture, startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
+import { defaultRequestSettings } from '../account/account-settings.ts';
 import type { Row } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import { defineErrors } from '../errors.ts';
@@ -68,7 +69,11 @@ beforeAll(async () => {
     ],
   });
   const operations = exampleOperations();
-  surfaces = await startSurfaceFixture({ database: test.database, deadlineMs: 1_000, operations });
+  surfaces = await startSurfaceFixture({
+    database: test.database,
+    requests: () => ({ ...defaultRequestSettings, milliseconds: 1_000 }),
+    operations,
+  });
   otherNode = await startSurfaceFixture({ database: await test.openAgain(), operations });
 });
 afterAll(async () => {

@@ -51,7 +51,7 @@ export const isMiddleware = (name: string): boolean =>
 
 /** What the module demands. */
 export function declaredMiddlewares({ access, limit }: Pick<Operation, 'access' | 'limit'>): readonly string[] {
-  return [...byAccess[access], ...(limit === 'standard' ? [] : [nameOfLimit(limit)])];
+  return [...byAccess[access], ...(typeof limit === 'string' ? [] : [nameOfLimit(limit)])];
 }
 
 /** Whether an operator may add this name to the operation: only what makes it stricter, and only where it means something. */

@@ -49,14 +49,18 @@ export class CallContext implements OperationContext {
   #expiry: Error | undefined;
   #auditFacts: AuditFacts | undefined;
 
-  constructor(call: Call, caller: Caller, parentLog: Logger) {
+  /** When the call is given up, on the clock of `performance.now()`. */
+  readonly deadlineAt: number;
+
+  constructor(call: Call, caller: Caller, { log, deadlineAt }: { readonly log: Logger; readonly deadlineAt: number }) {
+    this.deadlineAt = deadlineAt;
     this.caller = caller;
     this.requestId = call.requestId;
     this.address = call.address;
     this.userAgent = call.userAgent;
     this.bearer = consumesBearer(call.compiled.operation.access) ? call.credentials.bearer : undefined;
     this.#call = call;
-    this.#parentLog = parentLog;
+    this.#parentLog = log;
   }
 
   get clientId(): string {

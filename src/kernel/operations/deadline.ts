@@ -1,13 +1,16 @@
 /**
- * Deadlines for work in flight. All have the same length, so they expire in the
- * order in which they began: one slow timer looks at the oldest, instead of one
- * timer per request. They stand in a linked list and not in a `Set`, whose
+ * Deadlines for work in flight. Nearly all have the same length and so expire in
+ * the order in which they began: one slow timer looks at the oldest, instead of
+ * one timer per request. They stand in a linked list and not in a `Set`, whose
  * rehashing under constant adding and deleting costs a tenth of a read in garbage
  * collection.
  */
 export interface Deadlines {
-  /** The promise, or the error of `onExpire` when it takes too long. `onExpire` runs once, at the deadline. */
-  guard<T>(work: Promise<T>, onExpire: () => Error): Promise<T>;
+  /**
+   * The promise, or the error of `onExpire` when it is not settled at `deadlineAt` (on the clock of
+   * `performance.now()`). `onExpire` runs once, at the deadline.
+   */
+  guard<T>(work: Promise<T>, deadlineAt: number, onExpire: () => Error): Promise<T>;
   close(): void;
 }
 
@@ -18,18 +21,23 @@ interface Entry {
   newer: Entry | undefined;
 }
 
-/** `milliseconds` is kept to within a quarter of it, at most 250 ms. */
-export function createDeadlines(milliseconds: number): Deadlines {
+/** Deadlines are kept to within a quarter of `usualMs`, at most 250 ms. */
+export function createDeadlines(usualMs: number): Deadlines {
   let oldest: Entry | undefined;
   let newest: Entry | undefined;
-  const timer = setInterval(expireOldest, Math.min(250, Math.ceil(milliseconds / 4)));
+  const timer = setInterval(expireOldest, Math.min(250, Math.ceil(usualMs / 4)));
   timer.unref();
 
-  function add(expire: () => void): Entry {
-    const entry: Entry = { expiresAt: performance.now() + milliseconds, expire, older: newest, newer: undefined };
-    if (newest) newest.newer = entry;
+  /** In the order of their ends; what has the usual length belongs to the end, or close to it. */
+  function add(expiresAt: number, expire: () => void): Entry {
+    let older = newest;
+    while (older && older.expiresAt > expiresAt) older = older.older;
+    const newer = older ? older.newer : oldest;
+    const entry: Entry = { expiresAt, expire, older, newer };
+    if (older) older.newer = entry;
     else oldest = entry;
-    newest = entry;
+    if (newer) newer.older = entry;
+    else newest = entry;
     return entry;
   }
 
@@ -55,9 +63,9 @@ export function createDeadlines(milliseconds: number): Deadlines {
   }
 
   return {
-    guard: (work, onExpire) =>
+    guard: (work, deadlineAt, onExpire) =>
       new Promise((resolve, reject) => {
-        const entry = add(() => reject(onExpire()));
+        const entry = add(deadlineAt, () => reject(onExpire()));
         work.then(
           (value) => {
             remove(entry);

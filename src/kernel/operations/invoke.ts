@@ -1,31 +1,32 @@
 /**
  * The way of a call through the kernel, the same for every transport:
  *
+ * 0. the transport opens the account of the request (`accounts`) and runs all that follows on it;
  * 1. `admit`: credential -> caller, then the limits that need no body;
- * 2. the transport reads and decodes the input (`CompiledOperation.decode`);
- * 3. `run`: limit per account, idempotency, handler under a deadline, answer.
+ * 2. the transport reads the input and waits for its turn (`inTurn`), then decodes (`CompiledOperation.decode`);
+ * 3. `run`: limit per account, idempotency, handler until the account's time is over, answer.
  *
  * Steps answer without a promise where nothing has to be waited for; the common
  * request with a cached credential and a limit in memory waits for its handler
  * alone.
  */
+import { type Accounts, createAccounts, defaultRequestSettings, type RequestSettingsProvider } from '../account/account-settings.ts';
+import { type CallGates, callKey, createCallGates } from '../account/call-gates.ts';
+import { currentAccount, onAccount, type RequestAccount } from '../account/request-account.ts';
 import { type ActionLog, isAudited } from '../audit/admin-actions.ts';
-import { anonymous, type Caller, callerKey } from '../caller.ts';
+import { type Caller, callerKey } from '../caller.ts';
 import { errors } from '../errors.ts';
 import { type Idempotency, takesIdempotencyKey } from '../idempotency/idempotency.ts';
 import type { Identity } from '../identity.ts';
 import type { DecodedInput, Operation } from '../operation.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Tracing } from '../telemetry/tracing/tracing.ts';
-import { authenticate, requireMayReveal, requireRights } from './admission.ts';
+import { requireMayReveal } from './admission.ts';
+import { createAdmit, type SharedRequest } from './admit.ts';
 import { type Answer, type AnswerStream, answerOf } from './answer.ts';
-import { admitApp, requireOwnToken } from './app-admission.ts';
 import { type Call, CallContext } from './context.ts';
 import { createDeadlines, type Deadlines } from './deadline.ts';
 import { addressKey, type OperationLimiter } from './limits.ts';
-
-/** Milliseconds that a handler has. */
-export const HANDLER_DEADLINE_MS = 30_000;
 
 export interface PipelineParts {
   readonly identity: Identity;
@@ -34,54 +35,32 @@ export interface PipelineParts {
   readonly actions: ActionLog;
   readonly log: Logger;
   readonly tracing?: Tracing | undefined;
-  readonly deadlineMs?: number;
-}
-
-/** How a call is admitted that shares its request with others (GraphQL). */
-export interface SharedRequest {
-  /** Remembers what the credential of the request was worth. */
-  readonly identity: Identity;
-  /** The request paid the standard budget for this call. */
-  readonly prepaid: boolean;
+  /** How much a request may use; the usual when left out. */
+  readonly requests?: RequestSettingsProvider | undefined;
 }
 
 export interface Pipeline {
   readonly limiter: OperationLimiter;
+  readonly accounts: Accounts;
+  readonly gates: CallGates;
   /** Throws 401, 403, 429 or 503. */
   admit(call: Call, shared?: SharedRequest): Caller | Promise<Caller>;
+  /**
+   * Runs `work` when it is the turn of this call, once for each request: calls inside it come at once. `bytes`: of the
+   * body, which is kept meanwhile. Throws or rejects with 429 or 503.
+   */
+  inTurn<T>(call: Call, caller: Caller, work: () => T | Promise<T>, bytes?: number): T | Promise<T>;
   /** Throws what the handler throws, 429, 409 (Idempotency-Key), 504. */
   run(call: Call, caller: Caller, input: DecodedInput): Promise<Answer>;
   close(): void;
 }
 
 export function createPipeline(parts: PipelineParts): Pipeline {
-  const { identity, limiter, idempotency } = parts;
-  const deadlines = createDeadlines(parts.deadlineMs ?? HANDLER_DEADLINE_MS);
-  const ownDeadlines = new Map<number, Deadlines>();
-
-  const deadlinesOf = ({ deadlineMs }: Operation): Deadlines => {
-    if (deadlineMs === undefined) return deadlines;
-    const known = ownDeadlines.get(deadlineMs) ?? createDeadlines(deadlineMs);
-    ownDeadlines.set(deadlineMs, known);
-    return known;
-  };
-
-  const permitted = (call: Call, caller: Caller, prepaid = false): Caller | Promise<Caller> => {
-    try {
-      requireRights(caller, call.compiled.operation);
-    } catch (error) {
-      return refused(call, error, caller);
-    }
-    const done = limiter.admit(call.compiled.operation, caller, call.address, prepaid);
-    return done instanceof Promise ? done.then(() => caller) : caller;
-  };
-
-  /** A refused credential costs the address, so that guessing is limited too. */
-  const refused = async (call: Call, error: unknown, caller: Caller = anonymous): Promise<never> => {
-    await limiter.admitAddress(call.address);
-    await parts.actions.refused(call, caller, error);
-    throw error;
-  };
+  const { limiter, idempotency } = parts;
+  const requests = parts.requests ?? (() => defaultRequestSettings);
+  const accounts = createAccounts(requests);
+  const gates = createCallGates(requests);
+  const deadlines = createDeadlines(requests().milliseconds);
 
   const work = (context: CallContext, call: Call, input: DecodedInput): Answer | Promise<Answer> => {
     requireMayReveal(context.caller, call.compiled.operation, input);
@@ -99,7 +78,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       if (context.expired) throw errors.TIMEOUT();
       const answer = work(context, call, input);
       // Guarded here as well, so that the transaction ends and frees its connection and the key.
-      return answer instanceof Promise ? deadlinesOf(operation).guard(answer, () => expire(context)) : answer;
+      return answer instanceof Promise ? deadlines.guard(answer, context.deadlineAt, () => expire(context)) : answer;
     });
   };
 
@@ -107,48 +86,82 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   const handled = (context: CallContext, call: Call, input: DecodedInput): Answer | Promise<Answer> => {
     const result = keepsKey(call) ? remembered(context, call, input) : work(context, call, input);
     if (!(result instanceof Promise)) return result;
-    return deadlinesOf(call.compiled.operation).guard(result, () => expire(context));
+    return deadlines.guard(result, context.deadlineAt, () => expire(context));
+  };
+
+  /** One call on the account of its request. */
+  const runOn = async (account: RequestAccount, { call, caller, input }: Running): Promise<Answer> => {
+    const { operation } = call.compiled;
+    const limited = limiter.admitAccount(operation, input.body, call.address);
+    if (limited) await limited;
+    if (account.remainingMs <= 0) throw errors.TIMEOUT();
+    const context = new CallContext(call, caller, { log: parts.log, deadlineAt: deadlineOf(account, operation) });
+    const { tracing } = parts;
+    const answered = tracing
+      ? () => tracing.span(operation.id, { 'penstock.caller': caller.kind }, async () => handled(context, call, input))
+      : () => handled(context, call, input);
+    const answer = await (isAudited(operation, input) ? parts.actions.around(call, context, input, answered) : answered());
+    if (!answer.stream) return answer;
+    return { ...answer, stream: bounded(answer.stream, { deadlines, account, onExpire: () => expire(context) }) };
   };
 
   return {
     limiter,
-    admit(call, shared) {
-      let caller: Caller | Promise<Caller>;
-      try {
-        caller = knownCaller(shared?.identity ?? identity, call);
-      } catch (error) {
-        return refused(call, error);
-      }
-      if (!(caller instanceof Promise)) return permitted(call, caller, shared?.prepaid);
-      return caller.then(
-        (known) => permitted(call, known, shared?.prepaid),
-        (error: unknown) => refused(call, error),
-      );
+    accounts,
+    gates,
+    inTurn(call, caller, work, bytes = 0) {
+      const account = currentAccount();
+      if (!account || account.admitted) return work();
+      const { heavy = false } = call.compiled.operation;
+      return gates.inTurn({ key: callKey(caller, call.address), heavy, bytes }, () => {
+        account.admit();
+        return work();
+      });
     },
+    admit: createAdmit(parts),
     async run(call, caller, input) {
-      const { operation } = call.compiled;
-      const account = limiter.admitAccount(operation, input.body, call.address);
-      if (account instanceof Promise) await account;
-      const context = new CallContext(call, caller, parts.log);
-      const { tracing } = parts;
-      const answered = tracing
-        ? () => tracing.span(operation.id, { 'penstock.caller': caller.kind }, async () => handled(context, call, input))
-        : () => handled(context, call, input);
-      const answer = await (isAudited(operation, input) ? parts.actions.around(call, context, input, answered) : answered());
-      return answer.stream ? { ...answer, stream: bounded(answer.stream, deadlinesOf(operation), () => expire(context)) } : answer;
+      const running = { call, caller, input };
+      const account = currentAccount();
+      if (!account) {
+        const own = accounts.open(call.compiled.operation, performance.now(), call.address);
+        return onAccount(own, () => runOn(own, running));
+      }
+      const waiting = account.enterCall();
+      if (waiting) await waiting;
+      try {
+        return await runOn(account, running);
+      } finally {
+        account.leaveCall();
+      }
     },
-    close() {
-      for (const each of [deadlines, ...ownDeadlines.values()]) each.close();
-    },
+    close: deadlines.close,
   };
 }
 
+interface Running {
+  readonly call: Call;
+  readonly caller: Caller;
+  readonly input: DecodedInput;
+}
+
+/** The account's end; an operation with a shorter time of its own keeps to that, a longer one prolongs nothing. */
+function deadlineOf({ deadlineAt }: RequestAccount, { deadlineMs }: Operation): number {
+  return deadlineMs === undefined ? deadlineAt : Math.min(deadlineAt, performance.now() + deadlineMs);
+}
+
+interface Sending {
+  readonly deadlines: Deadlines;
+  readonly account: RequestAccount;
+  readonly onExpire: () => Error;
+}
+
 /** A body that is made while it is sent gets the same time once more, from when its sending begins. */
-function bounded({ chunks, signal }: AnswerStream, limits: Deadlines, onExpire: () => Error): AnswerStream {
+function bounded({ chunks, signal }: AnswerStream, { deadlines, account, onExpire }: Sending): AnswerStream {
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   async function* sent(): AsyncGenerator<Uint8Array | string> {
+    account.renew();
     // Whoever sends hears of the end of time through the signal.
-    limits.guard(ended, onExpire).catch(() => undefined);
+    deadlines.guard(ended, account.deadlineAt, onExpire).catch(() => undefined);
     try {
       yield* chunks;
     } finally {
@@ -156,23 +169,6 @@ function bounded({ chunks, signal }: AnswerStream, limits: Deadlines, onExpire: 
     }
   }
   return { chunks: sent(), signal };
-}
-
-/** First the app, then who is signed in with it. Throws 401, 403 or 503. */
-function knownCaller(identity: Identity, call: Call): Caller | Promise<Caller> {
-  const app = admitApp(identity, call);
-  return app instanceof Promise ? app.then(() => callerOfApp(identity, call)) : callerOfApp(identity, call);
-}
-
-function callerOfApp(identity: Identity, call: Call): Caller | Promise<Caller> {
-  const caller = authenticate(identity, call);
-  if (caller instanceof Promise) return caller.then((known) => ofThisApp(known, call));
-  return ofThisApp(caller, call);
-}
-
-function ofThisApp(caller: Caller, call: Call): Caller {
-  requireOwnToken(caller, call);
-  return caller;
 }
 
 function expire(context: CallContext): Error {

@@ -54,7 +54,7 @@ describe('operation limiter', () => {
     const limiter = createOperationLimiter(limits);
     limiter.admit(operation('standard'), user, '10.0.0.1');
     limiter.admit(operation('standard'), anonymous, '10.0.0.1');
-    limiter.admitAddress('2001:db8::1');
+    limiter.admitAddress('2001:db8::1', 'client');
     expect(taken).toEqual([
       ['standard', 'user:u1', 300],
       ['standard', '10.0.0.1', 300],

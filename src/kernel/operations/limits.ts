@@ -7,7 +7,7 @@ import { isIPv6 } from 'node:net';
 import { type Caller, callerKey } from '../caller.ts';
 import { errors, type PenstockError } from '../errors.ts';
 import type { LimitBucket, LimitState, Limits } from '../limits/limits.ts';
-import type { Operation, RateLimit } from '../operation.ts';
+import type { Operation, RateLimit, SurfaceName } from '../operation.ts';
 
 export interface LimitSettings {
   /** Budget of everything, per user, else per address. */
@@ -32,7 +32,7 @@ export interface OperationLimiter {
    */
   admit(operation: Operation, caller: Caller, address: string, prepaid?: boolean): void | Promise<void>;
   /** The standard budget of an address: unknown paths, wrong methods, refused credentials. Throws 429. */
-  admitAddress(address: string): void | Promise<void>;
+  admitAddress(address: string, surface: SurfaceName): void | Promise<void>;
   /** The budget per account and address, when the operation's limit names a body field. Throws 429. */
   admitAccount(operation: Operation, body: unknown, address: string): void | Promise<void>;
 }
@@ -46,7 +46,8 @@ export function createOperationLimiter(limits: Limits, settings: LimitSettingsPr
   };
 
   const declared = (operation: Operation, key: string, address: string, prepaid: boolean): void | Promise<void> => {
-    const standard = prepaid ? undefined : take(buckets.standard(), key);
+    if (operation.limit === 'none') return undefined;
+    const standard = prepaid ? undefined : take(buckets.standard(operation.surface), key);
     const own = operation.limit === 'standard' ? undefined : buckets.of(operation, operation.limit);
     if (!own) return standard;
     const takeOwn = () => (own.account ? take(own.address, addressKey(address)) : take(own.address, key));
@@ -65,9 +66,9 @@ export function createOperationLimiter(limits: Limits, settings: LimitSettingsPr
       const done = declared(operation, key, address, prepaid);
       return operation.addedLimits === undefined ? done : added(done, operation, key);
     },
-    admitAddress: (address) => take(buckets.standard(), addressKey(address)),
+    admitAddress: (address, surface) => take(buckets.standard(surface), addressKey(address)),
     admitAccount(operation, body, address) {
-      if (operation.limit === 'standard' || operation.limit.account === undefined) return undefined;
+      if (typeof operation.limit === 'string' || operation.limit.account === undefined) return undefined;
       const { account } = buckets.of(operation, operation.limit);
       const name = accountOf(body, operation.limit.account);
       return account && name !== undefined ? take(account, `${name} ${addressKey(address)}`) : undefined;
@@ -80,26 +81,32 @@ interface OperationBuckets {
   readonly account: LimitBucket | undefined;
 }
 
+/** Each surface has a budget of its own: whoever floods clients takes nothing from operators at the same address. */
+const standardBuckets = (standard: LimitSettings['standard']): Readonly<Record<SurfaceName, LimitBucket>> => ({
+  client: { name: 'standard', ...standard },
+  admin: { name: 'standard:admin', ...standard },
+});
+
 /** Buckets are made once per settings object. */
 function createBuckets(settings: LimitSettingsProvider) {
   let known: LimitSettings | undefined;
-  let standard: LimitBucket = { name: 'standard', ...defaults.standard };
+  let standard = standardBuckets(defaults.standard);
   let byOperation = new WeakMap<Operation, OperationBuckets>();
 
   const refresh = (): LimitSettings => {
     const current = settings();
     if (current !== known) {
       known = current;
-      standard = { name: 'standard', ...current.standard };
+      standard = standardBuckets(current.standard);
       byOperation = new WeakMap();
     }
     return current;
   };
 
   return {
-    standard(): LimitBucket {
+    standard(surface: SurfaceName): LimitBucket {
       refresh();
-      return standard;
+      return standard[surface];
     },
     of(operation: Operation, declared: RateLimit): OperationBuckets {
       const current = refresh();

@@ -15,6 +15,23 @@ const rateLimit = Type.Object({
   resetInterval: Type.Integer({ minimum: 1, maximum: 3_600, default: 1, description: 'Seconds over which requests are counted.' }),
 });
 
+const count = (minimum: number, maximum: number, of: number, description: string) =>
+  Type.Integer({ minimum, maximum, default: of, description });
+
+/** What one request may use, whatever it causes: see docs/operations/limits.md. */
+const requests = Type.Object({
+  seconds: count(1, 300, 30, 'Seconds from the arrival of a request to its answer, waiting included. Few operations have longer ones.'),
+  megabytesIn: count(16, 256, 16, 'Megabytes of input once references and variables are put in their places.'),
+  megabytesOut: count(1, 16, 16, 'Megabytes of records that the answer to one request may be made of.'),
+  statements: count(100, 1_000_000, 5_000, 'Statements in the database that one request may cause. Operators may do twenty times as many.'),
+  lockedRows: count(1_000, 1_000_000, 20_000, 'Records that one request may change. Operators may change twenty times as many.'),
+  outboundCalls: count(5, 10_000, 50, 'Calls to servers of others that one request may cause.'),
+  callsPerCaller: count(1, 10_000, 64, 'Requests of one user, or else one address, that are worked on at once. Others wait.'),
+  heavyCallsPerCaller: count(1, 10_000, 8, 'Those among them that may take long: lists, filters, batches, GraphQL, many records.'),
+  callsAtOnce: count(4, 100_000, 256, 'Requests that one process works on at once. Others wait.'),
+  maxWaitSeconds: count(1, 60, 2, 'Seconds that a request may wait for its turn. Then it is answered 429 or 503 with `Retry-After`.'),
+});
+
 const openness = (description: string) =>
   Type.Union([Type.Literal('auto'), Type.Boolean()], {
     default: 'auto',
@@ -86,6 +103,7 @@ export const routerConfig = defineConfig({
     }),
     hsts: hstsConfig('client'),
     rateLimit,
+    requests,
     security: Type.Object({
       clientValidation: Type.Boolean({
         default: false,

@@ -9,7 +9,7 @@ import { admitApp } from '../../kernel/operations/app-admission.ts';
 import type { Call } from '../../kernel/operations/context.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
-import { readJson } from '../http/body.ts';
+import { parseBody, type ReceivedBody, receiveBody } from '../http/body.ts';
 import type { EnvelopeHandler } from '../http/envelope.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { renderError } from '../http/render-error.ts';
@@ -56,10 +56,15 @@ export function createGraphqlHandler(parts: HandlerParts): EnvelopeHandler {
     try {
       const identity = identityOfRequest(parts.identity);
       await requireApp(parts.pipeline, identity, exchange);
-      await pay(parts.pipeline, identity, exchange);
-      if (method === 'POST') return await run(parts, { exchange, identity, form, request: await posted(exchange, match) });
+      const caller = await pay(parts.pipeline, identity, exchange);
+      const runInTurn = (request: () => GraphqlRequest, bytes = 0): Promise<Answer> | Answer =>
+        parts.pipeline.inTurn(exchange, caller, () => run(parts, { exchange, identity, form, request: request() }), bytes);
+      if (method === 'POST') {
+        const received = await receiveBody(exchange.request, exchange.response, { limit: BODY_LIMIT });
+        return await runInTurn(() => posted(exchange, match, received), received.bytes.length);
+      }
       if (!/(?:^|&)query=/.test(match.query) && parts.state().options.explorer && acceptsPage(headers.accept)) return page();
-      return await run(parts, { exchange, identity, form, request: asked(exchange, match) });
+      return await runInTurn(() => asked(exchange, match));
     } catch (error) {
       return refusal(error, form, errorContext(parts, exchange));
     }
@@ -71,13 +76,13 @@ async function requireApp({ limiter }: Pipeline, identity: Identity, call: Call)
   try {
     await admitApp(identity, call);
   } catch (error) {
-    await limiter.admitAddress(call.address);
+    await limiter.admitAddress(call.address, 'client');
     throw error;
   }
 }
 
 /** A request costs what any request costs; whoever sends a credential that is refused pays with his address. */
-async function pay({ limiter }: Pipeline, identity: Identity, call: Call): Promise<void> {
+async function pay({ limiter }: Pipeline, identity: Identity, call: Call): Promise<Caller> {
   let caller: Caller = anonymous;
   try {
     const known = authenticate(identity, call);
@@ -88,10 +93,11 @@ async function pay({ limiter }: Pipeline, identity: Identity, call: Call): Promi
     if (call.compiled.operation.access !== 'optionalUser') throw error;
   }
   await limiter.admit(call.compiled.operation, caller, call.address);
+  return caller;
 }
 
-async function posted({ request, response }: Exchange, { route, params, query }: Match): Promise<GraphqlRequest> {
-  const body = await readJson(request, response, BODY_LIMIT);
+function posted({ request }: Exchange, { route, params, query }: Match, received: ReceivedBody): GraphqlRequest {
+  const { body } = parseBody(received);
   if (Array.isArray(body)) throw errors.INVALID_ARGUMENTS({ message: 'Send one operation per request: lists of them are not taken' });
   return route.compiled.decode({ params, query, headers: request.headers, body }).body as GraphqlRequest;
 }

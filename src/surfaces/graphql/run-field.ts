@@ -1,6 +1,9 @@
 /** Runs the operations of a request's root fields and brings their answers into the form of their types. */
 import type { GraphQLResolveInfo } from 'graphql';
+import { jsonSize } from '../../kernel/account/json-size.ts';
+import { currentAccount } from '../../kernel/account/request-account.ts';
 import type { Identity } from '../../kernel/identity.ts';
+import type { DecodedInput } from '../../kernel/operation.ts';
 import type { Answer } from '../../kernel/operations/answer.ts';
 import type { Call } from '../../kernel/operations/context.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';
@@ -61,13 +64,21 @@ export function createFieldRunner({ request, pipeline, identity, types, operatio
       const caller = admitted instanceof Promise ? await admitted : admitted;
       const selection = selectionOf(name, info);
       call.wanted = selection.wanted;
-      const input = compiled.accept(operationInput(field, args, selection.populate));
+      const given = operationInput(field, args, selection.populate);
+      chargeInput(given);
+      const input = compiled.accept(given);
       const answer = await pipeline.run(call, caller, input);
       for (const header of passedOn) if (answer.headers[header] !== undefined) headers[header] = answer.headers[header];
       if (answer.cookies) cookies.push(...answer.cookies);
       return answeredValue(answer, selection);
     },
   };
+}
+
+/** A variable counts each time that it is used. */
+function chargeInput(input: DecodedInput): void {
+  const account = currentAccount();
+  account?.charge('bytesIn', jsonSize(input, account.left('bytesIn') + 1));
 }
 
 /** An answer that is no JSON is its text; a redirection is the address it leads to. */

@@ -1,5 +1,6 @@
 /** The routes of GraphQL. They are operations like all others, so they stand in the route table and the API description. */
 import Type from 'typebox';
+import { MEGABYTE } from '../../kernel/account/account-settings.ts';
 import { errors } from '../../kernel/errors.ts';
 import { defineOperation, type Operation, Reply } from '../../kernel/operation.ts';
 import { type EnvelopeHandler, loadedLater } from '../http/envelope.ts';
@@ -53,7 +54,19 @@ const refusals = {
   429: 'Too many requests. The Retry-After header says when to try again.',
 };
 
-const common = { surface: 'client', path: '/graphql', access: 'optionalUser', limit: 'standard', mcp: false, graphql: false } as const;
+/** The answers of all fields are parsed and put together anew here, which takes several times their size. */
+const account = { bytesOut: 8 * MEGABYTE };
+
+const common = {
+  surface: 'client',
+  path: '/graphql',
+  access: 'optionalUser',
+  limit: 'standard',
+  mcp: false,
+  graphql: false,
+  heavy: true,
+  account,
+} as const;
 
 const source = { description: 'The document, in the GraphQL language' };
 const name = { maxLength: 256, description: 'Which operation of the document to run' };

@@ -1,6 +1,7 @@
 /** Bodies: read by us and late, after the caller is known and has budget, never more than the operation allows. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { currentAccount } from '../../kernel/account/request-account.ts';
 import { errors } from '../../kernel/errors.ts';
 import type { BodyType } from '../../kernel/operation.ts';
 
@@ -26,24 +27,33 @@ export interface ReadBody {
 const noBody: ReadBody = Object.freeze({ body: undefined, form: undefined });
 const jsonOnly: readonly BodyType[] = ['json'];
 
-/** Reads a body of one of the given types. Throws 400, 413, 415. */
-export async function readBody(
+/** A body that has arrived and waits for its turn to be parsed. */
+export interface ReceivedBody {
+  readonly type: BodyType;
+  readonly bytes: Buffer;
+}
+
+const nothingReceived: ReceivedBody = { type: 'json', bytes: Buffer.alloc(0) };
+
+/** Receives a body of one of the given types. Throws 400, 408, 413, 415. */
+export async function receiveBody(
   request: IncomingMessage,
   response: ServerResponse,
   { limit, types = jsonOnly }: { limit: number; types?: readonly BodyType[] | undefined },
-): Promise<ReadBody> {
-  if (!announcesBody(request)) return noBody;
+): Promise<ReceivedBody> {
+  if (!announcesBody(request)) return nothingReceived;
   refuseLong(request, limit);
   const type = bodyTypeOf(request, types);
   refuseEncoded(request);
   const bytes = await readBytes(request, response, limit);
-  if (bytes.length === 0) return noBody;
-  return type === 'json' ? { body: parseJson(bytes), form: undefined } : { body: undefined, form: utf8(bytes) };
+  currentAccount()?.charge('bytesIn', bytes.length);
+  return { type, bytes };
 }
 
-/** Reads and parses a JSON body. `undefined` when there is none. Throws 400, 413, 415. */
-export async function readJson(request: IncomingMessage, response: ServerResponse, limit: number): Promise<unknown> {
-  return (await readBody(request, response, { limit })).body;
+/** Throws 400. */
+export function parseBody({ type, bytes }: ReceivedBody): ReadBody {
+  if (bytes.length === 0) return noBody;
+  return type === 'json' ? { body: parseJson(bytes), form: undefined } : { body: undefined, form: utf8(bytes) };
 }
 
 export const tooLarge = (limit: number) => errors.PAYLOAD_TOO_LARGE({ message: `The body is larger than ${limit} bytes` });
@@ -79,23 +89,47 @@ function writtenAs(type: string): BodyType | undefined {
   return formMedia.test(type) ? 'form' : undefined;
 }
 
+/** Milliseconds between looks at how fast a body arrives, and the bytes a second that it must have had on average by then. */
+const PACE_MS = 5_000;
+const LEAST_BYTES_A_SECOND = 1_024;
+
+const tooSlow = () => errors.REQUEST_TIMEOUT({ message: 'The body came too slowly', headers: { connection: 'close' } });
+
+/** Whole bodies are small: one that trickles in only holds memory. The time of the request counts too. */
+function watchPace(size: () => number, giveUp: () => void): { end(): void } {
+  const began = performance.now();
+  const account = currentAccount();
+  const timer = setInterval(() => {
+    const seconds = (performance.now() - began) / 1_000;
+    if (size() < seconds * LEAST_BYTES_A_SECOND || (account?.remainingMs ?? 1) <= 0) giveUp();
+  }, PACE_MS);
+  timer.unref();
+  return { end: () => clearInterval(timer) };
+}
+
 function readBytes(request: IncomingMessage, response: ServerResponse, limit: number): Promise<Buffer> {
   if (request.headers.expect !== undefined) response.writeContinue();
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
+    const giveUp = (error: Error): void =>
+      settle(() => {
+        request.pause();
+        reject(error);
+      });
+    const pace = watchPace(
+      () => size,
+      () => giveUp(tooSlow()),
+    );
     const settle = (finish: () => void): void => {
+      pace.end();
       request.off('data', onData).off('end', onEnd).off('close', onGone).off('error', onGone);
       finish();
     };
     const onData = (chunk: Buffer): void => {
       size += chunk.length;
       if (size <= limit) chunks.push(chunk);
-      else
-        settle(() => {
-          request.pause();
-          reject(tooLarge(limit));
-        });
+      else giveUp(tooLarge(limit));
     };
     const onEnd = (): void => settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
     const onGone = (): void => settle(() => reject(new ClientGoneError('The client closed the connection while sending')));

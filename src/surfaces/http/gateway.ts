@@ -3,6 +3,8 @@
  * caller, read the body, decode, run, send. Every failure ends in `refuse`, so
  * every answer is JSON with the surface's headers.
  */
+import { LARGE_BYTES, loopTurn } from '../../kernel/account/loop-turn.ts';
+import { onAccount } from '../../kernel/account/request-account.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { errors, type PenstockError } from '../../kernel/errors.ts';
 import type { ModuleDirectory } from '../../kernel/kernel.ts';
@@ -11,7 +13,7 @@ import type { Answer } from '../../kernel/operations/answer.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { Tracing } from '../../kernel/telemetry/tracing/tracing.ts';
-import { ClientGoneError, DEFAULT_BODY_LIMIT, readBody } from './body.ts';
+import { ClientGoneError, DEFAULT_BODY_LIMIT, parseBody, type ReceivedBody, receiveBody } from './body.ts';
 import { openBodyStream } from './body-stream.ts';
 import { type Cors, createCors } from './cors.ts';
 import type { EnvelopeHandler } from './envelope.ts';
@@ -53,18 +55,6 @@ export interface Gateway {
 export function createGateway(parts: GatewayParts): Gateway {
   const { surface, routes, pipeline, log } = parts;
   const headers = createHeaders(parts.options);
-
-  const answer = async (exchange: Exchange): Promise<Answer> => {
-    const { method = 'GET' } = exchange.request;
-    const match = routes.find(method === 'HEAD' ? 'GET' : method, exchange.url);
-    if (match === undefined || match === 'malformed') return unmatched(parts, exchange, match);
-    exchange.match = match;
-    const envelope = parts.envelopes?.get(match.route.compiled.operation.id);
-    if (envelope) return envelope(exchange, match);
-    const admitted = pipeline.admit(exchange);
-    const caller = admitted instanceof Promise ? await admitted : admitted;
-    return run(parts, exchange, match, caller);
-  };
 
   const done = (exchange: Exchange, status: number): void => {
     const milliseconds = performance.now() - exchange.startedAt;
@@ -118,19 +108,42 @@ export function createGateway(parts: GatewayParts): Gateway {
     done(exchange, errors.INTERNAL_SERVER_ERROR.status);
   };
 
-  const serve = async (exchange: Exchange): Promise<void> => {
+  const serveFound = async (exchange: Exchange, match: Match | 'malformed' | undefined): Promise<void> => {
     try {
       const isOptions = exchange.request.method === 'OPTIONS';
-      const sending = send(exchange, isOptions ? preflight(parts, headers().cors, exchange) : await answer(exchange));
+      const sending = send(exchange, isOptions ? preflight(parts, headers().cors, exchange) : await answerTo(parts, exchange, match));
       if (sending) await sending;
     } catch (error) {
       refuse(exchange, error);
     }
   };
 
+  /** Finds the operation, and opens the account on which all that follows runs. Its time counts from the arrival. */
+  const serve = async (exchange: Exchange): Promise<void> => {
+    const { method = 'GET' } = exchange.request;
+    const match = routes.find(method === 'HEAD' ? 'GET' : method, exchange.url);
+    if (match === undefined || match === 'malformed') return serveFound(exchange, match);
+    exchange.match = match;
+    const account = pipeline.accounts.open(match.route.compiled.operation, exchange.startedAt, exchange.address);
+    await onAccount(account, () => serveFound(exchange, match));
+    account.close();
+  };
+
   const { tracing } = parts;
   if (tracing) return { handle: (exchange) => traced(tracing, exchange, () => serve(exchange)) };
   return { handle: serve };
+}
+
+/** The operation's answer. Rejects with whatever refuses the request. */
+async function answerTo(parts: GatewayParts, exchange: Exchange, match: Match | 'malformed' | undefined): Promise<Answer> {
+  if (match === undefined || match === 'malformed') return unmatched(parts, exchange, match);
+  const { pipeline, surface } = parts;
+  const envelope = parts.envelopes?.get(match.route.compiled.operation.id);
+  if (envelope) return envelope(exchange, match);
+  if (guessesAtHealth(exchange, match)) await pipeline.limiter.admitAddress(exchange.address, surface);
+  const admitted = pipeline.admit(exchange);
+  const caller = admitted instanceof Promise ? await admitted : admitted;
+  return run(parts, exchange, match, caller);
 }
 
 /** The request as a span; its name is complete when the route is known. */
@@ -156,17 +169,32 @@ function run({ pipeline }: GatewayParts, exchange: Exchange, match: Match, calle
   const { input: declared, bodyLimit: limit = DEFAULT_BODY_LIMIT, bodyTypes: types } = compiled.operation;
   const { request, response } = exchange;
   const input = { params: match.params, query: match.query, headers: request.headers };
+  const runWith = (received: ReceivedBody): Promise<Answer> =>
+    pipeline.run(exchange, caller, compiled.decode({ ...input, ...parseBody(received) }));
   if (declared.body)
-    return readBody(request, response, { limit, types }).then(({ body, form }) =>
-      pipeline.run(exchange, caller, compiled.decode({ ...input, body, form })),
-    );
+    return receiveBody(request, response, { limit, types }).then((received) => {
+      const { length } = received.bytes;
+      return pipeline.inTurn(
+        exchange,
+        caller,
+        () => (length < LARGE_BYTES ? runWith(received) : loopTurn().then(() => runWith(received))),
+        length,
+      );
+    });
   const stream = declared.stream && openBodyStream(request, response, { ...declared.stream, limit });
-  return pipeline.run(exchange, caller, compiled.decode({ ...input, body: undefined, stream }));
+  const runNow = (): Promise<Answer> => pipeline.run(exchange, caller, compiled.decode({ ...input, body: undefined, stream }));
+  // Health answers also when there is no place left.
+  return compiled.operation.limit === 'none' ? runNow() : pipeline.inTurn(exchange, caller, runNow);
 }
 
+/** Health has no limit, but whoever presents a credential with it could guess at that. */
+const guessesAtHealth = ({ request: { headers } }: Exchange, { route }: Match): boolean =>
+  route.compiled.operation.limit === 'none' && (headers.masterkey !== undefined || headers.credential !== undefined);
+
 /** 400, 404 or 405; they cost the address like anything else. */
-async function unmatched({ pipeline, routes, modules }: GatewayParts, exchange: Exchange, match: 'malformed' | undefined): Promise<never> {
-  await pipeline.limiter.admitAddress(exchange.address);
+async function unmatched(parts: GatewayParts, exchange: Exchange, match: 'malformed' | undefined): Promise<never> {
+  const { surface, pipeline, routes, modules } = parts;
+  await pipeline.limiter.admitAddress(exchange.address, surface);
   if (match === 'malformed') throw errors.INVALID_ARGUMENTS({ message: 'The address is not valid percent-encoding' });
   const allowed = routes.allowed(exchange.url);
   if (allowed.length > 0) throw errors.METHOD_NOT_ALLOWED({ headers: { allow: [...allowed, 'OPTIONS'].join(', ') } });

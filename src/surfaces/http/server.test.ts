@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { sendRaw } from '../../../test/support/raw-http.ts';
 import { startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
+import { defaultRequestSettings } from '../../kernel/account/account-settings.ts';
 import { defineOperation, type OperationContext, TextResult } from '../../kernel/operation.ts';
 
 const slow = (handler: (context: OperationContext) => Promise<string>) =>
@@ -59,7 +60,10 @@ it('answers 504 at the deadline and aborts the signal', async () => {
     });
     return new Promise(() => undefined);
   });
-  const surfaces = await startSurfaceFixture({ operations: [operation], deadlineMs: 40 });
+  const surfaces = await startSurfaceFixture({
+    operations: [operation],
+    requests: () => ({ ...defaultRequestSettings, milliseconds: 40 }),
+  });
   try {
     const response = await surfaces.client('/slow');
     expect([response.status, ((await response.json()) as { name: string }).name]).toEqual([504, 'TIMEOUT']);

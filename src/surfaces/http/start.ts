@@ -1,4 +1,5 @@
 /** Starts the client and the admin surface over the operations of a kernel. */
+import type { RequestSettingsProvider } from '../../kernel/account/account-settings.ts';
 import { createActionLog } from '../../kernel/audit/admin-actions.ts';
 import { createIdempotency } from '../../kernel/idempotency/idempotency.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
@@ -34,8 +35,8 @@ export interface HttpSurfaceOptions {
   readonly graphql?: GraphqlOptionsSource;
   readonly mcp?: McpSource;
   readonly limits?: LimitSettingsProvider;
-  /** Milliseconds that a handler has; 30,000 unless set. */
-  readonly deadlineMs?: number;
+  /** How much a request may use. */
+  readonly requests?: RequestSettingsProvider;
   /** Milliseconds that running requests have when the surfaces close; 10,000 unless set. */
   readonly graceMs?: number;
 }
@@ -64,7 +65,7 @@ export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurf
     actions,
     log: kernel.log,
     tracing: kernel.tracing,
-    ...(options.deadlineMs === undefined ? {} : { deadlineMs: options.deadlineMs }),
+    requests: options.requests,
   });
   const histogram = requestHistogram(kernel.metrics);
   const modules = createModuleMetrics(kernel.metrics, kernel.operations);

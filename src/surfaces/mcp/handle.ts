@@ -12,7 +12,7 @@ import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
 import type { Answer } from '../../kernel/operations/answer.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
-import { readJson } from '../http/body.ts';
+import { parseBody, type ReceivedBody, receiveBody } from '../http/body.ts';
 import { allowsOrigin } from '../http/cors.ts';
 import type { EnvelopeHandler } from '../http/envelope.ts';
 import type { Exchange } from '../http/exchange.ts';
@@ -63,7 +63,12 @@ function createCallHandler(parts: McpParts): EnvelopeHandler {
     requireOwnOrigin(parts.surface, exchange);
     const caller = await admitted(parts, exchange);
     requireJsonAnswer(exchange);
-    const body = await parsedBody(exchange);
+    const received = await receiveBody(exchange.request, exchange.response, { limit: BODY_LIMIT });
+    return parts.pipeline.inTurn(exchange, caller, () => answered({ exchange, match, caller }, received), received.bytes.length);
+  };
+
+  async function answered({ exchange, match, caller }: Asked, received: ReceivedBody): Promise<Answer> {
+    const body = parsedBody(received);
     if (body instanceof RefusedBody) return body.answer;
     if (Array.isArray(body) && !takesBatches(exchange)) return noBatches;
     const refusal = await payForCalls(parts.limits, caller, body);
@@ -76,7 +81,7 @@ function createCallHandler(parts: McpParts): EnvelopeHandler {
       ? await legacy(mcp, request, body)
       : await modern.fetch(request, withParts(mcp, body));
     return answerOf(response);
-  };
+  }
 }
 
 /** How the parts of a request reach the server that the library asks for. */
@@ -155,9 +160,9 @@ const PARSE_ERROR = -32_700;
 const INVALID_REQUEST = -32_600;
 const LIMIT_EXCEEDED = -32_000;
 
-async function parsedBody({ request, response }: Exchange): Promise<unknown> {
+function parsedBody(received: ReceivedBody): unknown {
   try {
-    return await readJson(request, response, BODY_LIMIT);
+    return parseBody(received).body;
   } catch (error) {
     if (error instanceof PenstockError && error.status === 400) return new RefusedBody(400, PARSE_ERROR, error.message);
     throw error;

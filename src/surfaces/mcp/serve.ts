@@ -1,5 +1,6 @@
 /** The routes of MCP. They are operations like all others, so they stand in the route table and the API description. */
 import Type from 'typebox';
+import { MEGABYTE } from '../../kernel/account/account-settings.ts';
 import { defineOperation, type Operation } from '../../kernel/operation.ts';
 import { type EnvelopeHandler, loadedLater } from '../http/envelope.ts';
 import { metadataPath, publicAddress } from './address.ts';
@@ -43,6 +44,8 @@ const call: Operation = defineOperation({
   limit: 'standard',
   mcp: false,
   graphql: false,
+  heavy: true,
+  account: { bytesOut: 2 * MEGABYTE },
   idempotency: false,
   audit: false,
   readOnly: true,

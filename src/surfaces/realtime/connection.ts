@@ -1,6 +1,8 @@
 /** One socket of the namespace `/database/`: its events, its subscriptions, its end. */
 import Type, { type Static, type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
+import type { CallGates } from '../../kernel/account/call-gates.ts';
+import { onAccount } from '../../kernel/account/request-account.ts';
 import type { LimitBucket } from '../../kernel/limits/limits.ts';
 import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import { invalidInput, problemsOf, type ValidatorError } from '../../kernel/operations/problems.ts';
@@ -9,6 +11,7 @@ import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
 import { createSubscriptions, Subscribe, type SubscriptionParts, Target } from './subscriptions.ts';
 
 export interface ConnectionParts extends SubscriptionParts {
+  readonly gates: CallGates;
   readonly log: Logger;
 }
 
@@ -34,7 +37,7 @@ type Reply = Readonly<Record<string, unknown>>;
 type Handler = (input: unknown) => Promise<Reply>;
 
 export function createConnection(parts: ConnectionParts): Connection {
-  const { socket, session, limits, log } = parts;
+  const { socket, session, limits, accounts, gates, log } = parts;
   const subscriptions = createSubscriptions(parts, (error) => end(error));
   let expiry: NodeJS.Timeout | undefined;
 
@@ -78,13 +81,20 @@ export function createConnection(parts: ConnectionParts): Connection {
     if (!state.allowed) throw tooMany(state.resetMs);
     const handler = handlers.get(event);
     if (!handler) throw realtimeErrors.UNKNOWN_EVENT();
-    return handler(input);
+    return gates.inTurn({ key: `user:${session.userId}`, heavy: event === 'subscribe', bytes: 0 }, () => handler(input));
+  };
+  /** Each message is a request of its own. */
+  const answerOnAccount = async (event: string, input: unknown): Promise<Reply> => {
+    const account = accounts.openFor('client');
+    const reply = await onAccount(account, () => answer(event, input));
+    account.close();
+    return reply;
   };
 
   socket.onAny((event: string, ...args: unknown[]) => {
     const last = args.at(-1);
     const acknowledge = typeof last === 'function' ? last : undefined;
-    answer(event, acknowledge === args[0] ? undefined : args[0]).then(
+    answerOnAccount(event, acknowledge === args[0] ? undefined : args[0]).then(
       (result) => acknowledge?.({ ok: true, ...result }),
       (error: unknown) => {
         if (asKnown(error).status === 500) log.error({ err: error, event }, 'A socket event failed');

@@ -4,10 +4,14 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { type Namespace, Server, type Socket } from 'socket.io';
+import { createAccounts, defaultRequestSettings } from '../../kernel/account/account-settings.ts';
+import { createCallGates } from '../../kernel/account/call-gates.ts';
+import { onAccount } from '../../kernel/account/request-account.ts';
 import { errors } from '../../kernel/errors.ts';
 import type { PublishedEvent } from '../../kernel/events/events.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { LimitBucket, LimitState } from '../../kernel/limits/limits.ts';
+import type { Pipeline } from '../../kernel/operations/invoke.ts';
 import { addressKey } from '../../kernel/operations/limits.ts';
 import { createAddressOf } from '../http/client-address.ts';
 import { defaultSurfaceOptions, fixedSurfaceOptions, type SurfaceOptionsSource } from '../http/options.ts';
@@ -24,6 +28,8 @@ export type RealtimeKernel = Pick<
 >;
 
 export interface RealtimeOptions {
+  /** Those of the HTTP surfaces, so that a user's messages and requests share one bound. */
+  readonly pipeline?: Pick<Pipeline, 'accounts' | 'gates'> | undefined;
   /** Cross-origin rules; those of the client surface. */
   readonly client?: SurfaceOptionsSource;
 }
@@ -69,8 +75,9 @@ export async function startRealtimeSurface(kernel: RealtimeKernel, options: Real
   });
   io.use((_socket, next) => next(refusal(errors.NOT_FOUND({ message: 'Connect to the namespace /database/' }))));
 
-  const connections = createConnections(kernel);
-  for (const name of namespaces) serve(io.of(name), { kernel, connections, take });
+  const requests = options.pipeline ?? usualBounds();
+  const connections = createConnections(kernel, requests);
+  for (const name of namespaces) serve(io.of(name), { kernel, connections, take, requests });
   const sweep = setInterval(connections.recheckAll, sweepEveryMs);
   sweep.unref();
 
@@ -84,6 +91,13 @@ export async function startRealtimeSurface(kernel: RealtimeKernel, options: Real
     },
   };
 }
+
+type RequestBounds = Pick<Pipeline, 'accounts' | 'gates'>;
+
+const usualBounds = (): RequestBounds => ({
+  accounts: createAccounts(() => defaultRequestSettings),
+  gates: createCallGates(() => defaultRequestSettings),
+});
 
 const corsHeaders = (allowed: boolean, anybody: boolean) => ({ origin: allowed ? (anybody ? '*' : true) : false, credentials: !anybody });
 
@@ -105,14 +119,17 @@ interface Serving {
   readonly kernel: RealtimeKernel;
   readonly connections: Connections;
   readonly take: TakeOfAddress;
+  readonly requests: RequestBounds;
 }
 
-function serve(namespace: Namespace, { kernel, connections, take }: Serving): void {
+function serve(namespace: Namespace, { kernel, connections, take, requests }: Serving): void {
   const sessions = new WeakMap<Socket, Session>();
   const admit = async (socket: Socket): Promise<void> => {
     const { allowed, resetMs, address } = await take(connectBudget, socket.request);
     if (!allowed) throw tooMany(resetMs);
-    sessions.set(socket, await openSession(kernel.identity, presented(socket, address)));
+    const account = requests.accounts.openFor('client', address);
+    sessions.set(socket, await onAccount(account, () => openSession(kernel.identity, presented(socket, address))));
+    account.close();
   };
   namespace.use((socket, next) => {
     admit(socket).then(
@@ -137,7 +154,7 @@ interface Connections {
 }
 
 /** All sockets of this node. Follows the events only while there is one. */
-function createConnections(kernel: RealtimeKernel): Connections {
+function createConnections(kernel: RealtimeKernel, { accounts, gates }: RequestBounds): Connections {
   const { events, limits, metrics } = kernel;
   const log = kernel.log.child({ surface: 'realtime' });
   const hub = createChangeHub(events);
@@ -186,7 +203,7 @@ function createConnections(kernel: RealtimeKernel): Connections {
       unfollow ??= follow();
       count += 1;
       const onDelivered = (): void => deliveries.inc();
-      const connection = createConnection({ socket, session, kernel, events, hub, limits, log, onDelivered });
+      const connection = createConnection({ socket, session, kernel, events, hub, limits, accounts, gates, log, onDelivered });
       byUser.set(session.userId, (byUser.get(session.userId) ?? new Set()).add(connection));
       socket.on('disconnect', () => forget(connection));
       // The session may have ended between the handshake and now, when nobody was listening for it.

@@ -1,6 +1,8 @@
 /** What one socket is subscribed to. */
 import type { Socket } from 'socket.io';
 import Type, { type Static } from 'typebox';
+import type { Accounts } from '../../kernel/account/account-settings.ts';
+import { onAccount } from '../../kernel/account/request-account.ts';
 import type { Events } from '../../kernel/events/events.ts';
 import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
 import { canonicalId, platformKey } from '../../kernel/schema/mapping/key.ts';
@@ -16,6 +18,7 @@ export interface SubscriptionParts {
   readonly events: Pick<Events, 'position'>;
   readonly hub: ChangeHub;
   readonly limits: Limits;
+  readonly accounts: Accounts;
   readonly onDelivered: () => void;
 }
 
@@ -67,7 +70,10 @@ export function createSubscriptions(parts: SubscriptionParts, end: (error: unkno
   const subscriptionTo = (target: Static<typeof Target>): Subscription => ({
     ...target,
     documentId: target.documentId,
-    admit: ({ operation }) => admits(parts, { ...target, gone: operation === 'delete' }, (error) => refuse(target, error)),
+    admit: ({ operation }) =>
+      onAccount(parts.accounts.openFor('client'), () =>
+        admits(parts, { ...target, gone: operation === 'delete' }, (error) => refuse(target, error)),
+      ),
     send: (change) => send(parts, change, end),
   });
   const resume = async (subscription: Subscription, since: number): Promise<(() => void) | undefined> => {

@@ -1,7 +1,7 @@
 /** `/live` and `/ready` on both surfaces (spec/core.md 5). */
 import Type from 'typebox';
 import type { AdminIdentity } from '../../../kernel/identity.ts';
-import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import { defineOperation, noLimit, type Operation, Reply } from '../../../kernel/operation.ts';
 import type { Readiness, ReadyReport } from '../services/readiness.ts';
 import { Timestamp } from './shapes.ts';
 
@@ -29,7 +29,7 @@ const acceptAndCredentials = Type.Object({
   credential: Type.Optional(Type.String({ description: 'With READY_PUBLIC_DETAILS=false: shows the reasons' })),
 });
 
-const facts = { method: 'GET', access: 'public', limit: standardLimit } as const;
+const facts = { method: 'GET', access: 'public', limit: noLimit } as const;
 const notReady = { 503: 'Not ready: some check failed' } as const;
 const online = 'Penstock Core is online!';
 const alive = { status: 'alive', message: 'Penstock is alive' } as const;
