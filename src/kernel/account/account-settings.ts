@@ -21,7 +21,7 @@ export const defaultRequestSettings: RequestSettings = {
   bytesIn: 16 * MEGABYTE,
   bytesOut: 16 * MEGABYTE,
   statements: 5_000,
-  lockedRows: 20_000,
+  lockedRows: 60_000,
   outboundCalls: 50,
   callsPerCaller: 64,
   heavyCallsPerCaller: 8,

@@ -82,9 +82,15 @@ export class RequestAccount {
 
   /** Takes `amount` of `item`. Throws 400 or 413 when the account does not hold it. */
   charge(item: AccountItem, amount = 1): void {
+    const refusal = this.take(item, amount);
+    if (refusal) throw refusal;
+  }
+
+  /** The same for who answers errors as promises: the refusal, or nothing. */
+  take(item: AccountItem, amount = 1): PenstockError | undefined {
     const total = this.#spent[item] + amount;
     this.#spent[item] = total;
-    if (total > this.limits[item]) throw refusals[item]();
+    return total > this.limits[item] ? refusals[item]() : undefined;
   }
 
   /** What can still be drawn of `item`. */

@@ -1,4 +1,5 @@
 /** The audit log in PostgreSQL. */
+import { offAccount } from '../account/request-account.ts';
 import type { Companion, Database, Statement } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -18,8 +19,8 @@ export function createAudit(database: Database, log: Logger): Audit {
     recordLater: later.add,
     flush: later.flush,
     async record(entry) {
-      // A row by itself is no change that another row could go with.
-      await database.alongside(nothing, () => database.query(insert(entry)));
+      // A row by itself is no change that another row could go with. It is written also when the request's time is over.
+      await offAccount(() => database.alongside(nothing, () => database.query(insert(entry))));
     },
     alongside(entry, work) {
       const row = createAccompanyingRow(entry);

@@ -1,4 +1,5 @@
 /** Rows that may come a moment later, many in one statement: what models read, at the pace of models. */
+import { offAccount } from '../account/request-account.ts';
 import type { Database, Statement } from '../database/database.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AuditEntry } from './audit.ts';
@@ -37,7 +38,7 @@ export function createLaterRows({ database, log, insert }: Parts): LaterRows {
     timer = undefined;
     const entries = waiting;
     waiting = [];
-    if (entries.length > 0) writing = writing.then(() => write(entries));
+    if (entries.length > 0) writing = writing.then(() => offAccount(() => write(entries)));
     return writing;
   };
 

@@ -1,5 +1,6 @@
 /** Puts the connections to one PostgreSQL database together into the contract of database.ts. */
 import pg from 'pg';
+import { currentAccount, offAccount } from '../account/request-account.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createCompanions } from './companions.ts';
 import { type ClientOptions, type ConnectionModes, type ConnectionTarget, clientConfig, prepareSession } from './connection.ts';
@@ -89,7 +90,7 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
   const runLater = (work: () => void | Promise<void>): void => {
     process.nextTick(async () => {
       try {
-        await transactions.outside(work);
+        await offAccount(() => transactions.outside(work));
       } catch (error) {
         log.error({ err: error }, 'Work after a commit failed');
       }
@@ -109,6 +110,8 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
     query(statement) {
       const ambient = transactions.current();
       if (ambient) return ambient.query(statement);
+      const refusal = currentAccount()?.take('statements');
+      if (refusal) return Promise.reject(refusal);
       if (companions.waiting() && !isRead(statement.text)) return transactions.run((transaction) => transaction.query(statement));
       return shared.query(statement);
     },

@@ -5,6 +5,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
+import { currentAccount, offAccount } from '../account/request-account.ts';
 import { errors } from '../errors.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Accompanied, type Companions } from './companions.ts';
@@ -82,7 +83,7 @@ export function createTransactions({ pool, names, companions, timings, log }: Tr
       client.off('error', onError);
       client.release(broken !== undefined);
       // After release, so that the work can take the connection for itself.
-      if (open.committed) await store.run(undefined, () => runAll(open.afterwards, log));
+      if (open.committed) await store.run(undefined, () => offAccount(() => runAll(open.afterwards, log)));
     }
   }
 
@@ -193,6 +194,7 @@ class OpenTransaction implements Ambient {
   }
 
   async query<R>(statement: Statement): Promise<QueryResult<R>> {
+    currentAccount()?.charge('statements');
     if (this.finished) throw new Error('A statement was sent to a transaction that has ended: await all work before it returns');
     const query = this.#names.toQuery(statement);
     const sentAs = query.name;

@@ -6,6 +6,7 @@ import { lookup as resolveName } from 'node:dns';
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
+import { currentAccount } from '../account/request-account.ts';
 import { version } from '../version.ts';
 import { addressClass } from './addresses.ts';
 
@@ -25,7 +26,7 @@ export interface OutboundRequest {
   readonly signal?: AbortSignal;
 }
 
-/** Answers whatever status comes, redirects included (nothing is followed). Throws `OutboundError` alone. */
+/** Answers whatever status comes, redirects included (nothing is followed). Throws `OutboundError`, and 400 when the request behind it has made too many. */
 export type OutboundFetch = (url: string, request?: OutboundRequest) => Promise<Response>;
 
 export type OutboundFailure = 'address' | 'insecure' | 'timeout' | 'tooLarge' | 'unreachable';
@@ -51,6 +52,7 @@ const sentences: Readonly<Record<OutboundFailure, string>> = {
 
 export function createOutboundFetch(options: OutboundOptions): OutboundFetch {
   return async (address, request = {}) => {
+    currentAccount()?.charge('outboundCalls');
     const url = parse(address);
     const allowInternal = options.allowInternal();
     requireAllowed(url, allowInternal);

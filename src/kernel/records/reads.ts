@@ -1,4 +1,5 @@
 /** Reading: one statement per request, whose answer is the JSON that goes out. */
+import { currentAccount } from '../account/request-account.ts';
 import type { Caller } from '../caller.ts';
 import type { Database, Statement } from '../database/database.ts';
 import { codeOf } from '../database/failures.ts';
@@ -80,7 +81,9 @@ export async function runRead<R>(
   statement: Statement,
 ): Promise<R[]> {
   try {
-    return (await database.query<R>(statement)).rows;
+    const { rows } = await database.query<R>(statement);
+    chargeJson(rows);
+    return rows;
   } catch (error) {
     // numeric_value_out_of_range: what was worked out, such as a sum
     if (codeOf(error) === '22003') throw recordErrors.RECORD_INVALID({ message: 'A result is too large for a number', cause: error });
@@ -88,6 +91,15 @@ export async function runRead<R>(
     if (codeOf(error) === '54000') throw tooMany();
     throw mapping ? mappedReadError(error) : error;
   }
+}
+
+/** What the database has rendered counts in the account of the request. Throws 400 beyond it. */
+export function chargeJson(rows: readonly unknown[]): void {
+  const account = currentAccount();
+  if (!account) return;
+  let bytes = 0;
+  for (const row of rows as readonly { readonly json?: unknown }[]) if (typeof row.json === 'string') bytes += row.json.length;
+  if (bytes > 0) account.charge('bytesOut', bytes);
 }
 
 /** A row of what every statement on records answers; it is the record text as it stands. */

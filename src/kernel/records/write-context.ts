@@ -1,4 +1,5 @@
 /** What every write has in common: the rights of its caller, and what its failures mean. */
+import { currentAccount } from '../account/request-account.ts';
 import type { Caller } from '../caller.ts';
 import type { Queryable, Statement } from '../database/database.ts';
 import { errors, invalid } from '../errors.ts';
@@ -13,7 +14,7 @@ import { mappedErrors } from './mapped/errors.ts';
 import { idTest } from './mapped/row-id.ts';
 import { restriction } from './parameters.ts';
 import { isRestricted, noPopulate, type PopulateTree, populateShape, resolvePopulate } from './populate.ts';
-import { type RecordDependencies, viewOf } from './reads.ts';
+import { chargeJson, type RecordDependencies, viewOf } from './reads.ts';
 import { conditionsOf, type RowConditions } from './row-conditions.ts';
 import type { Ownership } from './statements.ts';
 import type { WriteOptions } from './store.ts';
@@ -108,6 +109,8 @@ export async function runWrite<R>(context: WriteContext, statement: Statement, d
   const { schema, operation, dependencies } = context;
   try {
     const { rows } = await (database ?? dependencies.database).query<R>(statement);
+    currentAccount()?.charge('lockedRows', rows.length);
+    chargeJson(rows);
     return rows;
   } catch (error) {
     throw recordError(error, { schema, deleting: operation === 'delete', schemas: () => dependencies.schemas.all() });

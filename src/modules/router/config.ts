@@ -24,7 +24,7 @@ const requests = Type.Object({
   megabytesIn: count(16, 256, 16, 'Megabytes of input once references and variables are put in their places.'),
   megabytesOut: count(1, 16, 16, 'Megabytes of records that the answer to one request may be made of.'),
   statements: count(100, 1_000_000, 5_000, 'Statements in the database that one request may cause. Operators may do twenty times as many.'),
-  lockedRows: count(1_000, 1_000_000, 20_000, 'Records that one request may change. Operators may change twenty times as many.'),
+  lockedRows: count(1_000, 1_000_000, 60_000, 'Records that one request may change. Operators may change twenty times as many.'),
   outboundCalls: count(5, 10_000, 50, 'Calls to servers of others that one request may cause.'),
   callsPerCaller: count(1, 10_000, 64, 'Requests of one user, or else one address, that are worked on at once. Others wait.'),
   heavyCallsPerCaller: count(1, 10_000, 8, 'Those among them that may take long: lists, filters, batches, GraphQL, many records.'),

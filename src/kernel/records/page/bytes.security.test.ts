@@ -33,8 +33,8 @@ test('a page is refused when its records are too large together, and fewer of th
 
 test('a record is refused with more of what it refers to than one answer holds', async () => {
   await kernel.schemas.create(admin, { name: 'Holder', fields: { parts: [{ type: 'Relation', model: 'Large' }] } });
-  const { documents } = JSON.parse(await kernel.records.list(admin, 'Large', { limit: 40 })) as { documents: { _id: string }[] };
-  const rest = JSON.parse(await kernel.records.list(admin, 'Large', { limit: 40, skip: 40 })) as { documents: { _id: string }[] };
+  const { documents } = JSON.parse(await kernel.records.list(admin, 'Large', { limit: 10 })) as { documents: { _id: string }[] };
+  const rest = JSON.parse(await kernel.records.list(admin, 'Large', { limit: 10, skip: 10 })) as { documents: { _id: string }[] };
   const create = (parts: readonly { readonly _id: string }[]) =>
     kernel.records.create(admin, 'Holder', { parts: parts.map(({ _id }) => _id) });
   const many = await create([...documents, ...rest.documents]);

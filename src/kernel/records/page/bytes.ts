@@ -4,8 +4,11 @@
  */
 import { invalid, type PenstockError } from '../../errors.ts';
 
-/** Bytes of the records of one answer; the server itself makes no text above 1 GB. */
-const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+/**
+ * Bytes of the records of one answer, and the most that the account of a request may be set to: such a text stands several
+ * times in memory on its way out.
+ */
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 const MEGABYTES = MAX_ANSWER_BYTES / 1024 / 1024;
 
 /** Stands in the place of records that are too large together. No JSON begins so. */

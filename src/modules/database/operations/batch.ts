@@ -55,6 +55,7 @@ export const batchOperation = (parts: BatchKernel): Operation =>
     method: 'POST',
     path: '/database/batch',
     bodyLimit: 8 * 1024 * 1024,
+    heavy: true,
     input: {
       body: Type.Object({
         operations: Type.Array(operationShape, { minItems: 1, maxItems: MAX_OPERATIONS }),

@@ -23,6 +23,7 @@ export function clientQueryOperations(records: RecordStore, schemas: SchemaRegis
     path: `/database/${name}/query`,
     idempotency: false,
     bodyLimit: 64 * 1024,
+    heavy: true,
     errors: [...facts.errors, recordErrors.RECORD_INVALID],
     input: {
       query: listQuery(schema),

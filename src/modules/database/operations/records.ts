@@ -27,6 +27,7 @@ function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
     id: `database.records.${name}.list`,
     method: 'GET',
     path: `/database/${name}`,
+    heavy: true,
     input: { query: listQuery(schema) },
     output: Type.Object({
       documents: Type.Array(schema.shapes.record),

@@ -27,6 +27,8 @@ export interface TransferParts {
 export const transferOperations = (parts: TransferParts): readonly Operation[] => [exportOperation(parts), importOperation(parts)];
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit, mcp: false, idempotency: false } as const;
+/** Bounded by their own counts of rows and bytes, and done in pieces. */
+const unbounded = { statements: Number.POSITIVE_INFINITY, lockedRows: Number.POSITIVE_INFINITY, bytesOut: Number.POSITIVE_INFINITY };
 const minute = 60_000;
 /** Bytes. */
 const UPLOAD_LIMIT = 4 * 1_024 ** 3;
@@ -46,6 +48,8 @@ const exportOperation = ({ records, schemas }: TransferParts): Operation =>
     method: 'GET',
     path: '/database/schemas/:schemaName/docs/export',
     deadlineMs: 30 * minute,
+    heavy: true,
+    account: unbounded,
     input: {
       params,
       query: Type.Object({
@@ -123,6 +127,8 @@ function importOperation(parts: TransferParts): Operation {
     path: '/database/schemas/:schemaName/docs/import',
     bodyLimit: UPLOAD_LIMIT,
     deadlineMs: 60 * minute,
+    heavy: true,
+    account: unbounded,
     input: {
       params,
       query: Type.Object({

@@ -110,6 +110,7 @@ const search = (records: RecordStore, schemas: SchemaRegistry): Operation =>
     id: 'database.vectorSearch',
     method: 'POST',
     path: '/database/schemas/:schemaName/vector-search',
+    heavy: true,
     readOnly: true,
     idempotency: false,
     input: {

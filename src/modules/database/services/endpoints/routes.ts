@@ -29,6 +29,7 @@ export function endpointRoute({ records, schemas }: RouteParts, endpoint: Stored
     path: `/database/function/${name}${path.join('')}`,
     access: authentication || schema.modelOptions.conduit.authorization.enabled ? 'user' : 'optionalUser',
     limit: standardLimit,
+    heavy: true,
     input: inputSchemas(endpoint, schema),
     output: outputOf(schemas, endpoint, schema),
     errors: errorsOf(endpoint),
