@@ -32,6 +32,8 @@ export interface JsonSchema {
    * it, or those that begin with `$`. Not published.
    */
   readonly closed?: 'all' | 'operators';
+  /** Ours: published in place of this, where a validator could not be made from it (it refers to itself). */
+  readonly published?: () => JsonSchema;
 }
 
 export const jsonSchema = (schema: TSchema): JsonSchema => schema as JsonSchema;

@@ -85,7 +85,7 @@ describe('the schema language', () => {
     ['a default of another type', { a: { type: 'Number', default: '1' } }, 'fields.a.default type'],
     ['a default outside the enum', { a: { type: 'String', enum: ['x'], default: 'y' } }, 'fields.a.default enum'],
     ['a default in a list', { a: { type: ['Number'], default: [1, 'x'] } }, 'fields.a.default.1 type'],
-    ['a negative length', { a: { type: 'String', validate: { minLength: -1 } } }, 'fields.a.validate.minLength type'],
+    ['a negative length', { a: { type: 'String', validate: { minLength: -1 } } }, 'fields.a.validate.minLength minimum'],
     ['lengths that exclude each other', { a: { type: 'String', validate: { minLength: 5, maxLength: 2 } } }, 'fields.a.validate length'],
     ['numbers that exclude each other', { a: { type: 'Number', validate: { min: 5, max: 2 } } }, 'fields.a.validate range'],
     ['an empty open range', { a: { type: 'Number', validate: { exclusiveMin: 5, max: 5 } } }, 'fields.a.validate range'],

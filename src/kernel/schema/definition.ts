@@ -3,7 +3,7 @@
  * describe data. These are the wire shapes; `compile` turns them into tables,
  * validators and serialisers.
  */
-export type FieldTypeName = 'String' | 'Number' | 'Boolean' | 'Date' | 'ObjectId' | 'JSON' | 'Relation' | 'Vector';
+import type { FieldOptionValues, FieldRules, FieldTypeName } from './field-language.ts';
 
 /** A field as written: `"String"`, `{type, ...}`, `[field]`, or a nested map of fields. */
 export type FieldInput = FieldTypeName | FieldOptions | readonly [FieldInput] | FieldMap;
@@ -12,43 +12,10 @@ export interface FieldMap {
   readonly [name: string]: FieldInput;
 }
 
-export interface FieldOptions {
+/** A field with its options, as field-language.ts declares them. */
+export interface FieldOptions extends FieldOptionValues {
   readonly type: FieldTypeName | readonly [FieldInput] | FieldMap;
-  readonly required?: boolean;
-  readonly unique?: boolean;
-  readonly default?: unknown;
-  /** False hides the field from every read. */
-  readonly select?: boolean;
-  readonly enum?: readonly unknown[];
-  readonly primaryKey?: boolean;
-  readonly description?: string;
-  readonly index?: { readonly type?: string; readonly options?: Readonly<Record<string, unknown>> } | true;
-  readonly sqlType?: string;
   readonly validate?: FieldRules;
-  /** Relation only: the schema it points to. */
-  readonly model?: string;
-  /** Relation only: what happens here when the target is deleted; `restrict` unless set. */
-  readonly onDelete?: 'restrict' | 'cascade' | 'setNull';
-  readonly dimensions?: number;
-  readonly similarity?: 'cosine' | 'euclidean' | 'dotProduct';
-  /** Top-level fields only: who may see and who may set it; `public` unless it says otherwise (access-rule.ts). */
-  readonly access?: { readonly read?: string; readonly write?: string };
-}
-
-export interface FieldRules {
-  readonly format?: 'email' | 'url' | 'uuid' | 'objectId';
-  readonly minLength?: number;
-  readonly maxLength?: number;
-  readonly length?: number;
-  readonly pattern?: string;
-  readonly min?: number;
-  readonly max?: number;
-  readonly exclusiveMin?: number;
-  readonly exclusiveMax?: number;
-  readonly integer?: boolean;
-  readonly minItems?: number;
-  readonly maxItems?: number;
-  readonly message?: string;
 }
 
 export interface CrudSwitch {

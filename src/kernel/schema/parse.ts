@@ -5,8 +5,9 @@
 import type { Problem } from '../errors.ts';
 import { readDefault } from './defaults.ts';
 import type { Field, ObjectField } from './field.ts';
+import { isTypeName, typeNames } from './field-language.ts';
 import { automaticFields, fieldNameFault, shown } from './names.ts';
-import { checkOptions, isPlainObject, type OptionContext, readLeaf, typeNames } from './parse-options.ts';
+import { commonOptions, fittingOptions, isPlainObject, type OptionContext, readLeaf } from './parse-options.ts';
 
 /** Fields of one schema, nested ones included. */
 const MAX_FIELDS = 400;
@@ -78,28 +79,30 @@ function parseField(state: ParseState, input: unknown, place: Place): Field | un
 
 function parseTyped(state: ParseState, options: Record<string, unknown>, place: Place): Field | undefined {
   const { type } = options;
-  const context: OptionContext = { ...place, options, report: (path, rule, message) => report(state, path, rule, message) };
-  if (Array.isArray(type)) return parseArray(state, context, place);
+  const written: OptionContext = { ...place, options, report: (path, rule, message) => report(state, path, rule, message) };
+  if (Array.isArray(type)) return parseArray(state, written, place);
   if (isPlainObject(type)) {
-    const common = checkOptions(context, 'object');
+    const context = fittingOptions(written, 'object');
+    const common = commonOptions(context, 'object');
     const inner = parseMap(state, type, place);
     return inner && readDefault(context, { ...inner, ...common });
   }
-  if (typeof type !== 'string' || !typeNames.has(type)) {
-    const known = [...typeNames].join(', ');
+  if (!isTypeName(type)) {
+    const known = typeNames.join(', ');
     return report(state, `${place.path}.type`, 'type', `is not a type; the types are ${known}`);
   }
-  return readLeaf(context, type);
+  return readLeaf(written, type);
 }
 
-function parseArray(state: ParseState, context: OptionContext, place: Place): Field | undefined {
-  const elements = context.options.type as readonly unknown[];
+function parseArray(state: ParseState, written: OptionContext, place: Place): Field | undefined {
+  const elements = written.options.type as readonly unknown[];
   if (elements.length !== 1) return report(state, `${place.path}.type`, 'array', 'a list type holds exactly one element type');
   if (place.depth > MAX_DEPTH) return report(state, place.path, 'depth', `fields are nested at most ${MAX_DEPTH} levels deep`);
   const [element] = elements;
   // `{type: ["Relation"], model}` names the target beside the list.
-  const relation = element === 'Relation' ? { type: 'Relation', model: context.options.model } : element;
-  const common = checkOptions(context, 'array');
+  const relation = element === 'Relation' ? { type: 'Relation', model: written.options.model } : element;
+  const context = fittingOptions(written, 'array');
+  const common = commonOptions(context, 'array');
   const items = parseField(state, relation, { ...place, depth: place.depth + 1, inArray: true });
   if (!items) return undefined;
   if (items.kind === 'vector') return report(state, place.path, 'type', 'a Vector cannot be the element of a list');

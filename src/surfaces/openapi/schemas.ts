@@ -31,6 +31,7 @@ export function createSchemaPublisher(): SchemaPublisher {
   const publishValue = (value: unknown): unknown => (typeof value === 'object' && value !== null ? publish(value as Json) : value);
 
   const publish = (schema: Json): Json => {
+    if (typeof schema.published === 'function') return publish(schema.published() as Json);
     const id = schema.$id;
     if (typeof id !== 'string' || !componentName.test(id)) return clean(schema);
     if (!components.has(id)) {

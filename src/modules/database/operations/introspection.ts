@@ -4,13 +4,13 @@ import { invalid } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
 import type { FieldMap, PlatformOptions } from '../../../kernel/schema/definition.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
+import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { platformOptionsShape } from '../../../kernel/schema/options.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Edits } from '../services/introspection/edits.ts';
 import type { FinalizeInput } from '../services/introspection/finalize.ts';
 import { pendingSorts } from '../services/introspection/pending-store.ts';
 import type { Introspection } from '../services/introspection/service.ts';
-import { fieldMap } from '../services/shown-schema.ts';
 
 export const introspectionOperations = (introspection: Introspection): readonly Operation[] => [
   status(introspection),
@@ -30,7 +30,7 @@ const count = Type.Integer({ minimum: 0 });
 const PendingShape = Type.Object({
   _id: Type.String({ format: 'uuid' }),
   name: Type.String({ description: 'Finalised, the schema is called `imp_<name>`; a name that you choose is taken as it is' }),
-  fields: fieldMap,
+  fields: fieldMapShape,
   modelOptions: Type.Record(Type.String(), Type.Unknown()),
   description: Type.Union([Type.String(), Type.Null()], { description: 'The comment of the table' }),
   source: Type.Object({
@@ -158,7 +158,7 @@ const get = (introspection: Introspection): Operation =>
 
 const editFields = {
   name: Type.Optional(Type.String({ maxLength: 1_024 })),
-  fields: Type.Optional(fieldMap),
+  fields: Type.Optional(fieldMapShape),
   renames: Type.Optional(
     Type.Record(Type.String(), Type.String({ maxLength: 1_024 }), {
       description: 'Names of fields as they were found, and as they shall be',

@@ -3,11 +3,11 @@ import Type from 'typebox';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
+import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { listMigrations } from '../../../kernel/schema/migration-log.ts';
 import { databaseErrors } from '../errors.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 import { ShownPlan, shownPlan } from '../services/shown-plan.ts';
-import { fieldMap } from '../services/shown-schema.ts';
 import { changeOf, fieldChanges, inBody, optionsBody } from './schemas.ts';
 
 export const schemaChangeOperations = (admin: SchemaAdmin, database: Queryable): readonly Operation[] => [
@@ -30,7 +30,7 @@ const plan = (admin: SchemaAdmin): Operation =>
     idempotency: false,
     input: {
       params,
-      body: Type.Object({ fields: Type.Optional(fieldMap), conduitOptions: optionsBody, ...fieldChanges }),
+      body: Type.Object({ fields: Type.Optional(fieldMapShape), conduitOptions: optionsBody, ...fieldChanges }),
     },
     output: ShownPlan,
     errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, INVALID_SCHEMA_TYPES, EXTENSION_CONFLICT, AUTHORIZATION_MISSING, ADOPTION_MISSING],

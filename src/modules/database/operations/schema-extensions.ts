@@ -6,11 +6,12 @@ import { defineOperation, type Operation, standardLimit } from '../../../kernel/
 import type { FieldMap } from '../../../kernel/schema/definition.ts';
 import { adminOwner } from '../../../kernel/schema/draft.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
+import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { listRange, sorted } from '../services/listing.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
-import { fieldMap, ShownExtension, ShownSchema } from '../services/shown-schema.ts';
+import { ShownExtension, ShownSchema } from '../services/shown-schema.ts';
 import { schemaReply } from './schemas.ts';
 
 export const schemaExtensionOperations = (admin: SchemaAdmin, schemas: SchemaRegistry): readonly Operation[] => [set(admin), list(schemas)];
@@ -28,7 +29,7 @@ const set = (admin: SchemaAdmin): Operation =>
       params: Type.Object({ schemaId: Type.String({ maxLength: 64 }) }),
       query: Type.Object({ dryRun }),
       headers: ifMatch,
-      body: Type.Object({ fields: fieldMap }),
+      body: Type.Object({ fields: fieldMapShape }),
     },
     output: Type.Union([ShownSchema, ShownPlan]),
     errors: [

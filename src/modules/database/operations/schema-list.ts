@@ -3,10 +3,11 @@ import Type from 'typebox';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
 import { adminOwner } from '../../../kernel/schema/draft.ts';
+import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { systemSchemas } from '../../../kernel/schema/names.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { listRange, sorted } from '../services/listing.ts';
-import { fieldMap, ShownSchema, shownSchema } from '../services/shown-schema.ts';
+import { ShownSchema, shownSchema } from '../services/shown-schema.ts';
 
 export const schemaListOperations = (schemas: SchemaRegistry): readonly Operation[] => [
   list(schemas),
@@ -93,14 +94,14 @@ const exportAll = (schemas: SchemaRegistry): Operation =>
       schemas: Type.Array(
         Type.Object({
           name: Type.String(),
-          fields: fieldMap,
+          fields: fieldMapShape,
           modelOptions: Type.Record(Type.String(), Type.Unknown()),
           ownerModule: Type.String(),
           collectionName: Type.String(),
         }),
       ),
       extensions: Type.Array(
-        Type.Object({ schemaName: Type.String(), extension: Type.Object({ fields: fieldMap, ownerModule: Type.String() }) }),
+        Type.Object({ schemaName: Type.String(), extension: Type.Object({ fields: fieldMapShape, ownerModule: Type.String() }) }),
       ),
     }),
     summary: 'Export the schemas of admins that have client routes, and the extensions of admins',

@@ -7,12 +7,13 @@ import { defineOperation, type Operation, Reply, standardLimit } from '../../../
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
 import type { FieldMap, IndexDefinition } from '../../../kernel/schema/definition.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
+import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { indexShape, platformOptionsShape } from '../../../kernel/schema/options.ts';
 import type { SchemaChange } from '../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../errors.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
-import { fieldMap, ShownSchema, shownSchema } from '../services/shown-schema.ts';
+import { ShownSchema, shownSchema } from '../services/shown-schema.ts';
 
 export const schemaOperations = (admin: SchemaAdmin): readonly Operation[] => [
   get(admin),
@@ -122,7 +123,7 @@ const create = (admin: SchemaAdmin): Operation =>
       query: dryRunQuery,
       body: Type.Object({
         name: Type.String({ maxLength: 1_024 }),
-        fields: fieldMap,
+        fields: fieldMapShape,
         conduitOptions: optionsBody,
         timestamps: Type.Optional(Type.Boolean({ default: true })),
         indexes,
@@ -157,7 +158,7 @@ const replace = (admin: SchemaAdmin): Operation =>
       params,
       query: dryRunQuery,
       headers: ifMatch,
-      body: Type.Object({ fields: fieldMap, conduitOptions: optionsBody, ...fieldChanges }),
+      body: Type.Object({ fields: fieldMapShape, conduitOptions: optionsBody, ...fieldChanges }),
     },
     output: SchemaOrPlan,
     errors: [...changeErrors, FIELD_IN_USE, EXTENSION_CONFLICT, errors.PRECONDITION_FAILED],
@@ -178,7 +179,7 @@ const change = (admin: SchemaAdmin): Operation =>
       params,
       query: dryRunQuery,
       headers: ifMatch,
-      body: Type.Object({ conduitOptions: optionsBody, fields: Type.Optional(fieldMap), ...fieldChanges }),
+      body: Type.Object({ conduitOptions: optionsBody, fields: Type.Optional(fieldMapShape), ...fieldChanges }),
     },
     output: SchemaOrPlan,
     errors: [...changeErrors, FIELD_IN_USE, EXTENSION_CONFLICT, errors.PRECONDITION_FAILED],

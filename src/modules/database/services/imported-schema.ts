@@ -4,20 +4,20 @@ import { invalid } from '../../../kernel/errors.ts';
 import type { FieldMap, IndexDefinition, PlatformOptions } from '../../../kernel/schema/definition.ts';
 import { adminOwner } from '../../../kernel/schema/draft.ts';
 import { invalidSchema, schemaErrors } from '../../../kernel/schema/errors.ts';
+import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { checkModelOptions } from '../../../kernel/schema/options.ts';
 import type { NewExtension, NewSchema, SchemaRegistry } from '../../../kernel/schema/registry.ts';
-import { fieldMap } from './shown-schema.ts';
 
 export const ImportedSchema = Type.Object({
   name: Type.String({ maxLength: 1_024 }),
-  fields: fieldMap,
+  fields: fieldMapShape,
   modelOptions: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
   ownerModule: Type.Optional(Type.String({ maxLength: 64 })),
 });
 
 export const ImportedExtension = Type.Object({
   schemaName: Type.String({ maxLength: 1_024 }),
-  extension: Type.Object({ fields: fieldMap, ownerModule: Type.Optional(Type.String({ maxLength: 64 })) }),
+  extension: Type.Object({ fields: fieldMapShape, ownerModule: Type.Optional(Type.String({ maxLength: 64 })) }),
 });
 
 export type ImportedSchemaDocument = Static<typeof ImportedSchema>;

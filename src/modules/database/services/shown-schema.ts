@@ -2,14 +2,14 @@
 import Type, { type Static } from 'typebox';
 import { isOffered, needsUser } from '../../../kernel/records/access.ts';
 import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
+import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { resolveIndex } from '../../../kernel/schema/index-definition.ts';
 import type { CrudOperation } from '../../../kernel/schema/options.ts';
 
-export const fieldMap = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields in the schema language' });
 const instant = Type.String({ format: 'date-time' });
 
 export const ShownExtension = Type.Object({
-  fields: fieldMap,
+  fields: fieldMapShape,
   ownerModule: Type.String(),
   createdAt: instant,
   updatedAt: instant,
@@ -19,9 +19,9 @@ export const ShownSchema = Type.Object({
   _id: Type.String({ format: 'uuid' }),
   name: Type.String(),
   parentSchema: Type.Union([Type.String(), Type.Null()]),
-  fields: fieldMap,
+  fields: fieldMapShape,
   extensions: Type.Array(ShownExtension),
-  compiledFields: fieldMap,
+  compiledFields: fieldMapShape,
   modelOptions: Type.Record(Type.String(), Type.Unknown()),
   ownerModule: Type.String(),
   collectionName: Type.String(),
