@@ -9,16 +9,9 @@ import { createApi } from '../test/support/api.ts';
 import { createTestDatabase } from '../test/support/database.ts';
 import { freePort } from '../test/support/free-port.ts';
 import { startPretendPostgres } from '../test/support/old-postgres.ts';
+import { descendants, isRunning } from '../test/support/processes.ts';
 import { describeWithPostgres15 } from '../test/support/servers/fixtures.ts';
-import {
-  descendants,
-  isRunning,
-  launchPlatform,
-  type PlatformProcess,
-  projectRoot,
-  type SpawnOptions,
-  spawnPlatform,
-} from '../test/support/spawn.ts';
+import { launchPlatform, type PlatformProcess, projectRoot, type SpawnOptions, spawnPlatform } from '../test/support/spawn.ts';
 import { removeFolder, temporaryFolder } from '../test/support/temporary-folder.ts';
 import { waitFor } from '../test/support/wait-for.ts';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { isRunning } from '../test/support/spawn.ts';
+import { isRunning } from '../test/support/processes.ts';
 import { waitFor } from '../test/support/wait-for.ts';
 
 let root = '';

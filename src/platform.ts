@@ -194,7 +194,7 @@ async function createKernel({
   await jobs.register(createIndexJob({ database, log }));
   const operations = createOperationRegistry();
   const onIndexesWaiting = (): void => enqueueIndexJob(jobs, log);
-  const schemas = await createSchemaRegistry({ database, bus, events, log, onIndexesWaiting });
+  const schemas = await createSchemaRegistry({ database, bus, events, onIndexesWaiting });
 
   const audit = createAudit(database, log);
   closing.defer(() => audit.flush());
@@ -219,7 +219,7 @@ async function createKernel({
     schemas,
     records: createRecordStore({ database, schemas, permissions, events, secrets }),
     operations,
-    middlewares: await createRouteMiddlewares({ database, bus, registry: operations, log }),
+    middlewares: await createRouteMiddlewares({ database, bus, registry: operations }),
     identity: createIdentity(),
     permissions,
     state: createStateRegistry(),

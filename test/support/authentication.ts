@@ -115,7 +115,7 @@ export async function openAuthentication(): Promise<AuthenticationFixture> {
 
 async function startNode(database: Database, bus: NodeBus): Promise<AuthenticationNode> {
   const events = createEvents({ database, bus, log: silentLog, metrics: noMetrics });
-  const schemas = await createSchemaRegistry({ database, bus, events, log: silentLog });
+  const schemas = await createSchemaRegistry({ database, bus, events });
   const permissions = createPermissionPort();
   const secrets = await openSecretBox(database, { masterKey: 'a master key that only tests use' });
   const { jobs, settled } = immediateJobs(database);

@@ -49,6 +49,7 @@ function createNode(nodeId: string): Node {
       },
       subscribe: (topic, handler) => void handlers.set(topic, [...(handlers.get(topic) ?? []), handler]),
       connected: () => connected,
+      freshness: { watch: (_topic, refresh) => void reconnects.push(() => void refresh()), settle: () => undefined },
       onReconnect: (listener) => void reconnects.push(listener),
       disconnect() {
         connected = false;

@@ -2,6 +2,7 @@
 import { io, type Socket } from 'socket.io-client';
 import { errors } from '../../src/kernel/errors.ts';
 import type { EventHandler, Events, PublishedEvent } from '../../src/kernel/events/events.ts';
+import { createLocalBus } from '../../src/kernel/events/local-bus.ts';
 import { createIdentity } from '../../src/kernel/identity.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
 import { createPermissionPort } from '../../src/kernel/permissions.ts';
@@ -100,6 +101,7 @@ function createKernel() {
     settings: readSettings({ CLIENT_SOCKET_PORT: '0' }),
     log: silentLog,
     metrics: noMetrics,
+    bus: createLocalBus('test'),
     events: stream.events,
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
     identity,

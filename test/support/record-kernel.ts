@@ -46,7 +46,7 @@ export async function openRecordKernel(server: TestServer = 'embedded'): Promise
     buses.push(bus);
     const events = createEvents({ database, bus, log: silentLog, metrics: createMetrics({ metricsPrefix: '', metricsPort: undefined }) });
     const permissions = createPermissionPort();
-    const schemas = await createSchemaRegistry({ database, bus, events, log: silentLog });
+    const schemas = await createSchemaRegistry({ database, bus, events });
     return { database, schemas, permissions, records: createRecordStore({ database, schemas, permissions, events, secrets }) };
   };
   return {

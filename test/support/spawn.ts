@@ -1,11 +1,11 @@
 /** Platforms as real processes, started the way a user does. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createApi } from './api.ts';
 import { freePort } from './free-port.ts';
 import { createTestNode, type TestNode, testAdminPassword, testMasterKey } from './node.ts';
+import { descendants } from './processes.ts';
 import { removeFolder, temporaryFolder } from './temporary-folder.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -115,30 +115,6 @@ export async function spawnPlatform(options: SpawnOptions = {}): Promise<Spawned
   const node = createTestNode(launched.addresses, { masterKey, adminPassword });
   return { ...launched, ...node, readyMs };
 }
-
-export interface RunningProcess {
-  readonly pid: number;
-  readonly command: string;
-}
-
-/** Everything that a process has started, directly or not (Linux). */
-export async function descendants(pid: number): Promise<RunningProcess[]> {
-  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
-  const own = children.split(' ').filter(Boolean).map(Number);
-  const found = await Promise.all(
-    own.map(async (child) => [{ pid: child, command: await commandOf(child) }, ...(await descendants(child))]),
-  );
-  return found.flat();
-}
-
-/** Whether a process still runs; a zombie that waits for its parent does not. */
-export async function isRunning(pid: number): Promise<boolean> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
-  return stat !== undefined && !/\) Z /.test(stat);
-}
-
-const commandOf = async (pid: number): Promise<string> =>
-  (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).replaceAll('\0', ' ').trim();
 
 function tryKill(pid: number): void {
   try {

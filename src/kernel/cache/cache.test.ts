@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Bus } from '../events/bus.ts';
+import { alwaysFresh } from '../freshness/freshness.ts';
 import type { Cache } from './cache.ts';
 import { createCaches } from './create.ts';
 
@@ -21,6 +22,7 @@ function createBusPair() {
     },
     subscribe: (topic, handler) => void handlers[own]?.set(topic, handler),
     connected: () => connected,
+    freshness: alwaysFresh,
     onReconnect: (listener) => void reconnects.push(listener),
   });
   return {

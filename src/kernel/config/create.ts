@@ -41,19 +41,14 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
     if (registered) await registered.apply(row);
     else loaded.set(row.name, row);
   };
-  /** After a lost connection, whatever was announced in the meantime is taken in. */
-  const reload = async (): Promise<void> => {
-    try {
-      for (const row of await readAllRows(database)) await takeIn(row).catch(() => undefined);
-    } catch (error) {
-      log.error({ err: error }, 'the configuration could not be read again; the next change will bring it');
-    }
-  };
+  bus.freshness.watch('config', async () => {
+    // A document that cannot be applied says so itself (`config.sync`), and the one before stays in force.
+    for (const row of await readAllRows(database)) await takeIn(row).catch(() => undefined);
+  });
   bus.subscribe(CONFIG_TOPIC, async (payload) => {
     const module = isTree(payload) ? payload.module : undefined;
     if (typeof module === 'string') await takeIn(await readRow(database, module));
   });
-  bus.onReconnect(() => void reload());
   for (const row of await readAllRows(database)) loaded.set(row.name, row);
   health.register({ name: 'config.sync', run: async () => syncState(live) });
 

@@ -1,5 +1,6 @@
 /** Tables of the configuration service: one row per document, and its last versions. */
 import type { Migration } from '../database/migration.ts';
+import { countVersions } from '../freshness/migrations.ts';
 
 export const migrations: readonly Migration[] = [
   {
@@ -26,4 +27,5 @@ export const migrations: readonly Migration[] = [
       });
     },
   },
+  countVersions('0002-version', 'penstock.config', 'config'),
 ];

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { type KernelDatabases, openKernelDatabase } from '../../../test/support/kernel.ts';
 import { silentLog } from '../../../test/support/quiet.ts';
 import { describeWithRedis, startTestRedis } from '../../../test/support/servers/fixtures.ts';
@@ -8,12 +8,17 @@ import { openRedis, type Redis } from '../redis.ts';
 import { createBus, type NodeBus } from './create-bus.ts';
 
 /** Shorter than in production, so that the tests wait less. */
-const heartbeatMs = 300;
+const heartbeatMs = 100;
 
 type Join = () => Promise<NodeBus>;
 
 /** What holds for every bus between processes. */
-function behavesAsBus(join: Join): void {
+function behavesAsBus(join: Join, databaseOf: () => Database): void {
+  const countConfig = () =>
+    databaseOf().query({
+      text: `insert into penstock.versions values ('config', 1) on conflict (topic) do update set version = versions.version + 1`,
+    });
+
   it('delivers what is published to other nodes only, unharmed', async () => {
     const [a, b] = [await join(), await join()];
     const seen: unknown[] = [];
@@ -56,18 +61,55 @@ function behavesAsBus(join: Join): void {
     expect(await a.announce('config', {})).toEqual({ replicas: 1, failed: [b.nodeId] });
   });
 
-  it('waits once for a node that does not answer, then not until it gives a sign of life', async () => {
+  it('waits for a node that does not confirm until it trusts its memory no longer', async () => {
     const [a, b] = [await join(), await join()];
     const gaps: string[] = [];
     b.onReconnect(() => void gaps.push('b'));
     b.subscribe('stuck', () => new Promise(() => undefined));
     b.subscribe('fine', () => undefined);
+    gaps.length = 0;
     expect(await a.announce('stuck', {}, 50)).toEqual({ replicas: 1, failed: [b.nodeId] });
-    // It is not waited for, so it counts as failed although it would have answered.
-    expect(await a.announce('fine', {})).toEqual({ replicas: 1, failed: [b.nodeId] });
-    await waitFor(async () => (await a.announce('fine', {})).failed.length === 0);
-    // Its next heartbeat tells it that it missed something.
-    await waitFor(() => gaps.length > 0);
+    // By then a heartbeat has told it that it missed something.
+    expect(gaps).toEqual(['b']);
+    expect(await a.announce('fine', {})).toEqual({ replicas: 2, failed: [] });
+  });
+
+  it('distrusts memory at the first look after a pause, before any timer', async () => {
+    const bus = await join();
+    expect([bus.connected(), bus.freshness.settle()]).toEqual([true, undefined]);
+    const wall = Date.now();
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(wall + 2_000);
+    try {
+      expect(bus.connected()).toBe(false);
+      expect(bus.freshness.settle()).toBeInstanceOf(Promise);
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
+  it('loads what is older than the database before it answers in doubt, and nothing else', async () => {
+    const bus = await join();
+    const loaded: string[] = [];
+    bus.freshness.watch('config', async () => loaded.push('config'));
+    bus.freshness.watch('schemas', async () => loaded.push('schemas'));
+    // A change that nobody announces: whoever made it died right after.
+    await countConfig();
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 2_000);
+    const settled = Promise.all([bus.freshness.settle(), bus.freshness.settle()]);
+    clock.mockRestore();
+    await settled;
+    expect(loaded).toEqual(['config']);
+  });
+
+  it('takes in with the next heartbeat what was announced to nobody', async () => {
+    const bus = await join();
+    let loads = 0;
+    bus.freshness.watch('config', async () => {
+      loads += 1;
+    });
+    await countConfig();
+    await waitFor(() => loads > 0);
+    expect(bus.connected()).toBe(true);
   });
 
   it('does not wait for a node that has left', async () => {
@@ -98,7 +140,7 @@ describe('bus over PostgreSQL', () => {
   });
   afterAll(() => kernel.close());
 
-  behavesAsBus(join);
+  behavesAsBus(join, () => kernel.database);
 
   it('knows when it may miss messages, and says so when it is back', async () => {
     const bus = await join();
@@ -142,7 +184,10 @@ await describeWithRedis('bus over Redis', () => {
     await kernel.close();
   });
 
-  behavesAsBus(() => joinOn(kernel.database));
+  behavesAsBus(
+    () => joinOn(kernel.database),
+    () => kernel.database,
+  );
 
   it('does without Redis while it is away, and is whole again when it is back', async () => {
     const [a, b] = [await joinOn(kernel.database), await joinOn(kernel.database)];

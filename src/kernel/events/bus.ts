@@ -1,3 +1,5 @@
+import type { Freshness } from '../freshness/freshness.ts';
+
 /**
  * Messages between nodes that may be lost with a node: invalidations, "load the
  * new configuration", "the schemas changed". In one process they are delivered
@@ -9,20 +11,23 @@ export interface Bus {
   /** Delivers to every other node without waiting. The local node is not called. */
   publish(topic: string, payload: unknown): Promise<void>;
   /**
-   * Delivers to every other live node and waits until each has run its handlers, at most
-   * `timeoutMs` (2000). This is how "holds for the very next request on every node" is kept.
+   * Delivers to every other live node and waits until each has run its handlers. Of a node that has
+   * not after `timeoutMs` (250) it waits until that node trusts its memory no longer, about a second
+   * at most. This is how "holds for the very next request on every node" is kept.
    */
   announce(topic: string, payload: unknown, timeoutMs?: number): Promise<Announcement>;
   subscribe(topic: string, handler: (payload: unknown) => void | Promise<void>): void;
-  /** False while this node may miss messages: caches must then be bypassed. */
+  /** False while this node may have missed a message: caches must then be bypassed. Ask it for each use. */
   connected(): boolean;
-  /** Runs when the connection is back after a loss: whatever was cached may be stale. */
+  /** What has a version in the database, and whether it is current here. */
+  readonly freshness: Freshness;
+  /** Runs when messages were missed: whatever is cached without a version may be stale. */
   onReconnect(listener: () => void): void;
 }
 
 export interface Announcement {
   /** Nodes that applied it, this one included. */
   readonly replicas: number;
-  /** Ids of nodes that did not answer in time or failed. */
+  /** Ids of nodes that did not confirm it; they read from the database before they answer. */
   readonly failed: readonly string[];
 }

@@ -1,14 +1,18 @@
 /** Makes the bus that fits: Redis when it is given, else PostgreSQL, and nothing at all for a single process. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../database/database.ts';
+import { type Moment, thisMoment } from '../freshness/moment.ts';
+import { unconfirmedReport } from '../freshness/unconfirmed.ts';
+import { createVersions } from '../freshness/versions.ts';
 import type { Redis } from '../redis.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { createAnnouncements } from './announcements.ts';
+import { type Announcements, createAnnouncements } from './announcements.ts';
 import type { Announcement, Bus } from './bus.ts';
-import { createLink } from './link.ts';
+import { Link } from './link.ts';
 import { createLocalBus } from './local-bus.ts';
-import { createNodeRegistry } from './nodes.ts';
+import { createNodeRegistry, leaseMs, type NodeRegistry } from './nodes.ts';
 import { createPostgresTransport } from './postgres-transport.ts';
 import { createRedisTransport } from './redis-transport.ts';
 import type { BusTransport } from './transport.ts';
@@ -17,7 +21,7 @@ export interface BusOptions {
   readonly database: Database;
   readonly redis: Redis | undefined;
   readonly log: Logger;
-  /** Milliseconds between heartbeats; 5,000 unless set. A node without one for 15 s counts as gone. */
+  /** Milliseconds between heartbeats; 250 unless set. */
   readonly heartbeatMs?: number;
 }
 
@@ -36,11 +40,15 @@ interface Envelope {
   /** On a message: please acknowledge under this id. On an acknowledgement: that id. */
   readonly ack?: string;
   readonly ok?: boolean;
+  /** On a probe: when it was sent. */
+  readonly sent?: Moment;
 }
 
-/** Milliseconds that an announcement waits for other nodes. */
-const announceTimeoutMs = 2_000;
-const defaultHeartbeatMs = 5_000;
+/** Milliseconds that an announcement waits for acknowledgements; after that it waits for the ends of leases. */
+const acknowledgeMs = 250;
+/** What clocks of two machines may differ by in the rate of a second, and more. Milliseconds. */
+const leaseMarginMs = 50;
+const defaultHeartbeatMs = 250;
 /** Named in `failed` when the registry of nodes could not be read. */
 const unknownNodes = 'unknown';
 
@@ -63,11 +71,11 @@ async function joinBus(nodeId: string, transport: BusTransport, options: BusOpti
   const outside = AsyncLocalStorage.snapshot();
   const pack = (envelope: Omit<Envelope, 'from'>): string => JSON.stringify({ from: nodeId, ...envelope });
 
-  const link = createLink({
+  const link = new Link({
     registry,
     log,
     heartbeatMs,
-    probe: () => transport.send(nodeId, pack({})),
+    probe: (sent) => transport.send(nodeId, pack({ sent })),
     onGap: () => {
       for (const listener of gapListeners) listener();
     },
@@ -81,31 +89,17 @@ async function joinBus(nodeId: string, transport: BusTransport, options: BusOpti
   };
 
   const receive = async (text: string): Promise<void> => {
-    const { from, topic, payload, ack, ok }: Envelope = JSON.parse(text);
-    if (from === nodeId) return topic === undefined ? link.echoed() : undefined;
-    announcements.alive(from);
+    const { from, topic, payload, ack, ok, sent }: Envelope = JSON.parse(text);
+    if (from === nodeId) return sent && link.echoed(sent);
     if (topic === undefined) return ack === undefined ? undefined : announcements.settle(ack, from, ok === true);
     const applied = await runHandlers(topic, payload);
     if (ack !== undefined) await transport.send(from, pack({ ack, ok: applied }));
   };
 
-  const announce = async (topic: string, payload: unknown, timeoutMs: number): Promise<Announcement> => {
-    const send = (ack: string): Promise<void> => transport.broadcast(pack({ topic, payload, ack }));
-    const nodes = await registry.others().catch(() => undefined);
-    if (nodes === undefined) {
-      await send('0').catch(() => undefined);
-      return { replicas: 1, failed: [unknownNodes] };
-    }
-    if (nodes.length === 0) return { replicas: 1, failed: [] };
-    const result = await announcements
-      .wait(nodes, timeoutMs, send)
-      .catch((): Announcement => ({ replicas: 1, failed: nodes.map((node) => node.id) }));
-    if (result.failed.length > 0) {
-      log.warn({ topic, failed: result.failed }, 'Some nodes did not apply a message in time; they reload when they notice');
-      await registry.markMissed(result.failed).catch(() => undefined);
-    }
-    return result;
-  };
+  const announce = createAnnouncer({ registry, announcements, log }, (topic, payload, ack) => {
+    // A transport that hangs must not hold up the caller: whether it arrived is known by the acknowledgement.
+    transport.broadcast(pack({ topic, payload, ack })).catch(() => undefined);
+  });
 
   await transport.start(
     (text) => {
@@ -113,22 +107,82 @@ async function joinBus(nodeId: string, transport: BusTransport, options: BusOpti
     },
     (connected) => link.changed(connected),
   );
-  await link.start();
+  const registered = thisMoment();
+  const versions = createVersions(database, await registry.beat(true), log);
+  link.start(versions, registered);
 
   return {
     nodeId,
     async publish(topic, payload) {
       await outside(() => transport.broadcast(pack({ topic, payload })));
     },
-    announce: (topic, payload, timeoutMs = announceTimeoutMs) => outside(() => announce(topic, payload, timeoutMs)),
+    async announce(topic, payload, timeoutMs = acknowledgeMs) {
+      const report = unconfirmedReport();
+      const announcement = await outside(() => announce(topic, payload, timeoutMs));
+      report(announcement.failed);
+      return announcement;
+    },
     subscribe(topic, handler) {
       handlers.set(topic, [...(handlers.get(topic) ?? []), handler]);
     },
-    connected: () => link.up(),
+    connected: () => link.certain(),
+    freshness: { watch: versions.watch, settle: () => (link.certain() ? undefined : versions.catchUp()) },
     onReconnect: (listener) => void gapListeners.push(listener),
     async close() {
       await link.stop();
       await transport.close();
     },
+  };
+}
+
+interface AnnouncerParts {
+  readonly registry: NodeRegistry;
+  readonly announcements: Announcements;
+  readonly log: Logger;
+}
+
+/** Milliseconds in which nodes that confirm nothing are named in the log once. */
+const warnEveryMs = 60_000;
+
+/**
+ * Announces so that a change holds everywhere when it answers: each other node has confirmed that it
+ * took the change in, or has been told through the database, and the lease has ended by which it might
+ * still have answered from memory.
+ */
+function createAnnouncer(
+  { registry, announcements, log }: AnnouncerParts,
+  send: (topic: string, payload: unknown, ack: string) => void,
+): (topic: string, payload: unknown, timeoutMs: number) => Promise<Announcement> {
+  const warned = new Map<string, number>();
+  const warn = (topic: string, failed: readonly string[]): void => {
+    const key = failed.join();
+    if (performance.now() - (warned.get(key) ?? Number.NEGATIVE_INFINITY) < warnEveryMs) return;
+    warned.clear();
+    warned.set(key, performance.now());
+    log.warn({ topic, failed }, 'Some nodes did not confirm a change: they read it from the database before they answer');
+  };
+  const leasesEnd = async (failed: readonly string[]): Promise<void> => {
+    const remainingMs = await registry.markMissed(failed).catch(() => leaseMs);
+    if (remainingMs > 0) await sleep(remainingMs + leaseMarginMs);
+  };
+
+  return async (topic, payload, timeoutMs) => {
+    const nodes = await registry.others().catch(() => undefined);
+    if (nodes === undefined) {
+      send(topic, payload, '0');
+      log.error({ topic }, 'A change could not be announced: the other nodes are not known, because the database does not answer');
+      await sleep(leaseMs + leaseMarginMs);
+      return { replicas: 1, failed: [unknownNodes] };
+    }
+    if (nodes.length === 0) return { replicas: 1, failed: [] };
+    const deaf = nodes.filter(({ hears }) => !hears).map(({ id }) => id);
+    const hearing = nodes.filter(({ hears }) => hears).map(({ id }) => id);
+    const silent = await announcements.wait(hearing, timeoutMs, (ack) => send(topic, payload, ack));
+    const failed = [...silent, ...deaf];
+    if (failed.length > 0) {
+      warn(topic, failed);
+      await leasesEnd(failed);
+    }
+    return { replicas: 1 + nodes.length - failed.length, failed };
   };
 }

@@ -1,94 +1,161 @@
 /**
- * Knows whether this node receives what others send. It trusts no connection
- * state alone: with each heartbeat the node sends itself a message, and one that
- * does not come back counts as a loss.
+ * Knows whether this node may trust what it keeps in memory: it hears the bus, and its lease runs
+ * (nodes.ts). It trusts no connection state: with each heartbeat the node sends itself a message.
+ * Both are reckoned from when they were sent, and looked at when somebody asks, so that a process
+ * that was paused knows it before it answers anybody.
  */
+import { earlier, isYounger, type Moment, thisMoment } from '../freshness/moment.ts';
+import type { Versions } from '../freshness/versions.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { deadAfterMs, type NodeRegistry } from './nodes.ts';
+import { type Heartbeat, leaseMs, type NodeRegistry } from './nodes.ts';
 
 export interface LinkOptions {
   readonly registry: NodeRegistry;
   readonly log: Logger;
   /** Milliseconds between heartbeats. */
   readonly heartbeatMs: number;
-  /** Sends a message to this very node. */
-  readonly probe: () => Promise<void>;
-  /** Messages may have been missed: forget what was cached. */
+  /** Sends a message to this very node; it comes back to `echoed`. */
+  readonly probe: (sent: Moment) => Promise<void>;
+  /** Messages may have been missed: forget what was kept without a version. */
   readonly onGap: () => void;
 }
 
-export interface Link {
-  /** Registers the node and starts the heartbeat. Call it once messages are received. */
-  start(): Promise<void>;
-  up(): boolean;
+/** Own messages in a row that do not come back until the bus counts as lost. */
+const silentLimit = 4;
+
+export class Link {
+  readonly #options: LinkOptions;
+  /** What this node says of itself to the others. */
+  #claimed = true;
+  /** Whether that is stored, and so may be relied upon. */
+  #listening = false;
+  #gap = false;
+  #silent = 0;
+  #heard: Moment | undefined;
+  #beaten: Moment | undefined;
+  /** The earlier of the two: memory is true as of then. */
+  #trueAt: Moment | undefined;
+  #versions: Versions | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #beating = 0;
+  #queue: Promise<void> = Promise.resolve();
+  #complained = false;
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+  }
+
+  /** Starts the heartbeats. Call it once messages are received and the node has been registered, which began at `registered`. */
+  start(versions: Versions, registered: Moment): void {
+    this.#versions = versions;
+    this.#heard = registered;
+    this.#beaten = registered;
+    this.#trueAt = registered;
+    this.#listening = true;
+    this.#timer = setInterval(() => this.#tick(), this.#options.heartbeatMs);
+    this.#timer.unref();
+  }
+
+  /** Whether what is kept in memory is true now. */
+  certain(): boolean {
+    return this.#listening && this.#trueAt !== undefined && isYounger(this.#trueAt, leaseMs);
+  }
+
   /** What the transport says about its connection. */
-  changed(connected: boolean): void;
-  /** The own message came back. */
-  echoed(): void;
-  stop(): Promise<void>;
-}
+  changed(connected: boolean): void {
+    if (!connected) this.#lose('the connection was lost');
+    else if (!this.#claimed) this.#sendProbe();
+  }
 
-export function createLink({ registry, log, heartbeatMs, probe, onGap }: LinkOptions): Link {
-  let up = false;
-  let echoDue = false;
-  let lastBeat = 0;
-  let timer: NodeJS.Timeout | undefined;
+  /** An own message came back: everything that was sent before it has come, too. */
+  echoed(sent: Moment): void {
+    this.#silent = 0;
+    this.#heard = sent;
+    this.#reckon();
+    if (this.#claimed || this.#timer === undefined) return;
+    this.#claimed = true;
+    this.#gap = true;
+    this.#note(this.#beat());
+  }
 
-  const lose = (reason: string): void => {
-    if (!up) return;
-    up = false;
-    log.warn({ reason }, 'Messages of other nodes may be missed; caches are bypassed until the connection is back');
-    registry.beat(false).catch(() => undefined);
-  };
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    // A connection that ends from here on is no loss.
+    this.#claimed = false;
+    this.#listening = false;
+    await this.#queue;
+    await this.#options.registry.leave().catch(() => undefined);
+  }
 
-  const restore = async (): Promise<void> => {
-    if (up || timer === undefined) return;
-    await registry.beat(true);
-    onGap();
-    up = true;
-    log.info({}, 'Messages of other nodes arrive again');
-  };
+  #tick(): void {
+    if (this.#silent >= silentLimit) this.#lose('own messages did not come back');
+    this.#sendProbe();
+    if (this.#beating === 0) this.#note(this.#beat());
+  }
 
-  const beat = async (): Promise<void> => {
-    const late = Date.now() - lastBeat > deadAfterMs;
-    const missed = await registry.beat(up);
-    lastBeat = Date.now();
-    if (missed || late) onGap();
-  };
+  #sendProbe(): void {
+    this.#silent += 1;
+    this.#options.probe(thisMoment()).catch(() => undefined);
+  }
 
-  const sendProbe = (): void => {
-    if (echoDue) lose('an own message did not come back');
-    echoDue = true;
-    probe().catch(() => undefined);
-  };
+  #lose(reason: string): void {
+    if (!this.#claimed) return;
+    this.#claimed = false;
+    this.#listening = false;
+    this.#options.log.warn(
+      { reason },
+      'Messages of other nodes may be missed; this node reads from the database until the connection is back',
+    );
+    this.#note(this.#beat());
+  }
 
-  const tick = (): void => {
-    sendProbe();
-    beat().catch((error: unknown) => log.warn({ err: error }, 'The heartbeat of this node could not be written'));
-  };
+  /** One after the other: what is stored last is what is said last. */
+  #beat(): Promise<void> {
+    this.#beating += 1;
+    const turn = this.#queue.then(async () => {
+      const [sent, says] = [thisMoment(), this.#claimed];
+      await this.#take(sent, await this.#options.registry.beat(says));
+      if (!says || !this.#claimed || this.#listening) return;
+      this.#listening = true;
+      this.#options.log.info({}, 'Messages of other nodes arrive again');
+    });
+    this.#queue = turn.then(
+      () => this.#ended(),
+      () => this.#ended(),
+    );
+    return turn;
+  }
 
-  return {
-    async start() {
-      await registry.beat(true);
-      lastBeat = Date.now();
-      up = true;
-      timer = setInterval(tick, heartbeatMs);
-      timer.unref();
-    },
-    up: () => up,
-    changed(connected) {
-      if (!connected) lose('the connection was lost');
-      else if (!up) sendProbe();
-    },
-    echoed() {
-      echoDue = false;
-      restore().catch((error: unknown) => log.warn({ err: error }, 'The bus is back, but this could not be registered'));
-    },
-    async stop() {
-      clearInterval(timer);
-      timer = undefined;
-      up = false;
-      await registry.leave().catch(() => undefined);
-    },
-  };
+  #ended(): void {
+    this.#beating -= 1;
+  }
+
+  async #take(sent: Moment, { missed, ...reading }: Heartbeat): Promise<void> {
+    if (missed || this.#gap) {
+      this.#gap = false;
+      this.#options.onGap();
+    }
+    await this.#versions?.take(reading);
+    this.#beaten = sent;
+    this.#reckon();
+  }
+
+  #reckon(): void {
+    this.#trueAt = this.#heard && this.#beaten && earlier(this.#heard, this.#beaten);
+  }
+
+  /** An outage of the database is one line, however many heartbeats it lasts. */
+  #note(beat: Promise<void>): void {
+    beat.then(
+      () => {
+        this.#complained = false;
+      },
+      (error: unknown) => {
+        if (!this.#complained)
+          this.#options.log.warn({ err: error }, 'The heartbeat of this node could not be written; it trusts its memory again when it can');
+        this.#complained = true;
+      },
+    );
+  }
 }

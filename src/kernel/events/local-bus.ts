@@ -1,4 +1,5 @@
 /** The bus of a platform that is one process: there is nobody else to tell. */
+import { alwaysFresh } from '../freshness/freshness.ts';
 import type { NodeBus } from './create-bus.ts';
 
 export const createLocalBus = (nodeId: string): NodeBus => ({
@@ -7,6 +8,7 @@ export const createLocalBus = (nodeId: string): NodeBus => ({
   announce: async () => ({ replicas: 1, failed: [] }),
   subscribe: () => undefined,
   connected: () => true,
+  freshness: alwaysFresh,
   onReconnect: () => undefined,
   close: async () => undefined,
 });

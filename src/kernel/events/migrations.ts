@@ -1,6 +1,7 @@
 /** Tables of the outbox, of the node registry, and the installation's own id. */
 import type { Queryable } from '../database/database.ts';
 import type { Migration } from '../database/migration.ts';
+import { createVersionTable } from '../freshness/migrations.ts';
 
 const outbox = [
   `create table penstock.outbox (
@@ -59,4 +60,5 @@ export const migrations: readonly Migration[] = [
   { id: '0001-outbox', run: runAll(outbox) },
   { id: '0002-nodes', run: runAll(nodes) },
   { id: '0003-installation', run: runAll(installation) },
+  { id: '0004-versions', run: createVersionTable },
 ];

@@ -1,49 +1,73 @@
-/** Which processes run on this database: one row each, kept alive by a heartbeat. */
+/**
+ * Which processes run on this database: one row each, kept alive by a heartbeat. The heartbeat is a
+ * lease: until `leaseMs` after it a node may answer from memory, and others count on it that it does
+ * not do so longer. Its end is reckoned by the clock of the database alone.
+ */
 import type { Database } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
+import type { VersionReading } from '../freshness/versions.ts';
 
-export interface LiveNode {
+export interface OtherNode {
   readonly id: string;
-  /** It says that it receives bus messages. */
-  readonly listening: boolean;
-  /** Its last heartbeat; changes with each. */
-  readonly seenAt: string;
+  /** It receives bus messages and its lease runs: worth waiting for. */
+  readonly hears: boolean;
+}
+
+export interface Heartbeat extends VersionReading {
+  /** Another node noted that a message did not reach this one, or nobody knew this one any more. */
+  readonly missed: boolean;
 }
 
 export interface NodeRegistry {
-  /** Writes the heartbeat. Answers true when another node noted that a message did not reach this one. */
-  beat(listening: boolean): Promise<boolean>;
-  /** Other nodes whose heartbeat is younger than `deadAfterMs`. */
-  others(): Promise<readonly LiveNode[]>;
-  /** Notes on each of these nodes that it missed a message; it finds out with its next heartbeat. */
-  markMissed(ids: readonly string[]): Promise<void>;
+  /** Renews the lease; `listening`: whether this node receives bus messages. */
+  beat(listening: boolean): Promise<Heartbeat>;
+  others(): Promise<readonly OtherNode[]>;
+  /**
+   * Notes on each of these nodes that it missed a message, which it finds out with its next heartbeat.
+   * Answers the milliseconds until the last of their leases has ended.
+   */
+  markMissed(ids: readonly string[]): Promise<number>;
   leave(): Promise<void>;
 }
 
-/** Milliseconds without a heartbeat after which a node counts as gone. */
-export const deadAfterMs = 15_000;
+/** Milliseconds for which a heartbeat lets a node answer from memory. */
+export const leaseMs = 1_000;
+/** Milliseconds without a heartbeat after which a node is struck from the list. If it comes back, it starts anew. */
+const deadAfterMs = 5_000;
 
 export function createNodeRegistry(database: Database, nodeId: string): NodeRegistry {
   return {
     async beat(listening) {
-      const { rows } = await database.query<{ missed: boolean }>(sql`
+      // `seen_at` is later than the moment from which the node itself reckons its lease.
+      const { rows } = await database.query<Heartbeat>(sql`
         with before as (select missed from penstock.nodes where node_id = ${nodeId} for update),
         beat as (
-          insert into penstock.nodes (node_id, listening) values (${nodeId}, ${listening})
-          on conflict (node_id) do update set seen_at = now(), listening = excluded.listening, missed = false
+          insert into penstock.nodes (node_id, listening, seen_at) values (${nodeId}, ${listening}, clock_timestamp())
+          on conflict (node_id) do update set seen_at = clock_timestamp(), listening = excluded.listening, missed = false
         ),
-        buried as (delete from penstock.nodes where seen_at < now() - interval '1 hour' and node_id <> ${nodeId})
-        select coalesce((select missed from before), false) as missed`);
-      return rows[0]?.missed ?? false;
+        buried as (
+          delete from penstock.nodes
+          where node_id <> ${nodeId} and seen_at < now() - ${deadAfterMs}::integer * interval '1 millisecond'
+        )
+        select coalesce((select missed from before), true) as missed, pg_postmaster_start_time()::text as server,
+          (select json_object_agg(topic, version) from penstock.versions) as versions`);
+      const [heartbeat] = rows;
+      if (!heartbeat) throw new Error('The database did not answer the heartbeat');
+      return heartbeat;
     },
     async others() {
-      const { rows } = await database.query<LiveNode>(sql`
-        select node_id as id, listening, seen_at::text as "seenAt" from penstock.nodes
-        where node_id <> ${nodeId} and seen_at > now() - make_interval(secs => ${deadAfterMs / 1000})`);
+      const { rows } = await database.query<OtherNode>(sql`
+        select node_id as id, listening and seen_at > clock_timestamp() - ${leaseMs}::integer * interval '1 millisecond' as hears
+        from penstock.nodes
+        where node_id <> ${nodeId} and seen_at > clock_timestamp() - ${deadAfterMs}::integer * interval '1 millisecond'`);
       return rows;
     },
     async markMissed(ids) {
-      await database.query(sql`update penstock.nodes set missed = true where node_id = any(${ids}::text[])`);
+      const { rows } = await database.query<{ remaining: number }>(sql`
+        update penstock.nodes set missed = true where node_id = any(${ids}::text[])
+        returning case when listening
+          then ${leaseMs}::float8 - extract(epoch from clock_timestamp() - seen_at)::float8 * 1000 else 0 end as remaining`);
+      return Math.max(0, ...rows.map(({ remaining }) => remaining));
     },
     async leave() {
       await database.query(sql`delete from penstock.nodes where node_id = ${nodeId}`);

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
 import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { describeWithRedis, startTestRedis } from '../../../test/support/servers/fixtures.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { openRedis, type Redis } from '../redis.ts';
 import { createLimits } from './create.ts';
 import type { LimitBucket, Limits } from './limits.ts';
@@ -85,6 +86,27 @@ await describeWithRedis('limits in Redis', () => {
     await limits.consume(bucket, 'shared', 2);
     expect(await other.consume(bucket, 'shared')).toMatchObject({ allowed: true, remaining: 0 });
     expect(await limits.consume(bucket, 'shared')).toMatchObject({ allowed: false });
+  });
+
+  it('makes nobody wait for a Redis that hangs, and shares again when it answers', async () => {
+    const other = createLimits({ redis, metrics: noMetrics });
+    await server.signal('SIGSTOP');
+    const begin = performance.now();
+    try {
+      const states = [];
+      for (let i = 0; i < 20; i += 1) states.push(await limits.consume(bucket, 'hanging'));
+      expect(states.map((state) => state.allowed)).toEqual([true, true, true, ...Array.from({ length: 17 }, () => false)]);
+      // One of them waited for a moment; before, each waited for two seconds.
+      expect(performance.now() - begin).toBeLessThan(5_000);
+    } finally {
+      await server.signal('SIGCONT');
+    }
+    let round = 0;
+    await waitFor(async () => {
+      round += 1;
+      await limits.consume(bucket, `together ${round}`, 2);
+      return (await other.peek(bucket, `together ${round}`)).remaining === 1;
+    });
   });
 
   it('decides alone while Redis is away', async () => {

@@ -1,5 +1,6 @@
 /** Windows in Redis, shared by all nodes; this node's own while Redis does not answer. */
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
+import { createCircuitBreaker } from '../circuit-breaker.ts';
 import type { Redis } from '../redis.ts';
 import type { LimitBucket, LimitState } from './limits.ts';
 import type { MemoryLimits } from './memory.ts';
@@ -13,8 +14,14 @@ export interface SharedLimits {
 /** The smallest part of a limiter's answer that we read. */
 type Answer = Pick<RateLimiterRes, 'remainingPoints' | 'msBeforeNext' | 'consumedPoints'>;
 
+/** Milliseconds that a request waits for Redis before this node counts alone. */
+const timeoutMs = 150;
+/** Milliseconds between looks whether Redis answers again. */
+const restMs = 500;
+
 /** `onFallback` is called for each answer that this node gives alone. */
 export function createSharedLimits(redis: Redis, memory: MemoryLimits, onFallback: () => void): SharedLimits {
+  const breaker = createCircuitBreaker({ timeoutMs, restMs, ping: redis.ping, isAnswer: (error) => error instanceof RateLimiterRes });
   const limiters = new Map<string, RateLimiterRedis>();
 
   const limiterOf = (bucket: LimitBucket): RateLimiterRedis => {
@@ -40,28 +47,26 @@ export function createSharedLimits(redis: Redis, memory: MemoryLimits, onFallbac
   return {
     async consume(bucket, key, points) {
       try {
-        return state(bucket, await limiterOf(bucket).consume(key, points), true);
-      } catch (problem) {
-        if (problem instanceof RateLimiterRes) return state(bucket, problem, false);
-        onFallback();
-        return memory.consume(bucket, key, points);
+        const answer = await breaker.attempt(() => limiterOf(bucket).consume(key, points));
+        if (answer) return state(bucket, answer, true);
+      } catch (refusal) {
+        return state(bucket, refusal as RateLimiterRes, false);
       }
+      onFallback();
+      return memory.consume(bucket, key, points);
     },
     async peek(bucket, key) {
-      try {
-        const answer = await limiterOf(bucket).get(key);
-        if (!answer) return { allowed: true, remaining: bucket.requests, resetMs: 0 };
-        return state(bucket, answer, answer.consumedPoints < bucket.requests);
-      } catch {
+      const asked = await breaker.attempt(async () => ({ answer: await limiterOf(bucket).get(key) }));
+      if (!asked) {
         onFallback();
         return memory.peek(bucket, key);
       }
+      if (!asked.answer) return { allowed: true, remaining: bucket.requests, resetMs: 0 };
+      return state(bucket, asked.answer, asked.answer.consumedPoints < bucket.requests);
     },
     async reset(bucket, key) {
       memory.reset(bucket, key);
-      await limiterOf(bucket)
-        .delete(key)
-        .catch(() => onFallback());
+      if (!(await breaker.attempt(async () => ({ done: await limiterOf(bucket).delete(key) })))) onFallback();
     },
   };
 }

@@ -7,7 +7,6 @@ import type { Database, Transaction } from '../database/database.ts';
 import type { Bus } from '../events/bus.ts';
 import type { Method, Operation, SurfaceName } from '../operation.ts';
 import { type OperationRegistry, routesOf } from '../registry.ts';
-import type { Logger } from '../telemetry/logger.ts';
 import { type MiddlewareLists, middlewaresOf, withMiddlewares } from './apply.ts';
 import { middlewareErrors } from './errors.ts';
 import { declaredMiddlewares, isAddable, isMiddleware, missingDemands, routeKeyOf } from './names.ts';
@@ -48,11 +47,10 @@ export interface RouteMiddlewaresOptions {
   readonly database: Database;
   readonly bus: Bus;
   readonly registry: OperationRegistry;
-  readonly log: Logger;
 }
 
 /** Reads what is stored before it answers: create it before any module registers operations. */
-export async function createRouteMiddlewares({ database, bus, registry, log }: RouteMiddlewaresOptions): Promise<RouteMiddlewares> {
+export async function createRouteMiddlewares({ database, bus, registry }: RouteMiddlewaresOptions): Promise<RouteMiddlewares> {
   let lists: MiddlewareLists = new Map();
   const declared = new WeakMap<Operation, Operation>();
   const strict = new WeakMap<Operation, { readonly names: string; readonly operation: Operation }>();
@@ -74,9 +72,7 @@ export async function createRouteMiddlewares({ database, bus, registry, log }: R
   const reload = oneAfterTheOther(load);
   await reload();
   bus.subscribe(TOPIC, reload);
-  bus.onReconnect(
-    () => void reload().catch((error: unknown) => log.error({ err: error }, 'The middlewares of routes could not be read again')),
-  );
+  bus.freshness.watch('middlewares', reload);
 
   /** Holds on every node when the transaction that this joins has ended. */
   const change = (work: (transaction: Transaction) => Promise<void>): Promise<void> =>

@@ -1,4 +1,5 @@
 import type { Migration } from '../database/migration.ts';
+import { countVersions } from '../freshness/migrations.ts';
 
 /** One row for each route to which operators added something; `path` with its parameters unnamed (`/database/Post/:`). */
 const table = `
@@ -13,4 +14,5 @@ const table = `
 
 export const migrations: readonly Migration[] = [
   { id: '0001-route-middlewares', run: async (database) => void (await database.query({ text: table })) },
+  countVersions('0002-version', 'penstock.route_middlewares', 'middlewares'),
 ];

@@ -16,6 +16,7 @@ import { currentAccount, onAccount, type RequestAccount } from '../account/reque
 import { type ActionLog, isAudited } from '../audit/admin-actions.ts';
 import { type Caller, callerKey } from '../caller.ts';
 import { errors } from '../errors.ts';
+import { withUnconfirmed } from '../freshness/unconfirmed.ts';
 import { type Idempotency, takesIdempotencyKey } from '../idempotency/idempotency.ts';
 import type { Identity } from '../identity.ts';
 import type { DecodedInput, Operation } from '../operation.ts';
@@ -27,6 +28,9 @@ import { type Answer, type AnswerStream, answerOf } from './answer.ts';
 import { type Call, CallContext } from './context.ts';
 import { createDeadlines, type Deadlines } from './deadline.ts';
 import { addressKey, type OperationLimiter } from './limits.ts';
+
+/** On answers of the admin surface: ids of nodes that have not confirmed the change. */
+const UNCONFIRMED_HEADER = 'penstock-unconfirmed-nodes';
 
 export interface PipelineParts {
   readonly identity: Identity;
@@ -96,11 +100,10 @@ export function createPipeline(parts: PipelineParts): Pipeline {
     if (limited) await limited;
     if (account.remainingMs <= 0) throw errors.TIMEOUT();
     const context = new CallContext(call, caller, { log: parts.log, deadlineAt: deadlineOf(account, operation) });
-    const { tracing } = parts;
-    const answered = tracing
-      ? () => tracing.span(operation.id, { 'penstock.caller': caller.kind }, async () => handled(context, call, input))
-      : () => handled(context, call, input);
-    const answer = await (isAudited(operation, input) ? parts.actions.around(call, context, input, answered) : answered());
+    const answered = traced(parts, context, operation, () => handled(context, call, input));
+    const answer = await telling(operation, () =>
+      isAudited(operation, input) ? parts.actions.around(call, context, input, answered) : answered(),
+    );
     if (!answer.stream) return answer;
     return { ...answer, stream: bounded(answer.stream, { deadlines, account, onExpire: () => expire(context) }) };
   };
@@ -147,6 +150,19 @@ interface Running {
 /** The account's end; an operation with a shorter time of its own keeps to that, a longer one prolongs nothing. */
 function deadlineOf({ deadlineAt }: RequestAccount, { deadlineMs }: Operation): number {
   return deadlineMs === undefined ? deadlineAt : Math.min(deadlineAt, performance.now() + deadlineMs);
+}
+
+type Work = () => Answer | Promise<Answer>;
+
+function traced({ tracing }: PipelineParts, { caller }: CallContext, { id }: Operation, work: Work): Work {
+  return tracing ? () => tracing.span(id, { 'penstock.caller': caller.kind }, async () => work()) : work;
+}
+
+/** Names the nodes that did not confirm what the call changed. It holds there too: they read from the database until they know. */
+async function telling({ surface, method }: Operation, work: Work): Promise<Answer> {
+  if (surface !== 'admin' || method === 'GET') return work();
+  const { result, nodes } = await withUnconfirmed(work);
+  return nodes.length === 0 ? result : { ...result, headers: { ...result.headers, [UNCONFIRMED_HEADER]: nodes.join(', ') } };
 }
 
 interface Sending {

@@ -5,7 +5,7 @@ import { type Caller, system } from '../caller.ts';
 import type { Database } from '../database/database.ts';
 import type { Bus } from '../events/bus.ts';
 import type { Events } from '../events/events.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import { unconfirmedReport } from '../freshness/unconfirmed.ts';
 import { changeSchemas } from './change.ts';
 import type { CompiledSchema } from './compiled.ts';
 import { loadDeclarations } from './declaration.ts';
@@ -22,40 +22,36 @@ export interface SchemaRegistryOptions {
   readonly database: Database;
   readonly bus: Bus;
   readonly events: Events;
-  readonly log: Logger;
   /** Told when indexes are left to be made (index-builds.ts). */
   readonly onIndexesWaiting?: () => void;
 }
 
 const TOPIC = 'schemas.changed';
 
+interface SchemaWork {
+  readonly decide: (world: World) => Intent;
+  readonly atOnce?: boolean;
+}
+
 /** Loads what is declared and keeps it current. The tables of migrations.ts must exist. */
-export async function createSchemaRegistry({
-  database,
-  bus,
-  events,
-  log,
-  onIndexesWaiting,
-}: SchemaRegistryOptions): Promise<SchemaRegistry> {
+export async function createSchemaRegistry({ database, bus, events, onIndexesWaiting }: SchemaRegistryOptions): Promise<SchemaRegistry> {
   const loaded = createLoadedSchemas(() => loadDeclarations(database));
   await loaded.refresh();
   bus.subscribe(TOPIC, () => loaded.refresh());
-  bus.onReconnect(() => {
-    loaded.refresh().catch((error: unknown) => log.error({ err: error }, 'The schemas could not be read after a reconnect'));
-  });
+  bus.freshness.watch('schemas', loaded.refresh);
 
   // A change is always a transaction of its own: it must be committed before this node and the others take it in.
   const outside = AsyncLocalStorage.snapshot();
 
-  /** Changes, takes the change in here, and waits until the other nodes have done so. */
-  async function change(caller: Caller, work: { readonly decide: (world: World) => Intent; readonly atOnce?: boolean }): Promise<void> {
+  /** Changes, takes the change in here, and waits until the other nodes have done so. Answers those that did not confirm it. */
+  async function change(caller: Caller, work: SchemaWork): Promise<readonly string[]> {
     const { changed, waits } = await changeSchemas({ database, events }, caller, work);
     // Also when nothing was left to do: another node may have done it, and told this one not yet.
     await loaded.refresh();
-    if (changed.length === 0) return;
+    if (changed.length === 0) return [];
     const { failed } = await bus.announce(TOPIC, changed);
-    if (failed.length > 0) log.warn({ nodes: failed, schemas: changed }, 'Some nodes did not confirm the new schemas');
     if (waits) onIndexesWaiting?.();
+    return failed;
   }
 
   function live(name: string): CompiledSchema {
@@ -67,7 +63,8 @@ export async function createSchemaRegistry({
   async function apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]> {
     requireAdmin(caller);
     const names = namesIn(request, loaded.nameOf);
-    await outside(() => change(caller, { decide: (world) => intentOf(world, request, loaded.nameOf) }));
+    const report = unconfirmedReport();
+    report(await outside(() => change(caller, { decide: (world) => intentOf(world, request, loaded.nameOf) })));
     return request.kind === 'remove' ? [] : names.map(live);
   }
 

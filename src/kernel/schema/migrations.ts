@@ -1,5 +1,6 @@
 /** Tables of the schema registry, and the PostgreSQL schema that holds the tables of declared schemas. */
 import type { Migration } from '../database/migration.ts';
+import { countVersions } from '../freshness/migrations.ts';
 
 const registry = `
   create schema if not exists app;
@@ -94,4 +95,5 @@ export const migrations: readonly Migration[] = [
   { id: '0001-schemas', run: async (database) => void (await database.query({ text: registry })) },
   { id: '0002-record-history', run: async (database) => void (await database.query({ text: history })) },
   { id: '0003-schema-changes', run: async (database) => void (await database.query({ text: changes })) },
+  countVersions('0004-version', 'penstock.declared_schemas', 'schemas'),
 ];

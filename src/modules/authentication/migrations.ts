@@ -1,5 +1,6 @@
 /** Tables of sessions, refresh tokens and signing keys. They run after the schema `User` has its table. */
 import type { Migration } from '../../kernel/database/migration.ts';
+import { countVersions } from '../../kernel/freshness/migrations.ts';
 import { adminMigrations } from './migrations/admin.ts';
 import { externalMigrations } from './migrations/external.ts';
 import { factorMigrations } from './migrations/factors.ts';
@@ -65,4 +66,5 @@ export const migrations: readonly Migration[] = [
   ...adminMigrations,
   ...factorMigrations,
   ...protectionMigrations,
+  countVersions('0100-signing-key-version', 'penstock.signing_keys', 'signing-keys'),
 ];

@@ -1,5 +1,6 @@
 /** Tables of the database module beyond schemas and records. */
 import type { Migration } from '../../kernel/database/migration.ts';
+import { countVersions } from '../../kernel/freshness/migrations.ts';
 
 const customEndpoints = `
   create table penstock.custom_endpoints (
@@ -47,4 +48,5 @@ export const migrations: readonly Migration[] = [
   { id: '0002-pending-schemas', run: async (database) => void (await database.query({ text: pendingSchemas })) },
   { id: '0003-views', run: async () => {} },
   { id: '0004-drop-views', run: async (database) => void (await database.query({ text: dropViews })) },
+  countVersions('0005-version', 'penstock.custom_endpoints', 'endpoints'),
 ];

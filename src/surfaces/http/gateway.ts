@@ -7,6 +7,7 @@ import { LARGE_BYTES, loopTurn } from '../../kernel/account/loop-turn.ts';
 import { onAccount } from '../../kernel/account/request-account.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { errors, type PenstockError } from '../../kernel/errors.ts';
+import type { Freshness } from '../../kernel/freshness/freshness.ts';
 import type { ModuleDirectory } from '../../kernel/kernel.ts';
 import type { SurfaceName } from '../../kernel/operation.ts';
 import type { Answer } from '../../kernel/operations/answer.ts';
@@ -31,6 +32,8 @@ export interface GatewayParts {
   readonly options: SurfaceOptionsSource;
   readonly observe: ObserveRequest;
   readonly log: Logger;
+  /** Whether this node may answer from memory. */
+  readonly freshness?: Freshness | undefined;
   /** Which modules serve. */
   readonly modules?: ModuleDirectory | undefined;
   readonly tracing?: Tracing | undefined;
@@ -51,6 +54,14 @@ export interface Gateway {
   /** Answers the exchange; never rejects. */
   handle(exchange: Exchange): Promise<void>;
 }
+
+type Found = ReturnType<RouteTable['find']>;
+
+const find = (routes: RouteTable, { request: { method = 'GET' }, url }: Exchange): Found =>
+  routes.find(method === 'HEAD' ? 'GET' : method, url);
+
+/** Health asks nothing of anything else, so it answers also while this node cannot know whether its memory is true. */
+const isHealth = (found: Found): boolean => typeof found === 'object' && found.route.compiled.operation.limit === 'none';
 
 export function createGateway(parts: GatewayParts): Gateway {
   const { surface, routes, pipeline, log } = parts;
@@ -108,7 +119,7 @@ export function createGateway(parts: GatewayParts): Gateway {
     done(exchange, errors.INTERNAL_SERVER_ERROR.status);
   };
 
-  const serveFound = async (exchange: Exchange, match: Match | 'malformed' | undefined): Promise<void> => {
+  const serveFound = async (exchange: Exchange, match: Found): Promise<void> => {
     try {
       const isOptions = exchange.request.method === 'OPTIONS';
       const sending = send(exchange, isOptions ? preflight(parts, headers().cors, exchange) : await answerTo(parts, exchange, match));
@@ -118,10 +129,16 @@ export function createGateway(parts: GatewayParts): Gateway {
     }
   };
 
-  /** Finds the operation, and opens the account on which all that follows runs. Its time counts from the arrival. */
+  /** Finds the operation, as all nodes know it, and opens the account on which all that follows runs. Its time counts from the arrival. */
   const serve = async (exchange: Exchange): Promise<void> => {
-    const { method = 'GET' } = exchange.request;
-    const match = routes.find(method === 'HEAD' ? 'GET' : method, exchange.url);
+    let match = find(routes, exchange);
+    try {
+      const settled = isHealth(match) ? undefined : parts.freshness?.settle();
+      if (settled) match = await settled.then(() => find(routes, exchange));
+    } catch (error) {
+      refuse(exchange, error);
+      return;
+    }
     if (match === undefined || match === 'malformed') return serveFound(exchange, match);
     exchange.match = match;
     const account = pipeline.accounts.open(match.route.compiled.operation, exchange.startedAt, exchange.address);
@@ -135,7 +152,7 @@ export function createGateway(parts: GatewayParts): Gateway {
 }
 
 /** The operation's answer. Rejects with whatever refuses the request. */
-async function answerTo(parts: GatewayParts, exchange: Exchange, match: Match | 'malformed' | undefined): Promise<Answer> {
+async function answerTo(parts: GatewayParts, exchange: Exchange, match: Found): Promise<Answer> {
   if (match === undefined || match === 'malformed') return unmatched(parts, exchange, match);
   const { pipeline, surface } = parts;
   const envelope = parts.envelopes?.get(match.route.compiled.operation.id);

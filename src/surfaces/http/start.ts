@@ -27,7 +27,7 @@ export type SurfaceKernel = Pick<
   Kernel,
   'settings' | 'log' | 'metrics' | 'tracing' | 'database' | 'secrets' | 'audit' | 'limits' | 'operations' | 'identity'
 > &
-  Partial<Pick<Kernel, 'modules'>>;
+  Partial<Pick<Kernel, 'modules' | 'bus'>>;
 
 export interface HttpSurfaceOptions {
   readonly client?: SurfaceOptionsSource;
@@ -143,6 +143,7 @@ function createSurfaceServer(kernel: SurfaceKernel, { surface, source, pipeline,
     log,
     tracing: kernel.tracing,
     modules: kernel.modules,
+    freshness: kernel.bus?.freshness,
     options: source,
     ...(envelopes ? { envelopes } : {}),
     routes: createRouteTable(surface, kernel.operations, log),

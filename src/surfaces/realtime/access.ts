@@ -5,7 +5,7 @@ import type { Kernel } from '../../kernel/kernel.ts';
 import { isRecordId, platformKey } from '../../kernel/schema/mapping/key.ts';
 import { realtimeErrors } from './errors.ts';
 
-export type AccessKernel = Pick<Kernel, 'schemas' | 'permissions' | 'records'>;
+export type AccessKernel = Pick<Kernel, 'bus' | 'schemas' | 'permissions' | 'records'>;
 
 export interface Hearing {
   readonly schema: string;

@@ -81,6 +81,7 @@ export function createConnection(parts: ConnectionParts): Connection {
     if (!state.allowed) throw tooMany(state.resetMs);
     const handler = handlers.get(event);
     if (!handler) throw realtimeErrors.UNKNOWN_EVENT();
+    await parts.kernel.bus.freshness.settle();
     return gates.inTurn({ key: `user:${session.userId}`, heavy: event === 'subscribe', bytes: 0 }, () => handler(input));
   };
   /** Each message is a request of its own. */

@@ -24,7 +24,7 @@ import { openSession, type Session } from './session.ts';
 
 export type RealtimeKernel = Pick<
   Kernel,
-  'settings' | 'log' | 'metrics' | 'events' | 'limits' | 'identity' | 'schemas' | 'permissions' | 'records'
+  'settings' | 'log' | 'metrics' | 'bus' | 'events' | 'limits' | 'identity' | 'schemas' | 'permissions' | 'records'
 >;
 
 export interface RealtimeOptions {
@@ -127,6 +127,7 @@ function serve(namespace: Namespace, { kernel, connections, take, requests }: Se
   const admit = async (socket: Socket): Promise<void> => {
     const { allowed, resetMs, address } = await take(connectBudget, socket.request);
     if (!allowed) throw tooMany(resetMs);
+    await kernel.bus.freshness.settle();
     const account = requests.accounts.openFor('client', address);
     sessions.set(socket, await onAccount(account, () => openSession(kernel.identity, presented(socket, address))));
     account.close();

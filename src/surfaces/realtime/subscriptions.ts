@@ -125,7 +125,17 @@ const canonical = ({ kernel }: SubscriptionParts, { schema, documentId }: Static
 const keyOf = ({ schema, documentId }: Static<typeof Target>): string => `${documentId ?? '*'} ${schema}`;
 
 /** Whether the user may hear of this now; without a promise when all is cached. */
-function admits({ session, kernel }: SubscriptionParts, hearing: Hearing, refuse: (error: unknown) => false): boolean | Promise<boolean> {
+function admits(parts: SubscriptionParts, hearing: Hearing, refuse: (error: unknown) => false): boolean | Promise<boolean> {
+  const settled = parts.kernel.bus.freshness.settle();
+  return settled ? settled.then(() => admitsNow(parts, hearing, refuse), refuse) : admitsNow(parts, hearing, refuse);
+}
+
+/** With what this node has in memory. */
+function admitsNow(
+  { session, kernel }: SubscriptionParts,
+  hearing: Hearing,
+  refuse: (error: unknown) => false,
+): boolean | Promise<boolean> {
   try {
     const caller = session.caller();
     const checked =

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { descendants } from '../processes.ts';
 
 /** A foreign server (PostgreSQL, Redis) for the time of a test. */
 export interface ChildServerOptions {
@@ -19,6 +20,8 @@ export interface ChildServerOptions {
 export interface ChildServer {
   /** True until the server has ended. */
   running(): boolean;
+  /** To the server itself. */
+  signal(signal: NodeJS.Signals): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -53,6 +56,10 @@ export async function startChildServer(options: ChildServerOptions): Promise<Chi
   await outputMatches(child, options);
   return {
     running: () => child.exitCode === null && child.signalCode === null,
+    async signal(signal) {
+      const servers = (await descendants(child.pid ?? 0)).filter(({ command }) => command.startsWith(options.command));
+      for (const { pid } of servers) process.kill(pid, signal);
+    },
     async stop() {
       child.stdin?.destroy();
       await exited;

@@ -10,6 +10,8 @@ const run = promisify(execFile);
 export interface RedisServer {
   readonly url: string;
   readonly port: number;
+  /** SIGSTOP makes it hang, SIGCONT go on. Let it go on before it is stopped. */
+  signal(signal: NodeJS.Signals): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -49,5 +51,5 @@ export async function startRedisServer(program: string, fixedPort?: number): Pro
     ready: /Ready to accept connections/,
     stopSignal: 'TERM',
   });
-  return { url: `redis://127.0.0.1:${port}`, port, stop: () => server.stop() };
+  return { url: `redis://127.0.0.1:${port}`, port, signal: (signal) => server.signal(signal), stop: () => server.stop() };
 }

@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { isRunning } from '../../../../test/support/spawn.ts';
+import { isRunning } from '../../../../test/support/processes.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Database } from '../database.ts';

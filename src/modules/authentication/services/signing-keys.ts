@@ -56,7 +56,7 @@ export async function openSigningKeys({ database, secrets, bus }: Dependencies):
     await load();
   }
   bus.subscribe(topic, load);
-  bus.onReconnect(() => void load().catch(() => undefined));
+  bus.freshness.watch('signing-keys', load);
 
   return {
     signing() {

@@ -6,6 +6,7 @@ import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import type { Bus } from '../../../kernel/events/bus.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { migrations as eventMigrations } from '../../../kernel/events/migrations.ts';
+import { alwaysFresh } from '../../../kernel/freshness/freshness.ts';
 import { migrations } from '../migrations.ts';
 import { createDefinitions } from './definitions.ts';
 import { createModels } from './models.ts';
@@ -22,6 +23,7 @@ function deafBus() {
     },
     subscribe: () => undefined,
     connected: () => state.connected,
+    freshness: alwaysFresh,
     onReconnect: (listener) => {
       state.reconnect = listener;
     },

@@ -131,8 +131,7 @@ export function createModels({ database, bus, log, metrics }: Dependencies): Mod
     await renew().catch((error: unknown) =>
       log.warn({ err: error }, 'The new resource definitions could not be read; the next use reads them'),
     );
-    const { failed } = await bus.announce(topic, {});
-    if (failed.length > 0) log.warn({ nodes: failed }, 'Some nodes did not confirm the new resource definitions');
+    await bus.announce(topic, {});
     await after();
   };
 

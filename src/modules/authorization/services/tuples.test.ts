@@ -5,6 +5,7 @@ import { system } from '../../../kernel/caller.ts';
 import type { Bus } from '../../../kernel/events/bus.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { migrations as eventTables } from '../../../kernel/events/migrations.ts';
+import { alwaysFresh } from '../../../kernel/freshness/freshness.ts';
 import { migrations } from '../migrations.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
 import { createDefinitions } from './definitions.ts';
@@ -20,6 +21,7 @@ describe('relations that are written in a transaction of somebody else', () => {
     announce: async () => ({ replicas: 1, failed: [] }),
     subscribe: () => undefined,
     connected: () => true,
+    freshness: alwaysFresh,
     onReconnect: () => undefined,
   };
   const caller = system('test');

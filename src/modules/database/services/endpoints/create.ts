@@ -19,7 +19,7 @@ const owner = 'database/endpoints';
 
 export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endpoints> {
   const { database, bus, events, schemas, records, operations } = kernel;
-  const store = await createEndpointStore({ database, bus, events, log });
+  const store = await createEndpointStore({ database, bus, events });
   const serving = createEndpointServing({ records, schemas }, log);
   let running = true;
   const publish = (): void => {

@@ -5,7 +5,6 @@ import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { Bus } from '../../../../kernel/events/bus.ts';
 import type { Events } from '../../../../kernel/events/events.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import { deleteEndpoint, insertEndpoint, loadEndpoints, lockEndpointImport, putEndpoint, updateEndpoint } from '../../endpoint-queries.ts';
 import { databaseErrors } from '../../errors.ts';
 import type { EndpointDefinition, StoredEndpoint } from './definition.ts';
@@ -29,14 +28,13 @@ interface StoreOptions {
   readonly database: Database;
   readonly bus: Bus;
   readonly events: Events;
-  readonly log: Logger;
 }
 
 const TOPIC = 'customEndpoints.changed';
 const EVENT = 'database:customEndpoints:refresh';
 
 /** Loads what is stored and keeps it current. */
-export async function createEndpointStore({ database, bus, events, log }: StoreOptions): Promise<EndpointStore> {
+export async function createEndpointStore({ database, bus, events }: StoreOptions): Promise<EndpointStore> {
   let open = true;
   let endpoints: readonly StoredEndpoint[] = [];
   let queue: Promise<void> = Promise.resolve();
@@ -64,8 +62,7 @@ export async function createEndpointStore({ database, bus, events, log }: StoreO
           await events.emit(transaction, caller, { topic: EVENT });
         });
         await refresh();
-        const { failed } = await bus.announce(TOPIC, {});
-        if (failed.length > 0) log.warn({ nodes: failed }, 'Some nodes did not confirm the new custom endpoints');
+        await bus.announce(TOPIC, {});
       })
       .catch(namedError);
 
@@ -77,9 +74,7 @@ export async function createEndpointStore({ database, bus, events, log }: StoreO
 
   const refreshOpen = async (): Promise<void> => (open ? refresh() : undefined);
   bus.subscribe(TOPIC, refreshOpen);
-  bus.onReconnect(() => {
-    refreshOpen().catch((error: unknown) => log.error({ err: error }, 'The custom endpoints could not be read after a reconnect'));
-  });
+  bus.freshness.watch('endpoints', refreshOpen);
   await refresh();
 
   return {

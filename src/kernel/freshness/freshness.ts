@@ -1,0 +1,24 @@
+/**
+ * Whether this node may answer from memory. What it keeps about schemas, routes, endpoints and
+ * configuration has a version in the database (migrations.ts), which changes in the transaction of
+ * the change itself. A node that cannot be sure to have heard of every change reads those versions
+ * before it answers, and loads again what is older than that (docs/decisions/041).
+ */
+export interface Freshness {
+  /**
+   * Keeps what is loaded from the tables of `topic` current: `refresh` loads it again whenever the
+   * database has a newer version. Calls to `refresh` may overlap.
+   */
+  watch(topic: Topic, refresh: () => Promise<unknown>): void;
+  /**
+   * Nothing while memory may be trusted, which costs a look at the clock. Otherwise resolves when
+   * everything watched is at least as new as this call. Throws 503 when the database cannot be asked.
+   */
+  settle(): Promise<void> | undefined;
+}
+
+/** What has a version of its own. */
+export type Topic = 'schemas' | 'config' | 'middlewares' | 'endpoints' | 'signing-keys';
+
+/** For a platform that is one process: nobody else changes anything. */
+export const alwaysFresh: Freshness = { watch: () => undefined, settle: () => undefined };
