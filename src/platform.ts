@@ -17,7 +17,7 @@ import type { StatementTimings } from './kernel/database/timings.ts';
 import { createEvents } from './kernel/events/create.ts';
 import { createBus } from './kernel/events/create-bus.ts';
 import { migrations as eventMigrations } from './kernel/events/migrations.ts';
-import { createPurgeJob } from './kernel/events/outbox.ts';
+import { createOutboxJob } from './kernel/events/retention.ts';
 import { createHealth } from './kernel/health.ts';
 import { purgeIdempotencyKeys } from './kernel/idempotency/jobs.ts';
 import { migrations as idempotencyMigrations } from './kernel/idempotency/migrations.ts';
@@ -133,7 +133,11 @@ async function start({ settings: given, log: givenLog, onProgress }: PlatformOpt
   await host.start(kernel, modules, (sets) => migrate(database, sets, onProgress));
   closing.defer(() => host.stop());
   await serviceOf(host, core).createFirstAdmin(({ username, password }) => folder.rememberAdminPassword(username, password));
-  for (const job of [purgeIdempotencyKeys(database), createPurgeJob(database)]) await kernel.jobs.register(job);
+  const eventRetention = () => {
+    const { retentionMinutes, maxMegabytes } = serviceOf(host, core).config.current().events;
+    return { minutes: retentionMinutes, megabytes: maxMegabytes };
+  };
+  for (const job of [purgeIdempotencyKeys(database), createOutboxJob(database, eventRetention)]) await kernel.jobs.register(job);
 
   const surfaces = await startSurfaces(kernel, { router: serviceOf(host, router), core: serviceOf(host, core) });
   closing.defer(() => surfaces.close());

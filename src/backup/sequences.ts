@@ -33,7 +33,7 @@ const sequences = `
   select c.oid::regclass::text as name,
     format('create sequence %s as %s increment by %s minvalue %s maxvalue %s start with %s cache %s%s', c.oid::regclass,
       format_type(s.seqtypid, null), s.seqincrement, s.seqmin, s.seqmax, s.seqstart, s.seqcache, case when s.seqcycle then ' cycle' else '' end) as create,
-    format('%s.%I', d.refobjid::regclass, a.attname) as owner,
+    case when a.attname is not null then format('%s.%I', d.refobjid::regclass, a.attname) end as owner,
     coalesce(d.deptype = 'i', false) as identity
   from pg_sequence s join pg_class c on c.oid = s.seqrelid join pg_namespace n on n.oid = c.relnamespace
   left join pg_depend d on d.classid = 'pg_class'::regclass and d.objid = c.oid and d.refclassid = 'pg_class'::regclass

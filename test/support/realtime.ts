@@ -29,8 +29,11 @@ function createEventsInMemory() {
       handlers.add(handler);
       return () => void handlers.delete(handler);
     },
-    since: async (sequence, limit) =>
-      sequence < purged || sequence > all.length ? undefined : all.filter((event) => event.sequence > sequence).slice(0, limit),
+    async since(sequence, limit) {
+      if (sequence < purged || sequence > all.length) return undefined;
+      const events = all.filter((event) => event.sequence > sequence).slice(0, limit);
+      return { events, more: sequence + events.length < all.length };
+    },
     position: async () => all.length,
   };
   const publish = async (event: Partial<PublishedEvent>): Promise<void> => {

@@ -54,7 +54,7 @@ export async function openRecordKernel(server: TestServer = 'embedded'): Promise
     another: async () => node(await test.openAgain()),
     async events(schema) {
       const text =
-        "select operation || ':' || ids[1] as event from penstock.outbox where schema = $1 and topic not like '%:schema' order by seq";
+        "select operation || ':' || id as event from penstock.outbox, unnest(ids) with ordinality i(id, place) where schema = $1 and topic not like '%:schema' order by seq, place";
       const { rows } = await test.database.query<{ event: string }>({ text, values: [schema] });
       return rows.map(({ event }) => event);
     },

@@ -7,6 +7,7 @@ import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { createEvents } from './create.ts';
 import { createLocalBus } from './local-bus.ts';
+import { countWaiting } from './waiting.ts';
 
 let kernel: KernelDatabases;
 beforeAll(async () => {
@@ -34,11 +35,8 @@ it('publishes every acknowledged event of a process that was killed while it wro
 
   const events = createEvents({ database: kernel.database, bus: createLocalBus('after'), log: silentLog, metrics: noMetrics });
   await events.start();
-  await waitFor(async () => {
-    const { rows } = await kernel.database.query({ text: 'select 1 from penstock.outbox where position is null limit 1' });
-    return rows.length === 0;
-  });
-  const all = await events.since(0, 100_000);
+  await waitFor(async () => (await countWaiting(kernel.database)) === 0);
+  const all = (await events.since(0, 100_000))?.events;
   await events.stop();
   const published = new Set(all?.flatMap((event) => event.ids ?? []));
   expect(acknowledged.filter((id) => !published.has(id))).toEqual([]);

@@ -9,6 +9,7 @@ import type { Events } from './events.ts';
 import { createFollower } from './follower.ts';
 import { readAfter } from './outbox.ts';
 import { createRelay } from './relay.ts';
+import { countWaiting, waitingSince } from './waiting.ts';
 
 export interface EventsOptions {
   readonly database: Database;
@@ -30,8 +31,12 @@ const publishedTopic = 'events.published';
 export function createEvents({ database, bus, log, metrics }: EventsOptions): RunningEvents {
   const published = metrics.counter('events_published_total', 'Events that this node gave their place in the sequence');
   const failures = metrics.counter('event_handler_errors_total', 'Failures of event subscribers on this node');
-  metrics.gauge('events_unpublished', 'Committed events that wait for publication', () => countUnpublished(database));
-  metrics.gauge('events_lag_seconds', 'Age of the oldest committed event that waits for publication', () => lagOf(database));
+  metrics.gauge('events_unpublished', 'Committed events that wait for publication', () => countWaiting(database));
+  metrics.gauge(
+    'events_lag_seconds',
+    'Age of the oldest committed event that waits for publication',
+    async () => (await waitingSince(database)) ?? 0,
+  );
 
   const follower = createFollower({ database, log, onHandlerError: () => failures.inc() });
   const relay = createRelay({
@@ -63,7 +68,8 @@ export function createEvents({ database, bus, log, metrics }: EventsOptions): Ru
     subscribe: follower.subscribe,
     async since(sequence, limit) {
       const { events, last, purged } = await readAfter(database, sequence, limit);
-      return sequence < purged || sequence > last ? undefined : events;
+      if (sequence < purged || sequence > last) return undefined;
+      return { events, more: (events.at(-1)?.sequence ?? last) < last };
     },
     position,
     async start() {
@@ -78,17 +84,3 @@ export function createEvents({ database, bus, log, metrics }: EventsOptions): Ru
 }
 
 const isTransaction = (queryable: Queryable): queryable is Transaction => 'afterCommit' in queryable;
-
-async function countUnpublished(database: Database): Promise<number> {
-  const { rows } = await database.query<{ count: number }>(
-    sql`select count(*)::int as count from (select from penstock.outbox where position is null limit 100000) as unpublished`,
-  );
-  return rows[0]?.count ?? 0;
-}
-
-async function lagOf(database: Database): Promise<number> {
-  const { rows } = await database.query<{ lag: number }>(sql`
-    select coalesce(greatest(0, extract(epoch from now() - occurred_at)), 0)::float8 as lag
-    from (select occurred_at from penstock.outbox where position is null order by seq limit 1) oldest`);
-  return rows[0]?.lag ?? 0;
-}

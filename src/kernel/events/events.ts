@@ -26,6 +26,13 @@ export interface PublishedEvent extends NewEvent {
   readonly actor: string;
 }
 
+/** A stretch of the sequence. It ends at the limit of the reader, and earlier where events are large. */
+export interface EventPage {
+  readonly events: readonly PublishedEvent[];
+  /** Something is published behind the last one. */
+  readonly more: boolean;
+}
+
 export type EventHandler = (event: PublishedEvent) => void | Promise<void>;
 
 export interface Events {
@@ -39,7 +46,7 @@ export interface Events {
    */
   subscribe(pattern: string, handler: EventHandler): () => void;
   /** Events after a sequence, oldest first; `undefined` when they are no longer kept (the reader must resynchronise). */
-  since(sequence: number, limit: number): Promise<readonly PublishedEvent[] | undefined>;
+  since(sequence: number, limit: number): Promise<EventPage | undefined>;
   /** The highest published sequence. */
   position(): Promise<number>;
 }

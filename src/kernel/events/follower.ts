@@ -65,7 +65,7 @@ export function createFollower({ database, log, onHandlerError }: FollowerOption
       const { events, last, purged } = await readAfter(database, delivered, readSize);
       if (delivered < purged) log.error({ from: delivered, to: purged }, 'Events were purged before this node had read them');
       for (const event of events) await deliver(event);
-      if (events.length < readSize) delivered = Math.max(delivered, Math.min(known, last));
+      if (events.length === 0) delivered = Math.max(delivered, Math.min(known, last));
     }
     if (subscriptions.size === 0) delivered = known;
   };

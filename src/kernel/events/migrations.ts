@@ -2,6 +2,7 @@
 import type { Queryable } from '../database/database.ts';
 import type { Migration } from '../database/migration.ts';
 import { createVersionTable } from '../freshness/migrations.ts';
+import { partitionOutbox } from './outbox-partitions.ts';
 
 const outbox = [
   `create table penstock.outbox (
@@ -48,11 +49,8 @@ const runAll = (statements: readonly string[]) => async (database: Queryable) =>
 };
 
 /**
- * `outbox` is written with every record, so it has no index that is not read: unpublished rows are
- * found by `seq`, published ones by `position`, and no row is in both. `seq` is the order of
- * insertion, `position` the order of publication, given by the relay after the commit.
- * Each row is updated once, which leaves a dead version: vacuum comes early, or finding the next
- * unpublished row would walk over them. `outbox_state` holds the highest position given and the highest one that is no longer kept.
+ * The outbox as 0001 made it, with a position in each row, is the one of old installations; 0005 takes its rows over
+ * (outbox-partitions.ts). `outbox_state` holds the highest position given and the highest one that is no longer kept.
  * `nodes`: who listens to the bus, by heartbeat; `missed` tells a node that a message did not reach
  * it. `installation` names this installation on a shared Redis.
  */
@@ -61,4 +59,5 @@ export const migrations: readonly Migration[] = [
   { id: '0002-nodes', run: runAll(nodes) },
   { id: '0003-installation', run: runAll(installation) },
   { id: '0004-versions', run: createVersionTable },
+  { id: '0005-outbox-partitions', run: partitionOutbox },
 ];

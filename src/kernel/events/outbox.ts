@@ -1,15 +1,7 @@
-/** Reading and tidying of published events. */
-import Type from 'typebox';
-import type { Database, Statement } from '../database/database.ts';
+/** Reading of published events. */
+import type { Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
-import { defineJob, type JobDefinition } from '../jobs/jobs.ts';
 import type { PublishedEvent } from './events.ts';
-
-/**
- * The statement, planned anew each time. The outbox grows from nothing to millions of rows within
- * minutes, and a plan that was kept from its beginning would read all of it.
- */
-export const planned = ({ text, values }: Statement): Statement => ({ text, ...(values && { values }) });
 
 interface StoredEvent {
   readonly sequence: string | null;
@@ -31,16 +23,35 @@ export interface Stretch {
   readonly purged: number;
 }
 
-/** Events after `position`, oldest first, at most `limit`. */
-export async function readAfter(database: Database, position: number, limit: number): Promise<Stretch> {
+/** Bytes of ids and payloads, as they are stored, after which a read ends: an event may name a thousand records. */
+const readBytes = 1_000_000;
+
+/** Events after `position`, oldest first, at most `limit`, and fewer when they are large; none only when there are none. */
+export async function readAfter(database: Queryable, position: number, limit: number): Promise<Stretch> {
   const { rows } = await database.query<StoredEvent & { last: string; purged: string }>(
-    planned(sql`
+    sql`
     select s.last_position as last, s.purged_position as purged, e.*
-    from penstock.outbox_state s left join lateral (
-      select position as sequence, topic, schema, ids, operation, payload, actor, occurred_at as "occurredAt"
-      from penstock.outbox where position > ${position} order by position limit ${limit}
+    from penstock.outbox_state s
+    cross join lateral (select greatest(${position}::bigint, s.purged_position) as position) a
+    left join lateral (
+      select sequence, topic, schema, ids, operation, payload, actor, occurred_at as "occurredAt"
+      from (
+        select p.first_position + o.n - 1 as sequence, o.*,
+          sum(o.bytes) over (order by p.first_position, o.n) - o.bytes as bytes_before
+        from (select * from penstock.outbox_pages where last_position > a.position order by last_position limit ${limit}) p
+        cross join lateral (
+          select r.*, row_number() over (order by r.xid, r.seq) as n,
+            coalesce(pg_column_size(r.ids), 0) + coalesce(pg_column_size(r.payload), 0) as bytes
+          from penstock.outbox r
+          where r.xid >= p.from_xid and r.xid <= p.to_xid
+            and (r.xid, r.seq) >= (p.from_xid, p.from_seq) and (r.xid, r.seq) <= (p.to_xid, p.to_seq)
+            and pg_visible_in_snapshot(r.xid, p.after) and not pg_visible_in_snapshot(r.xid, p.before)
+        ) o
+        where p.first_position <= a.position + ${limit}::bigint and p.first_position + o.n - 1 > a.position
+      ) found
+      where bytes_before < ${readBytes} order by sequence limit ${limit}
     ) e on true
-    order by e.sequence`),
+    order by e.sequence`,
   );
   const events = rows.filter((row) => row.sequence !== null).map(publishedEvent);
   return { events, last: Number(rows[0]?.last ?? 0), purged: Number(rows[0]?.purged ?? 0) };
@@ -56,45 +67,3 @@ const publishedEvent = (row: StoredEvent): PublishedEvent => ({
   ...(row.operation !== null && { operation: row.operation }),
   ...(row.payload !== null && { payload: row.payload }),
 });
-
-/** Rows that one statement deletes. */
-const purgeBatch = 5_000;
-
-/** Deletes published events that are older than `keepHours`, in batches, from the oldest on. Answers how many. */
-export async function purgePublished(database: Database, keepHours: number, signal: AbortSignal): Promise<number> {
-  let purged = 0;
-  for (;;) {
-    signal.throwIfAborted();
-    const { rows } = await database.query<{ count: number }>(
-      planned(sql`
-      with oldest as materialized (
-        select position, occurred_at from penstock.outbox where position is not null order by position limit ${purgeBatch}
-      ),
-      cut as (
-        select coalesce(
-          min(position) filter (where occurred_at >= now() - make_interval(hours => ${keepHours})) - 1, max(position)
-        ) as position from oldest
-      ),
-      gone as (delete from penstock.outbox where position <= (select position from cut) returning position),
-      noted as (
-        update penstock.outbox_state set purged_position = (select max(position) from gone) where exists (select from gone)
-      )
-      select count(*)::int as count from gone`),
-    );
-    const count = rows[0]?.count ?? 0;
-    purged += count;
-    if (count < purgeBatch) return purged;
-  }
-}
-
-/** The hourly job that keeps the outbox small. Events stay readable (`Events.since`) for `keepHours`. */
-export const createPurgeJob = (database: Database, keepHours = 24): JobDefinition =>
-  defineJob({
-    name: 'events.purge',
-    data: Type.Object({}),
-    schedule: '17 * * * *',
-    async handler(_data, { signal, log }) {
-      const count = await purgePublished(database, keepHours, signal);
-      if (count > 0) log.debug({ count }, 'Old events were removed');
-    },
-  });

@@ -1,18 +1,18 @@
 /**
  * The relay gives committed events their place in the one sequence. Every node
  * runs one; a lock lets one at a time work. Positions are given under that lock
- * to rows that are visible, so the order never contradicts the order of commits
- * and a position, once read, has no smaller one that could still appear.
+ * to rows that are visible (publication.ts), so the order never contradicts the
+ * order of commits and a position, once read, has no smaller one that could
+ * still appear.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { planned } from './outbox.ts';
+import { publishEvents, settleMovedOutbox } from './publication.ts';
+import { waitingSince } from './waiting.ts';
 import { createWakeup } from './wakeup.ts';
 
-/** Rows that one transaction publishes. */
-const batchSize = 1_000;
 /** Milliseconds from the first write to its publication: more writes join in. */
 const gatherMs = 2;
 /** Milliseconds between two publications under load. */
@@ -21,8 +21,6 @@ const paceMs = 20;
 const lookEveryMs = 500;
 /** Milliseconds to wait after an error. */
 const recoverMs = 1_000;
-/** Advisory lock of the relay: an arbitrary constant of this program. */
-const relayLock = 7_203_114_001;
 
 export interface RelayOptions {
   readonly database: Database;
@@ -48,14 +46,20 @@ export function createRelay({ database, log, onPosition }: RelayOptions): Relay 
   const bell = createWakeup();
   let stopped = false;
   let running: Promise<void> | undefined;
+  /** Known to be the server that gave the transaction ids; another may stand behind a connection that was lost. */
+  let sameServer = false;
 
   const turn = async (): Promise<void> => {
+    if (!sameServer && (await settleMovedOutbox(database))) {
+      log.warn({}, 'The database was moved to another server: readers of events must load their data anew');
+    }
+    sameServer = true;
     const woken = await bell.wait(lookEveryMs);
     if (stopped) return;
     if (woken) await delay(gatherMs);
     else if (!(await lookAround())) return;
-    const published = await publishBatch(database);
-    if (published === undefined || published.count === batchSize) bell.ring();
+    const published = await publishEvents(database);
+    if (published === undefined || published.more) bell.ring();
     if (published && published.count > 0) onPosition(published.position, published.count);
     await delay(paceMs);
   };
@@ -72,6 +76,7 @@ export function createRelay({ database, log, onPosition }: RelayOptions): Relay 
         await turn();
       } catch (error) {
         if (stopped) return;
+        sameServer = false;
         log.error({ err: error }, 'Events could not be published; trying again');
         await delay(recoverMs);
         bell.ring();
@@ -93,38 +98,6 @@ export function createRelay({ database, log, onPosition }: RelayOptions): Relay 
 }
 
 async function look(database: Database): Promise<Look> {
-  const { rows } = await database.query<{ position: string; pending: boolean }>(
-    planned(sql`
-    select last_position as position, exists (select from penstock.outbox where position is null) as pending
-    from penstock.outbox_state`),
-  );
-  return { position: Number(rows[0]?.position ?? 0), pending: rows[0]?.pending ?? false };
-}
-
-/** Publishes up to one batch; `undefined` when another node is doing so at this moment. */
-function publishBatch(database: Database): Promise<{ position: number; count: number } | undefined> {
-  return database.transaction(async (transaction) => {
-    const lock = await transaction.query<{ held: boolean }>(sql`select pg_try_advisory_xact_lock(${relayLock}) as held`);
-    if (lock.rows[0]?.held !== true) return undefined;
-    // A statement of its own: its snapshot must be younger than the lock. Nobody else updates these
-    // rows, so they stay where they were found: joining by place spares the walk over dead index entries.
-    const { rows } = await transaction.query<{ position: string; count: number }>(
-      planned(sql`
-      with batch as materialized (
-        select row, row_number() over (order by seq) as place
-        from (select ctid as row, seq from penstock.outbox where position is null order by seq limit ${batchSize}) as unpublished
-      ),
-      total as (select count(*)::int as count from batch),
-      state as (
-        update penstock.outbox_state set last_position = last_position + (select count from total)
-        where (select count from total) > 0 returning last_position
-      ),
-      placed as (
-        update penstock.outbox o set position = state.last_position - total.count + batch.place
-        from batch, state, total where o.ctid = batch.row
-      )
-      select state.last_position as position, total.count from state, total`),
-    );
-    return { position: Number(rows[0]?.position ?? 0), count: rows[0]?.count ?? 0 };
-  });
+  const { rows } = await database.query<{ position: string }>(sql`select last_position as position from penstock.outbox_state`);
+  return { position: Number(rows[0]?.position ?? 0), pending: (await waitingSince(database)) !== undefined };
 }

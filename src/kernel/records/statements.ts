@@ -23,14 +23,24 @@ export type WriteKind = 'create' | 'update' | 'delete' | 'restore' | 'purge';
 /** To subscribers a restored record is a new one, and of one that was deleted before nothing more is to be said. */
 const operations = { create: `'insert'`, update: `'update'`, delete: `'delete'`, restore: `'insert'`, purge: 'null' } as const;
 
-/** One event per row of `rows`, which has a column `_id`. */
+/** Records that one event names. */
+const EVENT_IDS = 1_000;
+
+/** The event about the one row of `rows`, which has a column `_id`. */
+export function eventRow(schema: CompiledSchema, kind: WriteKind, rows: string, actor: string): string {
+  return `${eventInto(schema, kind, actor)}, array[r."_id"::text] from ${rows} r`;
+}
+
+/** The event about all of `rows`, which have a column `_id`, in the order of their ids: one row for a thousand of them. */
 export function eventRows(schema: CompiledSchema, kind: WriteKind, rows: string, actor: string): string {
+  const numbered = `select n."_id", (row_number() over (order by n."_id") - 1) / ${EVENT_IDS} as part from ${rows} n`;
+  return `${eventInto(schema, kind, actor)}, array_agg(r."_id"::text order by r."_id") from (${numbered}) r group by r.part order by r.part`;
+}
+
+function eventInto(schema: CompiledSchema, kind: WriteKind, actor: string): string {
   const topic = literalOf(`database:${kind}:${schema.name}`, 'text');
   const name = literalOf(schema.name, 'text');
-  return (
-    `insert into ${outboxTable} (topic, schema, ids, operation, actor) ` +
-    `select ${topic}, ${name}, array[r."_id"::text], ${operations[kind]}, ${actor}::text from ${rows} r`
-  );
+  return `insert into ${outboxTable} (topic, schema, operation, actor, ids) select ${topic}, ${name}, ${operations[kind]}, ${actor}::text`;
 }
 
 export interface AnswerOptions {
@@ -55,10 +65,10 @@ export interface Ownership {
 export function withAnswer(schema: CompiledSchema, change: string, options: AnswerOptions, parameters: Parameters): string {
   const { kind, populate, many, ownership, conditions, extra } = options;
   const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
-  const order = many ? ['order by r."_id"', 'order by x."_id"'] : ['', ''];
+  const event = many ? eventRows(schema, kind, 'r', '$1') : eventRow(schema, kind, 'r', '$1');
   return (
-    `with ${change}, e as (${eventRows(schema, kind, 'r', '$1')} ${order[0]})${ownerRows(schema, ownership, parameters)} ` +
-    `select ${recordColumns(schema)}${extra ? `, ${extra}` : ''} from (select ${list} from r t0) x ${order[1]}`
+    `with ${change}, e as (${event})${ownerRows(schema, ownership, parameters)} ` +
+    `select ${recordColumns(schema)}${extra ? `, ${extra}` : ''} from (select ${list} from r t0) x${many ? ' order by x."_id"' : ''}`
   );
 }
 
@@ -153,7 +163,7 @@ export function deleteText(
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
   const where = `${idTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
   const { rows, forgotten } = removedRows(schema, where, { tuples: shape.tuples, many: false });
-  return `with ${rows}, e as (${eventRows(schema, 'delete', 'r', '$1')})${forgotten} select r."_id" as id from r`;
+  return `with ${rows}, e as (${eventRow(schema, 'delete', 'r', '$1')})${forgotten} select r."_id" as id from r`;
 }
 
 /** The head of a `with` that deletes rows: they go into the trash, where they keep their tuples, or for good. */

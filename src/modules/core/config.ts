@@ -21,6 +21,21 @@ export const coreConfig = defineConfig({
     audit: Type.Object({
       retentionDays: Type.Integer({ minimum: 1, maximum: 3_650, default: 365, description: 'Days that the audit log is kept.' }),
     }),
+    events: Type.Object({
+      retentionMinutes: Type.Integer({
+        minimum: 1,
+        maximum: 10_080,
+        default: 60,
+        description:
+          'Minutes that events are kept at least for readers that were away: realtime clients that resume, the changelog of permissions. Who was away longer loads everything anew.',
+      }),
+      maxMegabytes: Type.Integer({
+        minimum: 64,
+        maximum: 1_000_000,
+        default: 4_096,
+        description: 'Megabytes on disk from which events go earlier, looked at once a minute. Events that nobody has seen yet never go.',
+      }),
+    }),
     configuration: Type.Object({
       strict: Type.Boolean({
         default: false,

@@ -42,7 +42,8 @@ describe('rows in any number', () => {
     (await platform.admin.post(`/database/schemas/${name}/query?limit=1000`, { query })).body.documents;
   const eventsOf = async (name: string): Promise<string[]> => {
     const { rows } = await sql.query(
-      `select operation || ':' || ids[1] as event from penstock.outbox where schema = $1 and topic not like '%:schema' order by seq`,
+      `select operation || ':' || id as event from penstock.outbox, unnest(ids) with ordinality i(id, place)
+        where schema = $1 and topic not like '%:schema' order by seq, place`,
       [name],
     );
     return rows.map(({ event }) => event);
@@ -272,7 +273,7 @@ describe('rows in any number', () => {
     expect(progress.length).toBeGreaterThan(0);
     expect(result).toMatchObject({ read: 100_000, created: 100_000, failed: 0 });
     const { rows } = await sql.query(
-      `select count(*)::integer as n, count(distinct ids[1])::integer as ids from penstock.outbox where schema = 'Progress' and topic not like '%:schema'`,
+      `select count(*)::integer as n, count(distinct id)::integer as ids from penstock.outbox, unnest(ids) id where schema = 'Progress' and topic not like '%:schema'`,
     );
     expect(rows).toEqual([{ n: 100_000, ids: 100_000 }]);
   });

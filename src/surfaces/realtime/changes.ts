@@ -1,5 +1,6 @@
 /** Hands record changes to the subscriptions of this node, live and from the past. */
-import type { Events, PublishedEvent } from '../../kernel/events/events.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { EventPage, Events, PublishedEvent } from '../../kernel/events/events.ts';
 
 /** What subscribers get (spec/database.md 1.4): what changed, never its content. */
 export interface Change {
@@ -40,14 +41,21 @@ interface Entry {
   replayedTo: number;
   /** Live changes that wait for the past to be delivered. */
   held: Change[] | undefined;
+  /** More of them came than are held. */
+  overrun: boolean;
 }
 
-/** Events of one read from the past, and reads of one resumption. */
+/** Events of one read from the past, and changes of one resumption. */
 const pageSize = 500;
-const maxPages = 20;
+const maxReplayed = 20_000;
+/** Live changes that one resumption holds back; whoever is slower than that loads the records anew. */
+const maxHeld = 10_000;
+/** Changes after which other work and the network have their turn: an event may be about a thousand records. */
+const changesPerTurn = 100;
 
 export function createChangeHub(events: Pick<Events, 'since'>): ChangeHub {
   const bySchema = new Map<string, Set<Entry>>();
+  const live = createTurns();
 
   const enter = (entry: Entry): (() => void) => {
     const { schema } = entry.subscription;
@@ -61,43 +69,62 @@ export function createChangeHub(events: Pick<Events, 'since'>): ChangeHub {
 
   const offer = async (entry: Entry, change: Change): Promise<void> => {
     if (change.sequence <= entry.replayedTo) return;
-    if (entry.held) entry.held.push(change);
-    else await pass(entry.subscription, change);
+    if (!entry.held) await pass(entry.subscription, change);
+    else if (entry.held.length < maxHeld) entry.held.push(change);
+    else entry.overrun = true;
   };
 
-  /** Sends what came in meanwhile, in order, until nothing waits any more. */
-  const release = async (entry: Entry): Promise<void> => {
-    for (let next = entry.held?.shift(); next; next = entry.held?.shift()) {
-      if (next.sequence > entry.replayedTo) await pass(entry.subscription, next);
+  /** Sends what came in meanwhile, in order, until nothing waits any more; false when some of it was not held. */
+  const release = async (entry: Entry): Promise<boolean> => {
+    const turns = createTurns();
+    while (entry.held && entry.held.length > 0) {
+      for (const next of entry.held.splice(0)) {
+        if (next.sequence > entry.replayedTo) await pass(entry.subscription, next);
+        await turns.after(1);
+      }
     }
     entry.held = undefined;
+    return !entry.overrun;
+  };
+
+  /** Sends what of an event concerns the subscription. */
+  const replayEvent = async ({ subscription }: Entry, changes: readonly Change[], turns: Turns): Promise<void> => {
+    for (const change of changes) {
+      if (matches(subscription, change)) await pass(subscription, change);
+      await turns.after(1);
+    }
   };
 
   /** Sends the past; false when it is not whole. */
   const replay = async (entry: Entry, since: number): Promise<boolean> => {
+    const turns = createTurns();
+    let replayed = 0;
     let page = await firstPage(events, since);
-    for (let pages = 1; page !== undefined && pages <= maxPages; pages += 1) {
-      for (const change of page.flatMap(changesOf)) {
-        if (matches(entry.subscription, change)) await pass(entry.subscription, change);
+    while (page !== undefined && replayed < maxReplayed) {
+      for (const event of page.events) {
+        const changes = changesOf(event);
+        replayed += Math.max(1, changes.length);
+        await replayEvent(entry, changes, turns);
       }
-      entry.replayedTo = page.at(-1)?.sequence ?? Math.max(entry.replayedTo, since);
-      if (page.length < pageSize) return true;
+      entry.replayedTo = page.events.at(-1)?.sequence ?? Math.max(entry.replayedTo, since);
+      if (!page.more) return true;
       page = await events.since(entry.replayedTo, pageSize);
     }
     return false;
   };
 
   return {
-    add: (subscription) => enter({ subscription, replayedTo: 0, held: undefined }),
+    add: (subscription) => enter({ subscription, replayedTo: 0, held: undefined, overrun: false }),
     async resume(subscription, sequence) {
-      const entry: Entry = { subscription, replayedTo: 0, held: [] };
+      const entry: Entry = { subscription, replayedTo: 0, held: [], overrun: false };
       const leave = enter(entry);
       if (!(await replay(entry, sequence))) {
         leave();
         return undefined;
       }
-      await release(entry);
-      return leave;
+      if (await release(entry)) return leave;
+      leave();
+      return undefined;
     },
     async deliver(event) {
       const entries = event.schema === undefined ? undefined : bySchema.get(event.schema);
@@ -105,6 +132,7 @@ export function createChangeHub(events: Pick<Events, 'since'>): ChangeHub {
       for (const change of changesOf(event)) {
         const interested = [...entries].filter((entry) => matches(entry.subscription, change));
         await Promise.all(interested.map((entry) => offer(entry, change)));
+        await live.after(interested.length);
       }
     },
     count: () => [...bySchema.values()].reduce((sum, { size }) => sum + size, 0),
@@ -129,9 +157,27 @@ function changesOf({ schema, ids, operation, occurredAt, sequence }: PublishedEv
  * The events after `since`, and the one at `since` itself when it is about several records: the
  * connection may have been lost in the middle of them.
  */
-async function firstPage(events: Pick<Events, 'since'>, since: number): Promise<readonly PublishedEvent[] | undefined> {
+async function firstPage(events: Pick<Events, 'since'>, since: number): Promise<EventPage | undefined> {
   const inclusive = since > 0 ? await events.since(since - 1, pageSize + 1) : undefined;
   if (!inclusive) return events.since(since, pageSize);
-  const [first, ...rest] = inclusive;
-  return first?.sequence === since && (first.ids?.length ?? 0) < 2 ? rest : inclusive;
+  const [first, ...rest] = inclusive.events;
+  return first?.sequence === since && (first.ids?.length ?? 0) < 2 ? { ...inclusive, events: rest } : inclusive;
+}
+
+interface Turns {
+  /** To be waited for after so much work. */
+  after(work: number): Promise<void> | undefined;
+}
+
+/** Lets other work have its turn after some of one's own. */
+function createTurns(): Turns {
+  let done = 0;
+  return {
+    after(work) {
+      done += work;
+      if (done < changesPerTurn) return undefined;
+      done = 0;
+      return nextTurn();
+    },
+  };
 }

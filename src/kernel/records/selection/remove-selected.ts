@@ -46,7 +46,7 @@ async function removeRows(context: WriteContext, where: (parameters: Parameters)
   const statement = filteredStatement(dependencies.plans, { schema, values: [callerKey(caller)] }, (parameters) => {
     const { rows, forgotten } = removedRows(schema, where(parameters), { tuples: dependencies.permissions.tuples, many: true });
     const events = eventRows(schema, 'delete', 'r', '$1');
-    return `with ${rows}, e as (${events} order by r."_id")${forgotten} select count(*)::integer as touched from r`;
+    return `with ${rows}, e as (${events})${forgotten} select count(*)::integer as touched from r`;
   });
   const [row] = await runWrite<{ touched: number }>(context, statement, transaction);
   requireAllowed(row?.touched ?? 0);

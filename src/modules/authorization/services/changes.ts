@@ -1,5 +1,5 @@
 /** The changelog: what happened to tuples, grants, definitions, roles and rules, in the order of all events. */
-import type { Events, PublishedEvent } from '../../../kernel/events/events.ts';
+import type { EventPage, Events, PublishedEvent } from '../../../kernel/events/events.ts';
 import { authorizationErrors } from '../errors.ts';
 
 export interface ChangePage {
@@ -33,10 +33,11 @@ export const createChanges = (events: Pick<Events, 'since' | 'position'>): Chang
 });
 
 /** The page with what comes next, up to `limit` changes. */
-function extended({ changes, next }: ChangePage, found: readonly PublishedEvent[] | undefined, limit: number): ChangePage {
+function extended({ changes, next }: ChangePage, found: EventPage | undefined, limit: number): ChangePage {
   if (!found) throw authorizationErrors.CHANGES_GONE();
-  const fresh = found.filter(({ topic }) => topic.startsWith(prefix)).slice(0, limit - changes.length);
+  const end = found.events.at(-1);
+  const fresh = found.events.filter(({ topic }) => topic.startsWith(prefix)).slice(0, limit - changes.length);
   const all = [...changes, ...fresh];
-  const last = all.length === limit ? fresh.at(-1) : found.at(-1);
-  return { changes: all, next: last?.sequence ?? next, more: found.length === pageSize || last !== found.at(-1) };
+  const last = all.length === limit ? fresh.at(-1) : end;
+  return { changes: all, next: last?.sequence ?? next, more: found.more || last !== end };
 }

@@ -1,7 +1,7 @@
 /** How it stands with the feed of record changes. */
 import Type from 'typebox';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { sql } from '../../../kernel/database/sql.ts';
+import { lastPublishedAt, waitingSince } from '../../../kernel/events/waiting.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
 import { isOffered } from '../../../kernel/records/access.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
@@ -15,20 +15,6 @@ interface Dependencies {
 
 /** Seconds that a committed change may wait to be published before something is wrong. */
 const PATIENCE = 10;
-
-interface Feed {
-  readonly lastEventAt: Date | null;
-  readonly late: boolean;
-}
-
-async function readFeed(database: Queryable): Promise<Feed> {
-  const { rows } = await database.query<Feed>(sql`
-    select
-      (select occurred_at from penstock.outbox where position is not null order by position desc limit 1) as "lastEventAt",
-      exists (select 1 from (select occurred_at from penstock.outbox where position is null order by seq limit 1) oldest
-        where oldest.occurred_at < now() - make_interval(secs => ${PATIENCE})) as late`);
-  return rows[0] ?? { lastEventAt: null, late: false };
-}
 
 export const realtimeStatusOperation = ({ schemas, database, listens }: Dependencies): Operation =>
   defineOperation({
@@ -49,8 +35,9 @@ export const realtimeStatusOperation = ({ schemas, database, listens }: Dependen
     summary: 'Say how it stands with the feed of record changes',
     async handler() {
       const activeSchemaCount = schemas.all().filter((schema) => isOffered(schema, 'read')).length;
-      const { lastEventAt, late } = await readFeed(database);
-      const facts = { engine: 'PostgreSQL', activeSchemaCount, ...(lastEventAt && { lastEventAt: lastEventAt.toISOString() }) };
+      const lastEventAt = await lastPublishedAt(database);
+      const late = ((await waitingSince(database)) ?? 0) > PATIENCE;
+      const facts = { engine: 'PostgreSQL', activeSchemaCount, ...(lastEventAt && { lastEventAt }) };
       if (!listens)
         return { status: 'disabled' as const, ...facts, message: 'CLIENT_SOCKET_PORT is negative: the realtime surface is off' };
       if (late) return { status: 'degraded' as const, ...facts, message: `Changes wait longer than ${PATIENCE} seconds to be published` };

@@ -1,0 +1,125 @@
+/**
+ * Gives committed events their positions, without touching them. A snapshot of
+ * PostgreSQL says which transactions were committed when it was taken. The events
+ * that this snapshot sees and the last one did not are the next ones: what is
+ * written down is one row for a thousand of them, and the snapshot.
+ */
+import type { Database, Queryable, Statement } from '../database/database.ts';
+import { sql, statementName } from '../database/sql.ts';
+
+/** Advisory lock of the relay: an arbitrary constant of this program. */
+export const relayLock = 7_203_114_001;
+/** Events of one page. */
+const PAGE = 1_000;
+/** Events that one transaction publishes, unless a single transaction wrote more. */
+const MOST = 100_000;
+/**
+ * A transaction that was open at the last snapshot and is at least so many transactions older gets pages of its own:
+ * a page is read as a range of transactions, and what was published before lies between.
+ */
+const NEAR = 1_000;
+
+export interface Published {
+  /** The highest position given so far. */
+  readonly position: number;
+  readonly count: number;
+  /** More waits. */
+  readonly more: boolean;
+}
+
+const next = (xid: string): string => `(${xid}::text::bigint + 1)::text::xid8`;
+
+/**
+ * `late` was open at the last snapshot, `fresh` began after it. Where too much waits, `cut` is the transaction to stop
+ * at: the snapshot to be kept is then the one that sees nothing behind it.
+ */
+const publishText = `
+with state as materialized (
+  select snapshot, last_position, pg_snapshot_xmax(snapshot) as first,
+    greatest(pg_snapshot_xmax(snapshot)::text::bigint - ${NEAR}, 0)::text::xid8 as near
+  from penstock.outbox_state
+),
+here as materialized (select pg_current_snapshot() as snapshot, pg_snapshot_xmax(pg_current_snapshot()) as first),
+cut as materialized (
+  select o.xid from penstock.outbox o
+   where o.xid >= (select first from state) and o.xid < (select first from here)
+   order by o.xid, o.seq offset ${MOST - 1} limit 1
+),
+seen as materialized (
+  select case when c.xid is null then h.snapshot else format('%s:%s:%s', least(pg_snapshot_xmin(h.snapshot), c.next), c.next,
+    (select string_agg(x::text, ',' order by x) from pg_snapshot_xip(h.snapshot) x where x < c.next))::pg_snapshot end as snapshot
+  from here h left join (select xid, ${next('xid')} as next from cut) c on true
+),
+late as (
+  select o.xid, o.seq, o.bucket from penstock.outbox o where o.xid = any(array(select pg_snapshot_xip(snapshot) from state))
+),
+fresh as (
+  select o.xid, o.seq, o.bucket from penstock.outbox o
+   where o.xid >= (select first from state) and o.xid < (select pg_snapshot_xmax(snapshot) from seen)
+),
+events as materialized (
+  select xid, seq, bucket, row_number() over (order by xid, seq) as n, case when xid < (select near from state) then xid end as far
+  from (select * from late union all select * from fresh) waiting
+),
+pages as (
+  insert into penstock.outbox_pages (last_position, first_position, from_xid, from_seq, to_xid, to_seq, before, after)
+  select (select last_position from state) + max(n), (select last_position from state) + min(n),
+    (array_agg(xid order by n))[1], (array_agg(seq order by n))[1],
+    (array_agg(xid order by n desc))[1], (array_agg(seq order by n desc))[1],
+    (select snapshot from state), (select snapshot from seen)
+  from events group by far, (n - 1) / ${PAGE}
+),
+buckets as (
+  update penstock.outbox_buckets b set last_position = (select last_position from state) + e.last, published_at = now()
+  from (select bucket, max(n) as last from events group by bucket) e where b.bucket = e.bucket
+),
+total as (select count(*)::int as count, max(seq) as seq from events)
+update penstock.outbox_state s
+   set last_position = s.last_position + t.count, last_seq = greatest(s.last_seq, t.seq), snapshot = (select snapshot from seen)
+  from total t where t.count > 0
+returning s.last_position as position, t.count, exists (select from cut) as more`;
+
+const publish: Statement = { text: publishText, name: statementName(publishText) };
+
+/** Publishes what was committed; `undefined` when another node is doing so at this moment. */
+export function publishEvents(database: Database): Promise<Published | undefined> {
+  return database.transaction(async (transaction) => {
+    const lock = await transaction.query<{ held: boolean }>(sql`select pg_try_advisory_xact_lock(${relayLock}) as held`);
+    if (lock.rows[0]?.held !== true) return undefined;
+    // A statement of its own: its snapshot must be younger than the lock.
+    const { rows } = await transaction.query<{ position: string; count: number; more: boolean }>(publish);
+    const [row] = rows;
+    return { position: Number(row?.position ?? 0), count: row?.count ?? 0, more: row?.more ?? false };
+  });
+}
+
+/**
+ * Transaction ids mean nothing on another server: a database that was restored there, from a dump, begins anew with
+ * them. What was published stays so, and can no longer be read by position; what waited, and what has been written
+ * since, is made to wait under an id of this server. Numbers (`seq`) go on from those of the dump. Answers whether the
+ * database had moved.
+ */
+export function settleMovedOutbox(database: Database): Promise<boolean> {
+  return database.transaction(async (transaction) => {
+    await transaction.query(sql`select pg_advisory_xact_lock(${relayLock})`);
+    if (!(await hasMoved(transaction))) return false;
+    // Before the first write: later ids, this transaction's own among them, are not in it.
+    const { rows } = await transaction.query<{ snapshot: string }>(sql`select pg_current_snapshot()::text as snapshot`);
+    await transaction.query(sql`
+      update penstock.outbox o set xid = pg_current_xact_id() from penstock.outbox_state s
+       where o.seq > s.last_seq or not pg_visible_in_snapshot(o.xid, s.snapshot)`);
+    await transaction.query(sql`delete from penstock.outbox_pages`);
+    await transaction.query(sql`
+      update penstock.outbox_state set snapshot = ${rows[0]?.snapshot ?? ''}::pg_snapshot, purged_position = last_position,
+        cluster = (select system_identifier::text from pg_control_system())`);
+    return true;
+  });
+}
+
+async function hasMoved(database: Queryable): Promise<boolean> {
+  const { rows } = await database.query<{ moved: boolean }>(sql`
+    select cluster <> (select system_identifier::text from pg_control_system())
+      or pg_snapshot_xmax(snapshot) > pg_snapshot_xmax(pg_current_snapshot()) as moved
+    from penstock.outbox_state`);
+  return rows[0]?.moved ?? false;
+}
