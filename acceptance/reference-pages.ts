@@ -108,14 +108,16 @@ export function configurationPage(modules: readonly ConfiguredModule[]): string 
   const sections = modules.map(({ name, description, config, essential = name === 'admin' }) => {
     const active = essential
       ? []
-      : [['`active`', 'boolean', '`true`', 'Whether the module serves. Off: its routes are withdrawn, its data stays.']];
-    const rows = configKeys(config).map((key) => [`\`${key.key}\``, typeOf(key), defaultOf(key), key.description]);
-    return `## ${name}\n\n${description}\n\n${table(['Key', 'Type', 'Default', 'Meaning'], [...active, ...rows])}\n`;
+      : [['`active`', 'boolean', '`true`', 'super admins', 'Whether the module serves. Off: its routes are withdrawn, its data stays.']];
+    const rows = configKeys(config).map((key) => [`\`${key.key}\``, typeOf(key), defaultOf(key), changedBy[key.class], key.description]);
+    return `## ${name}\n\n${description}\n\n${table(['Key', 'Type', 'Default', 'Changed by', 'Meaning'], [...active, ...rows])}\n`;
   });
   const about =
-    'Read with `GET /config/<module>`, changed with `PATCH /config/<module>` on the admin surface; a change holds on every node when the call returns.';
+    'Read with `GET /config/<module>`, changed with `PATCH /config/<module>` on the admin surface; a change holds on every node when the call returns. Keys are guarded, for super admins alone, unless they are marked harmless; a token that is narrowed to modules reaches the configuration of those.';
   return `${header('Configuration', about)}${sections.join('\n')}`;
 }
+
+const changedBy: Readonly<Record<ConfigKey['class'], string>> = { guarded: 'super admins', harmless: 'admins' };
 
 const typeOf = ({ type, choices }: ConfigKey): string => choices?.map((choice) => `\`${choice}\``).join(' or ') ?? type;
 

@@ -4,7 +4,7 @@
  */
 
 import { MEGABYTE, type RequestSettings, type RequestSettingsProvider } from './kernel/account/account-settings.ts';
-import type { ConfigHandle } from './kernel/config/definition.ts';
+import { type ConfigHandle, moduleOfConfig } from './kernel/config/definition.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import type { LimitSettings, LimitSettingsProvider } from './kernel/operations/limits.ts';
 import type { CoreService } from './modules/core/index.ts';
@@ -91,7 +91,7 @@ function mcpSource({ config }: Kernel, { adminConfig }: CoreService): McpSource 
     configDocuments: () =>
       config.modules().flatMap((module) => {
         const definition = config.definition(module);
-        return definition ? [{ module, schema: definition.schema }] : [];
+        return definition ? [{ module, owner: moduleOfConfig(module, definition), schema: definition.schema }] : [];
       }),
   };
 }

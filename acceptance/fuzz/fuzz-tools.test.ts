@@ -10,6 +10,7 @@ import { faultsOf } from './verdict.ts';
 const output: JsonSchema = { type: 'object', required: ['id'], properties: { id: { type: 'string' } } };
 const validator = Compile(output);
 const operation: DescribedOperation = {
+  operation: 'x.y',
   id: 'getThing',
   surface: 'client',
   method: 'GET',

@@ -13,6 +13,8 @@ export interface Parameter {
 
 export interface DescribedOperation {
   readonly id: string;
+  /** `<module>.<subject>.<verb>`, as the platform itself names it. */
+  readonly operation: string;
   readonly surface: 'client' | 'admin';
   readonly method: string;
   readonly path: string;
@@ -51,6 +53,7 @@ function describe(
   return {
     ...place,
     id: operation.operationId ?? `${place.method} ${place.path}`,
+    operation: operation['x-operation'] ?? '',
     credentials: (operation.security ?? []).flatMap((alternative: Json) => Object.keys(alternative)),
     parameters: [...shared, ...(operation.parameters ?? [])],
     body: operation.requestBody?.content?.['application/json']?.schema,

@@ -5,6 +5,7 @@
  */
 import Type, { type Static, type TObject, type TSchema } from 'typebox';
 import type { AccountItem } from './account/request-account.ts';
+import { type InputObject, undeclaredObject } from './authority/declared.ts';
 import type { Caller } from './caller.ts';
 import type { ErrorFactory } from './errors.ts';
 import type { Reply } from './reply.ts';
@@ -189,6 +190,13 @@ interface OperationFacts {
   readonly mcp?: boolean;
   /** Has a parameter `module`, so MCP offers one tool per configuration; `config`: and the body is that configuration. */
   readonly perModule?: 'config' | 'name';
+  /**
+   * What inputs name that belongs to somebody: asked of the scopes of a token before the handler runs. By the name of
+   * the input, wherever it stands. Admin inputs with a telling name (`module`, `schemaName`, `resource`) must say it.
+   */
+  readonly about?: Readonly<Record<string, InputObject>>;
+  /** Makes or changes accounts and tokens of operators: only for credentials without scopes. */
+  readonly unscoped?: true;
   /** Changes nothing although its method is not GET (queries with a body): tokens that may only read may call it. */
   readonly readOnly?: boolean;
   /** For models: may undo work that somebody has done. All but GET and POST, unless set. */
@@ -303,7 +311,7 @@ function contradiction(o: Operation): string | undefined {
   const adminOnly: readonly Access[] = ['admin', 'superAdmin', 'masterKey', 'adminSecondFactor'];
   if (o.surface === 'client' && adminOnly.includes(o.access)) return 'admin access on the client surface';
   if (o.surface === 'admin' && !adminOnly.includes(o.access) && o.access !== 'public') return 'user access on the admin surface';
-  return bodyContradiction(o) ?? deadlineContradiction(o);
+  return bodyContradiction(o) ?? deadlineContradiction(o) ?? undeclaredObject(o);
 }
 
 function bodyContradiction({ input, bodyTypes, bodyLimit }: Operation): string | undefined {

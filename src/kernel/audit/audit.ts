@@ -56,6 +56,8 @@ export interface AuditFilter {
   readonly outcome?: AuditOutcome;
   readonly from?: Date;
   readonly to?: Date;
+  /** Only actions of these modules. */
+  readonly modules?: readonly string[];
 }
 
 /** The row of `alongside`. */

@@ -172,6 +172,7 @@ function conditions(filter: AuditFilter): { readonly text: string; readonly valu
     ...(filter.outcome === undefined ? [] : [`outcome = ${next(filter.outcome)}`]),
     ...(filter.from === undefined ? [] : [`at >= ${next(filter.from)}`]),
     ...(filter.to === undefined ? [] : [`at < ${next(filter.to)}`]),
+    ...(filter.modules === undefined ? [] : [`split_part(action, '.', 1) = any(${next(filter.modules)}::text[])`]),
   ];
   return { text: parts.length === 0 ? 'true' : parts.join(' and '), values };
 }

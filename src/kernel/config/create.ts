@@ -2,15 +2,15 @@
  * The configuration service (spec/core.md 6.1): store by compare-and-set, apply
  * here, have every other node apply it, then answer.
  */
+import { hasAuthority, requireAuthority } from '../authority/authority.ts';
 import type { Caller } from '../caller.ts';
 import type { Database } from '../database/database.ts';
 import { errors } from '../errors.ts';
 import type { Bus } from '../events/bus.ts';
 import type { Health } from '../health.ts';
-import { isSuperAdmin } from '../identity.ts';
 import type { SecretBox } from '../security/secret-box.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { ConfigHandle } from './definition.ts';
+import { type ConfigHandle, moduleOfConfig } from './definition.ts';
 import { createDocument } from './document.ts';
 import { createLiveConfig, type LiveConfig } from './live.ts';
 import { type ConfigRow, emptyRow, readAllRows, readHistory, readRow, readVersion } from './rows.ts';
@@ -54,10 +54,10 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
 
   const write = createWriter(database, bus);
   const known = (module: string): LiveConfig => knownOf(live, module);
+  const operated = (caller: Caller, module: string): LiveConfig => operatedOf(live, caller, module);
 
   const change = async (caller: Caller, module: string, how: Omit<Change, 'caller' | 'module' | 'target'>): Promise<ChangedConfig> => {
-    requireOperator(caller);
-    const target = known(module);
+    const target = operated(caller, module);
     const { row, ...outcome } = await write({ ...how, caller, module, target });
     return { ...shown(target, row), ...outcome };
   };
@@ -72,25 +72,24 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
       return created.handle as unknown as ConfigHandle<C>;
     },
     modules: () => [...live.keys()].sort(),
+    modulesFor: (caller) => reachable(live, caller).sort(),
     definition: (module) => live.get(module)?.document.definition,
     async read(caller, module, { reveal = false } = {}) {
-      requireOperator(caller);
-      if (reveal && !isSuperAdmin(caller)) throw errors.FORBIDDEN({ message: 'Only a super admin may see secrets' });
-      return shown(known(module), await readRow(database, module), reveal);
+      const target = operated(caller, module);
+      if (reveal) requireAuthority(caller, { kind: 'secrets', module: ownerOf(target, module) });
+      return shown(target, await readRow(database, module), reveal);
     },
     maskPatch: (module, patch) => live.get(module)?.document.maskPatch(patch),
     change: (caller, module, patch, options = {}) => change(caller, module, { ...options, patch: async () => patch }),
     async preview(caller, module, patch, options = {}) {
-      requireOperator(caller);
-      const target = known(module);
+      const target = operated(caller, module);
       const row = await readRow(database, module);
       const { set, warnings, differences } = decide({ ...options, caller, module, target }, row, patch);
       const { document } = target;
       return { config: document.mask(document.complete(set)), version: row.version, warnings, differences };
     },
     async history(caller, module) {
-      requireOperator(caller);
-      known(module);
+      operated(caller, module);
       const rows = await readHistory(database, module);
       return rows.map(({ version, updatedAt, updatedBy }) => ({ version, updatedAt: updatedAt.toISOString(), updatedBy }));
     },
@@ -107,16 +106,23 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
   };
 }
 
+/** Configuration is for operators, and that of a module for those whom its scope lets; this holds whatever way a call comes. */
+function operatedOf(live: ReadonlyMap<string, LiveConfig>, caller: Caller, module: string): LiveConfig {
+  requireAuthority(caller, { kind: 'module', module: ownerOf(live.get(module), module) });
+  return knownOf(live, module);
+}
+
+const reachable = (live: ReadonlyMap<string, LiveConfig>, caller: Caller): string[] =>
+  [...live].flatMap(([name, document]) => (hasAuthority(caller, { kind: 'module', module: ownerOf(document, name) }) ? [name] : []));
+
 function knownOf(live: ReadonlyMap<string, LiveConfig>, module: string): LiveConfig {
   const found = live.get(module);
   if (!found) throw errors.NOT_FOUND({ message: 'There is no module of this name' });
   return found;
 }
 
-/** Configuration is for operators; this holds whatever surface a call comes from. */
-function requireOperator(caller: Caller): void {
-  if (caller.kind !== 'admin' && caller.kind !== 'system') throw errors.FORBIDDEN();
-}
+const ownerOf = (document: LiveConfig | undefined, name: string): string =>
+  document ? moduleOfConfig(name, document.document.definition) : name;
 
 function shown({ document }: LiveConfig, row: ConfigRow, reveal = false): StoredConfig {
   const complete = document.complete(document.open(row.config));

@@ -13,11 +13,21 @@ export const secretMask = '********';
 
 export interface ConfigDefinition<T extends TObject = TObject> {
   readonly schema: T;
-  /** Keys (dotted) that only a super admin may write. A prefix covers everything below it. */
-  readonly superAdminOnly?: readonly string[];
+  /** The module that the document belongs to, where that is not its name. */
+  readonly module?: string;
   /** Rules across keys; answers problems with dotted paths. */
   check?(config: Static<T>): readonly { path: string; rule: string; message: string }[];
 }
+
+/** The module that a configuration document belongs to. */
+export const moduleOfConfig = (name: string, { module = name }: Pick<ConfigDefinition, 'module'>): string => module;
+
+/**
+ * The class of a key, in the options of its schema: any admin may change it. Everything that is not marked is guarded,
+ * for super admins only: keys that decide who may sign in or act, where data and messages go, or what is public. A mark
+ * on an object covers what is below it.
+ */
+export const harmless = { harmless: true } as const;
 
 /**
  * Declares a module's configuration. Every leaf needs a `default` and a `description`.

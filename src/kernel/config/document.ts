@@ -2,7 +2,6 @@
  * One configuration document by its definition: from the stored form (only what
  * was set, secrets sealed) to the whole one, and back.
  */
-import { isDeepStrictEqual } from 'node:util';
 import { Compile, type Validator } from 'typebox/compile';
 import type { Problem } from '../errors.ts';
 import { problemsOf, type ValidatorError } from '../operations/problems.ts';
@@ -13,6 +12,7 @@ import {
   changedLeaves,
   deepFreeze,
   fillDefaults,
+  isHarmless,
   mapSecrets,
   mergePatch,
   type SchemaNode,
@@ -51,8 +51,8 @@ export interface ConfigDocument {
   merge(set: Tree, patch: Tree, replace: boolean): Merged;
   /** Everything that is wrong with a whole configuration. */
   problems(complete: Tree): readonly Problem[];
-  /** Keys of `superAdminOnly` whose values differ. */
-  protectedChanges(before: Tree, after: Tree): readonly string[];
+  /** Dotted keys whose values differ, and that are not marked harmless. */
+  guardedChanges(before: Tree, after: Tree): readonly string[];
 }
 
 export function createDocument(module: string, definition: ConfigDefinition, secrets: SecretBox): ConfigDocument {
@@ -92,10 +92,10 @@ export function createDocument(module: string, definition: ConfigDefinition, sec
       return { set: merged, unknownKeys };
     },
     problems,
-    protectedChanges: (before, after) =>
-      (definition.superAdminOnly ?? []).filter(
-        (key) => !isDeepStrictEqual(valueAt(before, key.split('.')), valueAt(after, key.split('.'))),
-      ),
+    guardedChanges: (before, after) =>
+      changedLeaves(before, after)
+        .filter((path) => !isHarmless(node, path))
+        .map((path) => path.join('.')),
   };
 }
 

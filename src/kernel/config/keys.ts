@@ -12,7 +12,8 @@ export interface ConfigKey {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly sensitive?: true;
-  readonly superAdminOnly?: true;
+  /** `guarded`: for super admins only; `harmless`: for every admin. */
+  readonly class: 'guarded' | 'harmless';
 }
 
 /** The parts of a JSON Schema that say something to people. */
@@ -29,34 +30,44 @@ interface Node {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly sensitive?: boolean;
+  readonly harmless?: boolean;
 }
 
 /** Every leaf in the order in which it is declared; below free names and list entries too. */
-export function configKeys({ schema, superAdminOnly = [] }: ConfigDefinition): readonly ConfigKey[] {
-  const guarded = (key: string): boolean => superAdminOnly.some((prefix) => key === prefix || key.startsWith(`${prefix}.`));
-  return leavesOf(schema as Node, '').map(({ key, node }) => ({ ...described(key, node), ...(guarded(key) && { superAdminOnly: true }) }));
-}
+export const configKeys = ({ schema }: Pick<ConfigDefinition, 'schema'>): readonly ConfigKey[] =>
+  leavesOf(schema as Node, { prefix: '', harmless: false }).map(({ key, node, harmless }) => ({
+    ...described(key, node),
+    class: harmless ? 'harmless' : 'guarded',
+  }));
 
 interface Leaf {
   readonly key: string;
   readonly node: Node;
+  readonly harmless: boolean;
 }
 
-function leavesOf(node: Node, prefix: string): readonly Leaf[] {
+interface Place {
+  readonly prefix: string;
+  /** By a mark further up. */
+  readonly harmless: boolean;
+}
+
+function leavesOf(node: Node, place: Place): readonly Leaf[] {
   return Object.entries(node.properties ?? {}).flatMap(([name, child]): readonly Leaf[] => {
-    const key = `${prefix}${name}`;
-    if (child.properties) return leavesOf(child, `${key}.`);
-    return [{ key, node: child }, ...entryLeaves(child, key)];
+    const key = `${place.prefix}${name}`;
+    const harmless = place.harmless || child.harmless === true;
+    if (child.properties) return leavesOf(child, { prefix: `${key}.`, harmless });
+    return [{ key, node: child, harmless }, ...entryLeaves(child, { prefix: key, harmless })];
   });
 }
 
 /** What an entry of a map or of a list is made of. */
-const entryLeaves = ({ patternProperties, items }: Node, key: string): readonly Leaf[] => [
-  ...Object.values(patternProperties ?? {}).flatMap((entry) => leavesOf(entry, `${key}.<name>.`)),
-  ...(items ? leavesOf(items, `${key}[].`) : []),
+const entryLeaves = ({ patternProperties, items }: Node, { prefix, harmless }: Place): readonly Leaf[] => [
+  ...Object.values(patternProperties ?? {}).flatMap((entry) => leavesOf(entry, { prefix: `${prefix}.<name>.`, harmless })),
+  ...(items ? leavesOf(items, { prefix: `${prefix}[].`, harmless }) : []),
 ];
 
-function described(key: string, node: Node): ConfigKey {
+function described(key: string, node: Node): Omit<ConfigKey, 'class'> {
   const choices = choicesOf(node);
   return {
     key,

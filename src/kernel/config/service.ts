@@ -9,6 +9,8 @@ export interface ConfigService {
   /** Called once per module at install, before it starts. */
   register<C>(module: string, definition: ConfigDefinition): Promise<ConfigHandle<C>>;
   modules(): readonly string[];
+  /** Those that the caller may reach. */
+  modulesFor(caller: Caller): readonly string[];
   definition(module: string): ConfigDefinition | undefined;
   /** The stored configuration with secrets masked, or in clear with `reveal` (super admin only). */
   read(caller: Caller, module: string, options?: { reveal?: boolean }): Promise<StoredConfig>;

@@ -10,6 +10,8 @@ export interface SchemaNode {
   readonly items?: SchemaNode;
   readonly default?: unknown;
   readonly sensitive?: boolean;
+  /** Any admin may change it, and what is below it (`ConfigDefinition`). */
+  readonly harmless?: boolean;
 }
 
 export type Path = readonly (string | number)[];
@@ -107,6 +109,14 @@ export function changedLeaves(before: unknown, after: unknown, path: Path = []):
     return keys.flatMap((key) => changedLeaves(valueAt(before, [key]), valueAt(after, [key]), [...path, key]));
   }
   return isDeepStrictEqual(before, after) ? [] : [path];
+}
+
+/** Whether the key, or one that it stands below, is marked harmless. What no schema describes is not. */
+export function isHarmless(node: SchemaNode, path: Path): boolean {
+  if (node.harmless) return true;
+  const [first, ...rest] = path;
+  const child = first === undefined ? undefined : childNode(node, String(first));
+  return child !== undefined && isHarmless(child, rest);
 }
 
 /** Freezes a tree in depth, so that no reader can change what others read. */

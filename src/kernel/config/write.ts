@@ -1,10 +1,11 @@
 /** A change of one document: read, merge, check, compare-and-set, then apply on every node. */
+import { requireAuthority } from '../authority/authority.ts';
 import { type Caller, callerKey } from '../caller.ts';
 import type { Database } from '../database/database.ts';
 import { errors } from '../errors.ts';
 import type { Bus } from '../events/bus.ts';
-import { isSuperAdmin } from '../identity.ts';
 import { invalidInput } from '../operations/problems.ts';
+import { moduleOfConfig } from './definition.ts';
 import type { LiveConfig } from './live.ts';
 import { type ConfigRow, readRow, storeVersion } from './rows.ts';
 import type { ChangedConfig, ChangeOptions } from './service.ts';
@@ -73,16 +74,20 @@ export interface Decided extends Pick<ChangedConfig, 'warnings' | 'differences'>
   readonly set: Tree;
 }
 
-/** What a patch makes of what is stored. Throws 400 for a configuration that is not valid, 403 for keys of super admins. */
-export function decide({ caller, target: { document }, replace, strict }: Omit<Change, 'patch'>, before: ConfigRow, patch: Tree): Decided {
+/** What a patch makes of what is stored. Throws 400 for a configuration that is not valid, 403 for guarded keys. */
+export function decide(
+  { caller, module, target: { document }, replace, strict }: Omit<Change, 'patch'>,
+  before: ConfigRow,
+  patch: Tree,
+): Decided {
   const setBefore = document.open(before.config);
   const { set, unknownKeys } = document.merge(setBefore, patch, replace === true);
   if (strict && unknownKeys.length > 0) throw invalidInput(unknownKeys.map(unknownKey));
   const [wasComplete, after] = [document.complete(setBefore), document.complete(set)];
+  const guarded = document.guardedChanges(wasComplete, after).map((key) => `${module}.${key}`);
+  requireAuthority(caller, { kind: 'configKeys', module: moduleOfConfig(module, document.definition), guarded });
   const problems = document.problems(after);
   if (problems.length > 0) throw invalidInput(problems);
-  const guarded = isSuperAdmin(caller) ? [] : document.protectedChanges(wasComplete, after);
-  if (guarded.length > 0) throw errors.FORBIDDEN({ message: `Only a super admin may change ${guarded.join(', ')}` });
   return { set, warnings: unknownKeys, differences: document.differences(wasComplete, after) };
 }
 

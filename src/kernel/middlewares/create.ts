@@ -2,10 +2,12 @@
  * The middlewares of routes: kept in the database, applied by the registry to every operation that passes through it,
  * so that a route is never reachable without them, however often its module registers it again.
  */
+import { requireAuthority } from '../authority/authority.ts';
 import type { Caller } from '../caller.ts';
 import type { Database, Transaction } from '../database/database.ts';
 import type { Bus } from '../events/bus.ts';
 import type { Method, Operation, SurfaceName } from '../operation.ts';
+import { moduleOfOperation } from '../operations/scopes.ts';
 import { type OperationRegistry, routesOf } from '../registry.ts';
 import { type MiddlewareLists, middlewaresOf, withMiddlewares } from './apply.ts';
 import { middlewareErrors } from './errors.ts';
@@ -84,14 +86,10 @@ export async function createRouteMiddlewares({ database, bus, registry }: RouteM
   const ofOperation = (operation: Operation): readonly string[] => middlewaresOf(declared.get(operation) ?? operation, lists);
   const served = lookup(registry);
   const known = (route: RouteName): Operation | undefined => {
-    const found = served(route);
+    const found = served(routeKeyOf(route.surface, route.method, route.path));
     return found && (declared.get(found) ?? found);
   };
-  const find = (route: RouteName): Operation => {
-    const found = known(route);
-    if (!found) throw middlewareErrors.ROUTE_NOT_FOUND();
-    return found;
-  };
+  const find = (route: RouteName): Operation => known(route) ?? absent();
 
   return {
     of: (route) => middlewaresOf(find(route), lists),
@@ -103,16 +101,19 @@ export async function createRouteMiddlewares({ database, bus, registry }: RouteM
     },
     ofOperation,
     stored: () => lists,
-    put: (caller, given) =>
-      change(async (transaction) => {
+    put: async (caller, given) => {
+      requireTheirs(caller, operationsOf(given.keys(), served));
+      await change(async (transaction) => {
         await removeLists(
           transaction,
           [...given].filter(([, names]) => names === undefined).map(([key]) => key),
         );
         for (const [key, names] of given) if (names) await storeList(transaction, caller, key, names);
-      }),
+      });
+    },
     async set(caller, route, names) {
       const operation = find(route);
+      requireTheirs(caller, [operation]);
       const wanted = [...new Set(names)];
       requireAllowed(operation, wanted);
       const [key = '', ...aliases] = keysOf(operation);
@@ -126,18 +127,29 @@ export async function createRouteMiddlewares({ database, bus, registry }: RouteM
   };
 }
 
+const operationsOf = (keys: Iterable<string>, served: (key: string) => Operation | undefined): readonly Operation[] =>
+  [...keys].flatMap((key) => served(key) ?? []);
+
+/** A route belongs to the module of its operation. */
+const requireTheirs = (caller: Caller, operations: readonly Operation[]): void =>
+  requireAuthority(caller, ...operations.map((operation) => ({ kind: 'module', module: moduleOfOperation(operation) }) as const));
+
+const absent = (): never => {
+  throw middlewareErrors.ROUTE_NOT_FOUND();
+};
+
 const keysOf = (operation: Operation): readonly string[] =>
   routesOf(operation).map(({ method, path }) => routeKeyOf(operation.surface, method, path));
 
 /** Finds routes as they are served now. */
-function lookup(registry: OperationRegistry): (route: RouteName) => Operation | undefined {
+function lookup(registry: OperationRegistry): (key: string) => Operation | undefined {
   let byKey: ReadonlyMap<string, Operation> | undefined;
   registry.onChange(() => {
     byKey = undefined;
   });
-  return ({ surface, method, path }) => {
-    byKey ??= new Map(registry.all().flatMap(({ operation }) => keysOf(operation).map((key) => [key, operation] as const)));
-    return byKey.get(routeKeyOf(surface, method, path));
+  return (key) => {
+    byKey ??= new Map(registry.all().flatMap(({ operation }) => keysOf(operation).map((one) => [one, operation] as const)));
+    return byKey.get(key);
   };
 }
 

@@ -1,4 +1,6 @@
 /** Who is calling, decided from the presented credential and the operation's `access` alone. Denies by default. */
+import { type ObjectDirectory, requireInputObjects } from '../authority/about.ts';
+import { requireAuthority } from '../authority/authority.ts';
 import { anonymous, type Caller, type UserCaller } from '../caller.ts';
 import { errors, type PenstockError } from '../errors.ts';
 import type { AdminIdentity, ClientIdentity, Identity, PresentedCredentials } from '../identity.ts';
@@ -65,16 +67,22 @@ function admin(identity: Identity, credentials: PresentedCredentials): CallerOrP
   return adminPort(identity).authenticate(credentials);
 }
 
-/** Throws 403 where secrets are asked for with a token that may only read: they open doors to more than that. */
-export function requireMayReveal(caller: Caller, { reveals }: Operation, input: DecodedInput): void {
-  if (caller.kind === 'admin' && isReadOnly(caller) && reveals?.(input))
+/**
+ * Throws 403 where the input is about something that the caller's scopes do not reach, or asks for secrets with a token
+ * that may only read: they open doors to more than that.
+ */
+export function requireInput(caller: Caller, operation: Operation, input: DecodedInput, objects: ObjectDirectory | undefined): void {
+  if (caller.kind !== 'admin' || caller.scopes === undefined) return;
+  if (isReadOnly(caller) && operation.reveals?.(input))
     throw operationErrors.SCOPE_EXCEEDED({ message: 'A token that may only read sees no secrets' });
+  if (objects) requireInputObjects(caller, operation, input, objects);
 }
 
 /** Throws 403 when this caller, who is known by now, may not do this. */
 export function requireRights(caller: Caller, operation: Operation): void {
   if (caller.kind !== 'admin' || (operation.access !== 'admin' && operation.access !== 'superAdmin')) return;
   if (!withinScopes(caller, operation)) throw operationErrors.SCOPE_EXCEEDED();
+  if (operation.unscoped) requireAuthority(caller, { kind: 'credentials' });
   if (caller.mustChangePassword && !operation.beforePasswordChange) throw operationErrors.PASSWORD_CHANGE_REQUIRED();
   if (operation.access === 'superAdmin' && !isSuperAdmin(caller)) throw errors.FORBIDDEN({ message: 'Only a super admin may do this' });
 }

@@ -14,6 +14,7 @@ import { type Accounts, createAccounts, defaultRequestSettings, type RequestSett
 import { type CallGates, callKey, createCallGates } from '../account/call-gates.ts';
 import { currentAccount, onAccount, type RequestAccount } from '../account/request-account.ts';
 import { type ActionLog, isAudited } from '../audit/admin-actions.ts';
+import type { ObjectDirectory } from '../authority/about.ts';
 import { type Caller, callerKey } from '../caller.ts';
 import { errors } from '../errors.ts';
 import { withUnconfirmed } from '../freshness/unconfirmed.ts';
@@ -22,7 +23,7 @@ import type { Identity } from '../identity.ts';
 import type { DecodedInput, Operation } from '../operation.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Tracing } from '../telemetry/tracing/tracing.ts';
-import { requireMayReveal } from './admission.ts';
+import { requireInput } from './admission.ts';
 import { createAdmit, type SharedRequest } from './admit.ts';
 import { type Answer, type AnswerStream, answerOf } from './answer.ts';
 import { type Call, CallContext } from './context.ts';
@@ -41,6 +42,8 @@ export interface PipelineParts {
   readonly tracing?: Tracing | undefined;
   /** How much a request may use; the usual when left out. */
   readonly requests?: RequestSettingsProvider | undefined;
+  /** What the inputs of operations name; without it nothing is asked of them. */
+  readonly objects?: ObjectDirectory | undefined;
 }
 
 export interface Pipeline {
@@ -67,7 +70,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   const deadlines = createDeadlines(requests().milliseconds);
 
   const work = (context: CallContext, call: Call, input: DecodedInput): Answer | Promise<Answer> => {
-    requireMayReveal(context.caller, call.compiled.operation, input);
+    requireInput(context.caller, call.compiled.operation, input, parts.objects);
     const result = call.compiled.operation.handler(context, input);
     if (result instanceof Promise) return result.then((value) => answerOf(call.compiled, value, context));
     return answerOf(call.compiled, result, context);

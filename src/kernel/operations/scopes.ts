@@ -27,7 +27,7 @@ export function withinScopes({ scopes }: Pick<AdminCaller, 'scopes'>, operation:
 }
 
 function hasEffect(scopes: readonly string[], operation: Operation): boolean {
-  const named = scopes.some(isEffect);
+  const named = scopes.some(isEffectScope);
   return !named || scopes.includes('write') || (scopes.includes('read') && isReading(operation));
 }
 
@@ -36,20 +36,10 @@ export const isReadOnly = ({ scopes }: Pick<AdminCaller, 'scopes'>): boolean =>
   scopes?.includes('read') === true && !scopes.includes('write');
 
 function hasModule(scopes: readonly string[], operation: Operation): boolean {
-  const modules = scopes.filter((scope) => !isEffect(scope));
+  const modules = scopes.filter((scope) => !isEffectScope(scope));
   const module = firstWord(operation);
   return modules.length === 0 || modules.includes(module) || common.has(module);
 }
 
-const isEffect = (scope: string): boolean => (effectScopes as readonly string[]).includes(scope);
-
-/** Whether a token with `wanted` could do nothing that one with `own` could not. `undefined`: everything. */
-export function isNarrower(wanted: readonly string[] | undefined, own: readonly string[] | undefined): boolean {
-  if (own === undefined) return true;
-  if (wanted === undefined) return false;
-  const effects = (scopes: readonly string[]) => (scopes.includes('write') || !scopes.some(isEffect) ? 'write' : 'read');
-  const modules = (scopes: readonly string[]) => scopes.filter((scope) => !isEffect(scope));
-  if (effects(wanted) === 'write' && effects(own) === 'read') return false;
-  const allowed = modules(own);
-  return allowed.length === 0 || (modules(wanted).length > 0 && modules(wanted).every((module) => allowed.includes(module)));
-}
+/** Tells `read` and `write` from names of modules. */
+export const isEffectScope = (scope: string): boolean => (effectScopes as readonly string[]).includes(scope);

@@ -1,4 +1,5 @@
 /** Who may do what with the records of a schema (spec/database.md 1.1, 5.10): deny unless a rule allows. */
+import { hasAuthority, requireAuthority, schemaObject } from '../authority/authority.ts';
 import type { Caller } from '../caller.ts';
 import { errors } from '../errors.ts';
 import type { PermissionPort, RecordAction, RowPredicate } from '../permissions.ts';
@@ -10,6 +11,14 @@ import { bothRules, isOwnersOnly, needsOwner, ownedRows } from './owner.ts';
 
 /** Operators and the platform itself are not bound by what clients may see; validation binds everybody. */
 export const isTrusted = (caller: Caller): boolean => caller.kind === 'admin' || caller.kind === 'system';
+
+const isWithinAuthority = (caller: Caller, schema: CompiledSchema): boolean =>
+  schemaObject(schema).every((object) => hasAuthority(caller, object));
+
+/** Throws 403 for an operator whose token is for other modules than that of the schema. */
+export function requireTheirSchema(caller: Caller, schema: CompiledSchema): void {
+  if (caller.kind === 'admin' && caller.scopes !== undefined) requireAuthority(caller, ...schemaObject(schema));
+}
 
 /** True when client routes offer this operation at all. */
 export function isOffered(schema: CompiledSchema, operation: CrudOperation): boolean {
@@ -33,7 +42,9 @@ export function requireOffered(caller: Caller, schema: CompiledSchema, operation
 
 /** True when the caller may read records of this schema, as far as the schema itself decides. */
 export const mayRead = (caller: Caller, schema: CompiledSchema): boolean =>
-  isTrusted(caller) || (isOffered(schema, 'read') && (caller.kind === 'user' || !needsUser(schema, 'read')));
+  isTrusted(caller)
+    ? isWithinAuthority(caller, schema)
+    : isOffered(schema, 'read') && (caller.kind === 'user' || !needsUser(schema, 'read'));
 
 /**
  * For what was offered to the caller in another way than by the client routes of the schema (a custom

@@ -2,6 +2,7 @@
 import type { Caller } from '../caller.ts';
 import type { CompiledSchema } from '../schema/compiled.ts';
 import { schemaErrors } from '../schema/errors.ts';
+import { requireTheirSchema } from './access.ts';
 import { type Beholder, beholderOf, seenBy } from './field-access.ts';
 import type { WriteDependencies } from './write-context.ts';
 
@@ -19,6 +20,8 @@ export type OpenDesk = (caller: Caller, schema: string) => Desk | Promise<Desk>;
 export function createDesks(dependencies: WriteDependencies): OpenDesk {
   const plain = deskWith(dependencies, undefined);
   return (caller, schema) => {
+    const about = dependencies.schemas.get(schema);
+    if (about) requireTheirSchema(caller, about);
     const beholder = beholderOf(dependencies, caller, schema);
     if (beholder instanceof Promise) return beholder.then((one) => (one ? sightedDesk(dependencies, one) : plain));
     return beholder ? sightedDesk(dependencies, beholder) : plain;

@@ -1,6 +1,7 @@
 /** The schema registry: declarations in the database, compiled in memory, the same on every node. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 
+import { requireAuthority, schemaObject } from '../authority/authority.ts';
 import { type Caller, system } from '../caller.ts';
 import type { Database } from '../database/database.ts';
 import type { Bus } from '../events/bus.ts';
@@ -60,9 +61,14 @@ export async function createSchemaRegistry({ database, bus, events, onIndexesWai
     return schema;
   }
 
+  /** What is there belongs to a module, also where an operator extends it; what is new will be the operators'. */
+  const requireTheirs = (caller: Caller, names: readonly string[]): void =>
+    requireAuthority(caller, ...names.flatMap((name) => schemaObject(loaded.get(name))));
+
   async function apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]> {
     requireAdmin(caller);
     const names = namesIn(request, loaded.nameOf);
+    requireTheirs(caller, names);
     const report = unconfirmedReport();
     report(await outside(() => change(caller, { decide: (world) => intentOf(world, request, loaded.nameOf) })));
     return request.kind === 'remove' ? [] : names.map(live);
@@ -94,6 +100,7 @@ export async function createSchemaRegistry({ database, bus, events, onIndexesWai
     remove: async (caller, ids, { deleteData }) => void (await apply(caller, { kind: 'remove', ids, deleteData })),
     async plan(caller, request) {
       requireAdmin(caller);
+      requireTheirs(caller, namesIn(request, loaded.nameOf));
       const world = worldOf(await loadDeclarations(database));
       return previewOf(database, world, intentOf(world, request, loaded.nameOf));
     },

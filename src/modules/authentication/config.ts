@@ -100,7 +100,6 @@ export const authenticationConfig = defineConfig({
       }),
     }),
   }),
-  superAdminOnly: ['externalSignIn.allowInternalAddresses'],
   check: ({ teams, local, magic_link, ...config }) => [
     ...teamsProblems(teams),
     ...externalProblems(config),

@@ -1,10 +1,11 @@
 /** Configuration of the authorization module. */
 import Type, { type Static } from 'typebox';
-import { defineConfig } from '../../kernel/config/definition.ts';
+import { defineConfig, harmless } from '../../kernel/config/definition.ts';
 
 export const authorizationConfig = defineConfig({
   schema: Type.Object({
     maxBatch: Type.Integer({
+      ...harmless,
       default: 1000,
       minimum: 1,
       maximum: 1000,
@@ -18,6 +19,7 @@ export const authorizationConfig = defineConfig({
         'Types that may own, edit or read records of schemas with row authorization; definitions are made with them. * means any type, and costs every list.',
     }),
     purgeExpired: Type.Boolean({
+      ...harmless,
       default: true,
       description:
         'Whether relations are deleted some time after they expired. They count for nothing from their expiry on in either case.',

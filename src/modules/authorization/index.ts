@@ -2,6 +2,7 @@
  * Authorization: who may do what. Relation tuples and resource definitions are
  * the only truth; every answer is computed from them when it is asked for.
  */
+import { createObjectDirectory } from '../../kernel/authority/about.ts';
 import { type Caller, system } from '../../kernel/caller.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../kernel/module.ts';
@@ -31,6 +32,7 @@ import { createPermissionEngine } from './services/permission-engine.ts';
 import { createRoles } from './services/roles.ts';
 import { createRowTracking, type RowTracking } from './services/row-tracking.ts';
 import { createRules } from './services/rules.ts';
+import { scopedTuples } from './services/scoped-tuples.ts';
 import { createConsistencyTokens } from './services/tokens.ts';
 import { createTuples, type Tuples } from './services/tuples.ts';
 import { createVerifications } from './services/verification.ts';
@@ -73,7 +75,8 @@ async function start({ kernel, config, log }: ModuleContext<AuthorizationConfig>
   const { database, events, schemas, records, secrets, jobs } = kernel;
   const models = modelsOf(kernel);
   const hasRecords = (name: string) => schemas.get(name)?.modelOptions.conduit.authorization.enabled === true;
-  const definitions = createDefinitions({ database, events, models, hasRecords });
+  const objects = createObjectDirectory(kernel);
+  const definitions = createDefinitions({ database, events, models, hasRecords, objects });
   const tuples = createTuples({ database, events, models, schemas });
   const checks = createChecks({ database, models });
   const tokens = createConsistencyTokens(secrets);
@@ -108,7 +111,7 @@ async function start({ kernel, config, log }: ModuleContext<AuthorizationConfig>
     },
     operations: [
       ...clientOperations({ database, models, checks, legacyCheck, tokens }),
-      ...relationOperations({ tuples, tokens, maxBatch: () => config.current().maxBatch }),
+      ...relationOperations({ tuples: scopedTuples(tuples, objects), tokens, maxBatch: () => config.current().maxBatch }),
       ...withTokens(tokens, [...resourceOperations(definitions), ...roleOperations(roles), ...ruleOperations(rules)]),
       ...questionOperations({ database, models, checks, tokens }),
       ...maintenanceOperations({ database, schemas, verifications, changes: createChanges(events) }),

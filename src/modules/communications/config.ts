@@ -1,6 +1,6 @@
 /** Configuration of messages to people (spec/communications.md section 3). Times are in milliseconds. */
 import Type, { type Static } from 'typebox';
-import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
+import { defineConfig, harmless, sensitive } from '../../kernel/config/definition.ts';
 import { isMailDomain, isSender } from './services/recipients.ts';
 
 const day = 24 * 60 * 60_000;
@@ -64,12 +64,14 @@ export const communicationsConfig = defineConfig({
     }),
     messages: Type.Object({
       retries: Type.Integer({
+        ...harmless,
         default: 15,
         minimum: 0,
         maximum: 50,
         description: 'How often delivery is tried again, with growing pauses of up to an hour.',
       }),
       retention: Type.Integer({
+        ...harmless,
         default: 7 * day,
         minimum: 60_000,
         maximum: 365 * day,

@@ -18,7 +18,15 @@ describe('configurations of a running platform', () => {
     for (const { key, description } of keys) expect(description, key).not.toBe('');
     const { modules } = (await platform.admin.get('/config/docs')).body;
     expect(modules.communications).toEqual(keys);
-    expect(modules.core.find(({ key }: Json) => key === 'audit.retentionDays')).toMatchObject({ minimum: 1, superAdminOnly: true });
+    expect(modules.core.find(({ key }: Json) => key === 'audit.retentionDays')).toMatchObject({
+      minimum: 1,
+      class: 'guarded',
+      superAdminOnly: true,
+    });
+    expect(modules.core.find(({ key }: Json) => key === 'configuration.strict')).toMatchObject({
+      class: 'harmless',
+      superAdminOnly: false,
+    });
     expect((await platform.admin.get('/config/nowhere/docs')).status).toBe(404);
   });
 

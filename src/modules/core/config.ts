@@ -1,7 +1,7 @@
 /** Configuration of the platform as a whole (`core`) and of its admin surface (`admin`), spec/core.md 6.3. */
 import Type, { type Static } from 'typebox';
 import { corsConfig, originProblems } from '../../kernel/config/cors.ts';
-import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
+import { defineConfig, harmless, sensitive } from '../../kernel/config/definition.ts';
 import { hostUrlConfig, hostUrlProblems } from '../../kernel/config/host-url.ts';
 import { hstsConfig, hstsProblems } from '../../kernel/config/hsts.ts';
 
@@ -38,12 +38,12 @@ export const coreConfig = defineConfig({
     }),
     configuration: Type.Object({
       strict: Type.Boolean({
+        ...harmless,
         default: false,
         description: 'Whether a key that a configuration does not know is refused. Off: it is left out, and named under `warnings`.',
       }),
     }),
   }),
-  superAdminOnly: ['env', 'audit'],
 });
 
 const count = (value: number, description: string) => Type.Integer({ minimum: 1, maximum: 10_000, default: value, description });
@@ -83,6 +83,7 @@ const rateLimit = Type.Object({
 
 const mcp = Type.Object({
   dynamic: Type.Boolean({
+    ...harmless,
     default: false,
     description: 'Adds the tools `search_tools` and `call_tool`, which reach all tools without loading their modules.',
   }),
@@ -115,7 +116,7 @@ export const adminConfig = defineConfig({
     rateLimit,
     transports,
   }),
-  superAdminOnly: ['auth', 'rateLimit'],
+  module: 'core',
   check: ({ hostUrl, hsts, transports: wanted, cors: { origin } }) => [
     ...hostUrlProblems(hostUrl),
     ...hstsProblems(hsts),

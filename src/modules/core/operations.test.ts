@@ -125,7 +125,8 @@ describe('configuration operations', () => {
     expect((await as('admin', { auth: { masterkeyMode: 'gate' } })).status).toBe(403);
     expect((await as('admin', { rateLimit: { codeFailures: 10_000 } })).status).toBe(403);
     expect((await as('core', { env: 'production' })).status).toBe(403);
-    expect((await as('admin', { hostUrl: 'https://c.example' })).status).toBe(200);
+    expect((await as('admin', { hostUrl: 'https://c.example' })).status).toBe(403);
+    expect((await as('admin', { mcp: { dynamic: true } })).status).toBe(200);
   });
 
   it('import several, one failure not stopping the others', async () => {

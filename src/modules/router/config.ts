@@ -1,7 +1,7 @@
 /** Configuration of the client surface (spec/router.md section 3). */
 import Type, { type Static } from 'typebox';
 import { corsConfig, originProblems } from '../../kernel/config/cors.ts';
-import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
+import { defineConfig, harmless, sensitive } from '../../kernel/config/definition.ts';
 import { hostUrlConfig, hostUrlProblems } from '../../kernel/config/host-url.ts';
 import { hstsConfig, hstsProblems } from '../../kernel/config/hsts.ts';
 
@@ -42,14 +42,21 @@ const graphql = Type.Object({
   enabled: Type.Boolean({ default: true, description: 'Whether the client surface answers GraphQL at `/graphql`.' }),
   introspection: openness('Whether clients may read the GraphQL schema.'),
   explorer: openness('Whether browsers get a page to try GraphQL on.'),
-  maxDepth: Type.Integer({ minimum: 1, maximum: 50, default: 10, description: 'Levels of fields that an operation may have.' }),
+  maxDepth: Type.Integer({
+    ...harmless,
+    minimum: 1,
+    maximum: 50,
+    default: 10,
+    description: 'Levels of fields that an operation may have.',
+  }),
   maxComplexity: Type.Integer({
+    ...harmless,
     minimum: 1,
     maximum: 1_000_000,
     default: 1_000,
     description: 'Objects that an operation may ask for: each record counts, with the length of lists.',
   }),
-  maxAliases: Type.Integer({ minimum: 0, maximum: 1_000, default: 20, description: 'Aliases that an operation may have.' }),
+  maxAliases: Type.Integer({ ...harmless, minimum: 0, maximum: 1_000, default: 20, description: 'Aliases that an operation may have.' }),
 });
 
 const captcha = Type.Object({
@@ -121,7 +128,6 @@ export const routerConfig = defineConfig({
       }),
     }),
   }),
-  superAdminOnly: ['captcha.verifyUrl'],
   check: ({ hostUrl, hsts, cors, transports: wanted, captcha: { enabled, secretKey } }) => [
     ...hostUrlProblems(hostUrl),
     ...hstsProblems(hsts),

@@ -1,6 +1,7 @@
 /** Starts the client and the admin surface over the operations of a kernel. */
 import type { RequestSettingsProvider } from '../../kernel/account/account-settings.ts';
 import { createActionLog } from '../../kernel/audit/admin-actions.ts';
+import { createObjectDirectory } from '../../kernel/authority/about.ts';
 import { createIdempotency } from '../../kernel/idempotency/idempotency.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
 import type { SurfaceName } from '../../kernel/operation.ts';
@@ -27,7 +28,7 @@ export type SurfaceKernel = Pick<
   Kernel,
   'settings' | 'log' | 'metrics' | 'tracing' | 'database' | 'secrets' | 'audit' | 'limits' | 'operations' | 'identity'
 > &
-  Partial<Pick<Kernel, 'modules' | 'bus'>>;
+  Partial<Pick<Kernel, 'modules' | 'bus' | 'config' | 'schemas'>>;
 
 export interface HttpSurfaceOptions {
   readonly client?: SurfaceOptionsSource;
@@ -66,6 +67,7 @@ export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurf
     log: kernel.log,
     tracing: kernel.tracing,
     requests: options.requests,
+    objects: kernel.config && kernel.schemas && createObjectDirectory({ config: kernel.config, schemas: kernel.schemas }),
   });
   const histogram = requestHistogram(kernel.metrics);
   const modules = createModuleMetrics(kernel.metrics, kernel.operations);

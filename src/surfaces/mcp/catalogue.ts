@@ -50,9 +50,10 @@ const isTool = (operation: Operation): boolean => operation.surface === 'admin' 
 
 /** `get_config_authentication` belongs to authentication and knows its keys. */
 function perModule(operation: Operation, source: McpSource): ToolFacts[] {
-  return source.configDocuments().map(({ module, schema }) => ({
+  return source.configDocuments().map(({ module, owner, schema }) => ({
     operation,
     group: groupOfModule(module),
+    module: owner,
     fixed: { module },
     ...(operation.perModule === 'config' ? { body: optional(jsonSchema(schema)) } : {}),
   }));

@@ -13,6 +13,8 @@ export interface McpOptions {
 /** A module's configuration, which has tools of its own. */
 export interface ConfigDocument {
   readonly module: string;
+  /** The module that it belongs to. */
+  readonly owner: string;
   readonly schema: TObject;
 }
 

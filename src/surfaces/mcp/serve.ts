@@ -49,6 +49,7 @@ const call: Operation = defineOperation({
   idempotency: false,
   audit: false,
   readOnly: true,
+  about: { modules: 'open' },
   input: {
     query: Type.Object({
       modules: Type.Optional(
@@ -74,6 +75,7 @@ const health: Operation = defineOperation({
   limit: 'standard',
   mcp: false,
   graphql: false,
+  about: { modules: 'open' },
   input: { query: call.input.query as NonNullable<typeof call.input.query> },
   output: Type.Object({
     status: Type.String({ description: 'Always `healthy`' }),

@@ -10,6 +10,8 @@ import { createSchemaPublisher, type Json } from '../openapi/schemas.ts';
 export interface Tool {
   readonly name: string;
   readonly group: string;
+  /** The module that it is about, where it is about one alone. */
+  readonly module?: string;
   readonly operation: Operation;
   readonly compiled: CompiledOperation;
   /** As `tools/list` shows it. */
@@ -21,6 +23,8 @@ export interface Tool {
 export interface ToolFacts {
   readonly operation: Operation;
   readonly group: string;
+  /** The module that the tool is about, where it is about one alone. */
+  readonly module?: string;
   /** Parameters of the path that the tool's name decides. */
   readonly fixed?: Readonly<Record<string, string>>;
   /** Instead of the operation's own body. */
@@ -38,6 +42,7 @@ export function createTool(facts: ToolFacts): Tool {
   return {
     name,
     group,
+    ...(facts.module === undefined ? {} : { module: facts.module }),
     operation,
     compiled: compileOperation(operation),
     description: describe(facts, { name, path, places }),

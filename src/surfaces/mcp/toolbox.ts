@@ -1,5 +1,6 @@
 /** The tools of one request: what its address loads, less what its credential may not do. */
-import type { Caller } from '../../kernel/caller.ts';
+import { hasAuthority } from '../../kernel/authority/authority.ts';
+import type { AdminCaller, Caller } from '../../kernel/caller.ts';
 import { withinScopes } from '../../kernel/operations/scopes.ts';
 import type { Catalogue } from './catalogue.ts';
 import { type LoadedGroups, loadedGroups } from './groups.ts';
@@ -25,10 +26,16 @@ export interface ToolboxParts {
   readonly dynamic: boolean;
 }
 
+/** Tools that would answer 403 are no help to a model. */
+const isWithin = (caller: AdminCaller, { operation, module }: Tool): boolean =>
+  withinScopes(caller, operation) &&
+  (operation.unscoped !== true || hasAuthority(caller, { kind: 'credentials' })) &&
+  (module === undefined || hasAuthority(caller, { kind: 'module', module }));
+
 export function createToolbox({ catalogue, caller, modules, dynamic }: ToolboxParts): Toolbox {
   const groups: LoadedGroups = loadedGroups(modules, catalogue.groups);
   const scoped = caller.kind === 'admin' && caller.scopes !== undefined;
-  const allowed = (tool: Tool): boolean => !scoped || withinScopes(caller, tool.operation);
+  const allowed = (tool: Tool): boolean => !scoped || isWithin(caller, tool);
   const all = scoped ? catalogue.tools.filter(allowed) : catalogue.tools;
   return {
     all,

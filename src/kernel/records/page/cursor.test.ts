@@ -1,6 +1,7 @@
 // Walks through lists by cursor, against sorting in memory: whatever the order, the ties, the nulls and what comes and goes meanwhile.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { alteredAt } from '../../../../test/support/altered.ts';
 import { openRecordKernel, type RecordKernel } from '../../../../test/support/record-kernel.ts';
 import { system } from '../../caller.ts';
 import { PenstockError } from '../../errors.ts';
@@ -146,9 +147,7 @@ describe('paging by cursor', () => {
     const { nextCursor } = await list(name, { limit: 1, cursor: 'start' });
     const cursor = String(nextCursor);
     const bytes = Buffer.from(cursor, 'base64url');
-    const changed = Buffer.from(bytes)
-      .fill('9', bytes.length - 4, bytes.length - 3)
-      .toString('base64url');
+    const changed = Buffer.from(alteredAt(bytes.toString('latin1'), -4), 'latin1').toString('base64url');
     const forged = Buffer.concat([bytes.subarray(0, 32), Buffer.from(`["' or true --"]`)]).toString('base64url');
     const refusal = [400, ['cursor cursor']];
     for (const wrong of [changed, forged, 'x', '!', '\0', 'starts', cursor.slice(1), 'A'.repeat(9_000)]) {

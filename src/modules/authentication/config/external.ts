@@ -1,7 +1,7 @@
 /** Configuration of sign-in at other providers: 13 that are known, and any number that speak OpenID Connect. */
 import { createPrivateKey } from 'node:crypto';
 import Type, { type Static, type TProperties } from 'typebox';
-import { sensitive } from '../../../kernel/config/definition.ts';
+import { harmless, sensitive } from '../../../kernel/config/definition.ts';
 import { parseTarget } from '../services/redirects.ts';
 import { ownStrategies } from '../services/strategies.ts';
 import { address } from './redirects.ts';
@@ -90,6 +90,7 @@ export const externalSignInConfig = Type.Object({
       'Whether the address that starts a sign-in leads over a page of ours, which gives the browser its cookie. `auto`: unless a page of this origin asks, since the browser of any other would drop the cookie, and that of an app never gets it.',
   }),
   errors: Type.Union([Type.Literal('answer'), Type.Literal('redirect')], {
+    ...harmless,
     default: 'answer',
     description: 'What a browser gets when a sign-in is refused: the error itself, or the app with `error` in the query.',
   }),

@@ -99,6 +99,7 @@ const canByQuery = (services: QuestionServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.permissions.can',
+    about: { resource: 'open' },
     method: 'GET',
     path: '/authorization/permissions/can',
     input: { query: Question },
@@ -113,6 +114,7 @@ const canByBody = (services: QuestionServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.permissions.canWith',
+    about: { resource: 'open' },
     method: 'POST',
     readOnly: true,
     path: '/authorization/permissions/can',
@@ -166,6 +168,7 @@ const evaluateByQuery = (services: QuestionServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.permissions.evaluate',
+    about: { resource: 'open' },
     method: 'GET',
     path: '/authorization/permissions/evaluate',
     input: { query: Question },
@@ -180,6 +183,7 @@ const evaluateByBody = (services: QuestionServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.permissions.evaluateWith',
+    about: { resource: 'open' },
     method: 'POST',
     readOnly: true,
     path: '/authorization/permissions/evaluate',
@@ -230,6 +234,7 @@ const listResources = ({ database, models, tokens }: QuestionServices): Operatio
   defineOperation({
     ...facts,
     id: 'authorization.permissions.resources',
+    about: { resourceType: 'open' },
     method: 'GET',
     path: '/authorization/permissions/resources',
     input: { query: listQuery({ subject: Subject, permission: Name, resourceType: Name }) },
@@ -251,6 +256,7 @@ const listSubjects = ({ database, models, tokens }: QuestionServices): Operation
   defineOperation({
     ...facts,
     id: 'authorization.permissions.subjects',
+    about: { resource: 'open' },
     method: 'GET',
     path: '/authorization/permissions/subjects',
     input: { query: listQuery({ resource: Resource, permission: Name, subjectType: Type.String({ default: 'User', maxLength: 128 }) }) },

@@ -93,6 +93,7 @@ const create = ({ tuples, tokens }: RelationServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.relations.create',
+    about: { resource: 'inside' },
     method: 'POST',
     path: '/authorization/relations',
     strict: true,
@@ -111,6 +112,7 @@ const createMany = ({ tuples, tokens, maxBatch }: RelationServices): Operation =
   defineOperation({
     ...facts,
     id: 'authorization.relations.createMany',
+    about: { resources: 'inside' },
     method: 'POST',
     path: '/authorization/relations/many',
     strict: true,
@@ -139,6 +141,7 @@ const list = ({ tuples }: RelationServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.relations.list',
+    about: { resource: 'open', resourceType: 'open' },
     method: 'GET',
     path: '/authorization/relations',
     input: { query: Type.Object({ ...listFields, relation: Type.Optional(Name) }) },
@@ -186,6 +189,7 @@ const removeMatching = ({ tuples, tokens }: RelationServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.relations.deleteMatching',
+    about: { resource: 'inside', resourceType: 'inside' },
     method: 'DELETE',
     path: '/authorization/relations',
     strict: true,
@@ -204,6 +208,7 @@ const grant = ({ tuples, tokens }: RelationServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.permissions.grant',
+    about: { resource: 'inside' },
     method: 'POST',
     path: '/authorization/permissions',
     strict: true,
@@ -221,6 +226,7 @@ const listGrants = ({ tuples }: RelationServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.permissions.list',
+    about: { resource: 'open', resourceType: 'open' },
     method: 'GET',
     path: '/authorization/permissions',
     input: { query: Type.Object({ ...listFields, permission: Type.Optional(Name) }) },
@@ -237,6 +243,7 @@ const revoke = ({ tuples, tokens }: RelationServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.permissions.revoke',
+    about: { resource: 'inside' },
     method: 'DELETE',
     path: '/authorization/permissions',
     input: { query: Type.Object(grantParts) },

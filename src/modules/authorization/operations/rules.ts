@@ -52,6 +52,7 @@ const listRules = (rules: Rules): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.rules.list',
+    about: { resource: 'open' },
     method: 'GET',
     path: '/authorization/rules',
     input: {
@@ -75,6 +76,7 @@ const createRule = (rules: Rules): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.rules.create',
+    about: { resource: 'type' },
     method: 'POST',
     path: '/authorization/rules',
     // Misspelt conditions would be none, and the rule would hold for every record.
@@ -91,6 +93,7 @@ const updateRule = (rules: Rules): Operation =>
   defineOperation({
     ...facts,
     id: 'authorization.rules.update',
+    about: { resource: 'type' },
     method: 'PUT',
     path: '/authorization/rules/:ruleId',
     input: { params: ruleParam, body: Type.Partial(Type.Object({ ...ruleFields, conditions })) },

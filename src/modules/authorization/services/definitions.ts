@@ -3,6 +3,8 @@
  * What would break other definitions or stored tuples is refused, with examples,
  * unless the caller insists.
  */
+import type { ObjectDirectory } from '../../../kernel/authority/about.ts';
+import { requireAuthority } from '../../../kernel/authority/authority.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import type { Events } from '../../../kernel/events/events.ts';
@@ -67,12 +69,14 @@ interface Dependencies {
   readonly models: Models;
   /** True for a schema whose records are a matter of permission. */
   readonly hasRecords: (name: string) => boolean;
+  /** Whose a type is. */
+  readonly objects: Pick<ObjectDirectory, 'type'>;
 }
 
 type Work<T> = (transaction: Transaction, stored: Stored, about: (name: string) => void) => Promise<T>;
 
 /** Makes what changes types, whose names the work tells before it writes. */
-function createChange({ database, events, models }: Pick<Dependencies, 'database' | 'events' | 'models'>) {
+function createChange({ database, events, models, objects }: Pick<Dependencies, 'database' | 'events' | 'models' | 'objects'>) {
   /**
    * A tuple may have been checked against the definitions of before and written after the change looked. Whoever
    * writes after this node's model is replaced notices it (tuples.ts); what was written until then is found here.
@@ -84,7 +88,12 @@ function createChange({ database, events, models }: Pick<Dependencies, 'database
   return <T>(caller: Caller, work: Work<T>): Promise<T> => {
     const types = new Set<string>();
     return models.change(
-      (transaction, stored) => work(transaction, stored, (name) => void types.add(name)),
+      (transaction, stored) =>
+        work(transaction, stored, (name) => {
+          const object = objects.type(name);
+          if (object) requireAuthority(caller, object);
+          types.add(name);
+        }),
       async () => {
         for (const type of types) await sweep(caller, type);
       },
@@ -92,7 +101,7 @@ function createChange({ database, events, models }: Pick<Dependencies, 'database
   };
 }
 
-export function createDefinitions({ database, events, models, hasRecords }: Dependencies): Definitions {
+export function createDefinitions({ database, events, models, hasRecords, objects }: Dependencies): Definitions {
   async function put(change: Change): Promise<DefinitionOutcome> {
     const { transaction, stored, beside = stored, caller, content, version } = change;
     const definition = parsedDefinition(content);
@@ -111,7 +120,7 @@ export function createDefinitions({ database, events, models, hasRecords }: Depe
     return { status: 'processed', resourceDefinition, removedRelations };
   }
 
-  const change = createChange({ database, events, models });
+  const change = createChange({ database, events, models, objects });
   const get = async (idOrName: string): Promise<StoredDefinition> => find(await models.definitions(), idOrName);
 
   return {

@@ -49,7 +49,11 @@ describe('definitions in force', () => {
   const node = (database: Database = opened.database) => {
     const { bus, state } = deafBus();
     const models = createModels({ database, bus, log: silentLog, metrics: noMetrics });
-    return { models, state, definitions: createDefinitions({ database, events, models, hasRecords: () => false }) };
+    return {
+      models,
+      state,
+      definitions: createDefinitions({ database, events, models, hasRecords: () => false, objects: { type: () => undefined } }),
+    };
   };
   const define = (by: ReturnType<typeof node>, name: string, version = 0) =>
     by.definitions.define(caller, { name, version, relations: {}, permissions: {}, conditions: {}, actAs: null });

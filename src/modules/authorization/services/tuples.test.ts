@@ -39,7 +39,7 @@ describe('relations that are written in a transaction of somebody else', () => {
   it('are seen by a change of the definition that they would not fit', async () => {
     const { database } = opened;
     const models = createModels({ database, bus, log: silentLog, metrics: noMetrics });
-    const definitions = createDefinitions({ database, events, models, hasRecords: () => false });
+    const definitions = createDefinitions({ database, events, models, hasRecords: () => false, objects: { type: () => undefined } });
     const tuples = createTuples({ database, events, models, schemas: { get: () => undefined } });
     const plain = { version: 0, permissions: {}, conditions: {}, actAs: null };
     await definitions.define(caller, { ...plain, name: 'User', relations: {} });

@@ -66,6 +66,7 @@ const create = (admins: Admins): Operation =>
   defineOperation({
     ...facts,
     id: 'core.admins.create',
+    unscoped: true,
     method: 'POST',
     path: '/admins',
     access: 'superAdmin',
@@ -81,6 +82,7 @@ const update = (admins: Admins): Operation =>
   defineOperation({
     ...facts,
     id: 'core.admins.update',
+    unscoped: true,
     method: 'PATCH',
     path: '/admins/:id',
     access: 'superAdmin',
@@ -105,6 +107,7 @@ const remove = (admins: Admins): Operation =>
   defineOperation({
     ...facts,
     id: 'core.admins.delete',
+    unscoped: true,
     method: 'DELETE',
     path: '/admins/:id',
     access: 'superAdmin',
@@ -124,6 +127,7 @@ const changeOwnPassword = (admins: Admins, sessions: Sessions): Operation =>
   defineOperation({
     ...facts,
     id: 'core.admins.changeOwnPassword',
+    unscoped: true,
     method: 'PUT',
     path: '/change-password',
     access: 'admin',
@@ -155,6 +159,7 @@ const setPassword = (admins: Admins): Operation =>
   defineOperation({
     ...facts,
     id: 'core.admins.setPassword',
+    unscoped: true,
     method: 'PUT',
     path: '/admins/:adminId/change-password',
     access: 'superAdmin',

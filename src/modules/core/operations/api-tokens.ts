@@ -32,6 +32,7 @@ const create = (tokens: ApiTokens, modules: ModuleDirectory): Operation =>
   defineOperation({
     ...facts,
     id: 'core.apiTokens.create',
+    unscoped: true,
     method: 'POST',
     path: '/api-tokens',
     idempotency: false,
@@ -54,7 +55,7 @@ const create = (tokens: ApiTokens, modules: ModuleDirectory): Operation =>
     errors: [operationErrors.SCOPE_EXCEEDED],
     summary: 'Create an API token',
     description:
-      'It acts as the admin who makes it, within its scopes. A token that is made with a token may do no more than that one, and does not outlive it.',
+      'It acts as the admin who makes it, within its scopes. Only a credential without scopes makes tokens; one that is made with a token does not outlive it.',
     async handler({ caller }, { body }) {
       requireKnown(body.scopes ?? [], modules);
       const { expiresAt, createdAt, scopes, ...minted } = await tokens.create(adminOf(caller), body);

@@ -1,6 +1,8 @@
 /** Reading the audit log. Nothing here, and nothing elsewhere, changes it. */
 import Type, { type Static } from 'typebox';
 import type { Audit, AuditFilter, AuditRecord } from '../../../kernel/audit/audit.ts';
+import { modulesOfCaller } from '../../../kernel/authority/authority.ts';
+import type { Caller } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
 import { auditCsv, auditLines } from '../services/audit-export.ts';
@@ -59,8 +61,8 @@ const list = (audit: Audit): Operation =>
     output: Type.Object({ entries: Type.Array(AuditEntry), count: Type.Integer() }),
     summary: 'Read the audit log, newest first',
     description: 'What admins did (every call that may change something, refused ones included) and what happened to accounts.',
-    async handler(_context, { query: { skip = 0, limit = 25, ...asked } }) {
-      const filter = filterOf(asked);
+    async handler({ caller }, { query: { skip = 0, limit = 25, ...asked } }) {
+      const filter = filterOf(caller, asked);
       const [entries, count] = await Promise.all([audit.list(filter, { skip, limit }), audit.count(filter)]);
       return { entries: entries.map(show), count };
     },
@@ -85,8 +87,8 @@ const exportLog = (audit: Audit): Operation =>
     streams: { 'application/x-ndjson': 'One JSON document per line, oldest first', 'text/csv': 'RFC 4180, oldest first' },
     summary: 'Export the audit log',
     description: 'Streams every entry that the filter lets through, as JSON lines or CSV, oldest first.',
-    handler(_context, { query: { format = 'jsonl', ...asked } }) {
-      const entries = audit.read(filterOf(asked));
+    handler({ caller }, { query: { format = 'jsonl', ...asked } }) {
+      const entries = audit.read(filterOf(caller, asked));
       const name = { 'content-disposition': `attachment; filename="audit-log.${format}"` };
       return format === 'csv'
         ? Reply.stream('text/csv; charset=utf-8', auditCsv(entries), name)
@@ -99,8 +101,10 @@ interface AskedFilter extends Omit<AuditFilter, 'from' | 'to'> {
   readonly to?: string;
 }
 
-function filterOf({ from, to, ...others }: AskedFilter): AuditFilter {
-  return { ...others, ...moment('from', from), ...moment('to', to) };
+/** A token that is narrowed to modules reads what happened to those. */
+function filterOf(caller: Caller, { from, to, ...others }: AskedFilter): AuditFilter {
+  const modules = modulesOfCaller(caller);
+  return { ...others, ...moment('from', from), ...moment('to', to), ...(modules && { modules }) };
 }
 
 /** A text of the right form may still name no moment (February 30th). */

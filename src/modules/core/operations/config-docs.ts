@@ -18,14 +18,19 @@ const Key = Type.Object({
   minimum: Type.Optional(Type.Number()),
   maximum: Type.Optional(Type.Number()),
   sensitive: Type.Optional(Type.Boolean({ description: 'Encrypted at rest and masked in answers' })),
-  superAdminOnly: Type.Optional(Type.Boolean({ description: 'Only super admins may change it' })),
+  class: Type.Enum(['guarded', 'harmless'], { description: '`guarded`: only super admins may change it; `harmless`: every admin' }),
+  superAdminOnly: Type.Boolean({ description: 'The class is `guarded`' }),
 });
 const Keys = Type.Array(Key);
 
 const docsOf = (config: ConfigService, module: string): Static<typeof Keys> => {
   const definition = config.definition(module);
   if (!definition) throw errors.NOT_FOUND({ message: 'There is no module of this name' });
-  return configKeys(definition).map(({ choices, ...key }) => ({ ...key, ...(choices && { choices: [...choices] }) }));
+  return configKeys(definition).map(({ choices, ...key }) => ({
+    ...key,
+    superAdminOnly: key.class === 'guarded',
+    ...(choices && { choices: [...choices] }),
+  }));
 };
 
 const docsOfAll = (config: ConfigService): Operation =>
@@ -45,6 +50,7 @@ const docsOfOne = (config: ConfigService): Operation =>
     id: 'core.config.docs',
     path: '/config/:module/docs',
     perModule: 'name',
+    about: { module: 'config' },
     input: { params: Type.Object({ module: Type.String({ maxLength: 64 }) }) },
     output: Type.Object({ module: Type.String(), keys: Keys }),
     errors: [errors.NOT_FOUND],

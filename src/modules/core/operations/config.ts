@@ -1,6 +1,8 @@
 /** The configuration of all modules. */
 import Type from 'typebox';
+import { requireAuthority } from '../../../kernel/authority/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
+import { moduleOfConfig } from '../../../kernel/config/definition.ts';
 import type { ChangedConfig, ChangeOptions, ConfigService, StoredConfig } from '../../../kernel/config/service.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
 import { etagOf, expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
@@ -71,10 +73,11 @@ const listAll = (config: ConfigService): Operation =>
     input: { query: revealQuery },
     output: Type.Object({ config: Type.Object({ modules: Type.Record(Type.String(), Tree) }) }),
     summary: 'Read the configuration of all modules',
-    description: 'Secrets are masked as `********`. Writing that back leaves them as they are.',
+    description:
+      'Secrets are masked as `********`. Writing that back leaves them as they are. A token that is narrowed to modules reads those.',
     async handler({ caller }, { query: { reveal = false } }) {
       const documents = await Promise.all(
-        config.modules().map(async (module) => [module, (await config.read(caller, module, { reveal })).config] as const),
+        config.modulesFor(caller).map(async (module) => [module, (await config.read(caller, module, { reveal })).config] as const),
       );
       return { config: { modules: Object.fromEntries(documents) } };
     },
@@ -113,6 +116,7 @@ const get = (config: ConfigService): Operation =>
     method: 'GET',
     path: '/config/:module',
     perModule: 'name',
+    about: { module: 'config' },
     reveals,
     input: { params: ModuleParam, query: revealQuery },
     output: Stored,
@@ -129,6 +133,7 @@ const change = (config: ConfigService, strict: () => boolean): Operation =>
     method: 'PATCH',
     path: '/config/:module',
     perModule: 'config',
+    about: { module: 'config' },
     aliases: [{ method: 'PUT', path: '/config/:module' }],
     input: {
       params: ModuleParam,
@@ -181,6 +186,7 @@ const importAll = (config: ConfigService, strict: () => boolean): Operation =>
     method: 'POST',
     path: '/config/import',
     destructive: true,
+    about: { config: 'inside' },
     input: { body: Type.Object({ config: Type.Object({ modules: Type.Record(Type.String(), Tree) }) }) },
     output: Type.Object({
       results: Type.Record(Type.String(), Type.Object({ success: Type.Boolean(), error: Type.Optional(Type.String()) })),
@@ -190,6 +196,7 @@ const importAll = (config: ConfigService, strict: () => boolean): Operation =>
     auditAtEnd: true,
     auditChanges: ({ body }) => maskedImport(config, body),
     async handler({ caller }, { body }) {
+      requireTheirs(config, caller, Object.keys(body.config.modules));
       const results: (readonly [string, { success: boolean; error?: string }])[] = [];
       for (const [module, patch] of Object.entries(body.config.modules).sort(byName)) {
         results.push([module, await importOne(config, caller, { module, patch, strict: strict() })]);
@@ -197,6 +204,12 @@ const importAll = (config: ConfigService, strict: () => boolean): Operation =>
       return { results: Object.fromEntries(results) };
     },
   });
+
+/** Throws 403 before the first change. */
+function requireTheirs(config: ConfigService, caller: Caller, names: readonly string[]): void {
+  const modules = names.map((name) => moduleOfConfig(name, config.definition(name) ?? {}));
+  requireAuthority(caller, ...modules.map((module) => ({ kind: 'module', module }) as const));
+}
 
 function maskedImport(config: ConfigService, body: unknown): unknown {
   const { modules } = (body as { readonly config: { readonly modules: Readonly<Record<string, Record<string, unknown>>> } }).config;
@@ -229,6 +242,7 @@ const history = (config: ConfigService): Operation =>
     method: 'GET',
     path: '/config/:module/history',
     perModule: 'name',
+    about: { module: 'config' },
     input: { params: ModuleParam },
     output: Type.Object({ versions: Type.Array(Type.Object({ version: Type.Integer(), updatedAt: Timestamp, updatedBy: Type.String() })) }),
     errors: [errors.NOT_FOUND],
@@ -245,6 +259,7 @@ const rollback = (config: ConfigService): Operation =>
     path: '/config/:module/rollback',
     destructive: true,
     perModule: 'name',
+    about: { module: 'config' },
     input: { params: ModuleParam, body: Type.Object({ version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) }) },
     output: Changed,
     errors: [errors.NOT_FOUND, errors.CONFLICT],

@@ -42,6 +42,7 @@ const toggle = (own: OwnTwoFactor, sessions: Sessions): Operation =>
   defineOperation({
     ...facts,
     id: 'core.secondFactor.toggle',
+    unscoped: true,
     method: 'PUT',
     path: '/toggle-twofa',
     input: { body: Type.Object({ enableTwoFa: Type.Boolean(), code: Type.Optional(Code) }) },
@@ -74,6 +75,7 @@ const confirm = (own: OwnTwoFactor, sessions: Sessions): Operation =>
   defineOperation({
     ...facts,
     id: 'core.secondFactor.confirm',
+    unscoped: true,
     method: 'POST',
     path: '/verify-qr-code',
     input: { body: Type.Object({ code: Code }) },

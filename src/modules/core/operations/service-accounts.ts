@@ -49,6 +49,7 @@ const create = (tokens: ApiTokens): Operation =>
   defineOperation({
     ...facts,
     id: 'core.serviceAccounts.create',
+    unscoped: true,
     method: 'POST',
     path,
     idempotency: false,
@@ -66,6 +67,7 @@ const renew = (tokens: ApiTokens): Operation =>
   defineOperation({
     ...facts,
     id: 'core.serviceAccounts.renew',
+    unscoped: true,
     method: 'GET',
     path: `${path}/:id/token`,
     // The method is the panel's; it takes the old token away.

@@ -105,6 +105,7 @@ const exportState = (state: State): Operation =>
   defineOperation({
     ...facts,
     id: 'core.state.export',
+    about: { modules: 'inside', types: 'inside' },
     method: 'GET',
     path: '/state/export',
     audit: true,
@@ -158,6 +159,7 @@ const planState = (state: State): Operation =>
   defineOperation({
     ...facts,
     id: 'core.state.plan',
+    about: { configs: 'inside', modules: 'inside' },
     method: 'POST',
     path: '/state/plan',
     readOnly: true,
@@ -194,6 +196,7 @@ const importState = (state: State): Operation =>
   defineOperation({
     ...facts,
     id: 'core.state.import',
+    about: { configs: 'inside', modules: 'inside' },
     method: 'POST',
     path: '/state/import',
     destructive: true,

@@ -1,4 +1,5 @@
 /** The accounts of admins: list, create, change, delete, passwords. */
+import { requireAuthority } from '../../../kernel/authority/authority.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
@@ -97,6 +98,7 @@ const absent = (): never => {
 
 /** Holds whatever surface a call comes from. */
 function requireSuperAdmin(caller: AdminCaller): void {
+  requireAuthority(caller, { kind: 'credentials' });
   if (!isSuperAdmin(caller)) throw errors.FORBIDDEN({ message: 'Only a super admin may do this' });
 }
 

@@ -1,13 +1,12 @@
 /** API tokens (`cdt_...`): long-lived credentials for automation, of an admin or of the master key. */
 import { hash, timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
+import { requireAuthority } from '../../../kernel/authority/authority.ts';
 import type { Caches } from '../../../kernel/cache/cache.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
-import { operationErrors } from '../../../kernel/operations/errors.ts';
-import { isNarrower } from '../../../kernel/operations/scopes.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { randomToken } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
@@ -110,14 +109,17 @@ export function createApiTokens({ database, caches, secrets, log }: ApiTokensOpt
     });
 
   return {
-    create: (caller, input) => mint(database, digestOf, caller, input),
+    create: async (caller, input) => {
+      requireAuthority(caller, { kind: 'credentials' });
+      return mint(database, digestOf, caller, input);
+    },
     list: (caller, all) => queries.listApiTokens(database, ownerOf(caller, all)),
     revoke: (caller, id, all) => revoke(id, ownerOf(caller, all)),
     renew: (caller, id) =>
       database.transaction(async () => {
+        requireAuthority(caller, { kind: 'credentials' });
         const known = (await queries.listApiTokens(database, ownerOf(caller, false))).find((row) => row.id === id);
         if (!known) throw coreErrors.API_TOKEN_NOT_FOUND();
-        if (!isNarrower(known.scopes ?? undefined, caller.scopes)) throw tooWide();
         await revoke(id, known.adminId);
         const expiresAt = earlier(known.expiresAt, await expiryOf(database, caller, undefined));
         return insert(database, digestOf, { ...known, expiresAt });
@@ -150,7 +152,7 @@ async function mint(
   if (name === '') throw invalid('name', 'minLength', 'must not be empty');
   const adminId = caller.adminId === masterPrincipal.adminId ? null : caller.adminId;
   const expiresAt = await expiryOf(database, caller, input.expiresInDays);
-  return insert(database, digestOf, { name, adminId, scopes: scopesOf(caller, input.scopes), expiresAt });
+  return insert(database, digestOf, { name, adminId, scopes: scopesOf(input.scopes), expiresAt });
 }
 
 async function insert(
@@ -167,14 +169,9 @@ async function insert(
   throw new Error('No free prefix was found for an API token');
 }
 
-/** A token that is made with a token may do no more than that one. */
-function scopesOf(caller: AdminCaller, wanted: readonly string[] | undefined): readonly string[] | null {
-  const scopes = wanted && wanted.length > 0 ? [...new Set(wanted)] : caller.scopes;
-  if (!isNarrower(scopes, caller.scopes)) throw tooWide();
-  return scopes ?? null;
-}
-
-const tooWide = () => operationErrors.SCOPE_EXCEEDED({ message: 'A token can only make tokens that may do no more than itself' });
+/** None are all: only callers without scopes make tokens. */
+const scopesOf = (wanted: readonly string[] | undefined): readonly string[] | null =>
+  wanted && wanted.length > 0 ? [...new Set(wanted)] : null;
 
 /** A token that is made with a token does not outlive it. */
 async function expiryOf(database: Database, caller: AdminCaller, days: number | undefined): Promise<Date | null> {

@@ -39,6 +39,7 @@ const get = (service: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.get',
+    about: { schemaName: 'schema' },
     method: 'GET',
     path: '/database/schemas/:schemaName/docs/:id',
     input: {
@@ -60,6 +61,7 @@ const query = (service: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.query',
+    about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaName/query',
     readOnly: true,
@@ -88,6 +90,7 @@ const create = (service: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.create',
+    about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaName/docs',
     auditChanges: fieldsOf('inputDocument'),
@@ -102,6 +105,7 @@ const createMany = (service: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.createMany',
+    about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaName/docs/many',
     bodyLimit: BODY_LIMIT,
@@ -118,6 +122,7 @@ const updateMany = (service: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.updateMany',
+    about: { schemaName: 'schema' },
     method: 'PUT',
     path: '/database/schemas/:schemaName/docs',
     bodyLimit: BODY_LIMIT,
@@ -136,6 +141,7 @@ const update = (service: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.update',
+    about: { schemaName: 'schema' },
     method: 'PUT',
     path: '/database/schemas/:schemaName/docs/:id',
     auditChanges: fieldsOf('changedDocument'),
@@ -154,6 +160,7 @@ const remove = (service: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.delete',
+    about: { schemaName: 'schema' },
     method: 'DELETE',
     path: '/database/schemas/:schemaName/docs/:id',
     input: { params: recordParams, headers: ifMatch },

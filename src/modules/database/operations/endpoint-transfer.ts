@@ -61,6 +61,7 @@ const importAll = ({ admin }: EndpointParts): Operation =>
   defineOperation({
     ...facts,
     id: 'database.endpoints.import',
+    about: { endpoints: 'inside' },
     method: 'POST',
     path: '/database/customEndpoints/import',
     mcp: false,
@@ -81,6 +82,7 @@ const operationDetails = ({ schemas }: EndpointParts): Operation =>
   defineOperation({
     ...facts,
     id: 'database.schemas.operationDetails',
+    about: { schemaId: 'open' },
     method: 'GET',
     path: '/database/schemas/:schemaId/cms/operation/:operation/details',
     input: { params: Type.Object({ schemaId: Type.String({ maxLength: 64 }), operation: Type.Integer({ minimum: 0, maximum: 5 }) }) },

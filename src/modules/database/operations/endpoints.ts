@@ -64,6 +64,7 @@ const list = (parts: EndpointParts): Operation =>
   defineOperation({
     ...facts,
     id: 'database.endpoints.list',
+    about: { schemaName: 'open' },
     method: 'GET',
     path: '/database/customEndpoints',
     input: {
@@ -120,6 +121,7 @@ const create = (parts: EndpointParts): Operation =>
   defineOperation({
     ...facts,
     id: 'database.endpoints.create',
+    about: { selectedSchema: 'schema', selectedSchemaName: 'schema' },
     method: 'POST',
     path: '/database/customEndpoints',
     input: { body: newEndpoint },
@@ -134,6 +136,7 @@ const update = (parts: EndpointParts): Operation =>
   defineOperation({
     ...facts,
     id: 'database.endpoints.update',
+    about: { selectedSchema: 'schema', selectedSchemaName: 'schema' },
     method: 'PATCH',
     path: '/database/customEndpoints/:id',
     input: { params, body: Type.Object(changeFields) },

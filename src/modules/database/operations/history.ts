@@ -118,6 +118,7 @@ const adminList = (records: RecordStore): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.history',
+    about: { schemaName: 'schema' },
     method: 'GET',
     path: '/database/schemas/:schemaName/docs/:id/history',
     input: { params: recordParams, query: Type.Object(pageQuery) },
@@ -132,6 +133,7 @@ const adminGet = (records: RecordStore): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.version',
+    about: { schemaName: 'schema' },
     method: 'GET',
     path: '/database/schemas/:schemaName/docs/:id/history/:version',
     input: { params: adminVersionParams, query: Type.Object({ compare }) },
@@ -146,6 +148,7 @@ const adminRestore = (records: RecordStore, documents: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.restoreVersion',
+    about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaName/docs/:id/history/:version/restore',
     destructive: true,

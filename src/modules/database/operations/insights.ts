@@ -237,6 +237,7 @@ const ask = (dependencies: ExplainDependencies): Operation =>
   defineOperation({
     ...facts,
     id: 'database.insights.explain',
+    about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/insights/explain',
     idempotency: false,

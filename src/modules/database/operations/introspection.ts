@@ -193,6 +193,7 @@ const finalize = (introspection: Introspection): Operation =>
   defineOperation({
     ...facts,
     id: 'database.introspection.finalize',
+    about: { schemas: 'open' },
     method: 'POST',
     path: '/database/introspection/schemas/finalize',
     bodyLimit: 8 * 1024 * 1024,

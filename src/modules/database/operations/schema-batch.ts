@@ -61,6 +61,7 @@ const importAll = (admin: SchemaAdmin, schemas: SchemaRegistry): Operation =>
   defineOperation({
     ...facts,
     id: 'database.schemas.import',
+    about: { schemas: 'inside', extensions: 'inside' },
     method: 'POST',
     path: '/database/schemas/import',
     mcp: false,

@@ -23,6 +23,7 @@ const set = (admin: SchemaAdmin): Operation =>
   defineOperation({
     ...facts,
     id: 'database.schemas.extensions.set',
+    about: { schemaId: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaId/extensions',
     input: {

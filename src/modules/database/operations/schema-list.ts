@@ -24,6 +24,7 @@ const list = (schemas: SchemaRegistry): Operation =>
   defineOperation({
     ...facts,
     id: 'database.schemas.list',
+    about: { owner: 'open' },
     method: 'GET',
     path: '/database/schemas',
     input: {

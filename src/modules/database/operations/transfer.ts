@@ -45,6 +45,7 @@ const exportOperation = ({ records, schemas }: TransferParts): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.export',
+    about: { schemaName: 'schema' },
     method: 'GET',
     path: '/database/schemas/:schemaName/docs/export',
     deadlineMs: 30 * minute,
@@ -123,6 +124,7 @@ function importOperation(parts: TransferParts): Operation {
   return defineOperation({
     ...facts,
     id: 'database.documents.import',
+    about: { schemaName: 'schema', owner: 'open' },
     method: 'POST',
     path: '/database/schemas/:schemaName/docs/import',
     bodyLimit: UPLOAD_LIMIT,

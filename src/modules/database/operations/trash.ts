@@ -52,6 +52,7 @@ const list = (records: RecordStore): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.list',
+    about: { schemaName: 'schema' },
     method: 'GET',
     path: '/database/schemas/:schemaName/docs',
     input: {
@@ -79,6 +80,7 @@ const restore = (records: RecordStore, documents: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.restore',
+    about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaName/docs/:id/restore',
     input: { params: Type.Object({ schemaName, id: Type.String({ maxLength: 64 }) }), headers: ifMatch },
@@ -95,6 +97,7 @@ const purge = (records: RecordStore, documents: Documents): Operation =>
   defineOperation({
     ...facts,
     id: 'database.documents.purge',
+    about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaName/docs/purge',
     destructive: true,

@@ -26,6 +26,7 @@ const capabilities = (schemas: SchemaRegistry): Operation =>
   defineOperation({
     ...facts,
     id: 'database.vector.capabilities',
+    about: { schemaName: 'open' },
     method: 'GET',
     path: '/database/vector/capabilities',
     input: { query: Type.Object({ schemaName: Type.Optional(Type.String({ maxLength: 64 })) }) },
@@ -108,6 +109,7 @@ const search = (records: RecordStore, schemas: SchemaRegistry): Operation =>
   defineOperation({
     ...facts,
     id: 'database.vectorSearch',
+    about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaName/vector-search',
     heavy: true,

@@ -64,6 +64,7 @@ const read = (middlewares: RouteMiddlewares, { surface, id, prefix, title }: Pat
     access: 'admin',
     method: 'GET',
     path: `${prefix}/route-middlewares`,
+    about: { path: 'open' },
     input: { query: RouteQuery },
     output: Type.Object({ middlewares: Type.Array(Type.String()) }),
     errors: [middlewareErrors.ROUTE_NOT_FOUND],
@@ -78,6 +79,7 @@ const patch = (middlewares: RouteMiddlewares, { surface, id, prefix, access, tit
     access,
     method: 'PATCH',
     path: `${prefix}/patch-middleware`,
+    about: { path: 'inside' },
     input: {
       query: RouteQuery,
       body: Type.Object({

@@ -1,6 +1,8 @@
 /** The state of the platform as one document: what it is, what a document would change, and making it so. */
+import { type AuthorityObject, hasAuthority, requireAuthority } from '../../../../kernel/authority/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
-import type { ConfigHandle } from '../../../../kernel/config/definition.ts';
+import { type ConfigHandle, moduleOfConfig } from '../../../../kernel/config/definition.ts';
+import type { ConfigService } from '../../../../kernel/config/service.ts';
 import type { SchemaNode, Tree } from '../../../../kernel/config/tree.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
 import type { Kernel } from '../../../../kernel/kernel.ts';
@@ -60,10 +62,7 @@ const LOCK = 'state.import';
 
 export function createState({ config, state, database, log, handle, environment }: Parts): State {
   const planOf = async (caller: Caller, content: StateContent, options: StateRequest): Promise<StatePlan> => {
-    requireScope(
-      caller,
-      content.types.map(({ module }) => module),
-    );
+    requireScope(config, caller, [...content.types.map(({ module }) => module), ...content.configs.keys()]);
     const strict = handle.current().configuration.strict;
     const plan = await planImport({ config, state, environment }, caller, content, { ...options, strict });
     return { ...plan, warnings: [...plan.warnings, ...editedWarning(content), ...idleSecretWarnings(content)] };
@@ -72,10 +71,11 @@ export function createState({ config, state, database, log, handle, environment 
   return {
     async export(caller, { modules, types, reveal }) {
       requireKnown(modules ?? [], config.modules());
-      requireScope(caller, modules ?? []);
+      requireScope(config, caller, modules ?? []);
       requireKnownTypes(types ?? [], [...config.modules().map(configType), ...state.all()]);
       const wanted = (one: TypeName): boolean =>
-        (modules?.includes(one.module) ?? inScope(caller, one.module)) && (types?.some((name) => isNamed(one, name)) ?? true);
+        (modules?.includes(one.module) ?? hasAuthority(caller, moduleObject(config, one.module))) &&
+        (types?.some((name) => isNamed(one, name)) ?? true);
       // One snapshot: what is changed meanwhile is in the document as a whole or not at all.
       return database.transaction(
         async () => {
@@ -157,13 +157,11 @@ function requireKnownTypes(names: readonly string[], known: readonly TypeName[])
   if (unknown !== undefined) throw errors.NOT_FOUND({ message: `There is no type "${unknown.slice(0, 128)}" of state` });
 }
 
-/** A token that is narrowed to modules sees and changes the state of no other. */
-function inScope(caller: Caller, module: string): boolean {
-  const named = caller.kind === 'admin' ? (caller.scopes ?? []).filter((scope) => scope !== 'read' && scope !== 'write') : [];
-  return named.length === 0 || named.includes(module);
-}
+const moduleObject = (config: ConfigService, name: string): AuthorityObject => ({
+  kind: 'module',
+  module: moduleOfConfig(name, config.definition(name) ?? {}),
+});
 
-function requireScope(caller: Caller, modules: readonly string[]): void {
-  const outside = modules.filter((module) => !inScope(caller, module));
-  if (outside.length > 0) throw errors.FORBIDDEN({ message: `This token may not reach the state of ${[...new Set(outside)].join(', ')}` });
-}
+/** A token that is narrowed to modules sees and changes the state of no other: neither what it keeps nor its configuration. */
+const requireScope = (config: ConfigService, caller: Caller, modules: readonly string[]): void =>
+  requireAuthority(caller, ...modules.map((module) => moduleObject(config, module)));

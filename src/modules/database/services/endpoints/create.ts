@@ -3,6 +3,7 @@ import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import { createEndpointAdmin, type EndpointAdmin } from './admin.ts';
+import { scopedEndpointStore } from './scoped-store.ts';
 import { createEndpointServing, type EndpointServing } from './serving.ts';
 import { createEndpointStore, type EndpointStore } from './store.ts';
 
@@ -19,7 +20,7 @@ const owner = 'database/endpoints';
 
 export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endpoints> {
   const { database, bus, events, schemas, records, operations } = kernel;
-  const store = await createEndpointStore({ database, bus, events });
+  const store = scopedEndpointStore(await createEndpointStore({ database, bus, events }), schemas);
   const serving = createEndpointServing({ records, schemas }, log);
   let running = true;
   const publish = (): void => {

@@ -1,5 +1,6 @@
 /** Custom endpoints as state. */
 import Type from 'typebox';
+import { requireAuthority, schemaObject } from '../../../../kernel/authority/authority.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { invalidInput } from '../../../../kernel/operations/problems.ts';
 import type { StateDocument, StateImport, StateType } from '../../../../kernel/state/state.ts';
@@ -35,7 +36,10 @@ export const endpointState = ({ endpoints: { admin, store }, declarations }: Par
     if (unknown.length > 0) throw invalidInput(unknown.map(({ place }) => missingSchema(place)));
     return documents.map(({ document, place }) => ({ ...admin.defined(document as EndpointBody, `${place}.`, registry) }));
   },
-  async check(_caller, _changes, whole) {
+  async check(caller, changes, whole) {
+    const schemas = changes.flatMap(({ before, after }) => [before, after].map((one) => String(one?.selectedSchemaName)));
+    const { registry } = await declarations.after(caller, whole);
+    requireAuthority(caller, ...schemas.flatMap((name) => schemaObject(registry.get(name))));
     requireDistinct(store.all(), whole);
   },
   async apply(caller, changes) {
