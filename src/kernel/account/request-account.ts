@@ -45,6 +45,7 @@ export class RequestAccount {
   readonly #spent: Record<AccountItem, number> = { bytesIn: 0, bytesOut: 0, statements: 0, lockedRows: 0, outboundCalls: 0 };
   #deadlineAt: number;
   #closed = false;
+  #overdrawn = false;
   #admitted = false;
   #running = 0;
   #waiting: (() => void)[] | undefined;
@@ -90,7 +91,14 @@ export class RequestAccount {
   take(item: AccountItem, amount = 1): PenstockError | undefined {
     const total = this.#spent[item] + amount;
     this.#spent[item] = total;
-    return total > this.limits[item] ? refusals[item]() : undefined;
+    if (total <= this.limits[item]) return undefined;
+    this.#overdrawn = true;
+    return refusals[item]();
+  }
+
+  /** More of something was asked for than the account holds. */
+  get overdrawn(): boolean {
+    return this.#overdrawn;
   }
 
   /** What can still be drawn of `item`. */

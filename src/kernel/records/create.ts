@@ -9,6 +9,7 @@ import { createHistory, createTrash } from './archive.ts';
 import { createRecords, replaceRecords, updateRecords } from './bulk.ts';
 import { createDesks, type Desk } from './desk.ts';
 import { rightsOf } from './field-access.ts';
+import { createHolder } from './hold.ts';
 import { createCursors } from './page/cursor.ts';
 import { createPlanCache } from './plan-cache.ts';
 import { createReads } from './record-reads.ts';
@@ -63,6 +64,7 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
     async removeWhere(caller, name, { filter, ...writeOptions }) {
       return removeSelected(await write(caller, name, 'delete', writeOptions), filter);
     },
+    holder: (caller) => createHolder(write, caller),
     trash: createTrash(write),
     history: historyAfresh(options.database, createHistory(deskOf, write)),
   };

@@ -177,6 +177,14 @@ export interface RecordTrash {
 export type RecordInput = Readonly<Record<string, unknown>>;
 
 /** Every call names its caller; permissions, visibility and validation are applied inside. */
+/** Records that one transaction is about to change. */
+export interface RecordHolder {
+  /** Throws 401, 403, 404 or 503 when the caller may change no record of the schema in this way. */
+  add(schema: string, operation: 'update' | 'delete', id: string, options?: { readonly scope?: string | undefined }): Promise<void>;
+  /** Locks those that the caller may change, in one order for everybody. Inside a transaction. */
+  lock(): Promise<void>;
+}
+
 export interface RecordStore {
   /** `{"documents":[...],"count":n}` as text; without `count`, or with `estimated`, as the options say. */
   list(caller: Caller, schema: string, options?: ListOptions): Promise<string>;
@@ -211,6 +219,8 @@ export interface RecordStore {
   updateWhere(caller: Caller, schema: string, assignments: readonly Assignment[], options: SelectionOptions): Promise<number>;
   /** Deletes every record that fits a condition; answers how many. All or nothing. */
   removeWhere(caller: Caller, schema: string, options: SelectionOptions): Promise<number>;
+  /** For transactions that change several records by their ids. */
+  holder(caller: Caller): RecordHolder;
   readonly trash: RecordTrash;
   readonly history: RecordHistory;
 }

@@ -2,7 +2,10 @@
 import { availableParallelism } from 'node:os';
 import { type Options, parseOptions } from '@node-rs/argon2';
 import { Piscina } from 'piscina';
+import { FairGate, type GateLimits } from '../account/fair-gate.ts';
+import { currentAccount } from '../account/request-account.ts';
 import { errors } from '../errors.ts';
+import { addressKey } from '../operations/limits.ts';
 import type { HashTask, VerifyTask } from './hash-worker.ts';
 import type { PasswordHasher } from './passwords.ts';
 
@@ -12,8 +15,10 @@ export interface PasswordHasherOptions {
    * one left while logins come without end. Each holds one thread and `memoryKiB` for about 10 ms.
    */
   readonly concurrency?: number;
-  /** Callers that may wait for a turn; 256 unless set, which is a few seconds of work. */
+  /** Callers that may wait for a turn; 256 unless set, which is a few seconds of work. A quarter of them from one address. */
   readonly maxWaiting?: number;
+  /** Milliseconds that they may wait; 2,000 unless set. */
+  readonly maxWaitMs?: number;
   readonly memoryKiB?: number;
   readonly passes?: number;
 }
@@ -24,8 +29,8 @@ const usualConcurrency = (): number => (availableParallelism() > 2 ? 2 : 1);
 const argon2id = 2;
 
 /**
- * Makes the hasher. Beyond `maxWaiting` it refuses with 503 and `Retry-After`, so that a flood of
- * logins costs a bounded amount of memory.
+ * Makes the hasher. Beyond `maxWaiting`, and whoever has waited for `maxWaitMs`, it refuses with 503 and `Retry-After`:
+ * a flood of logins costs a bounded amount of memory, and nobody more than a bounded time. Addresses take turns.
  */
 export function createPasswordHasher(options: PasswordHasherOptions = {}): PasswordHasher {
   const parameters: Options = {
@@ -34,7 +39,7 @@ export function createPasswordHasher(options: PasswordHasherOptions = {}): Passw
     parallelism: 1,
     algorithm: argon2id,
   };
-  const threads = createThreads(options.concurrency ?? usualConcurrency(), options.maxWaiting ?? 256);
+  const threads = createThreads(gateLimits(options));
   const hash = (password: string): Promise<string> => threads.hash({ password: prepared(password), parameters });
   let decoy: Promise<string> | undefined;
 
@@ -72,26 +77,46 @@ interface Threads {
   verify(task: VerifyTask): Promise<boolean>;
 }
 
-/** Lets `width` tasks run at a time, each in a thread of its own, and `maxWaiting` wait, first come first served. */
-function createThreads(width: number, maxWaiting: number): Threads {
+const noBytes = { ofKey: 0, ofAll: 0 };
+
+function gateLimits({ concurrency, maxWaiting = 256, maxWaitMs = 2_000 }: PasswordHasherOptions): GateLimits {
+  const width = concurrency ?? usualConcurrency();
+  return {
+    width,
+    perKey: width,
+    maxWaitMs,
+    maxWaiting: { ofKey: Math.max(4, Math.ceil(maxWaiting / 4)), ofAll: maxWaiting },
+    maxBytes: noBytes,
+  };
+}
+
+const busy = (): Error =>
+  errors.UNAVAILABLE({ message: 'Too many passwords are being checked at once: try again in a moment', retryAfter: 2 });
+
+/** Work that no request has asked for waits in one line with itself. */
+const whoAsks = (): string => {
+  const address = currentAccount()?.address;
+  return address === undefined ? 'platform' : addressKey(address);
+};
+
+/** Each task runs in a thread of its own. */
+function createThreads(limits: GateLimits): Threads {
+  const gate = new FairGate(() => limits, busy);
   const pool = new Piscina({
     filename: new URL('hash-worker.ts', import.meta.url).href,
     minThreads: 0,
-    maxThreads: width,
+    maxThreads: limits.width,
     idleTimeout,
     recordTiming: false,
   });
-  let taken = 0;
 
   async function run<Result>(name: string, task: object): Promise<Result> {
-    if (taken >= width + maxWaiting) {
-      throw errors.UNAVAILABLE({ message: 'Too many passwords are being checked at once: try again in a moment', retryAfter: 2 });
-    }
-    taken += 1;
+    const key = whoAsks();
+    await gate.enter(key);
     try {
       return (await pool.run(task, { name })) as Result;
     } finally {
-      taken -= 1;
+      gate.leave(key);
     }
   }
 

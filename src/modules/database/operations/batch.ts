@@ -7,8 +7,9 @@ import { defineOperation, type Operation, Reply, standardLimit } from '../../../
 import { recordErrors } from '../../../kernel/records/errors.ts';
 import type { RecordStore } from '../../../kernel/records/store.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { type BatchOperation, runBatch, runEach } from '../services/batch.ts';
+import { runBatch, runEach } from '../services/batch.ts';
 import { requireMiddlewares } from '../services/batch-middlewares.ts';
+import type { BatchOperation } from '../services/batch-operation.ts';
 
 const MAX_OPERATIONS = 100;
 
@@ -19,7 +20,7 @@ const operationShape = Type.Object({
   data: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
       description:
-        'Fields. {"$ref": "<operation>"} stands for the id of the record that an earlier operation answered, {"$ref": "<operation>.<field>"} for a field of it',
+        'Fields. {"$ref": "<operation>"} stands for the id of the record that an earlier operation answered, {"$ref": "<operation>.<field>"} for a single value in it',
     }),
   ),
   ref: Type.Optional(

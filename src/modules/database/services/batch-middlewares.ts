@@ -2,7 +2,7 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { RouteMiddlewares, RouteName } from '../../../kernel/middlewares/create.ts';
-import type { BatchOperation } from './batch.ts';
+import type { BatchOperation } from './batch-operation.ts';
 
 const routes: Readonly<Record<BatchOperation['op'], (schema: string) => RouteName>> = {
   create: (schema) => ({ surface: 'client', method: 'POST', path: `/database/${schema}` }),

@@ -1,0 +1,93 @@
+/** What operations of a batch take from the results of earlier ones: `{"$ref": "author"}`, `{"$ref": "author.name"}`. */
+import { jsonSize } from '../../../kernel/account/json-size.ts';
+import { currentAccount } from '../../../kernel/account/request-account.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
+import { shown } from '../../../kernel/schema/names.ts';
+import type { BatchOperation } from './batch-operation.ts';
+
+/** Records by the names and places of the operations that answered them; only those that are referred to. */
+export type Results = Map<string, unknown>;
+
+interface Resolving {
+  readonly results: Results;
+  readonly place: string;
+}
+
+/** Characters of a text that a reference may stand for. References are for ids and the like; each use is a copy. */
+const MAX_TEXT = 8_192;
+/** Bytes of one record with its references in place: what its own route takes. */
+const MAX_RECORD_BYTES = 1_048_576;
+
+/** Throws 400 for names that are taken twice or look like a place or a path. */
+export function requireNames(operations: readonly BatchOperation[]): void {
+  const seen = new Set<string>();
+  for (const [index, { ref }] of operations.entries()) {
+    if (ref === undefined) continue;
+    if (seen.has(ref) || /^\d+$|\./.test(ref)) {
+      throw invalid(`operations.${index}.ref`, 'unique', 'must be a name that no other operation has, without dots, and no number');
+    }
+    seen.add(ref);
+  }
+}
+
+/** The names and places that the operations refer to: no other result has to be kept. */
+export function referredNames(operations: readonly BatchOperation[]): ReadonlySet<string> {
+  const names = new Set<string>();
+  const visit = (value: unknown): void => {
+    if (Array.isArray(value)) value.forEach(visit);
+    else if (isReference(value)) names.add(value.$ref.split('.', 1)[0] ?? '');
+    else if (isObject(value)) Object.values(value).forEach(visit);
+  };
+  for (const { id, data } of operations) {
+    visit(id);
+    visit(data);
+  }
+  return names;
+}
+
+/** The fields with every reference in them replaced. Throws 400, or 413 when they have become too large. */
+export function resolvedData(data: Readonly<Record<string, unknown>>, results: Results): Record<string, unknown> {
+  const record = resolved(data, { results, place: 'data' }) as Record<string, unknown>;
+  if (jsonSize(record, MAX_RECORD_BYTES) > MAX_RECORD_BYTES)
+    throw errors.PAYLOAD_TOO_LARGE({ message: `data: is larger than ${MAX_RECORD_BYTES} bytes with its references in place` });
+  return record;
+}
+
+export function resolved(value: unknown, { results, place }: Resolving): unknown {
+  if (Array.isArray(value)) return value.map((item, index) => resolved(item, { results, place: `${place}.${index}` }));
+  if (!isObject(value)) return value;
+  if (isReference(value)) return single(referred(value.$ref, { results, place }), { path: value.$ref, place });
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, resolved(item, { results, place: `${place}.${shown(key)}` })]),
+  );
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isReference = (value: unknown): value is { readonly $ref: string } =>
+  isObject(value) && typeof value.$ref === 'string' && Object.keys(value).length === 1;
+
+/** `author` is the id of what that operation made; `author.name` a field of it. */
+function referred(path: string, { results, place }: Resolving): unknown {
+  const [name = '', ...rest] = path.split('.');
+  if (!results.has(name)) throw invalid(place, 'reference', `"${shown(name)}" is not an earlier operation that succeeded`);
+  let value = results.get(name);
+  for (const key of rest.length > 0 ? rest : ['_id']) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) {
+      throw invalid(place, 'reference', `"${shown(path)}" leads to nothing`);
+    }
+    value = (value as Record<string, unknown>)[key];
+  }
+  return value;
+}
+
+/** Objects and lists would multiply: each operation could hold the one before it many times. */
+function single(value: unknown, { path, place }: { readonly path: string; readonly place: string }): unknown {
+  if (typeof value === 'object' && value !== null)
+    throw invalid(place, 'reference', `"${shown(path)}" leads to an object or a list: refer to a single value in it`);
+  if (typeof value !== 'string') return value;
+  if (value.length > MAX_TEXT)
+    throw invalid(place, 'reference', `"${shown(path)}" leads to a text of more than ${MAX_TEXT} characters: send it instead`);
+  currentAccount()?.charge('bytesIn', value.length);
+  return value;
+}
