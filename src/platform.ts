@@ -9,7 +9,7 @@ import { createCaches } from './kernel/cache/create.ts';
 import { createConfigService } from './kernel/config/create.ts';
 import { migrations as configMigrations } from './kernel/config/migrations.ts';
 import { type DataFolder, openDataFolder } from './kernel/data-folder.ts';
-import type { Database, DatabaseInfo } from './kernel/database/database.ts';
+import type { Database, DatabaseInfo, Statement } from './kernel/database/database.ts';
 import { migrate } from './kernel/database/migrate.ts';
 import type { MigrationSet } from './kernel/database/migration.ts';
 import { openDatabase } from './kernel/database/open.ts';
@@ -43,7 +43,7 @@ import type { Settings } from './kernel/settings.ts';
 import { createStateRegistry } from './kernel/state/state.ts';
 import { createLogger } from './kernel/telemetry/create-logger.ts';
 import { createMetrics } from './kernel/telemetry/create-metrics.ts';
-import { measureConnections, measuredStatements } from './kernel/telemetry/database-metrics.ts';
+import { measureConnections, measuredStatements, measureQueues } from './kernel/telemetry/database-metrics.ts';
 import type { Logger } from './kernel/telemetry/logger.ts';
 import type { Metrics } from './kernel/telemetry/metrics.ts';
 import { startMetricsServer } from './kernel/telemetry/metrics-server.ts';
@@ -174,10 +174,12 @@ async function createKernel({
   closing,
 }: KernelParts): Promise<{ kernel: Kernel; startJobs: () => void }> {
   measureConnections(metrics, database);
+  measureQueues(metrics, database);
   const metricsServer = await startMetricsServer(settings, metrics);
   if (metricsServer) closing.defer(() => metricsServer.close());
   const health = createHealth();
-  health.register({ name: 'database', run: () => database.query({ text: 'select 1' }).then(() => ({ status: 'pass' })) });
+  const alive: Statement = { text: 'select 1', class: 'health', limitMs: settings.ready.totalTimeoutMs };
+  health.register({ name: 'database', run: () => database.query(alive).then(() => ({ status: 'pass' })) });
 
   const redis = await openRedis(settings, log, await installationId(database));
   if (redis) {
@@ -221,7 +223,7 @@ async function createKernel({
     passwords: createPasswordHasher(),
     config: await createConfigService({ database, bus, secrets, log, health }),
     schemas,
-    records: createRecordStore({ database, schemas, permissions, events, secrets }),
+    records: createRecordStore({ database, schemas, permissions, events, secrets, searchLimitMs: settings.databaseSearchTimeoutMs }),
     operations,
     middlewares: await createRouteMiddlewares({ database, bus, registry: operations }),
     identity: createIdentity(),

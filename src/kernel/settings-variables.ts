@@ -141,6 +141,18 @@ export const milliseconds = (name: string, fallback: number, description: string
   },
 });
 
+export const count = (name: string, fallback: number, [least, most]: readonly [number, number], description: string): Variable<number> => ({
+  name,
+  description,
+  shownDefault: String(fallback),
+  read(value) {
+    if (value === undefined) return fallback;
+    const number = Number(value);
+    if (!/^\d+$/.test(value) || number < least || number > most) throw wrong(name, `a number from ${least} to ${most}`, value);
+    return number;
+  },
+});
+
 const splitList = (value: string | undefined): string[] =>
   (value ?? '')
     .split(',')

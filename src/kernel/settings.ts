@@ -1,6 +1,7 @@
 /** The environment, read once and in one place. `npm start -- --help` is made from the same table. */
 import { resolve } from 'node:path';
 import {
+  count,
   flag,
   list,
   milliseconds,
@@ -37,6 +38,12 @@ export interface Settings {
   readonly databasePreparedStatements: boolean;
   /** Off falls back to one statement at a time on each connection. */
   readonly databasePipelining: boolean;
+  /** Connections for statements of unknown length (lists, searches, checks), each of which has one for itself. */
+  readonly databasePoolSize: number;
+  /** Connections for transactions. */
+  readonly databaseTransactions: number;
+  /** Milliseconds that a list or a search by a client may run. */
+  readonly databaseSearchTimeoutMs: number;
   readonly redisUrl: string | undefined;
   /** Addresses, CIDR ranges, or a number of hops. Empty: forwarding headers are ignored. */
   readonly trustedProxies: readonly string[];
@@ -82,6 +89,13 @@ const variables: Table<Omit<Settings, 'ready' | 'stateSecrets'>> = {
   databaseUrl: url('DATABASE_URL', ['postgres', 'postgresql'], 'Your PostgreSQL (15 or newer) instead of the embedded one'),
   databasePreparedStatements: flag('DATABASE_PREPARED_STATEMENTS', true, 'Off for poolers that cannot keep prepared statements'),
   databasePipelining: flag('DATABASE_PIPELINING', true, 'Off sends one statement at a time on each connection'),
+  databasePoolSize: count('DATABASE_POOL_SIZE', 8, [2, 200], 'Lists, searches and checks that run in the database at a time'),
+  databaseTransactions: count('DATABASE_TRANSACTIONS', 10, [2, 200], 'Transactions that run in the database at a time'),
+  databaseSearchTimeoutMs: milliseconds(
+    'DATABASE_SEARCH_TIMEOUT_MS',
+    3000,
+    'Time that the database may spend on a list or search by a client',
+  ),
   redisUrl: url('REDIS_URL', ['redis', 'rediss'], 'Redis that connects several nodes'),
   trustedProxies: proxies('TRUSTED_PROXIES', 'Proxies whose forwarding headers count: addresses, CIDR ranges, or a number of hops'),
   logLevel: oneOf('LOG_LEVEL', ['debug', 'info', 'warn', 'error', 'silent'], 'info', 'Least severity that is logged'),

@@ -58,6 +58,8 @@ export interface ClientOptions {
   readonly role: string;
   /** 0 switches the timeout off. */
   readonly statementTimeoutMs?: number;
+  /** Longest wait for one lock; none unless set. */
+  readonly lockTimeoutMs?: number;
   readonly pipeline?: boolean;
 }
 
@@ -71,6 +73,7 @@ export function clientConfig({
   modes,
   role,
   statementTimeoutMs = STATEMENT_TIMEOUT_MS,
+  lockTimeoutMs,
   pipeline = false,
 }: ClientOptions): pg.ClientConfig {
   return {
@@ -81,7 +84,8 @@ export function clientConfig({
     keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
     types: { getTypeParser },
     pipeline: pipeline && modes.pipelining,
-    ...(modes.preparedStatements ? { options: startOptions, statement_timeout: statementTimeoutMs } : {}),
+    ...(modes.preparedStatements && { options: startOptions, statement_timeout: statementTimeoutMs }),
+    ...(modes.preparedStatements && lockTimeoutMs !== undefined && { lock_timeout: lockTimeoutMs }),
   };
 }
 

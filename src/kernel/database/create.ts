@@ -2,15 +2,18 @@
 import pg from 'pg';
 import { currentAccount, offAccount } from '../account/request-account.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import { openStatementClasses, type StatementClasses } from './classes.ts';
 import { createCompanions } from './companions.ts';
 import { type ClientOptions, type ConnectionModes, type ConnectionTarget, clientConfig, prepareSession } from './connection.ts';
 import type { Database, DatabaseInfo } from './database.ts';
+import { boundsOf } from './fair-turns.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { Listener } from './listener.ts';
 import { createLocks } from './locks.ts';
+import { OwnedConnections } from './owned-connections.ts';
+import { isRead } from './owned-statements.ts';
 import { createSessions } from './sessions.ts';
-import { isRead, openSharedClients, type SharedClients } from './shared-clients.ts';
-import { createStatementNames, type StatementNames } from './statement-names.ts';
+import { createStatementNames } from './statement-names.ts';
 import type { StatementTimings } from './timings.ts';
 import { createTransactions } from './transactions.ts';
 
@@ -21,16 +24,18 @@ export interface CreateDatabaseOptions {
   readonly kind: DatabaseInfo['kind'];
   /** Shown to operators: a folder, or host and database without credentials. */
   readonly location: string;
+  /** Connections for statements of unknown length, and for transactions. */
+  readonly poolSize?: number | undefined;
+  readonly transactionConnections?: number | undefined;
   /** Told how long each statement took. */
   readonly timings?: StatementTimings | undefined;
   /** Runs after all connections are closed. */
   readonly onClose?: () => Promise<void>;
 }
 
-const READ_CLIENTS = 3;
-/** A write holds its connection until the disk has it; more of them wait for the disk together (group commit). */
-const WRITE_CLIENTS = 6;
-const TRANSACTION_CLIENTS = 10;
+/** Statements of unknown length that run at a time; more of them would share the same processor cores. */
+const POOL_SIZE = 8;
+const TRANSACTION_CONNECTIONS = 10;
 /** Locks are few and short; more of them than this at a time wait for each other. */
 const LOCK_CLIENTS = 6;
 const IDLE_MS = 30_000;
@@ -50,24 +55,25 @@ function openPool(connection: ClientOptions, max: number, log: Logger): pg.Pool 
   return pool;
 }
 
-/** Connections for single statements: reads have their own, so that they never wait behind a write. */
-async function openStatementClients(
-  connection: ClientOptions,
-  names: StatementNames,
-  options: CreateDatabaseOptions,
-): Promise<SharedClients> {
-  const parts = { connection, names, timings: options.timings, log: options.log };
-  const [reads, writes] = await Promise.all([
-    openSharedClients({ ...parts, size: READ_CLIENTS }),
-    openSharedClients({ ...parts, size: WRITE_CLIENTS }),
-  ]);
+interface Parts {
+  readonly classes: StatementClasses;
+  readonly connections: OwnedConnections;
+  readonly lockPool: pg.Pool;
+  readonly listener: Listener;
+}
+
+function figuresOf({ classes, connections, lockPool, listener }: Parts): Pick<DatabaseInfo, 'connections' | 'classes' | 'moved'> {
+  const { total, idle, moved } = classes.counts();
+  const own = connections.figures();
+  const all = { ...classes.figures(), transactions: own };
   return {
-    query: (statement) => (isRead(statement.text) ? reads : writes).query(statement),
-    counts() {
-      const [a, b] = [reads.counts(), writes.counts()];
-      return { total: a.total + b.total, idle: a.idle + b.idle, waiting: a.waiting + b.waiting };
+    connections: {
+      total: total + own.running + own.idle + lockPool.totalCount + (listener.connected ? 1 : 0),
+      idle: idle + own.idle + lockPool.idleCount,
+      waiting: Object.values(all).reduce((sum, each) => sum + each.waiting, lockPool.waitingCount),
     },
-    close: async () => void (await Promise.all([reads.close(), writes.close()])),
+    classes: all,
+    moved,
   };
 }
 
@@ -75,16 +81,21 @@ async function openStatementClients(
 export async function createDatabase(options: CreateDatabaseOptions): Promise<Database> {
   const { target, modes, log } = options;
   const names = createStatementNames(modes.preparedStatements);
-  const shared = await openStatementClients({ target, modes, role: 'statements' }, names, options);
-  const pool = openPool({ target, modes, role: 'transactions', pipeline: true }, TRANSACTION_CLIENTS, log);
+  const { poolSize = POOL_SIZE, transactionConnections = TRANSACTION_CONNECTIONS, timings } = options;
+  const classes = await openStatementClasses({ target, modes, poolSize, names, timings, log });
+  const connections = new OwnedConnections({
+    connection: { target, modes, role: 'transactions' },
+    bounds: boundsOf(transactionConnections),
+    log,
+  });
   const lockPool = openPool({ target, modes, role: 'locks', statementTimeoutMs: LOCK_TIMEOUT_MS }, LOCK_CLIENTS, log);
   const companions = createCompanions();
-  const transactions = createTransactions({ pool, names, companions, timings: options.timings, log });
+  const transactions = createTransactions({ connections, names, companions, timings, log });
   const locks = createLocks(lockPool, log);
   const sessions = createSessions({ target, modes, role: 'maintenance', statementTimeoutMs: 0 }, log);
   const listener = new Listener({ target, modes, role: 'listener' }, log);
 
-  const { rows } = await shared.query<{ server_version: string }>({ text: 'show server_version' });
+  const { rows } = await classes.query<{ server_version: string }>({ text: 'show server_version' });
   const version = rows[0]?.server_version.split(' ', 1)[0] ?? 'unknown';
 
   const runLater = (work: () => void | Promise<void>): void => {
@@ -101,8 +112,8 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
   async function closeAll(): Promise<void> {
     await listener.close();
     await sessions.close();
-    await Promise.all([pool.end(), lockPool.end()]);
-    await shared.close();
+    await Promise.all([connections.close(), lockPool.end()]);
+    await classes.close();
     await options.onClose?.();
   }
 
@@ -113,7 +124,7 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
       const refusal = currentAccount()?.take('statements');
       if (refusal) return Promise.reject(refusal);
       if (companions.waiting() && !isRead(statement.text)) return transactions.run((transaction) => transaction.query(statement));
-      return shared.query(statement);
+      return classes.query(statement);
     },
     alongside: companions.run,
     outside: transactions.outside,
@@ -130,19 +141,7 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
     tryLock: locks.tryLock,
     listen: (channel, onMessage) => listener.listen(channel, onMessage),
     onListening: (watcher) => listener.onListening(watcher),
-    info() {
-      const { total, idle, waiting } = shared.counts();
-      return {
-        kind: options.kind,
-        version,
-        location: options.location,
-        connections: {
-          total: total + pool.totalCount + lockPool.totalCount + (listener.connected ? 1 : 0),
-          idle: idle + pool.idleCount + lockPool.idleCount,
-          waiting: waiting + pool.waitingCount + lockPool.waitingCount,
-        },
-      };
-    },
+    info: () => ({ kind: options.kind, version, location: options.location, ...figuresOf({ classes, connections, lockPool, listener }) }),
     close() {
       closing ??= closeAll();
       return closing;

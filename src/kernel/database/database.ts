@@ -1,11 +1,25 @@
 /** The contract of the database: what the rest of the platform may ask of PostgreSQL. */
 
+/**
+ * How long a statement can take, which decides where it runs:
+ * - `pooled`, unless another is declared: of unknown length. It has one of a bounded number of connections for itself.
+ * - `short`: known to touch few rows by an index. Sent behind others on a shared connection; one that waits for a lock or
+ *   runs longer than a short one may is stopped, undone by PostgreSQL, and run as a pooled one.
+ * - `identity`: a short one of sessions and credentials, with connections of their own.
+ * - `health`: asks whether the database answers, on a connection of its own.
+ */
+export type StatementClass = 'pooled' | 'short' | 'identity' | 'health';
+
 /** A parameterised statement. `name` makes it a prepared statement on each connection. */
 export interface Statement {
   readonly text: string;
   readonly values?: readonly unknown[];
   /** Stable name of the text (at most 63 bytes); switched off as a whole for poolers that cannot. */
   readonly name?: string;
+  /** Where it runs outside of a transaction; `pooled` unless set. */
+  readonly class?: StatementClass;
+  /** Milliseconds after which a pooled statement is stopped (504), where that is sooner than the request's deadline. */
+  readonly limitMs?: number;
 }
 
 export interface QueryResult<R> {
@@ -45,8 +59,9 @@ export interface Companion {
 
 export interface Database extends Queryable {
   /**
-   * One statement on a shared pipelined connection (a transaction of its own). Inside
-   * `transaction` of the same asynchronous flow it joins that transaction.
+   * One statement, a transaction of its own, where its class says. Inside `transaction` of the same
+   * asynchronous flow it joins that transaction. Throws 504 when the time of the request is over (then it
+   * was not sent, or stopped and undone), 503 when it waited too long for its turn.
    */
   query<R = Row>(statement: Statement): Promise<QueryResult<R>>;
   /** Several statements as one. Nested calls join the outer transaction. */
@@ -85,6 +100,19 @@ export interface Database extends Queryable {
   close(): Promise<void>;
 }
 
+/** What waits for its turn in one class, and what has waited since the start of this process. */
+export interface ClassFigures {
+  readonly running: number;
+  readonly waiting: number;
+  /** How long the first of them has waited, in ms. */
+  readonly oldestMs: number;
+  readonly waits: number;
+  /** All waits together, in ms. */
+  readonly waitedMs: number;
+  /** Whose turn did not come in time. */
+  readonly refused: number;
+}
+
 export interface DatabaseInfo {
   readonly kind: 'embedded' | 'external';
   /** For example `18.4`. */
@@ -92,4 +120,7 @@ export interface DatabaseInfo {
   /** Where the data is: a folder, or host and database name without credentials. */
   readonly location: string;
   readonly connections: { readonly total: number; readonly idle: number; readonly waiting: number };
+  readonly classes: Readonly<Record<StatementClass | 'transactions', ClassFigures>>;
+  /** Short statements that were stopped and run as pooled ones. */
+  readonly moved: number;
 }

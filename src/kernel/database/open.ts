@@ -9,7 +9,8 @@ import { checkExternal, describeTarget, parseDatabaseUrl } from './external.ts';
 import type { StatementTimings } from './timings.ts';
 
 export interface OpenDatabaseOptions {
-  readonly settings: Pick<Settings, 'dataDir' | 'databaseUrl' | 'databasePreparedStatements' | 'databasePipelining'>;
+  readonly settings: Pick<Settings, 'dataDir' | 'databaseUrl' | 'databasePreparedStatements' | 'databasePipelining'> &
+    Partial<Pick<Settings, 'databasePoolSize' | 'databaseTransactions'>>;
   readonly log: Logger;
   /** Told about steps that take noticeable time, such as the set-up of a new server. */
   readonly onProgress?: (text: string) => void;
@@ -26,16 +27,17 @@ export const EMBEDDED_DATABASE = 'penstock';
  */
 export async function openDatabase({ settings, log, onProgress, timings }: OpenDatabaseOptions): Promise<Database> {
   const modes = { preparedStatements: settings.databasePreparedStatements, pipelining: settings.databasePipelining };
+  const sizes = { poolSize: settings.databasePoolSize, transactionConnections: settings.databaseTransactions };
   if (settings.databaseUrl !== undefined) {
     const target = parseDatabaseUrl(settings.databaseUrl);
     await checkExternal(target, modes);
-    return createDatabase({ target, modes, log, timings, kind: 'external', location: describeTarget(target) });
+    return createDatabase({ target, modes, log, timings, ...sizes, kind: 'external', location: describeTarget(target) });
   }
   const folder = join(settings.dataDir, 'postgres');
   const server = await startEmbeddedServer({ folder, logFile: join(settings.dataDir, 'logs', 'postgres.log'), log, onProgress });
   try {
     const target = await server.target(EMBEDDED_DATABASE);
-    return await createDatabase({ target, modes, log, timings, kind: 'embedded', location: folder, onClose: server.stop });
+    return await createDatabase({ target, modes, log, timings, ...sizes, kind: 'embedded', location: folder, onClose: server.stop });
   } catch (error) {
     await server.stop();
     throw error;

@@ -1,28 +1,37 @@
 /**
- * A few connections that everybody shares for single statements: the driver
- * sends them one behind the other without waiting (pipelining). A connection
- * that dies is replaced at once; its neighbours carry on.
+ * A few connections that everybody shares for short statements: the driver sends them one behind the
+ * other without waiting (pipelining). What turns out not to be short is stopped by PostgreSQL (the
+ * sessions have short limits) and run elsewhere, so that nobody waits behind it for long. A connection that dies is
+ * replaced at once; its neighbours carry on.
  */
 import pg from 'pg';
 import type { Logger } from '../telemetry/logger.ts';
 import { type ClientOptions, clientConfig, prepareSession } from './connection.ts';
-import type { Queryable, QueryResult, Statement } from './database.ts';
+import type { ClassFigures, QueryResult } from './database.ts';
 import { isConnectionLoss, isStalePlan, toPublicError, unavailable } from './failures.ts';
 import { GuardedClient } from './guarded-client.ts';
+import { isRead, isTimeOver, type Lane, type StatementRun } from './owned-statements.ts';
 import { keepTrying } from './reconnect.ts';
+import { waitedTooLong } from './request.ts';
+import { SlowTables } from './slow-tables.ts';
 import type { StatementNames } from './statement-names.ts';
+import { tableOf } from './tables.ts';
 import type { StatementTimings } from './timings.ts';
+import { WaitingLine } from './waiting-line.ts';
 
-export interface SharedClients extends Queryable {
-  /** `waiting`: statements that were sent while their connection was busy with another. */
-  counts(): { readonly total: number; readonly idle: number; readonly waiting: number };
+export interface SharedClients extends Lane {
+  figures(): ClassFigures & { readonly total: number; readonly idle: number; readonly moved: number };
   close(): Promise<void>;
 }
 
 export interface SharedClientsOptions {
   readonly connection: ClientOptions;
   readonly size: number;
+  /** Statements that are on one connection at a time, the running one included. Those behind it cannot be taken back. */
+  readonly depth: number;
   readonly names: StatementNames;
+  /** Where what takes too long is run. */
+  readonly elsewhere: Lane;
   readonly timings?: StatementTimings | undefined;
   readonly log: Logger;
 }
@@ -33,11 +42,16 @@ interface Slot {
   inFlight: number;
 }
 
-/** How long a statement waits for a connection when all are down. */
-const PATIENCE_MS = 3_000;
+/** A statement on its way. */
+interface Job extends StatementRun {
+  /** How often it may be sent again. */
+  again: number;
+  readonly resolve: (result: QueryResult<unknown>) => void;
+  readonly reject: (error: unknown) => void;
+}
 
-/** A statement that changes nothing, as far as its first word tells; it may be sent twice. */
-export const isRead = (text: string): boolean => /^\s*select\b/i.test(text);
+/** How long a statement waits for a connection when all are down. */
+const OUTAGE_PATIENCE_MS = 3_000;
 
 /** Opens the connections; rejects when the first attempt fails. */
 export async function openSharedClients(options: SharedClientsOptions): Promise<SharedClients> {
@@ -49,12 +63,18 @@ export async function openSharedClients(options: SharedClientsOptions): Promise<
 class PipelinedClients implements SharedClients {
   readonly #options: SharedClientsOptions;
   readonly #slots: readonly Slot[];
-  readonly #waiting = new Set<() => void>();
+  readonly #slow = new SlowTables();
+  readonly #line: WaitingLine<Job>;
+  #moved = 0;
   #closed = false;
 
   constructor(options: SharedClientsOptions) {
     this.#options = options;
     this.#slots = Array.from({ length: options.size }, () => ({ client: undefined, inFlight: 0 }));
+    this.#line = new WaitingLine({
+      untilOf: ({ waiting }) => Math.min(waiting.deadlineAt, this.#isDown() ? waiting.since + OUTAGE_PATIENCE_MS : waiting.patientUntil),
+      refuse: ({ reject, waiting }, now) => reject(this.#isDown() ? unavailable() : waitedTooLong(waiting, now)),
+    });
   }
 
   async open(): Promise<void> {
@@ -66,24 +86,29 @@ class PipelinedClients implements SharedClients {
     }
   }
 
-  query<R>(statement: Statement): Promise<QueryResult<R>> {
-    const slot = this.#leastBusy();
-    return slot ? this.#sendOn<R>(slot, statement) : this.#nextConnected().then((later) => this.#sendOn<R>(later, statement));
+  run<R>(request: StatementRun): Promise<QueryResult<R>> {
+    return new Promise((resolve, reject) => {
+      const { statement, waiting, ran } = request;
+      const again = this.#options.size;
+      this.#place({ statement, waiting, again, resolve: resolve as Job['resolve'], reject, ...(ran && { ran }) });
+    });
   }
 
-  counts() {
+  figures() {
     const connected = this.#slots.filter((slot) => slot.client !== undefined);
     return {
       total: connected.length,
       idle: connected.filter((slot) => slot.inFlight === 0).length,
-      waiting: connected.reduce((sum, slot) => sum + Math.max(0, slot.inFlight - 1), 0),
+      running: connected.reduce((sum, slot) => sum + slot.inFlight, 0),
+      moved: this.#moved,
+      ...this.#line.figures(),
     };
   }
 
   /** Statements that were sent are answered first. */
   async close(): Promise<void> {
     this.#closed = true;
-    this.#wakeAll();
+    this.#line.close();
     await Promise.all(this.#slots.map((slot) => slot.client?.end().catch(() => undefined)));
   }
 
@@ -101,7 +126,7 @@ class PipelinedClients implements SharedClients {
     }
     if (this.#closed) return void (await client.end());
     slot.client = client;
-    this.#wakeAll();
+    this.#next();
   }
 
   /** Takes a dead connection out of use and starts to replace it. */
@@ -118,85 +143,90 @@ class PipelinedClients implements SharedClients {
     );
   }
 
+  #isDown(): boolean {
+    return this.#closed || this.#slots.every(({ client }) => client === undefined);
+  }
+
   #leastBusy(): Slot | undefined {
     let best: Slot | undefined;
     for (const slot of this.#slots) {
-      if (slot.client !== undefined && (best === undefined || slot.inFlight < best.inFlight)) best = slot;
+      if (slot.client !== undefined && slot.inFlight < this.#options.depth && (best === undefined || slot.inFlight < best.inFlight))
+        best = slot;
     }
     return best;
   }
 
-  /** A slot that is connected, after waiting a little when none is. */
-  async #nextConnected(): Promise<Slot> {
-    const deadline = Date.now() + PATIENCE_MS;
-    for (;;) {
+  /** Sends a statement, or lets it wait for its turn. */
+  #place(job: Job): void {
+    const { deadlineAt } = job.waiting;
+    const isLate = deadlineAt !== Number.POSITIVE_INFINITY && performance.now() >= deadlineAt;
+    const slot = this.#line.length === 0 ? this.#leastBusy() : undefined;
+    if (this.#closed) job.reject(unavailable());
+    else if (isLate) job.reject(waitedTooLong(job.waiting, deadlineAt));
+    else if (this.#isApart(job)) this.#runElsewhere(job);
+    else if (slot) this.#send(slot, job);
+    else this.#line.push(job);
+  }
+
+  #isApart({ statement }: Job): boolean {
+    return this.#slow.size > 0 && this.#slow.isSlow(tableOf(statement));
+  }
+
+  /** Lets those who wait go on, as far as there is room. */
+  #next(): void {
+    while (this.#line.length > 0) {
       const slot = this.#leastBusy();
-      const left = deadline - Date.now();
-      if (this.#closed || (!slot && left <= 0)) throw unavailable();
-      if (slot) return slot;
-      await this.#woken(left);
+      const job = slot && this.#line.shift();
+      if (!job) return;
+      if (this.#isApart(job)) this.#runElsewhere(job);
+      else this.#send(slot, job);
     }
   }
 
-  #woken(timeoutMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        clearTimeout(timer);
-        this.#waiting.delete(wake);
-        resolve();
-      };
-      const timer = setTimeout(wake, timeoutMs);
-      this.#waiting.add(wake);
-    });
+  #runElsewhere(job: Job): void {
+    this.#moved += 1;
+    const { statement, waiting } = job;
+    this.#slow.apart(tableOf(statement), (ran) => this.#options.elsewhere.run({ statement, waiting, ran })).then(job.resolve, job.reject);
   }
 
-  #wakeAll(): void {
-    for (const wake of this.#waiting) wake();
+  #send(slot: Slot, job: Job): void {
+    const { client } = slot;
+    if (client === undefined) throw new Error('A statement was given to a connection that is not there');
+    const { statement, waiting } = job;
+    const query = this.#options.names.toQuery(statement);
+    slot.inFlight += 1;
+    const onAnswer = (error: Error | undefined | null, result: unknown): void => {
+      if (slot.client === client) slot.inFlight -= 1;
+      this.#options.timings?.note(statement, performance.now() - waiting.since);
+      if (error) {
+        if (isConnectionLoss(error)) this.#drop(slot, client, error);
+        this.#failed(job, error, query.name);
+      } else {
+        const { rows, rowCount } = result as pg.QueryResult;
+        job.resolve({ rows, count: rowCount ?? 0 });
+      }
+      if (this.#line.length > 0) this.#next();
+    };
+    // Handed over ready-made: the driver copies a configuration object property by property, on each statement.
+    const submitted: pg.Query & { name?: string | undefined } = new pg.Query(query.text, query.values, onAnswer);
+    submitted.name = query.name;
+    client.query(submitted);
   }
 
   /**
-   * Sends, and sends again where that is safe: a read whose connection died (others may be dead as
-   * well, unnoticed so far), or a statement that has to be prepared afresh.
+   * Sends again where that is safe: a read whose connection died (others may be dead as well, unnoticed so far), a
+   * statement that has to be prepared anew, or one that PostgreSQL has stopped and undone because it was not short.
    */
-  async #sendOn<R>(first: Slot, statement: Statement): Promise<QueryResult<R>> {
-    const { names, size } = this.#options;
-    let slot = first;
-    for (let again = size; ; again -= 1) {
-      const query = names.toQuery(statement);
-      const sentAs = query.name;
-      try {
-        return await this.#send<R>(slot, query, statement);
-      } catch (error) {
-        if (isStalePlan(error)) names.renew(statement, sentAs);
-        else if (!isConnectionLoss(error) || !isRead(statement.text)) throw toPublicError(error);
-        if (again === 0) throw toPublicError(error);
-      }
-      slot = await this.#nextConnected();
-    }
-  }
-
-  #send<R>(slot: Slot, query: pg.QueryConfig<unknown[]>, statement: Statement): Promise<QueryResult<R>> {
-    const { timings } = this.#options;
-    return new Promise((resolve, reject) => {
-      const { client } = slot;
-      if (client === undefined) return reject(unavailable());
-      slot.inFlight += 1;
-      const begin = timings ? performance.now() : 0;
-      const onAnswer = (error: Error | undefined | null, result: unknown): void => {
-        if (slot.client === client) slot.inFlight -= 1;
-        timings?.note(statement, performance.now() - begin);
-        if (!error) {
-          const { rows, rowCount } = result as pg.QueryResult;
-          resolve({ rows: rows as R[], count: rowCount ?? 0 });
-          return;
-        }
-        if (isConnectionLoss(error)) this.#drop(slot, client, error);
-        reject(error);
-      };
-      // Handed over ready-made: the driver copies a configuration object property by property, on each statement.
-      const submitted: pg.Query & { name?: string | undefined } = new pg.Query(query.text, query.values, onAnswer);
-      submitted.name = query.name;
-      client.query(submitted);
-    });
+  #failed(job: Job, error: Error, sentAs: string | undefined): void {
+    const { statement } = job;
+    const stale = isStalePlan(error);
+    if (stale) this.#options.names.renew(statement, sentAs);
+    if (isTimeOver(error)) {
+      this.#slow.mark(tableOf(statement));
+      this.#runElsewhere(job);
+    } else if (job.again > 0 && (stale || (isConnectionLoss(error) && isRead(statement.text)))) {
+      job.again -= 1;
+      this.#place(job);
+    } else job.reject(toPublicError(error));
   }
 }

@@ -4,7 +4,7 @@
  * `identifier`), so input never reaches SQL as text.
  */
 import { createHash } from 'node:crypto';
-import type { Statement } from './database.ts';
+import type { Statement, StatementClass } from './database.ts';
 
 const names = new Map<string, string>();
 
@@ -19,16 +19,34 @@ export function statementName(text: string): string {
 
 const preparedTexts = new WeakMap<TemplateStringsArray, { text: string; name: string }>();
 
+function prepared(strings: TemplateStringsArray): { readonly text: string; readonly name: string } {
+  let known = preparedTexts.get(strings);
+  if (!known) {
+    const text = strings.reduce((all, part, i) => `${all}$${i}${part}`);
+    known = { text, name: statementName(text) };
+    preparedTexts.set(strings, known);
+  }
+  return known;
+}
+
 /** A statement with a prepared-statement name: the text is fixed, only values differ. */
 export function sql(strings: TemplateStringsArray, ...values: readonly unknown[]): Statement {
-  let prepared = preparedTexts.get(strings);
-  if (!prepared) {
-    const text = strings.reduce((all, part, i) => `${all}$${i}${part}`);
-    prepared = { text, name: statementName(text) };
-    preparedTexts.set(strings, prepared);
-  }
-  return { text: prepared.text, name: prepared.name, values };
+  const { text, name } = prepared(strings);
+  return { text, name, values };
 }
+
+const ofClass =
+  (kind: StatementClass) =>
+  (strings: TemplateStringsArray, ...values: readonly unknown[]): Statement => {
+    const { text, name } = prepared(strings);
+    return { text, name, values, class: kind };
+  };
+
+/** The same, known to touch few rows by an index (classes: database.ts). */
+export const shortSql = ofClass('short');
+
+/** The same, for sessions and credentials. */
+export const identitySql = ofClass('identity');
 
 /** Quotes a name for SQL text. Names come from the registry of schemas, never from a request. */
 export function identifier(name: string): string {

@@ -5,6 +5,7 @@
  * the reader stops, or when the signal is aborted.
  */
 import { randomBytes } from 'node:crypto';
+import { offAccount } from '../account/request-account.ts';
 import type { Database, Statement, Transaction } from './database.ts';
 
 export interface StreamOptions<R> {
@@ -25,10 +26,9 @@ export async function* streamRows<R>(database: Database, statement: Statement, o
   const hand = createHandover<R[]>();
   const stop = (): void => hand.stop(signal?.reason);
   signal?.addEventListener('abort', stop, { once: true });
-  const work = database.transaction((transaction) => readBatches(transaction, statement, { ...options, give: hand.give }), {
-    readOnly: true,
-    attempts: 1,
-  });
+  const read = (transaction: Transaction): Promise<void> => readBatches(transaction, statement, { ...options, give: hand.give });
+  // What is read over minutes has time limits of its own.
+  const work = offAccount(() => database.transaction(read, { readOnly: true, attempts: 1 }));
   work.then(hand.end, hand.stop);
   try {
     signal?.throwIfAborted();

@@ -4,25 +4,15 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type pg from 'pg';
-import { currentAccount, offAccount } from '../account/request-account.ts';
-import { errors } from '../errors.ts';
+import { offAccount } from '../account/request-account.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { Accompanied, type Companions } from './companions.ts';
 import type { QueryResult, Statement, Transaction, TransactionOptions } from './database.ts';
-import { codeOf, isConnectionLoss, isStalePlan, isTransient, toPublicError } from './failures.ts';
+import { isStalePlan, isTransient, toPublicError } from './failures.ts';
+import { type AfterCommit, type Ambient, OpenTransaction } from './open-transaction.ts';
+import type { OwnedConnections } from './owned-connections.ts';
 import type { StatementNames } from './statement-names.ts';
 import type { StatementTimings } from './timings.ts';
-
-type AfterCommit = () => void | Promise<void>;
-
-/** The open transaction of this flow. */
-export interface Ambient extends Transaction {
-  /** True once committed or rolled back: work that outlives it runs outside of it. */
-  readonly finished: boolean;
-  /** Keeps the transaction from committing, because a part of it failed. */
-  doom(reason: unknown): void;
-}
 
 export interface Transactions {
   /** The open transaction of this flow, if there is one. */
@@ -41,14 +31,14 @@ const beginText = ({ isolation, readOnly }: TransactionOptions): string =>
   `begin${isolation ? ` isolation level ${isolation}` : ''}${readOnly ? ' read only' : ''}`;
 
 interface TransactionsOptions {
-  readonly pool: pg.Pool;
+  readonly connections: OwnedConnections;
   readonly names: StatementNames;
   readonly companions: Companions;
   readonly timings?: StatementTimings | undefined;
   readonly log: Logger;
 }
 
-export function createTransactions({ pool, names, companions, timings, log }: TransactionsOptions): Transactions {
+export function createTransactions({ connections, names, companions, timings, log }: TransactionsOptions): Transactions {
   const store = new AsyncLocalStorage<Ambient | undefined>();
   /** Makes the names of savepoints unique. */
   let parts = 0;
@@ -59,29 +49,19 @@ export function createTransactions({ pool, names, companions, timings, log }: Tr
   };
 
   async function once<T>(work: (transaction: Transaction) => Promise<T>, options: TransactionOptions): Promise<T> {
-    const client = await begin(pool, beginText(options));
-    const open = new OpenTransaction(client, names, timings);
+    const open = new OpenTransaction({ connections, names, timings, begin: beginText(options) });
     const accompanied = new Accompanied(options.readOnly ? undefined : companions.waiting());
-    let broken: unknown;
-    const onError = (error: Error): void => {
-      broken = error;
-    };
-    client.on('error', onError);
     try {
       const value = await store.run(open, () => work(open));
       if (open.isSound) await accompanied.write(open);
       await open.commit();
       return value;
     } catch (error) {
-      open.finished = true;
       accompanied.failed();
-      await client.query('rollback').catch((failure: unknown) => {
-        broken ??= failure;
-      });
+      await open.rollback();
       throw error;
     } finally {
-      client.off('error', onError);
-      client.release(broken !== undefined);
+      open.release();
       // After release, so that the work can take the connection for itself.
       if (open.committed) await store.run(undefined, () => offAccount(() => runAll(open.afterwards, log)));
     }
@@ -132,24 +112,6 @@ export function createTransactions({ pool, names, companions, timings, log }: Tr
   };
 }
 
-/** A connection on which a transaction is open. Idle connections that died unnoticed are passed over. */
-async function begin(pool: pg.Pool, text: string): Promise<pg.PoolClient> {
-  for (let left = pool.options.max; ; left -= 1) {
-    const client = await pool.connect();
-    const ignore = (): void => undefined;
-    client.on('error', ignore);
-    try {
-      await client.query(text);
-      return client;
-    } catch (error) {
-      client.release(true);
-      if (left <= 0 || !isConnectionLoss(error)) throw error;
-    } finally {
-      client.off('error', ignore);
-    }
-  }
-}
-
 /** A part of an open transaction. When it fails, the whole fails, also if somebody catches its error. */
 async function join<T>(ambient: Ambient, work: (transaction: Transaction) => Promise<T>): Promise<T> {
   try {
@@ -168,71 +130,6 @@ async function runAll(work: readonly AfterCommit[], log: Logger): Promise<void> 
     } catch (error) {
       log.error({ err: error }, 'Work after a commit failed');
     }
-  }
-}
-
-/** Rules that are looked at only now: tables of others may have such (`deferrable initially deferred`). */
-function refused(error: unknown): never {
-  if (!codeOf(error)?.startsWith('23')) throw error;
-  throw errors.CONFLICT({ message: 'What was changed does not fit what is stored', cause: error });
-}
-
-class OpenTransaction implements Ambient {
-  readonly afterwards: AfterCommit[] = [];
-  finished = false;
-  committed = false;
-  readonly #client: pg.PoolClient;
-  readonly #names: StatementNames;
-  readonly #timings: StatementTimings | undefined;
-  #failure: { readonly error: unknown } | undefined;
-  #statementFailure: unknown;
-
-  constructor(client: pg.PoolClient, names: StatementNames, timings: StatementTimings | undefined) {
-    this.#client = client;
-    this.#names = names;
-    this.#timings = timings;
-  }
-
-  async query<R>(statement: Statement): Promise<QueryResult<R>> {
-    currentAccount()?.charge('statements');
-    if (this.finished) throw new Error('A statement was sent to a transaction that has ended: await all work before it returns');
-    const query = this.#names.toQuery(statement);
-    const sentAs = query.name;
-    const begin = performance.now();
-    try {
-      const result = await this.#client.query(query);
-      return { rows: result.rows as R[], count: result.rowCount ?? 0 };
-    } catch (error) {
-      if (isStalePlan(error)) this.#names.renew(statement, sentAs);
-      this.#statementFailure ??= error;
-      // The retry of the outermost transaction wants to see these as they are.
-      throw isTransient(error) || isStalePlan(error) ? error : toPublicError(error);
-    } finally {
-      this.#timings?.note(statement, performance.now() - begin);
-    }
-  }
-
-  afterCommit(work: AfterCommit): void {
-    this.afterwards.push(work);
-  }
-
-  doom(error: unknown): void {
-    this.#failure ??= { error };
-  }
-
-  /** Nothing has failed in it so far. */
-  get isSound(): boolean {
-    return this.#failure === undefined && this.#statementFailure === undefined;
-  }
-
-  async commit(): Promise<void> {
-    if (this.#failure) throw this.#failure.error;
-    // From here on nothing joins: a statement behind the commit would stand alone.
-    this.finished = true;
-    const { command } = await this.#client.query('commit').catch(refused);
-    // PostgreSQL answers ROLLBACK to COMMIT when a statement had failed and the failure was swallowed.
-    if (command !== 'COMMIT') throw this.#statementFailure ?? new Error('The transaction was rolled back');
-    this.committed = true;
   }
 }
 

@@ -7,7 +7,7 @@
  * everything else, so that the caller may try again.
  */
 import type { Database, Queryable } from '../database/database.ts';
-import { sql } from '../database/sql.ts';
+import { shortSql, sql } from '../database/sql.ts';
 import { errors } from '../errors.ts';
 import { type DecodedInput, isStreamed, type Operation } from '../operation.ts';
 import type { Answer } from '../operations/answer.ts';
@@ -90,7 +90,7 @@ const textOf = ({ params, query, headers, body }: DecodedInput): string => JSON.
 
 /** Takes the key; waits while another transaction holds it. False when it was used before, less than 24 hours ago. */
 async function claim(database: Database, request: KeyedRequest, hash: string): Promise<boolean> {
-  const { count } = await database.query(sql`
+  const { count } = await database.query(shortSql`
     insert into penstock.idempotency as stored (principal, operation, key, request_hash)
     values (${request.principal}, ${request.operation}, ${request.key}, ${hash})
     on conflict (principal, operation, key) do update
@@ -100,7 +100,7 @@ async function claim(database: Database, request: KeyedRequest, hash: string): P
 }
 
 async function replay(database: Database, request: KeyedRequest, hash: string): Promise<Answer> {
-  const { rows } = await database.query<StoredAnswer>(sql`
+  const { rows } = await database.query<StoredAnswer>(shortSql`
     select request_hash, status, headers, body, json from penstock.idempotency
     where principal = ${request.principal} and operation = ${request.operation} and key = ${request.key}`);
   const stored = rows[0];
@@ -114,7 +114,7 @@ async function replay(database: Database, request: KeyedRequest, hash: string): 
 }
 
 async function store(database: Database, request: KeyedRequest, answer: Answer): Promise<void> {
-  await database.query(sql`
+  await database.query(shortSql`
     update penstock.idempotency
     set status = ${answer.status}, headers = ${JSON.stringify(answer.headers)}::jsonb, body = ${answer.body}, json = ${answer.json}
     where principal = ${request.principal} and operation = ${request.operation} and key = ${request.key}`);
@@ -122,7 +122,7 @@ async function store(database: Database, request: KeyedRequest, answer: Answer):
 
 /** An answer that reports a failure without throwing must not be repeated for a day. */
 async function forget(database: Database, request: KeyedRequest): Promise<void> {
-  await database.query(sql`
+  await database.query(shortSql`
     delete from penstock.idempotency
     where principal = ${request.principal} and operation = ${request.operation} and key = ${request.key}`);
 }

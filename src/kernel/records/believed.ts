@@ -3,6 +3,7 @@
  * remembers is still true: the database is asked at the same time, or by the
  * statement itself.
  */
+import { codeOf } from '../database/failures.ts';
 import type { PermissionEngine, PermissionPort, RowPredicate } from '../permissions.ts';
 
 interface Dependencies {
@@ -22,6 +23,7 @@ export async function readBelieved<D extends Dependencies, T>(dependencies: D, r
   if (given === dependencies) return read(dependencies);
   const [answer] = await Promise.allSettled([read(given)]);
   const confirmed = await Promise.all(confirmations);
+  if (answer.status === 'rejected' && isOverload(answer.reason)) throw answer.reason;
   if (!confirmed.every(Boolean)) return read(dependencies);
   if (answer.status === 'rejected') throw answer.reason;
   return answer.value;
@@ -51,11 +53,14 @@ export async function readGuarded<D extends Dependencies, T>(
   const [answer] = await Promise.allSettled([read(given)]);
   const confirmed = await Promise.all([...unasked].map((confirm) => confirm()));
   if (answer.status === 'fulfilled' && answer.value !== undefined && confirmed.every(Boolean)) return answer.value;
-  if (answer.status === 'rejected' && !believed) throw answer.reason;
+  if (answer.status === 'rejected' && (!believed || isOverload(answer.reason))) throw answer.reason;
   const certain = await read(dependencies);
   if (certain === undefined) throw new Error('A predicate that is certain has a guard');
   return certain;
 }
+
+/** The time of the statement was over, or it found no turn: sent again it would take as long again. */
+const isOverload = (error: unknown): boolean => codeOf(error) === 'TIMEOUT' || codeOf(error) === 'UNAVAILABLE';
 
 /** The same dependencies, where predicates rest on what the node remembers. */
 function believing<D extends Dependencies>(dependencies: D, prepare: (predicate: RowPredicate) => RowPredicate): D {

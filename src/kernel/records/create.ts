@@ -28,6 +28,8 @@ export interface RecordStoreOptions {
   readonly events: Events;
   /** Seals the cursors of lists, the same on every node. */
   readonly secrets: Pick<SecretBox, 'digest'>;
+  /** Milliseconds that the statement of a list or search by a client may run. */
+  readonly searchLimitMs?: number;
 }
 
 export function createRecordStore(options: RecordStoreOptions): RecordStore {

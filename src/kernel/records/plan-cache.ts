@@ -1,6 +1,6 @@
 /** Compiled statements, kept per schema and shape, so that a request only fills in values. */
 import { LRUCache } from 'lru-cache';
-import type { Statement } from '../database/database.ts';
+import type { Statement, StatementClass } from '../database/database.ts';
 import { statementName } from '../database/sql.ts';
 import type { CompiledSchema } from '../schema/compiled.ts';
 import { createParameters, type Parameters } from './parameters.ts';
@@ -32,6 +32,8 @@ export interface StatementRequest {
   readonly values: unknown[];
   /** Compiling adds values that differ from call to call (permission predicates). */
   readonly dynamic: boolean;
+  /** `short` for a statement that touches few rows by their ids; `pooled` unless set. */
+  readonly class?: StatementClass;
 }
 
 export interface PlanCache {
@@ -66,10 +68,11 @@ export function createPlanCache(): PlanCache {
   }
 
   return {
-    statement({ schema, shape, values, dynamic }, compile) {
+    statement({ schema, shape, values, dynamic, class: kind = 'pooled' }, compile) {
       const text = dynamic ? compile(createParameters(values)) : undefined;
       const plan = planOf(plansOf(schema), shape, () => text ?? compile(createParameters(values)));
-      return { text: plan.text, values, ...(plan.name !== undefined && { name: plan.name }) };
+      if (plan.name === undefined) return { text: plan.text, values, class: kind };
+      return { text: plan.text, values, class: kind, name: plan.name };
     },
   };
 }

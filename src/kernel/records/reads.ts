@@ -1,7 +1,7 @@
 /** Reading: one statement per request, whose answer is the JSON that goes out. */
 import { currentAccount } from '../account/request-account.ts';
 import type { Caller } from '../caller.ts';
-import type { Database, Statement } from '../database/database.ts';
+import type { Database, Statement, StatementClass } from '../database/database.ts';
 import { codeOf } from '../database/failures.ts';
 import type { PermissionPort, RowPredicate } from '../permissions.ts';
 import type { CompiledSchema } from '../schema/compiled.ts';
@@ -29,6 +29,8 @@ export interface RecordDependencies {
   readonly permissions: PermissionPort;
   readonly plans: PlanCache;
   readonly cursors: Cursors;
+  /** Milliseconds that a statement of this call may run; without it, as long as the request has. */
+  readonly limitMs?: number | undefined;
 }
 
 /** What a read shows, with the rights of the caller worked out. */
@@ -74,14 +76,18 @@ export const viewShape = ({ predicate, populate, conditions }: View): string =>
 export const isDynamic = ({ predicate, populate, conditions }: View): boolean =>
   predicate !== undefined || conditions !== undefined || isRestricted(populate);
 
+/** Of a statement about one record: what permissions or relations bring into it may be of any size. */
+export const classOf = ({ predicate, populate, conditions }: View): StatementClass =>
+  predicate === undefined && conditions === undefined && populate.size === 0 ? 'short' : 'pooled';
+
 /** Runs a statement that reads. What tables of others refuse has errors of its own. */
 export async function runRead<R>(
-  { database }: Pick<RecordDependencies, 'database'>,
+  { database, limitMs }: Pick<RecordDependencies, 'database' | 'limitMs'>,
   { mapping }: CompiledSchema,
   statement: Statement,
 ): Promise<R[]> {
   try {
-    const { rows } = await database.query<R>(statement);
+    const { rows } = await database.query<R>(limitMs === undefined ? statement : { ...statement, limitMs });
     chargeJson(rows);
     return rows;
   } catch (error) {
@@ -118,7 +124,7 @@ export async function getRecord(dependencies: RecordDependencies, schema: Compil
 
 function getStatement(plans: PlanCache, schema: CompiledSchema, id: string, view: View): Statement {
   const shape = view === wholeView ? 'get' : `get|${viewShape(view)}`;
-  return plans.statement({ schema, shape, values: [id], dynamic: isDynamic(view) }, (parameters) => {
+  return plans.statement({ schema, shape, values: [id], dynamic: isDynamic(view), class: classOf(view) }, (parameters) => {
     const list = selectList(schema, 't0', view.populate, createRenderContext(parameters, view.conditions));
     const where = `${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`;
     const text = `select ${recordColumns(schema)} from (select ${list} from ${schema.rows} t0 where ${where}) x`;

@@ -13,6 +13,7 @@ import { selectionOf } from './selection/selection.ts';
 import { createRecordStreams } from './selection/stream.ts';
 import { trashOf } from './soft-delete.ts';
 import type { ReadOptions, RecordStore } from './store.ts';
+import type { WriteDependencies } from './write-context.ts';
 
 export type RecordReads = Pick<RecordStore, 'list' | 'get' | 'select' | 'find' | 'stream' | 'nearest' | 'aggregate'>;
 
@@ -22,7 +23,7 @@ export function createReads(deskOf: OpenDesk): RecordReads {
       const desk = deskOf(caller, name);
       const { dependencies: own, schema: find } = desk instanceof Promise ? await desk : desk;
       const schema = readable(caller, find(name), listOptions);
-      return readGuarded(own, (given) => {
+      return readGuarded(searching(own, caller), (given) => {
         const view = viewOf(given, caller, schema, listOptions);
         if (view instanceof Promise) return view.then((found) => listRecords(given, schema, listOptions, found));
         return listRecords(given, schema, listOptions, view);
@@ -41,14 +42,14 @@ export function createReads(deskOf: OpenDesk): RecordReads {
     async select(caller, name, selectOptions) {
       const { dependencies: own, schema: find } = await deskOf(caller, name);
       const schema = wanted(caller, find(name), selectOptions);
-      return readBelieved(own, async (given) =>
+      return readBelieved(searching(own, caller, selectOptions.granted), async (given) =>
         listSelected(given, await selectionOf(given, { caller, schema }, selectOptions), selectOptions),
       );
     },
     async find(caller, name, selectOptions) {
       const { dependencies: own, schema: find } = await deskOf(caller, name);
       const schema = wanted(caller, find(name), selectOptions);
-      return readBelieved(own, async (given) =>
+      return readBelieved(searching(own, caller, selectOptions.granted), async (given) =>
         findSelected(given, await selectionOf(given, { caller, schema }, selectOptions), selectOptions.sort ?? []),
       );
     },
@@ -59,18 +60,25 @@ export function createReads(deskOf: OpenDesk): RecordReads {
       const schema = find(name);
       const rows = { filter, granted, ...(scope !== undefined && { scope }) };
       const request = { ...nearestOptions, hidden: (granted || isTrusted(caller)) && !schema.sight };
-      return readBelieved(own, async (given) => nearestSelected(given, await selectionOf(given, { caller, schema }, rows), request));
+      const limited = searching(own, caller, granted);
+      return readBelieved(limited, async (given) => nearestSelected(given, await selectionOf(given, { caller, schema }, rows), request));
     },
     async aggregate(caller, name, aggregateOptions) {
       const { filter, granted = false, scope } = aggregateOptions;
       const { dependencies: own, schema: find } = await deskOf(caller, name);
       const rows = { filter, granted, ...(scope !== undefined && { scope }) };
       const schema = find(name);
-      return readBelieved(own, async (given) =>
+      return readBelieved(searching(own, caller, granted), async (given) =>
         aggregateSelected(given, await selectionOf(given, { caller, schema }, rows), aggregateOptions),
       );
     },
   };
+}
+
+/** What clients put together themselves may run for a shorter time than what operators have made for them. */
+function searching(dependencies: WriteDependencies, caller: Caller, granted = false): WriteDependencies {
+  if (granted || isTrusted(caller)) return dependencies;
+  return { ...dependencies, limitMs: dependencies.searchLimitMs };
 }
 
 /** The rows that are asked for: those that are alive, or for operators those in the trash. Throws 403 and 404. */

@@ -48,7 +48,8 @@ async function removeRow(context: WriteContext, id: string, transaction?: Transa
   const versioned = options.expectedVersion !== undefined;
   const values = [callerKey(caller), id, ...(versioned ? [options.expectedVersion] : [])];
   const shape = `delete|${versioned}|${predicate?.shape ?? ''}`;
-  const statement = dependencies.plans.statement({ schema, shape, values, dynamic: predicate !== undefined }, (parameters) =>
+  const kind = predicate ? 'pooled' : 'short';
+  const statement = dependencies.plans.statement({ schema, shape, values, dynamic: predicate !== undefined, class: kind }, (parameters) =>
     deleteText(schema, { versioned, predicate, tuples: dependencies.permissions.tuples }, parameters),
   );
   const rows = await runWrite(context, statement, transaction);

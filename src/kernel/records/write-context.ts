@@ -14,13 +14,15 @@ import { mappedErrors } from './mapped/errors.ts';
 import { idTest } from './mapped/row-id.ts';
 import { restriction } from './parameters.ts';
 import { isRestricted, noPopulate, type PopulateTree, populateShape, resolvePopulate } from './populate.ts';
-import { chargeJson, type RecordDependencies, viewOf } from './reads.ts';
+import { chargeJson, classOf, type RecordDependencies, viewOf } from './reads.ts';
 import { conditionsOf, type RowConditions } from './row-conditions.ts';
 import type { Ownership } from './statements.ts';
 import type { WriteOptions } from './store.ts';
 
 export interface WriteDependencies extends RecordDependencies {
   readonly events: Events;
+  /** Milliseconds that the statement of a list or search by a client may run. */
+  readonly searchLimitMs?: number;
 }
 
 export type WriteOperation = 'create' | 'update' | 'delete';
@@ -143,7 +145,13 @@ export async function missError(context: WriteContext, id: string, { database, c
   const guarded = columns.filter((name) => context.rights.guarded.has(name));
   const seen = guarded.length > 0 ? 't0."__v" as version' : '1';
   const statement = dependencies.plans.statement(
-    { schema, shape: `seen|${seen}|${view.predicate?.shape ?? ''}`, values: [id], dynamic: view.predicate !== undefined },
+    {
+      schema,
+      shape: `seen|${seen}|${view.predicate?.shape ?? ''}`,
+      values: [id],
+      dynamic: view.predicate !== undefined,
+      class: classOf(view),
+    },
     (parameters) =>
       `select ${seen} from ${schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`,
   );

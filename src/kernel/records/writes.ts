@@ -8,7 +8,7 @@ import { patchedRow } from './mapped/values.ts';
 import { createMapped, isMapped, updateMapped } from './mapped/writes.ts';
 import { storedNested } from './nested.ts';
 import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
-import type { RecordRow } from './reads.ts';
+import { classOf, type RecordRow } from './reads.ts';
 import { insertText, updateText } from './statements.ts';
 import type { RecordInput, RecordText } from './store.ts';
 import { type ColumnValues, encoded, mergeNested, namesOf, type RecordValidator, requireValid, validatorOf } from './validate.ts';
@@ -70,7 +70,8 @@ export async function insertRecord(
   const values = [callerKey(caller), id, ...encoded(whole)];
   const shape = `${kind}|${ownership !== undefined}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
-  const statement = dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
+  const runsAs = classOf({ predicate: undefined, populate, conditions });
+  const statement = dependencies.plans.statement({ schema, shape, values, dynamic, class: runsAs }, (parameters) =>
     insertText(schema, { columns: namesOf(whole), populate, ownership, conditions, ifAbsent: kind === 'ifAbsent' }, parameters),
   );
   const [row] = await runWrite<RecordRow>(context, statement);
@@ -164,7 +165,8 @@ async function changeColumns(context: WriteContext, id: string, change: ColumnVa
   const values = [callerKey(caller), id, ...(versioned ? [expectedVersion] : []), ...encoded(change)];
   const shape = `${operation}|${versioned}|${columns.join()}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
-  const statement = dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
+  const runsAs = classOf({ predicate, populate, conditions });
+  const statement = dependencies.plans.statement({ schema, shape, values, dynamic, class: runsAs }, (parameters) =>
     updateText(schema, { columns, versioned, predicate, populate, conditions, operation }, parameters),
   );
   const [row] = await runWrite<RecordRow>(context, statement, database);

@@ -1,7 +1,7 @@
 /** Figures of the work with the database (spec/database.md 6.2). */
-import type { Database } from '../database/database.ts';
+import type { ClassFigures, Database } from '../database/database.ts';
 import { createStatementTimings, type StatementTimings } from '../database/timings.ts';
-import type { Metrics } from './metrics.ts';
+import type { GaugeReading, Metrics } from './metrics.ts';
 
 /** Timings that are metrics too: one histogram, by table and what is done to it. */
 export function measuredStatements(metrics: Metrics): StatementTimings {
@@ -30,5 +30,47 @@ export function measureConnections(metrics: Metrics, database: Pick<Database, 'i
     'Connections of this node to the database, and statements that wait for one',
     () => Object.entries(database.info().connections).map(([state, value]) => ({ labels: { state }, value })),
     ['state'],
+  );
+}
+
+/** What waits for its turn, by class of statements (kernel/database/database.ts). */
+export function measureQueues(metrics: Metrics, database: Pick<Database, 'info'>): void {
+  const read = (figureOf: (figures: ClassFigures) => number) => (): GaugeReading =>
+    Object.entries(database.info().classes).map(([name, figures]) => ({ labels: { class: name }, value: figureOf(figures) }));
+  const labels = ['class'];
+  metrics.gauge(
+    'database_queue_length',
+    'Statements and transactions that wait for their turn',
+    read(({ waiting }) => waiting),
+    labels,
+  );
+  metrics.gauge(
+    'database_queue_oldest_seconds',
+    'How long the first of them has waited',
+    read(({ oldestMs }) => oldestMs / 1000),
+    labels,
+  );
+  metrics.total(
+    'database_queue_waits_total',
+    'Turns that were waited for',
+    read(({ waits }) => waits),
+    labels,
+  );
+  metrics.total(
+    'database_queue_wait_seconds_total',
+    'Time that was waited for turns',
+    read(({ waitedMs }) => waitedMs / 1000),
+    labels,
+  );
+  metrics.total(
+    'database_queue_refused_total',
+    'Turns that did not come in time (503, or 504 at the deadline)',
+    read(({ refused }) => refused),
+    labels,
+  );
+  metrics.total(
+    'database_statements_moved_total',
+    'Short statements that took long and were run as pooled ones',
+    () => database.info().moved,
   );
 }

@@ -1,6 +1,6 @@
 /** The SQL of device keys. Values are always parameters. */
 import type { Queryable } from '../../kernel/database/database.ts';
-import { sql } from '../../kernel/database/sql.ts';
+import { identitySql, sql } from '../../kernel/database/sql.ts';
 
 export interface NewDeviceKey {
   readonly id: string;
@@ -25,7 +25,7 @@ export async function countDeviceKeys(database: Queryable, userId: string): Prom
 
 export async function deviceKey(database: Queryable, id: string): Promise<{ userId: string; publicKey: string } | undefined> {
   const { rows } = await database.query<{ userId: string; publicKey: string }>(
-    sql`select user_id as "userId", public_key as "publicKey" from penstock.device_keys where id = ${id}::uuid`,
+    identitySql`select user_id as "userId", public_key as "publicKey" from penstock.device_keys where id = ${id}::uuid`,
   );
   return rows[0];
 }

@@ -1,6 +1,6 @@
 /** The SQL of authentication. Values are always parameters; times come back in ms since the epoch. */
 import type { Queryable, Transaction } from '../../kernel/database/database.ts';
-import { sql, statementName } from '../../kernel/database/sql.ts';
+import { identitySql, sql, statementName } from '../../kernel/database/sql.ts';
 
 const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
 
@@ -28,7 +28,7 @@ export interface StoredSigningKey {
 /** Keys that sign or may still verify. */
 export const keysInUse = async (database: Queryable): Promise<readonly StoredSigningKey[]> =>
   (
-    await database.query<StoredSigningKey>(sql`
+    await database.query<StoredSigningKey>(identitySql`
       select kid, algorithm, public_jwk as "publicJwk", private_key_sealed as "privateKeySealed", verifies_until as "verifiesUntil"
       from penstock.signing_keys where verifies_until is null or verifies_until > now() order by created_at desc`)
   ).rows;
@@ -73,7 +73,7 @@ const credentialsBy = (column: '"email"' | '"username"' | '"phoneNumber"' | '"_i
   const text = `${credentials} where ${column} = $1`;
   const name = statementName(text);
   return (database: Queryable, value: string): Promise<Credentials | undefined> =>
-    first(database.query<Credentials>({ text, name, values: [value] }));
+    first(database.query<Credentials>({ text, name, values: [value], class: 'identity' }));
 };
 
 export const credentialsByEmail = credentialsBy('"email"');

@@ -1,6 +1,6 @@
 /** The SQL of sessions and refresh tokens. Values are always parameters; times come back in ms since the epoch. */
 import type { Queryable } from '../../kernel/database/database.ts';
-import { sql } from '../../kernel/database/sql.ts';
+import { identitySql, sql } from '../../kernel/database/sql.ts';
 import type { Credentials } from './queries.ts';
 
 const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
@@ -44,7 +44,7 @@ export interface NewSession {
  */
 export const insertSession = (database: Queryable, { account, ...session }: NewSession): Promise<SessionRow | undefined> =>
   first(
-    database.query<SessionRow>(sql`
+    database.query<SessionRow>(identitySql`
       with account as (
         select "_id" from "app"."User"
         where "_id" = ${account.userId} and "active" and "hashedPassword" is not distinct from ${account.hashedPassword}
@@ -76,7 +76,7 @@ export const insertImpersonation = (
   },
 ): Promise<SessionRow | undefined> =>
   first(
-    database.query<SessionRow>(sql`
+    database.query<SessionRow>(identitySql`
       with account as (select "_id" from "app"."User" where "_id" = ${session.userId} and "active" for share)
       insert into penstock.sessions (id, user_id, client_id, complete, authenticated_at, expires_at, ends_at, ip, user_agent, impersonated_by)
       select ${session.id}::uuid, "_id", ${session.clientId}, true, 'epoch',
@@ -101,7 +101,7 @@ export interface SessionState {
 
 export const sessionState = (database: Queryable, sessionId: string): Promise<SessionState | undefined> =>
   first(
-    database.query<SessionState>(sql`
+    database.query<SessionState>(identitySql`
       select s.user_id as "userId", u."active" as active, s.revoked_at is not null as revoked,
              (extract(epoch from s.ends_at) * 1000)::double precision as "endsAt"
       from penstock.sessions s join "app"."User" u on u."_id" = s.user_id where s.id = ${sessionId}`),
@@ -116,7 +116,7 @@ export interface NewRefreshToken {
 }
 
 export const insertRefreshToken = (database: Queryable, token: NewRefreshToken): Promise<unknown> =>
-  database.query(sql`
+  database.query(identitySql`
     insert into penstock.refresh_tokens (id, hash, session_id, generation, expires_at)
     select ${token.id}::uuid, ${token.hash}, id, ${token.generation}::integer,
            least(expires_at, now() + ${token.lifetimeMs}::double precision * interval '1 millisecond')
@@ -138,7 +138,7 @@ export interface PresentedToken extends SessionRow {
 /** Reads a presented token and locks it and its session: whoever comes second sees what the first has done. */
 export const lockPresentedToken = (database: Queryable, hash: string, graceMs: number): Promise<PresentedToken | undefined> =>
   first(
-    database.query<PresentedToken>(sql`
+    database.query<PresentedToken>(identitySql`
       select t.id as "tokenId", t.generation, t.expires_at <= now() as expired, t.used_at is not null as used,
              coalesce(t.used_at > now() - ${graceMs}::double precision * interval '1 millisecond', false) as "inGrace",
              s.revoked_at is not null or s.ends_at <= now() as over, u."active" as active,
@@ -163,7 +163,7 @@ export const useRefreshToken = (
     readonly userAgent: string | null;
   },
 ): Promise<unknown> =>
-  database.query(sql`
+  database.query(identitySql`
     with used as (update penstock.refresh_tokens set used_at = now() where id = ${use.tokenId})
     update penstock.sessions set last_used_at = now(), ip = ${use.address}, user_agent = ${use.userAgent},
       ends_at = least(expires_at, now() + ${use.idleMs}::double precision * interval '1 millisecond')
@@ -172,7 +172,7 @@ export const useRefreshToken = (
 /** Which session a refresh token is of, used or not. */
 export const sessionOfRefreshToken = (database: Queryable, hash: string): Promise<{ userId: string; sessionId: string } | undefined> =>
   first(
-    database.query<{ userId: string; sessionId: string }>(sql`
+    database.query<{ userId: string; sessionId: string }>(identitySql`
       select s.user_id as "userId", s.id as "sessionId" from penstock.refresh_tokens t join penstock.sessions s on s.id = t.session_id
       where t.hash = ${hash}`),
   );
@@ -180,7 +180,7 @@ export const sessionOfRefreshToken = (database: Queryable, hash: string): Promis
 /** The successor of a used token, by the hash that follows from it. */
 export const successor = (database: Queryable, hash: string): Promise<{ tokenId: string; used: boolean; issuedAt: number } | undefined> =>
   first(
-    database.query<{ tokenId: string; used: boolean; issuedAt: number }>(sql`
+    database.query<{ tokenId: string; used: boolean; issuedAt: number }>(identitySql`
       select id as "tokenId", used_at is not null as used, (extract(epoch from issued_at) * 1000)::double precision as "issuedAt"
       from penstock.refresh_tokens where hash = ${hash}`),
   );
@@ -188,7 +188,7 @@ export const successor = (database: Queryable, hash: string): Promise<{ tokenId:
 /** Ends one session of that user; nothing when it is not his or has ended already. */
 export const revokeSession = (database: Queryable, userId: string, sessionId: string, reason: string): Promise<readonly string[]> =>
   ids(
-    database.query<{ id: string }>(sql`
+    database.query<{ id: string }>(identitySql`
       update penstock.sessions set revoked_at = now(), revoked_reason = ${reason}
       where id = ${sessionId} and user_id = ${userId} and revoked_at is null returning id`),
   );
@@ -201,7 +201,7 @@ export const revokeSessions = (
   except: string | null = null,
 ): Promise<readonly string[]> =>
   ids(
-    database.query<{ id: string }>(sql`
+    database.query<{ id: string }>(identitySql`
       update penstock.sessions set revoked_at = now(), revoked_reason = ${reason}
       where user_id = any(${userIds}::uuid[]) and revoked_at is null and id is distinct from ${except}::uuid returning id`),
   );
@@ -213,7 +213,7 @@ export const revokeByClient = (
   same: boolean,
 ): Promise<readonly string[]> =>
   ids(
-    database.query<{ id: string }>(sql`
+    database.query<{ id: string }>(identitySql`
       update penstock.sessions set revoked_at = now(), revoked_reason = 'replaced'
       where user_id = ${session.userId} and revoked_at is null and id <> ${session.id} and (client_id = ${session.clientId}) = ${same}
       returning id`),
@@ -222,14 +222,14 @@ export const revokeByClient = (
 /** Whether a session was ended by its user or an operator as one that should not be, not by its own logout or a login after it. */
 export const isDisowned = async (database: Queryable, sessionId: string): Promise<boolean> =>
   (
-    await database.query(sql`
+    await database.query(identitySql`
       select 1 from penstock.sessions
       where id = ${sessionId}::uuid and revoked_at is not null and revoked_reason not in ('logout', 'replaced')`)
   ).count > 0;
 
 /** Sessions of users that are about to be deleted with them. */
 export const sessionsOf = (database: Queryable, userIds: readonly string[]): Promise<readonly string[]> =>
-  ids(database.query<{ id: string }>(sql`select id from penstock.sessions where user_id = any(${userIds}::uuid[])`));
+  ids(database.query<{ id: string }>(identitySql`select id from penstock.sessions where user_id = any(${userIds}::uuid[])`));
 
 /** A session as its owner sees it. */
 export interface ListedSession {
@@ -252,7 +252,7 @@ export const nameSession = (
   { userId, sessionId, name }: { readonly userId: string; readonly sessionId: string; readonly name: string },
 ): Promise<ListedSession | undefined> =>
   first(
-    database.query<ListedSession>(sql`
+    database.query<ListedSession>(identitySql`
       update penstock.sessions set name = ${name}
       where id = ${sessionId} and user_id = ${userId} and revoked_at is null and ends_at > now()
       returning id as "_id", client_id as "clientId", created_at as "createdAt", last_used_at as "lastUsedAt",
@@ -265,7 +265,7 @@ export const freshenSession = (
   { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
 ): Promise<SessionRow | undefined> =>
   first(
-    transaction.query<SessionRow>(sql`
+    transaction.query<SessionRow>(identitySql`
       update penstock.sessions set authenticated_at = now(), last_used_at = now()
       where id = ${sessionId} and user_id = ${userId} and complete and impersonated_by is null and revoked_at is null and ends_at > now()
       returning id, user_id as "userId", client_id as "clientId", complete, claims,
@@ -277,7 +277,7 @@ export const freshenSession = (
 /** Live sessions, the last used first; at most 200. */
 export const liveSessions = async (database: Queryable, userId: string): Promise<readonly ListedSession[]> =>
   (
-    await database.query<ListedSession>(sql`
+    await database.query<ListedSession>(identitySql`
       select id as "_id", client_id as "clientId", created_at as "createdAt", last_used_at as "lastUsedAt",
              ends_at as "expiresAt", ip, user_agent as "userAgent", name,
              impersonated_by is not null as impersonated

@@ -1,6 +1,6 @@
 /** The SQL of one-time tokens. Values are always parameters. */
 import type { Queryable } from '../../kernel/database/database.ts';
-import { sql } from '../../kernel/database/sql.ts';
+import { identitySql, sql } from '../../kernel/database/sql.ts';
 
 const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
 
@@ -40,7 +40,7 @@ export const insertTokenRow = (database: Queryable, row: NewTokenRow): Promise<u
 /** Marks the token as used, if it is there, unused, alive and needs no code. Of parallel callers one gets the row. */
 export const consumeTokenRow = (database: Queryable, purpose: string, hash: string): Promise<OneTimeRow | undefined> =>
   first(
-    database.query<OneTimeRow>(sql`
+    database.query<OneTimeRow>(identitySql`
       update penstock.one_time_tokens set used_at = now()
       where hash = ${hash} and purpose = ${purpose} and used_at is null and expires_at > now() and code_hash is null
       returning id, user_id as "userId", data, used_at as "usedAt", false as expired`),
@@ -57,6 +57,7 @@ export async function consumeCodeRow(
   const { rows } = await database.query<OneTimeRow>({
     text: use.byToken ? useCode.byToken : useCode.bySubject,
     values: [use.purpose, use.keyHash, use.codeHash],
+    class: 'identity',
   });
   const found = rows[0];
   return found && found.usedAt !== null ? found : undefined;
@@ -80,6 +81,7 @@ export const tokenRow = (database: Queryable, purpose: string, hash: string): Pr
     database.query<OneTimeRow>({
       text: `select ${shown} from penstock.one_time_tokens where hash = $1 and purpose = $2 and code_hash is null`,
       values: [hash, purpose],
+      class: 'identity',
     }),
   );
 
@@ -108,6 +110,7 @@ export const tokenRowById = (database: Queryable, purpose: string, id: string): 
     database.query<OneTimeRow>({
       text: `select ${shown} from penstock.one_time_tokens where id = $1::uuid and purpose = $2`,
       values: [id, purpose],
+      class: 'identity',
     }),
   );
 

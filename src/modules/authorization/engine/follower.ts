@@ -120,7 +120,7 @@ export function createFollower(database: Queryable, keeper: Keeper): Follower {
 
   async function ask(): Promise<Moment> {
     const values = [position?.snapshot ?? null, [...keeper.types(), '*']];
-    const { rows } = await database.query<News>({ name, text, values });
+    const { rows } = await database.query<News>({ name, text, values, class: 'short' });
     const [news] = rows;
     if (!news) throw new Error('The database did not answer what changed');
     tell(news);

@@ -1,5 +1,5 @@
 /** SQL over the admins. */
-import type { Queryable } from '../../../kernel/database/database.ts';
+import type { Queryable, Statement } from '../../../kernel/database/database.ts';
 import { sql, statementName } from '../../../kernel/database/sql.ts';
 
 /** An admin as stored; the password's hash is read by the two queries that need it only. */
@@ -24,22 +24,24 @@ const columns = `id, username, is_super_admin as "isSuperAdmin", has_two_fa as "
   must_change_password as "mustChangePassword", last_login_at as "lastLoginAt", created_at as "createdAt", updated_at as "updatedAt"`;
 
 /** A statement over the columns above; the text comes from this file only. */
-const prepared = (text: string, values: readonly unknown[]) => ({ text, name: statementName(text), values });
+const prepared = (text: string, values: readonly unknown[]): Statement => ({ text, name: statementName(text), values });
+
+const one = (text: string, value: string): Statement => ({ ...prepared(text, [value]), class: 'identity' });
 
 const byId = `select ${columns} from penstock.admins where id = $1`;
 const byIdWithPassword = `select ${columns}, password_hash as "passwordHash" from penstock.admins where id = $1`;
 const byNameWithPassword = `select ${columns}, password_hash as "passwordHash" from penstock.admins where username_key = $1`;
 
 export async function findAdmin(database: Queryable, id: string): Promise<AdminRow | undefined> {
-  return (await database.query<AdminRow>(prepared(byId, [id]))).rows[0];
+  return (await database.query<AdminRow>(one(byId, id))).rows[0];
 }
 
 export async function findAdminPassword(database: Queryable, id: string): Promise<AdminWithPassword | undefined> {
-  return (await database.query<AdminWithPassword>(prepared(byIdWithPassword, [id]))).rows[0];
+  return (await database.query<AdminWithPassword>(one(byIdWithPassword, id))).rows[0];
 }
 
 export async function findAdminByName(database: Queryable, usernameKey: string): Promise<AdminWithPassword | undefined> {
-  return (await database.query<AdminWithPassword>(prepared(byNameWithPassword, [usernameKey]))).rows[0];
+  return (await database.query<AdminWithPassword>(one(byNameWithPassword, usernameKey))).rows[0];
 }
 
 /** Sortable fields of the list, and their columns. */

@@ -1,6 +1,6 @@
 /** SQL over the API tokens of admins. */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { sql } from '../../../kernel/database/sql.ts';
+import { identitySql, sql } from '../../../kernel/database/sql.ts';
 
 export interface ApiTokenRow {
   readonly id: string;
@@ -70,7 +70,7 @@ export interface StoredApiToken {
 }
 
 export async function findApiToken(database: Queryable, tokenPrefix: string): Promise<StoredApiToken | undefined> {
-  const { rows } = await database.query<StoredApiToken>(sql`
+  const { rows } = await database.query<StoredApiToken>(identitySql`
     select id, admin_id as "adminId", token_digest as digest, token_prefix as "tokenPrefix", scopes, expires_at as "expiresAt"
     from penstock.admin_api_tokens where token_prefix = ${tokenPrefix}`);
   return rows[0];
@@ -78,14 +78,14 @@ export async function findApiToken(database: Queryable, tokenPrefix: string): Pr
 
 export async function apiTokenExpiry(database: Queryable, id: string): Promise<Date | null> {
   const { rows } = await database.query<{ expiresAt: Date | null }>(
-    sql`select expires_at as "expiresAt" from penstock.admin_api_tokens where id = ${id}`,
+    identitySql`select expires_at as "expiresAt" from penstock.admin_api_tokens where id = ${id}`,
   );
   return rows[0]?.expiresAt ?? null;
 }
 
 /** At most one write a minute and token, whatever the nodes do. */
 export async function noteApiTokenUse(database: Queryable, id: string): Promise<void> {
-  await database.query(sql`
+  await database.query(identitySql`
     update penstock.admin_api_tokens set last_used_at = now()
     where id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`);
 }
