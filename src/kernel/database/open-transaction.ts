@@ -44,7 +44,6 @@ export class OpenTransaction implements Ambient {
   #opening: Promise<unknown> | undefined;
   #connection: OwnedConnection | undefined;
   #broken = false;
-  #deadlineAt = Number.POSITIVE_INFINITY;
   #failure: { readonly error: unknown } | undefined;
   #statementFailure: unknown;
 
@@ -57,7 +56,7 @@ export class OpenTransaction implements Ambient {
     if (this.finished) throw new Error('A statement was sent to a transaction that has ended: await all work before it returns');
     const waiting = waitingNow();
     try {
-      if (this.#connection) return await this.#send<R>(this.#connection, statement);
+      if (this.#connection) return await this.#send<R>(this.#connection, statement, waiting);
       if (!this.#opening) {
         const first = this.#first<R>(statement, waiting);
         this.#opening = first.catch(() => undefined);
@@ -65,7 +64,7 @@ export class OpenTransaction implements Ambient {
       }
       await this.#opening;
       if (!this.#connection) throw this.#statementFailure ?? new Error('The transaction could not be opened');
-      return await this.#send<R>(this.#connection, statement);
+      return await this.#send<R>(this.#connection, statement, waiting);
     } catch (error) {
       this.#statementFailure ??= error;
       // The retry of the outermost transaction wants to see these as they are.
@@ -80,12 +79,10 @@ export class OpenTransaction implements Ambient {
     const { connections, begin } = this.#options;
     for (let left = connections.size; ; left -= 1) {
       const connection = await connections.acquire(tableOf(statement), waiting);
-      this.#deadlineAt = waiting.deadlineAt;
-      connection.stopAt(waiting.deadlineAt);
       const begun = send(connection, { text: begin });
       begun.catch(() => undefined);
       try {
-        const result = await this.#send<R>(connection, statement);
+        const result = await this.#send<R>(connection, statement, waiting);
         this.#connection = connection;
         return result;
       } catch (error) {
@@ -98,8 +95,9 @@ export class OpenTransaction implements Ambient {
     }
   }
 
-  async #send<R>(connection: OwnedConnection, statement: Statement): Promise<QueryResult<R>> {
-    if (performance.now() >= this.#deadlineAt) throw outOfTime();
+  async #send<R>(connection: OwnedConnection, statement: Statement, { deadlineAt }: Waiting): Promise<QueryResult<R>> {
+    if (performance.now() >= deadlineAt) throw outOfTime();
+    connection.stopAt(deadlineAt);
     const query = this.#options.names.toQuery(statement);
     try {
       return await send<R>(connection, query);
@@ -130,7 +128,7 @@ export class OpenTransaction implements Ambient {
     this.finished = true;
     await this.#opening;
     if (this.#connection) {
-      if (performance.now() >= this.#deadlineAt) throw this.#statementFailure ?? outOfTime();
+      if ((currentAccount()?.remainingMs ?? 1) <= 0) throw this.#statementFailure ?? outOfTime();
       const connection = this.#connection;
       const command = await commandOf(connection).catch(refused);
       // PostgreSQL answers ROLLBACK to COMMIT when a statement had failed and the failure was swallowed.

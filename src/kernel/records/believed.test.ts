@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { errors } from '../errors.ts';
 import { createPermissionPort, type PermissionEngine, type RowPredicate } from '../permissions.ts';
 import { readBelieved, readGuarded } from './believed.ts';
 
@@ -81,5 +82,23 @@ describe('a read whose statement asks itself', () => {
     const { dependencies } = guarded(holds, confirmed);
     const answer = await readGuarded(dependencies, async (given) => (await predicateOf(given)).shape);
     expect([answer, confirmed]).toEqual([holds ? 'believed' : 'sure', ['asked']]);
+  });
+});
+
+describe('a read whose time was over, or that found no turn', () => {
+  it.each(['TIMEOUT', 'UNAVAILABLE'] as const)('is not sent again (%s)', async (code) => {
+    for (const read of [readBelieved, readGuarded]) {
+      for (const holds of [true, false]) {
+        let sent = 0;
+        const { dependencies } = world({ confirm: async () => holds });
+        const failing = async (given: Parameters<typeof predicateOf>[0]): Promise<string> => {
+          await predicateOf(given);
+          sent += 1;
+          throw errors[code]({});
+        };
+        await expect(read(dependencies, failing)).rejects.toMatchObject({ code });
+        expect(sent).toBe(1);
+      }
+    }
   });
 });
