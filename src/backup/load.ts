@@ -1,4 +1,5 @@
 /** Puts a proven backup into an empty database: all of it, or nothing. */
+
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
@@ -7,6 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import type pg from 'pg';
 import { from as copyFrom } from 'pg-copy-streams';
 import { StartError } from '../kernel/start-error.ts';
+import { cutText } from '../kernel/text.ts';
 import type { ArchiveEntry, ProvenArchive } from './archive-reader.ts';
 import { filesFolder, keysName, type Progress, type TableEntry } from './format.ts';
 import { columnList, tableName } from './rows.ts';
@@ -98,7 +100,7 @@ function statementRunner(client: pg.Client) {
       if (extension !== undefined) return tryExtension(extension, statement);
       // The statement says more than PostgreSQL's message alone.
       await client.query(statement).catch((cause: unknown) => {
-        throw failure(`at "${statement.slice(0, 200)}" `, cause);
+        throw failure(`at "${cutText(statement, 200)}" `, cause);
       });
     },
     explained: (error: unknown): StartError => (error instanceof StartError ? error : failure('', error)),

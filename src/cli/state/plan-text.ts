@@ -1,4 +1,5 @@
 /** A plan as people read it. */
+import { shortened } from '../../kernel/text.ts';
 import type { Colour, Paint } from './terminal.ts';
 
 interface Difference {
@@ -55,5 +56,5 @@ const visible = (text: string): string => text.replaceAll(/\p{Cc}/gu, '?');
 function shown(value: unknown): string {
   if (value === null) return '(nothing)';
   const text = visible(JSON.stringify(value) ?? '');
-  return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}...` : text;
+  return shortened(text, MAX_VALUE);
 }

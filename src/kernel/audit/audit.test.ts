@@ -56,13 +56,44 @@ describe('the audit log', () => {
     expect(text).not.toContain('abcdefgh');
   });
 
-  test('says how long changes were that are too long to keep, and survives what jsonb cannot hold', async () => {
-    await audit.record(entry({ target: 'long', changes: { text: 'x'.repeat(7_000), more: ['y'.repeat(7_000), 'z'.repeat(7_000)] } }));
-    await audit.record(entry({ target: 'nul', changes: { text: 'a\u0000b' } }));
-    expect(await audit.list({ target: 'long' }, { skip: 0, limit: 1 })).toMatchObject([
-      { changes: { omitted: expect.stringMatching(/characters$/) } },
-    ]);
-    expect(await audit.list({ target: 'nul' }, { skip: 0, limit: 1 })).toMatchObject([{ changes: { text: 'ab' } }]);
+  const changesAt = async (target: string): Promise<unknown> => (await audit.list({ target }, { skip: 0, limit: 1 }))[0]?.changes;
+
+  test('keeps the places of what was changed, whatever surrounds them', async () => {
+    const padding = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`field${i}`, { description: 'x'.repeat(3_000) }]));
+    await audit.record(
+      entry({ target: 'padded', changes: { body: { padding, options: { open: true }, more: ['y'.repeat(70_000), { deep: { er: 1 } }] } } }),
+    );
+    const changes = await changesAt('padded');
+    expect(changes).toMatchObject({ body: { options: { open: true }, more: [expect.stringMatching(/^y+\.\.\.$/), { deep: { er: 1 } }] } });
+    expect(changes).toHaveProperty('body.padding.field59.description', expect.stringMatching(/^x{100,}\.\.\.$/));
+    expect(JSON.stringify(changes).length).toBeLessThan(40_000);
+  });
+
+  test('bounds what is too wide or too deep', async () => {
+    const wide = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`key${i}`, i]));
+    const deep = Array.from({ length: 1_000 }).reduce<unknown>((inner) => [inner, 'x'.repeat(100)], 'end');
+    await audit.record(entry({ target: 'wide', changes: { wide, deep, list: Array.from({ length: 50_000 }, String), last: 'seen' } }));
+    const changes = await changesAt('wide');
+    expect(changes).toMatchObject({ wide: { key0: 0, key99999: 99_999, '[omitted]': expect.stringMatching(/^\d+ more$/) }, last: 'seen' });
+    expect(JSON.stringify(changes).length).toBeLessThan(100_000);
+  });
+
+  // Reliability review 2026-11-22, B7.
+  test('is written whatever the texts are, and wherever they are cut', async () => {
+    const half = '\ud83d';
+    await audit.record(
+      entry({ target: 'nul', changes: { text: 'a\u0000b', escaped: '\\u0000', [`k${half}`]: [half, `${'x'.repeat(8_191)}😀`] } }),
+    );
+    expect(await changesAt('nul')).toEqual({
+      text: 'ab',
+      escaped: '\\u0000',
+      'k\ufffd': ['\ufffd', `${'x'.repeat(8_191)}...`],
+    });
+    for (const units of [511, 512, 1_023, 1_024]) {
+      const text = `${'x'.repeat(units)}😀\u0000${half}`;
+      await audit.record(entry({ action: 'cut', target: text, userAgent: text, requestId: text, address: text }));
+    }
+    expect(await audit.count({ action: 'cut' })).toBe(4);
   });
 
   test('is filtered by actor, the beginning of action and target, outcome and time', async () => {

@@ -4,12 +4,18 @@ import type { Companion, Database, Statement } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { redact, redactText } from '../telemetry/redact.ts';
+import { cutText, storable } from '../text.ts';
 import { actorOf } from './actor.ts';
 import type { AccompanyingRow, Audit, AuditEntry, AuditFilter, AuditOutcome, AuditRecord } from './audit.ts';
 import { createLaterRows } from './later.ts';
 
-/** Characters of the JSON of one row's changes; more is replaced by its length. */
-const MAX_CHANGES = 16_384;
+/**
+ * Room of one row's changes. Above it every part keeps a fair share: values are cut, and the places of what was
+ * changed stay, so that padding hides nothing.
+ */
+const changesLimits = { characters: 32_768, depth: 64 };
+/** UTF-16 units. */
+const [MAX_USER_AGENT, MAX_TARGET, MAX_NAME] = [512, 1_024, 256];
 /** Rows per statement when many are read or purged. */
 const BATCH = 1_000;
 
@@ -99,12 +105,19 @@ function insert(...entries: readonly AuditEntry[]): Statement {
 function valuesOf(entry: AuditEntry): readonly (string | null)[] {
   const actor = actorOf(entry.caller);
   return [
-    ...[actor.type, actor.id, actor.name, actor.tokenPrefix, actor.impersonatedBy, entry.address ?? null],
-    ...[entry.userAgent === undefined ? null : redactText(entry.userAgent).slice(0, 512), entry.requestId ?? null, entry.action],
-    ...[entry.target?.slice(0, 1_024) ?? null, entry.outcome, entry.status === undefined ? null : String(entry.status)],
+    ...[actor.type, actor.id, cleaned(actor.name, MAX_NAME), actor.tokenPrefix, actor.impersonatedBy, cleaned(entry.address, MAX_NAME)],
+    ...[
+      entry.userAgent === undefined ? null : redactText(entry.userAgent, MAX_USER_AGENT),
+      cleaned(entry.requestId, MAX_NAME),
+      entry.action,
+    ],
+    ...[cleaned(entry.target, MAX_TARGET), entry.outcome, entry.status === undefined ? null : String(entry.status)],
     changesOf(entry.changes),
   ];
 }
+
+/** A row must be written whatever it says. */
+const cleaned = (text: string | null | undefined, max: number): string | null => (text == null ? null : storable(cutText(text, max)));
 
 /** Only where the transaction has changed something before. */
 function insertWithChange(entry: AuditEntry): Statement {
@@ -112,12 +125,8 @@ function insertWithChange(entry: AuditEntry): Statement {
   return { text: `${text} where pg_current_xact_id_if_assigned() is not null`, ...(values && { values }) };
 }
 
-/** NUL cannot be stored in jsonb. */
-function changesOf(changes: unknown): string | null {
-  if (changes === undefined) return null;
-  const json = JSON.stringify(redact({ changes }).changes).replaceAll('\\u0000', '');
-  return json.length <= MAX_CHANGES ? json : JSON.stringify({ omitted: `${json.length} characters` });
-}
+const changesOf = (changes: unknown): string | null =>
+  changes === undefined ? null : JSON.stringify(redact({ changes }, changesLimits).changes);
 
 interface AuditRow {
   readonly id: string;

@@ -3,11 +3,13 @@
  * standard budget for everything a caller does, and budgets of single
  * operations that guess or send something.
  */
+
 import { isIPv6 } from 'node:net';
 import { type Caller, callerKey } from '../caller.ts';
 import { errors, type PenstockError } from '../errors.ts';
 import type { LimitBucket, LimitState, Limits } from '../limits/limits.ts';
 import type { Operation, RateLimit, SurfaceName } from '../operation.ts';
+import { cutText } from '../text.ts';
 
 export interface LimitSettings {
   /** Budget of everything, per user, else per address. */
@@ -148,7 +150,7 @@ const subjectOf = (caller: Caller, address: string): string => (caller.kind === 
 /** One spelling of an account, so that case and spaces do not buy another budget. */
 function accountOf(body: unknown, field: string): string | undefined {
   const value: unknown = typeof body === 'object' && body !== null ? Reflect.get(body, field) : undefined;
-  return typeof value === 'string' ? value.normalize('NFKC').trim().toLowerCase().slice(0, 320) : undefined;
+  return typeof value === 'string' ? cutText(cutText(value, 1_024).normalize('NFKC').trim().toLowerCase(), 320) : undefined;
 }
 
 /** What an address counts as: itself, or its /64 for IPv6, where one customer has at least that many addresses. */

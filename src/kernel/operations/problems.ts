@@ -1,6 +1,8 @@
 /** From validator errors to problems that a person can act on. */
+
 import { Settings } from 'typebox/system';
 import { errors, type PenstockError, type Problem } from '../errors.ts';
+import { shortened, storable } from '../text.ts';
 import type { JsonSchema } from './json-schema.ts';
 
 /** Problems in one answer; more than that help nobody. */
@@ -29,8 +31,7 @@ export function invalidInput(problems: readonly Problem[]): PenstockError {
   });
 }
 
-const shorten = (path: string): string =>
-  (path.length > MAX_PATH ? `${path.slice(0, MAX_PATH)}...` : path).toWellFormed().replaceAll('\0', '');
+const shorten = (path: string): string => storable(shortened(path, MAX_PATH));
 
 /** Turns validator errors into problems. `schema` is what was checked; `root` names the value as a whole. */
 export function problemsOf(schema: JsonSchema, found: readonly ValidatorError[], root: string): readonly Problem[] {

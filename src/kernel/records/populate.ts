@@ -1,9 +1,11 @@
 /** Relation paths of a request, resolved against the schemas and the rights of the caller. */
+
 import type { Caller } from '../caller.ts';
 import { invalid } from '../errors.ts';
 import type { PermissionPort, RowPredicate } from '../permissions.ts';
 import type { CompiledSchema } from '../schema/compiled.ts';
 import type { SchemaRegistry } from '../schema/registry.ts';
+import { cutText } from '../text.ts';
 import { isRowAuthorised, mayRead, rowPredicate } from './access.ts';
 import { recordErrors } from './errors.ts';
 
@@ -65,7 +67,7 @@ async function branchOf(
   { caller, source, name, path, scope }: BranchRequest,
 ): Promise<PopulateBranch & { readonly children: GrowingTree }> {
   const relation = source.tree.fields.get(name)?.hidden ? undefined : source.relations.get(name);
-  if (!relation) throw invalid('populate', 'relation', `"${path.slice(0, 128)}" is not a relation of ${source.name}`);
+  if (!relation) throw invalid('populate', 'relation', `"${cutText(path, 128)}" is not a relation of ${source.name}`);
   const target = schemas.get(relation.model);
   if (!target) throw invalid('populate', 'relation', `"${path}" points to ${relation.model}, which does not exist yet`);
   if (!mayRead(caller, target)) {

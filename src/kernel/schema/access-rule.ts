@@ -1,4 +1,5 @@
 /** Who may see or set a single field: the rules that a definition can name. */
+import { cutText } from '../text.ts';
 
 /**
  * - `public`: everybody who may read or write the record
@@ -34,7 +35,7 @@ export function readRule(text: unknown): AccessRule | undefined {
 export function readAccess(value: unknown, report: (place: string, message: string) => undefined): FieldAccess | undefined {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return report('', 'must be an object with read, write or both');
   const stray = Object.keys(value).find((key) => key !== 'read' && key !== 'write');
-  if (stray !== undefined) return report(`.${stray.slice(0, 64)}`, 'is not known: there are read and write');
+  if (stray !== undefined) return report(`.${cutText(stray, 64)}`, 'is not known: there are read and write');
   const { read: wantedRead = 'public', write: wantedWrite = 'public' } = value as { read?: unknown; write?: unknown };
   const [read, write] = [readRule(wantedRead), readRule(wantedWrite)];
   if (!read) report('.read', `must be ${choices}`);

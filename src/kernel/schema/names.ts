@@ -1,5 +1,7 @@
 /** Which names schemas and fields may have (spec/database.md 5.1), and the names that are derived from them. */
+
 import { createHash } from 'node:crypto';
+import { cutText, shortened } from '../text.ts';
 
 const nameRule = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
 
@@ -44,9 +46,9 @@ export function fieldNameFault(name: string, top: boolean): string | undefined {
 /** A PostgreSQL name of at most 63 bytes that differs whenever one of its parts differs. */
 export function derivedName(kind: 'pk' | 'ix' | 'ux' | 'fk', ...parts: readonly string[]): string {
   const digest = createHash('sha256').update(parts.join('\0')).digest('hex').slice(0, 10);
-  const readable = parts.join('_').slice(0, 63 - kind.length - digest.length - 2);
+  const readable = cutText(parts.join('_'), 63 - kind.length - digest.length - 2);
   return `${kind}_${readable}_${digest}`;
 }
 
 /** Shortens a name from input so that it can be repeated in an error. */
-export const shown = (name: string): string => (name.length > 64 ? `${name.slice(0, 64)}...` : name);
+export const shown = (name: string): string => shortened(name, 64);

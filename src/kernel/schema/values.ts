@@ -3,8 +3,10 @@
  * writer. A field becomes a function that answers the normalised value and
  * adds what is wrong to a list; unknown keys are left out.
  */
+
 import type { Problem } from '../errors.ts';
 import { isId } from '../ids.ts';
+import { isStorable } from '../text.ts';
 import type { ArrayField, Field, NumberField, ObjectField, StringField, VectorField } from './field.ts';
 import { isKeyValue, type KeyType, keyHint } from './mapping/key.ts';
 
@@ -21,9 +23,6 @@ const isObject = (value: unknown): value is Record<string, unknown> => typeof va
 /** Own properties only: a record from outside may have any prototype. */
 export const ownValue = (record: Readonly<Record<string, unknown>>, name: string): unknown =>
   Object.hasOwn(record, name) ? record[name] : undefined;
-
-/** Text that PostgreSQL and every JSON reader can hold: no NUL, no half of a surrogate pair. */
-const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
 export function checkerOf(field: Field): Check {
   const check = plainChecker(field);

@@ -1,82 +1,113 @@
 /**
- * Keeps secrets out of logs, at whatever depth they stand: by the name of the
- * key, and by the form of the value. Callers still pass none; this is the net
- * below them.
+ * Keeps secrets out of logs and audit rows, at whatever depth they stand: by the name of the key, and by the form of
+ * the value. Callers still pass none; this is the net below them.
+ *
+ * What is passed may be as large as a request, so the work is bounded by what comes out: a value that is too large
+ * is cut so that each of its parts keeps a fair share (fair-share.ts), and every expression takes linear time.
  */
+import { cutText, shortened, storable } from '../text.ts';
+import { isSmall, shared } from './fair-share.ts';
+
 const secretKey =
   /authorization|cookie|master-?_?key|credential|password|passwd|passphrase|secret|token|api-?_?key|private-?_?key|bearer|otp|backup-?_?codes?/i;
 
 /** Names that look like secrets and are none. */
 const harmlessKey = /^(?:tokenPrefix|tokenId|tokens|passwordChangedAt|mustChangePassword)$/;
 
-/** Values that are secrets wherever they stand: API tokens, JWTs, bearer headers, passwords in addresses. */
+/**
+ * Values that are secrets wherever they stand: API tokens, JWTs (also the beginning of one), bearer headers, passwords
+ * in addresses. What was read once is never read again from another beginning.
+ */
 const secretValues: readonly (readonly [RegExp, string])[] = [
   [/\bcdt_[A-Za-z0-9_-]{8,}/g, 'cdt_[redacted]'],
-  [/\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*/g, '[redacted]'],
-  [/\bbearer\s+[^\s"',]+/gi, 'Bearer [redacted]'],
-  [/([a-z][a-z0-9+.-]*:\/\/[^\s:/@]*):[^\s/@]+@/gi, '$1:[redacted]@'],
+  [/\beyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*){0,2}/g, '[redacted]'],
+  [/\bbearer\s{1,20}[^\s"',]+/gi, 'Bearer [redacted]'],
+  [/(:\/\/[^\s:/@]*):[^\s/@]+@/g, '$1:[redacted]@'],
 ];
 
 const REDACTED = '[redacted]';
-const MAX_DEPTH = 8;
-/** Characters of one text in a log line. */
+/** UTF-16 units of one text. */
 const MAX_TEXT = 8_192;
+const MAX_NAME = 128;
 
-export function redactText(text: string): string {
-  const cut = text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}...` : text;
-  return secretValues.reduce((all, [pattern, replacement]) => all.replace(pattern, replacement), cut);
+/** What may come out. */
+export interface RedactionLimits {
+  /** UTF-16 units of all texts and names; their JSON may be longer by what it escapes. */
+  readonly characters: number;
+  /** Levels of objects and lists. */
+  readonly depth: number;
 }
 
-/** A copy of `fields` that is fit for a log line. */
-export function redact(fields: object): Record<string, unknown> {
-  return redactObject(fields, 0);
+const lineLimits: RedactionLimits = { characters: 16_384, depth: 8 };
+
+/** The text without what looks like a secret, at most `max` UTF-16 units of it. */
+export function redactText(text: string, max = MAX_TEXT): string {
+  // What is cut off by `max` alone may be the end of a secret by which it is known.
+  const cut = cutText(text, Math.min(MAX_TEXT, max + 1_024));
+  const redacted = secretValues.reduce((all, [pattern, replacement]) => all.replace(pattern, replacement), storable(cut));
+  return text.length > cut.length || redacted.length > max ? `${cutText(redacted, max)}...` : redacted;
 }
 
-function redactObject(object: object, depth: number): Record<string, unknown> {
-  const copy: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(object)) {
-    copy[key] = secretKey.test(key) && !harmlessKey.test(key) && mayBeSecret(value) ? REDACTED : redactValue(value, depth + 1);
-  }
-  return copy;
+/** A copy of `fields` that is fit for a log line, or within other limits. */
+export function redact(fields: object, limits = lineLimits): Record<string, unknown> {
+  return redactObject(fields, limits.characters, limits.depth);
 }
+
+function redactObject(object: object, characters: number, depth: number): Record<string, unknown> {
+  const { kept, omitted } = shared(Object.entries(object), characters);
+  const copy = kept.map(({ name, value, share }): [string, unknown] => [
+    storable(shortened(name, MAX_NAME)),
+    isSecret(name, value) ? REDACTED : redactValue(value, share, depth - 1),
+  ]);
+  return Object.fromEntries(omitted > 0 ? [...copy, ['[omitted]', `${omitted} more`]] : copy);
+}
+
+const isSecret = (key: string, value: unknown): boolean => secretKey.test(key) && !harmlessKey.test(key) && mayBeSecret(value);
 
 /** A flag is no secret. A number may be: one-time codes are numbers. */
 const mayBeSecret = (value: unknown): boolean => value !== undefined && value !== null && typeof value !== 'boolean';
 
-function redactValue(value: unknown, depth: number): unknown {
-  if (typeof value === 'string') return redactText(value);
+function redactValue(value: unknown, characters: number, depth: number): unknown {
+  if (typeof value === 'string') return redactText(value, isSmall(value, characters) ? MAX_TEXT : characters);
   if (typeof value === 'bigint') return String(value);
   if (typeof value !== 'object' || value === null) return value;
-  if (depth > MAX_DEPTH) return '[deep]';
-  if (value instanceof Error) return describeError(value, depth);
+  if (depth < 0) return '[deep]';
+  if (value instanceof Error) return describeError(value, characters, depth);
   if (value instanceof Date) return value;
   if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
-  if (Array.isArray(value)) return value.map((item) => redactValue(item, depth + 1));
-  return redactObject(value, depth);
+  if (!Array.isArray(value)) return redactObject(value, characters, depth);
+  const { kept, omitted } = shared(
+    value.map((item) => ['', item]),
+    characters,
+  );
+  const items = kept.map((item) => redactValue(item.value, item.share, depth - 1));
+  return omitted > 0 ? [...items, `[${omitted} more]`] : items;
 }
 
 /** What a log may say about an error. Database errors lose the values that PostgreSQL quotes. */
-function describeError(error: Error, depth: number): Record<string, unknown> {
+function describeError(error: Error, characters: number, depth: number): Record<string, unknown> {
   const message = redactText(withoutValues(error));
   const described: Record<string, unknown> = { type: error.name, message, stack: framesOf(error) };
   for (const key of ['code', 'status', 'severity', 'schema', 'table', 'column', 'constraint', 'routine'] as const) {
     const value: unknown = Reflect.get(error, key);
     if (typeof value === 'string' || typeof value === 'number') described[key] = value;
   }
-  if (error.cause !== undefined) described.cause = redactValue(error.cause, depth + 1);
+  if (error.cause !== undefined) described.cause = redactValue(error.cause, characters, depth - 1);
   return described;
 }
 
 /** PostgreSQL appends the offending value after a colon; `severity` and `routine` are on every error of the server. */
 function withoutValues(error: Error): string {
+  const message = cutText(error.message, MAX_TEXT);
   const fromServer = 'severity' in error && 'routine' in error;
-  return fromServer ? error.message.replace(/: ".*$/s, '').replace(/=\([^)]*\)/g, '=(...)') : error.message;
+  return fromServer ? message.replace(/: ".*$/s, '').replace(/=\([^)]*(?:\)|$)/g, '=(...)') : message;
 }
 
 /** The stack without its first lines, which repeat the message. */
 const framesOf = (error: Error): string =>
   (error.stack ?? '')
+    .slice(-MAX_TEXT)
     .split('\n')
-    .filter((line) => /^\s+at /.test(line))
+    .filter((line) => /^ {4}at /.test(line))
     .map((line) => line.trim())
     .join('\n');

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createLogger } from './create-logger.ts';
 import { createMetrics } from './create-metrics.ts';
 import { type MetricsServer, startMetricsServer } from './metrics-server.ts';
+import { redact, redactText } from './redact.ts';
 import { remembered } from './remembered.ts';
 
 const recordingLogger = (logLevel: 'debug' | 'info' = 'info') => {
@@ -78,6 +79,60 @@ describe('the log', () => {
     cyclic.self = cyclic;
     log.info(cyclic, 'x');
     expect(last()).toMatchObject({ big: '10', bytes: '[3 bytes]' });
+  });
+});
+
+// Guards against expressions that take the square of the text (CWE-1333): security review 2026-11-22, F4.
+describe('redaction of hostile text', () => {
+  const repeated = (part: string) => part.repeat(Math.ceil(8_190 / part.length));
+  const texts = [
+    'a',
+    'eyJ-',
+    'eyJaaaaaa.',
+    'cdt_',
+    'bearer ',
+    'bearer\t\t',
+    '://a:',
+    '://',
+    'a:b@',
+    '=(',
+    ': "',
+    ' ',
+    '\n    at ',
+    'token',
+    '\ud83d',
+    '\0',
+  ];
+
+  it.each(texts)('takes time with the length of the text only: %j', (part) => {
+    const text = repeated(part);
+    const error = Object.assign(new Error(text), { severity: 'ERROR', routine: 'x' });
+    const begin = process.cpuUsage();
+    for (let i = 0; i < 50; i++) redact({ text, list: [text, { [text]: text }], error });
+    const { user, system } = process.cpuUsage(begin);
+    // One text took 600 ms. Time of the processor, so that a busy machine fails nothing.
+    expect(user + system).toBeLessThan(2_500_000);
+  });
+
+  it('does not grow with what it is given', () => {
+    const many = Array.from({ length: 20_000 }, () => 'a'.repeat(50));
+    const nested = Array.from({ length: 5_000 }).reduce<unknown>((inner) => ({ inner, text: 'x'.repeat(100) }), 1);
+    for (const value of [many, nested, { many, nested }, Object.fromEntries(many.map((text, i) => [`${text}${i}`, text]))]) {
+      const text = JSON.stringify(redact({ value, next: 'kept' }));
+      expect(text.length).toBeLessThan(50_000);
+      expect(text).toContain('"next":"kept"');
+    }
+  });
+
+  it('leaves no part of a secret where it is cut', () => {
+    const secret = `eyJ${'h'.repeat(40)}.${'p'.repeat(400)}.${'s'.repeat(40)}`;
+    const texts = Array.from({ length: 200 }, (_, i) => `${'x '.repeat(i)}${secret} cdt_${'q'.repeat(40)} Bearer ${'z'.repeat(40)}`);
+    expect(JSON.stringify(redact({ texts }))).not.toMatch(/hhhh|pppp|ssss|qqqq|zzzz/);
+    expect(redactText(`${'x'.repeat(8_180)} ${secret}`)).not.toMatch(/hhhh/);
+  });
+
+  it('cuts between characters', () => {
+    for (const text of [`${'x'.repeat(8_191)}😀`, `${'x'.repeat(8_190)}😀😀`]) expect(redactText(text).isWellFormed()).toBe(true);
   });
 });
 

@@ -1,6 +1,8 @@
 /** Errors of a GraphQL answer: what went wrong in an operation, and what is wrong with a document. */
+
 import { GraphQLError, type GraphQLFormattedError } from 'graphql';
 import { errors, PenstockError } from '../../kernel/errors.ts';
+import { shortened, storable } from '../../kernel/text.ts';
 
 /** Codes of what is wrong with a document, as GraphQL servers commonly name them. */
 export type DocumentCode =
@@ -86,6 +88,6 @@ const MAX_MESSAGE = 500;
 
 function messageOf(message: string, { suggestions }: ErrorContext): string {
   // Cut first: what is searched must not be as long as somebody wants it to be.
-  const short = message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE).toWellFormed()}...` : message;
+  const short = storable(shortened(message, MAX_MESSAGE));
   return suggestions ? short : short.replace(/ ?Did you mean .*$/s, '');
 }

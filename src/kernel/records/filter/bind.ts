@@ -1,9 +1,11 @@
 /** Checks a condition against a schema: every path leads somewhere, every value fits its field. All faults come at once. */
+
 import type { Problem } from '../../errors.ts';
 import type { CompiledSchema } from '../../schema/compiled.ts';
 import type { Field } from '../../schema/field.ts';
 import { PatternFault } from '../../schema/pattern/syntax.ts';
 import { checkerOf } from '../../schema/values.ts';
+import { isStorable } from '../../text.ts';
 import { invalidRecord } from '../errors.ts';
 import type { Comparison, Condition, Leaf, Test } from './condition.ts';
 import { postgresPattern } from './pattern.ts';
@@ -116,7 +118,7 @@ function bindTest(context: TestContext, test: Test): BoundTest | undefined {
   }
 }
 
-const isSearchable = (words: string): boolean => words.length <= MAX_TEXT && words.isWellFormed() && !words.includes('\0');
+const isSearchable = (words: string): boolean => words.length <= MAX_TEXT && isStorable(words);
 
 /** The element of a list, or the field itself. */
 const single = (field: Field): Field => (field.kind === 'array' ? field.items : field);

@@ -1,8 +1,10 @@
 /** What a dotted path of a condition leads to, found in the schemas: nothing of a path is ever SQL text. */
+
 import type { CompiledSchema } from '../../schema/compiled.ts';
 import { type Field, type RelationField, relationOf } from '../../schema/field.ts';
 import { isPlainKey, keyColumnName } from '../../schema/mapping/mapping.ts';
 import { shown } from '../../schema/names.ts';
+import { isStorable } from '../../text.ts';
 
 /** Relations followed in one path, as with populate (spec/database.md section 3). */
 const MAX_HOPS = 3;
@@ -132,7 +134,7 @@ function insideOf(top: Field, rest: readonly string[], { names, access, source }
 }
 
 function freeKey(name: string): string {
-  if (name === '' || name.includes('\0') || !name.isWellFormed()) throw new PathFault('a name in the path is empty or not text');
+  if (name === '' || !isStorable(name)) throw new PathFault('a name in the path is empty or not text');
   return name;
 }
 

@@ -3,7 +3,9 @@
  * what the primary key of that table gives: the text of a single column, or the texts of several
  * joined by `~` (docs/guides/existing-databases.md).
  */
+
 import { isId } from '../../ids.ts';
+import { isStorable } from '../../text.ts';
 
 /** What the columns of a key hold, as far as ids are concerned. */
 export type KeyType = 'uuid' | 'text' | 'bpchar' | 'bigint' | 'numeric' | 'boolean' | 'date' | 'timestamp' | 'timestamptz';
@@ -29,13 +31,11 @@ function isInstant(text: string): boolean {
   return parts !== null && isDay(parts[1] ?? '');
 }
 
-const isText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
-
 /** Only the form in which ids are given out: one record has one id. */
 const fits: Readonly<Record<KeyType, (text: string) => boolean>> = {
   uuid: isId,
-  text: isText,
-  bpchar: isText,
+  text: isStorable,
+  bpchar: isStorable,
   bigint: isWhole,
   numeric: (text) => /^-?\d{1,100}(?:\.\d{1,100})?$/.test(text),
   boolean: (text) => text === 'true' || text === 'false',

@@ -1,6 +1,8 @@
 /** A database whose statements are parts of the trace. Texts hold placeholders, never values. */
+
 import type { Database, Statement, Transaction } from '../../database/database.ts';
 import { statementKind } from '../../database/timings.ts';
+import { cutText } from '../../text.ts';
 import type { SpanFacts, Tracing } from './tracing.ts';
 
 /** Characters of a statement that a span keeps. */
@@ -26,7 +28,7 @@ const tracedTransaction = (transaction: Transaction, tracing: Tracing): Transact
   afterCommit: (work) => transaction.afterCommit(work),
 });
 
-const factsOf = ({ text }: Statement): SpanFacts => ({ 'db.system.name': 'postgresql', 'db.query.text': text.slice(0, MAX_TEXT) });
+const factsOf = ({ text }: Statement): SpanFacts => ({ 'db.system.name': 'postgresql', 'db.query.text': cutText(text, MAX_TEXT) });
 
 /** Such as `select app.Post`: what is done, and to what. */
 function nameOf({ text }: Statement): string {

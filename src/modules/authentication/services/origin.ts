@@ -1,5 +1,7 @@
 /** Where requests come from, as sessions remember it. */
+
 import { anonymousApp } from '../../../kernel/apps.ts';
+import { cutText, storable } from '../../../kernel/text.ts';
 
 /** Address, browser and app of a request. */
 export interface Origin {
@@ -20,4 +22,4 @@ const maxUserAgentLength = 512;
 
 /** The user agent as it is stored: bounded, without control characters. */
 export const storedUserAgent = (userAgent: string | undefined): string | null =>
-  userAgent?.slice(0, maxUserAgentLength).replace(/\p{Cc}/gu, ' ') ?? null;
+  userAgent === undefined ? null : storable(cutText(userAgent, maxUserAgentLength)).replace(/\p{Cc}/gu, ' ');

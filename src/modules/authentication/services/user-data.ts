@@ -3,9 +3,11 @@
  * schema `User` was extended, and nothing else. An allow-list, so that no spelling of a built-in field
  * (dotted, with an operator, inherited) can get through.
  */
+
 import { PenstockError, type Problem } from '../../../kernel/errors.ts';
 import type { RecordInput } from '../../../kernel/records/store.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { authErrors } from '../errors.ts';
 import { builtInFields, userSchema } from '../schemas.ts';
 
@@ -22,7 +24,7 @@ export function allowedUserData(schemas: SchemaRegistry, userData: Readonly<Reco
     .filter((name) => !allowed.has(name))
     .map(
       (name): Problem => ({
-        path: `userData.${name.slice(0, 100)}`,
+        path: `userData.${cutText(name, 100)}`,
         rule: 'unknown',
         message: 'this is not a field that extends the user',
       }),

@@ -1,6 +1,8 @@
 /** Questions about single objects: names are resolved, tuples loaded, verdicts turned into answers. */
+
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { invalid, type PenstockError, relocated } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { footprintOf, mergeFootprints } from '../model/footprint.ts';
 import { formatObject, type ObjectRef, type SubjectRef, sameObject } from '../model/grammar.ts';
 import type { Model, Name } from '../model/model.ts';
@@ -34,17 +36,17 @@ export interface Circumstances {
 
 /** The name that an action has on a type; 400 for an unknown type or an undeclared action. */
 export function resolveName(model: Model, type: string, action: string): Name {
-  if (!model.get(type)) throw invalid('resource', 'type', `no type is called "${type.slice(0, 64)}"`);
+  if (!model.get(type)) throw invalid('resource', 'type', `no type is called "${cutText(type, 64)}"`);
   const name = model.action(type, action);
-  if (!name) throw invalid('action', 'action', `"${action.slice(0, 64)}" is not an action of ${type}`);
+  if (!name) throw invalid('action', 'action', `"${cutText(action, 64)}" is not an action of ${type}`);
   return name;
 }
 
 /** 400 for a subject of an unknown type or set. */
 export function requireSubject(model: Model, { type, relation }: SubjectRef): void {
-  if (!model.get(type)) throw invalid('subject', 'type', `no type is called "${type.slice(0, 64)}"`);
+  if (!model.get(type)) throw invalid('subject', 'type', `no type is called "${cutText(type, 64)}"`);
   if (relation !== '' && !model.member(type, relation)) {
-    throw invalid('subject', 'relation', `"${relation.slice(0, 64)}" is neither a relation nor an action of ${type}`);
+    throw invalid('subject', 'relation', `"${cutText(relation, 64)}" is neither a relation nor an action of ${type}`);
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { statementName } from '../../../kernel/database/sql.ts';
 import { invalid } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { type Footprint, footprintOf } from '../model/footprint.ts';
 import { formatObject, type ObjectRef, sameObject } from '../model/grammar.ts';
 import { keyOf, type Name } from '../model/model.ts';
@@ -19,7 +20,7 @@ import { sift } from './sift.ts';
  */
 export async function listSubjects(world: World, question: SubjectQuestion, options: PageOptions): Promise<Page<string>> {
   const { resource, action, type } = question;
-  if (!world.model.get(type)) throw invalid('subjectType', 'type', `no type is called "${type.slice(0, 64)}"`);
+  if (!world.model.get(type)) throw invalid('subjectType', 'type', `no type is called "${cutText(type, 64)}"`);
   const goal = resolveName(world.model, resource.type, action);
   const circumstances = circumstancesOf(world.model, options);
   const footprint = footprintOf(world.model, goal);

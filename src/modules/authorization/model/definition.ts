@@ -3,7 +3,9 @@
  * its actions mean. Parsing checks everything that can be known from the
  * definition alone; `check.ts` adds what depends on other types.
  */
+
 import { errors, type Problem } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { type Condition, parseCondition } from './condition.ts';
 import type { Expression } from './expression.ts';
 import { isName } from './grammar.ts';
@@ -96,7 +98,7 @@ function parseMap<T>(
   const entries = Object.entries(input);
   if (entries.length > max) problems.push({ path: place, rule: 'size', message: `at most ${max} entries` });
   for (const [name, value] of entries.slice(0, max)) {
-    const path = `${place}.${name.slice(0, 64)}`;
+    const path = `${place}.${cutText(name, 64)}`;
     if (!isName(name)) {
       problems.push(nameProblem(path));
       continue;

@@ -1,5 +1,7 @@
 /** Parses what an action means: a list (union), or the object form, with the place of each fault. */
+
 import type { Problem } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
 import type { Expression } from './expression.ts';
 import { isName } from './grammar.ts';
 
@@ -69,7 +71,7 @@ function parseRole(text: string, fail: Fail, scope: ExpressionScope): Expression
   if (text === '*') return { kind: 'everyone' };
   const arrow = text.indexOf('->');
   if (arrow >= 0) return parseArrow(text, false, fail, scope);
-  if (!isName(text)) return fail('role', `"${text.slice(0, 64)}" is not a role; write a relation, an action, relation->action, or *`);
+  if (!isName(text)) return fail('role', `"${cutText(text, 64)}" is not a role; write a relation, an action, relation->action, or *`);
   if (scope.relations.has(text)) return { kind: 'relation', relation: text };
   if (scope.declared.has(text)) return { kind: 'action', action: text };
   return fail('role', `"${text}" is neither a relation nor an action of this type`);

@@ -6,7 +6,9 @@
  * `{"caller": field}` or `{"record": field}`. Everything must hold; what is not
  * there makes a comparison false.
  */
+
 import type { Problem } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
 
 export type RuleConditions = Readonly<Record<string, unknown>>;
 
@@ -32,11 +34,11 @@ export function conditionFaults(conditions: RuleConditions): readonly Problem[] 
   const entries = Object.entries(conditions);
   if (entries.length > maxConditions) return [fault('conditions', 'maxItems', `at most ${maxConditions} conditions`)];
   return entries.flatMap(([key, value]) => {
-    const path = `conditions.${key.slice(0, 80)}`;
+    const path = `conditions.${cutText(key, 80)}`;
     if (!fieldName.test(key)) return [fault(path, 'name', 'must be a field of the record, or caller.<field>')];
     if (isScalar(value)) return [];
     if (!isPlain(value)) return [fault(path, 'type', 'must be a literal or an object of operators')];
-    return Object.entries(value).flatMap(([operator, operand]) => operatorFaults(`${path}.${operator.slice(0, 32)}`, operator, operand));
+    return Object.entries(value).flatMap(([operator, operand]) => operatorFaults(`${path}.${cutText(operator, 32)}`, operator, operand));
   });
 }
 

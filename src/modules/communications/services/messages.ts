@@ -2,12 +2,14 @@
  * Messages to people. A message is stored with the change that causes it and sent by a job afterwards,
  * so that it is neither lost when the mail server is down nor sent for a change that never happened.
  */
+
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { Kernel } from '../../../kernel/kernel.ts';
 import type { LimitBucket } from '../../../kernel/limits/limits.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import { cutText } from '../../../kernel/text.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { type Channel, deleteMessagesOf, insertMessage } from '../queries.ts';
 import { type MessageContent, sealContent } from './content.ts';
@@ -113,7 +115,7 @@ export function createMessages({ jobs, limits, metrics, secrets, templates, conf
     const { code } = variables;
     return {
       from: senderAddress(parts.sender ?? sender, sendingDomain),
-      subject: oneLine(parts.subject.render(variables, 'plain')).slice(0, 500),
+      subject: cutText(oneLine(parts.subject.render(variables, 'plain')), 500),
       html,
       text: plainText(html),
       ...(typeof code === 'string' ? { code } : {}),

@@ -3,6 +3,7 @@
  * `{{#if name}} .. {{else}} .. {{/if}}`, `{{#unless name}}`, and comments `{{! .. }}`. Values are only
  * looked up among the given variables, never along prototypes, and are never read as a template again.
  */
+import { cutText } from '../../../kernel/text.ts';
 export type Variables = Readonly<Record<string, unknown>>;
 
 type Node =
@@ -94,7 +95,7 @@ function createParser() {
 }
 
 function pathOf(text: string): readonly string[] {
-  if (!pathShape.test(text)) throw new TemplateError(`{{${text.slice(0, 60)}}} is not the name of a variable`);
+  if (!pathShape.test(text)) throw new TemplateError(`{{${cutText(text, 60)}}} is not the name of a variable`);
   return text.split('.');
 }
 

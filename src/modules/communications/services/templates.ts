@@ -2,12 +2,14 @@
  * Mail templates. Modules bring theirs at start; operators change them or add others. All of them are
  * rows, so that a change holds on every node for the next message.
  */
+
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { Kernel } from '../../../kernel/kernel.ts';
 import { all, type Condition } from '../../../kernel/records/filter/condition.ts';
 import type { RecordText } from '../../../kernel/records/store.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { messageErrors } from '../errors.ts';
 import { emailTemplateSchema } from '../schemas.ts';
 import { storeBuiltIn, templateByName, templateOrigin } from '../template-queries.ts';
@@ -78,7 +80,7 @@ export function createTemplates({ database, records }: Pick<Kernel, 'database' |
     },
     async resolve(name) {
       const stored = await templateByName(database, name);
-      if (!stored) throw messageErrors.TEMPLATE_NOT_FOUND({ message: `There is no template ${name.slice(0, 100)}` });
+      if (!stored) throw messageErrors.TEMPLATE_NOT_FOUND({ message: `There is no template ${cutText(name, 100)}` });
       return { subject: parseTemplate(stored.subject), body: parseTemplate(stored.body), sender: stored.sender ?? undefined };
     },
     list: ({ search, skip, limit, sort }) =>

@@ -1,9 +1,11 @@
 /** Custom endpoints on the admin surface (spec/database.md 2.4). */
+
 import Type from 'typebox';
 import { invalid } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { databaseErrors } from '../errors.ts';
 import type { EndpointAdmin, EndpointBody } from '../services/endpoints/admin.ts';
 import { AggregateShape, AssignmentShape, InputShape, type StoredEndpoint } from '../services/endpoints/definition.ts';
@@ -95,7 +97,7 @@ function ordered(endpoints: readonly StoredEndpoint[], sort = ''): readonly Stor
     if (term === '') return [];
     const name = term.replace(/^-/, '');
     const key = sortable.find((known) => known === name);
-    if (!key) throw invalid('sort', 'field', `"${name.slice(0, 64)}" is not one of ${sortable.join(', ')}`);
+    if (!key) throw invalid('sort', 'field', `"${cutText(name, 64)}" is not one of ${sortable.join(', ')}`);
     return [{ key, direction: term.startsWith('-') ? -1 : 1 }];
   });
   return endpoints.toSorted((a, b) => {

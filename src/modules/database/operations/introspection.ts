@@ -1,4 +1,5 @@
 /** Tables that are there already: found, looked through, and declared as schemas (spec/database.md 2.5). */
+
 import Type, { type Static } from 'typebox';
 import { invalid } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
@@ -6,6 +7,7 @@ import type { FieldMap, PlatformOptions } from '../../../kernel/schema/definitio
 import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { platformOptionsShape } from '../../../kernel/schema/options.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Edits } from '../services/introspection/edits.ts';
 import type { FinalizeInput } from '../services/introspection/finalize.ts';
@@ -137,7 +139,7 @@ const list = (introspection: Introspection): Operation =>
     async handler(_, { query: { skip = 0, limit = 25, search, sort = '' } }) {
       const terms = sort.split(' ').filter((term) => term !== '');
       const unknown = terms.find((term) => !pendingSorts.includes(term.replace(/^-/, '')));
-      if (unknown !== undefined) throw invalid('sort', 'field', `"${unknown.slice(0, 64)}" is not one of ${pendingSorts.join(', ')}`);
+      if (unknown !== undefined) throw invalid('sort', 'field', `"${cutText(unknown, 64)}" is not one of ${pendingSorts.join(', ')}`);
       const found = await introspection.list({ skip, limit, search, sort: terms });
       return { schemas: found.schemas as unknown as Static<typeof PendingShape>[], count: found.count };
     },

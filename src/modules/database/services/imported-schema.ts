@@ -1,4 +1,5 @@
 /** Schemas and extensions as imports write them, which is as exports give them. */
+
 import Type, { type Static } from 'typebox';
 import { invalid } from '../../../kernel/errors.ts';
 import type { FieldMap, IndexDefinition, PlatformOptions } from '../../../kernel/schema/definition.ts';
@@ -7,6 +8,7 @@ import { invalidSchema, schemaErrors } from '../../../kernel/schema/errors.ts';
 import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { checkModelOptions } from '../../../kernel/schema/options.ts';
 import type { NewExtension, NewSchema, SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { cutText } from '../../../kernel/text.ts';
 
 export const ImportedSchema = Type.Object({
   name: Type.String({ maxLength: 1_024 }),
@@ -27,7 +29,7 @@ export type ImportedExtensionDocument = Static<typeof ImportedExtension>;
 export function newExtensionOf({ schemaName, extension }: ImportedExtensionDocument, place: string): NewExtension {
   const { fields, ownerModule = adminOwner } = extension;
   if (ownerModule !== adminOwner)
-    throw schemaErrors.SCHEMA_OWNED({ message: `${place}: this extension belongs to the module ${ownerModule.slice(0, 64)}` });
+    throw schemaErrors.SCHEMA_OWNED({ message: `${place}: this extension belongs to the module ${cutText(ownerModule, 64)}` });
   return { schema: schemaName, owner: adminOwner, fields: fields as FieldMap };
 }
 
@@ -35,7 +37,7 @@ export function newSchemaOf(schemas: SchemaRegistry, imported: ImportedSchemaDoc
   const { name, fields, modelOptions = {}, ownerModule = adminOwner } = imported;
   const owner = schemas.get(name)?.ownerModule ?? ownerModule;
   if (owner !== adminOwner)
-    throw schemaErrors.SCHEMA_OWNED({ message: `${place}: ${name.slice(0, 64)} belongs to the module ${owner.slice(0, 64)}` });
+    throw schemaErrors.SCHEMA_OWNED({ message: `${place}: ${cutText(name, 64)} belongs to the module ${cutText(owner, 64)}` });
   const faults = checkModelOptions(modelOptions, `${place}.modelOptions`);
   if (faults.length > 0) throw invalidSchema(faults);
   const { timestamps, conduit, indexes } = modelOptions as { timestamps?: boolean; conduit?: PlatformOptions; indexes?: IndexDefinition[] };

@@ -1,6 +1,8 @@
 /** Pages of lists that are in memory. */
+
 import Type from 'typebox';
 import { invalid } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
 
 /** Query of a list. */
 export const listRange = {
@@ -19,7 +21,7 @@ export function sorted<K extends string, T extends Readonly<Record<K, string>> &
   const order = terms.map((term) => {
     const name = term.replace(/^-/, '');
     const key = keys.find((known) => known === name);
-    if (!key) throw invalid('sort', 'field', `"${name.slice(0, 64)}" is not one of ${keys.join(', ')}`);
+    if (!key) throw invalid('sort', 'field', `"${cutText(name, 64)}" is not one of ${keys.join(', ')}`);
     return { key, direction: term.startsWith('-') ? -1 : 1 };
   });
   return [...items].sort((a, b) => {

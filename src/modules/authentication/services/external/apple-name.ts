@@ -1,4 +1,5 @@
 /** The name that Apple gives with the first sign-in only, beside the ID token and unsigned. */
+import { cutText, storable } from '../../../../kernel/text.ts';
 import type { ExternalProfile } from './profile.ts';
 
 const maxLength = 4096;
@@ -14,11 +15,12 @@ function nameIn(user: string): string {
   try {
     const { name } = JSON.parse(user) as { readonly name?: { readonly firstName?: unknown; readonly lastName?: unknown } };
     const parts = [name?.firstName, name?.lastName].filter((part): part is string => typeof part === 'string');
-    return parts
-      .join(' ')
-      .replace(/\p{Cc}/gu, ' ')
-      .trim()
-      .slice(0, 200);
+    return cutText(
+      storable(parts.join(' '))
+        .replace(/\p{Cc}/gu, ' ')
+        .trim(),
+      200,
+    );
   } catch {
     return '';
   }

@@ -8,6 +8,7 @@ import { errors, invalid } from '../../../../kernel/errors.ts';
 import type { Kernel } from '../../../../kernel/kernel.ts';
 import { byText, canonical, checksumOf } from '../../../../kernel/state/canonical.ts';
 import type { StateType } from '../../../../kernel/state/state.ts';
+import { cutText } from '../../../../kernel/text.ts';
 import { version } from '../../../../kernel/version.ts';
 import type { CoreConfig } from '../../config.ts';
 import { applyPlan, type ImportResult } from './apply.ts';
@@ -130,7 +131,7 @@ const idleSecretWarnings = ({ configs, secrets }: StateContent): readonly string
   const used = referencesIn([...configs.values()]);
   return [...secrets.keys()]
     .filter((name) => !used.has(name))
-    .map((name) => `secrets["${name.slice(0, 256)}"] is of no effect: nothing in the document refers to it`);
+    .map((name) => `secrets["${cutText(name, 256)}"] is of no effect: nothing in the document refers to it`);
 };
 
 function requireConfirmed({ entries, checksum }: StatePlan, confirm: string | undefined): void {
@@ -143,7 +144,7 @@ function requireConfirmed({ entries, checksum }: StatePlan, confirm: string | un
 
 function requireKnown(modules: readonly string[], known: readonly string[]): void {
   const unknown = modules.find((module) => !known.includes(module));
-  if (unknown !== undefined) throw errors.NOT_FOUND({ message: `There is no module "${unknown.slice(0, 64)}"` });
+  if (unknown !== undefined) throw errors.NOT_FOUND({ message: `There is no module "${cutText(unknown, 64)}"` });
 }
 
 type TypeName = Pick<StateType, 'module' | 'type'>;
@@ -154,7 +155,7 @@ const isNamed = ({ module, type }: TypeName, name: string): boolean => name === 
 
 function requireKnownTypes(names: readonly string[], known: readonly TypeName[]): void {
   const unknown = names.find((name) => !known.some((one) => isNamed(one, name)));
-  if (unknown !== undefined) throw errors.NOT_FOUND({ message: `There is no type "${unknown.slice(0, 128)}" of state` });
+  if (unknown !== undefined) throw errors.NOT_FOUND({ message: `There is no type "${cutText(unknown, 128)}" of state` });
 }
 
 const moduleObject = (config: ConfigService, name: string): AuthorityObject => ({

@@ -1,4 +1,5 @@
 /** A plan of PostgreSQL as a list of steps, with what stands out in plain words. */
+import { cutText } from '../../../../kernel/text.ts';
 import { withoutValues } from './server-statements.ts';
 
 /** As `explain (format json)` answers it. */
@@ -42,7 +43,7 @@ const MANY = 1_000;
 export function explained(text: string, plan: PlanNode): ExplainedStatement {
   const steps = [...stepsOf(plan, 0)].slice(0, MAX_STEPS);
   return {
-    text: text.slice(0, MAX_TEXT),
+    text: cutText(text, MAX_TEXT),
     cost: plan['Total Cost'] ?? 0,
     steps: steps.map(({ step }) => step),
     remarks: [...new Set(steps.flatMap(({ node }) => remarkOn(node)))],
@@ -71,7 +72,7 @@ function* stepsOf(node: PlanNode, depth: number): Generator<{ readonly node: Pla
 function conditionOf(node: PlanNode): string | undefined {
   const parts = [node['Index Cond'], node.Filter, node['Sort Key'] && `order by ${node['Sort Key'].join(', ')}`];
   const text = parts.filter((part) => part !== undefined).join('; ');
-  return text === '' ? undefined : withoutValues(text).slice(0, 500);
+  return text === '' ? undefined : cutText(withoutValues(text), 500);
 }
 
 function remarkOn(node: PlanNode): readonly string[] {

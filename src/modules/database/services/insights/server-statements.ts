@@ -1,5 +1,7 @@
 /** The server's own statistics of statements, where the extension pg_stat_statements is installed. */
+
 import type { Database } from '../../../../kernel/database/database.ts';
+import { cutText } from '../../../../kernel/text.ts';
 import { readServerStatements, type ServerStatement } from '../../insight-queries.ts';
 
 const MAX_TEXT = 500;
@@ -9,7 +11,7 @@ export async function serverStatements(database: Database, schema: string | null
   if (schema === null) return undefined;
   try {
     const found = await database.part((part) => readServerStatements(part, schema));
-    return found.map((statement) => ({ ...statement, text: withoutValues(statement.text).slice(0, MAX_TEXT) }));
+    return found.map((statement) => ({ ...statement, text: cutText(withoutValues(statement.text), MAX_TEXT) }));
   } catch {
     return undefined;
   }
