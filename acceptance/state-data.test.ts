@@ -83,7 +83,7 @@ describe('state and what users make', () => {
     await production.admin.post(`${teamPath}/${label}/members`, { members: [anna.userId], role: 'editAll' });
     const made = expectStatus(await anna.api.post(teamPath, { name: 'Scouts', parentTeam: label }), 200, 'sub-team').body._id;
     const teams = [{ name: 'Scouts', parentTeamName: 'Label', isDefault: false }];
-    const refused = await production.admin.post('/state/plan', { modules: { authentication: { teams } } });
+    const refused = await production.admin.post('/state/import', { modules: { authentication: { teams } } });
     expect(refused).toMatchObject({ status: 400, body: { errors: [{ path: 'modules.authentication.teams.0.name', rule: 'unique' }] } });
     expect((await production.admin.patch(`${teamPath}/${made}`, { origin: 'operator' })).status).toBe(200);
     expect(JSON.parse(await exported(production)).modules.authentication.teams).toContainEqual(teams[0]);

@@ -108,8 +108,15 @@ describe('state as a document', () => {
     expect(done.body.moduleResults.database.schemas).toMatchObject({ deleted: 1, failed: 0 });
     expect(await state()).toBe(exported);
     // What something else needs stays.
-    const needed = await plan({ modules: { database: { schemas: [] } } }, { prune: true });
-    expect(needed).toMatchObject({ status: 409, body: { message: expect.stringContaining('artistByName') } });
+    const none = { modules: { database: { schemas: [] } } };
+    const needed = (await plan(none, { prune: true })).body;
+    expect(needed.obstacles).toEqual([
+      { path: 'modules.database.schemas', rule: 'in-use', message: expect.stringContaining('artistByName') },
+    ]);
+    expect(await put(none, { prune: true, confirm: needed.checksum })).toMatchObject({
+      status: 409,
+      body: { message: expect.stringContaining('artistByName') },
+    });
     // Only of the types that the document has.
     expect(changesOf((await plan({ modules: { authorization: { roles: [] } } }, { prune: true })).body)).toEqual([
       'delete authorization.roles editor',

@@ -67,7 +67,7 @@ describe('penstock state', () => {
   it('takes nothing away without a yes', async () => {
     const file = join(folder, 'roles.json');
     await writeFile(file, JSON.stringify({ modules: { authorization: { roles: [] } } }));
-    await expect(run(['apply', file, '--prune'])).rejects.toThrow(/1 things would be taken away.*--yes/);
+    await expect(run(['apply', file, '--prune'])).rejects.toThrow(/1 thing would be taken away.*--yes/);
     expect(await run(['apply', file, '--prune'], { answer: 'no' })).toMatchObject({ code: 1 });
     expect((await target.admin.get('/authorization/roles', { query: { search: 'editor' } })).body.count).toBe(1);
     const { code, printed } = await run(['apply', file, '--prune'], { answer: 'yes' });

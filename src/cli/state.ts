@@ -6,7 +6,7 @@ import { StartError } from '../kernel/start-error.ts';
 import { type AdminApi, adminApi } from './state/admin-api.ts';
 import { type Options, readOptions } from './state/arguments.ts';
 import { readStateFiles, writeStateFiles } from './state/files.ts';
-import { changesOf, type Plan, planLines, summaryOf } from './state/plan-text.ts';
+import { changesOf, type Plan, planLines, summaryOf, things } from './state/plan-text.ts';
 import { resultLines } from './state/result-text.ts';
 import { type Paint, paintFor, processTerminal, type Terminal } from './state/terminal.ts';
 
@@ -43,6 +43,9 @@ async function exportState({ api, options: { target, modules, types }, terminal 
   return 0;
 }
 
+/** None of a platform that does not tell them. */
+const obstaclesIn = ({ obstacles = [] }: Plan): number => obstacles.length;
+
 interface Planned {
   readonly plan: Plan;
   /** What it is a plan of. */
@@ -60,16 +63,17 @@ async function planned({ api, options }: Run): Promise<Planned> {
 async function showPlan(run: Run): Promise<number> {
   const { plan } = await planned(run);
   run.terminal.print(run.options.json ? JSON.stringify(plan, undefined, 2) : planLines(plan, run.paint).join('\n'));
-  return changesOf(plan).length > 0 ? DIFFERENT : 0;
+  return changesOf(plan).length + obstaclesIn(plan) > 0 ? DIFFERENT : 0;
 }
 
 async function applyState(run: Run): Promise<number> {
   const { options, terminal, paint } = run;
   const { plan, body } = await planned(run);
-  const isLast = options.dryRun || changesOf(plan).length === 0;
+  const isRefused = obstaclesIn(plan) > 0;
+  const isLast = options.dryRun || isRefused || changesOf(plan).length === 0;
   if (!options.json) terminal.print(planLines(plan, paint).join('\n'));
   else if (isLast) terminal.print(JSON.stringify(plan, undefined, 2));
-  if (isLast) return 0;
+  if (isLast) return isRefused ? 1 : 0;
   if (!(await isAgreed(run, plan))) {
     terminal.print('Nothing was changed.');
     return 1;
@@ -77,12 +81,12 @@ async function applyState(run: Run): Promise<number> {
   return carryOut(run, { plan, body });
 }
 
-/** Asks only where something would be taken away. */
+/** Asks only where something would be taken away: a thing, or a field of a schema. */
 async function isAgreed({ options, terminal }: Run, plan: Plan): Promise<boolean> {
-  const { deletes } = summaryOf(plan);
-  if (deletes === 0 || options.yes) return true;
-  if (!terminal.ask) throw new StartError(`${deletes} things would be taken away: look at the plan, then say --yes`);
-  const answer = await terminal.ask(`${deletes} things will be taken away. Type yes to go on: `);
+  const { takes } = summaryOf(plan);
+  if (takes === 0 || options.yes) return true;
+  if (!terminal.ask) throw new StartError(`${things(takes)} would be taken away: look at the plan, then say --yes`);
+  const answer = await terminal.ask(`${things(takes)} will be taken away. Type yes to go on: `);
   return answer.trim().toLowerCase() === 'yes';
 }
 
@@ -90,7 +94,7 @@ async function isAgreed({ options, terminal }: Run, plan: Plan): Promise<boolean
 async function carryOut({ api, options, terminal, paint }: Run, { plan, body }: Planned): Promise<number> {
   const query = { ...queryOf(options), confirm: plan.checksum, ...(options.continueOnError && { continueOnError: 'true' }) };
   const result = await api.post('/state/import', body, query);
-  const { lines, complete } = resultLines(result, paint);
+  const { lines, complete } = resultLines(result, plan, paint);
   terminal.print(options.json ? JSON.stringify(result, undefined, 2) : lines.join('\n'));
   return complete ? 0 : 1;
 }

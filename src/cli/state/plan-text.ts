@@ -14,6 +14,8 @@ interface Entry {
   readonly type: string;
   readonly key: string;
   readonly diff: readonly Difference[];
+  readonly renames?: readonly { readonly from: string; readonly to: string }[];
+  readonly hides?: readonly { readonly field: string; readonly records: number }[];
 }
 
 /** What `POST /state/plan` answers. */
@@ -21,6 +23,8 @@ export interface Plan {
   readonly plan: readonly Entry[];
   readonly checksum: string;
   readonly warnings: readonly string[];
+  /** Why an import of it would be refused. */
+  readonly obstacles?: readonly { readonly path: string; readonly message: string }[];
 }
 
 const signs = { create: '+', update: '~', delete: '-', noop: ' ' } as const;
@@ -30,24 +34,43 @@ const MAX_VALUE = 120;
 
 export const changesOf = ({ plan }: Plan): readonly Entry[] => plan.filter(({ action }) => action !== 'noop');
 
-export function summaryOf(plan: Plan): { readonly creates: number; readonly updates: number; readonly deletes: number } {
+/** `takes`: things that go, and fields that are no longer shown. */
+export function summaryOf(plan: Plan): { readonly creates: number; readonly updates: number; readonly takes: number } {
   const count = (wanted: Entry['action']): number => plan.plan.filter(({ action }) => action === wanted).length;
-  return { creates: count('create'), updates: count('update'), deletes: count('delete') };
+  const hidden = plan.plan.flatMap(({ hides = [] }) => hides).length;
+  return { creates: count('create'), updates: count('update'), takes: count('delete') + hidden };
 }
+
+export const things = (count: number, one = 'thing'): string => `${count} ${one}${count === 1 ? '' : 's'}`;
 
 export function planLines(plan: Plan, paint: Paint): readonly string[] {
-  const { creates, updates, deletes } = summaryOf(plan);
+  const { creates, updates, takes } = summaryOf(plan);
   const warnings = plan.warnings.map((warning) => paint('yellow', `! ${warning}`));
   const changes = changesOf(plan).flatMap((entry) => entryLines(entry, paint));
-  if (changes.length === 0) return [...warnings, 'Nothing to do: the platform is as the files say.'];
-  return [...warnings, ...changes, '', `${creates} to create, ${updates} to change, ${deletes} to take away.`];
+  const obstacles = obstacleLines(plan, paint);
+  if (changes.length + obstacles.length === 0) return [...warnings, 'Nothing to do: the platform is as the files say.'];
+  return [...warnings, ...changes, '', `${creates} to create, ${updates} to change, ${takes} to take away.`, ...obstacles];
 }
 
-function entryLines({ action, module, type, key, diff }: Entry, paint: Paint): readonly string[] {
+function entryLines({ action, module, type, key, diff, renames = [], hides = [] }: Entry, paint: Paint): readonly string[] {
   const name = type === 'config' ? `${module} configuration` : `${module} ${type} ${visible(key)}`;
   const head = paint(colours[action], `${signs[action]} ${name}`);
   if (action !== 'update') return [head];
-  return [head, ...diff.map(({ path, from, to }) => `    ${path}: ${paint('red', shown(from))} -> ${paint('green', shown(to))}`)];
+  return [
+    head,
+    ...renames.map(({ from, to }) => `    ${paint('yellow', visible(`${from} becomes ${to}, with its data`))}`),
+    ...hides.map((hidden) => `    ${paint('red', hiddenText(hidden))}`),
+    ...diff.map(({ path, from, to }) => `    ${visible(path)}: ${paint('red', shown(from))} -> ${paint('green', shown(to))}`),
+  ];
+}
+
+const hiddenText = ({ field, records }: { readonly field: string; readonly records: number }): string =>
+  visible(`- ${field} is taken away: ${things(records, 'record')} with a value, kept where nobody reads it`);
+
+function obstacleLines({ obstacles = [] }: Plan, paint: Paint): readonly string[] {
+  if (obstacles.length === 0) return [];
+  const lines = obstacles.map(({ path, message }) => paint('red', visible(path === '' ? `! ${message}` : `! ${path}: ${message}`)));
+  return ['', 'It would be refused:', ...lines];
 }
 
 /** Controls could move the cursor of whoever reads it. */

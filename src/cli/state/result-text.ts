@@ -1,4 +1,5 @@
 /** What became of an import, as people read it. */
+import { changesOf, type Plan, things } from './plan-text.ts';
 import type { Paint } from './terminal.ts';
 
 interface Result {
@@ -22,13 +23,16 @@ interface Result {
   >;
 }
 
-/** `answer`: what `POST /state/import` answers. */
-export function resultLines(answer: unknown, paint: Paint): { readonly lines: readonly string[]; readonly complete: boolean } {
+/** `answer`: what `POST /state/import` answers to the import of `plan`. */
+export function resultLines(answer: unknown, plan: Plan, paint: Paint): { readonly lines: readonly string[]; readonly complete: boolean } {
   const { configResults, moduleResults } = answer as Result;
   const failures: string[] = [];
+  const changed = new Set(changesOf(plan).flatMap(({ type, module }) => (type === 'config' ? [module] : [])));
+  let configs = 0;
   let done = 0;
   for (const [module, { success, error }] of Object.entries(configResults)) {
     if (!success) failures.push(`${module} configuration: ${error}`);
+    else if (changed.has(module)) configs += 1;
   }
   for (const [module, types] of Object.entries(moduleResults)) {
     for (const [type, { created, updated, deleted, errors }] of Object.entries(types)) {
@@ -36,10 +40,11 @@ export function resultLines(answer: unknown, paint: Paint): { readonly lines: re
       failures.push(...errors.map((error) => `${module} ${type}: ${error}`));
     }
   }
-  if (failures.length === 0) return { lines: [paint('green', `Applied: ${done} documents, and the configuration.`)], complete: true };
+  const what = [...(done > 0 ? [things(done, 'document')] : []), ...(configs > 0 ? [things(configs, 'configuration')] : [])].join(' and ');
+  if (failures.length === 0) return { lines: [paint('green', `Applied: ${what}.`)], complete: true };
   const lines = [
     ...failures.map((failure) => paint('red', `FAILED  ${failure}`)),
-    `${done} documents were changed before that. Mend it and apply again.`,
+    `Changed before that: ${what || 'nothing'}. Mend it and apply again.`,
   ];
   return { lines, complete: false };
 }

@@ -1,5 +1,6 @@
 /** A schema as the platform uses it: normalised, with everything derived from it once. */
 import type { AccessRule } from './access-rule.ts';
+import type { DataChange } from './data-changes.ts';
 import type { FieldMap, ModelOptions } from './definition.ts';
 import type { DroppedFields } from './dropped.ts';
 import type { SchemaExtension } from './extension.ts';
@@ -49,6 +50,8 @@ export interface CompiledSchema extends StoredSchema {
   readonly droppedFields: readonly string[];
   /** The same with what is known about each. */
   readonly dropped: DroppedFields;
+  /** What its changes did to stored records, oldest first. */
+  readonly changes: readonly DataChange[];
   /** Quoted name of the table: what writes go to. */
   readonly table: string;
   /** What reads come from: the table, or the rows of it that are not in the trash. Stands where a table may stand. */

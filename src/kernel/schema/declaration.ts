@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Queryable } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { CompiledSchema } from './compiled.ts';
+import type { DataChange } from './data-changes.ts';
 import type { FieldMap, ModelOptions } from './definition.ts';
 import type { DroppedFields } from './dropped.ts';
 import { mergedFields, type SchemaExtension } from './extension.ts';
@@ -32,6 +33,8 @@ export interface Declaration {
   /** What the table has now. */
   readonly layout: TableLayout;
   readonly dropped: DroppedFields;
+  /** What its changes did to stored records, oldest first. */
+  readonly changes: readonly DataChange[];
   /** Of the definition that a module gave; empty for schemas of admins. */
   readonly checksum: string;
   readonly version: number;
@@ -45,7 +48,7 @@ export interface Declaration {
 export async function loadDeclarations(database: Queryable): Promise<Declaration[]> {
   const { rows } = await database.query<Declaration>(sql`
     select id, name, owner_module as "ownerModule", parent_schema as "parentSchema", fields, extensions,
-      model_options as "modelOptions", layout, dropped, checksum, version,
+      model_options as "modelOptions", layout, dropped, changes, checksum, version,
       created_at as "createdAt", updated_at as "updatedAt", removed_at is not null as removed
     from penstock.declared_schemas order by name`);
   return rows;
@@ -54,13 +57,13 @@ export async function loadDeclarations(database: Queryable): Promise<Declaration
 export async function saveDeclaration(database: Queryable, d: Declaration): Promise<void> {
   await database.query(sql`
     insert into penstock.declared_schemas (id, name, owner_module, parent_schema, fields, extensions, model_options, layout,
-      dropped, checksum, version, created_at, updated_at, removed_at)
+      dropped, changes, checksum, version, created_at, updated_at, removed_at)
     values (${d.id}, ${d.name}, ${d.ownerModule}, ${d.parentSchema}, ${JSON.stringify(d.fields)}, ${JSON.stringify(d.extensions)},
-      ${JSON.stringify(d.modelOptions)}, ${JSON.stringify(d.layout)}, ${JSON.stringify(d.dropped)}, ${d.checksum}, ${d.version},
+      ${JSON.stringify(d.modelOptions)}, ${JSON.stringify(d.layout)}, ${JSON.stringify(d.dropped)}, ${JSON.stringify(d.changes)}, ${d.checksum}, ${d.version},
       ${d.createdAt}, ${d.updatedAt}, ${d.removed ? new Date() : null})
     on conflict (lower(name)) do update set id = excluded.id, name = excluded.name, owner_module = excluded.owner_module,
       fields = excluded.fields, extensions = excluded.extensions, model_options = excluded.model_options,
-      layout = excluded.layout, dropped = excluded.dropped, checksum = excluded.checksum, version = excluded.version,
+      layout = excluded.layout, dropped = excluded.dropped, changes = excluded.changes, checksum = excluded.checksum, version = excluded.version,
       created_at = excluded.created_at, updated_at = excluded.updated_at, removed_at = excluded.removed_at`);
 }
 
@@ -124,6 +127,7 @@ export function compileDeclaration(declaration: Declaration, exists: (name: stri
     tree,
     droppedFields: Object.keys(declaration.dropped).sort(),
     dropped: declaration.dropped,
+    changes: declaration.changes,
     table,
     rows: mapping ? sourceText(mapping) : softDelete ? `(select * from ${table} where "${deletedColumn}" is null)` : table,
     mapping,

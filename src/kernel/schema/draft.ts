@@ -1,12 +1,13 @@
 /** From what somebody asks for to the declaration that would be stored, or the reason why not. */
 import type { Problem } from '../errors.ts';
 import { newId } from '../ids.ts';
+import { type Replay, withChange } from './data-changes.ts';
 import { checksumOf, type Declaration } from './declaration.ts';
 import type { FieldMap, IndexDefinition, ModelOptions, PlatformOptions, SchemaDefinition } from './definition.ts';
 import { invalidSchema, schemaErrors } from './errors.ts';
 import { mergedFields, type SchemaExtension } from './extension.ts';
 import type { ObjectField } from './field.ts';
-import { backfillOf, droppedAfter, liveFields, renamedDeclaration } from './field-changes.ts';
+import { backfillOf, droppedAfter, liveFields, renamed, requireRenames } from './field-changes.ts';
 import { fieldIndexes, resolveIndex } from './index-definition.ts';
 import { emptyLayout, type TableLayout } from './layout.ts';
 import { hasTimestamps } from './mapping/mapping.ts';
@@ -38,25 +39,28 @@ export interface Wanted {
   readonly indexes?: readonly IndexDefinition[];
   readonly renames?: Readonly<Record<string, string>>;
   readonly backfill?: Readonly<Record<string, unknown>>;
+  /** Instead of `renames` and `backfill`, for what comes from somewhere else. */
+  readonly replay?: Replay;
   readonly checksum?: string;
 }
 
 /** A declaration that would be stored, and what its table needs beyond what the declaration says. */
 export interface Draft {
   readonly declaration: Declaration;
-  readonly renames: Renames;
+  /** One set after the other. */
+  readonly renames: readonly Renames[];
   /** Values for records that have none, by field. */
   readonly backfill: ReadonlyMap<string, unknown>;
   /** Paths of fields that were taken out, whose data goes now. */
   readonly purge: readonly string[];
 }
 
-export const plainDraft = (declaration: Declaration): Draft => ({ declaration, renames: new Map(), backfill: new Map(), purge: [] });
+export const plainDraft = (declaration: Declaration): Draft => ({ declaration, renames: [], backfill: new Map(), purge: [] });
 
 /** The next declaration. `current`: the row of that name, also a removed one whose table was kept. Throws 400 or 403. */
 export function draftOf(wanted: Wanted, current: Declaration | undefined): Draft {
-  const renames: Renames = new Map(Object.entries(wanted.renames ?? {}));
-  const before = current && renamedDeclaration(current, renames, wanted.fields);
+  const { renames, backfill, changes } = wanted.replay ?? ownReplay(wanted, current);
+  const before = current && renames.reduce(renamed, current);
   const live = before && !before.removed ? before : undefined;
   const fields = withoutAutomatic(wanted.fields ?? live?.fields ?? {});
   const extensions = wanted.extensions ?? live?.extensions ?? [];
@@ -83,6 +87,7 @@ export function draftOf(wanted: Wanted, current: Declaration | undefined): Draft
     modelOptions,
     layout,
     dropped: {},
+    changes,
     checksum: wanted.checksum ?? '',
     version: live ? live.version + 1 : 0,
     createdAt: live?.createdAt ?? now,
@@ -90,14 +95,23 @@ export function draftOf(wanted: Wanted, current: Declaration | undefined): Draft
     removed: false,
   };
   const declaration = before ? { ...next, dropped: droppedAfter(before, tree) } : next;
-  return { ...plainDraft(declaration), renames, backfill: backfillOf(wanted.backfill, tree) };
+  return { ...plainDraft(declaration), renames, backfill: backfillOf(backfill, tree) };
+}
+
+/** What the change itself does to records, noted under a new id. Throws 400. */
+function ownReplay({ renames = {}, backfill = {}, fields }: Wanted, current: Declaration | undefined): Replay {
+  const changes = withChange(current?.changes ?? [], { id: newId(), renames, backfill });
+  const names: Renames = new Map(Object.entries(renames));
+  if (!current || names.size === 0) return { renames: [], backfill, changes };
+  requireRenames(current, names, fields);
+  return { renames: [names], backfill, changes };
 }
 
 /** True when nothing that is stored would be another. */
 export function isUnchanged(current: Declaration | undefined, { declaration, renames, backfill, purge }: Draft): boolean {
-  if (!current || current.removed || renames.size > 0 || backfill.size > 0 || purge.length > 0) return false;
-  const essence = ({ name, ownerModule, fields, extensions, modelOptions, dropped }: Declaration) =>
-    JSON.stringify([name, ownerModule, fields, extensions, modelOptions, Object.keys(dropped).sort()]);
+  if (!current || current.removed || renames.length > 0 || backfill.size > 0 || purge.length > 0) return false;
+  const essence = ({ name, ownerModule, fields, extensions, modelOptions, dropped, changes }: Declaration) =>
+    JSON.stringify([name, ownerModule, fields, extensions, modelOptions, Object.keys(dropped).sort(), changes.map(({ id }) => id)]);
   return essence(current) === essence(declaration);
 }
 

@@ -14,11 +14,14 @@ import { isWidening, refusedChange } from './widening.ts';
 const mapKeys = <V>(record: Readonly<Record<string, V>>, key: (name: string) => string): Record<string, V> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [key(name), value]));
 
-/** The declaration as if its fields had had the new names all along. Throws 400. `wanted`: the field map that comes with the change. */
-export function renamedDeclaration(current: Declaration, renames: Renames, wanted: FieldMap | undefined): Declaration {
-  if (renames.size === 0) return current;
+/** Throws 400 for new names that cannot be given. `wanted`: the field map that comes with the change. */
+export function requireRenames(current: Declaration, renames: Renames, wanted: FieldMap | undefined): void {
   const problems = renameProblems(current, renames, wanted);
   if (problems.length > 0) throw invalidSchema(problems);
+}
+
+/** The declaration as if its fields had had the new names all along. */
+export function renamed(current: Declaration, renames: Renames): Declaration {
   const top = (name: string): string => renames.get(name) ?? name;
   const path = (dotted: string): string => {
     const [first = '', ...rest] = dotted.split('.');
@@ -29,6 +32,7 @@ export function renamedDeclaration(current: Declaration, renames: Renames, wante
     ...current,
     fields: mapKeys(current.fields, top),
     dropped: mapKeys(current.dropped, path),
+    layout: { ...current.layout, columns: mapKeys(current.layout.columns, top) },
     modelOptions: {
       ...current.modelOptions,
       conduit: { ...conduit, ...renamedOptions(conduit, path) },
@@ -52,13 +56,23 @@ interface Rename {
   readonly wanted: FieldMap | undefined;
 }
 
+/** The problem of a recorded rename whose new name is taken here. */
+export function requireFreeName(current: Declaration, from: string, to: string): Problem | undefined {
+  const message = takenFault(current, to);
+  return message === undefined ? undefined : { path: `renames.${shown(from)}`, rule: 'rename', message };
+}
+
+function takenFault(current: Declaration, to: string): string | undefined {
+  if (!current.removed && Object.hasOwn(mergedFields(current), to)) return `there is a field "${shown(to)}" already`;
+  if (Object.hasOwn(current.layout.columns, to)) return `"${shown(to)}" was taken out and its data is kept: purge it, or restore it, first`;
+  return undefined;
+}
+
 function renameFault(current: Declaration, { from, to, wanted }: Rename): string | undefined {
   if (current.removed || !Object.hasOwn(current.fields, from)) return 'is not a top-level field of the schema itself';
   if (wanted && Object.hasOwn(wanted, from)) return 'must not be among the fields: its place is taken by the new name';
   if (wanted && !Object.hasOwn(wanted, to)) return `"${shown(to)}" must be among the fields`;
-  if (Object.hasOwn(mergedFields(current), to)) return `there is a field "${shown(to)}" already`;
-  if (Object.hasOwn(current.layout.columns, to)) return `"${shown(to)}" was taken out and its data is kept: purge it, or restore it, first`;
-  return undefined;
+  return takenFault(current, to);
 }
 
 /** Options that name fields. */

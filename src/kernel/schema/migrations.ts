@@ -80,10 +80,12 @@ const changes = `
       '{}'::jsonb);
 `;
 
+const dataChanges = `alter table penstock.declared_schemas add column changes json not null default '[]'`;
+
 /**
  * `declared_schemas`: one row per declared schema; a removed one whose table was kept stays with
  * `removed_at`. Definitions are `json`, not `jsonb`: they keep the order in which they were
- * written. `schema_migrations`: what was done to each table, by whom.
+ * written; so are its `changes` (data-changes.ts). `schema_migrations`: what was done to each table, by whom.
  *
  * `record_history`: what a record was (`data`, by column, hidden ones included) at a `version`, and
  * what ended that version: operation, actor, time. A record that is imported again may have a
@@ -96,4 +98,5 @@ export const migrations: readonly Migration[] = [
   { id: '0002-record-history', run: async (database) => void (await database.query({ text: history })) },
   { id: '0003-schema-changes', run: async (database) => void (await database.query({ text: changes })) },
   countVersions('0004-version', 'penstock.declared_schemas', 'schemas'),
+  { id: '0005-data-changes', run: async (database) => void (await database.query({ text: dataChanges })) },
 ];

@@ -8,12 +8,14 @@ export interface SchemaPlan {
   readonly steps: readonly PlanStep[];
   /** Some step destroys data. */
   readonly destructive: boolean;
+  /** Fields that will have another name, with their data. */
+  readonly renames: readonly PlanRename[];
   /** Fields that will be hidden; their data stays and comes back with them. */
   readonly hides: readonly PlanLoss[];
   /** What will be destroyed. */
   readonly loses: readonly PlanLoss[];
   /** Why the change would be refused as the records are now. */
-  readonly obstacles: readonly Problem[];
+  readonly obstacles: readonly (Problem & { readonly schema: string })[];
   /** Digest of the statements: equal plans have equal ones. */
   readonly checksum: string;
   /** The schemas as they would be. */
@@ -32,6 +34,12 @@ export interface PlanStep {
   readonly rows: number;
   /** It runs after the change, beside reads and writes of the table. */
   readonly later?: boolean;
+}
+
+export interface PlanRename {
+  readonly schema: string;
+  readonly from: string;
+  readonly to: string;
 }
 
 export interface PlanLoss {

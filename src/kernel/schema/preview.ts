@@ -4,11 +4,12 @@ import { codeOf } from '../database/failures.ts';
 import { identifier } from '../database/sql.ts';
 import type { Problem } from '../errors.ts';
 import { checksumOf, compileDeclaration, type Declaration } from './declaration.ts';
+import type { Draft } from './draft.ts';
 import { droppedAround } from './dropped.ts';
 import { isLarge } from './index-builds.ts';
 import { createIndexText } from './index-steps.ts';
 import { literalOf } from './literal.ts';
-import type { PlanLoss, PlanStep, SchemaPlan } from './plan.ts';
+import type { PlanLoss, PlanRename, PlanStep, SchemaPlan } from './plan.ts';
 import { type ChangeStep, tableName } from './step.ts';
 import { type Intent, orderedSteps, type TableWork, type World, workOf } from './world.ts';
 
@@ -20,16 +21,17 @@ export async function previewOf(database: Queryable, world: World, intent: Inten
   const ordered = orderedSteps(world, work, intent.destroy);
   const size = sizes(database, world);
   const steps: PlanStep[] = [];
-  const obstacles: Problem[] = [];
+  const obstacles: SchemaPlan['obstacles'][number][] = [];
   for (const step of ordered) {
     steps.push(await shownStep(database, step, size));
-    obstacles.push(...(await obstaclesOf(database, step)));
+    obstacles.push(...(await obstaclesOf(database, step)).map((problem) => ({ ...problem, schema: step.schema })));
   }
   const schemas = [...intent.drafts.map(({ declaration }) => declaration.name), ...intent.destroy];
   return {
     schema: schemas.join(', '),
     steps,
     destructive: steps.some((step) => step.destructive),
+    renames: intent.drafts.flatMap(renamesOf),
     hides: await hidden(database, world, work),
     loses: await lost(database, intent, size),
     obstacles,
@@ -37,6 +39,9 @@ export async function previewOf(database: Queryable, world: World, intent: Inten
     after: compiledAfter(world, work, intent),
   };
 }
+
+const renamesOf = ({ declaration: { name: schema }, renames }: Draft): readonly PlanRename[] =>
+  renames.flatMap((names) => [...names].map(([from, to]) => ({ schema, from, to })));
 
 type Size = (schema: string) => Promise<number>;
 

@@ -1,6 +1,7 @@
 /** The contract of the schema registry: what schemas exist, and how they change. */
 import type { Caller } from '../caller.ts';
 import type { CompiledSchema } from './compiled.ts';
+import type { DataChange } from './data-changes.ts';
 import type { FieldMap, IndexDefinition, PlatformOptions, SchemaDefinition } from './definition.ts';
 import type { ForeignKeyLayout, IndexLayout } from './layout.ts';
 import type { TableMapping } from './mapping/mapping.ts';
@@ -34,6 +35,12 @@ export interface NewSchema {
   readonly indexes?: readonly IndexDefinition[];
 }
 
+/** A schema that comes from somewhere else, with what was done to its records there. */
+export interface ArrivingSchema extends NewSchema, Pick<SchemaChange, 'renames' | 'backfill'> {
+  /** Done here unless it was; known by id. */
+  readonly migrations?: readonly DataChange[];
+}
+
 export interface SchemaChange {
   /** The whole new field map; fields that are left out are hidden (soft drop), not destroyed. */
   readonly fields?: FieldMap;
@@ -51,7 +58,7 @@ export type SchemaRequest =
   | { readonly kind: 'create'; readonly input: NewSchema }
   | { readonly kind: 'update'; readonly changes: readonly { readonly id: string; readonly change: SchemaChange }[] }
   /** Creates what is new and changes what exists under the same name. Drops no schema and no extension. */
-  | { readonly kind: 'import'; readonly schemas: readonly NewSchema[]; readonly extensions: readonly NewExtension[] }
+  | { readonly kind: 'import'; readonly schemas: readonly ArrivingSchema[]; readonly extensions: readonly NewExtension[] }
   | { readonly kind: 'remove'; readonly ids: readonly string[]; readonly deleteData: boolean }
   /** Sets the fields of one owner's extension; none takes it away. */
   | { readonly kind: 'extend'; readonly id: string; readonly owner: string; readonly fields: FieldMap; readonly expectedVersion?: number }
@@ -82,6 +89,8 @@ export interface NewExtension {
   readonly schema: string;
   readonly owner: string;
   readonly fields: FieldMap;
+  /** Values for records that have none, by field. */
+  readonly backfill?: Readonly<Record<string, unknown>>;
 }
 
 export interface IndexChange {

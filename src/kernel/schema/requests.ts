@@ -2,6 +2,7 @@
 import type { Caller } from '../caller.ts';
 import { errors, relocated } from '../errors.ts';
 import { isSuperAdmin } from '../identity.ts';
+import { replayOf } from './data-changes.ts';
 import { type Declaration, treeOf } from './declaration.ts';
 import { adminOwner, type Draft, draftOf, isUnchanged, plainDraft, removedDraft, type Wanted } from './draft.ts';
 import { droppedAround, isWithin, withDefinitionAt } from './dropped.ts';
@@ -12,7 +13,7 @@ import { changedIndexes } from './index-change.ts';
 import { adoptIntent } from './mapping/adopt.ts';
 import { importedTable, requireOwnTable } from './mapping/rules.ts';
 import { shown } from './names.ts';
-import type { NewExtension, NewSchema, SchemaChange, SchemaRequest } from './registry.ts';
+import type { ArrivingSchema, NewExtension, NewSchema, SchemaChange, SchemaRequest } from './registry.ts';
 import type { Intent, World } from './world.ts';
 
 /** Schemas are changed by admins and by the platform, never on behalf of a user. */
@@ -101,7 +102,7 @@ function changeable(world: World, name: string): Declaration {
 /** For a change of something else than the definition: that stays its owner's. */
 const asItIs = ({ name, ownerModule, checksum }: Declaration): Wanted => ({ name, owner: ownerModule, checksum });
 
-function newDraft(world: World, input: NewSchema): Draft {
+function newDraft(world: World, input: NewSchema & Pick<Wanted, 'replay'>): Draft {
   const current = world.get(input.name.toLowerCase());
   if (current && (!current.removed || current.name !== input.name)) {
     const message = `The name ${current.name} is already in use`;
@@ -146,12 +147,21 @@ function importIntent(world: World, { schemas, extensions }: Extract<SchemaReque
     const drafted = drafts.get(key);
     const target = drafted?.declaration ?? world.get(key);
     if (!target || target.removed || target.name !== extension.schema) throw missingTarget(extension, index);
-    const { declaration } = extendedDraft(target, extension, `extensions.${index}.extension.fields`);
+    const wanted = { ...extension, backfill: unfilled(target, extension) };
+    const { declaration, backfill } = extendedDraft(target, wanted, `extensions.${index}.extension.fields`);
     // However many parts an import has about a schema, it is one change of it.
     const version = drafted?.declaration.version ?? declaration.version;
-    drafts.set(key, { ...(drafted ?? plainDraft(declaration)), declaration: { ...declaration, version } });
+    const fills = new Map([...(drafted?.backfill ?? []), ...backfill]);
+    drafts.set(key, { ...(drafted ?? plainDraft(declaration)), declaration: { ...declaration, version }, backfill: fills });
   }
   return { drafts: changedOnly(world, [...drafts.values()]), destroy: [] };
+}
+
+/** Values for the fields that come or change; an import that changes nothing fills nothing in. */
+function unfilled({ extensions }: Declaration, { owner, fields, backfill = {} }: NewExtension): Readonly<Record<string, unknown>> {
+  const stored = extensions.find(({ ownerModule }) => ownerModule === owner)?.fields ?? {};
+  const isNew = (name: string): boolean => JSON.stringify(stored[name]) !== JSON.stringify(fields[name]);
+  return Object.fromEntries(Object.entries(backfill).filter(([name]) => isNew(name)));
 }
 
 function missingTarget({ schema }: NewExtension, index: number) {
@@ -160,7 +170,7 @@ function missingTarget({ schema }: NewExtension, index: number) {
 }
 
 /** Faults of one among many are reported where it stands. */
-function placedDraft(world: World, input: NewSchema, index: number): Draft {
+function placedDraft(world: World, input: ArrivingSchema, index: number): Draft {
   try {
     return importedDraft(world, input);
   } catch (error) {
@@ -169,11 +179,14 @@ function placedDraft(world: World, input: NewSchema, index: number): Draft {
 }
 
 /** What an import says is all there is: options that it leaves out are not kept. */
-function importedDraft(world: World, input: NewSchema): Draft {
-  const current = world.get(input.name.toLowerCase());
-  if (!current || current.removed || current.name !== input.name) return newDraft(world, input);
+function importedDraft(world: World, arriving: ArrivingSchema): Draft {
+  const current = world.get(arriving.name.toLowerCase());
+  const { migrations: _, renames: __, backfill: ___, ...input } = arriving;
+  const replay = replayOf(current, arriving);
+  if (!current || current.removed || current.name !== input.name) return newDraft(world, { ...input, replay });
+  if (replay.renames.length > 0) requireOwnTable(current, 'name its fields when it is finalised');
   const whole = input.options ? { wholeOptions: true, indexes: input.indexes ?? [] } : {};
-  return draftOf({ owner: adminOwner, ...input, ...whole }, changeable(world, input.name));
+  return draftOf({ owner: adminOwner, ...input, ...whole, replay }, changeable(world, input.name));
 }
 
 /** One import cannot mean two things by one name. */
@@ -190,7 +203,7 @@ function refuseTwins(inputs: readonly NewSchema[]): void {
   if (twins.length > 0) throw invalidSchema(twins);
 }
 
-function extendedDraft(current: Declaration, { owner, fields }: Pick<NewExtension, 'owner' | 'fields'>, place = 'fields'): Draft {
+function extendedDraft(current: Declaration, { owner, fields, backfill = {} }: Omit<NewExtension, 'schema'>, place = 'fields'): Draft {
   requireOwnTable(current, 'it gets no columns of extensions');
   const others = current.extensions.filter(({ ownerModule }) => ownerModule !== owner);
   const { extendable } = current.modelOptions.conduit.permissions;
@@ -198,7 +211,7 @@ function extendedDraft(current: Declaration, { owner, fields }: Pick<NewExtensio
   if (!extendable && Object.keys(fields).length > 0)
     throw schemaErrors.NOT_EXTENDABLE({ message: `${current.name} does not allow extensions` });
   checkExtension(fields, { fields: current.fields, extensions: others }, place);
-  return draftOf({ ...asItIs(current), extensions: withExtension(current.extensions, owner, fields) }, current);
+  return draftOf({ ...asItIs(current), extensions: withExtension(current.extensions, owner, fields), backfill }, current);
 }
 
 function restoredDraft(current: Declaration, { field, backfill }: Extract<SchemaRequest, { kind: 'restore' }>): Draft {
@@ -215,7 +228,7 @@ function restoredDraft(current: Declaration, { field, backfill }: Extract<Schema
   const owned = current.extensions.find(({ ownerModule }) => ownerModule === extension);
   if (extension !== undefined) {
     const fields = withDefinitionAt(owned?.fields ?? {}, field, definition);
-    if (fields) return { ...extendedDraft(current, { owner: extension, fields }) };
+    if (fields) return extendedDraft(current, { owner: extension, fields, ...given });
   } else {
     const fields = withDefinitionAt(current.fields, field, definition);
     if (fields) return draftOf({ ...asItIs(adminOwned(current)), fields, ...given }, current);

@@ -9,7 +9,7 @@ import { literalOf } from './literal.ts';
 import { requireUuids } from './mapping/rules.ts';
 import { historyTable } from './migrations.ts';
 import { softDeleteOf } from './record-options.ts';
-import { type Renamed, renameLayout } from './rename.ts';
+import { type Renamed, type Renames, renameLayout } from './rename.ts';
 import type { ChangeStep } from './step.ts';
 
 /** Every declaration by lower-case name: names are unique whatever their case. */
@@ -59,7 +59,7 @@ function tableWork(draft: Draft, before: Declaration | undefined, target: (name:
   const tree = treeOf(declaration);
   if (!declaration.removed) requireUuids(declaration, tree, target);
   const wanted = declaration.removed ? { ...tree, fields: noFields } : tree;
-  const renamed = before ? renameLayout(name, before.layout, renames) : untouched;
+  const renamed = before ? renameAll(name, before.layout, renames) : untouched;
   const layout = layoutOf({
     name,
     tree: wanted,
@@ -72,6 +72,15 @@ function tableWork(draft: Draft, before: Declaration | undefined, target: (name:
   const change = { name, from: before && renamed.layout, to: layout, fields: wanted.fields, backfill };
   const steps = [...renamed.steps, ...diffTable(change), ...purge.flatMap((path) => purgeSteps(name, path, tree.fields))];
   return { declaration: { ...declaration, layout }, steps };
+}
+
+function renameAll(schema: string, layout: TableLayout, sets: readonly Renames[]): Renamed {
+  let all: Renamed = { layout, steps: [] };
+  for (const renames of sets) {
+    const next = renameLayout(schema, all.layout, renames);
+    all = { layout: next.layout, steps: [...all.steps, ...next.steps] };
+  }
+  return all;
 }
 
 const withoutColumns = (layout: TableLayout, names: readonly string[]): TableLayout => ({

@@ -5,6 +5,7 @@
  */
 import type { TObject } from 'typebox';
 import type { Caller } from '../caller.ts';
+import type { Problem } from '../errors.ts';
 
 /** One thing, as it stands in the document. */
 export type StateDocument = Readonly<Record<string, unknown>>;
@@ -36,6 +37,23 @@ export interface StateImport {
   changes(module: string, type: string): readonly StateChange[];
 }
 
+/** What a change does to stored data that its difference alone does not tell. */
+export interface StateEffects {
+  /** Fields that get another name and keep their data. */
+  readonly renames: readonly { readonly from: string; readonly to: string }[];
+  /** Fields that are no longer shown; their data is kept. Counts as taken away. */
+  readonly hides: readonly { readonly field: string; readonly records: number }[];
+}
+
+/** What is known about the changes of a type before they are made. */
+export interface StateOutlook {
+  /** By key. */
+  readonly effects: ReadonlyMap<string, StateEffects>;
+  /** Why the import would be refused as the stored data is now, with places. */
+  readonly obstacles: readonly Problem[];
+  readonly warnings: readonly string[];
+}
+
 export interface StateType {
   readonly module: string;
   readonly type: string;
@@ -52,6 +70,8 @@ export interface StateType {
   readonly isRemovable?: (document: StateDocument) => boolean;
   /** Throws for whatever would keep `apply` from succeeding, as far as it can be known. Writes nothing. */
   readonly check?: (caller: Caller, changes: readonly StateChange[], whole: StateImport) => Promise<void>;
+  /** What the changes mean for stored data. Writes nothing. */
+  readonly outlook?: (caller: Caller, changes: readonly StateChange[], whole: StateImport) => Promise<StateOutlook>;
   /**
    * Writes the changes of one kind: those that create and update, or those that delete. Doing it again changes
    * nothing more.

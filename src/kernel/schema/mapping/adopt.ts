@@ -47,6 +47,7 @@ const blank = ({ name }: AdoptedTable): Declaration => ({
   modelOptions: { timestamps: false, conduit: {} } as unknown as Declaration['modelOptions'],
   layout: emptyLayout,
   dropped: {},
+  changes: [],
   checksum: '',
   version: 0,
   createdAt: new Date(),

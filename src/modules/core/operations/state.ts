@@ -49,6 +49,16 @@ const PlanEntry = Type.Object({
   key: Type.String(),
   diff: Type.Array(Difference),
   skipped: Type.Optional(Type.Boolean({ description: 'It differs, and onConflict=skip leaves it' })),
+  renames: Type.Optional(
+    Type.Array(Type.Object({ from: Type.String(), to: Type.String() }), {
+      description: 'Fields that get another name and keep their data',
+    }),
+  ),
+  hides: Type.Optional(
+    Type.Array(Type.Object({ field: Type.String(), records: Type.Integer() }), {
+      description: 'Fields that are taken away; their data is kept, and comes back with them',
+    }),
+  ),
 });
 
 const planFields = {
@@ -56,7 +66,11 @@ const planFields = {
   checksum: Type.String({ description: 'Of the plan, for `confirm`' }),
   warnings: Type.Array(Type.String()),
 };
-const Plan = Type.Object(planFields);
+const Obstacle = Type.Object({ path: Type.String(), rule: Type.String(), message: Type.String() });
+const Plan = Type.Object({
+  ...planFields,
+  obstacles: Type.Array(Obstacle, { description: 'Why an import of it would be refused as things are now' }),
+});
 
 const planQuery = {
   prune: flag('Take away what the document does not have, of the types that it has'),
@@ -75,7 +89,8 @@ interface PlanQuery {
 
 const requestOf = ({ prune = false, onConflict = 'overwrite' }: PlanQuery) => ({ prune, onConflict });
 
-const shownPlan = ({ entries, checksum, warnings }: StatePlan): Reply => Reply.json(JSON.stringify({ plan: entries, checksum, warnings }));
+const shownPlan = ({ entries, checksum, warnings, refusals }: StatePlan): Reply =>
+  Reply.json(JSON.stringify({ plan: entries, checksum, warnings, obstacles: refusals.problems() }));
 
 /** The audit log learns how much of what was sent; the plan, which knows the secrets, says what changed. */
 function sentParts({ query, body }: Pick<DecodedInput, 'query' | 'body'>): unknown {

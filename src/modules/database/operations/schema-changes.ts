@@ -6,9 +6,10 @@ import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { listMigrations } from '../../../kernel/schema/migration-log.ts';
 import { databaseErrors } from '../errors.ts';
+import { dataChange } from '../services/imported-schema.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 import { ShownPlan, shownPlan } from '../services/shown-plan.ts';
-import { changeOf, fieldChanges, inBody, optionsBody } from './schemas.ts';
+import { changeOf, inBody, optionsBody } from './schemas.ts';
 
 export const schemaChangeOperations = (admin: SchemaAdmin, database: Queryable): readonly Operation[] => [
   plan(admin),
@@ -30,7 +31,7 @@ const plan = (admin: SchemaAdmin): Operation =>
     idempotency: false,
     input: {
       params,
-      body: Type.Object({ fields: Type.Optional(fieldMapShape), conduitOptions: optionsBody, ...fieldChanges }),
+      body: Type.Object({ fields: Type.Optional(fieldMapShape), conduitOptions: optionsBody, ...dataChange }),
     },
     output: ShownPlan,
     errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, INVALID_SCHEMA_TYPES, EXTENSION_CONFLICT, AUTHORIZATION_MISSING, ADOPTION_MISSING],

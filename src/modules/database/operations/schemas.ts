@@ -11,6 +11,7 @@ import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { indexShape, platformOptionsShape } from '../../../kernel/schema/options.ts';
 import type { SchemaChange } from '../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../errors.ts';
+import { dataChange } from '../services/imported-schema.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
 import { ShownSchema, shownSchema } from '../services/shown-schema.ts';
@@ -43,18 +44,6 @@ export const optionsBody = Type.Optional(Type.Object(platformOptionsShape.proper
 const indexes = Type.Optional(Type.Array(indexShape, { maxItems: 32 }));
 const dryRunQuery = Type.Object({ dryRun });
 const SchemaOrPlan = Type.Union([ShownSchema, ShownPlan]);
-
-/** What a change of fields may bring beside them. */
-export const fieldChanges = {
-  renames: Type.Optional(
-    Type.Record(Type.String(), Type.String({ maxLength: 64 }), {
-      description: 'Old name to new name of top-level fields, which keep their data; `fields` has the new names',
-    }),
-  ),
-  backfill: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), { description: 'Values for records that have none, by top-level field' }),
-  ),
-};
 
 /** The body of a change as the registry takes it. The field map is checked there, where its places can be named. */
 export const changeOf = (body: {
@@ -158,7 +147,7 @@ const replace = (admin: SchemaAdmin): Operation =>
       params,
       query: dryRunQuery,
       headers: ifMatch,
-      body: Type.Object({ fields: fieldMapShape, conduitOptions: optionsBody, ...fieldChanges }),
+      body: Type.Object({ fields: fieldMapShape, conduitOptions: optionsBody, ...dataChange }),
     },
     output: SchemaOrPlan,
     errors: [...changeErrors, FIELD_IN_USE, EXTENSION_CONFLICT, errors.PRECONDITION_FAILED],
@@ -179,7 +168,7 @@ const change = (admin: SchemaAdmin): Operation =>
       params,
       query: dryRunQuery,
       headers: ifMatch,
-      body: Type.Object({ conduitOptions: optionsBody, fields: Type.Optional(fieldMapShape), ...fieldChanges }),
+      body: Type.Object({ conduitOptions: optionsBody, fields: Type.Optional(fieldMapShape), ...dataChange }),
     },
     output: SchemaOrPlan,
     errors: [...changeErrors, FIELD_IN_USE, EXTENSION_CONFLICT, errors.PRECONDITION_FAILED],

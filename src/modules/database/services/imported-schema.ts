@@ -7,19 +7,42 @@ import { adminOwner } from '../../../kernel/schema/draft.ts';
 import { invalidSchema, schemaErrors } from '../../../kernel/schema/errors.ts';
 import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
 import { checkModelOptions } from '../../../kernel/schema/options.ts';
-import type { NewExtension, NewSchema, SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import type { ArrivingSchema, NewExtension, SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { cutText } from '../../../kernel/text.ts';
+
+/** What a change of fields does to the records that are there. */
+export const dataChange = {
+  renames: Type.Optional(
+    Type.Record(Type.String(), Type.String({ maxLength: 64 }), {
+      description: 'Old name to new name of top-level fields, which keep their data; `fields` has the new names',
+    }),
+  ),
+  backfill: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), { description: 'Values for records that have none, by top-level field' }),
+  ),
+};
 
 export const ImportedSchema = Type.Object({
   name: Type.String({ maxLength: 1_024 }),
   fields: fieldMapShape,
   modelOptions: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
   ownerModule: Type.Optional(Type.String({ maxLength: 64 })),
+  ...dataChange,
+  migrations: Type.Optional(
+    Type.Array(Type.Object({ id: Type.String({ minLength: 1, maxLength: 64 }), ...dataChange }), {
+      maxItems: 10_000,
+      description: 'What was done to the records where it comes from; done here too unless it was, which the id tells',
+    }),
+  ),
 });
 
 export const ImportedExtension = Type.Object({
   schemaName: Type.String({ maxLength: 1_024 }),
-  extension: Type.Object({ fields: fieldMapShape, ownerModule: Type.Optional(Type.String({ maxLength: 64 })) }),
+  extension: Type.Object({
+    fields: fieldMapShape,
+    ownerModule: Type.Optional(Type.String({ maxLength: 64 })),
+    backfill: dataChange.backfill,
+  }),
 });
 
 export type ImportedSchemaDocument = Static<typeof ImportedSchema>;
@@ -27,14 +50,14 @@ export type ImportedExtensionDocument = Static<typeof ImportedExtension>;
 
 /** Only the admins' own extensions can be imported: those of modules come with the modules. `place`: where it stands. */
 export function newExtensionOf({ schemaName, extension }: ImportedExtensionDocument, place: string): NewExtension {
-  const { fields, ownerModule = adminOwner } = extension;
+  const { fields, ownerModule = adminOwner, backfill } = extension;
   if (ownerModule !== adminOwner)
     throw schemaErrors.SCHEMA_OWNED({ message: `${place}: this extension belongs to the module ${cutText(ownerModule, 64)}` });
-  return { schema: schemaName, owner: adminOwner, fields: fields as FieldMap };
+  return { schema: schemaName, owner: adminOwner, fields: fields as FieldMap, ...(backfill && { backfill }) };
 }
 
-export function newSchemaOf(schemas: SchemaRegistry, imported: ImportedSchemaDocument, place: string): NewSchema {
-  const { name, fields, modelOptions = {}, ownerModule = adminOwner } = imported;
+export function newSchemaOf(schemas: SchemaRegistry, imported: ImportedSchemaDocument, place: string): ArrivingSchema {
+  const { name, fields, modelOptions = {}, ownerModule = adminOwner, migrations, renames, backfill } = imported;
   const owner = schemas.get(name)?.ownerModule ?? ownerModule;
   if (owner !== adminOwner)
     throw schemaErrors.SCHEMA_OWNED({ message: `${place}: ${cutText(name, 64)} belongs to the module ${cutText(owner, 64)}` });
@@ -48,5 +71,8 @@ export function newSchemaOf(schemas: SchemaRegistry, imported: ImportedSchemaDoc
     ...(timestamps !== undefined && { timestamps }),
     ...(conduit && { options: conduit }),
     ...(indexes && { indexes }),
+    ...(migrations && { migrations }),
+    ...(renames && { renames }),
+    ...(backfill && { backfill }),
   };
 }

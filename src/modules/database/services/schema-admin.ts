@@ -133,7 +133,8 @@ async function inImport<T>(index: number, work: () => Promise<T>): Promise<T> {
   }
 }
 
-const inUse = (names: readonly string[]): Problem => ({
+const inUse = (names: readonly string[]): Problem & { readonly schema: string } => ({
+  schema: '',
   path: 'endpoints',
   rule: 'in-use',
   message: `custom endpoints use this schema: ${names.slice(0, 10).join(', ')}`,

@@ -22,6 +22,9 @@ export const ShownPlan = Type.Object({
     }),
   ),
   destructive: Type.Boolean({ description: 'Some step destroys data' }),
+  renames: Type.Array(Type.Object({ schema: Type.String(), from: Type.String(), to: Type.String() }), {
+    description: 'Fields that would have another name, with their data',
+  }),
   hides: Type.Array(loss, { description: 'Fields that would be taken out; their data stays' }),
   loses: Type.Array(loss, { description: 'What would be destroyed' }),
   obstacles: Type.Array(Type.Object({ path: Type.String(), rule: Type.String(), message: Type.String() }), {
@@ -34,12 +37,22 @@ export const ShownPlan = Type.Object({
 /** A plan, and the names of the endpoints that would break. */
 export type PlanForAdmin = SchemaPlan & { readonly endpoints: readonly string[] };
 
-export const shownPlan = ({ after: _, steps, hides, loses, obstacles, endpoints, ...plan }: PlanForAdmin): Static<typeof ShownPlan> => ({
+export const shownPlan = ({
+  after: _,
+  steps,
+  renames,
+  hides,
+  loses,
+  obstacles,
+  endpoints,
+  ...plan
+}: PlanForAdmin): Static<typeof ShownPlan> => ({
   ...plan,
   steps: steps.map((step) => ({ ...step })),
+  renames: [...renames],
   hides: [...hides],
   loses: [...loses],
-  obstacles: [...obstacles],
+  obstacles: obstacles.map(({ path, rule, message }) => ({ path, rule, message })),
   endpoints: [...endpoints],
 });
 

@@ -7,6 +7,7 @@ import { errors } from '../../../../kernel/errors.ts';
 import type { StateChange, StateType } from '../../../../kernel/state/state.ts';
 import { applyPlan } from './apply.ts';
 import type { StatePlan, TypeStep } from './plan.ts';
+import { collectRefusals } from './refusals.ts';
 
 const caller = system('test');
 const change = (action: StateChange['action'], key: string): StateChange => ({ action, key, place: key });
@@ -35,7 +36,14 @@ function stepsOf(
   });
 }
 
-const planOf = (steps: readonly TypeStep[]): StatePlan => ({ entries: [], checksum: '', warnings: [], configs: [], steps });
+const planOf = (steps: readonly TypeStep[]): StatePlan => ({
+  entries: [],
+  checksum: '',
+  warnings: [],
+  refusals: collectRefusals(),
+  configs: [],
+  steps,
+});
 const run = (steps: readonly TypeStep[], continueOnError = false) =>
   applyPlan({ config: {} as ConfigService, log: silentLog, continueOnError }, caller, planOf(steps));
 

@@ -46,7 +46,7 @@ export interface ImportOptions extends StateRequest {
 
 export interface State {
   export(caller: Caller, options: ExportOptions): Promise<ExportedState>;
-  /** Throws what an import would be refused with. */
+  /** With what an import would be refused with; throws 400 for what is no document of this platform. */
   plan(caller: Caller, body: Tree, options: StateRequest): Promise<StatePlan>;
   /** Throws 400 without a change for what is not valid, 409 while another import runs, 412 for a plan that is not the confirmed one. */
   import(caller: Caller, body: Tree, options: ImportOptions): Promise<ImportResult & { readonly plan: StatePlan }>;
@@ -98,6 +98,7 @@ export function createState({ config, state, database, log, handle, environment 
       const content = readState(body);
       const done = await database.tryLock(LOCK, async () => {
         const plan = await planOf(caller, content, options);
+        plan.refusals.refuse();
         requireConfirmed(plan, confirm);
         return { ...(await applyPlan({ config, log, continueOnError }, caller, plan)), plan };
       });
@@ -136,11 +137,16 @@ const idleSecretWarnings = ({ configs, secrets }: StateContent): readonly string
 
 function requireConfirmed({ entries, checksum }: StatePlan, confirm: string | undefined): void {
   const deletes = entries.filter(({ action }) => action === 'delete').length;
-  if (confirm === undefined && deletes > 0)
-    throw invalid('confirm', 'required', `${deletes} things would be taken away: send the checksum of the plan (dryRun=true shows it)`);
+  const hides = entries.flatMap(({ hides: fields = [] }) => fields).length;
+  if (confirm === undefined && deletes + hides > 0) {
+    const what = `${counted(deletes, 'thing')} and ${counted(hides, 'field')} would be taken away`;
+    throw invalid('confirm', 'required', `${what}: send the checksum of the plan (dryRun=true shows it)`);
+  }
   if (confirm !== undefined && confirm !== checksum)
     throw errors.PRECONDITION_FAILED({ message: 'The plan is not the one that was confirmed: look at it again (dryRun=true)' });
 }
+
+const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 
 function requireKnown(modules: readonly string[], known: readonly string[]): void {
   const unknown = modules.find((module) => !known.includes(module));

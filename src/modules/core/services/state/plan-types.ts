@@ -1,18 +1,24 @@
 /** What an import makes of the documents of each type. */
 import type { Caller } from '../../../../kernel/caller.ts';
-import { changedLeaves, valueAt } from '../../../../kernel/config/tree.ts';
-import { byText, canonical, sameValue } from '../../../../kernel/state/canonical.ts';
+import { byText, sameValue } from '../../../../kernel/state/canonical.ts';
 import type { PlacedDocument, StateChange, StateDocument, StateImport, StateType } from '../../../../kernel/state/state.ts';
+import { differencesOf } from './differences.ts';
 import type { KnownPart } from './known-types.ts';
 import type { PlanEntry, PlanOptions, TypeStep } from './plan.ts';
+import type { Refusals } from './refusals.ts';
 
 export interface PlannedType {
   readonly step: TypeStep;
   readonly entries: readonly PlanEntry[];
+  readonly warnings: readonly string[];
 }
 
-/** Throws what the types have to say against their documents, each beside all others of the import. */
-export async function planTypes(caller: Caller, parts: readonly KnownPart[], options: PlanOptions): Promise<readonly PlannedType[]> {
+/** `refusals` takes what the types have to say against their documents, each beside all others of the import. */
+export async function planTypes(
+  caller: Caller,
+  parts: readonly KnownPart[],
+  { options, refusals }: { readonly options: PlanOptions; readonly refusals: Refusals },
+): Promise<readonly PlannedType[]> {
   const planned = new Map<StateType, PlannedType>();
   const find = (module: string, type: string): KnownPart | undefined => parts.find((one) => one.module === module && one.type === type);
   const whole: StateImport = {
@@ -22,17 +28,31 @@ export async function planTypes(caller: Caller, parts: readonly KnownPart[], opt
       return (part && planned.get(part.state)?.step.changes) ?? [];
     },
   };
-  for (const part of parts) planned.set(part.state, await planType(caller, part, { whole, options }));
+  for (const part of parts) planned.set(part.state, await planType(caller, part, { whole, options, refusals }));
   for (const { state, module, type } of parts) {
     const changes = whole.changes(module, type);
-    if (changes.length > 0) await state.check?.(caller, changes, whole);
+    if (changes.length > 0) await refusals.of(async () => state.check?.(caller, changes, whole));
   }
-  return [...planned.values()];
+  return Promise.all([...planned.values()].map((one) => withOutlook(caller, one, { whole, refusals })));
+}
+
+/** What the changes of a type do to stored data, beside their entries. */
+async function withOutlook(caller: Caller, planned: PlannedType, { whole, refusals }: Omit<Planning, 'options'>): Promise<PlannedType> {
+  const { state, changes } = planned.step;
+  const outlook = changes.length === 0 ? undefined : await refusals.of(async () => state.outlook?.(caller, changes, whole));
+  if (!outlook) return planned;
+  refusals.addConflicts(outlook.obstacles);
+  const entries = planned.entries.map((entry) => {
+    const { renames = [], hides = [] } = outlook.effects.get(entry.key) ?? {};
+    return { ...entry, ...(renames.length > 0 && { renames }), ...(hides.length > 0 && { hides }) };
+  });
+  return { ...planned, entries, warnings: outlook.warnings };
 }
 
 interface Planning {
   readonly whole: StateImport;
   readonly options: PlanOptions;
+  readonly refusals: Refusals;
 }
 
 /** What becomes of one thing. `change` is absent where nothing is to be done. */
@@ -41,10 +61,12 @@ interface Planned {
   readonly change?: StateChange;
 }
 
-async function planType(caller: Caller, part: KnownPart, { whole, options }: Planning): Promise<PlannedType> {
+async function planType(caller: Caller, part: KnownPart, { whole, options, refusals }: Planning): Promise<PlannedType> {
   const { state, documents } = part;
   const current = new Map((await state.export()).map((document) => [state.keyOf(document), document]));
-  const completed = documents.length === 0 ? [] : await state.complete(caller, documents, whole);
+  // What cannot be completed is shown as it was written, beside the reason.
+  const written = documents.map(({ document }) => document);
+  const completed = documents.length === 0 ? [] : ((await refusals.of(() => state.complete(caller, documents, whole))) ?? written);
   const wanted = completed.map((after, i) => ({ after, key: state.keyOf(after), ...(documents[i] as PlacedDocument) }));
   const kept = new Set(wanted.map(({ key }) => key));
   const planned: readonly Planned[] = [
@@ -56,7 +78,7 @@ async function planType(caller: Caller, part: KnownPart, { whole, options }: Pla
   const entries = planned.map(({ entry }) => entry).sort((a, b) => byText(a.key, b.key));
   const skipped = entries.filter((entry) => entry.skipped).length;
   const unchanged = entries.filter(({ action }) => action === 'noop').length - skipped;
-  return { entries, step: { state, changes: planned.flatMap(({ change }) => change ?? []), unchanged, skipped } };
+  return { entries, warnings: [], step: { state, changes: planned.flatMap(({ change }) => change ?? []), unchanged, skipped } };
 }
 
 interface Wanted extends PlacedDocument {
@@ -82,13 +104,4 @@ function planRemoval({ module, type }: KnownPart, key: string, before: StateDocu
     entry: { action: 'delete', module, type, key, diff: differencesOf(before, undefined) },
     change: { action: 'delete', key, before, place: `modules.${module}.${type}` },
   };
-}
-
-function differencesOf(before: StateDocument | undefined, after: StateDocument | undefined): PlanEntry['diff'] {
-  const [from, to] = [canonical(before ?? {}), canonical(after ?? {})];
-  return changedLeaves(from, to).map((path) => ({
-    path: path.join('.'),
-    from: valueAt(from, path) ?? null,
-    to: valueAt(to, path) ?? null,
-  }));
 }

@@ -1,20 +1,22 @@
 /**
  * What an import would do. Everything that can be known to be wrong is found here, before the first write: the
  * shape of every document, each configuration as it would be, and what every type has to say about its documents
- * beside all others of the import.
+ * beside all others of the import. What is no document of this platform is refused; what stands in the way of one is
+ * part of the plan.
  */
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { ConfigDifference, ConfigService } from '../../../../kernel/config/service.ts';
-import type { SchemaNode, Tree } from '../../../../kernel/config/tree.ts';
-import { errors, PenstockError, type Problem } from '../../../../kernel/errors.ts';
+import { fillDefaults, mergePatch, type SchemaNode, type Tree } from '../../../../kernel/config/tree.ts';
+import { errors } from '../../../../kernel/errors.ts';
 import { isSuperAdmin } from '../../../../kernel/identity.ts';
-import { invalidInput } from '../../../../kernel/operations/problems.ts';
 import { checksumOf } from '../../../../kernel/state/canonical.ts';
 import { placed } from '../../../../kernel/state/placed.ts';
-import type { StateChange, StateRegistry, StateType } from '../../../../kernel/state/state.ts';
+import type { StateChange, StateEffects, StateRegistry, StateType } from '../../../../kernel/state/state.ts';
+import { differencesOf } from './differences.ts';
 import type { StateContent } from './document.ts';
 import { requireTypes } from './known-types.ts';
 import { planTypes } from './plan-types.ts';
+import { collectRefusals, type Refusals } from './refusals.ts';
 import { resolveSecrets, type SecretSources } from './secrets.ts';
 
 /** What to do with a document whose key is there already with another content. */
@@ -38,6 +40,9 @@ export interface PlanEntry {
   readonly diff: readonly ConfigDifference[];
   /** It differs, and `onConflict=skip` leaves it. */
   readonly skipped?: boolean;
+  readonly renames?: StateEffects['renames'];
+  /** Counts as taken away. */
+  readonly hides?: StateEffects['hides'];
 }
 
 export interface ConfigStep {
@@ -60,6 +65,8 @@ export interface StatePlan {
   /** Equal plans have equal ones: what was confirmed is what is done. */
   readonly checksum: string;
   readonly warnings: readonly string[];
+  /** Why an import of it would be refused. */
+  readonly refusals: Refusals;
   /** Configurations that change. */
   readonly configs: readonly ConfigStep[];
   /** Every type of the document, in the order in which they are written. */
@@ -72,21 +79,26 @@ export interface PlanParts {
   readonly environment: SecretSources['environment'];
 }
 
-/** Throws 400 with places, and 403, 409, 412 of what stands in the way. */
+/** Throws 400 with places for what is no document of this platform. */
 export async function planImport(parts: PlanParts, caller: Caller, content: StateContent, options: PlanOptions): Promise<StatePlan> {
   const types = requireTypes(parts, content);
-  const configs = await planConfigs(parts, caller, content, options);
-  const planned = await planTypes(caller, types, options);
+  const refusals = collectRefusals();
+  const configs = await planConfigs(parts, caller, { content, options, refusals });
+  const planned = await planTypes(caller, types, { options, refusals });
   const entries = [...configs.map(({ entry }) => entry), ...planned.flatMap(({ entries: of }) => of)];
-  if (options.onConflict === 'fail') refuseConflicts(planned.map(({ step }) => step));
+  if (options.onConflict === 'fail') await refusals.of(async () => refuseConflicts(planned.map(({ step }) => step)));
   return {
     entries,
-    checksum: checksumOf(entries.filter(({ action }) => action !== 'noop')),
-    warnings: configs.flatMap(({ warnings }) => warnings),
+    checksum: checksumOf(entries.filter(({ action }) => action !== 'noop').map(agreedPart)),
+    warnings: [...configs, ...planned].flatMap(({ warnings }) => warnings),
+    refusals,
     configs: configs.flatMap(({ step, entry }) => (entry.action === 'noop' ? [] : [step])),
     steps: planned.map(({ step }) => step),
   };
 }
+
+/** What is agreed to: records come and go between the plan and its import. */
+const agreedPart = ({ hides, ...entry }: PlanEntry): object => ({ ...entry, ...(hides && { hides: hides.map(({ field }) => field) }) });
 
 interface PlannedConfig {
   readonly entry: PlanEntry;
@@ -97,56 +109,41 @@ interface PlannedConfig {
 async function planConfigs(
   { config, environment }: PlanParts,
   caller: Caller,
-  { configs, secrets: given }: StateContent,
-  { strict }: PlanOptions,
+  { content: { configs, secrets: given }, options: { strict }, refusals }: PlannedContent,
 ): Promise<readonly PlannedConfig[]> {
   const planned: PlannedConfig[] = [];
-  const faults = collectFaults();
   for (const [module, wanted] of configs) {
     const place = `configs.modules.${module}`;
-    const { config: current } = await config.read(caller, module);
+    const { config: current, version } = await config.read(caller, module);
     const node = config.definition(module)?.schema as SchemaNode;
     const { patch, problems } = resolveSecrets(
       wanted as Tree,
       { module, node, current, place },
       { given, environment, isTrusted: isSuperAdmin(caller) },
     );
-    faults.add(problems);
-    // What is not known is refused below; until then the document is looked at as if it were there.
-    const preview = await faults.of(() => placed(place, () => config.preview(caller, module, patch, { strict })));
-    if (!preview) continue;
-    const action = preview.differences.length > 0 ? 'update' : 'noop';
+    refusals.addFaults(problems);
+    const preview = await refusals.of(() => placed(place, () => config.preview(caller, module, patch, { strict })));
+    // What would be refused is shown all the same: as the difference between what is there and what is asked for.
+    const diff = preview?.differences ?? differencesOf(current, wouldBe(node, current, config.maskPatch(module, patch)));
     planned.push({
-      entry: { action, module, type: 'config', key: module, diff: preview.differences },
-      step: { module, patch, strict, version: preview.version },
-      warnings: preview.warnings.map((key) => `${place}.${key} is not known here and is left out`),
+      entry: { action: diff.length > 0 ? 'update' : 'noop', module, type: 'config', key: module, diff },
+      step: { module, patch, strict, version: preview?.version ?? version },
+      warnings: (preview?.warnings ?? []).map((key) => `${place}.${key} is not known here and is left out`),
     });
   }
-  faults.refuse();
   return planned;
 }
 
-/** All that is wrong with the configurations of a document, so that nobody has to mend them one by one. */
-function collectFaults() {
-  const found: Problem[] = [];
-  return {
-    add: (problems: readonly Problem[]): void => void found.push(...problems),
-    /** Nothing where the work says that the input is not valid; whatever else it throws stands in the way at once. */
-    async of<T>(work: () => Promise<T>): Promise<T | undefined> {
-      try {
-        return await work();
-      } catch (error) {
-        if (!(error instanceof PenstockError) || error.status !== 400 || !error.errors) throw error;
-        found.push(...error.errors);
-        return undefined;
-      }
-    },
-    refuse(): void {
-      const seen = new Set<string>();
-      const distinct = found.filter(({ path }) => !seen.has(path) && seen.add(path));
-      if (distinct.length > 0) throw invalidInput(distinct);
-    },
-  };
+const wouldBe = (node: SchemaNode, current: Tree, patch: unknown): unknown =>
+  fillDefaults(
+    node,
+    mergePatch(node, current, patch, () => undefined),
+  );
+
+interface PlannedContent {
+  readonly content: StateContent;
+  readonly options: PlanOptions;
+  readonly refusals: Refusals;
 }
 
 function refuseConflicts(steps: readonly TypeStep[]): void {

@@ -1,14 +1,14 @@
 /** The schemas as they would be after an import, for everything in it that hangs on them. */
 import type { Caller } from '../../../../kernel/caller.ts';
-import { type Problem, relocated } from '../../../../kernel/errors.ts';
+import { relocated } from '../../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import type { IndexDefinition } from '../../../../kernel/schema/definition.ts';
-import { schemaErrors } from '../../../../kernel/schema/errors.ts';
-import type { NewExtension, NewSchema, SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import type { ArrivingSchema, NewExtension, SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { placed } from '../../../../kernel/state/placed.ts';
 import type { PlacedDocument, StateImport } from '../../../../kernel/state/state.ts';
 import { type ImportedExtensionDocument, type ImportedSchemaDocument, newExtensionOf, newSchemaOf } from '../imported-schema.ts';
 import type { SchemaAdmin } from '../schema-admin.ts';
+import type { PlanForAdmin } from '../shown-plan.ts';
 import { isOwnIndex } from './own-indexes.ts';
 
 export const databaseModule = 'database';
@@ -18,19 +18,21 @@ export interface Declared {
   readonly changed: ReadonlyMap<string, CompiledSchema>;
   /** The registry as it would be. */
   readonly registry: SchemaRegistry;
+  /** What the change would do to the tables. */
+  readonly plan: PlanForAdmin;
 }
 
 export interface Declarations {
   /** Plans once per import. Throws what the import of the schemas would be refused with, with its place. */
   after(caller: Caller, whole: StateImport): Promise<Declared>;
   /** The schema that a document asks for; what it leaves out has its default. */
-  newSchema(placed: PlacedDocument): NewSchema;
+  newSchema(placed: PlacedDocument): ArrivingSchema;
 }
 
 export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry): Declarations {
   const known = new WeakMap<StateImport, Promise<Declared>>();
 
-  function newSchema({ document, place }: PlacedDocument): NewSchema {
+  function newSchema({ document, place }: PlacedDocument): ArrivingSchema {
     const wanted = newSchemaOf(schemas, document as ImportedSchemaDocument, place);
     const current = schemas.get(wanted.name);
     // Indexes over fields of extensions are documents of their own.
@@ -43,13 +45,12 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
     const documents = whole.documents(databaseModule, 'schemas');
     const wanted = documents.map((one) => ({ place: one.place, schema: newSchema(one) }));
     const extensions = whole.documents(databaseModule, 'extensions');
-    const { after, obstacles } = await planned(caller, { wanted, extensions });
-    if (obstacles.length > 0) throw refusal(obstacles);
-    const changed = new Map(after.map((schema) => [schema.name, schema]));
+    const foreseen = await planned(caller, { wanted, extensions });
+    const changed = new Map(foreseen.after.map((schema) => [schema.name, schema]));
     const gone = (name: string): boolean =>
       whole.changes(databaseModule, 'schemas').some(({ action, key }) => action === 'delete' && key === name);
     const get = (name: string): CompiledSchema | undefined => (gone(name) ? undefined : (changed.get(name) ?? schemas.get(name)));
-    return { changed, registry: { ...schemas, get } };
+    return { changed, registry: { ...schemas, get }, plan: foreseen };
   }
 
   async function planned(caller: Caller, { wanted, extensions }: Wanted) {
@@ -65,7 +66,7 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
     }
   }
 
-  const planOne = (caller: Caller, schema: NewSchema) =>
+  const planOne = (caller: Caller, schema: ArrivingSchema) =>
     admin.plan(caller, { kind: 'import', schemas: [schema], extensions: [] }).catch((error: unknown) => {
       throw relocated(error, (path) => path.replace(/^schemas\.0\.?/, ''));
     });
@@ -81,12 +82,6 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
 }
 
 interface Wanted {
-  readonly wanted: readonly { readonly schema: NewSchema; readonly place: string }[];
+  readonly wanted: readonly { readonly schema: ArrivingSchema; readonly place: string }[];
   readonly extensions: readonly PlacedDocument[];
 }
-
-const refusal = (obstacles: readonly Problem[]): Error =>
-  schemaErrors.SCHEMA_DATA_CONFLICT({
-    message: `The stored records do not allow this: ${obstacles.map(({ path, message }) => `${path}: ${message}`).join('; ')}`,
-    errors: obstacles,
-  });

@@ -7,6 +7,7 @@ import type { StateDocument, StateType } from '../../../../kernel/state/state.ts
 import { ImportedExtension, type ImportedExtensionDocument, newExtensionOf } from '../imported-schema.ts';
 import type { SchemaAdmin } from '../schema-admin.ts';
 import { type Declarations, databaseModule } from './declared.ts';
+import { outlookOf } from './outlook.ts';
 
 interface Parts {
   readonly schemas: SchemaRegistry;
@@ -32,6 +33,10 @@ export const extensionState = ({ schemas, admin, declarations }: Parts): StateTy
       const { schema, fields } = newExtensionOf(document as ImportedExtensionDocument, place);
       return documentOf(schema, fields);
     });
+  },
+  async outlook(caller, changes, whole) {
+    const { plan } = await declarations.after(caller, whole);
+    return outlookOf(plan, changes, whole);
   },
   async apply(caller, changes) {
     const wanted = changes.flatMap(({ given, place }) => (given ? [newExtensionOf(given as ImportedExtensionDocument, place)] : []));

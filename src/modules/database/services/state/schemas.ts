@@ -13,6 +13,7 @@ import { ImportedSchema } from '../imported-schema.ts';
 import type { RowAuthorization } from '../row-authorization.ts';
 import type { SchemaAdmin } from '../schema-admin.ts';
 import { type Declarations, databaseModule } from './declared.ts';
+import { outlookOf } from './outlook.ts';
 import { isOwnIndex } from './own-indexes.ts';
 
 interface Parts {
@@ -54,6 +55,10 @@ export function schemaState({ schemas, admin, rows, endpoints, declarations }: P
         await placed(place, () => rows.check(name, options));
       }
     },
+    async outlook(caller, changes, whole) {
+      const { plan } = await declarations.after(caller, whole);
+      return outlookOf(plan, changes, whole);
+    },
     apply: (caller, changes) => applyChanges({ schemas, admin, declarations }, caller, changes),
   };
 }
@@ -71,13 +76,14 @@ async function applyChanges(
 }
 
 function documentOf(schema: CompiledSchema): StateDocument {
-  const { name, fields, modelOptions } = schema;
+  const { name, fields, modelOptions, changes } = schema;
   const { indexes = [], ...options } = modelOptions;
   const own = indexes.filter((index) => isOwnIndex(schema, index));
   return {
     name,
     fields: Object.fromEntries(Object.entries(fields).filter(([field]) => !automaticFields.has(field))),
     modelOptions: { ...options, ...(own.length > 0 && { indexes: own }) },
+    ...(changes.length > 0 && { migrations: changes }),
   };
 }
 
