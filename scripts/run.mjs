@@ -29,6 +29,7 @@ const tasks = new Map([
   ['format', { script: 'node_modules/@biomejs/biome/bin/biome', args: ['check', '--write'], dev: true }],
   ['bench', { script: 'bench/run.ts', dev: true }],
   ['bench:authorization', { script: 'bench/authorization/run.ts', dev: true }],
+  ['bench:events', { script: 'bench/events/run.ts', dev: true }],
   ['bench:mcp', { script: 'bench/mcp/run.ts', dev: true }],
   ['bench:authentication', { script: 'bench/authentication/run.ts', dev: true }],
   ['example', { script: 'examples/music-store/run.ts' }],

@@ -1,5 +1,6 @@
 /** Definitions, relations, direct permissions, questions, the changelog and verification, as operators use them. */
 import { randomUUID } from 'node:crypto';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Api, Json } from '../../test/support/api.ts';
 import { expectStatus } from '../../test/support/node.ts';
@@ -293,6 +294,38 @@ describe('the administration of permissions', () => {
     const page = (await admin.get('/authorization/changes', { query: { after: next, limit: 1 } })).body;
     expect(page).toMatchObject({ changes: [changes[0]], more: true, next: changes[0].sequence });
     expect((await admin.get('/authorization/changes', { query: { after: 1e12 } })).status).toBe(409);
+  });
+
+  it('tells who owns new records, in the event that is about the records', async () => {
+    await platform.createSchema({ name: 'Told', fields: { text: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    const user = await platform.registerUser();
+    const after = (await admin.get('/authorization/changes')).body.next;
+    const { _id } = expectStatus(await user.api.post('/database/Told', { text: 'one' }), 200, 'create').body;
+    const docs = Array.from({ length: 3 }, (_, i) => ({ text: String(i) }));
+    const { docs: many } = expectStatus(await user.api.post('/database/Told/many', { docs }), 200, 'create many').body;
+    const ids: string[] = [_id, ...many.map((record: Json) => record._id)];
+    const told = async (limit: number) => (await admin.get('/authorization/changes', { query: { after, limit } })).body;
+    const about = ({ payload }: Json) => String(payload.resource).startsWith('Told:');
+    await waitFor(async () => (await told(1000)).changes.filter(about).length >= 4);
+    const changes: Json[] = (await told(1000)).changes.filter(about);
+    expect(changes).toMatchObject(
+      ids.map((id) => ({
+        topic: 'authorization:create:relation',
+        ids: [id],
+        payload: { subject: `User:${user.userId}`, relation: 'owner', resource: `Told:${id}` },
+      })),
+    );
+    // One event for a call: what it did is not divided over pages, and none of it is left out between them.
+    expect(new Set(changes.map(({ sequence }) => sequence)).size).toBe(2);
+    const second = await admin.get('/authorization/changes', { query: { after: changes[0]!.sequence, limit: 1 } });
+    expect(second.body.changes.filter(about)).toHaveLength(3);
+    const database = new pg.Client(platform.databaseUrl);
+    await database.connect();
+    const rows = await database.query(`select topic, cardinality(ids) as count from penstock.outbox where ids && $1::text[] order by seq`, [
+      ids,
+    ]);
+    await database.end();
+    expect(rows.rows).toEqual([1, 3].map((count) => ({ topic: 'database:create:Told', count })));
   });
 
   it('verifies in the background, and is right all the time', async () => {

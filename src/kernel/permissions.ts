@@ -86,7 +86,10 @@ export interface TupleStatement {
  * statement that writes the records. They need no running engine.
  */
 export interface RecordTuples {
-  /** Makes `owner` (placeholders of type and id) the owner of the rows, which the statement adds to `table` (its quoted name). */
+  /**
+   * Makes `owner` (placeholders of type and id) the owner of the rows, which the statement adds to `table` (its quoted
+   * name). Writes no event: that of the records names the owner (`payload.owner`, as `type:id`).
+   */
   own(statement: TupleStatement & { readonly table: string }, owner: Owner): readonly string[];
   /** Takes away everything that is written about the rows, on either side. */
   forget(statement: TupleStatement): readonly string[];

@@ -93,7 +93,7 @@ async function unlink(removal: Removal, dependant: Dependant, ids: readonly stri
   const losing = `select u."_id" from ${schema.table} u where u.${column} = any($2::uuid[]) and u."_id" <> all($3::uuid[])${probe(budget)}`;
   const where = `t0."_id" in (${losing})`;
   const change = { set: `${column} = null, ${touched}`, where, operation: 'update', many: true, returning: 't0."_id"' } as const;
-  const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'update', 'r', '$1')}) select count(*)::integer as touched from r`;
+  const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'update')}) select count(*)::integer as touched from r`;
   const values = [callerKey(context.caller), ids, seenIds(seen, schema)];
   const [row] = await runWrite<{ touched: number }>(context, { text, values }, transaction);
   spend(budget, row?.touched ?? 0, schema.name);
@@ -105,7 +105,7 @@ async function announceUnlinked(removal: Removal, dependant: Dependant, ids: rea
   const { schema } = dependant;
   const losing = await lockedReferrers(removal, dependant, ids);
   if (losing.length === 0) return;
-  const text = `with r as (select unnest($2::text[]) as "_id") ${eventRows(schema, 'update', 'r', '$1')}`;
+  const text = `with r as (select unnest($2::text[]) as "_id") ${eventRows(schema, 'update')}`;
   await runWrite(context, { text, values: [callerKey(context.caller), losing] }, transaction);
 }
 
@@ -129,7 +129,7 @@ async function cascade(removal: Removal, { schema, key }: Dependant, ids: readon
   const kept = schema.history ? `o as (select * from ${schema.table} where "_id" = any($2::uuid[])), ` : '';
   const old = historyRows(schema, 'delete', 'o');
   const idType = schema.mapping ? 'text' : 'uuid';
-  const going = `with ${kept}r as (select unnest($2::${idType}[]) as "_id")${old}${forgotten} ${eventRows(schema, 'delete', 'r', '$1')}`;
+  const going = `with ${kept}r as (select unnest($2::${idType}[]) as "_id")${old}${forgotten} ${eventRows(schema, 'delete')}`;
   await runWrite(context, { text: going, values: [callerKey(context.caller), fresh] }, transaction);
   await settleDependants(removal, schema, fresh);
 }

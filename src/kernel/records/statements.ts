@@ -26,21 +26,21 @@ const operations = { create: `'insert'`, update: `'update'`, delete: `'delete'`,
 /** Records that one event names. */
 const EVENT_IDS = 1_000;
 
-/** The event about the one row of `rows`, which has a column `_id`. */
-export function eventRow(schema: CompiledSchema, kind: WriteKind, rows: string, actor: string): string {
-  return `${eventInto(schema, kind, actor)}, array[r."_id"::text] from ${rows} r`;
+/** The event about the one row `r` of the statement, which has a column `_id`. `$1` is the actor. */
+export function eventRow(schema: CompiledSchema, kind: WriteKind, payload = 'null'): string {
+  return `${eventInto(schema, kind, payload)}, array[r."_id"::text] from r`;
 }
 
-/** The event about all of `rows`, which have a column `_id`, in the order of their ids: one row for a thousand of them. */
-export function eventRows(schema: CompiledSchema, kind: WriteKind, rows: string, actor: string): string {
-  const numbered = `select n."_id", (row_number() over (order by n."_id") - 1) / ${EVENT_IDS} as part from ${rows} n`;
-  return `${eventInto(schema, kind, actor)}, array_agg(r."_id"::text order by r."_id") from (${numbered}) r group by r.part order by r.part`;
+/** The event about all rows `r`, in the order of their ids: one row of the outbox for a thousand of them. */
+export function eventRows(schema: CompiledSchema, kind: WriteKind, payload = 'null'): string {
+  const numbered = `select n."_id", (row_number() over (order by n."_id") - 1) / ${EVENT_IDS} as part from r n`;
+  return `${eventInto(schema, kind, payload)}, array_agg(p."_id"::text order by p."_id") from (${numbered}) p group by p.part order by p.part`;
 }
 
-function eventInto(schema: CompiledSchema, kind: WriteKind, actor: string): string {
+function eventInto(schema: CompiledSchema, kind: WriteKind, payload: string): string {
   const topic = literalOf(`database:${kind}:${schema.name}`, 'text');
   const name = literalOf(schema.name, 'text');
-  return `insert into ${outboxTable} (topic, schema, operation, actor, ids) select ${topic}, ${name}, ${operations[kind]}, ${actor}::text`;
+  return `insert into ${outboxTable} (topic, schema, operation, actor, payload, ids) select ${topic}, ${name}, ${operations[kind]}, $1::text, ${payload}::jsonb`;
 }
 
 export interface AnswerOptions {
@@ -65,19 +65,22 @@ export interface Ownership {
 export function withAnswer(schema: CompiledSchema, change: string, options: AnswerOptions, parameters: Parameters): string {
   const { kind, populate, many, ownership, conditions, extra } = options;
   const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
-  const event = many ? eventRows(schema, kind, 'r', '$1') : eventRow(schema, kind, 'r', '$1');
+  const owned = ownership ? ownerRows(schema, ownership, parameters) : undefined;
+  const event = (many ? eventRows : eventRow)(schema, kind, owned?.payload);
   return (
-    `with ${change}, e as (${event})${ownerRows(schema, ownership, parameters)} ` +
+    `with ${change}, e as (${event})${owned?.tuples ?? ''} ` +
     `select ${recordColumns(schema)}${extra ? `, ${extra}` : ''} from (select ${list} from r t0) x${many ? ' order by x."_id"' : ''}`
   );
 }
 
-/** The owner tuples of the new rows `r`, or nothing. */
-function ownerRows({ name, table }: CompiledSchema, ownership: Ownership | undefined, { next }: Parameters): string {
-  if (!ownership) return '';
-  const { owner, tuples } = ownership;
-  const parts = tuples.own({ rows: 'r', schema: name, table, actor: '$1' }, { type: next(owner.type), id: next(owner.id) });
-  return parts.map((part) => `, ${part}`).join('');
+/** The owner tuples of the new rows `r`. They are told with the records, in the payload of the same event. */
+function ownerRows({ name, table }: CompiledSchema, { owner, tuples }: Ownership, { next }: Parameters) {
+  const places = { type: next(owner.type), id: next(owner.id) };
+  const parts = tuples.own({ rows: 'r', schema: name, table, actor: '$1' }, places);
+  return {
+    tuples: parts.map((part) => `, ${part}`).join(''),
+    payload: `jsonb_build_object('owner', ${places.type}::text || ':' || ${places.id}::text)`,
+  };
 }
 
 /** What the answer of a write shows. */
@@ -163,7 +166,7 @@ export function deleteText(
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
   const where = `${idTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
   const { rows, forgotten } = removedRows(schema, where, { tuples: shape.tuples, many: false });
-  return `with ${rows}, e as (${eventRow(schema, 'delete', 'r', '$1')})${forgotten} select r."_id" as id from r`;
+  return `with ${rows}, e as (${eventRow(schema, 'delete')})${forgotten} select r."_id" as id from r`;
 }
 
 /** The head of a `with` that deletes rows: they go into the trash, where they keep their tuples, or for good. */

@@ -59,7 +59,7 @@ async function trashDependants(settling: Trashing, target: CompiledSchema, ids: 
       many: true,
       returning: 't0."_id"',
     } as const;
-    const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'delete', 'r', '$1')}) select r."_id" as id from r`;
+    const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'delete')}) select r."_id" as id from r`;
     const values = [callerKey(context.caller), ids, seenIds(seen, schema)];
     const rows = await runWrite<{ id: string }>(context, { text, values }, transaction);
     spend(budget, rows.length, schema.name);
@@ -113,7 +113,7 @@ async function bringBack(
       many: true,
       returning: 't0."_id"',
     } as const;
-    const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'restore', 'r', '$1')}) select r."_id" as id from r`;
+    const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'restore')}) select r."_id" as id from r`;
     const values = [callerKey(context.caller), ids, deletedAt];
     const rows = await runWrite<{ id: string }>({ ...context, schema }, { text, values }, transaction);
     const back = addSeen(

@@ -96,7 +96,7 @@ function purgeText({ schema, dependencies }: WriteContext): string {
   const name = literalOf(schema.name, 'text');
   const history = `delete from ${historyTable} d using r where d.schema = ${name} and d.record_id = r."_id"::text`;
   const forgotten = forgetTuples(dependencies.permissions.tuples, schema, 'r');
-  return `with r as (${gone}), h as (${history}), e as (${eventRows(schema, 'purge', 'r', '$1')})${forgotten} select count(*) from r`;
+  return `with r as (${gone}), h as (${history}), e as (${eventRows(schema, 'purge')})${forgotten} select count(*) from r`;
 }
 
 /** Records of one page of the purge. */

@@ -10,13 +10,13 @@ import { trackedOid, tupleEvents } from './tuple-sql.ts';
 export const ownerRelation = 'owner';
 
 export const recordTuples: RecordTuples = {
-  own({ rows, schema, table, actor }, owner) {
+  own({ rows, schema, table }, owner) {
     const type = literalOf(schema, 'text');
     // A new record has one owner: its id can serve as the tuple's id as well.
     const insert = `insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id, row_of)
       select x."_id", ${owner.type}::text, ${owner.id}::text, '${ownerRelation}', ${type}, x."_id"::text, ${trackedOid(schema, table)}
-        from ${rows} x returning *`;
-    return [`owned as (${insert})`, `owned_events as (${tupleEvents('create', 'owned', actor)})`];
+        from ${rows} x`;
+    return [`owned as (${insert})`];
   },
 
   forget({ rows, schema, actor }) {

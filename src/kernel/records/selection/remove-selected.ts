@@ -45,7 +45,7 @@ async function removeRows(context: WriteContext, where: (parameters: Parameters)
   const { schema, caller, dependencies } = context;
   const statement = filteredStatement(dependencies.plans, { schema, values: [callerKey(caller)] }, (parameters) => {
     const { rows, forgotten } = removedRows(schema, where(parameters), { tuples: dependencies.permissions.tuples, many: true });
-    const events = eventRows(schema, 'delete', 'r', '$1');
+    const events = eventRows(schema, 'delete');
     return `with ${rows}, e as (${events})${forgotten} select count(*)::integer as touched from r`;
   });
   const [row] = await runWrite<{ touched: number }>(context, statement, transaction);

@@ -41,7 +41,7 @@ export async function updateSelected(context: WriteContext, condition: Condition
     const change = updatedRows(schema, values, { where, operation: 'update', many: true });
     const broken = rules.map((rule) => `bool_or(${rule.broken(parameters)})`).join(', ');
     return (
-      `with ${change}, e as (${eventRows(schema, 'update', 'r', '$1')}) ` +
+      `with ${change}, e as (${eventRows(schema, 'update')}) ` +
       `select count(*)::integer as touched, array[${broken}]::boolean[] as broken from r`
     );
   });

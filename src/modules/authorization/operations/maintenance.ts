@@ -119,7 +119,12 @@ const changes = ({ changes: log }: MaintenanceServices): Operation =>
         after: Type.Optional(
           Type.Integer({ minimum: 0, description: 'Changes after this sequence; without it only the present position is answered' }),
         ),
-        limit: Type.Integer({ default: 100, minimum: 1, maximum: 1000 }),
+        limit: Type.Integer({
+          default: 100,
+          minimum: 1,
+          maximum: 1000,
+          description: 'What one write did is not divided: a page may hold more',
+        }),
       }),
     },
     output: Type.Object({

@@ -1,6 +1,7 @@
 /** The changelog: what happened to tuples, grants, definitions, roles and rules, in the order of all events. */
 import type { EventPage, Events, PublishedEvent } from '../../../kernel/events/events.ts';
 import { authorizationErrors } from '../errors.ts';
+import { ownerRelation } from '../record-tuples.ts';
 
 export interface ChangePage {
   readonly changes: readonly PublishedEvent[];
@@ -11,7 +12,7 @@ export interface ChangePage {
 }
 
 export interface Changes {
-  /** Changes after a sequence. Throws 409 when they are no longer kept. */
+  /** Changes after a sequence: at most `limit`, and the rest of what one write did. Throws 409 when they are no longer kept. */
   after(sequence: number, limit: number): Promise<ChangePage>;
   position(): Promise<number>;
 }
@@ -36,8 +37,28 @@ export const createChanges = (events: Pick<Events, 'since' | 'position'>): Chang
 function extended({ changes, next }: ChangePage, found: EventPage | undefined, limit: number): ChangePage {
   if (!found) throw authorizationErrors.CHANGES_GONE();
   const end = found.events.at(-1);
-  const fresh = found.events.filter(({ topic }) => topic.startsWith(prefix)).slice(0, limit - changes.length);
-  const all = [...changes, ...fresh];
-  const last = all.length === limit ? fresh.at(-1) : end;
+  const all = [...changes];
+  let last: PublishedEvent | undefined;
+  for (const event of found.events) {
+    if (all.length >= limit) break;
+    all.push(...changesOf(event));
+    last = event;
+  }
   return { changes: all, next: last?.sequence ?? next, more: found.more || last !== end };
+}
+
+/** What an event says about permissions. That new records have an owner is said by the event about the records. */
+function changesOf(event: PublishedEvent): readonly PublishedEvent[] {
+  if (event.topic.startsWith(prefix)) return [event];
+  const { schema, ids = [], payload, sequence, occurredAt, actor } = event;
+  if (schema === undefined || typeof payload?.owner !== 'string') return [];
+  const subject = payload.owner;
+  return ids.map((id) => ({
+    topic: `${prefix}create:relation`,
+    ids: [id],
+    payload: { subject, relation: ownerRelation, resource: `${schema}:${id}` },
+    sequence,
+    occurredAt,
+    actor,
+  }));
 }
