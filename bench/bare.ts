@@ -74,6 +74,8 @@ const statements = ({ readTable, writeTable, authorTable, sharedTable, grantTabl
       `select ${columns} from (select * from ${readTable} where author = $3 offset 0) d ${range}`,
       `select count(*) from ${readTable} where author = $3`,
     ),
+    check: `select '{"allowed":' || exists (select 1 from ${grantTable} where subject = $1 and record = $2) || '}' as json`,
+    graphqlGet: `select '{"data":{"getDatabaseBenchArticleId":' || row_to_json(r) || '}}' as json from (select _id, title, rank, published from ${readTable} where _id = $1) r`,
     shared: page(`select ${columns} ${granted} ${range}`, `select count(*) ${granted}`),
     graphql:
       `select '{"data":{"getDatabaseBenchArticle":' || json || '}}' as json from (` +
@@ -127,6 +129,11 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
   const sql = statements(config);
   const app = Fastify({ logger: false });
   app.get<{ Params: { id: string } }>('/records/:id', (request, reply) => read(sql.get, [request.params.id], reply));
+  app.get('/live', () => ({ status: 'alive', message: 'Penstock is alive' }));
+  app.get<{ Params: { id: string } }>('/graphql-get/:id', (request, reply) => read(sql.graphqlGet, [request.params.id], reply));
+  app.get<{ Querystring: { user: string; record: string } }>('/check', ({ query }, reply) =>
+    read(sql.check, [query.user, query.record], reply),
+  );
   const pages: readonly [path: string, text: string, parameter?: 'author' | 'user'][] = [
     ['/records', sql.list],
     ['/records-with-author', sql.withAuthor],

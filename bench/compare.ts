@@ -1,7 +1,6 @@
 /** The same jobs against two servers, in turns, and what came out of it. */
 import { isDeepStrictEqual } from 'node:util';
-import type { Helper } from './child.ts';
-import { type LoadJob, type LoadResult, type Material, requestOf } from './load.ts';
+import { type Material, requestOf, runLoad } from './load.ts';
 import { cpuTime, familyCpuTime } from './machine.ts';
 import { median } from './statistics.ts';
 import { type Workload, workloads } from './workloads.ts';
@@ -43,7 +42,6 @@ export interface Plan {
 
 export interface Bench {
   readonly sides: readonly [Side, Side];
-  readonly load: Helper<LoadJob, LoadResult>;
   readonly postgresPid: number;
   readonly plan: Plan;
 }
@@ -70,11 +68,11 @@ export async function assertSameAnswers([first, second]: Bench['sides']): Promis
   }
 }
 
-async function measure({ load, postgresPid, plan }: Bench, side: Side, workload: Workload): Promise<Figures> {
+async function measure({ postgresPid, plan }: Bench, side: Side, workload: Workload): Promise<Figures> {
   const node = cpuTime(side.pid);
   const postgres = familyCpuTime(postgresPid);
   const { origin, material, name } = side;
-  const result = await load.ask({ ...material, origin, request: workload[name], connections: plan.connections, seconds: plan.seconds });
+  const result = await runLoad({ ...material, origin, request: workload[name], connections: plan.connections, seconds: plan.seconds });
   if (result.failures > 0) throw new Error(`${workload.name} of ${name}: ${result.failures} of ${result.requests} requests failed`);
   return {
     rate: result.rate,
@@ -98,7 +96,7 @@ async function measureBoth(bench: Bench, workload: Workload, round: number): Pro
 }
 
 async function outcomeOf(bench: Bench, workload: Workload, onProgress: (text: string) => void): Promise<Outcome> {
-  await measureBoth({ ...bench, plan: { ...bench.plan, seconds: 2 } }, workload, 0);
+  await measureBoth({ ...bench, plan: { ...bench.plan, seconds: 1 } }, workload, 0);
   const bare: Figures[] = [];
   const ours: Figures[] = [];
   for (let round = 1; round <= bench.plan.rounds; round += 1) {

@@ -131,12 +131,14 @@ export async function fill(platform: Platform): Promise<BenchData> {
   const authors = Array.from({ length: AUTHORS }, (_, index) => ({ name: `Author ${index}` }));
   const authorIds = await createRows(platform, writer, authorSchema, authors);
   const articles = Array.from({ length: ROWS }, (_, index) => draft(index, authorIds[index % AUTHORS]));
+  const grants = await createShared(platform, users, authorIds);
   return {
     tokens,
     userIds: users.map(({ userId }) => userId),
     authorIds,
     ids: await createRows(platform, writer, readSchema, articles),
-    grants: await createShared(platform, users, authorIds),
+    grants,
+    sharedIds: grants.map(({ record }) => record),
   };
 }
 

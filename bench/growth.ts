@@ -1,8 +1,7 @@
 /** The same requests over few rows and over a hundred times as many: what an app feels when it grows. */
 import pg from 'pg';
-import { startHelper } from './child.ts';
 import { createGrowthEndpoint, createGrowthSchema, growthEndpoint, growthSchema, signUp } from './dataset.ts';
-import { CODES, type LoadJob, type LoadResult, type RequestShape } from './load.ts';
+import { CODES, type LoadJob, type RequestShape, runLoad } from './load.ts';
 import { startPlatform } from './platform.ts';
 import { median } from './statistics.ts';
 
@@ -38,7 +37,6 @@ const requests: readonly (Pick<GrowthRow, 'title' | 'limit'> & { readonly reques
 /** `folder` is for throw-away files. */
 export async function measureGrowth(folder: string, print: (line: string) => void): Promise<readonly GrowthRow[]> {
   const platform = await startPlatform({ dataDir: folder });
-  const load = startHelper<LoadJob, LoadResult>('load.ts');
   try {
     await createGrowthSchema(platform);
     await createGrowthEndpoint(platform);
@@ -49,6 +47,7 @@ export async function measureGrowth(folder: string, print: (line: string) => voi
       tokens: [accessToken],
       userIds: [userId],
       ids: [],
+      sharedIds: [],
       authorIds: [],
       connections: CONNECTIONS,
     };
@@ -56,7 +55,7 @@ export async function measureGrowth(folder: string, print: (line: string) => voi
       await fillTo(connection, rows);
       const times: number[] = [];
       for (const { title, request } of requests) {
-        times.push(await latencyOf(load, { ...job, request, seconds: SECONDS }));
+        times.push(await latencyOf({ ...job, request, seconds: SECONDS }));
         print(`${rows} rows, ${title}: ${times.at(-1)?.toFixed(2)} ms`);
       }
       return times;
@@ -65,16 +64,15 @@ export async function measureGrowth(folder: string, print: (line: string) => voi
     const large = await measure(LARGE);
     return requests.map(({ request: _, ...row }, i) => ({ ...row, small: small[i] ?? Number.NaN, large: large[i] ?? Number.NaN }));
   } finally {
-    load.close();
     await platform.stop();
   }
 }
 
-async function latencyOf(load: { ask(job: LoadJob): Promise<LoadResult> }, job: LoadJob): Promise<number> {
-  await load.ask({ ...job, seconds: 1 });
+async function latencyOf(job: LoadJob): Promise<number> {
+  await runLoad({ ...job, seconds: 1 });
   const rounds: number[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
-    const { failures, requests: sent, latency } = await load.ask(job);
+    const { failures, requests: sent, latency } = await runLoad(job);
     if (failures > 0) throw new Error(`${job.request.path}: ${failures} of ${sent} requests failed`);
     rounds.push(latency.p50);
   }

@@ -1,9 +1,13 @@
 /**
- * The load generator: a process of its own (forked), so that its work is not
- * counted as the server's. It gets one job at a time and answers with the figures.
+ * Loads a server with wrk, which takes little of the processor away from what is measured. The requests are made here
+ * and handed over in a script of wrk's own language, Lua.
  */
-import autocannon from 'autocannon';
-import { percentile, seededRandom } from './statistics.ts';
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { seededRandom } from './statistics.ts';
 
 /** What requests are made of. */
 export interface Material {
@@ -13,11 +17,13 @@ export interface Material {
   readonly userIds: readonly string[];
   /** Ids of existing records. */
   readonly ids: readonly string[];
+  /** Ids of existing records that only some users may read. */
+  readonly sharedIds: readonly string[];
   /** Ids that the relation of a record may point to. */
   readonly authorIds: readonly string[];
 }
 
-/** One kind of request. In `path`, `{id}`, `{author}`, `{user}` and `{code}` stand for one of each. */
+/** One kind of request. In `path` and `body`, `{id}`, `{shared}`, `{author}`, `{user}` and `{code}` stand for one of each. */
 export interface RequestShape {
   readonly method: 'GET' | 'POST' | 'PATCH';
   readonly path: string;
@@ -43,7 +49,10 @@ export interface LoadResult {
   readonly latency: { readonly p50: number; readonly p95: number; readonly p99: number };
 }
 
-const REQUESTS_PER_CONNECTION = 400;
+/** Different requests that are sent in turns, by all connections together. */
+const REQUESTS = 4_000;
+/** Seconds beyond the measurement after which wrk is given up. */
+const GRACE_SECONDS = 30;
 /** Values of `code` that `{code}` takes turns with. */
 export const CODES = 1_000;
 
@@ -69,19 +78,22 @@ export function requestOf(material: Material, { method, path, body }: RequestSha
   const values: Readonly<Record<string, string | undefined>> = {
     id: pick(material.ids, random),
     author,
+    shared: pick(material.sharedIds, random),
     user: material.userIds[who],
     code: `c${Math.floor(random() * CODES)}`,
   };
+  const filledIn = (template: string): string =>
+    template.replace(/\{(id|shared|author|user|code)\}/g, (_, name: string) => values[name] ?? '');
   const token = material.tokens[who];
   const text = body === 'draft' ? draft(index, author) : body === 'change' ? { rank: index * 2.5, title: `Changed ${index}` } : body;
   return {
     method,
-    path: path.replace(/\{(\w+)\}/g, (_, name: string) => values[name] ?? ''),
+    path: filledIn(path),
     headers: {
       ...(token !== undefined && { authorization: `Bearer ${token}` }),
       ...(text !== undefined && { 'content-type': 'application/json' }),
     },
-    ...(text !== undefined && { body: JSON.stringify(text) }),
+    ...(text !== undefined && { body: filledIn(JSON.stringify(text)) }),
   };
 }
 
@@ -92,34 +104,68 @@ export interface SentRequest {
   readonly body?: string;
 }
 
-/** The requests of one connection: built once and sent in turns. */
-function requestsOf(job: LoadJob, connection: number): autocannon.Request[] {
-  const random = seededRandom(connection + 1);
-  return Array.from({ length: REQUESTS_PER_CONNECTION }, (_, index) => requestOf(job, job.request, index, random));
-}
+const run = promisify(execFile);
 
-async function run(job: LoadJob): Promise<LoadResult> {
-  let connection = 0;
-  const times: number[] = [];
-  const load = autocannon({
-    url: job.origin,
-    connections: job.connections,
-    duration: job.seconds,
-    setupClient: (client) => client.setRequests(requestsOf(job, connection++)),
+/** wrk is a program of the system, in no package of this repository. Throws what to do when it is absent. */
+export async function requireWrk(): Promise<void> {
+  // It knows no way to ask for its version alone: shown or not, the exit code is 1.
+  await run('wrk', ['--version']).catch(({ code }: { code?: unknown }) => {
+    if (code !== 'ENOENT') return;
+    throw new Error('The load generator wrk is not installed. Debian and Ubuntu: apt-get install wrk; macOS: brew install wrk');
   });
-  // Autocannon's own histogram holds whole milliseconds only.
-  load.on('response', (_client: unknown, _status: number, _bytes: number, milliseconds: number) => times.push(milliseconds));
-  const result = await load;
-  const sorted = Float64Array.from(times).sort();
-  return {
-    rate: result['2xx'] / result.duration,
-    requests: sorted.length,
-    failures: result.non2xx + result.errors + result.timeouts,
-    latency: { p50: percentile(sorted, 0.5), p95: percentile(sorted, 0.95), p99: percentile(sorted, 0.99) },
-  };
 }
 
-if (process.send) {
-  process.on('message', (job: LoadJob) => void run(job).then((result) => process.send?.(result)));
-  process.once('disconnect', () => process.exit());
+/** A text of Lua. What we send is ASCII, and `\\ddd` is understood by every version. */
+const lua = (text: string): string =>
+  `"${text.replace(/[^\x20-\x7e]|["\\]/g, (character) => `\\${String(character.charCodeAt(0)).padStart(3, '0')}`)}"`;
+
+function luaRequest({ method, path, headers, body }: SentRequest): string {
+  const table = Object.entries(headers).map(([name, value]) => `[${lua(name)}]=${lua(value)}`);
+  return `{${lua(method)}, ${lua(path)}, {${table.join(', ')}}, ${body === undefined ? 'nil' : lua(body)}}`;
+}
+
+/** The first line of the answer is ours; times in microseconds. */
+const script = (requests: readonly SentRequest[]): string => `
+local list = {
+${requests.map(luaRequest).join(',\n')}
+}
+local texts, at = {}, 0
+function init(args)
+  for i, r in ipairs(list) do texts[i] = wrk.format(r[1], r[2], r[3], r[4]) end
+end
+function request()
+  at = at % #texts + 1
+  return texts[at]
+end
+function done(summary, latency, requests)
+  local e = summary.errors
+  io.write(string.format("measured %d %d %d %d %d %d\\n", summary.requests, summary.duration,
+    e.connect + e.read + e.write + e.timeout + e.status, latency:percentile(50), latency:percentile(95), latency:percentile(99)))
+end
+`;
+
+/** Sends the requests of a job for its time. Throws when wrk is absent or fails. */
+export async function runLoad(job: LoadJob): Promise<LoadResult> {
+  const random = seededRandom(1);
+  const requests = Array.from({ length: REQUESTS }, (_, index) => requestOf(job, job.request, index, random));
+  const folder = await mkdtemp(join(tmpdir(), 'penstock-wrk-'));
+  try {
+    const file = join(folder, 'requests.lua');
+    await writeFile(file, script(requests));
+    const options = ['--threads', '1', '--connections', String(job.connections), '--duration', `${job.seconds}s`, '--timeout', '30s'];
+    const timeout = (job.seconds + GRACE_SECONDS) * 1_000;
+    const { stdout } = await run('wrk', [...options, '--script', file, job.origin], { timeout });
+    return resultOf(stdout);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** The figures in what wrk prints. */
+export function resultOf(printed: string): LoadResult {
+  const figures = /^measured ([\d ]+)$/m.exec(printed)?.[1]?.split(' ').map(Number);
+  if (figures?.length !== 6) throw new Error(`wrk did not measure:\n${printed}`);
+  const [requests = 0, duration = 1, failures = 0, ...latency] = figures;
+  const [p50 = 0, p95 = 0, p99 = 0] = latency.map((microseconds) => microseconds / 1_000);
+  return { rate: (requests - failures) / (duration / 1e6), requests, failures, latency: { p50, p95, p99 } };
 }

@@ -11,11 +11,19 @@ export function describeMachine(postgres: string): string {
 
 const TICK_MICROSECONDS = 10_000;
 
-function readStat(pid: number): { parent: number; cpu: number } | undefined {
+interface Stat {
+  readonly parent: number;
+  readonly cpu: number;
+  /** Of its children that have ended. */
+  readonly endedCpu: number;
+}
+
+function readStat(pid: number): Stat | undefined {
   try {
     // The second field is the name in brackets, which may hold blanks.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-    return { parent: Number(fields[1]), cpu: (Number(fields[11]) + Number(fields[12])) * TICK_MICROSECONDS };
+    const ticks = (at: number): number => (Number(fields[at]) + Number(fields[at + 1])) * TICK_MICROSECONDS;
+    return { parent: Number(fields[1]), cpu: ticks(11), endedCpu: ticks(13) };
   } catch {
     return undefined;
   }
@@ -34,10 +42,10 @@ function everyPid(): number[] {
 /** CPU time that a process has used so far, in microseconds. */
 export const cpuTime = (pid: number): number => readStat(pid)?.cpu ?? Number.NaN;
 
-/** CPU time of a process and its children that live now, in microseconds. */
+/** CPU time of a process and its children, also of those that have ended, in microseconds. */
 export function familyCpuTime(pid: number): number {
   const children = everyPid().filter((candidate) => readStat(candidate)?.parent === pid);
-  return [pid, ...children].reduce((sum, member) => sum + cpuTime(member), 0);
+  return [pid, ...children].reduce((sum, member) => sum + cpuTime(member), readStat(pid)?.endedCpu ?? Number.NaN);
 }
 
 /** Resident memory in bytes. */

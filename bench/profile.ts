@@ -1,9 +1,8 @@
 /** Where the time of a request goes in our own process: V8's profile of a platform under load, by area of the code. */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startHelper } from './child.ts';
 import { fill } from './dataset.ts';
-import type { LoadJob, LoadResult } from './load.ts';
+import { runLoad } from './load.ts';
 import { startPlatform } from './platform.ts';
 import { workloads } from './workloads.ts';
 
@@ -76,18 +75,16 @@ export async function profilePlatform(folder: string, plan: { seconds: number; c
   const nodeArguments = ['--cpu-prof', `--cpu-prof-dir=${profiles}`, '--cpu-prof-interval=500'];
   const platform = await startPlatform({ dataDir: join(folder, 'profiled'), nodeArguments });
   const windows: Window[] = [];
-  const load = startHelper<LoadJob, LoadResult>('load.ts');
   try {
     const { grants: _, ...material } = await fill(platform);
     const target = { ...material, origin: platform.clientOrigin };
     for (const { name: workload, ours: request } of workloads) {
-      await load.ask({ ...target, ...plan, request, seconds: 2 });
+      await runLoad({ ...target, ...plan, request, seconds: 2 });
       const from = now();
-      const { requests } = await load.ask({ ...target, ...plan, request });
+      const { requests } = await runLoad({ ...target, ...plan, request });
       windows.push({ workload, from, to: now(), requests });
     }
   } finally {
-    load.close();
     await platform.stop();
   }
   const [file] = (await readdir(profiles)).filter((name) => name.endsWith('.cpuprofile'));

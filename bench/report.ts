@@ -37,13 +37,15 @@ const eachWorkload = <T>(comparison: Comparison, make: (workload: Workload, outc
 
 function ratios(comparison: Comparison): string {
   return table(
-    ['', 'bare, requests/s', 'ours, requests/s', 'ratio', 'goal'],
-    eachWorkload(comparison, ({ title, goal }, { bare, ours, ratio }) => [
+    ['', 'bare, requests/s', 'ours, requests/s', 'ratio', 'goal', 'p99, times bare', 'goal'],
+    eachWorkload(comparison, ({ title, goal, p99Goal }, { bare, ours, ratio }) => [
       title,
       integer.format(bare.rate),
       integer.format(ours.rate),
       `**${ratio.toFixed(2)}**`,
       `>= ${goal.toFixed(2)}, ${ratio >= goal ? 'met' : 'missed'}`,
+      (ours.p99 / bare.p99).toFixed(2),
+      p99Goal === undefined ? '' : `<= ${p99Goal}, ${ours.p99 <= p99Goal * bare.p99 ? 'met' : 'missed'}`,
     ]),
   );
 }
@@ -73,7 +75,9 @@ function startUp(start: StartFigures, loadedMemory?: number): string {
       ['ready, empty data folder, the program itself', seconds(program.empty), '<= 5 s'],
       ['ready, empty data folder, through `npm start`’s runner', seconds(command.empty), '<= 5 s'],
       ['resident memory of our own process, idle', megabytes(idleMemory), '<= 180 MB'],
-      ...(loadedMemory === undefined ? [] : [['resident memory of our own process, right after the load', megabytes(loadedMemory), '']]),
+      ...(loadedMemory === undefined
+        ? []
+        : [['resident memory of our own process, right after the load', megabytes(loadedMemory), '<= 250 MB']]),
     ],
   );
 }
@@ -102,7 +106,7 @@ worse than they would be, and the ratios are uncertain. The CPU figures suffer l
 
 const document = (results: Results, notes: string): string => `# Measured
 
-Written by \`npm run bench\` on ${results.date}. The load generator, both servers and PostgreSQL share the machine:
+Written by \`npm run bench\` on ${results.date}. The load generator (wrk), both servers and PostgreSQL share the machine:
 ${results.machine}.
 ${caution(results)}
 ## Requests

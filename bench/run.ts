@@ -12,7 +12,7 @@ import { startHelper } from './child.ts';
 import { assertSameAnswers, type Comparison, compare, type Plan, type Side } from './compare.ts';
 import { authorSchema, type BenchData, fill, ROWS, readSchema, sharedSchema, writeSchema } from './dataset.ts';
 import { type GrowthRow, measureGrowth } from './growth.ts';
-import type { LoadJob, LoadResult, Material } from './load.ts';
+import { type Material, requireWrk } from './load.ts';
 import { describeMachine, residentMemory } from './machine.ts';
 import { type Platform, startPlatform } from './platform.ts';
 import { profilePlatform } from './profile.ts';
@@ -20,11 +20,11 @@ import { partialSummary, summary, writeReport } from './report.ts';
 import { measureStartUp } from './startup.ts';
 import { type Workload, workloads } from './workloads.ts';
 
-const help = `Measures Penstock beside a bare program and writes bench/RESULTS.md.
+const help = `Measures Penstock beside a bare program and writes bench/RESULTS.md: about 7 minutes. Needs wrk.
 
   npm run bench -- [options]
 
-  --rounds <n>       measurements of each kind, in turns (7)
+  --rounds <n>       measurements of each kind, in turns (5)
   --seconds <n>      length of each (2)
   --connections <n>  at the same time (32)
   --dry              print the figures, leave RESULTS.md as it is
@@ -49,7 +49,7 @@ interface Options {
 function readOptions(): Options | undefined {
   const { values } = parseArgs({
     options: {
-      rounds: { type: 'string', default: '7' },
+      rounds: { type: 'string', default: '5' },
       seconds: { type: 'string', default: '2' },
       connections: { type: 'string', default: '32' },
       dry: { type: 'boolean', default: false },
@@ -79,14 +79,13 @@ const oursSide = (platform: Platform, data: BenchData): Side => ({
   material: materialOf(data),
 });
 
-/** Both servers on one PostgreSQL server, and the load generator beside them. */
+/** Both servers on one PostgreSQL server. */
 async function measureRequests(platform: Platform, plan: Plan, chosen: readonly Workload[]): Promise<Measured> {
   print('Filling the platform');
   const data = await fill(platform);
   const database = await platform.database();
   const { serverVersion, ...tables } = await createBareTables(database.connection, benchSchemas, data.grants);
   const bare = startHelper<BareConfig, BareReady>('bare.ts');
-  const load = startHelper<LoadJob, LoadResult>('load.ts');
   try {
     const { port } = await bare.ask({ connection: database.connection, ...tables, ...bareConnections });
     const bareSide: Side = {
@@ -97,11 +96,10 @@ async function measureRequests(platform: Platform, plan: Plan, chosen: readonly 
     };
     const sides = [bareSide, oursSide(platform, data)] as const;
     await assertSameAnswers(sides);
-    const comparison = await compare({ sides, load, postgresPid: database.pid, plan }, chosen, print);
+    const comparison = await compare({ sides, postgresPid: database.pid, plan }, chosen, print);
     return { comparison, loadedMemory: residentMemory(platform.pid), serverVersion };
   } finally {
     bare.close();
-    load.close();
   }
 }
 
@@ -137,6 +135,7 @@ async function measureFilled(dataDir: string, plan: Plan, chosen: readonly Workl
 async function main(): Promise<void> {
   const options = readOptions();
   if (!options) return print(help);
+  await requireWrk();
   const folder = await mkdtemp(join(tmpdir(), 'penstock-bench-'));
   try {
     if (options.profile) print((await profilePlatform(folder, options.plan)).join('\n'));
