@@ -123,6 +123,25 @@ describe('Idempotency-Key', () => {
     expect(await stored('second')).toBe(2);
   });
 
+  it('repeats the answer over an upgrade: a row of an older version, with its own hash', async () => {
+    const before = executions;
+    await call('/created', 'upgraded', 'older');
+    // As the first version stored it: a plain hash, and no word about its form.
+    const hash = createHash('sha256').update('[{},{},{},{"name":"older"}]').digest('hex');
+    await test.database.query(sql`update penstock.idempotency set request_hash = ${hash}, request_form = null where key = 'upgraded'`);
+    const again = await call('/created', 'upgraded', 'older');
+    expect([again.status, again.headers.get('idempotency-replayed'), executions - before]).toEqual([200, 'true', 1]);
+    expect(await stored('older')).toBe(1);
+  });
+
+  it('repeats the answer when the declaration that decoded the input has changed', async () => {
+    await call('/created', 'redeclared', 'first');
+    await test.database.query(
+      sql`update penstock.idempotency set request_hash = 'other', request_form = '2:other' where key = 'redeclared'`,
+    );
+    expect((await call('/created', 'redeclared', 'first')).headers.get('idempotency-replayed')).toBe('true');
+  });
+
   it('keeps nothing of a call that failed, so that it may be tried again', async () => {
     expect((await call('/flaky', 'again')).status).toBe(409);
     expect(await stored('/flaky')).toBe(0);

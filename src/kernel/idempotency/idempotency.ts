@@ -13,11 +13,12 @@ import { type DecodedInput, isStreamed, type Operation } from '../operation.ts';
 import type { Answer } from '../operations/answer.ts';
 import { operationErrors } from '../operations/errors.ts';
 import type { SecretBox } from '../security/secret-box.ts';
+import { hashOf, type RequestHash } from './request-hash.ts';
 
 export interface KeyedRequest {
   /** Whose key it is: keys of different callers never meet. */
   readonly principal: string;
-  readonly operation: string;
+  readonly operation: Operation;
   readonly key: string;
   readonly input: DecodedInput;
 }
@@ -44,6 +45,8 @@ interface Dependencies {
 
 interface StoredAnswer {
   readonly request_hash: string;
+  /** Absent where an older version of the platform stored it. */
+  readonly request_form: string | null;
   readonly status: number;
   readonly headers: Record<string, string>;
   readonly body: string;
@@ -55,11 +58,12 @@ export function createIdempotency({ database, secrets }: Dependencies): Idempote
   const running = new Map<string, Promise<Answer>>();
 
   const run = (request: KeyedRequest, work: () => Promise<Answer> | Answer): Promise<Answer> => {
-    const hash = secrets.digest(textOf(request.input), 'idempotency:request');
+    const hash = hashOf(secrets, request.operation, request.input);
     return database.transaction(async () => {
       if (!(await claim(database, request, hash))) return replay(database, request, hash);
       const answer = await work();
-      if (answer.cookies || answer.stream) throw new Error(`${request.operation} answers what cannot be kept: declare idempotency: false`);
+      if (answer.cookies || answer.stream)
+        throw new Error(`${request.operation.id} answers what cannot be kept: declare idempotency: false`);
       if (answer.status < 400) await store(database, request, answer);
       else await forget(database, request);
       return answer;
@@ -69,7 +73,7 @@ export function createIdempotency({ database, secrets }: Dependencies): Idempote
   return {
     async once(request, work) {
       if (!validKey.test(request.key)) throw operationErrors.INVALID_IDEMPOTENCY_KEY();
-      const id = JSON.stringify([request.principal, request.operation, request.key]);
+      const id = JSON.stringify([request.principal, request.operation.id, request.key]);
       for (let other = running.get(id); other; other = running.get(id)) await settled(other);
       const mine = run(request, work);
       running.set(id, mine);
@@ -85,26 +89,23 @@ export function createIdempotency({ database, secrets }: Dependencies): Idempote
 /** Whatever becomes of it is told to its own caller. */
 const settled = (work: Promise<unknown>): Promise<unknown> => work.catch(() => undefined);
 
-/** What makes two requests the same. It may hold a password, so a plain hash of it would let a stolen table be searched for that. */
-const textOf = ({ params, query, headers, body }: DecodedInput): string => JSON.stringify([params, query, headers, body ?? null]);
-
 /** Takes the key; waits while another transaction holds it. False when it was used before, less than 24 hours ago. */
-async function claim(database: Database, request: KeyedRequest, hash: string): Promise<boolean> {
+async function claim(database: Database, request: KeyedRequest, { hash, form }: RequestHash): Promise<boolean> {
   const { count } = await database.query(shortSql`
-    insert into penstock.idempotency as stored (principal, operation, key, request_hash)
-    values (${request.principal}, ${request.operation}, ${request.key}, ${hash})
+    insert into penstock.idempotency as stored (principal, operation, key, request_hash, request_form)
+    values (${request.principal}, ${request.operation.id}, ${request.key}, ${hash}, ${form})
     on conflict (principal, operation, key) do update
-      set request_hash = excluded.request_hash, created_at = now(), status = null, headers = null, body = null, json = null
+      set request_hash = excluded.request_hash, request_form = excluded.request_form, created_at = now(), status = null, headers = null, body = null, json = null
       where stored.created_at < now() - interval '24 hours'`);
   return count > 0;
 }
 
-async function replay(database: Database, request: KeyedRequest, hash: string): Promise<Answer> {
+async function replay(database: Database, request: KeyedRequest, { hash, form }: RequestHash): Promise<Answer> {
   const { rows } = await database.query<StoredAnswer>(shortSql`
-    select request_hash, status, headers, body, json from penstock.idempotency
-    where principal = ${request.principal} and operation = ${request.operation} and key = ${request.key}`);
+    select request_hash, request_form, status, headers, body, json from penstock.idempotency
+    where principal = ${request.principal} and operation = ${request.operation.id} and key = ${request.key}`);
   const stored = rows[0];
-  if (!stored || stored.request_hash !== hash) throw errors.IDEMPOTENCY_KEY_REUSED();
+  if (!stored || (stored.request_form === form && stored.request_hash !== hash)) throw errors.IDEMPOTENCY_KEY_REUSED();
   return {
     status: stored.status,
     headers: { ...stored.headers, 'idempotency-replayed': 'true' },
@@ -117,14 +118,14 @@ async function store(database: Database, request: KeyedRequest, answer: Answer):
   await database.query(shortSql`
     update penstock.idempotency
     set status = ${answer.status}, headers = ${JSON.stringify(answer.headers)}::jsonb, body = ${answer.body}, json = ${answer.json}
-    where principal = ${request.principal} and operation = ${request.operation} and key = ${request.key}`);
+    where principal = ${request.principal} and operation = ${request.operation.id} and key = ${request.key}`);
 }
 
 /** An answer that reports a failure without throwing must not be repeated for a day. */
 async function forget(database: Database, request: KeyedRequest): Promise<void> {
   await database.query(shortSql`
     delete from penstock.idempotency
-    where principal = ${request.principal} and operation = ${request.operation} and key = ${request.key}`);
+    where principal = ${request.principal} and operation = ${request.operation.id} and key = ${request.key}`);
 }
 
 /** Forgets what was answered to these users, who are about to be deleted: it may hold what they had stored. */

@@ -21,4 +21,9 @@ export const migrations: readonly Migration[] = [
       await database.query(sql`create index idempotency_created_at on penstock.idempotency (created_at)`);
     },
   },
+  {
+    // Rows that are there already keep null: nobody knows how their hashes came about.
+    id: '0002-request-form',
+    run: async (database) => void (await database.query(sql`alter table penstock.idempotency add column request_form text`)),
+  },
 ];

@@ -79,7 +79,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   const remembered = (context: CallContext, call: Call, input: DecodedInput): Promise<Answer> => {
     const { operation } = call.compiled;
     const principal = context.caller.kind === 'anonymous' ? `address:${addressKey(call.address)}` : callerKey(context.caller);
-    const request = { principal, operation: operation.id, key: call.idempotencyKey ?? '', input };
+    const request = { principal, operation, key: call.idempotencyKey ?? '', input };
     return idempotency.once(request, async () => {
       // The caller may have been told that it took too long while this waited for an equal call.
       if (context.expired) throw errors.TIMEOUT();
