@@ -25,6 +25,9 @@ import { createIdentity } from './kernel/identity.ts';
 import { createJobs } from './kernel/jobs/create.ts';
 import type { Kernel } from './kernel/kernel.ts';
 import { createLimits } from './kernel/limits/create.ts';
+import { createDurableLimits } from './kernel/limits/durable.ts';
+import { purgeLimits } from './kernel/limits/jobs.ts';
+import { migrations as limitMigrations } from './kernel/limits/migrations.ts';
 import { createRouteMiddlewares } from './kernel/middlewares/create.ts';
 import { migrations as middlewareMigrations } from './kernel/middlewares/migrations.ts';
 import type { AnyModule } from './kernel/module.ts';
@@ -68,6 +71,7 @@ const kernelMigrations: readonly MigrationSet[] = [
   { owner: 'kernel/schema', migrations: schemaMigrations },
   { owner: 'kernel/idempotency', migrations: idempotencyMigrations },
   { owner: 'kernel/middlewares', migrations: middlewareMigrations },
+  { owner: 'kernel/limits', migrations: limitMigrations },
 ];
 
 /** Everything that a start of this version migrates, for those who look without starting. */
@@ -137,7 +141,8 @@ async function start({ settings: given, log: givenLog, onProgress }: PlatformOpt
     const { retentionMinutes, maxMegabytes } = serviceOf(host, core).config.current().events;
     return { minutes: retentionMinutes, megabytes: maxMegabytes };
   };
-  for (const job of [purgeIdempotencyKeys(database), createOutboxJob(database, eventRetention)]) await kernel.jobs.register(job);
+  for (const job of [purgeIdempotencyKeys(database), purgeLimits(database), createOutboxJob(database, eventRetention)])
+    await kernel.jobs.register(job);
 
   const surfaces = await startSurfaces(kernel, { router: serviceOf(host, router), core: serviceOf(host, core) });
   closing.defer(() => surfaces.close());
@@ -219,6 +224,7 @@ async function createKernel({
     audit,
     caches: createCaches(bus),
     limits: createLimits({ redis, metrics }),
+    durableLimits: createDurableLimits({ database, metrics }),
     secrets,
     passwords: createPasswordHasher(),
     config: await createConfigService({ database, bus, secrets, log, health }),

@@ -9,6 +9,7 @@ import type { Events } from './events/events.ts';
 import type { Health } from './health.ts';
 import type { Identity } from './identity.ts';
 import type { Jobs } from './jobs/jobs.ts';
+import type { DurableLimits } from './limits/durable.ts';
 import type { Limits } from './limits/limits.ts';
 import type { RouteMiddlewares } from './middlewares/create.ts';
 import type { PermissionPort } from './permissions.ts';
@@ -39,6 +40,8 @@ export interface Kernel {
   readonly audit: Audit;
   readonly caches: Caches;
   readonly limits: Limits;
+  /** Budgets of guesses and of messages: in the database, the same for all nodes and after a restart. */
+  readonly durableLimits: DurableLimits;
   readonly secrets: SecretBox;
   readonly passwords: PasswordHasher;
   readonly config: ConfigService;

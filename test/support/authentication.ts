@@ -16,6 +16,8 @@ import { createIdentity } from '../../src/kernel/identity.ts';
 import type { JobDefinition, Jobs } from '../../src/kernel/jobs/jobs.ts';
 import type { Kernel } from '../../src/kernel/kernel.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
+import { createDurableLimits } from '../../src/kernel/limits/durable.ts';
+import { migrations as limitMigrations } from '../../src/kernel/limits/migrations.ts';
 import type { RunningModule } from '../../src/kernel/module.ts';
 import type { Operation, OperationContext } from '../../src/kernel/operation.ts';
 import { Reply } from '../../src/kernel/operation.ts';
@@ -83,6 +85,7 @@ export async function openAuthentication(): Promise<AuthenticationFixture> {
   const opened = await openTestDatabase({
     migrations: [
       { owner: 'events', migrations: eventMigrations },
+      { owner: 'limits', migrations: limitMigrations },
       { owner: 'audit', migrations: auditMigrations },
       { owner: 'idempotency', migrations: idempotencyMigrations },
       { owner: 'schema', migrations: schemaMigrations },
@@ -129,6 +132,7 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
     events,
     caches: createCaches(bus),
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
+    durableLimits: createDurableLimits({ database, metrics: noMetrics }),
     secrets,
     passwords: createPasswordHasher({ memoryKiB: 64, passes: 1 }),
     schemas,

@@ -9,6 +9,8 @@ import { createHealth } from '../../src/kernel/health.ts';
 import { createIdentity, isSuperAdmin, type PresentedCredentials } from '../../src/kernel/identity.ts';
 import type { Kernel, ModuleState } from '../../src/kernel/kernel.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
+import { createDurableLimits } from '../../src/kernel/limits/durable.ts';
+import { migrations as limitMigrations } from '../../src/kernel/limits/migrations.ts';
 import type { Operation, OperationContext } from '../../src/kernel/operation.ts';
 import { Reply } from '../../src/kernel/operation.ts';
 import { createPasswordHasher } from '../../src/kernel/security/create-password-hasher.ts';
@@ -71,6 +73,7 @@ export async function openCore({ nodes: count = 1, env = {} }: CoreOptions = {})
   const opened = await openTestDatabase({
     migrations: [
       { owner: 'config', migrations: configMigrations },
+      { owner: 'limits', migrations: limitMigrations },
       { owner: 'security', migrations: keyringMigrations },
       { owner: 'core', migrations: core.migrations ?? [] },
     ],
@@ -108,6 +111,7 @@ async function startNode(database: Database, bus: TestBus, env: Readonly<Record<
     bus,
     caches: createCaches(bus),
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
+    durableLimits: createDurableLimits({ database, metrics: noMetrics }),
     secrets,
     passwords: createPasswordHasher({ memoryKiB: 64, passes: 1 }),
     config,

@@ -48,6 +48,9 @@ export const shortSql = ofClass('short');
 /** The same, for sessions and credentials. */
 export const identitySql = ofClass('identity');
 
+/** The same, for what tells whether this process is alive and knows what others know. */
+export const healthSql = ofClass('health');
+
 /** Quotes a name for SQL text. Names come from the registry of schemas, never from a request. */
 export function identifier(name: string): string {
   if (name.includes('\0')) throw new Error('an identifier cannot hold NUL');

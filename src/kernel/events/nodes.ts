@@ -4,7 +4,7 @@
  * not do so longer. Its end is reckoned by the clock of the database alone.
  */
 import type { Database } from '../database/database.ts';
-import { sql } from '../database/sql.ts';
+import { healthSql, identitySql } from '../database/sql.ts';
 import type { VersionReading } from '../freshness/versions.ts';
 
 export interface OtherNode {
@@ -39,7 +39,7 @@ export function createNodeRegistry(database: Database, nodeId: string): NodeRegi
   return {
     async beat(listening) {
       // `seen_at` is later than the moment from which the node itself reckons its lease.
-      const { rows } = await database.query<Heartbeat>(sql`
+      const { rows } = await database.query<Heartbeat>(healthSql`
         with before as (select missed from penstock.nodes where node_id = ${nodeId} for update),
         beat as (
           insert into penstock.nodes (node_id, listening, seen_at) values (${nodeId}, ${listening}, clock_timestamp())
@@ -56,21 +56,21 @@ export function createNodeRegistry(database: Database, nodeId: string): NodeRegi
       return heartbeat;
     },
     async others() {
-      const { rows } = await database.query<OtherNode>(sql`
+      const { rows } = await database.query<OtherNode>(identitySql`
         select node_id as id, listening and seen_at > clock_timestamp() - ${leaseMs}::integer * interval '1 millisecond' as hears
         from penstock.nodes
         where node_id <> ${nodeId} and seen_at > clock_timestamp() - ${deadAfterMs}::integer * interval '1 millisecond'`);
       return rows;
     },
     async markMissed(ids) {
-      const { rows } = await database.query<{ remaining: number }>(sql`
+      const { rows } = await database.query<{ remaining: number }>(identitySql`
         update penstock.nodes set missed = true where node_id = any(${ids}::text[])
         returning case when listening
           then ${leaseMs}::float8 - extract(epoch from clock_timestamp() - seen_at)::float8 * 1000 else 0 end as remaining`);
       return Math.max(0, ...rows.map(({ remaining }) => remaining));
     },
     async leave() {
-      await database.query(sql`delete from penstock.nodes where node_id = ${nodeId}`);
+      await database.query(healthSql`delete from penstock.nodes where node_id = ${nodeId}`);
     },
   };
 }

@@ -6,7 +6,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Database } from '../database/database.ts';
-import { sql } from '../database/sql.ts';
+import { shortSql } from '../database/sql.ts';
 import type { BusTransport } from './transport.ts';
 
 /** Bytes of a part beside its header. */
@@ -18,7 +18,7 @@ export function createPostgresTransport(database: Database, nodeId: string): Bus
   const everybody = 'penstock_bus';
   const inbox = (node: string): string => `penstock_node_${node}`;
   const notify = async (channel: string, message: string): Promise<void> => {
-    await database.query(sql`select pg_notify(${channel}, part) from unnest(${split(message)}::text[]) as part`);
+    await database.query(shortSql`select pg_notify(${channel}, part) from unnest(${split(message)}::text[]) as part`);
   };
   return {
     async start(receive, onState) {

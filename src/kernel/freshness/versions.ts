@@ -1,7 +1,7 @@
 /** Compares the versions that the database has with those that this node has loaded, and loads what is older. */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Database } from '../database/database.ts';
-import { sql } from '../database/sql.ts';
+import { healthSql } from '../database/sql.ts';
 import { PenstockError } from '../errors.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Topic } from './freshness.ts';
@@ -85,8 +85,8 @@ export function createVersions(database: Database, first: VersionReading, log: L
   };
 }
 
-export async function readVersions(database: Database): Promise<VersionReading> {
-  const { rows } = await database.query<VersionReading>(sql`
+async function readVersions(database: Database): Promise<VersionReading> {
+  const { rows } = await database.query<VersionReading>(healthSql`
     select pg_postmaster_start_time()::text as server, (select json_object_agg(topic, version) from penstock.versions) as versions`);
   const [reading] = rows;
   if (!reading) throw new Error('The database did not answer which versions it has');

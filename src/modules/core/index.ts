@@ -83,7 +83,7 @@ export const core = defineModule<typeof coreConfig.schema, CoreService>({
 /** Builds the services over the kernel, and the operations over the services. */
 function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: ConfigHandle<AdminConfig>) {
   const { database, caches, secrets, passwords, settings } = kernel;
-  const budgets = createBudgets(kernel.limits, () => admin.current().rateLimit);
+  const budgets = createBudgets(kernel.durableLimits, () => admin.current().rateLimit);
   const accounts = createAccounts(database, caches);
   const tokens = createAdminTokens(secrets);
   const apiTokens = createApiTokens({ database, caches, secrets, log: kernel.log });

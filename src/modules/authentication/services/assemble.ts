@@ -84,7 +84,7 @@ function foundation({ kernel, config: handle, services, log }: Context, { access
     tokenCookies,
     leaveSession: createLeaveSession({ ...kernel, accessTokens, tokenCookies, sessions }),
     delivery: createTokenDelivery({ ...kernel, tokens, tokenCookies, how: () => config().redirectUris.tokenDelivery }),
-    guard: createMailGuard(kernel.limits, () => config().local.verification.resend_threshold),
+    guard: createMailGuard(kernel.durableLimits, () => config().local.verification.resend_threshold),
     links: createLinks(publicUrl),
     requests,
     securityLog,

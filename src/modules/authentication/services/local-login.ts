@@ -67,8 +67,7 @@ export function createLocalLogin({ database, passwords, signIn, guard }: Depende
       await signIn.refused({ strategy, outcome: mayEnter ? 'wrong' : 'limited', origin, userId: account?.userId });
       throw lookup.wrong();
     }
-    await guard.succeeded(attempt);
-    const answer = await signIn.open(account, origin, strategy);
+    const [answer] = await Promise.all([signIn.open(account, origin, strategy), guard.succeeded(attempt)]);
     await refreshHash(account, password);
     return answer;
   };

@@ -14,7 +14,8 @@
  */
 
 import type { PenstockError } from '../../../kernel/errors.ts';
-import type { LimitBucket, LimitState, Limits } from '../../../kernel/limits/limits.ts';
+import type { Claim, DurableLimits } from '../../../kernel/limits/durable.ts';
+import type { LimitBucket, LimitState } from '../../../kernel/limits/limits.ts';
 import { addressKey } from '../../../kernel/operations/limits.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { Metrics } from '../../../kernel/telemetry/metrics.ts';
@@ -44,7 +45,7 @@ export interface LoginGuard {
 }
 
 interface Dependencies {
-  readonly limits: Limits;
+  readonly durableLimits: DurableLimits;
   readonly metrics: Metrics;
   readonly devices: Pick<Devices, 'knows'>;
   readonly lockout: () => AuthenticationConfig['lockout'];
@@ -60,7 +61,7 @@ const windows = [
 ] as const;
 const day = 24 * 60 * 60;
 
-export function createLoginGuard({ limits, metrics, devices, lockout, warnOwner }: Dependencies): LoginGuard {
+export function createLoginGuard({ durableLimits, metrics, devices, lockout, warnOwner }: Dependencies): LoginGuard {
   const refusals = metrics.counter('login_lockouts_total', 'Attempts that were refused because too many before them failed', ['scope']);
 
   const buckets = (): readonly LimitBucket[] =>
@@ -76,35 +77,34 @@ export function createLoginGuard({ limits, metrics, devices, lockout, warnOwner 
     return authErrors.TOO_MANY_FAILURES({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
   };
 
-  const enterName = async (name: string, address: string): Promise<void> => {
-    for (const bucket of buckets()) {
-      const state = await limits.consume(bucket, keyOf(name, address));
-      if (!state.allowed) throw refused('address', state);
-    }
-    const all = await limits.consume(everywhere(), sha256(name));
-    if (!all.allowed && !(await devices.knows(name, address))) throw refused('account', all);
+  /** The windows of a name or account at an address, and all its failures of a day. */
+  const claimsOf = (name: string, address: string): readonly Pick<Claim, 'bucket' | 'key'>[] => [
+    ...buckets().map((bucket) => ({ bucket, key: keyOf(name, address) })),
+    { bucket: everywhere(), key: sha256(name) },
+  ];
+
+  const judgeName = async ({ name, address }: PasswordAttempt, states: readonly LimitState[]): Promise<void> => {
+    const spent = states.slice(0, windows.length).find(({ allowed }) => !allowed);
+    if (spent) throw refused('address', spent);
+    const all = states[windows.length];
+    if (all && !all.allowed && !(await devices.knows(name, address))) throw refused('account', all);
   };
 
-  const enterAccount = async (attempt: PasswordAttempt): Promise<boolean> => {
-    const { name, account, address } = attempt;
-    const id = idOf(attempt);
-    const here = await Promise.all(buckets().map((bucket) => limits.consume(bucket, keyOf(id, address))));
-    const all = await limits.consume(everywhere(), sha256(id));
-    if (all.allowed && all.remaining === 0) await warnOwner(account?.email ?? name);
-    return here.every(({ allowed }) => allowed) && (all.allowed || (await devices.knows(account?.userId ?? name, address)));
+  const judgeAccount = async ({ name, account, address }: PasswordAttempt, states: readonly LimitState[]): Promise<boolean> => {
+    const all = states[windows.length];
+    if (all?.allowed && all.remaining === 0) await warnOwner(account?.email ?? name);
+    const here = states.slice(0, windows.length);
+    return here.every(({ allowed }) => allowed) && (all?.allowed === true || (await devices.knows(account?.userId ?? name, address)));
   };
 
   return {
     async enter(attempt) {
-      await enterName(attempt.name, attempt.address);
-      return enterAccount(attempt);
+      const byName = claimsOf(attempt.name, attempt.address).map((claim, place) => ({ ...claim, stops: place < windows.length }));
+      const states = await durableLimits.consumeAll([...byName, ...claimsOf(idOf(attempt), attempt.address)]);
+      await judgeName(attempt, states.slice(0, byName.length));
+      return judgeAccount(attempt, states.slice(byName.length));
     },
-    async succeeded(attempt) {
-      for (const name of [attempt.name, idOf(attempt)]) {
-        for (const bucket of buckets()) await limits.reset(bucket, keyOf(name, attempt.address));
-        await limits.reset(everywhere(), sha256(name));
-      }
-    },
+    succeeded: (attempt) => durableLimits.reset(...claimsOf(attempt.name, attempt.address), ...claimsOf(idOf(attempt), attempt.address)),
   };
 }
 

@@ -2,7 +2,8 @@
  * Keeps mail-sending routes from flooding anybody. What is counted here never depends on whether an
  * account exists, so that an answer tells nothing.
  */
-import type { LimitBucket, Limits } from '../../../kernel/limits/limits.ts';
+import type { DurableLimits } from '../../../kernel/limits/durable.ts';
+import type { LimitBucket } from '../../../kernel/limits/limits.ts';
 import { addressKey } from '../../../kernel/operations/limits.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import { authErrors } from '../errors.ts';
@@ -23,7 +24,7 @@ const codes: readonly LimitBucket[] = [
   { name: 'authentication.codes.day', requests: 20, seconds: 24 * 60 * 60 },
 ];
 
-export function createMailGuard(limits: Limits, thresholdMs: () => number): MailGuard {
+export function createMailGuard(limits: DurableLimits, thresholdMs: () => number): MailGuard {
   return {
     async enter(kind, email, address) {
       const bucket = { name: `authentication.resend.${kind}`, requests: 1, seconds: Math.max(1, Math.ceil(thresholdMs() / 1000)) };
@@ -31,8 +32,8 @@ export function createMailGuard(limits: Limits, thresholdMs: () => number): Mail
       if (!allowed) throw authErrors.TOO_SOON({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
     },
     async mayIssueCode(email) {
-      for (const bucket of codes) if (!(await limits.consume(bucket, sha256(email))).allowed) return false;
-      return true;
+      const states = await limits.consumeAll(codes.map((bucket) => ({ bucket, key: sha256(email), stops: true })));
+      return states.every(({ allowed }) => allowed);
     },
   };
 }

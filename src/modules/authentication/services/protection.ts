@@ -7,7 +7,7 @@ import { createLoginGuard } from './login-guard.ts';
 import type { MailRequests } from './mail-requests.ts';
 import type { Notices } from './notices.ts';
 
-interface Foundation extends Pick<Kernel, 'database' | 'limits' | 'metrics'> {
+interface Foundation extends Pick<Kernel, 'database' | 'durableLimits' | 'metrics'> {
   readonly requests: MailRequests;
   readonly notices: Notices;
   readonly messages: Pick<Messages, 'sendEmail'>;

@@ -72,7 +72,7 @@ export interface Messages {
   forgetUsers(transaction: Queryable, userIds: readonly string[]): Promise<void>;
 }
 
-interface Dependencies extends Pick<Kernel, 'jobs' | 'limits' | 'metrics' | 'secrets'> {
+interface Dependencies extends Pick<Kernel, 'jobs' | 'durableLimits' | 'metrics' | 'secrets'> {
   readonly templates: Templates;
   readonly config: () => CommunicationsConfig;
   readonly log: Logger;
@@ -87,12 +87,12 @@ interface Prepared {
   readonly content: MessageContent;
 }
 
-export function createMessages({ jobs, limits, metrics, secrets, templates, config, log }: Dependencies): Messages {
+export function createMessages({ jobs, durableLimits, metrics, secrets, templates, config, log }: Dependencies): Messages {
   const dropped = metrics.counter('messages_dropped_total', 'Messages that were not sent because the recipient got too many', ['channel']);
 
   const mayReceive = async (channel: Channel, recipient: string): Promise<boolean> => {
     const bucket: LimitBucket = { name: `communications.${channel}`, requests: config()[channel].maxPerRecipient, seconds: 3600 };
-    const { allowed } = await limits.consume(bucket, sha256(recipient.toLowerCase()));
+    const { allowed } = await durableLimits.consume(bucket, sha256(recipient.toLowerCase()));
     if (allowed) return true;
     dropped.inc({ channel });
     log.warn({ channel, perHour: bucket.requests }, 'A message was dropped: its recipient got too many in this hour');

@@ -1,5 +1,6 @@
 /** Failure budgets of the admin surface (spec/core.md 2.4): who guesses is stopped before the guess is looked at. */
-import type { LimitBucket, LimitState, Limits } from '../../../kernel/limits/limits.ts';
+import type { DurableLimits } from '../../../kernel/limits/durable.ts';
+import type { LimitBucket, LimitState } from '../../../kernel/limits/limits.ts';
 import { addressKey } from '../../../kernel/operations/limits.ts';
 import type { AdminConfig } from '../config.ts';
 import { coreErrors } from '../errors.ts';
@@ -23,7 +24,7 @@ const proofBucket: LimitBucket = { name: 'core.admin-proof', requests: 20, secon
 /** Longer than such a token lives. */
 const CODE_SECONDS = 120;
 
-export function createBudgets(limits: Limits, config: () => AdminConfig['rateLimit']): Budgets {
+export function createBudgets(limits: DurableLimits, config: () => AdminConfig['rateLimit']): Budgets {
   const loginBucket = (name: string, requests: number): LimitBucket => ({ name, requests, seconds: config().loginSeconds });
   const perUsername = () => loginBucket('core.admin-login-username', config().loginFailuresPerUsername);
   const perAddress = () => loginBucket('core.admin-login-address', config().loginFailuresPerAddress);
@@ -40,14 +41,14 @@ export function createBudgets(limits: Limits, config: () => AdminConfig['rateLim
       refuseUnless(await limits.consume(perUsername(), usernameKey));
     },
     loginFailed: async (address) => void (await limits.consume(perAddress(), addressKey(address))),
-    loginSucceeded: (usernameKey) => limits.reset(perUsername(), usernameKey),
+    loginSucceeded: (usernameKey) => limits.reset({ bucket: perUsername(), key: usernameKey }),
     async beforeCode(adminId, tokenDigest) {
       if (!(await limits.consume(perCodeToken(), tokenDigest)).allowed) return false;
       refuseUnless(await limits.consume(proofBucket, adminId));
       return true;
     },
     beforeProof: async (adminId) => refuseUnless(await limits.consume(proofBucket, adminId)),
-    proofSucceeded: (adminId) => limits.reset(proofBucket, adminId),
+    proofSucceeded: (adminId) => limits.reset({ bucket: proofBucket, key: adminId }),
     masterKeyFailed: async (address) => limits.consume(masterKeys(), addressKey(address)),
   };
 }

@@ -32,7 +32,7 @@ import { type Alternative, createSecondStep } from './second-step.ts';
 import { createSmsCodes } from './sms-codes.ts';
 import { createSmsSpending } from './sms-spending.ts';
 
-interface Foundation extends Pick<Kernel, 'database' | 'events' | 'limits' | 'secrets'> {
+interface Foundation extends Pick<Kernel, 'database' | 'events' | 'durableLimits' | 'secrets'> {
   readonly config: () => AuthenticationConfig;
   readonly messages: Messages;
   readonly tokens: OneTimeTokens;
@@ -51,8 +51,8 @@ interface Foundation extends Pick<Kernel, 'database' | 'events' | 'limits' | 'se
 }
 
 export function assembleFactors(foundation: Foundation) {
-  const { config, limits, publicUrl } = foundation;
-  const budget = createFactorBudget(limits);
+  const { config, durableLimits, publicUrl } = foundation;
+  const budget = createFactorBudget(durableLimits);
   const maySend = createSmsSpending(foundation);
   const methods = {
     budget,

@@ -3,7 +3,8 @@
  * account alone: no number of addresses gives more guesses. A try is paid for before the code is looked
  * at, so that parallel guesses cannot exceed it; a right code gives everything back.
  */
-import type { LimitBucket, Limits } from '../../../../kernel/limits/limits.ts';
+import type { DurableLimits } from '../../../../kernel/limits/durable.ts';
+import type { LimitBucket } from '../../../../kernel/limits/limits.ts';
 import { authErrors } from '../../errors.ts';
 
 export interface FactorBudget {
@@ -22,16 +23,13 @@ const messages: LimitBucket = { name: 'authentication.second-factor.messages', r
 
 const secondsOf = (resetMs: number): number => Math.max(1, Math.ceil(resetMs / 1000));
 
-export const createFactorBudget = (limits: Limits): FactorBudget => ({
+export const createFactorBudget = (limits: DurableLimits): FactorBudget => ({
   async enter(userId) {
-    for (const bucket of tries) {
-      const { allowed, resetMs } = await limits.consume(bucket, userId);
-      if (!allowed) throw authErrors.TOO_MANY_FAILURES({ retryAfter: secondsOf(resetMs) });
-    }
+    const states = await limits.consumeAll(tries.map((bucket) => ({ bucket, key: userId, stops: true })));
+    const spent = states.find(({ allowed }) => !allowed);
+    if (spent) throw authErrors.TOO_MANY_FAILURES({ retryAfter: secondsOf(spent.resetMs) });
   },
-  async succeeded(userId) {
-    for (const bucket of tries) await limits.reset(bucket, userId);
-  },
+  succeeded: (userId) => limits.reset(...tries.map((bucket) => ({ bucket, key: userId }))),
   async sendCode(userId) {
     const { allowed, resetMs } = await limits.consume(messages, userId);
     if (!allowed)

@@ -11,7 +11,7 @@ import { authErrors } from '../../errors.ts';
 /** Whether one more message may go to a number. Beyond the range's budget it throws 429: that says nothing about a number. */
 export type SmsSpending = (phone: string) => Promise<boolean>;
 
-interface Dependencies extends Pick<Kernel, 'limits'> {
+interface Dependencies extends Pick<Kernel, 'durableLimits'> {
   readonly config: () => AuthenticationConfig;
 }
 
@@ -24,16 +24,19 @@ const numberBuckets = (perHour: number): readonly LimitBucket[] => [
   { name: 'authentication.phone.number.day', requests: 4 * perHour, seconds: 24 * 60 * 60 },
 ];
 
-export function createSmsSpending({ limits, config }: Dependencies): SmsSpending {
+export function createSmsSpending({ durableLimits, config }: Dependencies): SmsSpending {
   return async (phone) => {
     const { maxPerNumber, maxPerPrefix } = config().phoneAuthentication;
     const range = { name: 'authentication.phone.range', requests: maxPerPrefix, seconds: 3600 };
-    const { allowed, resetMs } = await limits.consume(range, sha256(phone.slice(0, -rangeDigits)));
-    if (!allowed) {
+    const states = await durableLimits.consumeAll([
+      { bucket: range, key: sha256(phone.slice(0, -rangeDigits)), stops: true },
+      ...numberBuckets(maxPerNumber).map((bucket) => ({ bucket, key: sha256(phone), stops: true })),
+    ]);
+    const [ofRange] = states;
+    if (!ofRange?.allowed) {
       const message = 'Too many codes were sent to numbers like this one: try again later';
-      throw authErrors.TOO_SOON({ message, retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
+      throw authErrors.TOO_SOON({ message, retryAfter: Math.max(1, Math.ceil((ofRange?.resetMs ?? 0) / 1000)) });
     }
-    for (const bucket of numberBuckets(maxPerNumber)) if (!(await limits.consume(bucket, sha256(phone))).allowed) return false;
-    return true;
+    return states.every(({ allowed }) => allowed);
   };
 }
