@@ -51,8 +51,24 @@ export interface Adoption {
   readonly ownerField?: string;
 }
 
+/** A relation that went with its resource, as the event about it names it. */
+export interface LostRelation {
+  /** `Type:id` or `Type:id#relation`. */
+  readonly subject: string;
+  readonly relation: string;
+  readonly resource: string;
+  readonly condition?: unknown;
+  /** ISO 8601. */
+  readonly expiresAt?: string;
+}
+
 export interface PermissionEngine {
   check(caller: Caller, action: string, resource: string, scope?: string): Promise<boolean>;
+  /**
+   * Whether the caller could do this before the resource was deleted: by what holds now, and by the relations that went
+   * with it. What was taken away earlier does not count.
+   */
+  could(caller: Caller, action: string, resource: string, lost: readonly LostRelation[]): Promise<boolean>;
   /** Predicate for lists and single rows; `action` is one of the type, or a relation. Throws 403 when the caller may not act for `scope`. */
   predicate(caller: Caller, action: string, schema: string, scope?: string): Promise<RowPredicate>;
   /**

@@ -5,8 +5,8 @@ import type { EventHandler, Events, PublishedEvent } from '../../src/kernel/even
 import { createLocalBus } from '../../src/kernel/events/local-bus.ts';
 import { createIdentity } from '../../src/kernel/identity.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
-import { createPermissionPort } from '../../src/kernel/permissions.ts';
 import type { RecordStore } from '../../src/kernel/records/store.ts';
+import { platformKey } from '../../src/kernel/schema/mapping/key.ts';
 import type { SchemaRegistry } from '../../src/kernel/schema/registry.ts';
 import { readSettings } from '../../src/kernel/settings.ts';
 import { type RealtimeKernel, startRealtimeSurface } from '../../src/surfaces/realtime/start.ts';
@@ -55,6 +55,8 @@ function createEventsInMemory() {
   };
 }
 
+type SchemaListener = (changed: readonly string[]) => void | Promise<void>;
+
 /** A kernel with two users' tokens, a public, a hidden and a row-authorised schema. */
 function createKernel() {
   const stream = createEventsInMemory();
@@ -71,34 +73,21 @@ function createKernel() {
       return { kind: 'user', userId, sessionId: 's', authenticatedAt: 0, complete: bearer !== 'half', clientId: 'c' };
     },
   };
-  const options = (cms: boolean, read: boolean, authorization = false) => ({
-    modelOptions: {
-      conduit: { cms: { enabled: cms, crudOperations: { read: { enabled: read } } }, authorization: { enabled: authorization } },
-    },
-  });
-  const owned = options(true, true);
-  Object.assign(owned.modelOptions.conduit, { owner: { field: 'by', limit: ['read'] } });
-  const schemas = new Map<string, unknown>([
-    ['Post', options(true, true)],
-    ['Hidden', options(false, true)],
-    ['WriteOnly', options(true, false)],
-    ['Private', options(true, true, true)],
-    ['Owned', owned],
-  ]);
-  const permissions = createPermissionPort();
+  const schema = { key: platformKey, modelOptions: { conduit: {} as { realtime?: { enabled: boolean } } } };
+  const names = ['Post', 'Hidden', 'WriteOnly', 'Private', 'Owned'];
+  const schemas = new Map(names.map((name) => [name, structuredClone(schema)]));
+  const schemaListeners: SchemaListener[] = [];
+  const tellSchemas = (...changed: string[]) => Promise.all(schemaListeners.map((listener) => listener(changed)));
   const readable = new Set<string>();
-  const read = (record: string): void => {
-    if (!readable.has(record)) throw errors.NOT_FOUND();
-  };
-  const notUsed = () => Promise.reject(new Error('not used here'));
-  permissions.engine = {
-    check: async (_caller, _action, resource) => readable.has(resource),
-    predicate: notUsed,
-    roles: notUsed,
-    owner: notUsed,
-    prepare: notUsed,
-    adopt: notUsed,
-    abandon: notUsed,
+  /** What could be read right before it was deleted. */
+  const readableBefore = new Set<string>();
+  const records: Pick<RecordStore, 'readable' | 'mayRead' | 'couldRead'> = {
+    async readable(_caller, name) {
+      if (name === 'Hidden' || name === 'WriteOnly') throw errors.NOT_FOUND();
+      return name === 'Post' ? 'all' : 'some';
+    },
+    mayRead: async (_caller, schema, id) => readable.has(`${schema}:${id}`),
+    couldRead: async (_caller, schema, id) => readableBefore.has(`${schema}:${id}`),
   };
   const kernel: RealtimeKernel = {
     settings: readSettings({ CLIENT_SOCKET_PORT: '0' }),
@@ -108,11 +97,13 @@ function createKernel() {
     events: stream.events,
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
     identity,
-    schemas: { get: (name: string) => schemas.get(name) } as unknown as SchemaRegistry,
-    records: { get: async (_caller: unknown, schema: string, id: string) => read(`${schema}:${id}`) } as unknown as RecordStore,
-    permissions,
+    schemas: {
+      get: (name: string) => schemas.get(name),
+      onChange: (listener: SchemaListener) => void schemaListeners.push(listener),
+    } as unknown as SchemaRegistry,
+    records: records as unknown as RecordStore,
   };
-  return { kernel, tokens, schemas, readable, identity, ...stream };
+  return { kernel, tokens, schemas, readable, readableBefore, identity, tellSchemas, ...stream };
 }
 
 interface Change {

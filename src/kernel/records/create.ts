@@ -12,6 +12,7 @@ import { rightsOf } from './field-access.ts';
 import { createHolder } from './hold.ts';
 import { createCursors } from './page/cursor.ts';
 import { createPlanCache } from './plan-cache.ts';
+import { createRecordAccess } from './readable.ts';
 import { createReads } from './record-reads.ts';
 import { removeRecord } from './removal.ts';
 import { removeSelected } from './selection/remove-selected.ts';
@@ -47,6 +48,7 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
 
   return {
     ...readsAfresh(options.database, createReads(deskOf)),
+    ...createRecordAccess(deskOf),
     create: async (caller, name, input, writeOptions) => createRecord(await write(caller, name, 'create', writeOptions), input),
     createMany: async (caller, name, inputs, writeOptions) => createRecords(await write(caller, name, 'create', writeOptions), inputs),
     async update(...[caller, name, id, input, writeOptions]) {

@@ -23,6 +23,7 @@ const engineOf = (roles: Record<string, readonly string[]>): PermissionEngine =>
   prepare: async () => {},
   adopt: async () => {},
   abandon: async () => {},
+  could: async () => true,
 });
 
 describe('access to single fields', () => {

@@ -6,6 +6,7 @@
 import type { Caller } from '../caller.ts';
 import type { Wanted } from '../operation.ts';
 import type { Condition } from './filter/condition.ts';
+import type { RecordAccess } from './readable.ts';
 
 /** A record on its way out. */
 export interface RecordText {
@@ -185,7 +186,7 @@ export interface RecordHolder {
   lock(): Promise<void>;
 }
 
-export interface RecordStore {
+export interface RecordStore extends RecordAccess {
   /** `{"documents":[...],"count":n}` as text; without `count`, or with `estimated`, as the options say. */
   list(caller: Caller, schema: string, options?: ListOptions): Promise<string>;
   /** The same for the records that fit a condition. */

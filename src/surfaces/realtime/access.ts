@@ -1,43 +1,33 @@
-/** Which changes a user may hear of: those of records that he may read. */
+/** Which changes a user may hear of: those of records that he may read. Who may read is asked of the record engine alone. */
 import type { UserCaller } from '../../kernel/caller.ts';
 import { errors, invalid } from '../../kernel/errors.ts';
 import type { Kernel } from '../../kernel/kernel.ts';
-import { isRecordId, platformKey } from '../../kernel/schema/mapping/key.ts';
+import type { LostRelation } from '../../kernel/permissions.ts';
+import { isRecordId } from '../../kernel/schema/mapping/key.ts';
 import { realtimeErrors } from './errors.ts';
 
-export type AccessKernel = Pick<Kernel, 'bus' | 'schemas' | 'permissions' | 'records'>;
+export type AccessKernel = Pick<Kernel, 'bus' | 'schemas' | 'records'>;
 
 export interface Hearing {
   readonly schema: string;
   readonly documentId?: string | undefined;
-  /** The record is gone, and with it every permission on it: who was admitted until now may hear of that. */
-  readonly gone?: boolean | undefined;
+  /** The record is gone: finds the relations that went with it, so that only those hear of it who could read it until then. */
+  readonly lost?: (() => Promise<readonly LostRelation[]>) | undefined;
 }
 
 /**
- * Throws unless the user may hear of changes of this record, or of all records without `documentId`:
- * 404 for a schema that is not served, 403 without permission, 503 while nobody can tell.
+ * Throws unless the user may hear of changes of this record, or of all records without `documentId`: 404 for a schema
+ * that is not served or not offered to subscribers, 403 without permission, 503 while nobody can tell.
  */
-export function assertMayHear(
-  { schemas, permissions, records }: AccessKernel,
-  caller: UserCaller,
-  { schema: name, documentId, gone = false }: Hearing,
-): void | Promise<void> {
+export async function assertMayHear({ schemas, records }: AccessKernel, caller: UserCaller, hearing: Hearing): Promise<void> {
+  const { schema: name, documentId, lost } = hearing;
   const schema = schemas.get(name);
-  const options = schema?.modelOptions.conduit;
-  if (options?.cms?.enabled !== true || options.cms.crudOperations?.read?.enabled !== true) {
-    throw errors.NOT_FOUND({ message: `There is no schema "${name}" that you could read` });
-  }
-  if (documentId !== undefined && !isRecordId(schema?.key ?? platformKey, documentId))
-    throw invalid('documentId', 'format', 'is not the id of a record');
-  const owned = options.owner?.limit?.includes('read') === true;
-  if (options.authorization?.enabled !== true && !owned) return undefined;
+  if (!schema || schema.modelOptions.conduit.realtime?.enabled === false)
+    throw errors.NOT_FOUND({ message: `There is no schema "${name}" whose changes you could hear` });
+  const readable = await records.readable(caller, name);
+  if (documentId !== undefined && !isRecordId(schema.key, documentId)) throw invalid('documentId', 'format', 'is not the id of a record');
+  if (readable === 'all') return;
   if (documentId === undefined) throw realtimeErrors.DOCUMENT_REQUIRED();
-  if (gone) return undefined;
-  // The record itself says whose it is; reading it asks for every rule at once.
-  if (owned) return records.get(caller, name, documentId).then(() => undefined);
-  if (!permissions.engine) throw errors.UNAVAILABLE({ message: 'Permissions cannot be checked now: try again shortly' });
-  return permissions.engine.check(caller, 'read', `${name}:${documentId}`).then((allowed) => {
-    if (!allowed) throw errors.FORBIDDEN({ message: 'You may not read this record' });
-  });
+  const allowed = await (lost ? records.couldRead(caller, name, documentId, await lost()) : records.mayRead(caller, name, documentId));
+  if (!allowed) throw errors.FORBIDDEN({ message: 'You may not read this record' });
 }

@@ -19,6 +19,8 @@ export interface Subscription {
   readonly documentId: string | undefined;
   /** Decides anew for each change whether it may be delivered; must not throw. */
   readonly admit: (change: Change) => boolean | Promise<boolean>;
+  /** Ends the subscription if it may not go on, without a change to deliver; must not throw. */
+  readonly recheck: () => Promise<void>;
   readonly send: (change: Change) => void;
 }
 
@@ -31,6 +33,8 @@ export interface ChangeHub {
    */
   resume(subscription: Subscription, sequence: number): Promise<(() => void) | undefined>;
   deliver(event: PublishedEvent): Promise<void>;
+  /** Asks of every subscription to these schemas whether it may go on: what a schema offers has changed. */
+  recheck(schemas: readonly string[]): Promise<void>;
   /** Subscriptions at this moment. */
   count(): number;
 }
@@ -135,8 +139,13 @@ export function createChangeHub(events: Pick<Events, 'since'>): ChangeHub {
         await live.after(interested.length);
       }
     },
+    recheck: (schemas) => recheckEach(schemas.flatMap((schema) => [...(bySchema.get(schema) ?? [])])),
     count: () => [...bySchema.values()].reduce((sum, { size }) => sum + size, 0),
   };
+}
+
+async function recheckEach(entries: readonly Entry[]): Promise<void> {
+  for (const { subscription } of entries) await subscription.recheck();
 }
 
 async function pass({ admit, send }: Subscription, change: Change): Promise<void> {

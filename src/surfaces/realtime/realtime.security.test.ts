@@ -47,7 +47,7 @@ describe('realtime surface', () => {
     [{ schema: 'Private' }, 403],
     [{ schema: 'Private', documentId: document(1) }, 403],
     [{ schema: 'Owned' }, 403],
-    [{ schema: 'Owned', documentId: document(1) }, 404],
+    [{ schema: 'Owned', documentId: document(1) }, 403],
     [{ schema: 'Post', documentId: 'x' }, 400],
     [{ schema: 'Post', since: -1 }, 400],
     [{ schema: 1 }, 400],
@@ -82,25 +82,37 @@ describe('realtime surface', () => {
     world.readable.clear();
     await world.change('Owned', document(1));
     await waitFor(() => failures.length === 1);
-    expect(failures[0]).toMatchObject({ status: 404, schema: 'Owned', documentId: document(1) });
+    expect(failures[0]).toMatchObject({ status: 403, schema: 'Owned', documentId: document(1) });
     expect(changes).toHaveLength(1);
   });
 
-  it('tells who was admitted that the record is gone, with which all permission on it goes', async () => {
+  it('tells those that a record is gone who could read it until then, and nobody else', async () => {
     const { changes, failures, ask } = await world.connected();
     for (const n of [1, 2]) {
       world.readable.add(`Private:${document(n)}`);
       expect(await ask('subscribe', { schema: 'Private', documentId: document(n) })).toMatchObject({ ok: true });
     }
     world.readable.clear();
+    world.readableBefore.add(`Private:${document(1)}`);
     await world.remove('Private', document(1));
     await waitFor(() => changes.length === 1);
     expect(changes[0]).toMatchObject({ operation: 'delete', documentId: document(1) });
-    await world.change('Private', document(2));
-    await waitFor(() => failures.length === 1);
     await world.remove('Private', document(2));
-    expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
+    await waitFor(() => failures.length === 1);
+    expect(failures[0]).toMatchObject({ status: 403, documentId: document(2) });
     expect(changes).toHaveLength(1);
+  });
+
+  it('ends subscriptions when a schema no longer offers its changes', async () => {
+    const { changes, failures, ask } = await world.connected();
+    expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
+    world.schemas.set('Post', { ...world.schemas.get('Private'), modelOptions: { conduit: { realtime: { enabled: false } } } } as never);
+    await world.tellSchemas('Post');
+    await waitFor(() => failures.length === 1);
+    expect(failures[0]).toMatchObject({ status: 404, schema: 'Post' });
+    expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: false, error: { status: 404 } });
+    await world.change('Post', document(1));
+    expect(changes).toEqual([]);
   });
 
   it('an id in capitals means the same record', async () => {

@@ -20,11 +20,12 @@ import { type Connection, createConnection } from './connection.ts';
 import { asKnown, describeError, tooMany } from './errors.ts';
 import { originAllowed, presented } from './handshake.ts';
 import { createPlainServer, listenOn } from './http-server.ts';
+import { createLostRelations } from './lost-relations.ts';
 import { openSession, type Session } from './session.ts';
 
 export type RealtimeKernel = Pick<
   Kernel,
-  'settings' | 'log' | 'metrics' | 'bus' | 'events' | 'limits' | 'identity' | 'schemas' | 'permissions' | 'records'
+  'settings' | 'log' | 'metrics' | 'bus' | 'events' | 'limits' | 'identity' | 'schemas' | 'records'
 >;
 
 export interface RealtimeOptions {
@@ -159,6 +160,8 @@ function createConnections(kernel: RealtimeKernel, { accounts, gates }: RequestB
   const { events, limits, metrics } = kernel;
   const log = kernel.log.child({ surface: 'realtime' });
   const hub = createChangeHub(events);
+  const lost = createLostRelations(events);
+  kernel.schemas.onChange((changed) => hub.recheck(changed));
   const byUser = new Map<string, Set<Connection>>();
   const deliveries = metrics.counter('realtime_deliveries_total', 'Record changes sent to sockets');
   const seconds = new Set<NodeJS.Timeout>();
@@ -204,7 +207,7 @@ function createConnections(kernel: RealtimeKernel, { accounts, gates }: RequestB
       unfollow ??= follow();
       count += 1;
       const onDelivered = (): void => deliveries.inc();
-      const connection = createConnection({ socket, session, kernel, events, hub, limits, accounts, gates, log, onDelivered });
+      const connection = createConnection({ socket, session, kernel, events, hub, lost, limits, accounts, gates, log, onDelivered });
       byUser.set(session.userId, (byUser.get(session.userId) ?? new Set()).add(connection));
       socket.on('disconnect', () => forget(connection));
       // The session may have ended between the handshake and now, when nobody was listening for it.

@@ -9,6 +9,7 @@ import { canonicalId, platformKey } from '../../kernel/schema/mapping/key.ts';
 import { type AccessKernel, assertMayHear, type Hearing } from './access.ts';
 import type { Change, ChangeHub, Subscription } from './changes.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
+import type { FindLost } from './lost-relations.ts';
 import type { Session } from './session.ts';
 
 export interface SubscriptionParts {
@@ -17,6 +18,7 @@ export interface SubscriptionParts {
   readonly kernel: AccessKernel;
   readonly events: Pick<Events, 'position'>;
   readonly hub: ChangeHub;
+  readonly lost: FindLost;
   readonly limits: Limits;
   readonly accounts: Accounts;
   readonly onDelivered: () => void;
@@ -70,10 +72,15 @@ export function createSubscriptions(parts: SubscriptionParts, end: (error: unkno
   const subscriptionTo = (target: Static<typeof Target>): Subscription => ({
     ...target,
     documentId: target.documentId,
-    admit: ({ operation }) =>
+    admit: (change) =>
       onAccount(parts.accounts.openFor('client'), () =>
-        admits(parts, { ...target, gone: operation === 'delete' }, (error) => refuse(target, error)),
+        admits(parts, { ...target, ...(change.operation === 'delete' && { lost: () => parts.lost(change) }) }, (error) =>
+          refuse(target, error),
+        ),
       ),
+    async recheck() {
+      await onAccount(parts.accounts.openFor('client'), async () => admits(parts, target, (error) => refuse(target, error)));
+    },
     send: (change) => send(parts, change, end),
   });
   const resume = async (subscription: Subscription, since: number): Promise<(() => void) | undefined> => {

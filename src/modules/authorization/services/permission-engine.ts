@@ -2,9 +2,11 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
-import type { PermissionEngine } from '../../../kernel/permissions.ts';
+import type { LostRelation, PermissionEngine } from '../../../kernel/permissions.ts';
+import { limits } from '../engine/limits.ts';
+import type { Tuple } from '../engine/tuple.ts';
 import { authorizationErrors } from '../errors.ts';
-import { parseObject, type SubjectRef } from '../model/grammar.ts';
+import { parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
 import { ownerRelation } from '../record-tuples.ts';
 import { rolesByIds } from '../role-queries.ts';
@@ -46,6 +48,12 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
       if (isTrusted(caller)) return true;
       if (caller.kind !== 'user') return false;
       return checks.can({ subject: userSubject(caller), action, resource: parseObject(resource, 'resource'), scope });
+    },
+    async could(caller, action, resource, lost) {
+      if (isTrusted(caller)) return true;
+      if (caller.kind !== 'user') return false;
+      const contextual = lost.filter(stillCounted).slice(0, limits.contextual).map(tupleOf);
+      return checks.can({ subject: userSubject(caller), action, resource: parseObject(resource, 'resource') }, { contextual });
     },
     async predicate(caller, action, schema, scope) {
       const subject = await subjectOf(caller, action, scope);
@@ -93,6 +101,16 @@ function knownSubjects(model: Model, subjects: readonly string[]): readonly stri
   const message = `The setting recordSubjects of the module authorization names ${unknown.join(', ')}, which no resource definition knows`;
   throw authorizationErrors.RESOURCE_UNFIT({ message });
 }
+
+/** What had ended by itself, or hangs on a condition that nobody can ask now, gave nothing. */
+const stillCounted = ({ condition, expiresAt }: LostRelation): boolean =>
+  condition === undefined && (expiresAt === undefined || Date.parse(expiresAt) > Date.now());
+
+const tupleOf = ({ subject, relation, resource }: LostRelation): Tuple => ({
+  subject: parseSubject(subject, 'subject'),
+  relation,
+  resource: parseObject(resource, 'resource'),
+});
 
 const noRoles: ReadonlySet<string> = new Set();
 

@@ -1,0 +1,89 @@
+/**
+ * Who may hear is who may read (CWE-863): over sockets and HTTP, with the steps of the security review of 2026-11-22
+ * (F12), and the switch `realtime.enabled` of a schema.
+ */
+import { io, type Socket } from 'socket.io-client';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../test/support/api.ts';
+import type { TestUser } from '../test/support/node.ts';
+import { liftLimits } from '../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
+import { waitFor } from '../test/support/wait-for.ts';
+
+describe('changes of records', () => {
+  let platform: TestPlatform;
+  let owner: TestUser;
+  let reader: TestUser;
+  const sockets: Socket[] = [];
+
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+    await liftLimits(platform.admin);
+    [owner, reader] = await Promise.all([platform.registerUser(), platform.registerUser()]);
+    const readable = { enabled: true, authenticated: true };
+    const cms = { enabled: true, crudOperations: { create: readable, read: readable, update: readable, delete: readable } };
+    const fields = { title: { type: 'String' }, secret: { type: 'String', select: false } } as const;
+    await platform.createSchema({ name: 'Private', fields, conduitOptions: { cms, authorization: { enabled: true } } });
+    await platform.createSchema({ name: 'Silent', fields, conduitOptions: { cms, realtime: { enabled: false } } });
+    await platform.createSchema({ name: 'Loud', fields, conduitOptions: { cms } });
+  });
+  afterEach(() => {
+    for (const socket of sockets.splice(0)) socket.disconnect();
+  });
+  afterAll(() => platform.close());
+
+  const listener = async ({ accessToken }: TestUser) => {
+    const socket = io(`${platform.addresses.realtime}/database/`, {
+      path: '/realtime',
+      transports: ['websocket'],
+      forceNew: true,
+      auth: { token: accessToken },
+    });
+    sockets.push(socket);
+    const heard: string[] = [];
+    socket.on('change', ({ operation, documentId }: Json) => heard.push(`${operation}:${documentId}`));
+    socket.on('conduit_error', ({ status, documentId, schema }: Json) => heard.push(`${status}:${documentId ?? schema}`));
+    await waitFor(() => socket.connected);
+    return { heard, ask: (input: object): Promise<Json> => socket.timeout(5_000).emitWithAck('subscribe', input) };
+  };
+  const shared = async (): Promise<{ id: string; grant: string }> => {
+    const { _id: id } = (await owner.api.post('/database/Private', { title: 'mine' })).body;
+    const relation = { subject: `User:${reader.userId}`, relation: 'reader', resource: `Private:${id}` };
+    return { id, grant: (await platform.admin.post('/authorization/relations', relation)).body._id };
+  };
+
+  it('end for a reader whose permission was revoked, the deletion included (F12)', async () => {
+    const [revoked, kept] = [await shared(), await shared()];
+    const { heard, ask } = await listener(reader);
+    for (const { id } of [revoked, kept]) expect(await ask({ schema: 'Private', documentId: id })).toMatchObject({ ok: true });
+    expect((await platform.admin.delete(`/authorization/relations/${revoked.grant}`)).status).toBe(200);
+    expect((await reader.api.get(`/database/Private/${revoked.id}`)).status).toBe(404);
+    for (const { id } of [revoked, kept]) expect((await owner.api.delete(`/database/Private/${id}`)).status).toBe(200);
+    await waitFor(() => heard.length >= 2);
+    expect(heard).toEqual([`403:${revoked.id}`, `delete:${kept.id}`]);
+  });
+
+  it('are told to the owner until the end', async () => {
+    const { id } = await shared();
+    const { heard, ask } = await listener(owner);
+    await ask({ schema: 'Private', documentId: id });
+    await owner.api.patch(`/database/Private/${id}`, { title: 'changed' });
+    await waitFor(() => heard.length === 1);
+    await owner.api.delete(`/database/Private/${id}`);
+    await waitFor(() => heard.length === 2);
+    expect(heard).toEqual([`update:${id}`, `delete:${id}`]);
+  });
+
+  it('are not offered by a schema that says so', async () => {
+    const { heard, ask } = await listener(reader);
+    expect(await ask({ schema: 'Silent' })).toMatchObject({ ok: false, error: { status: 404 } });
+    expect(await ask({ schema: 'Loud' })).toMatchObject({ ok: true });
+    const found = (await platform.admin.get('/database/schemas?search=Loud')).body.schemas.find(({ name }: Json) => name === 'Loud');
+    const switched = await platform.admin.patch(`/database/schemas/${found._id}`, { conduitOptions: { realtime: { enabled: false } } });
+    expect(switched.status).toBe(200);
+    await waitFor(() => heard.length === 1);
+    await owner.api.post('/database/Loud', { title: 'unheard' });
+    expect(await ask({ schema: 'Loud' })).toMatchObject({ ok: false, error: { status: 404 } });
+    expect(heard).toEqual(['404:Loud']);
+  });
+});
