@@ -20,3 +20,16 @@ function next(): void {
 
 /** Bytes (or characters) of JSON from which on a piece of work is large: a few milliseconds of parsing. */
 export const LARGE_BYTES = 131_072;
+
+/** Items that are worked on in one turn. */
+const PIECE = 100;
+
+/** `items.map(work)`, a hundred at a time and other work between them. */
+export async function inPieces<T, R>(items: readonly T[], work: (item: T, index: number) => R): Promise<R[]> {
+  const done: R[] = [];
+  for (const [index, item] of items.entries()) {
+    if (index > 0 && index % PIECE === 0) await loopTurn();
+    done.push(work(item, index));
+  }
+  return done;
+}

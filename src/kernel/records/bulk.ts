@@ -1,4 +1,5 @@
 /** Writing many records: all of them or none, set by set, with every problem named by its place. */
+import { inPieces } from '../account/loop-turn.ts';
 import { callerKey } from '../caller.ts';
 import type { Statement, Transaction } from '../database/database.ts';
 import { invalid, type Problem } from '../errors.ts';
@@ -34,7 +35,7 @@ export async function createRecords(context: WriteContext, inputs: readonly Reco
   requireSettable(context, placed(inputs));
   const problems: Problem[] = [];
   const validator = validatorOf(schema);
-  const rows = inputs.map((input, i) => validator.whole(ownedInput(context, input), `docs.${i}.`, problems));
+  const rows = await inPieces(inputs, (input, i) => validator.whole(ownedInput(context, input), `docs.${i}.`, problems));
   const given = options.restore && isTrusted(caller) ? restoredValues(schema, inputs, problems) : freshValues(inputs);
   requireValid(problems);
   const { columns, values } = options.restore ? await continued(context, given) : given;
@@ -96,7 +97,7 @@ export async function updateRecords(context: WriteContext, inputs: readonly Reco
   const ids = idsOf(inputs, problems);
   for (const { input, place } of placed(inputs)) refuseOperators(input, place);
   requireSettable(context, placed(inputs));
-  const changes = inputs.map((input, i): Change => {
+  const changes = await inPieces(inputs, (input, i): Change => {
     const place = `docs.${i}.`;
     return { id: ids[i] ?? '', place, values: named(validator.partial(input, place, problems)) };
   });
@@ -112,7 +113,7 @@ export async function replaceRecords(context: WriteContext, inputs: readonly Rec
   const ids = idsOf(inputs, problems);
   for (const { input, place } of placed(inputs)) refuseOperators(input, place);
   requireSettable(context, placed(inputs));
-  const changes = inputs.map((input, i): Change => {
+  const changes = await inPieces(inputs, (input, i): Change => {
     const place = `docs.${i}.`;
     return { id: ids[i] ?? '', place, values: named(validator.whole(input, place, problems, untouched(context, input))) };
   });

@@ -20,6 +20,7 @@ import { type Cors, createCors } from './cors.ts';
 import type { EnvelopeHandler } from './envelope.ts';
 import type { Exchange } from './exchange.ts';
 import { securityHeaders } from './headers.ts';
+import { requireFewValues } from './json-values.ts';
 import type { SurfaceOptionsSource } from './options.ts';
 import { renderError } from './render-error.ts';
 import type { ObserveRequest } from './request-metrics.ts';
@@ -186,18 +187,24 @@ function run({ pipeline }: GatewayParts, exchange: Exchange, match: Match, calle
   const { input: declared, bodyLimit: limit = DEFAULT_BODY_LIMIT, bodyTypes: types } = compiled.operation;
   const { request, response } = exchange;
   const input = { params: match.params, query: match.query, headers: request.headers };
-  const runWith = (received: ReceivedBody): Promise<Answer> =>
-    pipeline.run(exchange, caller, compiled.decode({ ...input, ...parseBody(received) }));
-  if (declared.body)
-    return receiveBody(request, response, { limit, types }).then((received) => {
-      const { length } = received.bytes;
-      return pipeline.inTurn(
-        exchange,
-        caller,
-        () => (length < LARGE_BYTES ? runWith(received) : loopTurn().then(() => runWith(received))),
-        length,
-      );
-    });
+  if (declared.body) {
+    const runWith = (received: ReceivedBody): Answer | Promise<Answer> => {
+      if (received.bytes.length >= LARGE_BYTES) return runLarge(received);
+      return pipeline.run(exchange, caller, compiled.decode({ ...input, ...parseBody(received) }));
+    };
+    const runLarge = async (received: ReceivedBody): Promise<Answer> => {
+      await loopTurn();
+      requireFewValues(received.bytes);
+      const parsed = parseBody(received);
+      await loopTurn();
+      const decoded = compiled.decode({ ...input, ...parsed });
+      await loopTurn();
+      return pipeline.run(exchange, caller, decoded);
+    };
+    return receiveBody(request, response, { limit, types }).then((received) =>
+      pipeline.inTurn(exchange, caller, () => runWith(received), received.bytes.length),
+    );
+  }
   const stream = declared.stream && openBodyStream(request, response, { ...declared.stream, limit });
   const runNow = (): Promise<Answer> => pipeline.run(exchange, caller, compiled.decode({ ...input, body: undefined, stream }));
   // Health answers also when there is no place left.
