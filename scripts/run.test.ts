@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmod, copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -15,6 +15,7 @@ beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'penstock-test-run-'));
   for (const folder of ['scripts', 'src', 'bin', 'node_modules/vitest']) await mkdir(join(root, folder), { recursive: true });
   await copyFile(join(import.meta.dirname, 'run.mjs'), join(root, 'scripts/run.mjs'));
+  await cp(join(import.meta.dirname, 'supervisor'), join(root, 'scripts/supervisor'), { recursive: true });
   const packages = { '': {}, 'node_modules/a': { version: '1.0.0' }, 'node_modules/b': { version: '2.0.0', dev: true } };
   await writeJson('package-lock.json', { packages: { ...packages, 'node_modules/other-machine': { version: '1.0.0', optional: true } } });
   await writeJson('node_modules/.package-lock.json', { packages });
@@ -87,8 +88,11 @@ describe('the end', () => {
     expect((await run('start')).code).toBe(137);
   });
 
-  it('comes by a signal that is passed on', async () => {
-    await program('src/main.ts', `process.once('SIGTERM', () => process.exit(3)); setInterval(() => {}, 1000); console.log('up');`);
+  it('comes by a signal, which the program hears from the supervisor', async () => {
+    await program(
+      'src/main.ts',
+      `process.once('message', ({ type, signal }) => process.exit(type === 'stop' && signal === 'SIGTERM' ? 3 : 4)); console.log('up');`,
+    );
     const child = launch('start');
     await once(child.stdout, 'data');
     child.kill('SIGTERM');

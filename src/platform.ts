@@ -18,7 +18,7 @@ import { createEvents } from './kernel/events/create.ts';
 import { createBus } from './kernel/events/create-bus.ts';
 import { migrations as eventMigrations } from './kernel/events/migrations.ts';
 import { createOutboxJob } from './kernel/events/retention.ts';
-import { createHealth } from './kernel/health.ts';
+import { createHealth, type HealthResult } from './kernel/health.ts';
 import { purgeIdempotencyKeys } from './kernel/idempotency/jobs.ts';
 import { migrations as idempotencyMigrations } from './kernel/idempotency/migrations.ts';
 import { createIdentity } from './kernel/identity.ts';
@@ -44,6 +44,7 @@ import { migrations as securityMigrations } from './kernel/security/migrations.t
 import { openSecretBox } from './kernel/security/open-secret-box.ts';
 import type { Settings } from './kernel/settings.ts';
 import { createStateRegistry } from './kernel/state/state.ts';
+import type { Supervisor } from './kernel/supervision/supervisor.ts';
 import { createLogger } from './kernel/telemetry/create-logger.ts';
 import { createMetrics } from './kernel/telemetry/create-metrics.ts';
 import { measureConnections, measuredStatements, measureQueues } from './kernel/telemetry/database-metrics.ts';
@@ -58,7 +59,8 @@ import { communications } from './modules/communications/index.ts';
 import { core } from './modules/core/index.ts';
 import { database as databaseModule } from './modules/database/index.ts';
 import { router } from './modules/router/index.ts';
-import { startSurfaces } from './surfaces.ts';
+import { checkPorts } from './ports.ts';
+import { type CloseOptions, startSurfaces } from './surfaces.ts';
 
 /** Every module of the platform. */
 export const modules: readonly AnyModule[] = [core, router, communications, databaseModule, authentication, authorization];
@@ -85,6 +87,8 @@ export interface PlatformOptions {
   readonly log?: Logger;
   /** Told about first-time work, in words. */
   readonly onProgress?: (text: string) => void;
+  /** Above this process, when there is one. */
+  readonly supervisor?: Supervisor | undefined;
 }
 
 export interface Platform {
@@ -101,8 +105,8 @@ export interface Platform {
   readonly database: DatabaseInfo;
   /** What this start made, or one before it that failed; to be shown once. */
   readonly firstStart: { readonly masterKey?: string; readonly adminUsername?: string; readonly adminPassword?: string };
-  /** Drains requests, stops everything, the embedded server included. */
-  close(): Promise<void>;
+  /** Drains requests, stops everything, the embedded server included. `patient`: a proxy gets its time first (STOP_PAUSE_MS). */
+  close(options?: CloseOptions): Promise<void>;
 }
 
 /** Starts the whole platform. Throws `StartError` for what the operator can mend. */
@@ -116,17 +120,20 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
   }
 }
 
-async function start({ settings: given, log: givenLog, onProgress }: PlatformOptions, closing: AsyncDisposableStack): Promise<Platform> {
+async function start(options: PlatformOptions, closing: AsyncDisposableStack): Promise<Platform> {
+  const { settings: given, log: givenLog, onProgress, supervisor } = options;
   const log = givenLog ?? createLogger(given);
-  const folder = await openDataFolder(given, log);
+  const folder = await openDataFolder(given, log, supervisor && { pid: supervisor.pid, onShared: supervisor.holdsLock });
   closing.defer(() => folder.close());
+  // Several workers share their ports: only the first of them can tell whether somebody else has one.
+  if (!supervisor?.joins(given.workers)) await checkPorts(given);
   const masterKey = await folder.masterKey();
   const settings = { ...given, masterKey };
   const tracing = await tracingOf(settings);
   if (tracing) closing.defer(() => tracing.close());
   const metrics = createMetrics(settings);
   const timings = measuredStatements(metrics);
-  const opened = await openDatabase({ settings, log, timings, ...(onProgress ? { onProgress } : {}) });
+  const opened = await openDatabase({ settings, log, timings, keeper: supervisor?.keeper, ...(onProgress ? { onProgress } : {}) });
   closing.defer(() => opened.close());
   const database = tracing ? tracedDatabase(opened, tracing) : opened;
   await folder.noteDatabase();
@@ -153,7 +160,10 @@ async function start({ settings: given, log: givenLog, onProgress }: PlatformOpt
     dataDir: folder.path,
     database: database.info(),
     firstStart: await firstStartOf(folder),
-    close: () => closing.disposeAsync(),
+    async close(how = {}) {
+      await surfaces.drain(how);
+      await closing.disposeAsync();
+    },
   };
 }
 
@@ -183,8 +193,7 @@ async function createKernel({
   const metricsServer = await startMetricsServer(settings, metrics);
   if (metricsServer) closing.defer(() => metricsServer.close());
   const health = createHealth();
-  const alive: Statement = { text: 'select 1', class: 'health', limitMs: settings.ready.totalTimeoutMs };
-  health.register({ name: 'database', run: () => database.query(alive).then(() => ({ status: 'pass' })) });
+  health.register({ name: 'database', run: () => askDatabase(database, settings.ready.totalTimeoutMs) });
 
   const redis = await openRedis(settings, log, await installationId(database));
   if (redis) {
@@ -240,6 +249,19 @@ async function createKernel({
   const startJobs = (): void =>
     void jobs.start().catch((error: unknown) => log.error({ err: error }, 'Background jobs could not be started'));
   return { kernel, startJobs };
+}
+
+/** Whether it answers; who runs the server may know more than the driver why it does not. */
+async function askDatabase(database: Database, limitMs: number): Promise<HealthResult> {
+  try {
+    const alive: Statement = { text: 'select 1', class: 'health', limitMs };
+    await database.query(alive);
+    return { status: 'pass' };
+  } catch (error) {
+    const { trouble } = database.info();
+    if (trouble === undefined) throw error;
+    return { status: 'fail', message: trouble };
+  }
 }
 
 /** OpenTelemetry is only loaded for those who collect. */

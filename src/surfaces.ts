@@ -3,6 +3,7 @@
  * them. Surfaces know no module; this file of the composition root knows both.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { MEGABYTE, type RequestSettings, type RequestSettingsProvider } from './kernel/account/account-settings.ts';
 import { type ConfigHandle, moduleOfConfig } from './kernel/config/definition.ts';
 import type { Kernel } from './kernel/kernel.ts';
@@ -20,6 +21,11 @@ export interface SurfaceServices {
   readonly core: CoreService;
 }
 
+/** How the platform closes. */
+export interface CloseOptions {
+  readonly patient?: boolean;
+}
+
 export interface RunningSurfaces {
   readonly addresses: {
     readonly client: string;
@@ -28,6 +34,8 @@ export interface RunningSurfaces {
     readonly clientDocs: string;
     readonly adminDocs: string;
   };
+  /** Is not ready from now on, and gives a proxy its time when `patient`. Everything still serves. */
+  drain(how: CloseOptions): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -52,6 +60,12 @@ export async function startSurfaces(kernel: Kernel, { router, core }: SurfaceSer
         realtime: realtime?.address,
         clientDocs: `${http.clientAddress}/reference`,
         adminDocs: `${http.adminAddress}/reference`,
+      },
+      async drain({ patient = false }) {
+        kernel.health.beginStop();
+        if (!patient) return;
+        http.beginStop();
+        await sleep(kernel.settings.stop.pauseMs);
       },
       async close() {
         await Promise.all([realtime?.close(), http.close()]);

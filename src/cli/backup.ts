@@ -182,7 +182,7 @@ function requireSession({ databaseUrl, databasePreparedStatements }: Settings): 
 function stoppableLine(): ProgressLine {
   const line = createProgressLine();
   let stoppedBy: string | undefined;
-  void listenForStop().requested.then((signal) => {
+  void listenForStop(undefined).requested.then((signal) => {
     stoppedBy = signal;
   });
   return {

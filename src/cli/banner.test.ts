@@ -16,7 +16,7 @@ const platform = {
 } as unknown as StartedPlatform;
 
 it('shows where everything is', () => {
-  const text = bannerText(platform, 0.84);
+  const text = bannerText(platform, 0.84, { isTerminal: true });
   for (const part of [
     'is ready (0.8 s)',
     'http://127.0.0.1:3000/reference',
@@ -30,8 +30,16 @@ it('shows where everything is', () => {
   expect(text).not.toContain('first start');
 });
 
+const firstStart = { masterKey: 'the-key', adminUsername: 'admin', adminPassword: 'the-password' };
+
+it('names only the file where no person reads, as in the log of a container', () => {
+  const text = bannerText({ ...platform, firstStart }, 1, { isTerminal: false });
+  expect(text).toContain('Made at the first start: master key and admin. Read /srv/data/secrets.json');
+  expect(text).not.toMatch(/the-key|the-password/);
+});
+
 it('shows the secrets of a first start and where they are kept', () => {
-  const text = bannerText({ ...platform, firstStart: { masterKey: 'the-key', adminUsername: 'admin', adminPassword: 'the-password' } }, 1);
+  const text = bannerText({ ...platform, firstStart }, 1, { isTerminal: true });
   expect(text).toContain('kept in /srv/data/secrets.json');
   expect(text).toMatch(/Master key {2}the-key\n {2}Admin {7}admin \/ the-password/);
 });

@@ -3,8 +3,11 @@ import { join } from 'node:path';
 import { version } from '../kernel/version.ts';
 import type { StartedPlatform } from './started-platform.ts';
 
-/** @param seconds how long the start took. */
-export function bannerText(platform: StartedPlatform, seconds: number): string {
+/**
+ * @param seconds how long the start took.
+ * @param isTerminal whether a person reads this; elsewhere (a container's log) secrets would be kept by strangers.
+ */
+export function bannerText(platform: StartedPlatform, seconds: number, { isTerminal }: { isTerminal: boolean }): string {
   const { addresses, database, dataDir, firstStart } = platform;
   const rows: [string, string][] = [
     ['Client surface', `${addresses.client}   (API: ${addresses.clientDocs})`],
@@ -16,10 +19,10 @@ export function bannerText(platform: StartedPlatform, seconds: number): string {
   const made: [string, string][] = [];
   if (firstStart.masterKey !== undefined) made.push(['Master key', firstStart.masterKey]);
   if (firstStart.adminPassword !== undefined) made.push(['Admin', `${firstStart.adminUsername ?? 'admin'} / ${firstStart.adminPassword}`]);
-  const secrets =
-    made.length > 0
-      ? `\nMade at the first start, and kept in ${join(dataDir, 'secrets.json')} (readable only by you):\n${table(made)}\n`
-      : '';
+  const file = join(dataDir, 'secrets.json');
+  const shown = `\nMade at the first start, and kept in ${file} (readable only by you):\n${table(made)}\n`;
+  const named = `\nMade at the first start: ${made.map(([label]) => label.toLowerCase()).join(' and ')}. Read ${file} (readable only by you).\n`;
+  const secrets = made.length === 0 ? '' : isTerminal ? shown : named;
   return `\nPenstock ${version} is ready (${seconds.toFixed(1)} s)\n${table(rows)}\n${secrets}\nStop it with Ctrl-C.\n\n`;
 }
 

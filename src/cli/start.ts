@@ -1,13 +1,14 @@
 /** `penstock start`: runs the platform until it is told to stop. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readSettings } from '../kernel/settings.ts';
+import { readSettings, type Settings } from '../kernel/settings.ts';
+import { findSupervisor, type Supervisor } from '../kernel/supervision/supervisor.ts';
 import { startPlatform } from '../platform.ts';
 import { bannerText } from './banner.ts';
 import type { StartedPlatform } from './started-platform.ts';
 import { listenForStop } from './stop-signal.ts';
 
-/** Draining may take this many ms before the process ends anyway. */
-const STOP_TIMEOUT_MS = 30_000;
+/** Closing everything may take this many ms longer than requests may run; then the process ends anyway. */
+const STOP_MARGIN_MS = 15_000;
 
 const print = (text: string): void => void process.stdout.write(text);
 
@@ -22,23 +23,36 @@ function progressPrinter(): (text: string) => void {
 
 /** Runs until it is told to stop; answers the exit code. */
 export async function start(): Promise<number> {
-  const stop = listenForStop();
+  const supervisor = findSupervisor();
+  const stop = listenForStop(supervisor);
   const crash = watchForCrash();
   const settings = readSettings(process.env);
-  const platform = await Promise.race([startPlatform({ settings, onProgress: progressPrinter() }), crash]);
+  const platform = await Promise.race([startPlatform({ settings, supervisor, onProgress: progressPrinter() }), crash]);
   if (platform instanceof Error) throw platform;
-  // Since the process started: loading the program counts.
-  print(bannerText(platform, performance.now() / 1000));
+  announce(platform, supervisor);
+  supervisor?.ready({ workers: settings.workers, watchdogMs: settings.watchdogMs });
   const why = await Promise.race([stop.requested, crash]);
   if (why instanceof Error) reportCrash(why);
-  const stopped = await closeInTime(platform);
+  // A person who presses Ctrl-C waits for no proxy.
+  const stopped = await closeInTime(platform, settings, { patient: why === 'SIGTERM' });
   return stopped && !(why instanceof Error) ? 0 : 1;
 }
 
+/** The banner comes once, from the first worker of a start. */
+function announce(platform: StartedPlatform, supervisor: Supervisor | undefined): void {
+  if (supervisor && (supervisor.slot > 0 || supervisor.isReplacement)) {
+    platform.kernel.log.info({ worker: supervisor.slot, pid: process.pid }, 'This process serves');
+    return;
+  }
+  // Since the process started: loading the program counts.
+  print(bannerText(platform, performance.now() / 1000, { isTerminal: process.stdout.isTTY }));
+}
+
 /** Drains and stops everything. Answers false when that took too long. */
-async function closeInTime(platform: StartedPlatform): Promise<boolean> {
-  const timely = await Promise.race([platform.close().then(() => true), sleep(STOP_TIMEOUT_MS, false)]);
-  if (!timely) process.stderr.write(`Not everything stopped within ${STOP_TIMEOUT_MS / 1000} s; the process ends now\n`);
+async function closeInTime(platform: StartedPlatform, { stop }: Settings, how: { patient: boolean }): Promise<boolean> {
+  const timeoutMs = stop.pauseMs + stop.graceMs + STOP_MARGIN_MS;
+  const timely = await Promise.race([platform.close(how).then(() => true), sleep(timeoutMs, false)]);
+  if (!timely) process.stderr.write(`Not everything stopped within ${timeoutMs / 1000} s; the process ends now\n`);
   return timely;
 }
 

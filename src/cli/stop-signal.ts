@@ -1,4 +1,5 @@
-/** When to stop: a signal, or the end of the process that started us. */
+/** When to stop: a signal, a word of the supervisor, or the end of the process that started us. */
+import type { Supervisor } from '../kernel/supervision/supervisor.ts';
 
 /** Two signals within this many ms are one: a terminal and a launcher may both pass on the same Ctrl-C. */
 const SAME_PRESS_MS = 400;
@@ -11,10 +12,11 @@ export interface StopSignal {
 }
 
 /**
- * Listens for requests to stop. A second one while the first is being obeyed ends the process at
- * once; the embedded database still shuts down cleanly, it notices by its lifeline.
+ * Listens for requests to stop. Without a supervisor a second one while the first is being obeyed ends
+ * the process at once; the embedded database still shuts down cleanly, it notices by its lifeline. With
+ * one, only the supervisor decides about haste: systemd signals all processes of a service at once.
  */
-export function listenForStop(): StopSignal {
+export function listenForStop(supervisor: Supervisor | undefined): StopSignal {
   const { promise: requested, resolve } = Promise.withResolvers<string>();
   let firstAt: number | undefined;
 
@@ -22,12 +24,13 @@ export function listenForStop(): StopSignal {
     if (firstAt === undefined) {
       firstAt = Date.now();
       resolve(name);
-    } else if (Date.now() - firstAt > SAME_PRESS_MS) {
+    } else if (!supervisor && Date.now() - firstAt > SAME_PRESS_MS) {
       process.exit(exitCode);
     }
   };
 
   for (const [name, exitCode] of Object.entries(exitCodes)) process.on(name, () => onRequest(name, exitCode));
+  supervisor?.onStop(resolve);
   // Started with a channel to the launcher: without the launcher nobody could stop us.
   if (process.connected) process.once('disconnect', () => resolve('the end of the launcher'));
   return { requested };

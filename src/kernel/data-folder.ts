@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { lockFolder } from './data-folder/lock.ts';
+import { type LockOwner, lockFolder } from './data-folder/lock.ts';
 import { openSecretsFile, type Secrets } from './data-folder/secrets-file.ts';
 import { masterKeyWeakness, type Settings } from './settings.ts';
 import { StartError } from './start-error.ts';
@@ -37,11 +37,11 @@ type DataFolderSettings = Pick<Settings, 'dataDir' | 'masterKey' | 'databaseUrl'
  * Opens the data folder for this process alone; makes it (mode 700) when it does not exist.
  * @throws StartError when it cannot be used, or another process uses it.
  */
-export async function openDataFolder(settings: DataFolderSettings, log: Logger): Promise<DataFolder> {
+export async function openDataFolder(settings: DataFolderSettings, log: Logger, owner?: LockOwner): Promise<DataFolder> {
   const path = settings.dataDir;
   const engine = settings.databaseUrl === undefined ? 'embedded' : 'external';
   await makeFolder(path);
-  const lock = await lockFolder(path);
+  const lock = await lockFolder(path, owner);
   let usedBefore: boolean;
   try {
     usedBefore = await checkVersion(path, engine, log);

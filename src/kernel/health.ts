@@ -15,12 +15,20 @@ export interface HealthCheck {
 export interface Health {
   register(check: HealthCheck): void;
   checks(): readonly HealthCheck[];
+  /** From now on the platform is not ready: it is about to stop. */
+  beginStop(): void;
+  isStopping(): boolean;
 }
 
 export function createHealth(): Health {
   const checks = new Map<string, HealthCheck>();
+  let stopping = false;
   return {
     register: (check) => void checks.set(check.name, check),
     checks: () => [...checks.values()],
+    beginStop() {
+      stopping = true;
+    },
+    isStopping: () => stopping,
   };
 }

@@ -1,5 +1,6 @@
 /** The kinds of environment variables: how each reads its text and says what is wrong with it. */
 import { isIP } from 'node:net';
+import { availableParallelism } from 'node:os';
 import { StartError } from './start-error.ts';
 
 /** One variable: what `--help` says about it, and how its text becomes a value. */
@@ -150,6 +151,29 @@ export const count = (name: string, fallback: number, [least, most]: readonly [n
     const number = Number(value);
     if (!/^\d+$/.test(value) || number < least || number > most) throw wrong(name, `a number from ${least} to ${most}`, value);
     return number;
+  },
+});
+
+/** Like `milliseconds`, and 0 is allowed. */
+export const millisecondsOrNone = (name: string, fallback: number, description: string): Variable<number> => ({
+  ...milliseconds(name, fallback, description),
+  read(value) {
+    if (value === undefined) return fallback;
+    if (!/^\d{1,9}$/.test(value)) throw wrong(name, 'a number of milliseconds', value);
+    return Number(value);
+  },
+});
+
+/** A number of processes: from 1, or `auto` for one per core of the machine. */
+export const processes = (name: string, most: number, description: string): Variable<number> => ({
+  name,
+  description,
+  shownDefault: '1',
+  read(value) {
+    if (value === undefined) return 1;
+    if (value.toLowerCase() === 'auto') return Math.min(most, availableParallelism());
+    if (!/^[1-9]\d*$/.test(value) || Number(value) > most) throw wrong(name, `a number from 1 to ${most}, or auto`, value);
+    return Number(value);
   },
 });
 

@@ -5,12 +5,14 @@ import {
   flag,
   list,
   milliseconds,
+  millisecondsOrNone,
   oneOf,
   optionalPort,
   optionalText,
   pattern,
   port,
   portOrOff,
+  processes,
   proxies,
   secret,
   text,
@@ -26,6 +28,11 @@ export interface Settings {
   readonly clientSocketPort: number;
   readonly adminHttpPort: number;
   readonly host: string;
+  /** Processes that serve the same ports. */
+  readonly workers: number;
+  /** Milliseconds that an event loop may stand still before its process is replaced; 0: for ever. */
+  readonly watchdogMs: number;
+  readonly stop: StopSettings;
   /** From the environment; `undefined` means: use the one kept in the data folder. */
   readonly masterKey: string | undefined;
   readonly masterKeyPrevious: string | undefined;
@@ -59,6 +66,14 @@ export interface Settings {
   readonly stateSecrets: Readonly<Record<string, string>>;
 }
 
+/** How SIGTERM is obeyed. Times in ms. */
+export interface StopSettings {
+  /** From `/ready` 503 to closed ports: what a proxy needs to look elsewhere. Still serving. */
+  readonly pauseMs: number;
+  /** For requests that run when the ports close. Longer than any deadline of a request, unless set otherwise. */
+  readonly graceMs: number;
+}
+
 /** The `READY_*` variables of spec/core.md 6.4. Times in ms. */
 export interface ReadySettings {
   readonly requiredModules: readonly string[];
@@ -73,11 +88,17 @@ export interface ReadySettings {
 
 type Table<T> = { readonly [K in keyof T]: Variable<T[K]> };
 
-const variables: Table<Omit<Settings, 'ready' | 'stateSecrets'>> = {
+const variables: Table<Omit<Settings, 'ready' | 'stop' | 'stateSecrets'>> = {
   clientHttpPort: port('CLIENT_HTTP_PORT', 3000, 'Port of the client surface; 0 picks a free one'),
   clientSocketPort: portOrOff('CLIENT_SOCKET_PORT', 3001, 'Port of the realtime surface; negative switches it off'),
   adminHttpPort: port('ADMIN_HTTP_PORT', 3030, 'Port of the admin surface'),
   host: text('HOST', '127.0.0.1', 'Address to listen on; 0.0.0.0 for all'),
+  workers: processes('WORKERS', 64, 'Processes that serve the same ports: a number, or auto for one per core'),
+  watchdogMs: millisecondsOrNone(
+    'WATCHDOG_MS',
+    10_000,
+    'A process whose event loop stands still this long is replaced; 0 switches that off',
+  ),
   masterKey: optionalText('MASTER_KEY', 'Key of the operator; made at the first start when unset'),
   masterKeyPrevious: optionalText('MASTER_KEY_PREVIOUS', 'The key before, still accepted while you rotate'),
   configEncryptionKey: secret('CONFIG_ENCRYPTION_KEY', 16, 'Protects stored secrets; derived from the master key when unset'),
@@ -115,6 +136,18 @@ const variables: Table<Omit<Settings, 'ready' | 'stateSecrets'>> = {
   ),
 };
 
+const stopVariables: Table<StopSettings> = {
+  pauseMs: {
+    ...millisecondsOrNone(
+      'STOP_PAUSE_MS',
+      0,
+      'At SIGTERM: time in which /ready answers 503 and the ports stay open, for proxies and balancers',
+    ),
+    shownDefault: '0; 3000 when TRUSTED_PROXIES is set',
+  },
+  graceMs: milliseconds('STOP_GRACE_MS', 35_000, 'At SIGTERM: time for requests that run; what is left then answers 503'),
+};
+
 const readyVariables: Table<ReadySettings> = {
   requiredModules: list('READY_REQUIRED_MODULES', 'Modules without which /ready fails, separated by commas'),
   checkRedis: flag('READY_CHECK_REDIS', true, 'Whether /ready asks Redis'),
@@ -144,10 +177,12 @@ function readTable<T>(table: Table<T>, environment: Environment): T {
 export function readSettings(environment: Environment): Settings {
   const settings: Settings = {
     ...readTable(variables, environment),
+    stop: readStop(environment),
     ready: readTable(readyVariables, environment),
     stateSecrets: stateSecretsOf(environment),
   };
   refuseSharedPorts(settings);
+  refuseFreePorts(settings);
   const weakness = masterKeyWeakness(settings.masterKey);
   if (weakness !== undefined && environment.NODE_ENV === 'production') {
     throw new StartError(`MASTER_KEY ${weakness}: set another one, or none, and one is made`);
@@ -156,7 +191,7 @@ export function readSettings(environment: Environment): Settings {
 }
 
 /** Found here, and not when the second one is opened: "in use" would send the operator looking for another program. */
-function refuseSharedPorts(settings: Omit<Settings, 'ready' | 'stateSecrets'>): void {
+function refuseSharedPorts(settings: Settings): void {
   const names = new Map<number, string>();
   const surfaces = ['clientHttpPort', 'clientSocketPort', 'adminHttpPort'] as const;
   for (const key of settings.metricsHost === settings.host ? [...surfaces, 'metricsPort' as const] : surfaces) {
@@ -166,6 +201,24 @@ function refuseSharedPorts(settings: Omit<Settings, 'ready' | 'stateSecrets'>): 
     if (port > 0 && other !== undefined) throw new StartError(`${other} and ${name} are both ${port}: give each a port of its own`);
     names.set(port, name);
   }
+}
+
+/** A free port would be another one for each process. */
+function refuseFreePorts(settings: Settings): void {
+  if (settings.workers === 1) return;
+  for (const key of ['clientHttpPort', 'clientSocketPort', 'adminHttpPort'] as const) {
+    if (settings[key] === 0) throw new StartError(`${variables[key].name} must be a fixed port when WORKERS is more than 1`);
+  }
+}
+
+/** A proxy in front needs a moment to look elsewhere. */
+const PAUSE_BEHIND_PROXY_MS = 3_000;
+
+function readStop(environment: Environment): StopSettings {
+  const stop = readTable(stopVariables, environment);
+  const isUnset = (environment[stopVariables.pauseMs.name] ?? '').trim() === '';
+  const behindProxy = (environment[variables.trustedProxies.name] ?? '').trim() !== '';
+  return isUnset && behindProxy ? { ...stop, pauseMs: PAUSE_BEHIND_PROXY_MS } : stop;
 }
 
 const STATE_SECRET = 'SECRET_';
@@ -194,7 +247,8 @@ const stateSecretHelp = {
 
 /** One line for each variable: name, what it does, default. */
 export function settingsHelp(): string {
-  const rows = [...Object.values<Variable<unknown>>(variables), ...Object.values<Variable<unknown>>(readyVariables), stateSecretHelp];
+  const tables = [variables, stopVariables, readyVariables];
+  const rows = [...tables.flatMap((table) => Object.values<Variable<unknown>>(table)), stateSecretHelp];
   const width = Math.max(...rows.map(({ name }) => name.length));
   return rows
     .map(({ name, description, shownDefault }) => `  ${name.padEnd(width)}  ${description}${shownDefault ? ` [${shownDefault}]` : ''}`)

@@ -35,6 +35,8 @@ export interface PlatformProcess {
   stop(signal?: NodeJS.Signals): Promise<Exit>;
   /** kill -9 of the server process itself, and of its launcher. */
   kill(): Promise<void>;
+  /** The processes that serve, as the system names them. */
+  workers(): Promise<readonly number[]>;
   /** `kill`, and the data folder goes unless the caller gave it. */
   dispose(): Promise<void>;
 }
@@ -70,8 +72,10 @@ export async function launchPlatform(options: SpawnOptions = {}): Promise<Platfo
   child.stderr.on('data', (chunk) => (output.stderr += chunk));
   const exit: Promise<Exit> = once(child, 'close').then(([code, signal]) => ({ code, signal }));
   const kill = async () => {
-    for (const pid of (await descendants(child.pid ?? 0)).filter(({ command }) => command.includes('src/main.ts'))) tryKill(pid.pid);
+    const workers = (await descendants(child.pid ?? 0)).filter(({ command }) => command.includes('src/main.ts'));
+    // The launcher first: it would replace them.
     if (child.exitCode === null) child.kill('SIGKILL');
+    for (const { pid } of workers) tryKill(pid);
     await exit;
   };
   return {
@@ -82,6 +86,7 @@ export async function launchPlatform(options: SpawnOptions = {}): Promise<Platfo
     stderr: () => output.stderr,
     exit,
     kill,
+    workers: async () => (await descendants(child.pid ?? 0)).filter(({ command }) => command.includes('src/main.ts')).map(({ pid }) => pid),
     stop: (signal = 'SIGTERM') => {
       child.kill(signal);
       return exit;

@@ -51,6 +51,8 @@ export async function startSurfaceFixture(options: FixtureOptions = {}): Promise
     adminHttpPort: 0,
     host: '127.0.0.1',
     trustedProxies: [],
+    workers: 1,
+    stop: { pauseMs: 0, graceMs: 500 },
     logLevel: 'info',
     ...options.settings,
   } as unknown as Settings;
@@ -88,7 +90,8 @@ const fixedSecrets = {
 } as SecretBox;
 
 const noDatabase = new Proxy({} as Database, {
-  get: () => () => {
+  get: (_target, name) => () => {
+    if (name === 'endSessions') return Promise.resolve();
     throw new Error('This test has no database');
   },
 });

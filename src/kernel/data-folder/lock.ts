@@ -30,14 +30,23 @@ const HEARTBEAT_MS = 3_000;
 const SILENCE_MS = 10_000;
 const ATTEMPTS = 20;
 
+/** In whose name the folder is locked. */
+export interface LockOwner {
+  /** This process, or the supervisor of several that share the folder. */
+  readonly pid: number;
+  /** Told the lock's file when a supervisor owns it, who then removes it when the last of its processes has gone. */
+  readonly onShared?: (file: string) => void;
+}
+
 /** @throws StartError that names the process which uses the folder. */
-export async function lockFolder(folder: string): Promise<FolderLock> {
+export async function lockFolder(folder: string, owner: LockOwner = { pid: process.pid }): Promise<FolderLock> {
   const file = join(folder, 'lock');
-  const self = await describeSelf();
+  const self = await describeSelf(owner.pid);
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-    if (await claim(file, self)) return hold(file, self);
+    if (await claim(file, self)) return hold(file, self, owner);
     const holder = await readHolder(file);
     if (holder === undefined) continue;
+    if (owner.onShared && isSame(holder, self)) return hold(file, holder, owner);
     if (await isAlive(holder, self, file)) throw inUse(folder, holder, self);
     await discard(file, holder);
   }
@@ -49,14 +58,18 @@ function inUse(folder: string, holder: Holder, self: Holder): StartError {
   return new StartError(`The data folder ${folder} is in use by ${who}: stop it, or set PENSTOCK_DATA_DIR to another folder`);
 }
 
-async function describeSelf(): Promise<Holder> {
+/** Another process of the same supervisor made the lock. */
+const isSame = (one: Holder, other: Holder): boolean =>
+  one.pid === other.pid && one.startedAt === other.startedAt && one.place === other.place;
+
+async function describeSelf(pid: number): Promise<Holder> {
   const [boot, namespace, startedAt] = await Promise.all([
     readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => ''),
     readlink('/proc/self/ns/pid').catch(() => ''),
-    startOf(process.pid),
+    startOf(pid),
   ]);
   const host = hostname();
-  return { pid: process.pid, startedAt, place: [host, boot.trim(), namespace].join(' '), host, id: randomBytes(8).toString('hex') };
+  return { pid, startedAt, place: [host, boot.trim(), namespace].join(' '), host, id: randomBytes(8).toString('hex') };
 }
 
 /** Start time of a living process; `undefined` when it is gone or only waits to be reaped. */
@@ -135,7 +148,8 @@ async function discard(file: string, holder: Holder): Promise<void> {
   await rm(aside, { force: true });
 }
 
-function hold(file: string, self: Holder): FolderLock {
+function hold(file: string, self: Holder, { onShared }: LockOwner): FolderLock {
+  onShared?.(file);
   const heart = setInterval(() => {
     const now = new Date();
     utimes(file, now, now).catch(() => undefined);
@@ -144,6 +158,7 @@ function hold(file: string, self: Holder): FolderLock {
   return {
     async release() {
       clearInterval(heart);
+      if (onShared) return;
       if ((await readHolder(file))?.id === self.id) await rm(file, { force: true });
     },
   };

@@ -17,6 +17,8 @@ export interface ConnectionModes {
   readonly preparedStatements: boolean;
   /** Off falls back to one statement at a time on each connection. */
   readonly pipelining: boolean;
+  /** Tells the sessions of one open database from those of another; in their names. */
+  readonly instance?: string;
 }
 
 /**
@@ -67,6 +69,9 @@ const startOptions = Object.entries(sessionSettings)
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(' ');
 
+/** The end of the name of every session of that instance. */
+export const sessionMark = ({ instance }: ConnectionModes): string => (instance === undefined ? '' : ` [${instance}]`);
+
 /** The driver's configuration for one connection. Session settings travel in the start-up message and cost nothing. */
 export function clientConfig({
   target,
@@ -78,7 +83,7 @@ export function clientConfig({
 }: ClientOptions): pg.ClientConfig {
   return {
     ...target,
-    application_name: `penstock ${role}`,
+    application_name: `penstock ${role}${sessionMark(modes)}`,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,

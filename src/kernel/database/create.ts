@@ -1,4 +1,5 @@
 /** Puts the connections to one PostgreSQL database together into the contract of database.ts. */
+import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { currentAccount, offAccount } from '../account/request-account.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -6,6 +7,8 @@ import { openStatementClasses, type StatementClasses } from './classes.ts';
 import { createCompanions } from './companions.ts';
 import { type ClientOptions, type ConnectionModes, type ConnectionTarget, clientConfig, prepareSession } from './connection.ts';
 import type { Database, DatabaseInfo } from './database.ts';
+import { endSessions } from './end-sessions.ts';
+import { unavailable } from './failures.ts';
 import { boundsOf } from './fair-turns.ts';
 import { GuardedClient } from './guarded-client.ts';
 import { Listener } from './listener.ts';
@@ -15,7 +18,7 @@ import { isRead } from './owned-statements.ts';
 import { createSessions } from './sessions.ts';
 import { createStatementNames } from './statement-names.ts';
 import type { StatementTimings } from './timings.ts';
-import { createTransactions } from './transactions.ts';
+import { createTransactions, type Transactions } from './transactions.ts';
 
 export interface CreateDatabaseOptions {
   readonly target: ConnectionTarget;
@@ -29,6 +32,8 @@ export interface CreateDatabaseOptions {
   readonly transactionConnections?: number | undefined;
   /** Told how long each statement took. */
   readonly timings?: StatementTimings | undefined;
+  /** What the owner of the server knows about an outage. */
+  readonly trouble?: () => string | undefined;
   /** Runs after all connections are closed. */
   readonly onClose?: () => Promise<void>;
 }
@@ -38,6 +43,7 @@ const POOL_SIZE = 8;
 const TRANSACTION_CONNECTIONS = 10;
 /** Locks are few and short; more of them than this at a time wait for each other. */
 const LOCK_CLIENTS = 6;
+const INSTANCE_BYTES = 4;
 const IDLE_MS = 30_000;
 /** Long enough for another node's migrations. */
 const LOCK_TIMEOUT_MS = 300_000;
@@ -79,7 +85,8 @@ function figuresOf({ classes, connections, lockPool, listener }: Parts): Pick<Da
 
 /** Connects. Rejects with the driver's error when that fails; see external.ts for readable ones. */
 export async function createDatabase(options: CreateDatabaseOptions): Promise<Database> {
-  const { target, modes, log } = options;
+  const { target, log } = options;
+  const modes = { ...options.modes, instance: randomBytes(INSTANCE_BYTES).toString('hex') };
   const names = createStatementNames(modes.preparedStatements);
   const { poolSize = POOL_SIZE, transactionConnections = TRANSACTION_CONNECTIONS, timings } = options;
   const classes = await openStatementClasses({ target, modes, poolSize, names, timings, log });
@@ -98,16 +105,8 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
   const { rows } = await classes.query<{ server_version: string }>({ text: 'show server_version' });
   const version = rows[0]?.server_version.split(' ', 1)[0] ?? 'unknown';
 
-  const runLater = (work: () => void | Promise<void>): void => {
-    process.nextTick(async () => {
-      try {
-        await offAccount(() => transactions.outside(work));
-      } catch (error) {
-        log.error({ err: error }, 'Work after a commit failed');
-      }
-    });
-  };
-
+  const runLater = laterRunner(transactions, log);
+  let ended = false;
   let closing: Promise<void> | undefined;
   async function closeAll(): Promise<void> {
     await listener.close();
@@ -121,14 +120,14 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
     query(statement) {
       const ambient = transactions.current();
       if (ambient) return ambient.query(statement);
-      const refusal = currentAccount()?.take('statements');
+      const refusal = ended ? unavailable() : currentAccount()?.take('statements');
       if (refusal) return Promise.reject(refusal);
       if (companions.waiting() && !isRead(statement.text)) return transactions.run((transaction) => transaction.query(statement));
       return classes.query(statement);
     },
     alongside: companions.run,
     outside: transactions.outside,
-    transaction: transactions.run,
+    transaction: (work, how) => (ended ? Promise.reject(unavailable()) : transactions.run(work, how)),
     inTransaction: () => transactions.current() !== undefined,
     part: transactions.part,
     afterCommit(work) {
@@ -141,10 +140,34 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
     tryLock: locks.tryLock,
     listen: (channel, onMessage) => listener.listen(channel, onMessage),
     onListening: (watcher) => listener.onListening(watcher),
-    info: () => ({ kind: options.kind, version, location: options.location, ...figuresOf({ classes, connections, lockPool, listener }) }),
+    info: () => ({
+      kind: options.kind,
+      version,
+      location: options.location,
+      trouble: options.trouble?.(),
+      ...figuresOf({ classes, connections, lockPool, listener }),
+    }),
+    endSessions() {
+      ended = true;
+      return endSessions({ target, modes, role: 'stop' });
+    },
     close() {
       closing ??= closeAll();
       return closing;
     },
   };
 }
+
+/** For what must not hold up the caller: its failure is logged. */
+const laterRunner =
+  (transactions: Transactions, log: Logger) =>
+  (work: () => void | Promise<void>): void => {
+    process.nextTick(async () => {
+      try {
+        // The caller's request may be over by then: this is the platform's own work.
+        await offAccount(() => transactions.outside(work));
+      } catch (error) {
+        log.error({ err: error }, 'Work after a commit failed');
+      }
+    });
+  };

@@ -22,7 +22,7 @@ async function terminate(database: Database, role: string): Promise<void> {
   await database.transaction((transaction) =>
     transaction.query({
       text: `select pg_terminate_backend(pid) from pg_stat_activity
-        where datname = current_database() and application_name = $1 and pid <> pg_backend_pid()`,
+        where datname = current_database() and starts_with(application_name, $1) and pid <> pg_backend_pid()`,
       values: [`penstock ${role}`],
     }),
   );

@@ -97,6 +97,11 @@ export interface Database extends Queryable {
   onListening(listener: (connected: boolean) => void): void;
   /** Facts for health, metrics and the start banner. */
   info(): DatabaseInfo;
+  /**
+   * Ends every session of this process at the server: transactions are rolled back, statements that run store
+   * nothing. Statements are refused with 503 from now on. Behind a pooler that hides sessions only the latter holds.
+   */
+  endSessions(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -119,6 +124,8 @@ export interface DatabaseInfo {
   readonly version: string;
   /** Where the data is: a folder, or host and database name without credentials. */
   readonly location: string;
+  /** Why the server is away, when its owner knows; for operators. */
+  readonly trouble?: string | undefined;
   readonly connections: { readonly total: number; readonly idle: number; readonly waiting: number };
   readonly classes: Readonly<Record<StatementClass | 'transactions', ClassFigures>>;
   /** Short statements that were stopped and run as pooled ones. */

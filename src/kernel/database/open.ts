@@ -4,6 +4,7 @@ import type { Settings } from '../settings.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { createDatabase } from './create.ts';
 import type { Database } from './database.ts';
+import type { ServerKeeper } from './embedded/keeper.ts';
 import { startEmbeddedServer } from './embedded/server.ts';
 import { checkExternal, describeTarget, parseDatabaseUrl } from './external.ts';
 import type { StatementTimings } from './timings.ts';
@@ -15,6 +16,8 @@ export interface OpenDatabaseOptions {
   /** Told about steps that take noticeable time, such as the set-up of a new server. */
   readonly onProgress?: (text: string) => void;
   readonly timings?: StatementTimings;
+  /** Who holds the process of the embedded server; this process unless set. */
+  readonly keeper?: ServerKeeper | undefined;
 }
 
 /** Name of the platform's database on the embedded server. */
@@ -25,7 +28,7 @@ export const EMBEDDED_DATABASE = 'penstock';
  * data folder (data-folder.ts).
  * @throws StartError when the server cannot be used.
  */
-export async function openDatabase({ settings, log, onProgress, timings }: OpenDatabaseOptions): Promise<Database> {
+export async function openDatabase({ settings, log, onProgress, timings, keeper }: OpenDatabaseOptions): Promise<Database> {
   const modes = { preparedStatements: settings.databasePreparedStatements, pipelining: settings.databasePipelining };
   const sizes = { poolSize: settings.databasePoolSize, transactionConnections: settings.databaseTransactions };
   if (settings.databaseUrl !== undefined) {
@@ -34,10 +37,20 @@ export async function openDatabase({ settings, log, onProgress, timings }: OpenD
     return createDatabase({ target, modes, log, timings, ...sizes, kind: 'external', location: describeTarget(target) });
   }
   const folder = join(settings.dataDir, 'postgres');
-  const server = await startEmbeddedServer({ folder, logFile: join(settings.dataDir, 'logs', 'postgres.log'), log, onProgress });
+  const server = await startEmbeddedServer({ folder, logFile: join(settings.dataDir, 'logs', 'postgres.log'), log, onProgress, keeper });
   try {
     const target = await server.target(EMBEDDED_DATABASE);
-    return await createDatabase({ target, modes, log, timings, ...sizes, kind: 'embedded', location: folder, onClose: server.stop });
+    return await createDatabase({
+      target,
+      modes,
+      log,
+      timings,
+      ...sizes,
+      kind: 'embedded',
+      location: folder,
+      onClose: server.stop,
+      trouble: server.trouble,
+    });
   } catch (error) {
     await server.stop();
     throw error;

@@ -8,15 +8,18 @@
 export interface Deadlines {
   /**
    * The promise, or the error of `onExpire` when it is not settled at `deadlineAt` (on the clock of
-   * `performance.now()`). `onExpire` runs once, at the deadline.
+   * `performance.now()`). `onExpire` runs once, at the deadline, or earlier
+   * with the error of `expireAll`.
    */
-  guard<T>(work: Promise<T>, deadlineAt: number, onExpire: () => Error): Promise<T>;
+  guard<T>(work: Promise<T>, deadlineAt: number, onExpire: (early?: Error) => Error): Promise<T>;
+  /** Ends everything that is guarded now with that error. */
+  expireAll(error: Error): void;
   close(): void;
 }
 
 interface Entry {
   readonly expiresAt: number;
-  expire: (() => void) | undefined;
+  expire: ((early?: Error) => void) | undefined;
   older: Entry | undefined;
   newer: Entry | undefined;
 }
@@ -29,7 +32,7 @@ export function createDeadlines(usualMs: number): Deadlines {
   timer.unref();
 
   /** In the order of their ends; what has the usual length belongs to the end, or close to it. */
-  function add(expiresAt: number, expire: () => void): Entry {
+  function add(expiresAt: number, expire: (early?: Error) => void): Entry {
     let older = newest;
     while (older && older.expiresAt > expiresAt) older = older.older;
     const newer = older ? older.newer : oldest;
@@ -62,10 +65,19 @@ export function createDeadlines(usualMs: number): Deadlines {
     }
   }
 
+  function expireAll(error: Error): void {
+    while (oldest) {
+      const { expire } = oldest;
+      remove(oldest);
+      expire?.(error);
+    }
+  }
+
   return {
+    expireAll,
     guard: (work, deadlineAt, onExpire) =>
       new Promise((resolve, reject) => {
-        const entry = add(deadlineAt, () => reject(onExpire()));
+        const entry = add(deadlineAt, (early) => reject(onExpire(early)));
         work.then(
           (value) => {
             remove(entry);

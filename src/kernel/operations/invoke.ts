@@ -21,6 +21,7 @@ import { withUnconfirmed } from '../freshness/unconfirmed.ts';
 import { type Idempotency, takesIdempotencyKey } from '../idempotency/idempotency.ts';
 import type { Identity } from '../identity.ts';
 import type { DecodedInput, Operation } from '../operation.ts';
+import { noteOperation } from '../supervision/running-operation.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Tracing } from '../telemetry/tracing/tracing.ts';
 import { requireInput } from './admission.ts';
@@ -32,6 +33,8 @@ import { addressKey, type OperationLimiter } from './limits.ts';
 
 /** On answers of the admin surface: ids of nodes that have not confirmed the change. */
 const UNCONFIRMED_HEADER = 'penstock-unconfirmed-nodes';
+/** When to come back to a platform that stops. */
+const STOPPED_SECONDS = 2;
 
 export interface PipelineParts {
   readonly identity: Identity;
@@ -59,6 +62,8 @@ export interface Pipeline {
   inTurn<T>(call: Call, caller: Caller, work: () => T | Promise<T>, bytes?: number): T | Promise<T>;
   /** Throws what the handler throws, 429, 409 (Idempotency-Key), 504. */
   run(call: Call, caller: Caller, input: DecodedInput): Promise<Answer>;
+  /** Answers 503 to every call that still runs. */
+  giveUp(): void;
   close(): void;
 }
 
@@ -85,7 +90,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       if (context.expired) throw errors.TIMEOUT();
       const answer = work(context, call, input);
       // Guarded here as well, so that the transaction ends and frees its connection and the key.
-      return answer instanceof Promise ? deadlines.guard(answer, context.deadlineAt, () => expire(context)) : answer;
+      return answer instanceof Promise ? deadlines.guard(answer, context.deadlineAt, (early) => expire(context, early)) : answer;
     });
   };
 
@@ -93,12 +98,13 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   const handled = (context: CallContext, call: Call, input: DecodedInput): Answer | Promise<Answer> => {
     const result = keepsKey(call) ? remembered(context, call, input) : work(context, call, input);
     if (!(result instanceof Promise)) return result;
-    return deadlines.guard(result, context.deadlineAt, () => expire(context));
+    return deadlines.guard(result, context.deadlineAt, (early) => expire(context, early));
   };
 
   /** One call on the account of its request. */
   const runOn = async (account: RequestAccount, { call, caller, input }: Running): Promise<Answer> => {
     const { operation } = call.compiled;
+    noteOperation(operation.id, call.requestId);
     const limited = limiter.admitAccount(operation, input.body, call.address);
     if (limited) await limited;
     if (account.remainingMs <= 0) throw errors.TIMEOUT();
@@ -108,7 +114,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
       isAudited(operation, input) ? parts.actions.around(call, context, input, answered) : answered(),
     );
     if (!answer.stream) return answer;
-    return { ...answer, stream: bounded(answer.stream, { deadlines, account, onExpire: () => expire(context) }) };
+    return { ...answer, stream: bounded(answer.stream, { deadlines, account, onExpire: (early) => expire(context, early) }) };
   };
 
   return {
@@ -140,9 +146,14 @@ export function createPipeline(parts: PipelineParts): Pipeline {
         account.leaveCall();
       }
     },
-    close: deadlines.close,
+    ...endOf(deadlines),
   };
 }
+
+const endOf = (deadlines: Deadlines): Pick<Pipeline, 'giveUp' | 'close'> => ({
+  giveUp: () => deadlines.expireAll(errors.UNAVAILABLE({ message: 'The platform stops: send this again', retryAfter: STOPPED_SECONDS })),
+  close: deadlines.close,
+});
 
 interface Running {
   readonly call: Call;
@@ -171,7 +182,7 @@ async function telling({ surface, method }: Operation, work: Work): Promise<Answ
 interface Sending {
   readonly deadlines: Deadlines;
   readonly account: RequestAccount;
-  readonly onExpire: () => Error;
+  readonly onExpire: (early?: Error) => Error;
 }
 
 /** A body that is made while it is sent gets the same time once more, from when its sending begins. */
@@ -190,10 +201,10 @@ function bounded({ chunks, signal }: AnswerStream, { deadlines, account, onExpir
   return { chunks: sent(), signal };
 }
 
-function expire(context: CallContext): Error {
-  const timeout = errors.TIMEOUT();
-  context.expire(timeout);
-  return timeout;
+function expire(context: CallContext, early?: Error): Error {
+  const reason = early ?? errors.TIMEOUT();
+  context.expire(reason);
+  return reason;
 }
 
 /** Whether a key on this call is honoured. Answers that are credentials are never stored. */

@@ -17,6 +17,7 @@ import type { Tracing } from '../../kernel/telemetry/tracing/tracing.ts';
 import { ClientGoneError, DEFAULT_BODY_LIMIT, parseBody, type ReceivedBody, receiveBody } from './body.ts';
 import { openBodyStream } from './body-stream.ts';
 import { type Cors, createCors } from './cors.ts';
+import type { Draining } from './draining.ts';
 import type { EnvelopeHandler } from './envelope.ts';
 import type { Exchange } from './exchange.ts';
 import { securityHeaders } from './headers.ts';
@@ -31,6 +32,7 @@ export interface GatewayParts {
   readonly routes: RouteTable;
   readonly pipeline: Pipeline;
   readonly options: SurfaceOptionsSource;
+  readonly draining: Draining;
   readonly observe: ObserveRequest;
   readonly log: Logger;
   /** Whether this node may answer from memory. */
@@ -66,7 +68,7 @@ const isHealth = (found: Found): boolean => typeof found === 'object' && found.r
 
 export function createGateway(parts: GatewayParts): Gateway {
   const { surface, routes, pipeline, log } = parts;
-  const headers = createHeaders(parts.options);
+  const headers = createHeaders(parts.options, parts.draining);
 
   const done = (exchange: Exchange, status: number): void => {
     const milliseconds = performance.now() - exchange.startedAt;
@@ -254,7 +256,7 @@ interface SurfaceHeaders {
 }
 
 /** Headers are composed once per configuration and origin. */
-function createHeaders(source: SurfaceOptionsSource): () => SurfaceHeaders {
+function createHeaders(source: SurfaceOptionsSource, draining: Draining): () => SurfaceHeaders {
   const compose = (): SurfaceHeaders => {
     const { cors: wanted, hsts: value } = source.current();
     const cors = createCors(wanted);
@@ -266,7 +268,7 @@ function createHeaders(source: SurfaceOptionsSource): () => SurfaceHeaders {
         const own = cors.headers(origin);
         let all = composed.get(own);
         if (!all) {
-          all = [...securityHeaders, ...hsts, ...own];
+          all = [...securityHeaders, ...hsts, ...own, ...(draining.active ? ['connection', 'close'] : [])];
           composed.set(own, all);
         }
         return all;
@@ -274,8 +276,10 @@ function createHeaders(source: SurfaceOptionsSource): () => SurfaceHeaders {
     };
   };
   let current = compose();
-  source.onChange(() => {
+  const again = (): void => {
     current = compose();
-  });
+  };
+  source.onChange(again);
+  draining.onBegin(again);
   return () => current;
 }

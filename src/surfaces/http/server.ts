@@ -1,6 +1,8 @@
 /** The HTTP server under a surface: Fastify with one route, limits of the protocol, listening and stopping. */
+import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { type AddressInfo, Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import fastify, { type FastifyInstance } from 'fastify';
 import { StartError } from '../../kernel/start-error.ts';
 import { answerClientError } from './client-error.ts';
@@ -9,9 +11,24 @@ export type RequestHandler = (request: IncomingMessage, response: ServerResponse
 
 export interface HttpServer {
   /** Answers the address that is listened on, such as `http://127.0.0.1:3000`. Throws `StartError`. */
-  listen(port: number, host: string, portVariable: string): Promise<string>;
-  /** Stops accepting, lets running requests finish for at most `graceMs`, then cuts what is left. */
-  close(graceMs: number): Promise<void>;
+  listen(place: ListenPlace): Promise<string>;
+  /** Stops accepting, lets running requests finish, and cuts what is left when the time is over. */
+  close(how: CloseHow): Promise<void>;
+}
+
+export interface ListenPlace {
+  readonly port: number;
+  readonly host: string;
+  readonly portVariable: string;
+  /** Other workers listen on the same port. */
+  readonly shared?: boolean;
+}
+
+export interface CloseHow {
+  /** Clients with kept connections get a moment to hear, with an answer, that theirs ends. */
+  readonly gentle: boolean;
+  /** Milliseconds from now. */
+  readonly cutAfterMs: number;
 }
 
 /** Bytes of the request line and all headers: room for a token that is absurdly long, so that it gets its 401. */
@@ -46,22 +63,23 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
   // The body is asked for when the caller has been admitted, not before.
   server.on('checkContinue', (request, response) => server.emit('request', request, response));
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
-  return { listen: (port, host, portVariable) => listen(app, port, host, portVariable), close: (graceMs) => close(app, graceMs) };
+  return { listen: (place) => listen(app, place), close: (how) => close(app, how) };
 }
 
 const methodsWithBody = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'QUERY'] as const;
 
-async function listen(app: FastifyInstance, port: number, host: string, portVariable: string): Promise<string> {
+async function listen(app: FastifyInstance, place: ListenPlace): Promise<string> {
+  const { port, host, shared } = place;
   try {
-    await app.listen({ port, host });
+    await app.listen({ port, host, ...(shared ? { reusePort: true } : {}) });
   } catch (error) {
-    throw listenError(error, { port, host, portVariable });
+    throw listenError(error, place);
   }
   const address = app.server.address() as AddressInfo;
   return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`;
 }
 
-export function listenError(error: unknown, { port, host, portVariable }: { port: number; host: string; portVariable: string }): unknown {
+export function listenError(error: unknown, { port, host, portVariable }: ListenPlace): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   switch (code) {
     case 'EADDRINUSE':
@@ -77,6 +95,8 @@ export function listenError(error: unknown, { port, host, portVariable }: { port
       return new StartError(`This machine has no address ${host}: set HOST to one of its addresses, for example 127.0.0.1 or 0.0.0.0`, {
         cause: error,
       });
+    case 'ENOTSUP':
+      return new StartError('This system cannot share a port between processes: set WORKERS to 1', { cause: error });
     default:
       return error;
   }
@@ -85,13 +105,33 @@ export function listenError(error: unknown, { port, host, portVariable }: { port
 /** Milliseconds between looks at connections whose last request has been answered since closing began. */
 const IDLE_CHECK_MS = 25;
 
-async function close(app: FastifyInstance, graceMs: number): Promise<void> {
-  const cut = setTimeout(() => app.server.closeAllConnections(), graceMs);
-  const idle = setInterval(() => app.server.closeIdleConnections(), IDLE_CHECK_MS);
+/** Milliseconds in which a client that is not idle will have sent its next request, and heard that it was the last. */
+const LAST_REQUEST_MS = 300;
+
+async function close(app: FastifyInstance, { gentle, cutAfterMs }: CloseHow): Promise<void> {
+  const { server } = app;
+  const cut = setTimeout(() => server.closeAllConnections(), cutAfterMs);
+  let idle: NodeJS.Timeout | undefined;
   try {
+    if (gentle && server.listening) {
+      // Only the port: `close` of an HTTP server also ends idle connections, on which a request may be on its way.
+      const closed = once(server, 'close');
+      Server.prototype.close.call(server);
+      await Promise.race([closed, sleep(LAST_REQUEST_MS)]);
+    }
+    idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
     await app.close();
+    await allClosed(server);
   } finally {
     clearTimeout(cut);
     clearInterval(idle);
   }
 }
+
+/** Until the last connection has ended: closing a server whose port is closed already does not wait for them. */
+async function allClosed(server: Server): Promise<void> {
+  while ((await connectionsOf(server)) > 0) await sleep(IDLE_CHECK_MS);
+}
+
+const connectionsOf = (server: Server): Promise<number> =>
+  new Promise((resolve) => server.getConnections((error, count) => resolve(error ? 0 : count)));

@@ -15,6 +15,7 @@ import { type McpSource, noMcp } from '../mcp/options.ts';
 import { serveMcp } from '../mcp/serve.ts';
 import { serveDocs } from '../openapi/serve.ts';
 import { createAddressOf } from './client-address.ts';
+import { createDraining, type Draining } from './draining.ts';
 import { Exchange } from './exchange.ts';
 import { createGateway, type GatewayParts } from './gateway.ts';
 import { createModuleMetrics } from './module-metrics.ts';
@@ -38,7 +39,7 @@ export interface HttpSurfaceOptions {
   readonly limits?: LimitSettingsProvider;
   /** How much a request may use. */
   readonly requests?: RequestSettingsProvider;
-  /** Milliseconds that running requests have when the surfaces close; 10,000 unless set. */
+  /** Milliseconds that running requests have when the surfaces close; STOP_GRACE_MS unless set. */
   readonly graceMs?: number;
 }
 
@@ -48,10 +49,13 @@ export interface HttpSurfaces {
   readonly adminAddress: string;
   /** The pipeline that the surfaces use, for further transports. */
   readonly pipeline: Pipeline;
+  /** From now on every answer asks for another connection; all still serves. */
+  beginStop(): void;
   close(): Promise<void>;
 }
 
-const GRACE_MS = 10_000;
+/** Milliseconds for what failed when the time was over to reach its clients. */
+const LAST_ANSWERS_MS = 2_000;
 
 /** Throws `StartError` when a port cannot be used; nothing listens then. */
 export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurfaceOptions = {}): Promise<HttpSurfaces> {
@@ -84,19 +88,26 @@ export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurf
     client,
     log: kernel.log.child({ surface: 'mcp' }),
   });
+  const draining = createDraining();
   const make = (surface: SurfaceName, source: SurfaceOptionsSource): HttpServer =>
     createSurfaceServer(kernel, {
       surface,
       source,
       pipeline,
+      draining,
       observe: createRequestMetrics(surface, histogram, modules),
       envelopes: surface === 'client' ? graphql : mcp,
     });
   const servers = { client: make('client', client), admin: make('admin', admin) };
 
   const close = async (): Promise<void> => {
-    const graceMs = options.graceMs ?? GRACE_MS;
-    await Promise.all([servers.client.close(graceMs), servers.admin.close(graceMs)]);
+    const graceMs = options.graceMs ?? settings.stop.graceMs;
+    const gentle = draining.active;
+    draining.begin();
+    const late = setTimeout(() => void giveUp(kernel, pipeline), graceMs);
+    const how = { gentle, cutAfterMs: graceMs + LAST_ANSWERS_MS };
+    await Promise.all([servers.client.close(how), servers.admin.close(how)]);
+    clearTimeout(late);
     pipeline.close();
   };
 
@@ -104,13 +115,26 @@ export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurf
   countRoutes(kernel, 'client');
   countRoutes(kernel, 'admin');
   try {
-    const clientAddress = await servers.client.listen(settings.clientHttpPort, settings.host, 'CLIENT_HTTP_PORT');
-    const adminAddress = await servers.admin.listen(settings.adminHttpPort, settings.host, 'ADMIN_HTTP_PORT');
-    return { clientAddress, adminAddress, pipeline, close };
+    const { host, workers = 1 } = settings;
+    const listen = (server: HttpServer, port: number, portVariable: string): Promise<string> =>
+      server.listen({ port, host, portVariable, shared: workers > 1 });
+    const clientAddress = await listen(servers.client, settings.clientHttpPort, 'CLIENT_HTTP_PORT');
+    const adminAddress = await listen(servers.admin, settings.adminHttpPort, 'ADMIN_HTTP_PORT');
+    return { clientAddress, adminAddress, pipeline, beginStop: draining.begin, close };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+/**
+ * The time is over. First the database ends what it runs for us, so that nothing is stored of which the client
+ * hears that it failed, and what was stored still gets its answer; then the rest answers 503.
+ */
+async function giveUp({ database, log }: SurfaceKernel, pipeline: Pipeline): Promise<void> {
+  log.warn({}, 'Requests that still run are given up: the time to stop is over');
+  await database.endSessions().catch((error: unknown) => log.error({ err: error }, 'Sessions of the database could not be ended'));
+  pipeline.giveUp();
 }
 
 function countRoutes({ metrics, operations, settings }: SurfaceKernel, surface: SurfaceName): void {
@@ -132,11 +156,12 @@ interface SurfaceParts {
   readonly surface: SurfaceName;
   readonly source: SurfaceOptionsSource;
   readonly pipeline: Pipeline;
+  readonly draining: Draining;
   readonly observe: ReturnType<typeof createRequestMetrics>;
   readonly envelopes?: GatewayParts['envelopes'];
 }
 
-function createSurfaceServer(kernel: SurfaceKernel, { surface, source, pipeline, observe, envelopes }: SurfaceParts): HttpServer {
+function createSurfaceServer(kernel: SurfaceKernel, { surface, source, pipeline, draining, observe, envelopes }: SurfaceParts): HttpServer {
   const log = kernel.log.child({ surface });
   const gateway = createGateway({
     surface,
@@ -147,6 +172,7 @@ function createSurfaceServer(kernel: SurfaceKernel, { surface, source, pipeline,
     modules: kernel.modules,
     freshness: kernel.bus?.freshness,
     options: source,
+    draining,
     ...(envelopes ? { envelopes } : {}),
     routes: createRouteTable(surface, kernel.operations, log),
     logRequests: kernel.settings.logLevel === 'debug',

@@ -28,10 +28,11 @@ const answerNotFound: RequestListener = (request, response) => {
 };
 
 /** Listens and answers the address. Throws `StartError` when the port cannot be used. */
-export async function listenOn(server: Server, { port, host }: { port: number; host: string }): Promise<string> {
+export async function listenOn(server: Server, place: { port: number; host: string; shared: boolean }): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
-  server.listen(port, host, resolve);
+  const { port, host, shared } = place;
+  server.listen({ port, host, ...(shared ? { reusePort: true } : {}) }, resolve);
   try {
     await promise;
   } catch (error) {

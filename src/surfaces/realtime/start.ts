@@ -82,7 +82,11 @@ export async function startRealtimeSurface(kernel: RealtimeKernel, options: Real
   const sweep = setInterval(connections.recheckAll, sweepEveryMs);
   sweep.unref();
 
-  const address = await listenOn(http, { port: settings.clientSocketPort, host: settings.host });
+  const address = await listenOn(http, {
+    port: settings.clientSocketPort,
+    host: settings.host,
+    shared: settings.workers > 1,
+  });
   return {
     address,
     async close() {

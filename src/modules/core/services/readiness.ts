@@ -38,14 +38,19 @@ export function createReadiness(options: ReadinessOptions): Readiness {
   let cached: { readonly report: Promise<ReadyReport>; readonly until: number } | undefined;
   return {
     full() {
+      if (options.health.isStopping()) return Promise.resolve(reportOf([stopping]));
       const now = performance.now();
       if (!cached || cached.until <= now) cached = { report: fullReport(options), until: now + CACHE_MS };
       return cached.report;
     },
-    shallow: () => reportOf([initialized, ...moduleReports(options)].filter(({ status }) => status !== 'warn')),
+    shallow: () =>
+      options.health.isStopping()
+        ? reportOf([stopping])
+        : reportOf([initialized, ...moduleReports(options)].filter(({ status }) => status !== 'warn')),
   };
 }
 
+const stopping: CheckReport = { name: 'core.stopping', status: 'fail', message: 'the platform stops', latencyMs: 0 };
 const initialized: CheckReport = { name: 'core.initialized', status: 'pass', latencyMs: 0 };
 
 async function fullReport(options: ReadinessOptions): Promise<ReadyReport> {
