@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fill } from './dataset.ts';
 import { runLoad } from './load.ts';
 import { startPlatform } from './platform.ts';
-import { workloads } from './workloads.ts';
+import type { Workload } from './workloads.ts';
 
 interface CpuProfile {
   readonly nodes: readonly {
@@ -70,7 +70,11 @@ function describe(profile: CpuProfile, window: Window): string[] {
 }
 
 /** Loads a platform that runs under the profiler and answers lines for the terminal. `folder` is for throw-away files. */
-export async function profilePlatform(folder: string, plan: { seconds: number; connections: number }): Promise<string[]> {
+export async function profilePlatform(
+  folder: string,
+  plan: { seconds: number; connections: number },
+  chosen: readonly Workload[],
+): Promise<string[]> {
   const profiles = join(folder, 'profiles');
   const nodeArguments = ['--cpu-prof', `--cpu-prof-dir=${profiles}`, '--cpu-prof-interval=500'];
   const platform = await startPlatform({ dataDir: join(folder, 'profiled'), nodeArguments });
@@ -78,7 +82,7 @@ export async function profilePlatform(folder: string, plan: { seconds: number; c
   try {
     const { grants: _, ...material } = await fill(platform);
     const target = { ...material, origin: platform.clientOrigin };
-    for (const { name: workload, ours: request } of workloads) {
+    for (const { name: workload, ours: request } of chosen) {
       await runLoad({ ...target, ...plan, request, seconds: 2 });
       const from = now();
       const { requests } = await runLoad({ ...target, ...plan, request });

@@ -103,12 +103,15 @@ async function measureRequests(platform: Platform, plan: Plan, chosen: readonly 
   }
 }
 
+const chosenOf = ({ only }: Pick<Options, 'only'>): readonly Workload[] =>
+  workloads.filter(({ name }) => only === undefined || only.includes('requests') || only.includes(name));
+
 async function measureAll(folder: string, { plan, dry, only }: Options): Promise<void> {
   const loadBefore = loadavg()[0] ?? 0;
   const wanted = (part: string): boolean => only === undefined || only.includes(part);
   if (wanted('start')) print('Measuring the start');
   const start = wanted('start') ? await measureStartUp(folder) : undefined;
-  const chosen = workloads.filter(({ name }) => wanted('requests') || wanted(name));
+  const chosen = chosenOf({ only });
   const measured = chosen.length > 0 ? await measureFilled(join(folder, 'requests'), plan, chosen) : undefined;
   if (wanted('growth')) print('Measuring growth');
   const growth: readonly GrowthRow[] = wanted('growth') ? await measureGrowth(join(folder, 'growth'), print) : [];
@@ -138,7 +141,7 @@ async function main(): Promise<void> {
   await requireWrk();
   const folder = await mkdtemp(join(tmpdir(), 'penstock-bench-'));
   try {
-    if (options.profile) print((await profilePlatform(folder, options.plan)).join('\n'));
+    if (options.profile) print((await profilePlatform(folder, options.plan, chosenOf(options))).join('\n'));
     else await measureAll(folder, options);
   } finally {
     await rm(folder, { recursive: true, force: true });

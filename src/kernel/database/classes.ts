@@ -41,7 +41,7 @@ interface SharedSize {
  */
 const shortReads: SharedSize = { size: 3, depth: 16, statementTimeoutMs: 150, lockTimeoutMs: 10 };
 /** A write holds its connection until the disk has it; more of them wait for the disk together (group commit). */
-const shortWrites: SharedSize = { size: 6, depth: 4, statementTimeoutMs: 150, lockTimeoutMs: 50 };
+const shortWrites: SharedSize = { size: 8, depth: 4, statementTimeoutMs: 150, lockTimeoutMs: 50 };
 const identity: SharedSize = { size: 2, depth: 8, statementTimeoutMs: 150, lockTimeoutMs: 25 };
 /** Where connections cannot be shared, so many do the work of each of the classes above. */
 const UNSHARED_SIZE = 4;

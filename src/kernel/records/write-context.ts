@@ -124,8 +124,11 @@ export const answerShape = ({ populate, conditions }: WriteContext): string => `
 /** True when the answer needs values of its own. */
 export const isDynamicAnswer = ({ populate, conditions }: WriteContext): boolean => conditions !== undefined || isRestricted(populate);
 
-/** Events were written by the statement itself: the relay learns of them when they are committed. */
-export const announceEvents = ({ database, events }: WriteDependencies): void => database.afterCommit(() => events.wake());
+/** Events were written by the statement itself: the relay learns of them when they are committed, which outside of a transaction they are. */
+export function announceEvents({ database, events }: WriteDependencies): void {
+  if (database.inTransaction()) database.afterCommit(() => events.wake());
+  else events.wake();
+}
 
 /** A malformed id in a write is the caller's mistake: 400. */
 export function requireId({ key }: Pick<CompiledSchema, 'key'>, id: unknown, place: string): asserts id is string {

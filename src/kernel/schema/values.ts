@@ -169,9 +169,17 @@ function readDate(value: unknown): string | undefined {
   if (!parts || typeof value !== 'string') return undefined;
   const [year, month, day] = [Number(parts[1]), Number(parts[2]), Number(parts[3])];
   // The parser rolls 31 February over into March: a day must exist.
-  if (month < 1 || month > 12 || day < 1 || day > new Date(Date.UTC(2000 + (year % 400), month, 0)).getUTCDate()) return undefined;
+  if (month < 1 || month > 12 || day < 1 || day > daysOf(year, month)) return undefined;
   const instant = new Date(value);
   return Number.isNaN(instant.getTime()) ? undefined : checkedYear(instant);
+}
+
+const isLeap = (year: number): boolean => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+
+/** `month`: from 1 to 12. */
+function daysOf(year: number, month: number): number {
+  if (month === 2) return isLeap(year) ? 29 : 28;
+  return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
 }
 
 function checkedYear(instant: Date): string | undefined {
