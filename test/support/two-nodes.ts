@@ -6,6 +6,8 @@ import { type SpawnedPlatform, spawnPlatform } from './spawn.ts';
 export interface TwoNodesOptions {
   /** Whether the nodes share a Redis, or have only PostgreSQL between them. */
   readonly redis: boolean;
+  /** Addresses of one Redis, one for each node, in place of a Redis of their own. */
+  readonly redisUrls?: readonly [string, string];
   /** `external15` unless set: the embedded server of a data folder is for one node. */
   readonly server?: TestServer;
   readonly env?: Readonly<Record<string, string>>;
@@ -23,8 +25,9 @@ export interface TwoNodes {
 export async function startTwoNodes(options: TwoNodesOptions): Promise<TwoNodes> {
   const database = await createTestDatabase({ server: options.server ?? 'external15' });
   const redis = options.redis ? await startTestRedis() : undefined;
-  const env = { ...options.env, DATABASE_URL: database.url, REDIS_URL: redis?.url ?? '' };
-  const nodes = await Promise.allSettled([spawnPlatform({ env }), spawnPlatform({ env })]);
+  const start = (redisUrl = redis?.url ?? '') =>
+    spawnPlatform({ env: { ...options.env, DATABASE_URL: database.url, REDIS_URL: redisUrl } });
+  const nodes = await Promise.allSettled([start(options.redisUrls?.[0]), start(options.redisUrls?.[1])]);
   const close = async () => {
     await Promise.all(nodes.map((node) => (node.status === 'fulfilled' ? stopAndRemove(node.value) : undefined)));
     await redis?.stop();
