@@ -111,19 +111,36 @@ test('a right password is checked in bounded time while 200 addresses try wrong 
   for (const status of statuses(await Promise.all(wrong))) expect([401, 503]).toContain(status);
 });
 
-test('a body that trickles in is given up, and its connection closed', { timeout: 60_000 }, async () => {
-  const { hostname, port } = new URL(platform.addresses.client);
+/** What comes back to a client that sends half a second apart, when the connection is closed. */
+async function trickle(address: string, head: readonly string[], bytes: string): Promise<string> {
+  const { hostname, port } = new URL(address);
   const socket = connect(Number(port), hostname);
   let answer = '';
   socket.on('data', (chunk: Buffer) => {
     answer += chunk.toString();
   });
   socket.on('error', () => undefined);
-  socket.write('POST /authentication/local HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n{');
-  const drip = setInterval(() => socket.write(' '), 500);
-  const closed = new Promise<void>((resolve) => void socket.once('close', () => resolve()));
-  await closed;
+  socket.write([...head, 'Host: x', '', ''].join('\r\n'));
+  const drip = setInterval(() => socket.write(bytes), 500);
+  await new Promise<void>((resolve) => void socket.once('close', () => resolve()));
   clearInterval(drip);
-  expect(answer).toMatch(/^HTTP\/1\.1 408 /);
-  expect(answer).toContain('"code":"REQUEST_TIMEOUT"');
+  return answer;
+}
+
+test('bodies that trickle in are given up, and their connections closed', { timeout: 60_000 }, async () => {
+  const whole = ['POST /authentication/local HTTP/1.1', 'Content-Type: application/json', 'Content-Length: 900'];
+  const streamed = [
+    'POST /database/schemas/Plain/docs/import HTTP/1.1',
+    `masterkey: ${platform.masterKey}`,
+    'Content-Type: text/csv',
+    'Transfer-Encoding: chunked',
+  ];
+  const answers = await Promise.all([
+    trickle(platform.addresses.client, whole, ' '),
+    trickle(platform.addresses.admin, streamed, '6\r\ntitle\n\r\n'),
+  ]);
+  for (const answer of answers) {
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /);
+    expect(answer).toContain('"code":"REQUEST_TIMEOUT"');
+  }
 });

@@ -90,6 +90,29 @@ describe('the answer to one request', () => {
   });
 });
 
+describe('MCP', () => {
+  const call = (id: number, limit: number) => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'tools/call',
+    params: { name: 'get_database_schemas_schemaname_docs', arguments: { schemaName: 'Doc', limit } },
+  });
+  const mcp = (message: object) => platform.admin.post('/mcp?modules=database', message);
+
+  test('has one bound of bytes for all messages of a batch', async () => {
+    await platform.client.post('/database/Doc/many', {
+      docs: Array.from({ length: 20 }, () => ({ title: 'm', data: 'm'.repeat(50_000) })),
+    });
+    const answer = await mcp(Array.from({ length: 20 }, (_, id) => call(id, 10)));
+    expectStatus(answer, 200, 'a batch of calls');
+    const refused = answer.body.filter(({ result }: { result: { isError?: boolean } }) => result.isError);
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused[0].result.structuredContent.error.status).toBe(400);
+    expect(answer.text.length).toBeLessThan(6 * 1_048_576);
+    expect((await mcp(call(1, 1))).body.result.isError).toBeUndefined();
+  });
+});
+
 describe('locks of a batch', () => {
   test('are never taken on records that the caller may not change, and rights are asked first', async () => {
     await platform.createSchema({

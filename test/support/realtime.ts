@@ -9,7 +9,7 @@ import type { RecordStore } from '../../src/kernel/records/store.ts';
 import { platformKey } from '../../src/kernel/schema/mapping/key.ts';
 import type { SchemaRegistry } from '../../src/kernel/schema/registry.ts';
 import { readSettings } from '../../src/kernel/settings.ts';
-import { type RealtimeKernel, startRealtimeSurface } from '../../src/surfaces/realtime/start.ts';
+import { type RealtimeKernel, type RealtimeOptions, startRealtimeSurface } from '../../src/surfaces/realtime/start.ts';
 import { noMetrics, silentLog } from './quiet.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -114,9 +114,9 @@ interface Change {
 type ClientOptions = Parameters<typeof io>[1];
 
 /** A started surface, and sockets to it. */
-export async function openRealtime() {
+export async function openRealtime(options: RealtimeOptions = {}) {
   const world = createKernel();
-  const surface = await startRealtimeSurface(world.kernel);
+  const surface = await startRealtimeSurface(world.kernel, options);
   if (!surface) throw new Error('the surface did not start');
   const sockets: Socket[] = [];
 

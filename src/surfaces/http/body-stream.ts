@@ -2,11 +2,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { errors, invalid } from '../../kernel/errors.ts';
 import type { BodyStream, StreamDeclaration } from '../../kernel/operation.ts';
-import { announcesBody, ClientGoneError, refuseEncoded, refuseLong, tooLarge } from './body.ts';
+import { announcesBody, ClientGoneError, LEAST_BYTES_A_SECOND, refuseEncoded, refuseLong, tooLarge, tooSlow } from './body.ts';
 import { allowLongRequest } from './client-error.ts';
 
 /** Milliseconds without a byte after which a client that owes us more is given up. */
 const SILENCE_MS = 60_000;
+/** Milliseconds of waiting for the client after which its pace counts. */
+const TRICKLE_MS = 10_000;
 
 /** Describes the body without touching it. Throws 400 without a body, 413 and 415. */
 export function openBodyStream(
@@ -44,6 +46,7 @@ async function* pieces(request: IncomingMessage, response: ServerResponse, limit
       silence.heard();
       size += (chunk as Buffer).length;
       if (size > limit) throw tooLarge(limit);
+      if (silence.isTrickle(size)) throw tooSlow();
       yield chunk as Buffer;
       silence.expect();
     }
@@ -54,9 +57,19 @@ async function* pieces(request: IncomingMessage, response: ServerResponse, limit
   }
 }
 
+interface SilenceWatch {
+  heard(): void;
+  expect(): void;
+  /** So many bytes are too few for the time that we have waited for them. */
+  isTrickle(size: number): boolean;
+  end(): void;
+}
+
 /** One timer for the whole body. It counts only while we wait for the client, not while the client waits for us. */
-function watchSilence(request: IncomingMessage): { heard(): void; expect(): void; end(): void } {
+function watchSilence(request: IncomingMessage): SilenceWatch {
   let waiting = true;
+  let waitingSince = performance.now();
+  let waitedMs = 0;
   const timer = setTimeout(() => {
     if (waiting) request.destroy();
   }, SILENCE_MS);
@@ -64,11 +77,14 @@ function watchSilence(request: IncomingMessage): { heard(): void; expect(): void
   return {
     heard() {
       waiting = false;
+      waitedMs += performance.now() - waitingSince;
     },
     expect() {
       waiting = true;
+      waitingSince = performance.now();
       timer.refresh();
     },
+    isTrickle: (size) => waitedMs > TRICKLE_MS && size < (waitedMs / 1_000) * LEAST_BYTES_A_SECOND,
     end: () => clearTimeout(timer),
   };
 }

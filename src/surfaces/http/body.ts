@@ -91,9 +91,9 @@ function writtenAs(type: string): BodyType | undefined {
 
 /** Milliseconds between looks at how fast a body arrives, and the bytes a second that it must have had on average by then. */
 const PACE_MS = 5_000;
-const LEAST_BYTES_A_SECOND = 1_024;
+export const LEAST_BYTES_A_SECOND = 1_024;
 
-const tooSlow = () => errors.REQUEST_TIMEOUT({ message: 'The body came too slowly', headers: { connection: 'close' } });
+export const tooSlow = () => errors.REQUEST_TIMEOUT({ message: 'The body came too slowly', headers: { connection: 'close' } });
 
 /** Whole bodies are small: one that trickles in only holds memory. The time of the request counts too. */
 function watchPace(size: () => number, giveUp: () => void): { end(): void } {

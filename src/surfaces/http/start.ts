@@ -111,6 +111,7 @@ export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurf
     pipeline.close();
   };
 
+  measureGates(kernel, pipeline);
   serveDocs(kernel.operations, { client, admin });
   countRoutes(kernel, 'client');
   countRoutes(kernel, 'admin');
@@ -135,6 +136,14 @@ async function giveUp({ database, log }: SurfaceKernel, pipeline: Pipeline): Pro
   log.warn({}, 'Requests that still run are given up: the time to stop is over');
   await database.endSessions().catch((error: unknown) => log.error({ err: error }, 'Sessions of the database could not be ended'));
   pipeline.giveUp();
+}
+
+/** How full the process is, and who waits. */
+function measureGates({ metrics }: SurfaceKernel, { gates }: Pipeline): void {
+  const read = (what: 'running' | 'waiting') => (): GaugeReading =>
+    Object.entries(gates.counts()).map(([kind, counts]) => ({ labels: { kind }, value: counts[what] }));
+  metrics.gauge('requests_running', 'Requests that are worked on: all of them, and the heavy ones among them', read('running'), ['kind']);
+  metrics.gauge('requests_waiting', 'Requests that wait for their turn', read('waiting'), ['kind']);
 }
 
 function countRoutes({ metrics, operations, settings }: SurfaceKernel, surface: SurfaceName): void {
