@@ -18,6 +18,7 @@ const checks = [
   { name: 'types (tsc)', script: 'node_modules/typescript/bin/tsc', args: ['--project', '.'] },
   { name: 'unused code (knip)', script: 'node_modules/knip/bin/knip.js', args: ['--no-progress'] },
   { name: 'arrows and house rules', script: 'scripts/lint/check.ts', args: [] },
+  { name: 'regular expressions (recheck)', script: 'scripts/lint/check-regexes.ts', args: [] },
 ];
 
 async function run({ name, script, args }) {

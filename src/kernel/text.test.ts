@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { cutText, isStorable, shortened, storable } from './text.ts';
+import { cutText, isStorable, shortened, storable, withoutEnd } from './text.ts';
 
 describe('texts of others', () => {
   it('are cut between characters', () => {
@@ -21,6 +21,17 @@ describe('texts of others', () => {
         expect(cut.length).toBeLessThanOrEqual(max);
       }),
     );
+  });
+
+  it('lose what is repeated at their end', () => {
+    for (const [text, bare] of [
+      ['a//', 'a'],
+      ['a', 'a'],
+      ['//', ''],
+      ['', ''],
+      ['/a/b', '/a/b'],
+    ] as const)
+      expect(withoutEnd(text, '/')).toBe(bare);
   });
 
   it('can be stored when they are cleaned', () => {

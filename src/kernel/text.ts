@@ -14,6 +14,13 @@ export function cutText(text: string, max: number): string {
 /** The same with `...` at the end where something was cut off. */
 export const shortened = (text: string, max: number): string => (text.length > max ? `${cutText(text, max)}...` : text);
 
+/** The text without all of one character that stand at its end. */
+export function withoutEnd(text: string, character: string): string {
+  let end = text.length;
+  while (end > 0 && text[end - 1] === character) end--;
+  return text.slice(0, end);
+}
+
 /** True for what text and jsonb of PostgreSQL take. */
 export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 

@@ -1,7 +1,9 @@
 /** The words of `penstock state`, and what the environment says. */
+
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { StartError } from '../../kernel/start-error.ts';
+import { withoutEnd } from '../../kernel/text.ts';
 
 export interface Options {
   readonly command: 'plan' | 'apply' | 'export';
@@ -85,7 +87,7 @@ function parsed(args: readonly string[]) {
 
 function addressOf(text: string): string {
   if (!URL.canParse(text) || !/^https?:/.test(text)) throw new StartError(`"${text}" is no address such as https://admin.example.com`);
-  return text.replace(/\/+$/, '');
+  return withoutEnd(text, '/');
 }
 
 /** Never an argument of its own: arguments are seen by everybody on the machine. */

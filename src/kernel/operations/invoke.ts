@@ -29,6 +29,7 @@ import { createAdmit, type SharedRequest } from './admit.ts';
 import { type Answer, type AnswerStream, answerOf } from './answer.ts';
 import { type Call, CallContext } from './context.ts';
 import { createDeadlines, type Deadlines } from './deadline.ts';
+import { refusalOf } from './deleted-meanwhile.ts';
 import { addressKey, type OperationLimiter } from './limits.ts';
 
 /** On answers of the admin surface: ids of nodes that have not confirmed the change. */
@@ -77,7 +78,7 @@ export function createPipeline(parts: PipelineParts): Pipeline {
   const work = (context: CallContext, call: Call, input: DecodedInput): Answer | Promise<Answer> => {
     requireInput(context.caller, call.compiled.operation, input, parts.objects);
     const result = call.compiled.operation.handler(context, input);
-    if (result instanceof Promise) return result.then((value) => answerOf(call.compiled, value, context));
+    if (result instanceof Promise) return result.then((value) => answerOf(call.compiled, value, context), refusalOf(context.caller));
     return answerOf(call.compiled, result, context);
   };
 

@@ -82,7 +82,7 @@ const isItself = (groups: readonly number[]): boolean => groups.every((group, i)
 
 /** The eight groups of an IPv6 literal; a dotted end and `::` are written out by the URL parser first. */
 function groupsOf(address: string): readonly number[] {
-  const canonical = new URL(`http://[${address.replace(/%.*$/, '')}]/`).hostname.slice(1, -1);
+  const canonical = new URL(`http://[${address.split('%', 1)[0]}]/`).hostname.slice(1, -1);
   const [head = '', tail] = canonical.split('::');
   const parse = (text: string): number[] => (text === '' ? [] : text.split(':').map((group) => Number.parseInt(group, 16)));
   if (tail === undefined) return parse(head);

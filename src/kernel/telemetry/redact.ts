@@ -21,7 +21,7 @@ const harmlessKey = /^(?:tokenPrefix|tokenId|tokens|passwordChangedAt|mustChange
 const secretValues: readonly (readonly [RegExp, string])[] = [
   [/\bcdt_[A-Za-z0-9_-]{8,}/g, 'cdt_[redacted]'],
   [/\beyJ[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*){0,2}/g, '[redacted]'],
-  [/\bbearer\s{1,20}[^\s"',]+/gi, 'Bearer [redacted]'],
+  [/\bbearer\s+[^\s"',]+/gi, 'Bearer [redacted]'],
   [/(:\/\/[^\s:/@]*):[^\s/@]+@/g, '$1:[redacted]@'],
 ];
 

@@ -1,6 +1,8 @@
 /** The router: what can be set about the client surface as a whole, and which apps may use it. */
+
 import type { ConfigHandle } from '../../kernel/config/definition.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../kernel/module.ts';
+import { withoutEnd } from '../../kernel/text.ts';
 import { type RouterConfig, routerConfig } from './config.ts';
 import { middlewareState } from './middleware-state.ts';
 import { migrations } from './migrations.ts';
@@ -54,7 +56,7 @@ async function start({ kernel, config, log }: ModuleContext<RouterConfig>): Prom
       config,
       captcha: createCaptcha(() => config.current().captcha, log),
       platformOf: async (clientId) => (await gate.find(clientId))?.platform,
-      publicUrl: () => (config.current().hostUrl || local).replace(/\/+$/, ''),
+      publicUrl: () => withoutEnd(config.current().hostUrl || local, '/'),
       listensOn(address) {
         local = address;
       },

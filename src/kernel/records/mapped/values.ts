@@ -1,10 +1,12 @@
 /** Values for the columns of a table of others: it fills in some by itself, and the key of a row stays what it is. */
+
 import type { Problem } from '../../errors.ts';
 import { newId } from '../../ids.ts';
 import type { CompiledSchema } from '../../schema/compiled.ts';
 import { type KeyType, keyParts } from '../../schema/mapping/key.ts';
 import type { MappedColumn, TableMapping } from '../../schema/mapping/mapping.ts';
 import { fieldValue, ownValue } from '../../schema/values.ts';
+import { withoutEnd } from '../../text.ts';
 import type { RecordInput } from '../store.ts';
 import { type Column, type ColumnValues, validatorOf } from '../validate.ts';
 import { type Assigned, tableDefault } from './rows.ts';
@@ -110,7 +112,7 @@ function isSame(type: KeyType, given: unknown, part: string): boolean {
 }
 
 /** Without zeros that mean nothing. */
-const plainDigits = (text: string): string => (text.includes('.') ? text.replace(/\.?0+$/, '') : text);
+const plainDigits = (text: string): string => (text.includes('.') ? withoutEnd(withoutEnd(text, '0'), '.') : text);
 
 /** Values and placeholders of a statement whose first `before` values are others. */
 export function placed(

@@ -1,15 +1,17 @@
 /** Traces through OpenTelemetry. Loaded only when a collector is configured. */
+
 import { type Context, context, propagation, ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources';
 import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import type { Settings } from '../../settings.ts';
+import { withoutEnd } from '../../text.ts';
 import { version } from '../../version.ts';
 import type { ActiveSpan, SpanFacts, Tracing } from './tracing.ts';
 
 /** Service name, sampling and headers are read from the environment by the library (OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, ...). */
 export function openTracing({ otlpEndpoint }: Pick<Settings, 'otlpEndpoint'>): Tracing {
-  const url = `${(otlpEndpoint ?? '').replace(/\/+$/, '')}/v1/traces`;
+  const url = `${withoutEnd(otlpEndpoint ?? '', '/')}/v1/traces`;
   // The environment last: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
   const resource = defaultResource()
     .merge(resourceFromAttributes({ 'service.name': 'penstock', 'service.version': version }))

@@ -21,8 +21,16 @@ const letterOf = new Map(Object.entries({ '0': 'o', '1': 'i', '3': 'e', '4': 'a'
 /** True when a guesser would come to it in the first minutes. */
 export function isGuessable(password: string): boolean {
   const text = password.normalize('NFKC').toLowerCase();
-  const bare = text.replace(/^[^a-z]+|[^a-z]+$/g, '');
+  const bare = betweenLetters(text);
   return [text, bare].some((form) => isCommonPassword(form) || isCommonPassword(undisguised(form)) || isRuns(form)) || isRepetition(text);
+}
+
+/** From the first letter to the last one. */
+function betweenLetters(text: string): string {
+  const isLetter = (character: string): boolean => character >= 'a' && character <= 'z';
+  const characters = [...text];
+  const first = characters.findIndex(isLetter);
+  return first < 0 ? '' : characters.slice(first, characters.findLastIndex(isLetter) + 1).join('');
 }
 
 /** The letters behind digits and signs: `p4ssw0rd` is `password`. */

@@ -1,5 +1,7 @@
 /** Providers that only speak OAuth 2: who signed in is what their profile address says about the access token. */
+
 import { createHmac } from 'node:crypto';
+import { withoutEnd } from '../../../../kernel/text.ts';
 import { ProviderAnswerError } from './json-answer.ts';
 import type { Addresses, ProfileSource, ProviderPreset } from './preset.ts';
 import { requiredText } from './presets-openid.ts';
@@ -128,7 +130,7 @@ async function gitlabProfile(source: ProfileSource): Promise<ExternalProfile> {
 export const gitlab: ProviderPreset = {
   ...oauth2,
   addresses: ({ baseUrl }) => {
-    const base = baseUrl === '' ? 'https://gitlab.com' : baseUrl.replace(/\/+$/, '');
+    const base = baseUrl === '' ? 'https://gitlab.com' : withoutEnd(baseUrl, '/');
     return { authorization: `${base}/oauth/authorize`, token: `${base}/oauth/token`, userInfo: `${base}/api/v4/user`, keys: '' };
   },
   scopes: usual('read_user'),

@@ -141,7 +141,7 @@ function problemsByRow({ errors = [] }: PenstockError, count: number): ReadonlyM
 }
 
 function placeOf(path: string): { readonly index: number | undefined; readonly field: string } {
-  const [, index, field = ''] = /^docs\.(\d+)\.?(.*)$/.exec(path) ?? [];
+  const [, index, field = ''] = /^docs\.(\d{1,9})(?:\.(.*))?$/s.exec(path) ?? [];
   return { index: index === undefined ? undefined : Number(index), field };
 }
 
