@@ -37,7 +37,7 @@ export async function fillState(admin: Api): Promise<void> {
   const { schemas } = (await admin.get('/database/schemas', { query: { limit: 100 } })).body;
   const user = schemas.find(({ name }: { name: string }) => name === 'User')._id;
   await post(`/database/schemas/${user}/extensions`, {
-    fields: { nickname: 'String', favourites: [{ type: 'Relation', model: 'Artist' }] },
+    fields: { nickname: { type: 'String', access: { write: 'user' } }, favourites: [{ type: 'Relation', model: 'Artist' }] },
   });
   await post(`/database/schemas/${user}/indexes`, { indexes: [{ fields: ['nickname'] }] });
   await post('/database/schemas', {

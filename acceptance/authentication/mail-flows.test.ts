@@ -336,7 +336,9 @@ test('a user name signs in, in any case, and its password changes after a fresh 
 test('answers name the fields by which the user was extended', async () => {
   const { body: list } = await platform.admin.get('/database/schemas', { query: { search: 'User' } });
   const { _id } = list.schemas.find(({ name }: { name: string }) => name === 'User');
-  const extended = await platform.admin.post(`/database/schemas/${_id}/extensions`, { fields: { nickname: 'String' } });
+  const extended = await platform.admin.post(`/database/schemas/${_id}/extensions`, {
+    fields: { nickname: { type: 'String', access: { write: 'user' } } },
+  });
   expect(extended.status, extended.text).toBe(200);
   const { paths } = (await platform.client.get('/swagger.json')).body;
   for (const route of [paths['/authentication/user'].get, paths['/authentication/local/new'].post]) {

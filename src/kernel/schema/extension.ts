@@ -34,11 +34,18 @@ export function withExtension(extensions: readonly SchemaExtension[], owner: str
   return before ? extensions.map((one) => (one === before ? next : one)) : [...extensions, next];
 }
 
+export interface ExtensionCheck {
+  /** Where the fields stand in the request. */
+  readonly place?: string;
+  /** Whoever serves the records of the schema honours rules of single fields. */
+  readonly hasAccess?: boolean;
+}
+
 /**
  * Throws 400 for fields that an extension cannot have, 409 for names that are taken. `current`: the
  * schema without the extension that is set.
  */
-export function checkExtension(fields: FieldMap, current: Extended, place = 'fields'): void {
+export function checkExtension(fields: FieldMap, current: Extended, { place = 'fields', hasAccess = false }: ExtensionCheck = {}): void {
   const names = Object.keys(fields);
   const taken = mergedFields(current);
   const twins = names.filter((name) => Object.hasOwn(taken, name) || automaticFields.has(name));
@@ -50,13 +57,13 @@ export function checkExtension(fields: FieldMap, current: Extended, place = 'fie
     }));
     throw schemaErrors.EXTENSION_CONFLICT({ errors: problems });
   }
-  const problems = names.length === 0 ? [] : fieldProblems(fields, place);
+  const problems = names.length === 0 ? [] : fieldProblems(fields, { place, hasAccess });
   if (problems.length > 0)
     throw schemaErrors.SCHEMA_INVALID({ errors: problems, message: `${problems[0]?.path}: ${problems[0]?.message}` });
 }
 
 /** Records were there before the extension: nothing about it can be a must. */
-function fieldProblems(fields: FieldMap, place: string): readonly Problem[] {
+function fieldProblems(fields: FieldMap, { place, hasAccess }: Required<ExtensionCheck>): readonly Problem[] {
   const { tree, problems } = parseFields(fields);
   const musts = [...tree.fields].flatMap(([name, field]): Problem[] => {
     const path = `${place}.${name}`;
@@ -64,8 +71,8 @@ function fieldProblems(fields: FieldMap, place: string): readonly Problem[] {
     return [
       ...(field.required ? [{ path: `${path}.required`, rule: 'extension', message: message('required') }] : []),
       ...(field.unique ? [{ path: `${path}.unique`, rule: 'extension', message: message('unique') }] : []),
-      // The owner of the schema shows its records in ways of its own, which know no such rules.
-      ...(field.access ? [{ path: `${path}.access`, rule: 'extension', message: message('limited to some callers') }] : []),
+      // Most modules show their records in ways of their own, which know no such rules.
+      ...(field.access && !hasAccess ? [{ path: `${path}.access`, rule: 'extension', message: message('limited to some callers') }] : []),
     ];
   });
   return [...problems.map((problem) => ({ ...problem, path: problem.path.replace(/^fields/, () => place) })), ...musts];

@@ -210,7 +210,9 @@ function extendedDraft(current: Declaration, { owner, fields, backfill = {} }: O
   // What is there can be taken away in any case.
   if (!extendable && Object.keys(fields).length > 0)
     throw schemaErrors.NOT_EXTENDABLE({ message: `${current.name} does not allow extensions` });
-  checkExtension(fields, { fields: current.fields, extensions: others }, place);
+  // The record engine knows such rules, and so do the routes of the own account.
+  const hasAccess = current.ownerModule === adminOwner || current.name === 'User';
+  checkExtension(fields, { fields: current.fields, extensions: others }, { place, hasAccess });
   return draftOf({ ...asItIs(current), extensions: withExtension(current.extensions, owner, fields), backfill }, current);
 }
 

@@ -15,6 +15,7 @@ import {
 } from './config/local.ts';
 import { addressProblems, redirectsConfig } from './config/redirects.ts';
 import { teamsConfig, teamsProblems } from './config/teams.ts';
+import { userDataConfig } from './config/user-data.ts';
 import { walletConfig, walletProblems } from './config/wallet.ts';
 
 const minute = 60_000;
@@ -88,6 +89,7 @@ export const authenticationConfig = defineConfig({
     }),
     captcha: captchaConfig,
     teams: teamsConfig,
+    userData: userDataConfig,
     ...factorsConfig,
     ...externalConfig,
     metamask: walletConfig,

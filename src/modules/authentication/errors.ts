@@ -5,7 +5,7 @@ export const authErrors = defineErrors({
   INVALID_EMAIL: [400, 'email: this is not an e-mail address that can be used'],
   INVALID_USERNAME: [400, 'username: use 3 to 64 of the characters a-z, 0-9, dot, dash and underscore'],
   WEAK_PASSWORD: [400, 'password: choose another password'],
-  UNKNOWN_USER_DATA: [400, 'userData: only fields that extend the user may be set here'],
+  UNKNOWN_USER_DATA: [400, 'userData: only fields that extend the user, and that users may write, may be set here'],
   EMAIL_NOT_ALLOWED: [400, 'email: addresses of this kind cannot be used here'],
   INVALID_REDIRECT: [400, 'redirectUri: this is not an address that a browser can be sent to'],
   INVALID_CODE: [400, 'This link or code is not valid, or was used already: ask for a new one'],

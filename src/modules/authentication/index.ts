@@ -23,6 +23,7 @@ import { createClientIdentity } from './services/identity.ts';
 import { createImpersonation } from './services/impersonation.ts';
 import { mailTemplates } from './services/mail-templates.ts';
 import { measureUsers } from './services/measure.ts';
+import { keepOpenFields } from './services/open-fields.ts';
 import { createSessionStates, type SessionStates } from './services/session-states.ts';
 import { openSigningKeys, type SigningKeys } from './services/signing-keys.ts';
 import { createTeamAccess } from './services/teams/access.ts';
@@ -66,6 +67,7 @@ async function start(context: ModuleContext<AuthenticationConfig, Requirements, 
   const { keys, accessTokens, states } = await lastingParts(kernel);
   const parts = assemble(context, { accessTokens, states });
   const { sessions, creation, tokenHooks } = parts;
+  await keepOpenFields({ ...kernel, userDataConfig: () => config.current().userData, log });
   const users = createUserAdmin({ ...kernel, ...parts });
   const help = createAccountHelp({ ...kernel, ...parts });
   const impersonate = createImpersonation({ ...kernel, ...parts });

@@ -7,6 +7,7 @@ import { factorMigrations } from './migrations/factors.ts';
 import { localMigrations } from './migrations/local.ts';
 import { protectionMigrations } from './migrations/protection.ts';
 import { teamMigrations } from './migrations/teams.ts';
+import { userDataMigrations } from './migrations/user-data.ts';
 
 const sessions = `
   create table penstock.sessions (
@@ -66,5 +67,6 @@ export const migrations: readonly Migration[] = [
   ...adminMigrations,
   ...factorMigrations,
   ...protectionMigrations,
+  ...userDataMigrations,
   countVersions('0100-signing-key-version', 'penstock.signing_keys', 'signing-keys'),
 ];

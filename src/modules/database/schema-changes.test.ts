@@ -132,7 +132,7 @@ describe('schemas on the admin surface', () => {
       const set = (fields: object) => platform.admin.post(path(user, '/extensions'), { fields });
       expect((await set({ nickname: 'String', isVerified: 'Boolean' })).status).toBe(409);
       expect((await set({ nickname: { type: 'String', required: true } })).status).toBe(400);
-      expect((await set({ nickname: 'String' })).status).toBe(200);
+      expect((await set({ nickname: { type: 'String', access: { write: 'user' } } })).status).toBe(200);
       const someone = await platform.registerUser();
       const patched = await someone.api.patch('/authentication/user', { userData: { nickname: 'Jo' } });
       expect([patched.status, patched.body.nickname]).toEqual([200, 'Jo']);

@@ -32,7 +32,7 @@ const readOperation = (accounts: Accounts, User: Type.TObject): Operation =>
     input: {},
     output: User,
     summary: 'Read the own account',
-    handler: async (context) => Reply.json((await accounts.read(userOf(context))).json),
+    handler: async (context) => Reply.json(await accounts.read(userOf(context))),
   });
 
 const updateOperation = (accounts: Accounts, User: Type.TObject): Operation =>
@@ -47,8 +47,9 @@ const updateOperation = (accounts: Accounts, User: Type.TObject): Operation =>
     output: User,
     errors: [authErrors.UNKNOWN_USER_DATA, recordErrors.RECORD_NOT_UNIQUE],
     summary: 'Change data of the own account',
-    description: 'Only fields by which the schema User was extended. Address, password and the like have routes of their own.',
-    handler: async (context, { body }) => Reply.json((await accounts.update(userOf(context), body.userData)).json),
+    description:
+      'Only fields by which the schema User was extended, and that `access.write` opens to users. Address, password and the like have routes of their own.',
+    handler: async (context, { body }) => Reply.json(await accounts.update(userOf(context), body.userData)),
   });
 
 const deleteOperation = (accounts: Accounts, tokenCookies: TokenCookies): Operation =>

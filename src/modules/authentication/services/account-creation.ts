@@ -13,8 +13,9 @@ import { userEvent } from '../events.ts';
 import { lockAnonymousUser } from '../queries.ts';
 import { userSchema } from '../schemas.ts';
 import { inTime } from './in-time.ts';
+import { decidedByOthers } from './strategies.ts';
 import { requireHimself } from './sudo.ts';
-import { allowedUserData, extensionFields, writingUser } from './user-data.ts';
+import { allowedUserData, extensionFields, type UserDataConfig, writingUser } from './user-data.ts';
 
 export interface NewAccount {
   /** How it comes to be: `local`, `anonymous`, `phone`, `admin`, `internal`, or the name of a provider. */
@@ -59,13 +60,15 @@ export interface AccountCreation {
 interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas'> {
   /** Throws EMAIL_NOT_ALLOWED. */
   readonly requireAllowedEmail: (email: string) => void;
+  readonly userDataConfig: () => UserDataConfig;
   readonly log: Logger;
 }
 
 const schema = userSchema.name;
 const asModule = system('authentication');
 
-export function createAccountCreation({ database, events, records, schemas, requireAllowedEmail, log }: Dependencies): AccountCreation {
+export function createAccountCreation(dependencies: Dependencies): AccountCreation {
+  const { database, events, records, schemas, requireAllowedEmail, userDataConfig, log } = dependencies;
   const hooks: RegistrationHook[] = [];
 
   /** The account with what the hooks add; what the person says himself goes before what an invitation says about him. */
@@ -102,7 +105,8 @@ export function createAccountCreation({ database, events, records, schemas, requ
       if (account.upgrades !== undefined && caller.kind === 'user') requireHimself(caller);
       // An anonymous user has an address of the reserved domain, which nobody can register.
       if (account.email !== undefined && !account.isAnonymous) requireAllowedEmail(account.email);
-      if (account.userData) allowedUserData(schemas, account.userData);
+      const writer = decidedByOthers.has(account.strategy) ? undefined : { config: userDataConfig() };
+      if (account.userData) allowedUserData(schemas, account.userData, writer);
       return writingUser(() =>
         database.transaction(async (transaction) => {
           const { admissions, admitted } = await admit(transaction, caller, account);

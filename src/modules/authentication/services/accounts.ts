@@ -2,7 +2,6 @@
 import { system, type UserCaller } from '../../../kernel/caller.ts';
 import { invalid, PenstockError } from '../../../kernel/errors.ts';
 import type { Kernel } from '../../../kernel/kernel.ts';
-import type { RecordText } from '../../../kernel/records/store.ts';
 import type { AuthenticationConfig } from '../config.ts';
 import { authErrors } from '../errors.ts';
 import { userEvent } from '../events.ts';
@@ -16,7 +15,7 @@ import { type OneTimeTokens, signsIn } from './one-time-tokens.ts';
 import type { Origin } from './origin.ts';
 import type { Sessions } from './sessions.ts';
 import { requireHimself, requireSudo } from './sudo.ts';
-import { allowedUserData, writingUser } from './user-data.ts';
+import { allowedUserData, shownUser, writingUser } from './user-data.ts';
 
 export interface PasswordChange {
   /** Required unless the account has no password. */
@@ -25,9 +24,9 @@ export interface PasswordChange {
 }
 
 export interface Accounts {
-  read(caller: UserCaller): Promise<RecordText>;
-  /** Sets fields that extend the user. */
-  update(caller: UserCaller, userData: Readonly<Record<string, unknown>>): Promise<RecordText>;
+  read(caller: UserCaller): Promise<string>;
+  /** Sets fields that extend the user and that users may write. Throws 400 with the others. */
+  update(caller: UserCaller, userData: Readonly<Record<string, unknown>>): Promise<string>;
   /** Replaces the password and ends all other sessions. Throws 403 for an operator who acts as the user. */
   changePassword(caller: UserCaller, change: PasswordChange, origin: Origin): Promise<void>;
   /** The same after a fresh login instead of the old password. */
@@ -36,7 +35,7 @@ export interface Accounts {
   remove(caller: UserCaller): Promise<void>;
 }
 
-interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'passwords' | 'records' | 'schemas'> {
+interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'passwords' | 'permissions' | 'records' | 'schemas'> {
   readonly sessions: Sessions;
   readonly guard: LoginGuard;
   readonly newPassword: NewPassword;
@@ -50,20 +49,29 @@ const schema = userSchema.name;
 const asModule = system('authentication');
 
 export function createAccounts(dependencies: Dependencies): Accounts {
-  const { database, events, passwords, records, schemas, sessions, guard, newPassword, tokens, erasure, notices, config } = dependencies;
+  const { database, events, passwords, permissions, records, schemas, sessions, guard, newPassword, tokens, erasure, notices, config } =
+    dependencies;
+
+  /** Nothing while nobody can answer: then nobody holds a role. */
+  const rolesOf = async (caller: UserCaller): Promise<ReadonlySet<string> | undefined> => permissions.engine?.roles(caller);
 
   return {
-    read: (caller) => unlessGone(() => records.get(asModule, schema, caller.userId)),
+    async read(caller) {
+      const { json } = await unlessGone(() => records.get(asModule, schema, caller.userId));
+      return shownUser(schemas, json, await rolesOf(caller));
+    },
 
     async update(caller, userData) {
-      const data = allowedUserData(schemas, userData);
-      return writingUser(() =>
+      const roles = await rolesOf(caller);
+      const data = allowedUserData(schemas, userData, { config: config().userData, ...(roles && { roles }) });
+      const { json } = await writingUser(() =>
         database.transaction(async (transaction) => {
           const user = await unlessGone(() => records.update(asModule, schema, caller.userId, data));
           await events.emit(transaction, caller, userEvent('update', [caller.userId]));
           return user;
         }),
       );
+      return shownUser(schemas, json, roles);
     },
 
     async changePassword(caller, change, origin) {

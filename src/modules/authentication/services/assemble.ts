@@ -91,7 +91,7 @@ function foundation({ kernel, config: handle, services, log }: Context, { access
     tokenHooks,
     requireAllowedEmail,
     newPassword: createNewPassword({ passwords: kernel.passwords, isBreached, config: () => config().passwords }),
-    creation: createAccountCreation({ ...kernel, requireAllowedEmail, log }),
+    creation: createAccountCreation({ ...kernel, requireAllowedEmail, log, userDataConfig: () => config().userData }),
     erasure: createAccountErasure({ ...kernel, sessions, messages }),
     claiming: createClaiming({ ...kernel, sessions, tokens }),
     notices,

@@ -3,6 +3,7 @@ import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
+import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import type { Messages } from '../../communications/index.ts';
 import type { AuthenticationConfig } from '../config.ts';
 import { authErrors } from '../errors.ts';
@@ -18,6 +19,7 @@ import { allowedRedirect } from './redirects.ts';
 import type { SecurityLog } from './security-log.ts';
 import type { Sessions } from './sessions.ts';
 import { rolledBack } from './taking-back.ts';
+import { shownUser } from './user-data.ts';
 
 export interface Registration {
   readonly email: string;
@@ -37,6 +39,7 @@ export type Register = (caller: Caller, input: Registration, origin: Origin) => 
 
 interface Dependencies {
   readonly database: Database;
+  readonly schemas: SchemaRegistry;
   readonly creation: AccountCreation;
   readonly requests: MailRequests;
   readonly newPassword: NewPassword;
@@ -91,7 +94,7 @@ export function createRegistration(dependencies: Dependencies): Register {
  * Makes an account, or only seems to. Both are one transaction with the same steps, and what else costs time (the
  * mail) is left to a job, so that time does not tell the one from the other.
  */
-function createMaker({ database, creation, requests, securityLog, sessions, config }: Dependencies) {
+function createMaker({ database, schemas, creation, requests, securityLog, sessions, config }: Dependencies) {
   /**
    * The sessions of an anonymous caller must not carry on where a sign-in with the account would ask for more: for
    * a proven address or a second factor. They end for a taken address too, so that this tells nothing about it.
@@ -111,7 +114,7 @@ function createMaker({ database, creation, requests, securityLog, sessions, conf
         }
         await endAnonymous(caller);
         await securityLog.note({ action: 'register', userId: id, origin, facts: { strategy: account.strategy } });
-        return json;
+        return shownUser(schemas, json);
       }),
     /**
      * The answer that a new account would have got. The account is made and taken back, so that the work,
@@ -124,7 +127,7 @@ function createMaker({ database, creation, requests, securityLog, sessions, conf
         await requests.request('accountExists', account.email);
         await endAnonymous(caller);
         await securityLog.note({ action: 'register', origin, outcome: 'refused', facts: { strategy: account.strategy, reason: 'taken' } });
-        return JSON.stringify({ ...(JSON.parse(json) as object), email: account.email });
+        return JSON.stringify({ ...(JSON.parse(shownUser(schemas, json)) as object), email: account.email });
       }),
   };
 }

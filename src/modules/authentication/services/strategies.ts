@@ -22,3 +22,6 @@ export const ownStrategies = [
 ] as const;
 
 export type OwnStrategy = (typeof ownStrategies)[number];
+
+/** Ways to an account that somebody else than the person has chosen. */
+export const decidedByOthers: ReadonlySet<string> = new Set<OwnStrategy>(['admin', 'internal']);

@@ -73,6 +73,7 @@ interface TeamParts {
 function createTeamParts(dependencies: Dependencies): TeamParts {
   const { authorization, messages, creation, erasure, requireAllowedEmail, config, log } = dependencies;
   const teamsConfig = () => config().teams;
+  const userDataConfig = () => config().userData;
   const access = createTeamAccess(dependencies);
   const mail = createInviteMail({
     messages,
@@ -81,9 +82,9 @@ function createTeamParts(dependencies: Dependencies): TeamParts {
   });
   const teams = createTeams({ ...dependencies, access });
   const members = createMembers({ ...dependencies, access });
-  const invites = createInvites({ ...dependencies, access, mail, requireAllowedEmail, config: teamsConfig });
+  const invites = createInvites({ ...dependencies, access, mail, requireAllowedEmail, config: teamsConfig, userDataConfig });
   const entrance = createEntrance({ ...dependencies, access, members, config: teamsConfig });
-  const parts = { ...dependencies, access, teams, members, invites, entrance, config: teamsConfig };
+  const parts = { ...dependencies, access, teams, members, invites, entrance, config: teamsConfig, userDataConfig };
   const own = { teams: createOwnTeams(parts), members: createOwnMembers(parts), invites: createOwnInvites(parts) };
   const accept = createAcceptance(parts);
   const stops = [

@@ -21,7 +21,7 @@ import {
 } from '../../invite-queries.ts';
 import { type Person, type TeamRow, teamById } from '../../team-queries.ts';
 import { canonicalEmail } from '../email.ts';
-import { allowedUserData } from '../user-data.ts';
+import { allowedUserData, type UserDataConfig } from '../user-data.ts';
 import type { TeamAccess } from './access.ts';
 import { requireTeam } from './hierarchy.ts';
 import { type InviteMail, keyOfToken } from './invite-mail.ts';
@@ -63,16 +63,19 @@ interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'schemas'> {
   /** Throws 400 for an address that may not have an account. */
   readonly requireAllowedEmail: (email: string) => void;
   readonly config: () => TeamsConfig;
+  readonly userDataConfig: () => UserDataConfig;
 }
 
-export function createInvites({ database, events, schemas, access, mail, requireAllowedEmail, config }: Dependencies): Invites {
+export function createInvites(dependencies: Dependencies): Invites {
+  const { database, events, schemas, access, mail, requireAllowedEmail, config, userDataConfig } = dependencies;
   const changing = <T>(teamId: string, work: (transaction: Transaction, team: TeamRow) => Promise<T>): Promise<T> =>
     database.transaction(async (transaction) => {
       const team = await requireTeam(transaction, teamId);
       return work(transaction, team);
     });
   const store = async (transaction: Transaction, caller: Caller, invite: Omit<NewInvite, 'id' | 'invitedBy'>): Promise<void> => {
-    const userData = invite.userData && allowedUserData(schemas, invite.userData);
+    const writer = caller.kind === 'user' ? { config: userDataConfig() } : undefined;
+    const userData = invite.userData && allowedUserData(schemas, invite.userData, writer);
     await putInvite(transaction, { ...invite, userData, id: newId(), invitedBy: caller.kind === 'user' ? caller.userId : null });
     await events.emit(transaction, caller, teamEvent('invite', invite.teamId, { role: invite.role }));
   };

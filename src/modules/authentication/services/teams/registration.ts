@@ -9,8 +9,8 @@ import { teamEvent } from '../../events.ts';
 import type { FoundInvite, InviteKey } from '../../invite-queries.ts';
 import { holdDefaultTeam, isRootName, lockDefaultTeam, rolesOf } from '../../team-queries.ts';
 import type { NewAccount, RegistrationHook } from '../account-creation.ts';
-import type { OwnStrategy } from '../strategies.ts';
-import { extensionFields } from '../user-data.ts';
+import { decidedByOthers } from '../strategies.ts';
+import { extensionFields, type UserDataConfig, writableFields } from '../user-data.ts';
 import { membership, type TeamAccess } from './access.ts';
 import type { Entrance } from './entrance.ts';
 import { keyOfToken } from './invite-mail.ts';
@@ -21,14 +21,14 @@ interface Dependencies extends Pick<Kernel, 'schemas' | 'events'> {
   readonly entrance: Entrance;
   readonly teams: Teams;
   readonly config: () => TeamsConfig;
+  readonly userDataConfig: () => UserDataConfig;
 }
 
 const defaultTeamName = 'Default Team';
-/** Ways to an account that somebody else than the person has chosen. */
-const decidedByOthers: ReadonlySet<string> = new Set<OwnStrategy>(['admin', 'internal']);
 
 /** Refuses with 403 INVITATION_REQUIRED and INVALID_INVITATION, and with 503 where it cannot know. */
-export function createTeamRegistration({ schemas, events, access, entrance, teams, config }: Dependencies): RegistrationHook {
+export function createTeamRegistration(dependencies: Dependencies): RegistrationHook {
+  const { schemas, events, access, entrance, teams, config, userDataConfig } = dependencies;
   /** The invitation of somebody who registers; nothing where there is none and none is needed. */
   async function presented(transaction: Transaction, { invitationToken, email, strategy }: NewAccount): Promise<FoundInvite | undefined> {
     if (invitationToken === undefined) {
@@ -66,7 +66,8 @@ export function createTeamRegistration({ schemas, events, access, entrance, team
       return undefined;
     }
     const invite = await presented(transaction, account);
-    const known = extensionFields(schemas);
+    // What an operator offers may be the server's; what a user offers may not.
+    const known = invite?.invitedBy === null ? extensionFields(schemas) : writableFields(schemas, { config: userDataConfig() });
     return {
       userData: Object.fromEntries(Object.entries(invite?.userData ?? {}).filter(([name]) => known.has(name))),
       isVerified: invite?.mailed === true && invite.email === account.email,
