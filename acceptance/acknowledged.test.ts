@@ -154,9 +154,11 @@ await describeWithPostgres15('acknowledged changes, with PostgreSQL alone betwee
     await nodes?.close();
   }, 60_000);
 
-  const listeners = `from pg_stat_activity where datname = current_database() and application_name = 'penstock listener'`;
+  const listeners = `from pg_stat_activity where datname = current_database() and starts_with(application_name, 'penstock listener')`;
   const signalListeners = async (signal: NodeJS.Signals): Promise<void> => {
-    for (const { pid } of (await database.query<{ pid: number }>(`select pid ${listeners}`)).rows) process.kill(pid, signal);
+    const { rows } = await database.query<{ pid: number }>(`select pid ${listeners}`);
+    expect(rows).toHaveLength(2);
+    for (const { pid } of rows) process.kill(pid, signal);
   };
 
   it(
@@ -170,7 +172,7 @@ await describeWithPostgres15('acknowledged changes, with PostgreSQL alone betwee
       let timer: NodeJS.Timeout | undefined;
       const end = () => database.query(`select pg_terminate_backend(pid) ${listeners}`);
       const begin = async () => {
-        await end();
+        expect((await end()).rows).toHaveLength(2);
         timer = setInterval(() => void end(), 50);
       };
       const cut = { begin, end: async () => clearInterval(timer) };
