@@ -13,6 +13,7 @@ import type { Database, DatabaseInfo, Statement } from './kernel/database/databa
 import { migrate } from './kernel/database/migrate.ts';
 import type { MigrationSet } from './kernel/database/migration.ts';
 import { openDatabase } from './kernel/database/open.ts';
+import { checkStorage } from './kernel/database/storage-health.ts';
 import type { StatementTimings } from './kernel/database/timings.ts';
 import { createEvents } from './kernel/events/create.ts';
 import { createBus } from './kernel/events/create-bus.ts';
@@ -128,7 +129,7 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
   // Several workers share their ports: only the first of them can tell whether somebody else has one.
   if (!supervisor?.joins(given.workers)) await checkPorts(given);
   const masterKey = await folder.masterKey();
-  const settings = { ...given, masterKey };
+  const settings = { ...given, masterKey, ...portsOf(given, supervisor?.slot ?? 0) };
   const tracing = await tracingOf(settings);
   if (tracing) closing.defer(() => tracing.close());
   const metrics = createMetrics(settings);
@@ -194,6 +195,8 @@ async function createKernel({
   if (metricsServer) closing.defer(() => metricsServer.close());
   const health = createHealth();
   health.register({ name: 'database', run: () => askDatabase(database, settings.ready.totalTimeoutMs) });
+  const { kind, location } = database.info();
+  health.register({ name: 'storage', run: () => checkStorage(kind === 'embedded' ? location : undefined) });
 
   const redis = await openRedis(settings, log, await installationId(database));
   if (redis) {
@@ -203,7 +206,7 @@ async function createKernel({
     }
   }
   const secrets = await openSecretBox(database, settings);
-  const bus = await createBus({ database, redis, log });
+  const bus = await createBus({ database, redis, log, workers: settings.workers });
   closing.defer(() => bus.close());
   const events = createEvents({ database, bus, log, metrics });
   await events.start();
@@ -262,6 +265,12 @@ async function askDatabase(database: Database, limitMs: number): Promise<HealthR
     if (trouble === undefined) throw error;
     return { status: 'fail', message: trouble };
   }
+}
+
+/** Sockets need one process for all their requests: the first worker has them. Figures are those of one process. */
+function portsOf({ clientSocketPort, metricsPort }: Settings, slot: number): Pick<Settings, 'clientSocketPort' | 'metricsPort'> {
+  if (slot === 0) return { clientSocketPort, metricsPort };
+  return { clientSocketPort: -1, metricsPort: metricsPort === undefined ? undefined : metricsPort + slot };
 }
 
 /** OpenTelemetry is only loaded for those who collect. */

@@ -67,7 +67,7 @@ export async function openDataFolder(settings: DataFolderSettings, log: Logger, 
       // A new key could open nothing of what is there.
       if (usedBefore) {
         throw new StartError(
-          `The data in ${path} was written with a MASTER_KEY of the environment: set MASTER_KEY to the same value again`,
+          `The master key of the data in ${path} is missing: put secrets.json back from your backup, or, when the key came from the environment, set MASTER_KEY to the same value again`,
         );
       }
       const made = randomBytes(MASTER_KEY_BYTES).toString('base64url');

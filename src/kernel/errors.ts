@@ -112,6 +112,7 @@ export const errors = defineErrors({
   RATE_LIMIT: [429, 'Too Many Requests'],
   INTERNAL_SERVER_ERROR: [500, 'Something went wrong on our side; the log has this request id'],
   UNAVAILABLE: [503, 'A part that this needs is not available now'],
+  STORAGE_FULL: [503, 'There is no room left on the disk of the database: an operator must make some'],
   TIMEOUT: [504, 'This took too long and was given up'],
 });
 

@@ -51,7 +51,8 @@ const readyTimeoutMs = 60_000;
 /** Starts the launcher and answers at once. */
 export async function launchPlatform(options: SpawnOptions = {}): Promise<PlatformProcess> {
   const dataDir = options.dataDir ?? (await temporaryFolder('data'));
-  const [client, socket, admin] = [await freePort(), await freePort(), await freePort()];
+  const client = Number(options.env?.CLIENT_HTTP_PORT) || (await freePort());
+  const [socket, admin] = [await freePort(), await freePort()];
   const env = withoutEmpty({
     ...process.env,
     CLIENT_HTTP_PORT: String(client),

@@ -34,12 +34,20 @@ export async function readSecrets(folder: string): Promise<Secrets> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return {};
-    throw error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT') return {};
+    throw new StartError(whyUnreadable(path, code), { cause: error });
   }
   const value = parse(text);
   if (!check.Check(value)) throw new StartError(`${path} is damaged: restore it from a backup, or correct it by hand`);
   return { masterKey: value.masterKey, admin: value.admin, unshown: value.unshown };
+}
+
+function whyUnreadable(path: string, code: string | undefined): string {
+  if (code === 'EISDIR') return `${path} is a folder: put the file from your backup there`;
+  if (code === 'EACCES' || code === 'EPERM')
+    return `${path} cannot be read by this user: change its owner to the user that runs Penstock, mode 600`;
+  return `${path} cannot be read (${code}): restore it from a backup`;
 }
 
 export function openSecretsFile(folder: string): SecretsFile {

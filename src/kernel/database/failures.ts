@@ -1,5 +1,6 @@
 /** What went wrong between us and PostgreSQL, in the terms of the error catalogue. */
 import { errors, type PenstockError } from '../errors.ts';
+import { noteDiskFull } from './storage-health.ts';
 
 interface DriverError {
   readonly code?: unknown;
@@ -52,9 +53,18 @@ export function isStalePlan(error: unknown): boolean {
   return code === '26000' || (code === '0A000' && asDriverError(error).routine === 'RevalidateCachedQuery');
 }
 
+/** disk_full. Nothing was stored. */
+const isStorageFull = (error: unknown): boolean => codeOf(error) === '53100';
+/** When to try again; somebody has to make room first. */
+const FULL_SECONDS = 30;
+
 /** A failure that has a meaning beyond the statement becomes an error of the catalogue; any other comes back as it is. */
 export function toPublicError(error: unknown): unknown {
   if (isConnectionLoss(error)) return unavailable(error);
+  if (isStorageFull(error)) {
+    noteDiskFull();
+    return errors.STORAGE_FULL({ retryAfter: FULL_SECONDS, cause: error });
+  }
   // query_canceled: our statement_timeout, or an operator who cancelled it.
   if (codeOf(error) === '57014') return errors.TIMEOUT({ message: 'The database took too long to answer', cause: error });
   // invalid_regular_expression: ours are well-formed, so it grew too large for the server.

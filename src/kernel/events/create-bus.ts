@@ -21,6 +21,8 @@ export interface BusOptions {
   readonly database: Database;
   readonly redis: Redis | undefined;
   readonly log: Logger;
+  /** Processes of this installation on this machine; 1 unless set. More of them share the embedded server. */
+  readonly workers?: number;
   /** Milliseconds between heartbeats; 250 unless set. */
   readonly heartbeatMs?: number;
 }
@@ -54,9 +56,9 @@ const unknownNodes = 'unknown';
 
 /** Joins the bus; when it resolves, this node receives everything that is sent. Run the migrations before. */
 export async function createBus(options: BusOptions): Promise<NodeBus> {
-  const { database, redis } = options;
+  const { database, redis, workers = 1 } = options;
   const nodeId = randomBytes(8).toString('hex');
-  if (redis === undefined && database.info().kind === 'embedded') return createLocalBus(nodeId);
+  if (redis === undefined && workers === 1 && database.info().kind === 'embedded') return createLocalBus(nodeId);
   const transport = redis ? createRedisTransport(redis, nodeId) : createPostgresTransport(database, nodeId);
   return joinBus(nodeId, transport, options);
 }

@@ -3,6 +3,7 @@ import { type DestinationStream, type Logger as PinoLogger, pino, stdTimeFunctio
 import type { Settings } from '../settings.ts';
 import type { Logger } from './logger.ts';
 import { redact, redactText } from './redact.ts';
+import { createRepeats, type RepeatedLevel, type Repeats } from './repeats.ts';
 
 /** Lines have `level`, `time` (ISO 8601), the fields, and `message`. Secrets are replaced whatever the fields hold. */
 export function createLogger(settings: Pick<Settings, 'logLevel'>, destination?: DestinationStream): Logger {
@@ -13,20 +14,25 @@ export function createLogger(settings: Pick<Settings, 'logLevel'>, destination?:
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
   };
-  return adapt(destination ? pino(options, destination) : pino(options));
+  return adapt(destination ? pino(options, destination) : pino(options), createRepeats(), '');
 }
 
-function adapt(target: PinoLogger): Logger {
+function adapt(target: PinoLogger, repeats: Repeats, scope: string): Logger {
   const write =
     (level: 'debug' | 'info' | 'warn' | 'error') =>
     (fields: object, message: string): void => {
       if (target.isLevelEnabled(level)) target[level](redact(fields), redactText(message));
     };
+  const complain =
+    (level: RepeatedLevel) =>
+    (fields: object, message: string): void => {
+      if (target.isLevelEnabled(level)) repeats.take({ level, scope, fields, message }, (_level, all, text) => write(level)(all, text));
+    };
   return {
     debug: write('debug'),
     info: write('info'),
-    warn: write('warn'),
-    error: write('error'),
-    child: (fields) => adapt(target.child(redact(fields))),
+    warn: complain('warn'),
+    error: complain('error'),
+    child: (fields) => adapt(target.child(redact(fields)), repeats, `${scope}${JSON.stringify(redact(fields))}`),
   };
 }

@@ -84,7 +84,9 @@ export function createGateway(parts: GatewayParts): Gateway {
       ms: Math.round(milliseconds),
     };
     // A 500 was logged with its error.
-    if (notable) log.info(fields, 'Slow or failed request');
+    // One line per route and minute: an outage fails them all.
+    if (status > 500) log.warn(fields, 'Slow or failed request');
+    else if (notable) log.info(fields, 'Slow or failed request');
     else log.debug(fields, 'Request');
   };
 

@@ -28,15 +28,14 @@ const answerNotFound: RequestListener = (request, response) => {
 };
 
 /** Listens and answers the address. Throws `StartError` when the port cannot be used. */
-export async function listenOn(server: Server, place: { port: number; host: string; shared: boolean }): Promise<string> {
+export async function listenOn(server: Server, place: { port: number; host: string }): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
-  const { port, host, shared } = place;
-  server.listen({ port, host, ...(shared ? { reusePort: true } : {}) }, resolve);
+  server.listen(place.port, place.host, resolve);
   try {
     await promise;
   } catch (error) {
-    throw listenError(error, { port, host, portVariable: 'CLIENT_SOCKET_PORT' });
+    throw listenError(error, { ...place, portVariable: 'CLIENT_SOCKET_PORT' });
   }
   server.off('error', reject);
   const address = server.address() as AddressInfo;

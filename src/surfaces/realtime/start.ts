@@ -82,11 +82,7 @@ export async function startRealtimeSurface(kernel: RealtimeKernel, options: Real
   const sweep = setInterval(connections.recheckAll, sweepEveryMs);
   sweep.unref();
 
-  const address = await listenOn(http, {
-    port: settings.clientSocketPort,
-    host: settings.host,
-    shared: settings.workers > 1,
-  });
+  const address = await listenOn(http, { port: settings.clientSocketPort, host: settings.host });
   return {
     address,
     async close() {

@@ -40,7 +40,10 @@ export async function initialiseCluster(folder: string, binaries: ServerBinaries
     '--no-instructions',
   ];
   try {
-    await initdb(building, options, { binaries, identity });
+    await initdb(building, options, { binaries, identity }).catch((error: unknown) => {
+      if (!isNamelessUser(error)) throw error;
+      return initdbAsNobody(building, options, { binaries, identity });
+    });
   } catch (cause) {
     await rm(building, { recursive: true, force: true });
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -60,13 +63,37 @@ async function removeHalfMade(folder: string): Promise<void> {
   await Promise.all(left.map((name) => rm(join(dirname(folder), name), { recursive: true, force: true })));
 }
 
+const isNamelessUser = (error: unknown): boolean => error instanceof Error && /could not look up effective user ID/.test(error.message);
+
+/** A user of ours, seen from inside, that every password file has an entry for. */
+const asNobody = ['--user', '--map-user=65534', '--map-group=65534'];
+
+/**
+ * initdb wants a name for its user, which a container started with a bare number (`docker run --user 4242`, OpenShift)
+ * does not have. In a namespace of its own the same user is called nobody; the files belong to the number all the same.
+ */
+async function initdbAsNobody(folder: string, options: readonly string[], programs: Programs): Promise<void> {
+  try {
+    await initdb(folder, options, { ...programs, wrapper: ['unshare', ...asNobody] });
+  } catch (cause) {
+    throw new Error(
+      `the user ${process.getuid?.() ?? ''} has no name in /etc/passwd, which the first start needs, and this system allows no user namespace: start once as a user with a name, or add the line "penstock:x:${process.getuid?.() ?? 0}:0::/:/bin/false" to the image's /etc/passwd`,
+      { cause },
+    );
+  }
+}
+
+interface Programs {
+  readonly binaries: ServerBinaries;
+  readonly identity: ServerIdentity;
+  /** Runs initdb through this command. */
+  readonly wrapper?: readonly string[];
+}
+
 /** Runs initdb in `folder`; rejects with what it complained about first. */
-async function initdb(
-  folder: string,
-  options: readonly string[],
-  { binaries, identity }: { binaries: ServerBinaries; identity: ServerIdentity },
-) {
-  const child = spawn(binaries.initdb, ['-D', dataFolderArgument(folder), ...options], {
+async function initdb(folder: string, options: readonly string[], { binaries, identity, wrapper = [] }: Programs) {
+  const [program = binaries.initdb, ...args] = [...wrapper, binaries.initdb, '-D', dataFolderArgument(folder), ...options];
+  const child = spawn(program, args, {
     cwd: folder,
     ...identity,
     env: serverEnvironment(),

@@ -22,7 +22,10 @@ export async function settlePreviousServer(folder: string): Promise<void> {
   let socketFolder: string | undefined;
   for (;;) {
     const recorded = await recordedServer(folder);
-    if (recorded === undefined) return removeSocketFolder(socketFolder);
+    if (recorded === undefined) {
+      await removeEmptyPidFile(folder);
+      return removeSocketFolder(socketFolder);
+    }
     const { pid } = recorded;
     socketFolder = recorded.socketFolder;
     const state = await stateOf(pid, folder);
@@ -42,6 +45,16 @@ export async function settlePreviousServer(folder: string): Promise<void> {
     }
     await sleep(POLL_MS);
   }
+}
+
+/** A power cut in the moment of a start leaves it empty, and the server then waits for hands. The data folder's lock is ours. */
+async function removeEmptyPidFile(folder: string): Promise<void> {
+  const file = join(folder, 'postmaster.pid');
+  const size = await stat(file).then(
+    (facts) => facts.size,
+    () => undefined,
+  );
+  if (size === 0 && process.platform === 'linux' && !(await anyoneIn(folder))) await rm(file, { force: true });
 }
 
 interface RecordedServer {

@@ -1,0 +1,72 @@
+/**
+ * One line per cause and minute: an outage makes every worker and every request complain about the
+ * same thing, and 600 lines a minute hide what else happens. The first line is written at once, the
+ * rest of the minute is counted, and the count comes with the last of them.
+ */
+export type RepeatedLevel = 'warn' | 'error';
+type Write = (level: RepeatedLevel, fields: object, message: string) => void;
+
+export interface Repeats {
+  /** Writes the line now, or counts it. `scope` tells loggers apart that are bound to different fields. */
+  take(line: { level: RepeatedLevel; scope: string; fields: object; message: string }, write: Write): void;
+}
+
+const WINDOW_MS = 60_000;
+/** More causes than this at a time are not counted: they are written. */
+const MOST_CAUSES = 500;
+/** Characters of an error's text that tell causes apart. */
+const LONGEST_CAUSE = 200;
+/** Fields that are part of what is wrong; others (request ids, times) only say where it showed. */
+const causeFields = ['job', 'queue', 'route', 'status', 'module'] as const;
+
+interface Cause {
+  readonly since: number;
+  count: number;
+  /** Writes the last line that was held back. */
+  flush: (() => void) | undefined;
+}
+
+export function createRepeats(now: () => number = Date.now, windowMs = WINDOW_MS): Repeats {
+  const causes = new Map<string, Cause>();
+  let timer: NodeJS.Timeout | undefined;
+
+  const sweep = (): void => {
+    for (const [key, cause] of causes) {
+      if (now() - cause.since < windowMs) continue;
+      causes.delete(key);
+      cause.flush?.();
+    }
+    if (causes.size > 0) return;
+    clearInterval(timer);
+    timer = undefined;
+  };
+
+  return {
+    take({ level, scope, fields, message }, write) {
+      sweep();
+      const key = [level, scope, message, causeOf(fields)].join('\n');
+      const known = causes.get(key);
+      if (known === undefined) {
+        if (causes.size < MOST_CAUSES) causes.set(key, { since: now(), count: 0, flush: undefined });
+        timer ??= setInterval(sweep, windowMs / 4).unref();
+        return write(level, fields, message);
+      }
+      known.count += 1;
+      known.flush = () => write(level, { ...fields, repeated: known.count, withinSeconds: windowMs / 1_000 }, message);
+    },
+  };
+}
+
+function causeOf(fields: object): string {
+  const values = fields as Readonly<Record<string, unknown>>;
+  const named = causeFields.map((name) => (values[name] === undefined ? '' : String(values[name])));
+  return [...named, errorText(values.err ?? values.error)].join('|');
+}
+
+/** Numbers and ids in a text do not make it another cause. */
+function errorText(error: unknown): string {
+  if (!(error instanceof Error)) return '';
+  const code = 'code' in error ? String(error.code) : '';
+  const text = error.message.slice(0, LONGEST_CAUSE).replaceAll(/[0-9a-f]{8}[0-9a-f-]*|\d+/gi, '#');
+  return `${error.name} ${code} ${text}`;
+}
