@@ -21,7 +21,7 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('classes of statemen
     test = await openTestDatabase({ server });
     other = new pg.Client({ connectionString: test.url });
     await other.connect();
-    const tables = ['locked', 'jammed', 'free', 'single'].map(
+    const tables = ['locked', 'jammed', 'free', 'single', 'fourth', 'fifth'].map(
       (name) => `create table app.${name} (id serial primary key, n integer);
       insert into app.${name} (n) values (1)`,
     );
@@ -96,6 +96,37 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('classes of statemen
   it(
     'answers while transactions of a locked table wait',
     () => expectAnswers('app.locked', () => times(40, () => change('locked'))),
+    NEVER_MS,
+  );
+
+  it(
+    'answers all but lists while every connection for lists is taken',
+    async () => {
+      const names = ['locked', 'jammed', 'single', 'fourth', 'fifth'];
+      await whileLocked(names.map((name) => `app.${name}`).join(), async () => {
+        const blocked = names.flatMap((name) => times(10, () => ask({ text: `select count(*) from app.${name}`, limitMs: 15_000 })));
+        await waitFor(() => test.database.info().classes.pooled.running === 8, { what: 'all connections taken' });
+        const [read, write, own, , health, transaction] = free().map((one) => one.then(() => 'answered'));
+        expect(await Promise.all([read, write, own, health, transaction])).toEqual(Array.from({ length: 5 }, () => 'answered'));
+        return blocked;
+      }).then((blocked) => Promise.all(blocked));
+    },
+    NEVER_MS,
+  );
+
+  it(
+    'answers lists of other tables while slow lists run',
+    async () => {
+      const slow = times(10, () =>
+        ask({ text: 'select count(*) from app.locked, pg_sleep(30)', limitMs: 1_500 }).catch((error: unknown) => error),
+      );
+      await waitFor(() => test.database.info().classes.pooled.running >= 5, { what: 'slow lists' });
+      let ended = 0;
+      for (const one of slow) void one.then(() => (ended += 1));
+      for (let round = 0; round < 10; round += 1) await Promise.all(free());
+      expect(ended).toBe(0);
+      expect((await Promise.all(slow)).every((error) => (error as { code?: string }).code === 'TIMEOUT')).toBe(true);
+    },
     NEVER_MS,
   );
 
