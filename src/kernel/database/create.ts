@@ -20,16 +20,29 @@ import { createStatementNames } from './statement-names.ts';
 import type { StatementTimings } from './timings.ts';
 import { createTransactions, type Transactions } from './transactions.ts';
 
-export interface CreateDatabaseOptions {
+/** Statements of unknown length that run at a time; more of them would share the same processor cores. */
+const POOL_SIZE = 8;
+const TRANSACTION_CONNECTIONS = 10;
+/** What a node holds beside its two pools: short statements, sessions, health, locks, the listener, maintenance. */
+const OTHER_CONNECTIONS = 21;
+
+/** The most connections that a node of these sizes opens. */
+export const connectionsOf = ({ poolSize = POOL_SIZE, transactionConnections = TRANSACTION_CONNECTIONS }: PoolSizes): number =>
+  poolSize + transactionConnections + OTHER_CONNECTIONS;
+
+export interface PoolSizes {
+  /** Connections for statements of unknown length, and for transactions. */
+  readonly poolSize?: number | undefined;
+  readonly transactionConnections?: number | undefined;
+}
+
+export interface CreateDatabaseOptions extends PoolSizes {
   readonly target: ConnectionTarget;
   readonly modes: ConnectionModes;
   readonly log: Logger;
   readonly kind: DatabaseInfo['kind'];
   /** Shown to operators: a folder, or host and database without credentials. */
   readonly location: string;
-  /** Connections for statements of unknown length, and for transactions. */
-  readonly poolSize?: number | undefined;
-  readonly transactionConnections?: number | undefined;
   /** Told how long each statement took. */
   readonly timings?: StatementTimings | undefined;
   /** What the owner of the server knows about an outage. */
@@ -38,9 +51,6 @@ export interface CreateDatabaseOptions {
   readonly onClose?: () => Promise<void>;
 }
 
-/** Statements of unknown length that run at a time; more of them would share the same processor cores. */
-const POOL_SIZE = 8;
-const TRANSACTION_CONNECTIONS = 10;
 /** Locks are few and short; more of them than this at a time wait for each other. */
 const LOCK_CLIENTS = 6;
 const INSTANCE_BYTES = 4;

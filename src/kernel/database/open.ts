@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { Settings } from '../settings.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { createDatabase } from './create.ts';
+import { connectionsOf, createDatabase } from './create.ts';
 import type { Database } from './database.ts';
 import type { ServerKeeper } from './embedded/keeper.ts';
 import { startEmbeddedServer } from './embedded/server.ts';
@@ -11,7 +11,7 @@ import type { StatementTimings } from './timings.ts';
 
 export interface OpenDatabaseOptions {
   readonly settings: Pick<Settings, 'dataDir' | 'databaseUrl' | 'databasePreparedStatements' | 'databasePipelining'> &
-    Partial<Pick<Settings, 'databasePoolSize' | 'databaseTransactions'>>;
+    Partial<Pick<Settings, 'databasePoolSize' | 'databaseTransactions' | 'workers'>>;
   readonly log: Logger;
   /** Told about steps that take noticeable time, such as the set-up of a new server. */
   readonly onProgress?: (text: string) => void;
@@ -19,6 +19,9 @@ export interface OpenDatabaseOptions {
   /** Who holds the process of the embedded server; this process unless set. */
   readonly keeper?: ServerKeeper | undefined;
 }
+
+/** For backups, the doctor and whoever looks in. */
+const SPARE_CONNECTIONS = 20;
 
 /** Name of the platform's database on the embedded server. */
 export const EMBEDDED_DATABASE = 'penstock';
@@ -37,7 +40,9 @@ export async function openDatabase({ settings, log, onProgress, timings, keeper 
     return createDatabase({ target, modes, log, timings, ...sizes, kind: 'external', location: describeTarget(target) });
   }
   const folder = join(settings.dataDir, 'postgres');
-  const server = await startEmbeddedServer({ folder, logFile: join(settings.dataDir, 'logs', 'postgres.log'), log, onProgress, keeper });
+  const logFile = join(settings.dataDir, 'logs', 'postgres.log');
+  const connections = (settings.workers ?? 1) * connectionsOf(sizes) + SPARE_CONNECTIONS;
+  const server = await startEmbeddedServer({ folder, logFile, log, onProgress, keeper, connections });
   try {
     const target = await server.target(EMBEDDED_DATABASE);
     return await createDatabase({

@@ -26,6 +26,8 @@ export interface ServerProcessOptions {
   readonly binaries: ServerBinaries;
   readonly identity: ServerIdentity;
   readonly onProgress?: ((text: string) => void) | undefined;
+  /** Connections that it must take, where that is more than usual. */
+  readonly connections?: number | undefined;
 }
 
 const POLL_MS = 5;
@@ -75,13 +77,13 @@ export class ServerProcess {
   }
 
   async start(): Promise<void> {
-    const { folder, logFile, keeper, binaries, identity } = this.#options;
+    const { folder, logFile, keeper, binaries, identity, connections } = this.#options;
     await settlePreviousServer(folder);
     const socketFolder = await makeSocketFolder(identity, this.#socketFolder);
     this.#socketFolder = socketFolder;
     const logStart = await prepareLog(logFile);
     this.#watch();
-    const command = [binaries.postgres, ...serverArguments(folder, socketFolder)];
+    const command = [binaries.postgres, ...serverArguments(folder, socketFolder, connections)];
     try {
       await keeper.start(withLifeline({ command, socketFolder, cwd: folder, identity, logFile }));
       await this.#ready(logStart);

@@ -2,7 +2,6 @@
 
 /** For a platform on a small machine; see the PostgreSQL manual, chapter "Server Configuration". */
 const tuning: Readonly<Record<string, string>> = {
-  max_connections: '100',
   shared_buffers: '128MB',
   effective_cache_size: '512MB',
   work_mem: '8MB',
@@ -22,10 +21,14 @@ const tuning: Readonly<Record<string, string>> = {
   log_min_messages: 'log',
 };
 
+/** Connections that the server takes, unless more are asked for. */
+const LEAST_CONNECTIONS = 100;
+
 /** Arguments of `postgres`: one unix socket in a private folder, no network at all. */
-export function serverArguments(dataFolder: string, socketFolder: string): string[] {
+export function serverArguments(dataFolder: string, socketFolder: string, connections = 0): string[] {
   const settings = {
     ...tuning,
+    max_connections: String(Math.max(LEAST_CONNECTIONS, connections)),
     listen_addresses: '',
     unix_socket_directories: socketFolder,
     unix_socket_permissions: '0700',

@@ -26,6 +26,8 @@ export interface EmbeddedServerOptions {
   readonly logFile: string;
   readonly log: Logger;
   readonly onProgress?: (text: string) => void;
+  /** Connections that it must take, where that is more than usual. */
+  readonly connections?: number | undefined;
   /** Who holds the server; this process unless set. */
   readonly keeper?: ServerKeeper | undefined;
 }
