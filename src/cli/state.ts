@@ -9,6 +9,7 @@ import { readStateFiles, writeStateFiles } from './state/files.ts';
 import { changesOf, type Plan, planLines, summaryOf, things } from './state/plan-text.ts';
 import { resultLines } from './state/result-text.ts';
 import { type Paint, paintFor, processTerminal, type Terminal } from './state/terminal.ts';
+import { readVariables } from './state/variables.ts';
 
 /** `plan`: there are differences. Errors are 1, as for every command. */
 const DIFFERENT = 2;
@@ -34,9 +35,15 @@ interface Run {
   readonly paint: Paint;
 }
 
-async function exportState({ api, options: { target, modules, types }, terminal }: Run): Promise<number> {
+async function exportState({ api, options: { target, modules, types, env, keepVariables }, terminal }: Run): Promise<number> {
   const exported = await api.get('/state/export', { ...(modules !== undefined && { modules }), ...(types !== undefined && { types }) });
-  const files = await writeStateFiles(target, exported);
+  const differing: string[] = [];
+  const keep = keepVariables && {
+    variables: await readVariables(target, env, terminal.environment),
+    note: (place: string) => differing.push(place),
+  };
+  const files = await writeStateFiles(target, { exported, keep: keep || undefined });
+  for (const place of differing) terminal.print(`Kept as a variable, although the platform has another value: ${place}`);
   terminal.print(
     `Exported to ${target} (${files} ${files === 1 ? 'file' : 'files'}). Secrets are references: see docs/guides/state-as-code.md.`,
   );
@@ -54,9 +61,11 @@ interface Planned {
 
 const queryOf = ({ prune, onConflict }: Options) => ({ ...(prune && { prune: 'true' }), ...(onConflict && { onConflict }) });
 
-async function planned({ api, options }: Run): Promise<Planned> {
-  const { target, secrets } = options;
-  const body = { ...(await readStateFiles(target)), ...(Object.keys(secrets).length > 0 && { secrets }) };
+async function planned({ api, options, terminal }: Run): Promise<Planned> {
+  const { target, env } = options;
+  const variables = await readVariables(target, env, terminal.environment);
+  const secrets = { ...variables.secrets, ...options.secrets };
+  const body = { ...(await readStateFiles(target, variables)), ...(Object.keys(secrets).length > 0 && { secrets }) };
   return { plan: (await api.post('/state/plan', body, queryOf(options))) as Plan, body };
 }
 

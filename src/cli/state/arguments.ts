@@ -14,6 +14,10 @@ export interface Options {
   readonly credential: Readonly<Record<string, string>>;
   /** Values of references, by reference. */
   readonly secrets: Readonly<Record<string, string>>;
+  /** Name of the environment whose values fill the variables in. */
+  readonly env: string | undefined;
+  /** An export keeps the variables of the files that are there. */
+  readonly keepVariables: boolean;
   readonly prune: boolean;
   readonly yes: boolean;
   readonly dryRun: boolean;
@@ -26,12 +30,13 @@ export interface Options {
   readonly types: string | undefined;
 }
 
-const usage = `Usage: penstock state export <file or folder> [--modules a,b] [--types a,b]
+const usage = `Usage: penstock state export <file or folder> [--modules a,b] [--types a,b] [--keep-variables]
        penstock state plan   <file or folder> [--prune]
        penstock state apply  <file or folder> [--prune] [--yes] [--dry-run] [--continue-on-error]
 Options: --url <address of the admin surface>   PENSTOCK_URL, else http://127.0.0.1:3030
          --token-file <file with an API token>  PENSTOCK_TOKEN, else MASTER_KEY
          --secrets-file <JSON file: values by reference>
+         --env <name>                           values of variables: environments/<name>.yaml
          --on-conflict overwrite|skip|fail   --json   --no-color
 Exit codes: 0 done or nothing to do, 1 failed, 2 plan: there are differences
 See docs/guides/state-as-code.md`;
@@ -40,6 +45,8 @@ const flags = {
   url: { type: 'string' },
   'token-file': { type: 'string' },
   'secrets-file': { type: 'string' },
+  env: { type: 'string' },
+  'keep-variables': { type: 'boolean' },
   'on-conflict': { type: 'string' },
   modules: { type: 'string' },
   types: { type: 'string' },
@@ -65,6 +72,8 @@ export async function readOptions(args: readonly string[], environment: NodeJS.P
     url: addressOf(values.url ?? environment.PENSTOCK_URL ?? 'http://127.0.0.1:3030'),
     credential: await credentialOf(values['token-file'], environment),
     secrets: values['secrets-file'] === undefined ? {} : await secretsIn(values['secrets-file']),
+    env: values.env,
+    keepVariables: values['keep-variables'] === true,
     prune: values.prune === true,
     yes: values.yes === true,
     dryRun: values['dry-run'] === true,

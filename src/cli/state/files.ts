@@ -4,30 +4,56 @@
  *     state.yaml                             formatVersion, platformVersion
  *     configs/<module>.yaml                  keys of one configuration
  *     modules/<module>/<type>.yaml           a list of documents
+ *     environments/<name>.yaml               values of variables (variables.ts)
  */
 import { glob, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, extname, join, sep } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { StartError } from '../../kernel/start-error.ts';
+import { requireSet, substituted, type Unset, type Variables, withVariables } from './variables.ts';
 
 type Tree = Readonly<Record<string, unknown>>;
 
 const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value);
 const extensions: ReadonlySet<string> = new Set(['.json', '.yaml', '.yml']);
 
-/** The document that a file or a folder holds. Throws `StartError` with the name of the file that is wrong. */
-export async function readStateFiles(path: string): Promise<Tree> {
+/** The document that a file or a folder holds, variables filled in. Throws `StartError` with the file, and the place in it, that is wrong. */
+export async function readStateFiles(path: string, variables: Variables): Promise<Tree> {
+  const unset: Unset[] = [];
+  const document = await readRaw(path, (content, file) => {
+    const filled = substituted(content, variables.values, `${file}:`);
+    unset.push(...filled.unset);
+    return filled.value;
+  });
+  requireSet(unset, variables.source);
+  return document;
+}
+
+type Change = (content: unknown, file: string) => unknown;
+
+async function readRaw(path: string, change: Change): Promise<Tree> {
   const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
     throw new StartError(`${path} cannot be read (${error.code ?? error.message})`, { cause: error });
   });
-  if (found.isDirectory()) return readFolder(path);
-  const document = await readOne(path);
+  if (found.isDirectory()) return readFolder(path, change);
+  const document = change(await readOne(path), path);
   if (!isTree(document)) throw new StartError(`${path} is no state document: it must be an object with configs and modules`);
   return document;
 }
 
+export interface Export {
+  readonly exported: unknown;
+  /** Keep the variables of the files that are there. */
+  readonly keep?: { readonly variables: Variables; readonly note: (place: string) => void } | undefined;
+}
+
 /** Answers how many files were written. Files that are not written stay: remove them by hand where a module is gone. */
-export async function writeStateFiles(path: string, exported: unknown): Promise<number> {
+export async function writeStateFiles(path: string, { exported, keep }: Export): Promise<number> {
+  const writeOne = async (file: string, content: unknown): Promise<void> => {
+    const before = keep ? await readOne(file).catch(() => undefined) : undefined;
+    const noted = { values: keep?.variables.values ?? {}, note: keep?.note ?? (() => undefined) };
+    await write(file, withVariables(content, before, noted, `${file}:`));
+  };
   if (extensions.has(extname(path))) {
     await writeOne(path, exported);
     return 1;
@@ -49,7 +75,7 @@ export async function writeStateFiles(path: string, exported: unknown): Promise<
   return files.length;
 }
 
-async function writeOne(file: string, content: unknown): Promise<void> {
+async function write(file: string, content: unknown): Promise<void> {
   const text =
     extname(file) === '.json'
       ? `${JSON.stringify(content, undefined, 2)}\n`
@@ -58,12 +84,13 @@ async function writeOne(file: string, content: unknown): Promise<void> {
   await writeFile(file, text);
 }
 
-async function readFolder(folder: string): Promise<Tree> {
+async function readFolder(folder: string, change: Change): Promise<Tree> {
   let about: Tree = {};
   const configs = new Map<string, unknown>();
   const modules = new Map<string, Map<string, unknown>>();
   for await (const file of glob('**/*.{json,yaml,yml}', { cwd: folder })) {
-    const content = await readOne(join(folder, file));
+    if (file.startsWith(`environments${sep}`)) continue;
+    const content = change(await readOne(join(folder, file)), join(folder, file));
     const [room = '', name, type, ...rest] = file.slice(0, -extname(file).length).split(sep);
     if (room === 'state' && name === undefined && isTree(content)) about = content;
     else if (room === 'configs' && name !== undefined && type === undefined) configs.set(name, content);
