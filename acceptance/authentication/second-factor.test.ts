@@ -82,7 +82,7 @@ test('the GET that makes codes takes no cookie: a browser would follow it from a
   await configure({ accessTokens: { setCookie: true } });
   const cookie = `__Host-accessToken=${user.accessToken}`;
   const answer = await platform.client.get('/authentication/twoFa/generate', { headers: { cookie } });
-  expect(answer).toMatchObject({ status: 403, body: { code: 'FORBIDDEN' } });
+  expect(answer).toMatchObject({ status: 403, body: { code: 'CSRF_REFUSED' } });
   await configure({ accessTokens: { setCookie: false } });
 });
 

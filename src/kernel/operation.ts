@@ -199,6 +199,11 @@ interface OperationFacts {
   readonly unscoped?: true;
   /** Changes nothing although its method is not GET (queries with a body): tokens that may only read may call it. */
   readonly readOnly?: boolean;
+  /**
+   * A GET that changes something with the rights of its caller. Browsers follow links from anywhere with their cookies:
+   * so no cookie counts for it, and tokens that may only read do not call it.
+   */
+  readonly changes?: true;
   /** For models: may undo work that somebody has done. All but GET and POST, unless set. */
   readonly destructive?: boolean;
   /** For models: reaches people or systems outside (mail, SMS, push). */
@@ -302,7 +307,6 @@ function contradiction(o: Operation): string | undefined {
     if (o[part] === undefined) return `"${part}" is missing`;
   }
   if (!o.path.startsWith('/')) return 'the path must start with /';
-  if (o.method === 'GET' && (o.input.body || o.input.stream)) return 'GET takes no body';
   const named = [...o.path.matchAll(/:(\w+)/g)].map((m) => m[1]);
   const declared = Object.keys(o.input.params?.properties ?? {});
   if (named.length !== declared.length || named.some((n) => n === undefined || !declared.includes(n))) {
@@ -311,7 +315,13 @@ function contradiction(o: Operation): string | undefined {
   const adminOnly: readonly Access[] = ['admin', 'superAdmin', 'masterKey', 'adminSecondFactor'];
   if (o.surface === 'client' && adminOnly.includes(o.access)) return 'admin access on the client surface';
   if (o.surface === 'admin' && !adminOnly.includes(o.access) && o.access !== 'public') return 'user access on the admin surface';
-  return bodyContradiction(o) ?? deadlineContradiction(o) ?? undeclaredObject(o);
+  return methodContradiction(o) ?? bodyContradiction(o) ?? deadlineContradiction(o) ?? undeclaredObject(o);
+}
+
+function methodContradiction({ method, input, readOnly, changes }: Operation): string | undefined {
+  if (method !== 'GET') return changes ? '`changes` is for GET' : undefined;
+  if (input.body || input.stream) return 'GET takes no body';
+  return readOnly === false ? 'a GET that changes something says `changes`' : undefined;
 }
 
 function bodyContradiction({ input, bodyTypes, bodyLimit }: Operation): string | undefined {

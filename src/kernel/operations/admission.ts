@@ -28,11 +28,11 @@ export function authenticate(identity: Identity, call: Pick<Call, 'compiled' | '
       if (credentials.bearer === undefined) throw noCredential();
       return anonymous;
     case 'optionalUser':
-      return presentsUser(identity, credentials) ? user(identity, credentials, completeUser) : anonymous;
+      return presentsUser(identity, credentials) ? user(identity, call, completeUser) : anonymous;
     case 'user':
-      return user(identity, credentials, completeUser);
+      return user(identity, call, completeUser);
     case 'partialUser':
-      return user(identity, credentials, anyUser);
+      return user(identity, call, anyUser);
     case 'masterKey':
       return adminPort(identity).masterKey(credentials);
     case 'admin':
@@ -49,8 +49,13 @@ const notRunning = (what: string): PenstockError =>
 const presentsUser = ({ client }: Identity, { bearer, cookies }: PresentedCredentials): boolean =>
   bearer !== undefined || client?.cookieTokens?.accessToken(cookies) !== undefined;
 
-function user(identity: Identity, credentials: PresentedCredentials, check: (caller: UserCaller) => UserCaller): CallerOrPromise {
+type UserCall = Pick<Call, 'compiled' | 'credentials'>;
+
+const noCookieHere = 'A GET that changes something takes no cookie: send the token as a bearer';
+
+function user(identity: Identity, { credentials, compiled }: UserCall, check: (caller: UserCaller) => UserCaller): CallerOrPromise {
   if (!presentsUser(identity, credentials)) throw noCredential();
+  if (compiled.operation.changes && credentials.bearer === undefined) throw operationErrors.CSRF_REFUSED({ message: noCookieHere });
   const caller = clientPort(identity).authenticate(credentials);
   return caller instanceof Promise ? caller.then(check) : check(caller);
 }

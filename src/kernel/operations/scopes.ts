@@ -6,7 +6,8 @@ import type { Operation } from '../operation.ts';
 export const effectScopes = ['read', 'write'] as const;
 
 /** True when the operation changes nothing, whatever its method says. */
-export const isReading = ({ method, readOnly }: Pick<Operation, 'method' | 'readOnly'>): boolean => readOnly ?? method === 'GET';
+export const isReading = ({ method, readOnly, changes }: Pick<Operation, 'method' | 'readOnly' | 'changes'>): boolean =>
+  readOnly ?? (method === 'GET' && changes !== true);
 
 /** The first word of an id: the module that declares the operation, or the part of the platform. */
 const firstWord = ({ id }: Operation): string => id.slice(0, id.indexOf('.'));

@@ -42,6 +42,8 @@ export function fieldsForbidden(paths: readonly string[]): PenstockError {
 export interface RefusedWrite {
   readonly schema: CompiledSchema;
   readonly deleting: boolean;
+  /** The caller knows hidden fields: their names may be told. */
+  readonly seesHidden: boolean;
   readonly schemas: () => readonly CompiledSchema[];
 }
 
@@ -50,7 +52,7 @@ export function recordError(error: unknown, refused: RefusedWrite): unknown {
   const { constraint = '' } = error as { constraint?: string };
   switch (codeOf(error)) {
     case '23505':
-      return uniqueError(refused.schema, constraint, error);
+      return uniqueError(refused, constraint, error);
     case '23503':
     // Tables of others may say RESTRICT.
     case '23001':
@@ -86,10 +88,12 @@ function missingError({ mapping, layout }: CompiledSchema, cause: unknown): Pens
   return recordErrors.RECORD_INVALID({ message: `${path}: is required`, errors: problems, cause });
 }
 
-function uniqueError(schema: CompiledSchema, constraint: string, cause: unknown): PenstockError {
+/** Which hidden field has a value that somebody else has is not told: the answer would say what others keep there. */
+function uniqueError({ schema, seesHidden }: RefusedWrite, constraint: string, cause: unknown): PenstockError {
   // What is not declared is the key of a table of ours, and may be any expression in a table of others.
   const columns = schema.layout.indexes[constraint]?.columns ?? (schema.mapping ? [] : ['_id']);
-  if (columns.length === 0) return recordErrors.RECORD_NOT_UNIQUE({ cause });
+  const isHidden = columns.some((column) => schema.tree.fields.get(column.split('.', 1)[0] ?? '')?.hidden === true);
+  if (columns.length === 0 || (isHidden && !seesHidden)) return recordErrors.RECORD_NOT_UNIQUE({ cause });
   const message = 'another record has this value already';
   const problems = columns.map((path) => ({ path, rule: 'unique', message }));
   return recordErrors.RECORD_NOT_UNIQUE({ message: `${columns.join(', ')}: ${message}`, errors: problems, cause });

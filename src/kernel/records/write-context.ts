@@ -115,7 +115,12 @@ export async function runWrite<R>(context: WriteContext, statement: Statement, d
     chargeJson(rows);
     return rows;
   } catch (error) {
-    throw recordError(error, { schema, deleting: operation === 'delete', schemas: () => dependencies.schemas.all() });
+    throw recordError(error, {
+      schema,
+      deleting: operation === 'delete',
+      seesHidden: isTrusted(context.caller),
+      schemas: () => dependencies.schemas.all(),
+    });
   }
 }
 

@@ -147,7 +147,10 @@ describe('requests that are no HTTP', () => {
     expect(answer.head).toContain('x-content-type-options: nosniff');
   });
 
-  it('serves requests without Host', async () => {
-    expect(parseRaw(await sendRaw(surfaces.clientAddress, 'GET /notes/special HTTP/1.1\r\nConnection: close\r\n\r\n')).status).toBe(200);
+  it('refuses requests without Host, but for those of HTTP/1.0', async () => {
+    const status = async (version: string): Promise<number> =>
+      parseRaw(await sendRaw(surfaces.clientAddress, `GET /notes/special HTTP/${version}\r\nConnection: close\r\n\r\n`)).status;
+    expect(await status('1.1')).toBe(400);
+    expect(await status('1.0')).toBe(200);
   });
 });

@@ -8,10 +8,6 @@ export interface Cors {
   preflight(origin: string | undefined): readonly string[];
 }
 
-/** Whether pages of this origin may use the surface. */
-export const allowsOrigin = ({ enabled, origins }: CorsOptions, origin: string): boolean =>
-  enabled && (origins.includes('*') || origins.includes(origin));
-
 const none: readonly string[] = [];
 
 export function createCors(options: CorsOptions): Cors {

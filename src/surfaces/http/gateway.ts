@@ -21,6 +21,7 @@ import type { Draining } from './draining.ts';
 import type { EnvelopeHandler } from './envelope.ts';
 import type { Exchange } from './exchange.ts';
 import { securityHeaders } from './headers.ts';
+import { requireOneHost } from './host.ts';
 import { requireFewValues } from './json-values.ts';
 import type { SurfaceOptionsSource } from './options.ts';
 import { renderError } from './render-error.ts';
@@ -158,6 +159,7 @@ export function createGateway(parts: GatewayParts): Gateway {
 
 /** The operation's answer. Rejects with whatever refuses the request. */
 async function answerTo(parts: GatewayParts, exchange: Exchange, match: Found): Promise<Answer> {
+  requireOneHost(exchange.request);
   if (match === undefined || match === 'malformed') return unmatched(parts, exchange, match);
   const { pipeline, surface } = parts;
   const envelope = parts.envelopes?.get(match.route.compiled.operation.id);

@@ -13,12 +13,12 @@ import type { Answer } from '../../kernel/operations/answer.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import { parseBody, type ReceivedBody, receiveBody } from '../http/body.ts';
-import { allowsOrigin } from '../http/cors.ts';
 import type { EnvelopeHandler } from '../http/envelope.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { SurfaceOptionsSource } from '../http/options.ts';
 import type { Match } from '../http/route-table.ts';
 import { metadataPath, publicAddress } from './address.ts';
+import { requireOwnOrigin } from './browser-guard.ts';
 import { createToolCaller } from './call-tool.ts';
 import type { Catalogue } from './catalogue.ts';
 import { callDirectly } from './direct.ts';
@@ -60,7 +60,7 @@ export const createMcpHandlers = (parts: McpParts): McpHandlers => ({
 function createCallHandler(parts: McpParts): EnvelopeHandler {
   const modern = createMcpHandler(serverOf, { legacy: 'reject', responseMode: 'auto' });
   return async (exchange, match) => {
-    requireOwnOrigin(parts.surface, exchange);
+    requireOwnOrigin(parts.surface.current(), exchange);
     const caller = await admitted(parts, exchange);
     requireJsonAnswer(exchange);
     const received = await receiveBody(exchange.request, exchange.response, { limit: BODY_LIMIT });
@@ -118,13 +118,6 @@ function requestParts(parts: McpParts, { exchange, match, caller }: Asked): McpR
     tools: createToolCaller({ pipeline: parts.pipeline, actions: parts.actions, request: exchange, log: parts.log, allowSecrets }),
     resources: parts.resources,
   };
-}
-
-/** A page of another origin must not speak through a browser that can reach this server (DNS rebinding). */
-function requireOwnOrigin({ current }: SurfaceOptionsSource, { origin }: Exchange): void {
-  if (origin === undefined) return;
-  if (!allowsOrigin(current().cors, origin))
-    throw errors.FORBIDDEN({ message: 'This origin may not use MCP: add it to admin.cors.origin' });
 }
 
 /** A refused credential says where to read about credentials (RFC 9728). */

@@ -1,8 +1,10 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../../../test/support/api.ts';
+import { testMasterKey } from '../../../test/support/node.ts';
 import { liftLimits } from '../../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
+import { parseRaw, sendRaw } from '../../../test/support/raw-http.ts';
 
 describe('MCP', () => {
   let platform: TestPlatform;
@@ -254,6 +256,26 @@ describe('MCP', () => {
       expect((await rpc(ping, { origin: 'https://evil.example' })).status).toBe(403);
       expect((await rpc(ping, { origin: 'https://panel.example' })).status).toBe(200);
       await platform.admin.patch('/config/admin', { cors: { origin: '*' } });
+    });
+
+    test('checks where a request comes from by default (CWE-350)', async () => {
+      expect((await rpc(ping, { origin: 'http://evil.example.com' })).status).toBe(403);
+      expect((await rpc(ping, { origin: 'http://localhost:6274' })).status).toBe(200);
+      const { hostname, port } = new URL(platform.addresses.admin);
+      const body = JSON.stringify(ping);
+      const ask = (host: string): Promise<string> =>
+        sendRaw(
+          `http://${hostname}:${port}`,
+          `POST /mcp HTTP/1.1\r\nHost: ${host}\r\nmasterkey: ${testMasterKey}\r\nContent-Type: application/json\r\nAccept: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+        );
+      expect(parseRaw(await ask('evil.example.com')).status).toBe(403);
+      for (const host of [`127.0.0.1:${port}`, 'localhost:3030', 'penstock:3030', '[::1]:3030']) {
+        expect([host, parseRaw(await ask(host)).status]).toEqual([host, 200]);
+      }
+      await platform.admin.patch('/config/admin', { hostUrl: 'https://api.example.com' });
+      expect(parseRaw(await ask('api.example.com')).status).toBe(200);
+      expect((await rpc(ping, { origin: 'https://api.example.com' })).status).toBe(200);
+      await platform.admin.patch('/config/admin', { hostUrl: '' });
     });
 
     test('refuses bodies that are too large, and answers that are not JSON', async () => {

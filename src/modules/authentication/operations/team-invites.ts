@@ -1,7 +1,7 @@
 /** Invitations to teams. */
 import Type from 'typebox';
-import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, type OperationContext, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import { operationErrors } from '../../../kernel/operations/errors.ts';
 import { authErrors } from '../errors.ts';
 import type { AcceptInvitation } from '../services/teams/acceptance.ts';
 import type { Invites } from '../services/teams/invites.ts';
@@ -204,18 +204,13 @@ const acceptByLinkOperation = ({ accept }: InviteServices): Operation =>
     mcp: false,
     graphql: false,
     deprecated: true,
-    input: {
-      query: Type.Object({ invitationToken: InvitationToken }),
-      headers: Type.Object({ authorization: Type.Optional(Type.String({ description: 'A cookie is not enough here' })) }),
-    },
+    changes: true,
+    input: { query: Type.Object({ invitationToken: InvitationToken }) },
+    errors: [...acceptance.errors, operationErrors.CSRF_REFUSED],
     summary: 'Join a team by an invitation (GET)',
     description:
       'For existing clients. It needs the bearer token like its POST, so that a mail scanner or prefetch that follows a link does nothing.',
-    async handler(context, { query, headers }) {
-      // Browsers send cookies with every link that somebody follows; only a program sends this header.
-      if (headers.authorization === undefined) throw errors.UNAUTHORIZED();
-      return join(accept, context, query.invitationToken);
-    },
+    handler: (context, { query }) => join(accept, context, query.invitationToken),
   });
 
 /** The token says nothing to whoever reads the audit log: what it led to does. */

@@ -26,7 +26,8 @@ const listOperation = (members: OwnMembers): Operation =>
     output: Members,
     errors: [authErrors.TEAM_REFUSED, authErrors.TEAM_NOT_FOUND],
     summary: 'List the members of a team',
-    description: 'Each user once, with his highest role. Other data of the users than shown here stays theirs.',
+    description:
+      'Each user once, with the highest role. Other data of the users than shown here stays theirs. Plain members of the default team, which everybody joins, get 403.',
     handler: async (context, { params, query: { sort = [], ...page } }) =>
       Reply.json(await members.list(userOf(context), canonicalId(params.teamId), { ...page, sort })),
   });

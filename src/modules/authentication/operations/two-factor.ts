@@ -1,7 +1,7 @@
 /** The own second factor: switching it on and off, and its recovery codes. */
 import Type from 'typebox';
-import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, type OperationContext, TextResult } from '../../../kernel/operation.ts';
+import { operationErrors } from '../../../kernel/operations/errors.ts';
 import { authErrors } from '../errors.ts';
 import { factorErrors } from '../factor-errors.ts';
 import type { Factors } from '../services/factors/assemble.ts';
@@ -157,16 +157,12 @@ const legacyCodesOperation = (services: Services): Operation =>
     id: 'authentication.twoFa.generateCodes',
     method: 'GET',
     path: '/authentication/twoFa/generate',
+    changes: true,
     graphql: false,
     deprecated: true,
-    errors: [...codeFacts.errors, errors.FORBIDDEN],
+    errors: [...codeFacts.errors, operationErrors.CSRF_REFUSED],
     summary: 'Make ten recovery codes (other spelling)',
     description:
       'For clients that know no other. Only with the token in the header: with a cookie use POST /authentication/twoFa/backup-codes.',
-    handler(context) {
-      if (Object.keys(context.cookies).some((name) => name.endsWith('accessToken'))) {
-        throw errors.FORBIDDEN({ message: 'This address takes no cookie: use POST /authentication/twoFa/backup-codes' });
-      }
-      return makeCodes(services, context);
-    },
+    handler: (context) => makeCodes(services, context),
   });

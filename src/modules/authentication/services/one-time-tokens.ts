@@ -21,24 +21,37 @@ import {
   tokenRowById,
 } from '../token-queries.ts';
 
+interface PurposeFacts {
+  /** Whether what is outstanding ends when somebody else proves to own the address: it leads into the account, or would change it. */
+  readonly endsOnClaim: boolean;
+}
+
+/** Every purpose, with what must be decided about it. */
+const purposes = {
+  'verify-email': { endsOnClaim: true },
+  'change-email': { endsOnClaim: true },
+  'undo-change-email': { endsOnClaim: true },
+  'reset-password': { endsOnClaim: true },
+  'magic-link': { endsOnClaim: true },
+  'email-code': { endsOnClaim: true },
+  'login-exchange': { endsOnClaim: true },
+  'oauth-state': { endsOnClaim: true },
+  'oauth-exchange': { endsOnClaim: true },
+  // Belongs to the team, and is for whoever has the address.
+  'team-invite': { endsOnClaim: false },
+  'phone-login': { endsOnClaim: true },
+  'phone-verify': { endsOnClaim: true },
+  'webauthn-challenge': { endsOnClaim: true },
+  'device-challenge': { endsOnClaim: true },
+  'wallet-challenge': { endsOnClaim: true },
+  'two-factor': { endsOnClaim: true },
+} as const satisfies Readonly<Record<string, PurposeFacts>>;
+
 /** What a secret is for. One of one purpose is worth nothing for another. */
-export type Purpose =
-  | 'verify-email'
-  | 'change-email'
-  | 'undo-change-email'
-  | 'reset-password'
-  | 'magic-link'
-  | 'email-code'
-  | 'login-exchange'
-  | 'oauth-state'
-  | 'oauth-exchange'
-  | 'team-invite'
-  | 'phone-login'
-  | 'phone-verify'
-  | 'webauthn-challenge'
-  | 'device-challenge'
-  | 'wallet-challenge'
-  | 'two-factor';
+export type Purpose = keyof typeof purposes;
+
+/** Links and codes that whoever claims an account takes away. */
+export const endingOnClaim: readonly Purpose[] = (Object.keys(purposes) as Purpose[]).filter((name) => purposes[name].endsOnClaim);
 
 /** Those that lead into an account, or to a password for it. */
 export const signsIn = ['reset-password', 'magic-link', 'email-code', 'login-exchange'] as const satisfies readonly Purpose[];

@@ -71,7 +71,7 @@ const renew = (tokens: ApiTokens): Operation =>
     method: 'GET',
     path: `${path}/:id/token`,
     // The method is the panel's; it takes the old token away.
-    readOnly: false,
+    changes: true,
     answersSecret: true,
     idempotency: false,
     input: { params: IdParam },

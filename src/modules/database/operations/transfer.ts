@@ -63,6 +63,9 @@ const exportOperation = ({ records, schemas }: TransferParts): Operation =>
         ),
         sort: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 8, description: 'Fields; - in front: descending' })),
         delimiter,
+        safe: Type.Optional(
+          Type.Literal('spreadsheet', { description: 'CSV: the same as escapeFormulas, for files that people open in a spreadsheet' }),
+        ),
         escapeFormulas: Type.Optional(
           Type.Boolean({ default: false, description: "CSV: put ' in front of text that a spreadsheet would run (=, +, -, @)" }),
         ),
@@ -76,7 +79,8 @@ const exportOperation = ({ records, schemas }: TransferParts): Operation =>
     handler({ caller, signal }, { params: { schemaName }, query: { format = 'jsonl', query = {}, ...options } }) {
       const schema = schemas.get(schemaName);
       if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
-      const { delimiter: between = 'comma', escapeFormulas = false, select, sort } = options;
+      const { delimiter: between = 'comma', safe, escapeFormulas: escaping = false, select, sort } = options;
+      const escapeFormulas = escaping || safe === 'spreadsheet';
       const rows = exportRows(records, { caller, schema, format, query, delimiter: between, escapeFormulas, select, sort, signal });
       return Reply.stream(contentTypes[format], rows, { 'content-disposition': `attachment; filename="${schema.name}.${format}"` });
     },

@@ -2,13 +2,12 @@
 import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
-import { countDeviceKeys, deleteDeviceKeysOf } from '../../device-key-queries.ts';
+import { countDeviceKeys } from '../../device-key-queries.ts';
 import { deleteSecondFactor, phoneNumberOf } from '../../factor-queries.ts';
-import { deletePasskeysOf, passkeysOf } from '../../passkey-queries.ts';
+import { passkeysOf } from '../../passkey-queries.ts';
 import type { AccountCreation } from '../account-creation.ts';
 import type { AccountErasure } from '../account-erasure.ts';
 import { createAnonymousUsers } from '../anonymous.ts';
-import type { Claiming } from '../claiming.ts';
 import { createDeviceKeys } from '../device-keys.ts';
 import type { Identities } from '../identities.ts';
 import type { MailGuard } from '../mail-guard.ts';
@@ -39,7 +38,6 @@ interface Foundation extends Pick<Kernel, 'database' | 'events' | 'durableLimits
   readonly guard: MailGuard;
   readonly creation: AccountCreation;
   readonly erasure: AccountErasure;
-  readonly claiming: Claiming;
   readonly secondFactor: SecondFactorReset;
   readonly sessions: Sessions;
   readonly signIn: SignIn;
@@ -85,14 +83,9 @@ const createAlternatives =
     return [...(hasPasskey ? (['passkey'] as const) : []), ...(hasCode ? (['recoveryCode'] as const) : [])];
   };
 
-/** What these credentials mean for others: they go when somebody else claims the account, and they keep it open when another way goes. */
-function takePart({ claiming, secondFactor, identities, config }: Foundation): void {
+/** What these credentials mean for others: they keep the account open when another way goes. */
+function takePart({ secondFactor, identities, config }: Foundation): void {
   secondFactor.onReset(deleteSecondFactor);
-  claiming.onClaim(async (transaction, userId) => {
-    await deleteSecondFactor(transaction, userId);
-    await deletePasskeysOf(transaction, userId);
-    await deleteDeviceKeysOf(transaction, userId);
-  });
   identities.onWaysIn(async (transaction, { userId }) => config().passkeys.enabled && (await passkeysOf(transaction, userId)).length > 0);
   identities.onWaysIn(
     async (transaction, { userId }) => config().phoneAuthentication.enabled && (await phoneNumberOf(transaction, userId)) !== null,

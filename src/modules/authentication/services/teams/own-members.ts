@@ -3,7 +3,7 @@ import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../../kernel/database/database.ts';
 import { invalid } from '../../../../kernel/errors.ts';
 import { authErrors } from '../../errors.ts';
-import { countOwners, existingUsers, type TeamPage, type TeamRow } from '../../team-queries.ts';
+import { countOwners, existingUsers, rolesOf, type TeamPage, type TeamRow } from '../../team-queries.ts';
 import type { TeamAccess } from './access.ts';
 import { requireTeam } from './hierarchy.ts';
 import { type Members, presentRoles, unique } from './members.ts';
@@ -46,10 +46,18 @@ export function createOwnMembers({ database, members, access }: Dependencies): O
     await access.requireReach(caller.userId, teamId, present.values());
   };
 
+  /** Everybody who registers is a plain member of the default team: its list would be a directory of all users. */
+  const requireMoreThanMember = async (caller: UserCaller, teamId: string): Promise<void> => {
+    const role = (await rolesOf(database, teamId, [caller.userId])).get(caller.userId);
+    if (role === 'member' && !(await access.may(caller.userId, 'manageSubTeams', teamId)))
+      throw authErrors.TEAM_REFUSED({ message: 'Plain members of the default team do not see who else is in it' });
+  };
+
   return {
     async list(caller, teamId, page) {
       await access.registered(caller);
-      await access.require(caller, 'viewMembers', teamId);
+      const team = await access.require(caller, 'viewMembers', teamId);
+      if (team.isDefault) await requireMoreThanMember(caller, teamId);
       return members.list(teamId, page, false);
     },
     add: (caller, teamId, userId, role) =>
