@@ -1,13 +1,14 @@
 /**
  * Every operation of a running platform, read from its own OpenAPI documents, gets random and hostile
  * input in every place, with good, bad and no credentials. New operations take part by themselves.
- * A failure prints the request; `FUZZ_SEED=<seed>` repeats a run, `FUZZ_RUNS` sets requests per operation.
+ * What each request costs is measured too: event loop, bytes and heap. A failure prints the request; `FUZZ_SEED=<seed>` repeats a run, `FUZZ_RUNS` sets requests per operation.
  */
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { testAdminPassword, testMasterKey } from '../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
+import { createRanking, measured } from './fuzz/cost.ts';
 import { type DescribedOperation, describedOperations } from './fuzz/operations.ts';
 import { badCredentials, createSender, requestsTo } from './fuzz/request.ts';
 import { faultsOf } from './fuzz/verdict.ts';
@@ -67,11 +68,17 @@ describe(`fuzzing with seed ${seed}`, () => {
     expect(share(429)).toBeLessThan(0.1);
   });
 
+  it('costs the process little, whatever it sends', () => {
+    const worst = ranking.worst(5);
+    expect(worst).toHaveLength(5);
+  });
+
   it('leaves a platform that still works', async () => {
     expect((await platform.adminAnonymous.get('/live')).status).toBe(200);
     expect((await platform.adminAnonymous.get('/ready')).status).toBe(200);
   });
 
+  const ranking = createRanking();
   let adminToken = '';
   let apiToken = '';
   let prepared = 0;
@@ -85,9 +92,10 @@ describe(`fuzzing with seed ${seed}`, () => {
     );
     const property = fc.asyncProperty(requestsTo(operation, dictionary), credentials, fc.ipV4(), async (one, credential, address) => {
       const headers = { ...one.headers, ...credential, 'x-forwarded-for': address };
-      const answer = await sender.send(operation.method, { ...one, headers });
+      const { answer, cost, faults: dear } = await measured(() => sender.send(operation.method, { ...one, headers }));
+      ranking.note(`${operation.surface} ${operation.method} ${operation.path}`, cost);
       statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
-      const faults = faultsOf(operation, answer, [testMasterKey, testAdminPassword]);
+      const faults = [...dear, ...faultsOf(operation, answer, [testMasterKey, testAdminPassword])];
       if (faults.length > 0) throw new Error(`${faults.join('; ')}\n  answer: ${answer.text.slice(0, 300)}`);
     });
     try {

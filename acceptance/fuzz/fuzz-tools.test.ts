@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { Compile } from 'typebox/compile';
 import { describe, expect, it } from 'vitest';
 import { fromSchema, type JsonSchema } from './arbitrary.ts';
+import { createRanking, measured } from './cost.ts';
 import type { DescribedOperation } from './operations.ts';
 import { requestsTo } from './request.ts';
 import { faultsOf } from './verdict.ts';
@@ -78,5 +79,32 @@ describe('random requests', () => {
   it('always name the route that they are meant for', () => {
     for (const { path } of fc.sample(requestsTo(operation), { numRuns: 300, seed: 1 }))
       expect(path).toMatch(/^\/things\/[^/?]+(\?limit=.*)?$/);
+  });
+});
+
+describe('the cost of a request', () => {
+  const answering = (...texts: string[]) => {
+    const left = [...texts];
+    return async () => ({ text: left.shift() ?? '' });
+  };
+  const huge = 'x'.repeat(65 * 1024 * 1024);
+
+  it('is a fault when it is above the limits twice', async () => {
+    expect(await measured(answering(huge, huge))).toMatchObject({ faults: ['answered 65 MB'], cost: { bytes: huge.length } });
+    expect((await measured(answering(huge, 'small'))).faults).toEqual([]);
+    expect((await measured(answering('small', huge))).faults).toEqual([]);
+  });
+
+  it('is the time that the loop was busy, not the time that was waited', async () => {
+    const busy = async () => {
+      const end = performance.now() + 60;
+      while (performance.now() < end);
+      return { text: '' };
+    };
+    expect((await measured(busy)).cost.busyMs).toBeGreaterThan(50);
+    const ranking = createRanking();
+    for (const busyMs of [1, 3, 2]) ranking.note('a', { busyMs, bytes: 0, heap: 0 });
+    ranking.note('b', { busyMs: 5, bytes: 0, heap: 0 });
+    expect(ranking.worst(5).map((line) => line.slice(0, 7))).toEqual(['b: 5 ms', 'a: 3 ms']);
   });
 });

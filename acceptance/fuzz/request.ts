@@ -4,6 +4,7 @@ import { Agent, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { type Dictionary, fromSchema, hostileTexts } from './arbitrary.ts';
+import { attacked, attackHeaders } from './attacks.ts';
 import type { DescribedOperation, Parameter } from './operations.ts';
 
 export interface FuzzRequest {
@@ -30,8 +31,8 @@ export function requestsTo(operation: DescribedOperation, dictionary: Dictionary
     Object.fromEntries(values.map(([name, value]) => [name, headerText(value)])),
   );
   return fc
-    .record({ path, query, headers, body: bodies(operation, dictionary) })
-    .map(({ path, query, headers, body }) => ({ path: query ? `${path}?${query}` : path, headers, body }));
+    .record({ path, query, headers, more: attackHeaders, body: bodies(operation, dictionary) })
+    .map(({ path, query, headers, more, body }) => ({ path: query ? `${path}?${query}` : path, headers: { ...more, ...headers }, body }));
 }
 
 /** A list is a repeated key. */
@@ -52,8 +53,13 @@ function bodies(operation: DescribedOperation, dictionary: Dictionary): fc.Arbit
   if (operation.method === 'GET') return fc.constant(undefined);
   const raw = fc.constantFrom(undefined, '', '{', 'null', '[]', '"text"', '{"a":1,}', '{"__proto__":{"x":1}}', '['.repeat(5000));
   if (!operation.body) return raw;
-  const described = fromSchema(operation.body, dictionary).map((value) => JSON.stringify(value));
-  return fc.oneof({ weight: 9, arbitrary: described }, { weight: 1, arbitrary: raw });
+  const described = fromSchema(operation.body, dictionary);
+  const text = (values: fc.Arbitrary<unknown>) => values.map((value) => JSON.stringify(value));
+  return fc.oneof(
+    { weight: 9, arbitrary: text(described) },
+    { weight: 2, arbitrary: text(attacked(described)) },
+    { weight: 1, arbitrary: raw },
+  );
 }
 
 /** Percent-encoding that keeps what cannot be encoded as a broken escape. */
