@@ -36,6 +36,7 @@ const tasks = new Map([
   ['bench:authentication', { script: 'bench/authentication/run.ts', dev: true }],
   ['example', { script: 'examples/music-store/run.ts' }],
   ['coverage', { script: 'acceptance/coverage.ts', dev: true }],
+  ['nemesis', { script: 'acceptance/nemesis/run.ts', dev: true }],
   ['conformance', { script: 'acceptance/conformance.ts', dev: true }],
 ]);
 

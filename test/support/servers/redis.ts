@@ -1,4 +1,6 @@
 import { execFile } from 'node:child_process';
+import { mkdtemp } from 'node:fs/promises';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../free-port.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
@@ -40,9 +42,9 @@ async function installRedis(): Promise<string | undefined> {
   }
 }
 
-/** A Redis of its own on a free port (or the given one), in memory only. */
-export async function startRedisServer(program: string, fixedPort?: number): Promise<RedisServer> {
-  const folder = await temporaryFolder('redis');
+/** A Redis of its own on a free port (or the given one), in memory only. `parent`: where its folder is made, outside of the test runner. */
+export async function startRedisServer(program: string, fixedPort?: number, parent?: string): Promise<RedisServer> {
+  const folder = parent === undefined ? await temporaryFolder('redis') : await mkdtemp(join(parent, 'redis-'));
   const port = fixedPort ?? (await freePort());
   const server = await startChildServer({
     command: program,

@@ -1,0 +1,120 @@
+/** What happens to the processes while they are written to. Each fault is over, or on its way to be, when it returns. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type pg from 'pg';
+import { descendants } from '../../test/support/processes.ts';
+import type { SpawnedPlatform } from '../../test/support/spawn.ts';
+import type { World } from './world.ts';
+
+export interface Fault {
+  readonly name: string;
+  /** It ends a process. */
+  readonly kills: boolean;
+  readonly possible: (world: World) => boolean;
+  run(world: World, turn: number): Promise<void>;
+}
+
+const single = ({ postgres }: World): boolean => postgres === undefined;
+const cluster = ({ postgres }: World): boolean => postgres !== undefined;
+const always = (): boolean => true;
+
+const nodeAt = ({ nodes }: World, turn: number): SpawnedPlatform => {
+  const node = nodes[turn % nodes.length];
+  if (!node) throw new Error('There is no node');
+  return node;
+};
+
+/** The processes of the platform itself, not the database server that one of them started. */
+const serversOf = async (node: SpawnedPlatform): Promise<readonly number[]> =>
+  (await descendants(node.pid)).filter(({ command }) => command.includes('src/main.ts')).map(({ pid }) => pid);
+
+async function pause(pids: readonly number[], ms: number): Promise<void> {
+  for (const pid of pids) process.kill(pid, 'SIGSTOP');
+  try {
+    await sleep(ms);
+  } finally {
+    for (const pid of pids) process.kill(pid, 'SIGCONT');
+  }
+}
+
+async function withConnection(world: World, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
+  const client = await world.connect();
+  try {
+    await work(client);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** The postmaster of an embedded server, by its title. */
+const embeddedPostmaster = async (node: SpawnedPlatform): Promise<number> => {
+  const found = (await descendants(node.pid)).find(
+    ({ command }) => / -D /.test(command) && /postgres/.test(command.split(' ', 1)[0] ?? ''),
+  );
+  if (!found) throw new Error('The embedded server does not run');
+  return found.pid;
+};
+
+export const faults: readonly Fault[] = [
+  { name: 'kill -9 of a node', kills: true, possible: always, run: (world, turn) => world.replace(turn % world.nodes.length) },
+  {
+    name: 'kill -9 of the postmaster',
+    kills: true,
+    possible: always,
+    async run(world) {
+      if (!world.postgres) return void process.kill(await embeddedPostmaster(nodeAt(world, 0)), 'SIGKILL');
+      await world.postgres.killAndRestart();
+    },
+  },
+  {
+    name: 'end of all backends',
+    kills: true,
+    possible: always,
+    run: (world) =>
+      withConnection(world, (client) =>
+        client.query('select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename is not null'),
+      ),
+  },
+  {
+    name: 'kill -9 of Redis',
+    kills: true,
+    possible: cluster,
+    run: (world) => world.replaceRedis(2_000),
+  },
+  {
+    name: 'Redis hangs for 4 s',
+    kills: false,
+    possible: cluster,
+    async run({ redis }) {
+      await redis?.signal('SIGSTOP');
+      await sleep(4_000);
+      await redis?.signal('SIGCONT');
+    },
+  },
+  {
+    name: 'a node stands still for 3 s',
+    kills: false,
+    possible: always,
+    run: async (world, turn) => pause(await serversOf(nodeAt(world, turn)), 3_000),
+  },
+  {
+    name: 'a table is locked for 2 s',
+    kills: false,
+    possible: always,
+    run: (world) =>
+      withConnection(world, async (client) => {
+        await client.query('begin');
+        await client.query('lock table app."Entry" in access exclusive mode');
+        await sleep(2_000);
+        await client.query('commit');
+      }),
+  },
+  {
+    name: 'SIGTERM to a node, and a new start',
+    kills: true,
+    possible: single,
+    async run(world) {
+      await nodeAt(world, 0).stop();
+      await world.replace(0);
+    },
+  },
+];
