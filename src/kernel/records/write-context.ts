@@ -111,8 +111,11 @@ export async function runWrite<R>(context: WriteContext, statement: Statement, d
   const { schema, operation, dependencies } = context;
   try {
     const { rows } = await (database ?? dependencies.database).query<R>(statement);
-    currentAccount()?.charge('lockedRows', rows.length);
-    chargeJson(rows);
+    // A lone statement has committed by now: what it costs counts, but no longer refuses what is done.
+    if (dependencies.database.inTransaction()) {
+      currentAccount()?.charge('lockedRows', rows.length);
+      chargeJson(rows);
+    } else currentAccount()?.take('lockedRows', rows.length);
     return rows;
   } catch (error) {
     throw recordError(error, {

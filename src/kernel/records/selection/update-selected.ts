@@ -1,4 +1,5 @@
 /** Changing every record that fits a condition, as one statement with an event for each. */
+import { currentAccount } from '../../account/request-account.ts';
 import { callerKey } from '../../caller.ts';
 import { MAX_AFFECTED } from '../affected.ts';
 import { invalidRecord, recordErrors } from '../errors.ts';
@@ -62,6 +63,7 @@ const requireKnownLinks = async (context: WriteContext, assignments: readonly Bo
 
 /** Thrown inside the transaction, so that nothing of a change that is too large remains. */
 export function requireAllowed(count: number): void {
+  currentAccount()?.charge('lockedRows', count);
   if (count > MAX_AFFECTED) {
     throw recordErrors.TOO_MANY_RECORDS({ message: `More than ${MAX_AFFECTED} records fit: narrow the filter and go step by step` });
   }
