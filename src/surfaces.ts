@@ -64,7 +64,7 @@ export async function startSurfaces(kernel: Kernel, { router, core }: SurfaceSer
       async drain({ patient = false }) {
         kernel.health.beginStop();
         if (!patient) return;
-        http.beginStop();
+        http.closeGently();
         await sleep(kernel.settings.stop.pauseMs);
       },
       async close() {

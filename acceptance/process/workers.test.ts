@@ -1,4 +1,5 @@
 /** Several processes behind the same ports, and one machine's signals to all of them. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { descendants, isRunning } from '../../test/support/processes.ts';
 import { spawnPlatform } from '../../test/support/spawn.ts';
@@ -43,13 +44,17 @@ describe('WORKERS=2', { timeout: 180_000 }, () => {
 
 describe('a SIGTERM to every process at once, as systemd sends it', { timeout: 120_000 }, () => {
   it('ends everything cleanly, and what was acknowledged is there', async () => {
-    const platform = await start({ STOP_PAUSE_MS: '1500' });
+    const platform = await start({ STOP_PAUSE_MS: '8000' });
     await platform.createSchema({ name: 'Kept', fields: { mark: 'String' } });
     const { api } = await platform.registerUser();
     const statuses: number[] = [];
     let stopped = false;
     const write = async (): Promise<void> => {
-      while (!stopped) statuses.push((await api.post('/database/Kept', { mark: 'x' }).catch(() => ({ status: 0 }))).status);
+      while (!stopped) {
+        statuses.push((await api.post('/database/Kept', { mark: 'x' }).catch(() => ({ status: 0 }))).status);
+        // Within the rate limit.
+        await sleep(25);
+      }
     };
     const writing = Array.from({ length: 4 }, write);
     await waitFor(() => statuses.length > 20);

@@ -1,8 +1,7 @@
 /** The HTTP server under a surface: Fastify with one route, limits of the protocol, listening and stopping. */
-import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type AddressInfo, Server, type Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import fastify, { type FastifyInstance } from 'fastify';
 import { StartError } from '../../kernel/start-error.ts';
 import { answerClientError } from './client-error.ts';
@@ -12,6 +11,8 @@ export type RequestHandler = (request: IncomingMessage, response: ServerResponse
 export interface HttpServer {
   /** Answers the address that is listened on, such as `http://127.0.0.1:3000`. Throws `StartError`. */
   listen(place: ListenPlace): Promise<string>;
+  /** Refuses new connections; those that are open go on, idle ones too. */
+  closePort(): Promise<void>;
   /** Stops accepting, lets running requests finish, and cuts what is left when the time is over. */
   close(how: CloseHow): Promise<void>;
 }
@@ -63,7 +64,7 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
   // The body is asked for when the caller has been admitted, not before.
   server.on('checkContinue', (request, response) => server.emit('request', request, response));
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
-  return { listen: (place) => listen(app, place), close: (how) => close(app, how) };
+  return { listen: (place) => listen(app, place), closePort: () => closePort(app), close: (how) => close(app, how) };
 }
 
 const methodsWithBody = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'QUERY'] as const;
@@ -108,17 +109,19 @@ const IDLE_CHECK_MS = 25;
 /** Milliseconds in which a client that is not idle will have sent its next request, and heard that it was the last. */
 const LAST_REQUEST_MS = 300;
 
+async function closePort({ server }: FastifyInstance): Promise<void> {
+  // Right after a turn in which the loop accepted what waited: the system resets what still waits at the port.
+  await immediate();
+  // Not `close` of an HTTP server, which also ends idle connections, on which a request may be on its way.
+  if (server.listening) Server.prototype.close.call(server);
+}
+
 async function close(app: FastifyInstance, { gentle, cutAfterMs }: CloseHow): Promise<void> {
   const { server } = app;
   const cut = setTimeout(() => server.closeAllConnections(), cutAfterMs);
   let idle: NodeJS.Timeout | undefined;
   try {
-    if (gentle && server.listening) {
-      // Only the port: `close` of an HTTP server also ends idle connections, on which a request may be on its way.
-      const closed = once(server, 'close');
-      Server.prototype.close.call(server);
-      await Promise.race([closed, sleep(LAST_REQUEST_MS)]);
-    }
+    if (gentle && (await connectionsOf(server)) > 0) await sleep(LAST_REQUEST_MS);
     idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
     await app.close();
     await allClosed(server);

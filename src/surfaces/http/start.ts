@@ -49,8 +49,8 @@ export interface HttpSurfaces {
   readonly adminAddress: string;
   /** The pipeline that the surfaces use, for further transports. */
   readonly pipeline: Pipeline;
-  /** From now on every answer asks for another connection; all still serves. */
-  beginStop(): void;
+  /** `close` gives clients with kept connections a moment to hear, with an answer, that theirs ends. */
+  closeGently(): void;
   close(): Promise<void>;
 }
 
@@ -100,16 +100,7 @@ export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurf
     });
   const servers = { client: make('client', client), admin: make('admin', admin) };
 
-  const close = async (): Promise<void> => {
-    const graceMs = options.graceMs ?? settings.stop.graceMs;
-    const gentle = draining.active;
-    draining.begin();
-    const late = setTimeout(() => void giveUp(kernel, pipeline), graceMs);
-    const how = { gentle, cutAfterMs: graceMs + LAST_ANSWERS_MS };
-    await Promise.all([servers.client.close(how), servers.admin.close(how)]);
-    clearTimeout(late);
-    pipeline.close();
-  };
+  const { close, closeGently } = createClosing(kernel, { ...servers, pipeline, draining, graceMs: options.graceMs });
 
   measureGates(kernel, pipeline);
   serveDocs(kernel.operations, { client, admin });
@@ -121,11 +112,42 @@ export async function startHttpSurfaces(kernel: SurfaceKernel, options: HttpSurf
       server.listen({ port, host, portVariable, shared: workers > 1 });
     const clientAddress = await listen(servers.client, settings.clientHttpPort, 'CLIENT_HTTP_PORT');
     const adminAddress = await listen(servers.admin, settings.adminHttpPort, 'ADMIN_HTTP_PORT');
-    return { clientAddress, adminAddress, pipeline, beginStop: draining.begin, close };
+    return { clientAddress, adminAddress, pipeline, closeGently, close };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+interface ClosingParts {
+  readonly client: HttpServer;
+  readonly admin: HttpServer;
+  readonly pipeline: Pipeline;
+  readonly draining: Draining;
+  readonly graceMs: number | undefined;
+}
+
+function createClosing(
+  kernel: SurfaceKernel,
+  { client, admin, pipeline, draining, graceMs }: ClosingParts,
+): Pick<HttpSurfaces, 'close' | 'closeGently'> {
+  let gentle = false;
+  return {
+    closeGently() {
+      gentle = true;
+    },
+    async close() {
+      // Ports first: clients that were told to come back on another connection would fill the queue that closing resets.
+      if (gentle) await Promise.all([client.closePort(), admin.closePort()]);
+      draining.begin();
+      const wait = graceMs ?? kernel.settings.stop.graceMs;
+      const late = setTimeout(() => void giveUp(kernel, pipeline), wait);
+      const how = { gentle, cutAfterMs: wait + LAST_ANSWERS_MS };
+      await Promise.all([client.close(how), admin.close(how)]);
+      clearTimeout(late);
+      pipeline.close();
+    },
+  };
 }
 
 /**

@@ -1,5 +1,6 @@
 /** The running server: started, watched, started again when it ends by itself, stopped. */
-import { rm } from 'node:fs/promises';
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { StartError } from '../../start-error.ts';
@@ -44,6 +45,9 @@ const SLOW_RESTART_MS = 15_000;
 /** A server that ran for this many ms was healthy: the count of restarts begins again. */
 const HEALTHY_MS = 60_000;
 const STOP_TIMEOUT_MS = 20_000;
+/** A stop that lasts for this many looks waits for sessions. */
+const LOOKS = 2;
+const LOOK_EVERY_MS = 500;
 
 export class ServerProcess {
   readonly #options: ServerProcessOptions;
@@ -53,6 +57,7 @@ export class ServerProcess {
   #served = false;
   #ended: Promise<ServerExit> | undefined;
   #stopping = false;
+  #look: NodeJS.Timeout | undefined;
   #restarts = 0;
 
   constructor(options: ServerProcessOptions) {
@@ -112,6 +117,7 @@ export class ServerProcess {
 
   async stop(): Promise<void> {
     this.#stopping = true;
+    clearInterval(this.#look);
     const { keeper, log } = this.#options;
     keeper.stop();
     const late = this.#running && (await Promise.race([this.#ended, sleep(STOP_TIMEOUT_MS, 'late', { ref: false })])) === 'late';
@@ -123,6 +129,7 @@ export class ServerProcess {
   /** Leaves the server to its keeper. */
   release(): void {
     this.#stopping = true;
+    clearInterval(this.#look);
   }
 
   #watch(): void {
@@ -131,6 +138,7 @@ export class ServerProcess {
     this.#ended = new Promise((resolve) => {
       this.#options.keeper.onExit((exit) => {
         this.#running = false;
+        clearInterval(this.#look);
         resolve(exit);
         // Before it was ready the start itself fails.
         if (this.#served && !this.#stopping) void this.#restart(startedAt, exit);
@@ -161,6 +169,7 @@ export class ServerProcess {
       try {
         await touch(this.#target('postgres'));
         this.#served = true;
+        this.#hurryStops();
         return;
       } catch (error) {
         explain(error);
@@ -187,6 +196,22 @@ export class ServerProcess {
     };
   }
 
+  /**
+   * Somebody else may tell the server to stop (systemd signals all processes of a service). It then refuses new
+   * sessions and waits for the old ones, for ever if need be: such a stop is made a fast one, and it is started again.
+   */
+  #hurryStops(): void {
+    if (!this.#options.keeper.opens) return;
+    clearInterval(this.#look);
+    let stopping = 0;
+    this.#look = setInterval(async () => {
+      stopping = (await isStopping(this.#options.folder)) ? stopping + 1 : 0;
+      if (stopping < LOOKS || this.#stopping) return;
+      clearInterval(this.#look);
+      this.#options.keeper.stop();
+    }, LOOK_EVERY_MS).unref();
+  }
+
   async #restart(startedAt: number, how: ServerExit): Promise<void> {
     const { log } = this.#options;
     if (Date.now() - startedAt > HEALTHY_MS) this.#restarts = 0;
@@ -204,6 +229,13 @@ export class ServerProcess {
     });
   }
 }
+
+/** What the server says about itself in the eighth line (PostgreSQL manual, "postmaster.pid"). */
+const isStopping = (folder: string): Promise<boolean> =>
+  readFile(join(folder, 'postmaster.pid'), 'utf8').then(
+    (text) => text.split('\n')[7]?.trim() === 'stopping',
+    () => false,
+  );
 
 async function withClient<T>(target: ConnectionTarget, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({ ...target, application_name: 'penstock start' });

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { isRunning } from '../../../../test/support/processes.ts';
 import { waitFor } from '../../../../test/support/wait-for.ts';
 import type { Logger } from '../../telemetry/logger.ts';
@@ -138,4 +138,17 @@ it('shows why the server does not come up', async () => {
   await (await open()).close();
   await writeFile(join(dataDir, 'postgres', 'postgresql.conf'), 'no_such_setting = 1\n');
   await expect(open()).rejects.toThrow(/^The embedded PostgreSQL did not start: .*postgresql.conf.*\(log: .*postgres.log\)$/);
+});
+
+it('does not wait for sessions when somebody else tells the server to stop, and starts it again', async () => {
+  const database = await open();
+  const pid = await serverPid();
+  // Smart shutdown: no new sessions, and those that are open, ours, may stay as long as they like.
+  process.kill(pid, 'SIGTERM');
+  await vi.waitFor(async () => expect(await serverPid()).not.toBe(pid), { timeout: 20_000, interval: 100 });
+  await vi.waitFor(async () => expect((await database.query(sql`select 1 as one`)).rows).toEqual([{ one: 1 }]), {
+    timeout: 20_000,
+    interval: 100,
+  });
+  await database.close();
 });
