@@ -99,8 +99,6 @@ const takeOver = [
 
 export async function partitionOutbox(database: Queryable): Promise<void> {
   const texts = [
-    // An outbox of before may hold a day of events.
-    'set local statement_timeout = 0',
     'alter table penstock.outbox rename to outbox_before',
     'alter sequence penstock.outbox_seq_seq rename to outbox_before_seq_seq',
     ...tables,
