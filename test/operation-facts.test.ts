@@ -49,7 +49,7 @@ describe('admin operations', () => {
   });
 
   test('with GET that write are these', () => {
-    expect(ids(({ method, readOnly }) => method === 'GET' && readOnly === false)).toEqual(['core.serviceAccounts.renew']);
+    expect(ids(({ method, changes }) => method === 'GET' && changes === true)).toEqual(['core.serviceAccounts.renew']);
   });
 
   test('that answer a secret which is shown once are these, and none is kept for replay', () => {

@@ -39,9 +39,12 @@ const sudo = (bearer: unknown, body: object, address = home) =>
 test('a hundred places together guess a hundred times; then the owner goes on from where he was before, and is told once', async () => {
   const email = await newUser();
   expect((await login(email)).status).toBe(200);
-  const guesses = (address: (i: number) => string, count: number) =>
-    Promise.all(Array.from({ length: count }, (_, i) => login(email, 'not the password', address(i))));
-  const statuses = (await guesses((i) => `198.51.${100 + (i >> 8)}.${i & 255}`, 130)).map(({ status }) => status);
+  const statuses: number[] = [];
+  // In groups: hashing is bounded, and who would wait for it too long is told to come again.
+  for (let i = 0; i < 130; i += 10) {
+    const group = Array.from({ length: 10 }, (_, k) => login(email, 'not the password', `198.51.100.${i + k}`));
+    statuses.push(...(await Promise.all(group)).map(({ status }) => status));
+  }
   expect(statuses.filter((status) => status === 401)).toHaveLength(100);
   expect(statuses.filter((status) => status === 429)).toHaveLength(30);
   expect(await login(email, password, '203.0.113.200')).toMatchObject({

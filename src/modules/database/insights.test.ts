@@ -126,11 +126,12 @@ describe('insights', () => {
   it('tell how long statements take, by schema and operation, and never show a value', async () => {
     await platform.createSchema({ name: 'Timed', fields: { text: 'String' } });
     for (let i = 0; i < 5; i += 1) await platform.client.post('/database/Timed', { text: 'a very private text' });
-    await platform.client.get('/database/Timed');
+    // Only the kinds of statements that took most are shown: enough reads to be among them.
+    for (let i = 0; i < 40; i += 1) await platform.client.get('/database/Timed');
     const answer = await platform.admin.get('/database/insights');
     const of = (wanted: string) => answer.body.statements.find((each: Json) => each.schema === 'Timed' && each.operation === wanted);
     expect(of('insert')).toMatchObject({ table: 'app.Timed', count: 5, p50Ms: expect.any(Number), maxMs: expect.any(Number) });
-    expect(of('select').count).toBe(1);
+    expect(of('select').count).toBe(40);
     expect(of('insert').p50Ms).toBeLessThanOrEqual(of('insert').maxMs);
     expect(answer.text).not.toContain('private');
     expect(answer.body.server.connections.used).toBeGreaterThan(0);
