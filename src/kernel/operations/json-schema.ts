@@ -25,6 +25,8 @@ export interface JsonSchema {
   readonly relation?: string;
   /** Ours: text that is an instant although no `format` says so, because a date alone is taken too. Not published. */
   readonly instant?: boolean;
+  /** Ours: replaces the sentence of any broken rule (`validate.message` of a field). Not published. */
+  readonly sentence?: string;
   /** Ours: text that is the id of a record although it is no UUID. Not published. */
   readonly recordId?: boolean;
   /**

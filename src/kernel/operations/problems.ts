@@ -129,7 +129,9 @@ const sentences: ReadonlyMap<string, Sentence> = new Map<string, Sentence>([
 ]);
 
 function messageOf(schema: JsonSchema, error: ValidatorError): string {
-  if (isUnion(error)) return unionMessage(resolve(schema, error.schemaPath));
+  const at = resolve(schema, error.schemaPath);
+  if (at?.sentence !== undefined) return at.sentence;
+  if (isUnion(error)) return unionMessage(at);
   if (error.keyword === 'enum') return oneOf((error.params.allowedValues ?? []) as readonly unknown[]);
   const { params } = error;
   const argument = params.limit ?? params.type ?? params.format ?? params.pattern ?? params.multipleOf ?? params.allowedValue;

@@ -54,7 +54,10 @@ const options = {
     ],
     { description: 'True, or the type and options of an index over this field' },
   ),
-  sqlType: text('Column type: VARCHAR, TEXT, CHAR; INT, BIGINT, FLOAT, DOUBLE, DECIMAL; TIME, DATETIME, TIMESTAMP', 64),
+  sqlType: text(
+    'Column type of a Number: INT, BIGINT, FLOAT, DOUBLE, DECIMAL. Taken for existing clients and without effect: VARCHAR, TEXT, CHAR of a String, TIME, DATETIME, TIMESTAMP of a Date',
+    64,
+  ),
   model: Type.String({ minLength: 1, maxLength: 63, description: 'The schema that a relation points to' }),
   onDelete: Type.Enum(['restrict', 'cascade', 'setNull'], {
     description: 'What happens here when the target is deleted; restrict unless set',

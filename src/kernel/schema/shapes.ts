@@ -75,13 +75,16 @@ function property(field: Field, purpose: Purpose): TSchema {
   // It comes as far as the record engine, which refuses it by name.
   if (purpose !== 'record' && writeRuleOf(field).kind === 'admin')
     return Type.Optional(Type.Unknown({ readOnly: true, ...described(field) }));
-  const shape = shapeOf(field, purpose);
+  const shape = purpose === 'record' ? shapeOf(field, purpose) : told(field, shapeOf(field, purpose));
   // Records from before the field was there, or was required, have null; a required field refuses it on the way in.
   if (purpose === 'record') return Type.Optional(orNull(shape));
   if (field.required && purpose === 'create' && field.default === undefined) return shape;
   // Where null may not stand, the record validator says so: a surface would take it for "not given".
   return Type.Optional(orNull(shape));
 }
+
+/** With the sentence that the field has for whatever is wrong with its value. */
+const told = ({ message }: Field, shape: TSchema): TSchema => (message === undefined ? shape : { ...shape, sentence: message });
 
 const described = (field: Field): { description?: string } => (field.description === undefined ? {} : { description: field.description });
 
