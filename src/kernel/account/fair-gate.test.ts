@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { FairGate, type GateLimits } from './fair-gate.ts';
 
 const plenty = { ofKey: 1_000, ofAll: 1_000 };
-const limits: GateLimits = { width: 4, perKey: 2, maxWaitMs: 60_000, maxWaiting: plenty, maxBytes: plenty };
+const limits: GateLimits = { width: 4, perKey: 2, maxWaitMs: 2_147_483_647, maxWaiting: plenty, maxBytes: plenty };
 const gateOf = (changes: Partial<GateLimits> = {}) => {
   const all = { ...limits, ...changes };
   return new FairGate(
