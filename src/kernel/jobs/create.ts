@@ -38,6 +38,8 @@ const fetchers = 2;
 const batchSize = 8;
 /** Seconds between looks for jobs that became due by time; new ones are announced by NOTIFY. */
 const lookEverySeconds = 5;
+/** The same for what the clock starts: nobody waits for it, and each look is a write of the queue's table. */
+const lookForScheduledSeconds = 30;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 interface Registration {
@@ -63,13 +65,14 @@ export function createJobs({ database, log, metrics }: JobsOptions): RunningJobs
 
   const work = async (boss: PgBoss, { definition, runner }: Registration): Promise<void> => {
     if (definition.schedule !== undefined) await boss.schedule(definition.name, definition.schedule, {}, { tz: 'UTC' });
+    const isScheduled = definition.schedule !== undefined;
     await boss.work(
       definition.name,
       {
         batchSize,
-        localConcurrency: fetchers,
+        localConcurrency: isScheduled ? 1 : fetchers,
         burstWhenBatchFull: true,
-        notifyPollingIntervalSeconds: lookEverySeconds,
+        notifyPollingIntervalSeconds: isScheduled ? lookForScheduledSeconds : lookEverySeconds,
         includeMetadata: true,
         perJobResults: true,
       },

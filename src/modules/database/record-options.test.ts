@@ -72,6 +72,17 @@ describe('options of records over HTTP', () => {
     expect((await platform.client.get('/database/function/everyOne')).body.map(({ _id }: Json) => _id)).toEqual([stays]);
     expect((await platform.client.get('/database/function/everySum')).body).toEqual([{ s: 2 }]);
     const asked = await platform.client.post('/database/Everywhere/query', { query: { title: 'x' } });
+    const beside = { query: { title: 'x' }, limit: 2, sort: '-title', where: {} };
+    expect(await platform.client.post('/database/Everywhere/query', beside)).toMatchObject({
+      status: 400,
+      body: {
+        errors: [
+          { path: 'limit', message: 'belongs in the URL: ?limit=' },
+          { path: 'sort', message: 'belongs in the URL: ?sort=' },
+          { path: 'where', rule: 'unknown' },
+        ],
+      },
+    });
     expect(asked.body).toMatchObject({ count: 1, documents: [{ _id: stays }] });
     expect((await platform.admin.post('/database/schemas/Everywhere/query', { query: {} })).body.count).toBe(1);
     const batch = await platform.client.post('/database/batch', { operations: [{ op: 'read', schema: 'Everywhere', id: gone }] });

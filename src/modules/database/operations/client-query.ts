@@ -1,6 +1,7 @@
 /** `POST /database/{Schema}/query`: lists with a filter, where a schema allows it. The plain list has none. */
 import Type from 'typebox';
 import { defineOperation, Reply } from '../../../kernel/operation.ts';
+import { invalidInput } from '../../../kernel/operations/problems.ts';
 import { recordErrors } from '../../../kernel/records/errors.ts';
 import { parseFilter } from '../../../kernel/records/filter/parse.ts';
 import type { RecordStore } from '../../../kernel/records/store.ts';
@@ -16,6 +17,8 @@ export function clientQueryOperations(records: RecordStore, schemas: SchemaRegis
   const { query: allowed } = modelOptions.conduit.cms;
   if (!allowsQuery(allowed)) return [];
   const facts = recordFacts(schema, 'read');
+  const urlQuery = listQuery(schema);
+  const inUrl: ReadonlySet<string> = new Set(Object.keys(urlQuery.properties));
   const operation = defineOperation({
     ...facts,
     id: `database.records.${name}.query`,
@@ -26,16 +29,28 @@ export function clientQueryOperations(records: RecordStore, schemas: SchemaRegis
     heavy: true,
     errors: [...facts.errors, recordErrors.RECORD_INVALID],
     input: {
-      query: listQuery(schema),
-      body: Type.Object({ query: Type.Unknown({ description: `Conditions on ${(allowed?.fields ?? []).join(', ') || 'no field'}` }) }),
+      query: urlQuery,
+      body: Type.Object(
+        { query: Type.Unknown({ description: `Conditions on ${(allowed?.fields ?? []).join(', ') || 'no field'}` }) },
+        { additionalProperties: true },
+      ),
     },
     output: Type.Object({ documents: Type.Array(schema.shapes.record), ...listFacts }),
     summary: `Find ${name} records`,
     async handler({ caller }, { query, body }) {
+      requireNothingElse(body, inUrl);
       const filter = parseFilter(body.query);
       requireAllowed(schemas, schema, filter);
       return Reply.json(await records.select(caller, name, { ...query, filter }));
     },
   });
   return [{ crud: 'read', operation }];
+}
+
+/** What stands beside the conditions would be left out in silence, and pages would not be what was asked for. Throws 400. */
+function requireNothingElse(body: object, inUrl: ReadonlySet<string>): void {
+  const strays = Object.keys(body).filter((key) => key !== 'query');
+  const message = (key: string): string =>
+    inUrl.has(key) ? `belongs in the URL: ?${key}=` : 'is not known here: the body has query alone';
+  if (strays.length > 0) throw invalidInput(strays.map((key) => ({ path: key, rule: 'unknown', message: message(key) })));
 }
