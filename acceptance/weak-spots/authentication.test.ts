@@ -37,14 +37,14 @@ const rows: Readonly<Record<string, Proof>> = {
     [beside('external-provider.security'), 'of another provider is refused'],
     [beside('external-provider.security'), 'has its own state, nonce and PKCE challenge'],
   ],
-  'W8 links that never end': [[service('one-time-tokens.security'), 'for another purpose, after its time']],
+  'W8 links that never end': [[service('tokens/one-time-tokens.security'), 'for another purpose, after its time']],
   'W9 a known signing key': [
     [beside('access-token.security'), 'keys are chosen among ours alone'],
     [beside('sessions.security'), 'a new signing key is known on every node'],
   ],
   'W10 secrets in clear': [
     [beside('renewal.security'), 'no token is stored in clear'],
-    [service('one-time-tokens.security'), 'nothing that is stored opens anything'],
+    [service('tokens/one-time-tokens.security'), 'nothing that is stored opens anything'],
     [beside('second-factor.security'), 'shown as an image made here'],
   ],
   'W11 rotation that two can win': [
@@ -134,13 +134,13 @@ const rows: Readonly<Record<string, Proof>> = {
     [beside('protection.security'), 'a sign-in from somewhere new is told by mail'],
   ],
   'W37 moves of teams in steps': [[outside('teams'), 'never closes a circle']],
-  'W38 addresses put together by hand': [[service('redirects.security'), 'leaves what is there, and cannot break out']],
+  'W38 addresses put together by hand': [[beside('redirects.security'), 'leaves what is there, and cannot break out']],
 };
 
 /** anchors/security-classes.md, as far as sign-in goes. */
 const classes: Readonly<Record<string, Proof>> = {
   'races on single-use secrets (GHSA-w73w-g5xw-rwhf, GHSA-2299-ghjr-6vjp, GHSA-r3xq-68wh-gwvh)': [
-    [service('one-time-tokens.security'), 'of 50 parallel uses of a token'],
+    [service('tokens/one-time-tokens.security'), 'of 50 parallel uses of a token'],
     [beside('single-use.security'), 'the link that resets a password'],
     [outside('passkeys.security'), 'of 50 parallel uses one'],
   ],
@@ -151,9 +151,9 @@ const classes: Readonly<Record<string, Proof>> = {
     [beside('access-token.security'), 'no algorithm but ours'],
     [beside('external-provider.security'), 'another issuer is refused'],
   ],
-  'state, PKCE and redirects (GHSA-x445-f3h2-j279, CVE-2026-22032)': [[service('redirects.security'), 'is on no list: 403']],
+  'state, PKCE and redirects (GHSA-x445-f3h2-j279, CVE-2026-22032)': [[beside('redirects.security'), 'is on no list: 403']],
   'failing open (GHSA-8fpg-xm3f-6cx3, GHSA-wjqw-r9x4-j59v)': [
-    [service('identity.security'), 'nobody gets through when %s'],
+    [service('sessions/identity.security'), 'nobody gets through when %s'],
     ['src/surfaces/http/credentials.security.test.ts', 'is 401 wherever a user is expected'],
     [outside('captcha.security'), 'nobody passes'],
   ],
@@ -166,7 +166,7 @@ const classes: Readonly<Record<string, Proof>> = {
   ],
   'hosts in mails (GHSA-3529-5m8x-rpv3)': [[beside('enumeration.security'), 'links in mail come from the configured address']],
   'mass assignment (GHSA-5v7g-9h8f-8pgg)': [[beside('http'), 'those of userData refused']],
-  'look-alike addresses (GHSA-7rqj-j65f-68wh)': [[service('email.security'), 'is stored as %s']],
+  'look-alike addresses (GHSA-7rqj-j65f-68wh)': [[service('accounts/email.security'), 'is stored as %s']],
   'requests of other pages (CWE-352, CWE-1385)': [
     [outside('cookies.security'), 'GraphQL asks the same'],
     [outside('cookie-sockets.security'), 'the cookie from a page'],

@@ -1,22 +1,21 @@
 /** Configuration of authentication. All times are in milliseconds. */
 import Type, { type Static } from 'typebox';
 import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
-import { captchaConfig } from './config/captcha.ts';
 import { cookieConfig, cookieProblems } from './config/cookies.ts';
-import { externalConfig, externalProblems } from './config/external.ts';
+import { externalConfig, externalProblems, walletConfig, walletProblems } from './config/external.ts';
 import { factorsConfig, factorsProblems } from './config/factors.ts';
 import {
+  captchaConfig,
   emailCodeConfig,
   emailRestrictionsConfig,
   lifetimesConfig,
   localConfig,
   magicLinkConfig,
   passwordsConfig,
+  userDataConfig,
 } from './config/local.ts';
-import { addressProblems, redirectsConfig } from './config/redirects.ts';
 import { teamsConfig, teamsProblems } from './config/teams.ts';
-import { userDataConfig } from './config/user-data.ts';
-import { walletConfig, walletProblems } from './config/wallet.ts';
+import { addressProblems, redirectsConfig } from './redirects.ts';
 
 const minute = 60_000;
 const day = 24 * 60 * minute;

@@ -4,13 +4,13 @@
  * addresses ("nOAuth"): zitadel/zitadel#12421.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openDatabase } from '../../../src/kernel/database/open.ts';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
 import { createBrowser } from '../../../test/support/providers/browser.ts';
 import { type FakeProvider, startFakeProvider } from '../../../test/support/providers/fake-provider.ts';
 import { signInAs } from '../../../test/support/providers/sign-in.ts';
 import { silentLog } from '../../../test/support/quiet.ts';
 import type { Database } from '../../kernel/database/database.ts';
+import { openDatabase } from '../../kernel/database/open.ts';
 import { sql } from '../../kernel/database/sql.ts';
 import { sha256 } from '../../kernel/security/tokens.ts';
 

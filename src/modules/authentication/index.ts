@@ -10,29 +10,27 @@ import { anonymousExpiryJob, authenticationJobs } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { adminOperations } from './operations/admin.ts';
 import { helpOperations } from './operations/admin-help.ts';
-import { keyOperations } from './operations/keys.ts';
-import { securityEventsOperation } from './operations/security-events.ts';
-import { sessionOperations } from './operations/session.ts';
-import { switchableOperations } from './operations/switchable.ts';
+import { clientOperations } from './operations/client-operations.ts';
+import { keyOperations, sessionOperations } from './operations/sessions.ts';
+import { securityEventsOperation } from './operations/user.ts';
 import { teamSchema, userSchema } from './schemas.ts';
-import { type AccessTokens, createAccessTokens } from './services/access-tokens.ts';
-import type { RegistrationHook } from './services/account-creation.ts';
-import { createAccountHelp, helpTemplates } from './services/account-help.ts';
-import { assemble, type Requirements } from './services/assemble.ts';
-import { createClientIdentity } from './services/identity.ts';
-import { createImpersonation } from './services/impersonation.ts';
-import { mailTemplates } from './services/mail-templates.ts';
-import { measureUsers } from './services/measure.ts';
-import { keepOpenFields } from './services/open-fields.ts';
-import { createSessionStates, type SessionStates } from './services/session-states.ts';
-import { openSigningKeys, type SigningKeys } from './services/signing-keys.ts';
+import { createAccountHelp, createImpersonation, helpTemplates } from './services/accounts/account-help.ts';
+import type { RegistrationHook } from './services/accounts/account-lifecycle.ts';
+import { createUserAdmin } from './services/accounts/user-admin.ts';
+import { migrateOpenFields } from './services/accounts/user-data.ts';
+import { createAuthenticationParts, type Requirements } from './services/authentication-parts.ts';
+import { mailTemplates } from './services/mail/notices.ts';
+import { createClientIdentity } from './services/sessions/client-identity.ts';
+import type { TokenHook } from './services/sessions/session-opening.ts';
+import { createSessionStates, type SessionStates } from './services/sessions/sessions.ts';
+import { measureUsers } from './services/sessions/sign-in.ts';
 import { createTeamAccess } from './services/teams/access.ts';
-import { startTeams } from './services/teams/create.ts';
 import { teamInviteTemplate } from './services/teams/invite-mail.ts';
-import { teamState } from './services/teams/state.ts';
+import { teamState } from './services/teams/team-state.ts';
 import { createTeams } from './services/teams/teams.ts';
-import type { TokenHook } from './services/token-hooks.ts';
-import { createUserAdmin } from './services/user-admin.ts';
+import { type AccessTokens, createAccessTokens } from './services/tokens/access-tokens.ts';
+import { openSigningKeys, type SigningKeys } from './services/tokens/signing-keys.ts';
+import { startTeams } from './start-teams.ts';
 
 /** What other modules may ask of authentication. */
 export interface AuthenticationService {
@@ -65,9 +63,9 @@ interface Uses extends ModuleRequirements {
 async function start(context: ModuleContext<AuthenticationConfig, Requirements, Uses>): Promise<RunningModule<AuthenticationService>> {
   const { kernel, config, services, companions, log } = context;
   const { keys, accessTokens, states } = await lastingParts(kernel);
-  const parts = assemble(context, { accessTokens, states });
+  const parts = createAuthenticationParts(context, { accessTokens, states });
   const { sessions, creation, tokenHooks } = parts;
-  await keepOpenFields({ ...kernel, userDataConfig: () => config.current().userData, log });
+  await migrateOpenFields({ ...kernel, userDataConfig: () => config.current().userData, log });
   const users = createUserAdmin({ ...kernel, ...parts });
   const help = createAccountHelp({ ...kernel, ...parts });
   const impersonate = createImpersonation({ ...kernel, ...parts });
@@ -76,7 +74,7 @@ async function start(context: ModuleContext<AuthenticationConfig, Requirements, 
   const stopTeams = await startTeams({ ...kernel, ...parts, authorization: companions.authorization, handle: config, log });
 
   let running = true;
-  const publish = (): void => kernel.operations.replace(switchable, running ? switchableOperations(parts, kernel.schemas) : []);
+  const publish = (): void => kernel.operations.replace(switchable, running ? clientOperations(parts, kernel.schemas) : []);
   publish();
   const stopListening = [config.onChange(publish), services.communications.onChannelsChange(publish)];
   // Answers name the fields of the user as they are now.

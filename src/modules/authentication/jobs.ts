@@ -3,12 +3,12 @@ import Type from 'typebox';
 import type { Database } from '../../kernel/database/database.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
 import type { AuthenticationConfig } from './config.ts';
-import { purgeDevices } from './device-queries.ts';
-import { purgeInvites } from './invite-queries.ts';
-import type { AnonymousUsers } from './services/anonymous.ts';
-import type { SigningKeys } from './services/signing-keys.ts';
-import { purge } from './session-queries.ts';
-import { purgeTokens } from './token-queries.ts';
+import type { AnonymousUsers } from './services/accounts/account-lifecycle.ts';
+import { purgeDevices } from './services/sessions/login-guard.ts';
+import { purge } from './services/sessions/queries.ts';
+import { purgeInvites } from './services/teams/invite-queries.ts';
+import { purgeTokens } from './services/tokens/queries.ts';
+import type { SigningKeys } from './services/tokens/signing-keys.ts';
 
 /** Rows that one statement deletes, so that no lock and no transaction lasts long. */
 const purgeBatch = 5000;

@@ -1,13 +1,9 @@
 /** Tables of sessions, refresh tokens and signing keys. They run after the schema `User` has its table. */
 import type { Migration } from '../../kernel/database/migration.ts';
 import { countVersions } from '../../kernel/freshness/migrations.ts';
-import { adminMigrations } from './migrations/admin.ts';
-import { externalMigrations } from './migrations/external.ts';
-import { factorMigrations } from './migrations/factors.ts';
-import { localMigrations } from './migrations/local.ts';
-import { protectionMigrations } from './migrations/protection.ts';
+import { adminMigrations, localMigrations, protectionMigrations, userDataMigrations } from './migrations/accounts.ts';
+import { externalMigrations, factorMigrations } from './migrations/credentials.ts';
 import { teamMigrations } from './migrations/teams.ts';
-import { userDataMigrations } from './migrations/user-data.ts';
 
 const sessions = `
   create table penstock.sessions (
@@ -55,7 +51,7 @@ const signingKeys = `
 
 /**
  * `sessions`: `expires_at` is the absolute end, `ends_at` moves with each renewal up to it; `complete`
- * is false while a second factor is owed. `refresh_tokens`: one family per session, SHA-256 only.
+ * is false while a second factor is pending. `refresh_tokens`: one family per session, SHA-256 only.
  * `signing_keys`: the one without `verifies_until` signs; the others verify until then.
  */
 export const migrations: readonly Migration[] = [

@@ -1,5 +1,15 @@
 /** The data that authentication owns, in the schema language. */
 import type { SchemaDefinition } from '../../kernel/schema/definition.ts';
+/**
+ * The roles of a team, from the least to the most. Each can what those before it can, so they are a
+ * ladder: nobody gives, takes or changes a role above his own.
+ */
+export const teamRoles = ['member', 'readAll', 'editAll', 'owner'] as const;
+export type TeamRole = (typeof teamRoles)[number];
+
+/** Whether the holder of one role may give and take the other. */
+export const covers = (own: TeamRole | undefined, other: TeamRole): boolean =>
+  own !== undefined && teamRoles.indexOf(other) <= teamRoles.indexOf(own);
 
 /**
  * The user. `email`, `username` and `phoneNumber` are stored in their canonical form only, so that

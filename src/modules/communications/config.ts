@@ -1,7 +1,7 @@
 /** Configuration of messages to people (spec/communications.md section 3). Times are in milliseconds. */
 import Type, { type Static } from 'typebox';
 import { defineConfig, harmless, sensitive } from '../../kernel/config/definition.ts';
-import { isMailDomain, isSender } from './services/recipients.ts';
+import { isMailDomain, isSender } from './recipients.ts';
 
 const day = 24 * 60 * 60_000;
 const text = (description: string, value = '') => Type.String({ default: value, maxLength: 500, description });

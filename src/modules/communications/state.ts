@@ -5,8 +5,8 @@ import type { Database } from '../../kernel/database/database.ts';
 import { placed } from '../../kernel/state/placed.ts';
 import type { StateChange, StateDocument, StateType } from '../../kernel/state/state.ts';
 import { NewTemplateShape } from './operations/templates.ts';
+import { operatorTemplates, templateIdOf } from './queries.ts';
 import { checkTemplate, furtherVariables, type TemplateInput, type Templates } from './services/templates.ts';
-import { operatorTemplates, templateIdOf } from './template-queries.ts';
 
 /** `null` where a reader of the database would see that there is none. */
 const TemplateDocument = Type.Object({

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type CoreFixture, coreAdminPassword, coreMasterKey, openCore } from '../../../test/support/core.ts';
 import { silentLog } from '../../../test/support/quiet.ts';
-import { bootstrapAdmin } from './services/bootstrap.ts';
+import { bootstrapAdmin } from './services/admins.ts';
 
 const masterKey = coreMasterKey;
 

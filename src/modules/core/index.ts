@@ -15,28 +15,22 @@ import { type AdminConfig, adminConfig, type CoreConfig, coreConfig } from './co
 import { purgeApiTokens, purgeAuditLog } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { adminOperations } from './operations/admins.ts';
-import { apiTokenOperations } from './operations/api-tokens.ts';
+import { apiTokenOperations, serviceAccountOperations } from './operations/api-tokens.ts';
 import { auditOperations } from './operations/audit.ts';
 import { configOperations } from './operations/config.ts';
 import { configDocsOperations } from './operations/config-docs.ts';
 import { healthOperations } from './operations/health.ts';
-import { secondFactorOperations } from './operations/second-factor.ts';
-import { serviceAccountOperations } from './operations/service-accounts.ts';
-import { sessionOperations } from './operations/session.ts';
+import { secondFactorOperations, sessionOperations } from './operations/session.ts';
 import { stateOperations } from './operations/state.ts';
 import { createAccounts } from './services/accounts.ts';
-import { createAdminTokens } from './services/admin-tokens.ts';
-import { createAdmins } from './services/admins.ts';
+import { createAdminIdentity, createAdminTokens, createMasterKeyCheck } from './services/admin-identity.ts';
+import { bootstrapAdmin, createAdmins, type KeepPassword } from './services/admins.ts';
 import { createApiTokens } from './services/api-tokens.ts';
-import { bootstrapAdmin, type KeepPassword } from './services/bootstrap.ts';
-import { createBudgets } from './services/budgets.ts';
-import { createAdminIdentity } from './services/identity.ts';
-import { createMasterKeyCheck } from './services/master-key.ts';
-import { createOwnTwoFactor } from './services/own-two-factor.ts';
+import { createFailureQuotas } from './services/failure-quotas.ts';
 import { createReadiness } from './services/readiness.ts';
 import { createSessions, type LoginOutcome } from './services/sessions.ts';
-import { createState } from './services/state/create.ts';
-import { createTwoFactor } from './services/two-factor.ts';
+import { createState } from './services/state/platform-state.ts';
+import { createOwnTwoFactor, createTwoFactor } from './services/two-factor.ts';
 
 export type { AdminConfig, CoreConfig } from './config.ts';
 
@@ -83,20 +77,20 @@ export const core = defineModule<typeof coreConfig.schema, CoreService>({
 /** Builds the services over the kernel, and the operations over the services. */
 function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: ConfigHandle<AdminConfig>) {
   const { database, caches, secrets, passwords, settings } = kernel;
-  const budgets = createBudgets(kernel.durableLimits, () => admin.current().rateLimit);
+  const quotas = createFailureQuotas(kernel.durableLimits, () => admin.current().rateLimit);
   const accounts = createAccounts(database, caches);
   const tokens = createAdminTokens(secrets);
   const apiTokens = createApiTokens({ database, caches, secrets, log: kernel.log });
   const twoFactor = createTwoFactor(database, secrets);
   const lifetimeSeconds = () => admin.current().auth.tokenExpirationTime;
   const count = loginCounter(kernel);
-  const sessions = createSessions({ database, passwords, accounts, tokens, twoFactor, budgets, lifetimeSeconds, count });
-  const admins = createAdmins({ database, passwords, accounts, twoFactor, budgets });
+  const sessions = createSessions({ database, passwords, accounts, tokens, twoFactor, quotas, lifetimeSeconds, count });
+  const admins = createAdmins({ database, passwords, accounts, twoFactor, quotas });
   const identity = createAdminIdentity({
     accounts,
     tokens,
     apiTokens,
-    checkMasterKey: createMasterKeyCheck(masterKeys(kernel), budgets),
+    checkMasterKey: createMasterKeyCheck(masterKeys(kernel), quotas),
     masterKeyMode: () => admin.current().auth.masterkeyMode,
     enforcePasswordChange: () => config.current().env !== 'development',
   });
@@ -105,7 +99,7 @@ function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: Confi
     ...healthOperations({ readiness, identity, publicDetails: settings.ready.publicDetails }),
     ...sessionOperations(sessions),
     ...adminOperations(admins, sessions),
-    ...secondFactorOperations(createOwnTwoFactor(accounts, twoFactor, budgets), sessions),
+    ...secondFactorOperations(createOwnTwoFactor(accounts, twoFactor, quotas), sessions),
     ...apiTokenOperations(apiTokens, kernel.modules),
     ...serviceAccountOperations(apiTokens),
     ...auditOperations(kernel.audit),

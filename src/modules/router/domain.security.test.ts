@@ -4,7 +4,7 @@
  * inputs, https://cwe.mitre.org/data/definitions/183.html).
  */
 import { expect, test } from 'vitest';
-import { canonicalDomain, hostMatches, hostOfHeader, hostOfOrigin } from './services/domain.ts';
+import { canonicalDomain, hostMatches, hostOfHeader, hostOfOrigin } from './services/gate.ts';
 
 test.each([
   ['app.example.com', 'app.example.com', true],

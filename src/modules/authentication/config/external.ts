@@ -1,10 +1,50 @@
 /** Configuration of sign-in at other providers: 13 that are known, and any number that speak OpenID Connect. */
 import { createPrivateKey } from 'node:crypto';
-import Type, { type Static, type TProperties } from 'typebox';
+import type { Static, TProperties } from 'typebox';
+import Type from 'typebox';
 import { harmless, sensitive } from '../../../kernel/config/definition.ts';
-import { parseTarget } from '../services/redirects.ts';
-import { ownStrategies } from '../services/strategies.ts';
-import { address } from './redirects.ts';
+import { address, parseTarget } from '../redirects.ts';
+import { ownStrategies } from '../strategies.ts';
+
+/* Configuration of sign-in with an Ethereum wallet. */
+
+const minute = 60_000;
+
+export const walletConfig = Type.Object({
+  enabled: Type.Boolean({
+    default: false,
+    description: 'Whether users register and sign in by a signature of their Ethereum wallet (EIP-4361).',
+  }),
+  origin: Type.String({
+    default: '',
+    maxLength: 300,
+    description:
+      'Where your app runs, like `https://app.example.com`: wallets warn when the text that they sign names another place. Empty: the origin of `hostUrl` in the router.',
+  }),
+  chainId: Type.Integer({
+    default: 1,
+    minimum: 1,
+    maximum: Number.MAX_SAFE_INTEGER,
+    description: 'The chain that the text names (EIP-155). 1: the main network.',
+  }),
+  nonceLifetime: Type.Integer({
+    default: 5 * minute,
+    minimum: minute,
+    maximum: 15 * minute,
+    description: 'How long a text to sign works. Milliseconds.',
+  }),
+});
+
+/** What cannot work, with dotted paths. */
+export function walletProblems({ metamask }: { readonly metamask: { readonly origin: string } }) {
+  const { origin } = metamask;
+  if (origin === '') return [];
+  const url = URL.canParse(origin) ? new URL(origin) : undefined;
+  const isOrigin = url?.origin === origin && /^https?:$/.test(url.protocol);
+  return isOrigin
+    ? []
+    : [{ path: 'metamask.origin', rule: 'origin', message: 'write an origin alone, in lower case, like https://app.example.com' }];
+}
 
 const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
 const text = (description: string) => Type.String({ default: '', maxLength: 512, description });
@@ -38,7 +78,7 @@ const openid = {
 } as const;
 
 /** The 13 providers of the interface, with what only they have. */
-export const providersConfig = {
+const providersConfig = {
   google: Type.Object({ ...openid }),
   github: Type.Object({ ...common }),
   facebook: Type.Object({ ...common }),
@@ -77,12 +117,12 @@ const anyOpenid = optional({
   pkce: flag(true, 'Whether codes are protected by PKCE. Off only for a provider that refuses it.'),
 });
 
-export const oidcConfig = Type.Record(Type.String({ pattern: '^[a-z][a-z0-9-]{1,31}$' }), anyOpenid, {
+const oidcConfig = Type.Record(Type.String({ pattern: '^[a-z][a-z0-9-]{1,31}$' }), anyOpenid, {
   default: {},
   description: 'Further providers that speak OpenID Connect, by a name of your choice: `/authentication/init/<name>`.',
 });
 
-export const externalSignInConfig = Type.Object({
+const externalSignInConfig = Type.Object({
   allowInternalAddresses: flag(false, 'Whether providers may be in the private network or on this machine, and be reached without TLS.'),
   startPage: Type.Union([Type.Literal('auto'), Type.Literal('always')], {
     default: 'auto',
@@ -102,7 +142,7 @@ export const providerNames = Object.keys(providersConfig) as readonly ProviderNa
 export const externalConfig = { ...providersConfig, oidc: oidcConfig, externalSignIn: externalSignInConfig } as const;
 
 const whole = Type.Object(externalConfig);
-export type ExternalConfig = Static<typeof whole>;
+type ExternalConfig = Static<typeof whole>;
 
 interface ConfigProblem {
   readonly path: string;

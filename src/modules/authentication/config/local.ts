@@ -1,6 +1,45 @@
 /** Configuration of everything that works with an address, a name and a password. Times are in milliseconds. */
 import Type from 'typebox';
-import { address } from './redirects.ts';
+import { address } from '../redirects.ts';
+
+/* Configuration of captchas. Which service checks them, and its secret, stand in the configuration of the router. */
+
+const captchaFlag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
+
+export const captchaConfig = Type.Object({
+  enabled: captchaFlag(
+    false,
+    'Whether the routes below want a captcha. The service is set up under `captcha` in the router; while it is off there, none is asked for.',
+  ),
+  routes: Type.Object({
+    login: captchaFlag(false, 'Login with a password, and requests for a link, a code or a text to sign that signs in.'),
+    register: captchaFlag(false, 'Registration, also of anonymous users, and by phone or wallet.'),
+    oAuth2: captchaFlag(false, 'Sign-in at other providers.'),
+  }),
+  acceptablePlatform: Type.Object({
+    android: captchaFlag(false, 'Whether registered apps of the platform ANDROID are asked too.'),
+    web: captchaFlag(
+      true,
+      'Whether registered apps of the platform WEB are. Requests without a registered app always are, other platforms never.',
+    ),
+  }),
+});
+
+/* Who may write the fields by which the schema `User` was extended, where their definitions do not say it. */
+
+export const userDataConfig = Type.Object({
+  openByDefault: Type.Boolean({
+    default: false,
+    description:
+      'Whether users may write every field that extends `User` and has no `access.write` of its own, with `userData`. Off: only operators and the server write those.',
+  }),
+  openFields: Type.Array(Type.String({ maxLength: 64 }), {
+    default: [],
+    maxItems: 1_000,
+    description:
+      'Fields that users may write although their definition has no `access.write`: those that were there before such fields belonged to the server. Better say it in the definition.',
+  }),
+});
 
 const minute = 60_000;
 const hour = 60 * minute;

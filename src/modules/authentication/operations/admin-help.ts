@@ -4,9 +4,8 @@ import type { AdminCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, type OperationContext, standardLimit, TextResult } from '../../../kernel/operation.ts';
 import { authErrors } from '../errors.ts';
-import type { AccountHelp } from '../services/account-help.ts';
-import type { Impersonation } from '../services/impersonation.ts';
-import type { UserAdmin } from '../services/user-admin.ts';
+import type { AccountHelp, Impersonation } from '../services/accounts/account-help.ts';
+import type { UserAdmin } from '../services/accounts/user-admin.ts';
 import { Session, sessionOnWire, UserId } from './shapes.ts';
 
 export interface HelpServices {

@@ -3,8 +3,8 @@ import Type from 'typebox';
 import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
 import { recordErrors } from '../../../kernel/records/errors.ts';
 import { authErrors } from '../errors.ts';
-import type { UserAdmin } from '../services/user-admin.ts';
-import { sortable } from '../user-queries.ts';
+import type { UserAdmin } from '../services/accounts/user-admin.ts';
+import { sortable } from '../services/accounts/user-queries.ts';
 import { Email, Password, User, UserId } from './shapes.ts';
 
 const Ids = Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1000 });

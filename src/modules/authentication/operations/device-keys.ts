@@ -1,11 +1,10 @@
 /** Signing in with a key that a device keeps ("biometrics"). */
 import Type from 'typebox';
 import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
-import type { ListedDevice } from '../device-key-queries.ts';
+import { externalErrors, factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
-import { externalErrors } from '../external-errors.ts';
-import { factorErrors } from '../factor-errors.ts';
-import type { Factors } from '../services/factors/assemble.ts';
+import type { ListedDevice } from '../services/credentials/key-queries.ts';
+import type { Factors } from '../services/sign-in-methods.ts';
 import { Login, originOf, userOf } from './shapes.ts';
 
 type Services = Pick<Factors, 'deviceKeys'>;

@@ -2,10 +2,10 @@
 import Type from 'typebox';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, type OperationContext } from '../../../kernel/operation.ts';
+import { externalErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
-import { externalErrors } from '../external-errors.ts';
 import type { Asking } from '../services/external/app-sign-in.ts';
-import type { External } from '../services/external/assemble.ts';
+import type { External } from '../services/sign-in-methods.ts';
 import { InvitationToken, maybeUser, ProviderName, providerOf, refusals, Scopes } from './external-shapes.ts';
 import { Login, originOf } from './shapes.ts';
 

@@ -3,11 +3,11 @@ import Type from 'typebox';
 import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { OperationContext } from '../../../kernel/operation.ts';
+import { externalErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
-import { externalErrors } from '../external-errors.ts';
-import type { External } from '../services/external/assemble.ts';
+import { forbidImpersonation } from '../services/caller-checks.ts';
 import type { Provider } from '../services/external/provider.ts';
-import { requireHimself } from '../services/sudo.ts';
+import type { External } from '../services/sign-in-methods.ts';
 import { userOf } from './shapes.ts';
 
 export const ProviderName = Type.Object({
@@ -35,7 +35,7 @@ export function providerOf({ providers }: Pick<External, 'providers'>, name: str
 export function maybeUser(context: OperationContext): UserCaller | undefined {
   if (context.caller.kind !== 'user') return undefined;
   const user = userOf(context);
-  requireHimself(user);
+  forbidImpersonation(user);
   return user;
 }
 

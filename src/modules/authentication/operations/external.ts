@@ -2,10 +2,10 @@
 import Type from 'typebox';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, type OperationContext, TextResult } from '../../../kernel/operation.ts';
+import { externalErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
-import { externalErrors } from '../external-errors.ts';
-import type { External } from '../services/external/assemble.ts';
 import type { Browser } from '../services/external/web-sign-in.ts';
+import type { External } from '../services/sign-in-methods.ts';
 import { appOperations } from './external-apps.ts';
 import { CodeChallenge, InvitationToken, maybeUser, ProviderName, providerOf, refusals, Scopes } from './external-shapes.ts';
 import { identityOperations, linkOperations } from './identities.ts';

@@ -2,9 +2,9 @@
 import Type from 'typebox';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import { externalErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
-import { externalErrors } from '../external-errors.ts';
-import type { External } from '../services/external/assemble.ts';
+import type { External } from '../services/sign-in-methods.ts';
 import { ProviderName, providerOf, Scopes } from './external-shapes.ts';
 import { LinkToken, RedirectUri, userOf } from './shapes.ts';
 

@@ -2,9 +2,9 @@
 import Type from 'typebox';
 import { defineOperation, type Operation, TextResult } from '../../../kernel/operation.ts';
 import { authErrors } from '../errors.ts';
-import type { MailSignIn } from '../services/mail-sign-in.ts';
-import { confirmPage } from '../services/pages.ts';
-import type { TokenDelivery } from '../services/token-delivery.ts';
+import type { MailSignIn } from '../services/login/mail-sign-in.ts';
+import type { TokenDelivery } from '../services/sessions/token-cookies.ts';
+import { confirmPage } from './pages.ts';
 import { Email, LinkToken, Login, originOf, RedirectUri } from './shapes.ts';
 
 /** What these operations call. */

@@ -2,11 +2,10 @@
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server';
 import Type, { type Static } from 'typebox';
 import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import { externalErrors, factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
-import { externalErrors } from '../external-errors.ts';
-import { factorErrors } from '../factor-errors.ts';
-import type { ListedPasskey } from '../passkey-queries.ts';
-import type { Factors } from '../services/factors/assemble.ts';
+import type { ListedPasskey } from '../services/credentials/key-queries.ts';
+import type { Factors } from '../services/sign-in-methods.ts';
 import { AssertionCredential, AttestationCredential, CreationOptions, Passkey, PasskeyName, RequestOptions } from './passkey-shapes.ts';
 import { Login, originOf, userOf } from './shapes.ts';
 

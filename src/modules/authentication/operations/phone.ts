@@ -2,9 +2,9 @@
 import Type from 'typebox';
 import { defineOperation, type Operation } from '../../../kernel/operation.ts';
 import { recordErrors } from '../../../kernel/records/errors.ts';
+import { factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
-import { factorErrors } from '../factor-errors.ts';
-import type { Factors } from '../services/factors/assemble.ts';
+import type { Factors } from '../services/sign-in-methods.ts';
 import { LinkToken, Login, originOf, UserData } from './shapes.ts';
 
 const newAccountErrors = [

@@ -5,10 +5,9 @@ import { errors } from '../../../kernel/errors.ts';
 import type { OperationContext } from '../../../kernel/operation.ts';
 import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { userSchema } from '../schemas.ts';
-import { deviceName } from '../services/device-name.ts';
-import type { Origin } from '../services/origin.ts';
-import { maxPasswordLength } from '../services/password-policy.ts';
-import type { ListedSession } from '../session-queries.ts';
+import { deviceName, type Origin } from '../services/origin.ts';
+import { maxPasswordLength } from '../services/passwords.ts';
+import type { ListedSession } from '../services/sessions/queries.ts';
 
 const nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 const instant = Type.String({ format: 'date-time' });

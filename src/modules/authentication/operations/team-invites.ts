@@ -3,9 +3,8 @@ import Type from 'typebox';
 import { defineOperation, type Operation, type OperationContext, standardLimit, TextResult } from '../../../kernel/operation.ts';
 import { operationErrors } from '../../../kernel/operations/errors.ts';
 import { authErrors } from '../errors.ts';
-import type { AcceptInvitation } from '../services/teams/acceptance.ts';
-import type { Invites } from '../services/teams/invites.ts';
-import type { OwnInvites } from '../services/teams/own-invites.ts';
+import type { Invites, OwnInvites } from '../services/teams/invites.ts';
+import type { AcceptInvitation } from '../services/teams/team-joining.ts';
 import { Email, userOf } from './shapes.ts';
 import { canonicalId, InvitationToken, Invite, InviteData, inviteOnWire, paging, Role, TeamId } from './team-shapes.ts';
 

@@ -1,8 +1,8 @@
 /** Shapes that several operations of teams share. */
 import Type from 'typebox';
-import type { InviteRow } from '../invite-queries.ts';
-import { teamRoles } from '../services/teams/roles.ts';
-import { memberOrders, teamOrders } from '../team-queries.ts';
+import { teamRoles } from '../schemas.ts';
+import type { InviteRow } from '../services/teams/invite-queries.ts';
+import { memberOrders, teamOrders } from '../services/teams/queries.ts';
 
 /** Ids are compared as text by the authorization module: one spelling only. */
 export const canonicalId = (id: string): string => id.toLowerCase();

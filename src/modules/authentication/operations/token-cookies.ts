@@ -1,15 +1,14 @@
 /** What tokens in cookies change about operations. */
 import Type from 'typebox';
 import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
-import type { LeaveSession } from '../services/left-session.ts';
-import type { TokenCookies } from '../services/token-cookies.ts';
-import type { TokenPair } from '../services/token-pairs.ts';
+import type { TokenPair } from '../services/sessions/session-opening.ts';
+import type { EndPreviousSession, TokenCookies } from '../services/sessions/token-cookies.ts';
 import { userOf } from './shapes.ts';
 
 /** What the operations with cookies call. */
 export interface CookieServices {
   readonly tokenCookies: TokenCookies;
-  readonly leaveSession: LeaveSession;
+  readonly endPreviousSession: EndPreviousSession;
 }
 
 /** The same operations; those that answer tokens answer them in cookies. Whichever they are: their output says it. */
@@ -26,7 +25,7 @@ function answersTokens({ id, surface, output }: Operation): boolean {
   return true;
 }
 
-function inCookies(operation: Operation, { tokenCookies, leaveSession }: CookieServices): Operation {
+function inCookies(operation: Operation, { tokenCookies, endPreviousSession }: CookieServices): Operation {
   const output = operation.output as Type.TObject;
   // Others go on with the session of the request.
   const opensSession = output.properties.userId !== undefined;
@@ -36,7 +35,7 @@ function inCookies(operation: Operation, { tokenCookies, leaveSession }: CookieS
     output: withCookies(output),
     async handler(context, input) {
       const answer = delivered(await operation.handler(context, input), tokenCookies);
-      if (opensSession && answer instanceof Reply && tokenCookies.areGiven(answer.cookies)) await leaveSession(context.cookies);
+      if (opensSession && answer instanceof Reply && tokenCookies.areGiven(answer.cookies)) await endPreviousSession(context.cookies);
       return answer;
     },
   };

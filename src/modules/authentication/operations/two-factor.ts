@@ -2,9 +2,9 @@
 import Type from 'typebox';
 import { defineOperation, type Operation, type OperationContext, TextResult } from '../../../kernel/operation.ts';
 import { operationErrors } from '../../../kernel/operations/errors.ts';
+import { factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
-import { factorErrors } from '../factor-errors.ts';
-import type { Factors } from '../services/factors/assemble.ts';
+import type { Factors } from '../services/sign-in-methods.ts';
 import { Login, originOf, userOf } from './shapes.ts';
 
 type Services = Pick<Factors, 'enrolment' | 'secondFactor'>;

@@ -1,15 +1,67 @@
 /** The signed-in user's own account. */
 import Type from 'typebox';
+import type { Audit } from '../../../kernel/audit/audit.ts';
 import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
 import { recordErrors } from '../../../kernel/records/errors.ts';
 import { authErrors } from '../errors.ts';
-import type { Accounts } from '../services/accounts.ts';
-import type { TokenCookies } from '../services/token-cookies.ts';
+import type { Accounts } from '../services/accounts/accounts.ts';
+import { deviceName } from '../services/origin.ts';
+import type { TokenCookies } from '../services/sessions/token-cookies.ts';
 import { UserData, userOf } from './shapes.ts';
 import { signedOut } from './token-cookies.ts';
 
+/* What happened to the own account, as its owner may know it. */
+
+const nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
+
+export const securityEventsOperation = (audit: Pick<Audit, 'list' | 'count'>): Operation =>
+  defineOperation({
+    id: 'authentication.user.securityEvents',
+    surface: 'client',
+    method: 'GET',
+    path: '/authentication/user/events',
+    access: 'user',
+    limit: standardLimit,
+    input: {
+      query: Type.Object({
+        skip: Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 }),
+        limit: Type.Integer({ minimum: 1, maximum: 100, default: 25 }),
+      }),
+    },
+    output: Type.Object({
+      events: Type.Array(
+        Type.Object({
+          at: Type.String({ format: 'date-time' }),
+          action: Type.String({ description: 'What was done or tried, such as `login` or `resetPassword`' }),
+          outcome: Type.Union([Type.Literal('success'), Type.Literal('refused'), Type.Literal('failed')]),
+          ip: nullable(Type.String()),
+          device: Type.String(),
+        }),
+      ),
+      count: Type.Integer(),
+    }),
+    summary: 'List what happened to the own account',
+    description:
+      'Sign-ins and attempts, proofs and changes that needed no session, the newest first. They are kept as long as the audit log.',
+    handler: async (context, { query }) => {
+      const mine = { target: `User:${userOf(context).userId}`, action: prefix };
+      const [records, count] = await Promise.all([audit.list(mine, query), audit.count(mine)]);
+      const events = records.map(({ at, action, outcome, ip, userAgent }) => ({
+        at: at.toISOString(),
+        action: action.slice(prefix.length),
+        outcome,
+        ip,
+        device: deviceName(userAgent),
+      }));
+      return { events, count };
+    },
+  });
+
+/** Of the events that this module writes down. */
+const prefix = 'authentication.';
+
 /** What these operations call. */
-export interface UserServices {
+interface UserServices {
   readonly accounts: Accounts;
   readonly tokenCookies: TokenCookies;
 }

@@ -2,9 +2,9 @@
 import Type from 'typebox';
 import { defineOperation, type Operation, Reply, TextResult } from '../../../kernel/operation.ts';
 import { authErrors } from '../errors.ts';
-import type { EmailChange } from '../services/email-change.ts';
-import { confirmPage, messagePage } from '../services/pages.ts';
-import type { Verification } from '../services/verification.ts';
+import type { EmailChange } from '../services/accounts/email-change.ts';
+import type { Verification } from '../services/accounts/verification.ts';
+import { confirmPage, messagePage } from './pages.ts';
 import { Email, LinkToken, originOf, RedirectUri, userOf } from './shapes.ts';
 
 /** What these operations call. */

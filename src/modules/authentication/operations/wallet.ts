@@ -1,9 +1,9 @@
 /** Registration and sign-in with an Ethereum wallet. */
 import Type from 'typebox';
 import { defineOperation, type Operation } from '../../../kernel/operation.ts';
+import { externalErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
-import { externalErrors } from '../external-errors.ts';
-import type { External } from '../services/external/assemble.ts';
+import type { External } from '../services/sign-in-methods.ts';
 import { InvitationToken } from './external-shapes.ts';
 import { Login, originOf } from './shapes.ts';
 

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { silentLog } from '../../../../test/support/quiet.ts';
-import { createBreachCheck } from './breached-passwords.ts';
+import { createBreachCheck } from './passwords.ts';
 
 const leaked = 'a password that was leaked';
 const digest = (password: string) => createHash('sha1').update(password).digest('hex').toUpperCase();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { requireStrong, weakness } from './password-policy.ts';
+import { requireStrong, weakness } from './passwords.ts';
 
 const policy = { minLength: 8, blockCommon: true };
 

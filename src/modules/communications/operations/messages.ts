@@ -3,9 +3,8 @@ import Type from 'typebox';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
 import { messageErrors } from '../errors.ts';
-import type { PlainEmail, TemplatedEmail } from '../services/messages.ts';
-import type { Outbox } from '../services/outbox.ts';
-import { requireMailbox } from '../services/recipients.ts';
+import { requireMailbox } from '../recipients.ts';
+import type { Outbox, PlainEmail, TemplatedEmail } from '../services/messages.ts';
 import type { Variables } from '../services/template-language.ts';
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;

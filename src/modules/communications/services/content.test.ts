@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { linksOf } from './content.ts';
-import { plainText } from './html-text.ts';
-import { oneLine, requireMailbox, requireNumber, senderAddress } from './recipients.ts';
+import { oneLine, requireMailbox, requireNumber, senderAddress } from '../recipients.ts';
+import { linksOf, plainText } from './content.ts';
 
 test('a mail for readers without HTML: links are written out, nothing else is left of the tags', () => {
   const html = `<style>p{color:red}</style><h1>Hello&nbsp;Ada</h1><p>Please <a class="x" href="https://app.example/?a=1&amp;b=2">open <b>this</b></a>.</p><ul><li>one</li><li>&lt;two&gt;</li></ul>`;

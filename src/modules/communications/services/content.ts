@@ -1,6 +1,108 @@
 /** What a message says, in the forms that it is kept and shown in. */
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
-import { linksIn } from './html-text.ts';
+
+/*
+ * What a reader without HTML sees of a mail. The text is walked through once and never searched back, so that the
+ * time grows with its length, whatever is in it.
+ */
+
+interface Tag {
+  /** In small letters; empty for what is no element, such as a comment. */
+  readonly name: string;
+  readonly closing: boolean;
+  /** Where a link leads, still with its entities. */
+  readonly href?: string | undefined;
+}
+
+/** Text, or a tag. What follows a `<` without its `>` is text. */
+function* partsOf(html: string): Generator<string | Tag> {
+  // Letters of ASCII alone: others can become longer, and places would shift.
+  const lower = html.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+  const unclosed = new Set<string>();
+  let at = 0;
+  for (;;) {
+    const open = html.indexOf('<', at);
+    const end = open < 0 ? -1 : html.indexOf('>', open);
+    if (end < 0) break;
+    if (open > at) yield html.slice(at, open);
+    const tag = tagOf(html.slice(open + 1, end));
+    yield tag;
+    at = tag.closing || !unread.has(tag.name) ? end + 1 : endOfUnread(lower, tag.name, { from: end + 1, unclosed });
+  }
+  if (at < html.length) yield html.slice(at);
+}
+
+/** Elements whose content nobody reads. */
+const unread: ReadonlySet<string> = new Set(['style', 'script', 'head', 'title']);
+
+/** Where the closing tag of an element begins; `from` where it has none, and then none is looked for again. */
+function endOfUnread(lower: string, name: string, { from, unclosed }: { readonly from: number; readonly unclosed: Set<string> }): number {
+  const found = unclosed.has(name) ? -1 : lower.indexOf(`</${name}>`, from);
+  if (found < 0) unclosed.add(name);
+  return found < 0 ? from : found;
+}
+
+function tagOf(inside: string): Tag {
+  const [, slash, written = ''] = /^(\/?)([a-z][a-z0-9]{0,20})(?![a-z0-9-])/i.exec(inside) ?? [];
+  const [name, closing] = [written.toLowerCase(), slash === '/'];
+  return { name, closing, href: name === 'a' && !closing ? hrefIn(inside) : undefined };
+}
+
+function hrefIn(inside: string): string | undefined {
+  const [, double, single] = /\shref=(?:"([^"]+)"|'([^']+)')/i.exec(inside) ?? [];
+  return double ?? single;
+}
+
+const breaking: ReadonlySet<string> = new Set(['p', 'div', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'li', 'tr']);
+
+const breaks = ({ name, closing }: Tag): boolean => name === 'br' || (closing && breaking.has(name));
+
+/** The text part of a mail: links are written out behind their labels. */
+export function plainText(html: string): string {
+  const written: string[] = [];
+  let link: { readonly href: string; readonly from: number } | undefined;
+  const endLink = (): void => {
+    if (!link) return;
+    const label = written.splice(link.from).join('').trim();
+    written.push(label === link.href ? label : `${label} ${link.href}`);
+    link = undefined;
+  };
+  for (const part of partsOf(html)) {
+    if (typeof part === 'string') written.push(part);
+    else if (breaks(part)) written.push('\n');
+    else if (part.name === 'a' && part.closing) endLink();
+    else if (part.href !== undefined) link = { href: part.href, from: written.length };
+  }
+  return withoutWideSpaces(unescapeHtml(written.join('')));
+}
+
+/** Where the links of a mail lead. */
+export const linksIn = (html: string): readonly string[] =>
+  [...partsOf(html)].flatMap((part) => (typeof part === 'object' && part.href !== undefined ? [unescapeHtml(part.href)] : []));
+
+const withoutWideSpaces = (text: string): string =>
+  text
+    .replace(/[ \t]+/g, ' ')
+    .replace(/ ?\n ?/g, '\n')
+    .replace(/\n{3,}/g, '\n\n')
+    .trim();
+
+const entities = new Map(
+  Object.entries({
+    '&amp;': '&',
+    '&lt;': '<',
+    '&gt;': '>',
+    '&quot;': '"',
+    '&#x27;': "'",
+    '&#39;': "'",
+    '&#x60;': '`',
+    '&#x3D;': '=',
+    '&nbsp;': ' ',
+  }),
+);
+
+const unescapeHtml = (html: string): string =>
+  html.replace(/&(?:#x?[0-9a-f]{1,4}|[a-z]{2,4});/gi, (entity) => entities.get(entity) ?? entity);
 
 export interface MessageContent {
   /** Address of the sender; absent for SMS. */

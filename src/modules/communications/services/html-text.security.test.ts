@@ -3,7 +3,7 @@
  * https://github.com/advisories/GHSA-mf3j-86qx-cq5j). Whoever searches each of these back does not end in time.
  */
 import { expect, test } from 'vitest';
-import { linksIn, plainText } from './html-text.ts';
+import { linksIn, plainText } from './content.ts';
 
 /** Characters; as long as the longest body that a route takes. */
 const length = 200_000;

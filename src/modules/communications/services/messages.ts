@@ -2,8 +2,8 @@
  * Messages to people. A message is stored with the change that causes it and sent by a job afterwards,
  * so that it is neither lost when the mail server is down nor sent for a change that never happened.
  */
-
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { errors } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { Kernel } from '../../../kernel/kernel.ts';
 import type { LimitBucket } from '../../../kernel/limits/limits.ts';
@@ -11,13 +11,21 @@ import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { cutText } from '../../../kernel/text.ts';
 import type { CommunicationsConfig } from '../config.ts';
-import { type Channel, deleteMessagesOf, insertMessage } from '../queries.ts';
-import { type MessageContent, sealContent } from './content.ts';
+import { messageErrors } from '../errors.ts';
+import {
+  type Channel,
+  deleteMessagesOf,
+  insertMessage,
+  listMessages,
+  type MessageFilter,
+  type MessageRow,
+  messageById,
+  requeueMessage,
+} from '../queries.ts';
+import { oneLine, requireMailbox, requireNumber, senderAddress } from '../recipients.ts';
+import { linksOf, type MessageContent, openContent, plainText, sealContent } from './content.ts';
 import { deliveryJob } from './delivery.ts';
-import { plainText } from './html-text.ts';
-import { oneLine, requireMailbox, requireNumber, senderAddress } from './recipients.ts';
-import type { Variables } from './template-language.ts';
-import { parsePart } from './template-part.ts';
+import { parsePart, type Variables } from './template-language.ts';
 import type { ReadyTemplate, Templates } from './templates.ts';
 
 interface Recipient {
@@ -151,3 +159,68 @@ async function partsOf(templates: Templates, email: TemplatedEmail | PlainEmail)
     sender: sender ?? template?.sender,
   };
 }
+
+/* The outbox as operators see it, and the sandbox with it. */
+
+export interface MessageView extends Omit<MessageRow, 'contentSealed' | 'createdAt' | 'finishedAt'> {
+  readonly createdAt: string;
+  readonly finishedAt: string | null;
+  readonly content?: MessageContent & { readonly links: readonly string[] };
+}
+
+export interface Outbox {
+  list(filter: MessageFilter): Promise<{ readonly messages: readonly MessageView[]; readonly count: number }>;
+  /** With the content where it was captured; throws MESSAGE_NOT_FOUND. */
+  read(id: string): Promise<MessageView>;
+  /** Sends a failed message again; throws NOT_RETRYABLE. */
+  retry(id: string): Promise<void>;
+  /** Stores a message that an operator writes; answers its id. Throws 503 when the channel is off, 429 when the recipient got too many. */
+  sendEmail(email: TemplatedEmail | PlainEmail): Promise<string>;
+  sendSms(sms: Sms): Promise<string>;
+}
+
+export function createOutbox({
+  database,
+  jobs,
+  secrets,
+  messages,
+}: Pick<Kernel, 'database' | 'jobs' | 'secrets'> & { readonly messages: Messages }): Outbox {
+  const sent = (id: string | undefined): string => {
+    if (id === undefined) throw errors.RATE_LIMIT({ message: 'This recipient got too many messages in this hour', retryAfter: 3600 });
+    return id;
+  };
+  return {
+    async list(filter) {
+      const { rows, count } = await listMessages(database, filter);
+      return { messages: rows.map(shown), count };
+    },
+    async read(id) {
+      const row = await messageById(database, id);
+      if (!row) throw messageErrors.MESSAGE_NOT_FOUND();
+      // What waits to be sent to a real person is nobody else's to read.
+      if (row.status !== 'captured' || row.contentSealed === null) return shown(row);
+      const content = openContent(secrets, id, row.contentSealed);
+      return { ...shown(row), content: { ...content, links: linksOf(content) } };
+    },
+    retry: (id) =>
+      database.transaction(async (transaction) => {
+        if (!(await messageById(transaction, id))) throw messageErrors.MESSAGE_NOT_FOUND();
+        if (!(await requeueMessage(transaction, id))) throw messageErrors.NOT_RETRYABLE();
+        await jobs.enqueue(deliveryJob, { id }, { transaction });
+      }),
+    async sendEmail(email) {
+      if (!messages.available('email')) throw messageErrors.CHANNEL_OFF();
+      return sent(await database.transaction((transaction) => messages.sendEmail(transaction, email)));
+    },
+    async sendSms(sms) {
+      if (!messages.available('sms')) throw messageErrors.CHANNEL_OFF();
+      return sent(await database.transaction((transaction) => messages.sendSms(transaction, sms)));
+    },
+  };
+}
+
+const shown = ({ contentSealed: _sealed, createdAt, finishedAt, ...row }: MessageRow): MessageView => ({
+  ...row,
+  createdAt: createdAt.toISOString(),
+  finishedAt: finishedAt?.toISOString() ?? null,
+});

@@ -4,6 +4,7 @@
  * looked up among the given variables, never along prototypes, and are never read as a template again.
  */
 import { cutText } from '../../../kernel/text.ts';
+import { messageErrors } from '../errors.ts';
 export type Variables = Readonly<Record<string, unknown>>;
 
 type Node =
@@ -138,3 +139,16 @@ const entities = new Map(
 );
 
 const escapeHtml = (text: string): string => text.replace(/[&<>"'`=]/g, (character) => entities.get(character) ?? character);
+
+/* Templates out of requests: what cannot be read is 400 and names the field. */
+
+/** Throws INVALID_TEMPLATE. */
+export function parsePart(path: 'subject' | 'body', text: string): Template {
+  try {
+    return parseTemplate(text);
+  } catch (error) {
+    if (!(error instanceof TemplateError)) throw error;
+    const { message } = error;
+    throw messageErrors.INVALID_TEMPLATE({ message: `${path}: ${message}`, errors: [{ path, rule: 'template', message }] });
+  }
+}

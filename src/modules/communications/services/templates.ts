@@ -11,11 +11,10 @@ import { all, type Condition } from '../../../kernel/records/filter/condition.ts
 import type { RecordText } from '../../../kernel/records/store.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { messageErrors } from '../errors.ts';
+import { storeBuiltIn, templateByName, templateOrigin } from '../queries.ts';
+import { senderAddress } from '../recipients.ts';
 import { emailTemplateSchema } from '../schemas.ts';
-import { storeBuiltIn, templateByName, templateOrigin } from '../template-queries.ts';
-import { senderAddress } from './recipients.ts';
-import { parseTemplate, type Template } from './template-language.ts';
-import { parsePart } from './template-part.ts';
+import { parsePart, parseTemplate, type Template } from './template-language.ts';
 
 /** A template that a module brings. */
 export interface BuiltInTemplate {
@@ -88,7 +87,7 @@ export function createTemplates({ database, records }: Pick<Kernel, 'database' |
     get: (id) => unlessMissing(() => records.get(asModule, schema, id)),
     create(_caller, input) {
       checkTemplate(input);
-      return unlessTaken(() => records.create(asModule, schema, { ...input, variables: variablesOf(input, input.variables) }));
+      return onUniqueViolation(() => records.create(asModule, schema, { ...input, variables: variablesOf(input, input.variables) }));
     },
     update: (_caller, id, change) =>
       database.transaction(async () => {
@@ -103,7 +102,7 @@ export function createTemplates({ database, records }: Pick<Kernel, 'database' |
             errors: [{ path: 'name', rule: 'fixed', message: 'this template belongs to a module' }],
           });
         }
-        return unlessTaken(() =>
+        return onUniqueViolation(() =>
           records.update(asModule, schema, id, { ...change, edited: true, variables: variablesOf({ subject, body }, further) }),
         );
       }),
@@ -149,7 +148,7 @@ async function unlessMissing<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function unlessTaken<T>(work: () => Promise<T>): Promise<T> {
+async function onUniqueViolation<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {

@@ -5,7 +5,7 @@ import { coreErrors } from '../errors.ts';
 import { masterPrincipal } from '../services/accounts.ts';
 import type { Admins } from '../services/admins.ts';
 import { requireStoredAdmin, type Sessions } from '../services/sessions.ts';
-import { Admin, adminOf, idOf, Message, masterAdmin, Password, showAdmin, Username } from './shapes.ts';
+import { Admin, adminOf, adminView, idOf, Message, masterAdmin, Password, Username } from './shapes.ts';
 
 export const adminOperations = (admins: Admins, sessions: Sessions): readonly Operation[] => [
   list(admins),
@@ -40,7 +40,7 @@ const list = (admins: Admins): Operation =>
     summary: 'List admins',
     async handler(_context, { query: { skip = 0, limit = 25, sort } }) {
       const { rows, count } = await admins.list({ skip, limit, sort });
-      return { admins: rows.map(showAdmin), count };
+      return { admins: rows.map(adminView), count };
     },
   });
 
@@ -58,7 +58,7 @@ const get = (admins: Admins): Operation =>
     async handler({ caller }, { params }) {
       const id = params.id === 'me' ? adminOf(caller).adminId : params.id;
       if (id === masterPrincipal.adminId) return masterAdmin;
-      return showAdmin(await admins.get(idOf('id', id)));
+      return adminView(await admins.get(idOf('id', id)));
     },
   });
 
@@ -75,7 +75,7 @@ const create = (admins: Admins): Operation =>
     output: Type.Object({ message: Type.String(), admin: Admin }),
     errors: [coreErrors.ADMIN_EXISTS],
     summary: 'Create an admin',
-    handler: async ({ caller }, { body }) => ({ message: 'OK', admin: showAdmin(await admins.create(adminOf(caller), body)) }),
+    handler: async ({ caller }, { body }) => ({ message: 'OK', admin: adminView(await admins.create(adminOf(caller), body)) }),
   });
 
 const update = (admins: Admins): Operation =>
@@ -99,7 +99,7 @@ const update = (admins: Admins): Operation =>
     errors: [coreErrors.ADMIN_NOT_FOUND, coreErrors.LAST_SUPER_ADMIN],
     summary: 'Change the rights of an admin',
     handler: async ({ caller }, { params, body }) => ({
-      admin: showAdmin(await admins.update(adminOf(caller), idOf('id', params.id), body)),
+      admin: adminView(await admins.update(adminOf(caller), idOf('id', params.id), body)),
     }),
   });
 

@@ -4,8 +4,7 @@ import type { AdminCaller, Caller } from '../../../kernel/caller.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { isId } from '../../../kernel/ids.ts';
 import type { AdminRow } from '../queries/admins.ts';
-import { masterPrincipal } from '../services/accounts.ts';
-import { maxPasswordLength, maxUsernameLength } from '../services/names.ts';
+import { masterPrincipal, maxPasswordLength, maxUsernameLength } from '../services/accounts.ts';
 
 export const Timestamp = Type.String({ format: 'date-time' });
 export const NullableTimestamp = Type.Union([Timestamp, Type.Null()]);
@@ -30,7 +29,7 @@ export const Admin = Type.Object({
   updatedAt: NullableTimestamp,
 });
 
-export const showAdmin = (row: AdminRow): Static<typeof Admin> => ({
+export const adminView = (row: AdminRow): Static<typeof Admin> => ({
   _id: row.id,
   username: row.username,
   isSuperAdmin: row.isSuperAdmin,

@@ -10,8 +10,8 @@ import {
   standardLimit,
 } from '../../../kernel/operation.ts';
 import type { ImportResult } from '../services/state/apply.ts';
-import type { ExportedState, State } from '../services/state/create.ts';
 import type { StatePlan } from '../services/state/plan.ts';
+import type { ExportedState, State } from '../services/state/platform-state.ts';
 
 export const stateOperations = (state: State): readonly Operation[] => [exportState(state), planState(state), importState(state)];
 

@@ -1,4 +1,6 @@
 /** The accounts of admins: list, create, change, delete, passwords. */
+
+import { randomInt } from 'node:crypto';
 import { requireAuthority } from '../../../kernel/authority/authority.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
@@ -6,12 +8,61 @@ import { errors, invalid } from '../../../kernel/errors.ts';
 import { isSuperAdmin } from '../../../kernel/identity.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { PasswordHasher } from '../../../kernel/security/passwords.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { coreErrors } from '../errors.ts';
 import * as queries from '../queries/admins.ts';
-import type { Accounts } from './accounts.ts';
-import type { Budgets } from './budgets.ts';
-import { canonicalUsername, checkPassword, checkUsername, usernameKey } from './names.ts';
+import { anyAdmin, insertAdmin } from '../queries/admins.ts';
+import { type Accounts, canonicalUsername, checkPassword, checkUsername, minPasswordLength, usernameKey } from './accounts.ts';
+import type { FailureQuotas } from './failure-quotas.ts';
 import type { TwoFactor } from './two-factor.ts';
+/* The first admin: made when there is none at all, once for all nodes. */
+
+/** A first password that nobody knows yet: the operator must be told, once. */
+export interface Bootstrap {
+  readonly username: string;
+  readonly password: string;
+}
+
+/** Keeps a made password safe. Runs before the admin exists: a start that fails or is killed later loses no password. */
+export type KeepPassword = (made: Bootstrap) => Promise<void>;
+
+const USERNAME = 'admin';
+const LOCK = 'core.first-admin';
+/** Without characters that look alike. 20 of them are 98 bits. */
+const ALPHABET = 'abcdefghjkmnpqrstuvwxyz23456789';
+
+const newPassword = (): string =>
+  Array.from({ length: 4 }, () => Array.from({ length: 5 }, () => ALPHABET[randomInt(ALPHABET.length)]).join('')).join('-');
+
+export interface BootstrapOptions {
+  readonly database: Database;
+  readonly passwords: PasswordHasher;
+  readonly log: Logger;
+  /** `ADMIN_INITIAL_PASSWORD`. */
+  readonly initialPassword: string | undefined;
+  readonly keep: KeepPassword;
+}
+
+/** Makes the first admin unless there is an admin already. */
+export async function bootstrapAdmin({ database, passwords, log, initialPassword, keep }: BootstrapOptions): Promise<void> {
+  if (await anyAdmin(database)) return;
+  await database.withLock(LOCK, async () => {
+    if (await anyAdmin(database)) return;
+    const password = initialPassword ?? newPassword();
+    if (initialPassword === undefined) await keep({ username: USERNAME, password });
+    await insertAdmin(database, {
+      id: newId(),
+      username: USERNAME,
+      usernameKey: USERNAME,
+      passwordHash: await passwords.hash(password),
+      isSuperAdmin: true,
+      mustChangePassword: true,
+    });
+    if (password.length < minPasswordLength) {
+      log.warn({}, `ADMIN_INITIAL_PASSWORD has fewer than ${minPasswordLength} characters: change this password now`);
+    }
+  });
+}
 
 export interface NewAdmin {
   readonly username: string;
@@ -43,7 +94,7 @@ export interface AdminsOptions {
   readonly passwords: PasswordHasher;
   readonly accounts: Accounts;
   readonly twoFactor: TwoFactor;
-  readonly budgets: Budgets;
+  readonly quotas: FailureQuotas;
 }
 
 export function createAdmins(options: AdminsOptions): Admins {
@@ -130,14 +181,14 @@ async function applyChange(
 }
 
 async function changeOwnPassword(
-  { database, accounts, passwords, budgets }: AdminsOptions,
+  { database, accounts, passwords, quotas }: AdminsOptions,
   caller: AdminCaller,
   { oldPassword, newPassword }: { oldPassword: string; newPassword: string },
 ): Promise<queries.AdminRow> {
   const admin = (await queries.findAdminPassword(database, caller.adminId)) ?? absent();
-  await budgets.beforeProof(admin.id);
+  await quotas.beforeProof(admin.id);
   if (!(await passwords.verify(admin.passwordHash, oldPassword))) throw coreErrors.PASSWORD_INCORRECT();
-  await budgets.proofSucceeded(admin.id);
+  await quotas.proofSucceeded(admin.id);
   checkPassword('newPassword', newPassword, admin.username);
   if (newPassword.normalize('NFKC') === oldPassword.normalize('NFKC'))
     throw invalid('newPassword', 'different', 'must differ from the old one');

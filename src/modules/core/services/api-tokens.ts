@@ -28,7 +28,7 @@ const MS_PER_DAY = 86_400_000;
 const PREFIX_ATTEMPTS = 5;
 
 /** What a new token should be. */
-export interface WantedToken {
+export interface NewApiToken {
   readonly name: string;
   readonly expiresInDays?: number | undefined;
   /** `read`, `write`, names of modules; everything that the caller may do unless given. */
@@ -56,7 +56,7 @@ export interface LiveApiToken {
 
 export interface ApiTokens {
   /** The token is in the answer and nowhere else. */
-  create(caller: AdminCaller, input: WantedToken): Promise<MintedToken>;
+  create(caller: AdminCaller, input: NewApiToken): Promise<MintedToken>;
   /** The caller's own tokens; with `all` (master key only) everybody's. */
   list(caller: AdminCaller, all: boolean): Promise<readonly queries.ApiTokenRow[]>;
   revoke(caller: AdminCaller, id: string, all: boolean): Promise<void>;
@@ -146,7 +146,7 @@ async function mint(
   database: Database,
   digestOf: (token: string) => string,
   caller: AdminCaller,
-  input: WantedToken,
+  input: NewApiToken,
 ): Promise<MintedToken> {
   const name = input.name.trim();
   if (name === '') throw invalid('name', 'minLength', 'must not be empty');

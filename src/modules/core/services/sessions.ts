@@ -5,10 +5,9 @@ import type { PasswordHasher } from '../../../kernel/security/passwords.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import { coreErrors } from '../errors.ts';
 import { type AdminRow, type AdminWithPassword, findAdminByName, noteLogin, raiseSessionVersion, replaceHash } from '../queries/admins.ts';
-import type { Accounts } from './accounts.ts';
-import type { AdminTokens } from './admin-tokens.ts';
-import type { Budgets } from './budgets.ts';
-import { usernameKey } from './names.ts';
+import { type Accounts, usernameKey } from './accounts.ts';
+import type { AdminTokens } from './admin-identity.ts';
+import type { FailureQuotas } from './failure-quotas.ts';
 import type { TwoFactor } from './two-factor.ts';
 
 export type LoginOutcome = 'success' | 'second_factor' | 'failure';
@@ -39,13 +38,13 @@ export interface SessionsOptions {
   readonly accounts: Accounts;
   readonly tokens: AdminTokens;
   readonly twoFactor: TwoFactor;
-  readonly budgets: Budgets;
+  readonly quotas: FailureQuotas;
   readonly lifetimeSeconds: () => number;
   readonly count: (outcome: LoginOutcome) => void;
 }
 
 export function createSessions(options: SessionsOptions): Sessions {
-  const { database, passwords, accounts, tokens, twoFactor, budgets, count } = options;
+  const { database, passwords, accounts, tokens, twoFactor, quotas, count } = options;
   const issue = (admin: AdminRow): string => tokens.session(admin.id, admin.sessionVersion, options.lifetimeSeconds());
 
   /** The same work, and the same answer, whether the name or the password is wrong. */
@@ -64,15 +63,15 @@ export function createSessions(options: SessionsOptions): Sessions {
     issue,
     async login({ username, password }, address, { asked, known }) {
       const name = usernameKey(username);
-      await budgets.beforeLogin(name, address);
+      await quotas.beforeLogin(name, address);
       const admin = await proven(name, password, asked);
       if (!admin) {
         count('failure');
-        await budgets.loginFailed(address);
+        await quotas.loginFailed(address);
         throw coreErrors.ADMIN_LOGIN_INVALID();
       }
       known(admin);
-      await budgets.loginSucceeded(name);
+      await quotas.loginSucceeded(name);
       await renewHash(admin, password);
       count(admin.hasTwoFA ? 'second_factor' : 'success');
       if (admin.hasTwoFA) return tokens.secondFactor(admin.id, admin.sessionVersion);
@@ -85,9 +84,9 @@ export function createSessions(options: SessionsOptions): Sessions {
       const admin = await accounts.get(claims.id);
       if (!admin?.active || admin.sessionVersion !== claims.sv) throw coreErrors.ADMIN_UNKNOWN();
       known(admin);
-      if (!(await budgets.beforeCode(admin.id, sha256(secondFactorToken)))) throw coreErrors.ADMIN_SECOND_FACTOR_SPENT();
+      if (!(await quotas.beforeCode(admin.id, sha256(secondFactorToken)))) throw coreErrors.ADMIN_SECOND_FACTOR_SPENT();
       await twoFactor.use(admin.id, code);
-      await budgets.proofSucceeded(admin.id);
+      await quotas.proofSucceeded(admin.id);
       count('success');
       await noteLogin(database, admin.id);
       return issue(admin);

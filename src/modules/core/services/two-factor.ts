@@ -1,11 +1,15 @@
 /** The second factor of admins: one-time codes by time (RFC 6238), and backup codes. */
 import { randomInt } from 'node:crypto';
+import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
+import { invalid } from '../../../kernel/errors.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { describeTotp, newTotpSecret, type TotpEnrolment, tidyCode, totpStep } from '../../../kernel/security/totp.ts';
 import { coreErrors } from '../errors.ts';
+import { type AdminRow, setHasTwoFactor } from '../queries/admins.ts';
 import * as queries from '../queries/two-factor.ts';
-
+import type { Accounts } from './accounts.ts';
+import type { FailureQuotas } from './failure-quotas.ts';
 export interface TwoFactor {
   /** A new secret, in force after `confirm`. `undefined` when a confirmed one stands. */
   enrol(admin: { id: string; username: string }): Promise<TotpEnrolment | undefined>;
@@ -65,3 +69,48 @@ function newBackupCode(): string {
 }
 
 const plainBackupCode = (code: string): string => code.toLowerCase().replaceAll('-', '');
+
+/* Switching one's own second factor on and off. */
+
+export interface OwnTwoFactor {
+  /** Begins; `undefined` when it is on already. */
+  begin(caller: AdminCaller): Promise<TotpEnrolment | undefined>;
+  /** Proves the secret and switches on. Ends all sessions; answers the admin for a new one. */
+  confirm(caller: AdminCaller, code: string): Promise<{ admin: AdminRow; backupCodes: readonly string[] }>;
+  /** Needs a code, except from a super admin. Ends all sessions; `undefined` when it was off. */
+  end(caller: AdminCaller, code: string | undefined): Promise<AdminRow | undefined>;
+}
+
+export function createOwnTwoFactor(accounts: Accounts, twoFactor: TwoFactor, quotas: FailureQuotas): OwnTwoFactor {
+  /** One transaction with the admin's mark; every session of before ends with it. */
+  const mark = <T>(adminId: string, has: boolean, work: (transaction: Parameters<Parameters<Accounts['change']>[1]>[0]) => Promise<T>) =>
+    accounts.change(adminId, async (transaction) => {
+      const result = await work(transaction);
+      const admin = await setHasTwoFactor(transaction, adminId, has);
+      if (!admin) throw coreErrors.ADMIN_NOT_FOUND();
+      return { result, admin };
+    });
+
+  return {
+    begin: (caller) => twoFactor.enrol({ id: caller.adminId, username: caller.username }),
+    async confirm({ adminId }, code) {
+      await quotas.beforeProof(adminId);
+      const { admin, result } = await mark(adminId, true, (transaction) => twoFactor.confirm(transaction, adminId, code));
+      await quotas.proofSucceeded(adminId);
+      return { admin, backupCodes: result };
+    },
+    async end({ adminId, isSuperAdmin }, code) {
+      const before = await accounts.get(adminId);
+      if (!before?.hasTwoFA) return undefined;
+      if (code !== undefined) {
+        await quotas.beforeProof(adminId);
+        await twoFactor.use(adminId, code);
+        await quotas.proofSucceeded(adminId);
+      } else if (!isSuperAdmin) {
+        throw invalid('code', 'required', 'is required to switch the second factor off');
+      }
+      const { admin } = await mark(adminId, false, (transaction) => twoFactor.remove(transaction, adminId));
+      return admin;
+    },
+  };
+}

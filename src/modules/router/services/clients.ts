@@ -6,19 +6,33 @@ import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { Kernel } from '../../../kernel/kernel.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
+import type { GaugeReading } from '../../../kernel/telemetry/metrics.ts';
+import { remembered } from '../../../kernel/telemetry/remembered.ts';
 import { routerErrors } from '../errors.ts';
 import {
   type ClientRow,
+  countClients,
   deleteClient,
   insertClient,
   listClients,
   lockClient,
   type Platform,
+  platforms,
   replaceSecret,
   updateClient,
 } from '../queries.ts';
-import { canonicalDomain } from './domain.ts';
-import type { ClientGate } from './gate.ts';
+import { type ClientGate, canonicalDomain } from './gate.ts';
+
+/* How many apps there are, by platform; 0 from the start. */
+
+const RENEW_MS = 30_000;
+
+export function measureClients({ metrics, database }: Pick<Kernel, 'metrics' | 'database'>): void {
+  const shown = (counts: ReadonlyMap<Platform, number>): GaugeReading =>
+    platforms.map((platform) => ({ labels: { module_name: 'router', platform }, value: counts.get(platform) ?? 0 }));
+  const read = remembered(RENEW_MS, shown(new Map()), async () => shown(await countClients(database)));
+  metrics.gauge('security_clients_total', 'Registered apps, as of the last half minute', read, ['module_name', 'platform']);
+}
 
 export interface NewClient {
   readonly platform: Platform;

@@ -4,18 +4,15 @@
  */
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
 import { sameSecret, sha256 } from '../../../../kernel/security/tokens.ts';
-import { externalErrors } from '../../external-errors.ts';
+import { externalErrors } from '../../credential-errors.ts';
 import type { Origin } from '../origin.ts';
-import type { LoginAnswer, SignIn } from '../sign-in.ts';
-import { withName } from './apple-name.ts';
-import type { Attempts } from './attempts.ts';
-import type { AskProvider, Proving } from './failures.ts';
-import { IdTokenError } from './id-tokens.ts';
-import { ProviderAnswerError, readJson } from './json-answer.ts';
-import type { Owners } from './owners.ts';
-import { type Claims, type ExternalProfile, objectOf, textOf } from './profile.ts';
+import type { LoginAnswer, SignIn } from '../sessions/sign-in.ts';
+import type { Owners } from './account-owners.ts';
+import type { Attempts, StartRequest } from './attempts.ts';
 import type { Provider, ProviderTools } from './provider.ts';
-import type { StartRequest } from './start-request.ts';
+import { IdTokenError, ProviderAnswerError, readJson } from './provider-answers.ts';
+import { type Claims, type ExternalProfile, objectOf, textOf, withName } from './provider-contract.ts';
+import type { AskProvider, Proving } from './providers.ts';
 
 /** What an app needs to start the sign-in on its device. */
 export interface NativeStart {

@@ -4,15 +4,18 @@
  * else protects the attempt, nonce and PKCE verifier, is derived from state and browser with a key of
  * the platform: nothing of it is stored, and in another browser it is simply another value.
  */
+
+import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Kernel } from '../../../../kernel/kernel.ts';
 import { randomToken, sameSecret, sha256 } from '../../../../kernel/security/tokens.ts';
-import { externalErrors } from '../../external-errors.ts';
-import type { Links } from '../links.ts';
-import type { OneTimeTokens } from '../one-time-tokens.ts';
+import type { AuthenticationConfig } from '../../config.ts';
+import { externalErrors } from '../../credential-errors.ts';
+import { allowedRedirect, type Links } from '../../redirects.ts';
+import type { OneTimeTokens } from '../tokens/one-time-tokens.ts';
 import type { Proof, Provider } from './provider.ts';
 
 /** What the attempt is for. `link` adds an account to a signed-in user, `native` runs inside an app. */
-export type AttemptMode = 'signIn' | 'native' | 'link';
+type AttemptMode = 'signIn' | 'native' | 'link';
 
 /** What must be remembered until the provider answers. */
 export interface Attempt {
@@ -31,7 +34,7 @@ export interface Attempt {
 }
 
 /** A state that came back. */
-export interface StateAnswer {
+interface StateAnswer {
   readonly state: string;
   /** Of the browser that brought it. */
   readonly browser?: string | undefined;
@@ -123,4 +126,40 @@ export function createAttempts({ database, secrets, tokens, links }: Dependencie
 function inBrowser(expected: string | null | undefined, browser: string | undefined): boolean {
   if (expected === null) return true;
   return expected !== undefined && browser !== undefined && sameSecret(expected, sha256(browser));
+}
+
+/* What an app asks for when a sign-in starts. */
+
+export interface StartRequest {
+  readonly redirectUri?: string | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  readonly invitationToken?: string | undefined;
+  readonly codeChallenge?: string | undefined;
+}
+
+/** Who asks. */
+export interface Asker {
+  /** `signIn`: an anonymous user, who becomes registered. */
+  readonly user?: UserCaller | undefined;
+  /** The registered app, where apps are told apart. */
+  readonly clientId?: string | undefined;
+}
+
+/** The attempt of such a request. Throws for a `redirectUri` that is not on the list. */
+export function attemptOf(
+  mode: AttemptMode,
+  request: StartRequest,
+  { redirectUris }: AuthenticationConfig,
+  { user, clientId }: Asker,
+): Attempt {
+  const { redirectUri, scopes = [], invitationToken, codeChallenge } = request;
+  return {
+    mode,
+    scopes,
+    invitationToken,
+    codeChallenge,
+    userId: user?.userId,
+    clientId,
+    ...(redirectUri === undefined ? {} : { redirectUri: allowedRedirect(redirectUri, redirectUris) }),
+  };
 }

@@ -7,19 +7,17 @@ import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Kernel } from '../../../../kernel/kernel.ts';
 import { Reply } from '../../../../kernel/operation.ts';
 import type { AuthenticationConfig } from '../../config.ts';
+import { externalErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
-import { externalErrors } from '../../external-errors.ts';
 import { credentialsById } from '../../queries.ts';
-import { withQuery } from '../links.ts';
-import type { OneTimeTokens } from '../one-time-tokens.ts';
-import { requireHimself, requireSudo } from '../sudo.ts';
-import type { Attempts } from './attempts.ts';
-import type { AskProvider } from './failures.ts';
-import type { Owners } from './owners.ts';
-import type { ExternalProfile } from './profile.ts';
+import { withQuery } from '../../redirects.ts';
+import { forbidImpersonation, requireRecentLogin } from '../caller-checks.ts';
+import type { OneTimeTokens } from '../tokens/one-time-tokens.ts';
+import type { Owners } from './account-owners.ts';
+import { type Attempts, attemptOf, type StartRequest } from './attempts.ts';
 import type { Provider } from './provider.ts';
-import type { Providers } from './providers.ts';
-import { attemptOf, type StartRequest } from './start-request.ts';
+import type { ExternalProfile } from './provider-contract.ts';
+import type { AskProvider, Providers } from './providers.ts';
 
 export interface Linking {
   /** The address at which the user signs in at the provider. Needs a fresh sign-in here; anonymous users cannot. */
@@ -45,7 +43,7 @@ const sealContext = 'authentication:external-link';
 export function createLinking({ database, secrets, attempts, owners, tokens, providers, config, ask }: Dependencies): Linking {
   return {
     async start(provider, caller, request) {
-      requireSudo(caller, config().sessions.sudoMaxAge);
+      requireRecentLogin(caller, config().sessions.sudoMaxAge);
       const account = await credentialsById(database, caller.userId);
       if (!account || account.isAnonymous) throw authErrors.ANONYMOUS_USER();
       const attempt = attemptOf('link', request, config(), { user: caller });
@@ -60,7 +58,7 @@ export function createLinking({ database, secrets, attempts, owners, tokens, pro
       return Reply.redirect(withQuery(address, { linkCode }));
     },
     async finish(caller, code) {
-      requireHimself(caller);
+      forbidImpersonation(caller);
       const grant = await tokens.consume(database, 'oauth-exchange', code);
       const { kind, provider: name, sealed } = grant?.data ?? {};
       const provider = typeof name === 'string' ? providers().get(name) : undefined;

@@ -2,11 +2,22 @@
 
 import { createHmac } from 'node:crypto';
 import { withoutEnd } from '../../../../kernel/text.ts';
-import { ProviderAnswerError } from './json-answer.ts';
-import type { Addresses, ProfileSource, ProviderPreset } from './preset.ts';
 import { requiredText } from './presets-openid.ts';
-import { type Claims, type ExternalProfile, flagOf, isClaims, objectOf, pictureOf, profileOf, textOf } from './profile.ts';
-import type { ProviderSettings } from './settings.ts';
+import { ProviderAnswerError } from './provider-answers.ts';
+import {
+  type Addresses,
+  type Claims,
+  type ExternalProfile,
+  flagOf,
+  isClaims,
+  objectOf,
+  type ProfileSource,
+  type ProviderPreset,
+  type ProviderSettings,
+  pictureOf,
+  profileOf,
+  textOf,
+} from './provider-contract.ts';
 
 const oauth2 = {
   protocol: 'oauth2',

@@ -1,8 +1,18 @@
 /** Providers that speak OpenID Connect. Addresses are fixed, so that no discovery stands between a start and a sign-in. */
-import { ProviderAnswerError } from './json-answer.ts';
-import type { Addresses, ProfileSource, ProviderPreset } from './preset.ts';
-import { type Claims, type ExternalProfile, flagOf, isClaims, pictureOf, profileOf, textOf } from './profile.ts';
-import type { ProviderSettings } from './settings.ts';
+import { ProviderAnswerError } from './provider-answers.ts';
+import {
+  type Addresses,
+  type Claims,
+  type ExternalProfile,
+  flagOf,
+  isClaims,
+  type ProfileSource,
+  type ProviderPreset,
+  type ProviderSettings,
+  pictureOf,
+  profileOf,
+  textOf,
+} from './provider-contract.ts';
 
 /** The standard claims (OpenID Connect Core 5.1). The address is looked up when the ID token does not carry it. */
 export async function standardProfile(source: ProfileSource): Promise<ExternalProfile> {

@@ -6,16 +6,10 @@ import {
   calculatePKCECodeChallenge,
   genericGrantRequest,
 } from 'openid-client';
-import { externalErrors } from '../../external-errors.ts';
-import { clientProof } from './client-proof.ts';
-import { createEndpoints, type Endpoints, type EndpointTools } from './endpoints.ts';
-import { IdTokenError, type IdTokens } from './id-tokens.ts';
-import { readValue } from './json-answer.ts';
-import { prepared } from './library.ts';
-import type { ProviderPreset } from './preset.ts';
-import type { Claims, ExternalProfile } from './profile.ts';
-import type { ProviderSettings } from './settings.ts';
-import { tokenFetch } from './token-response.ts';
+import { externalErrors } from '../../credential-errors.ts';
+import { IdTokenError, type IdTokens, readValue, tokenFetch } from './provider-answers.ts';
+import { clientProof, createEndpoints, type Endpoints, type EndpointTools, prepared } from './provider-client.ts';
+import type { Claims, ExternalProfile, ProviderPreset, ProviderSettings } from './provider-contract.ts';
 
 /** What ties the parts of one sign-in together; made for it alone. */
 export interface Proof {

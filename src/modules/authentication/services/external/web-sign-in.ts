@@ -1,22 +1,46 @@
 /** Sign-in in a browser: out to the provider, and back with its answer. */
 import { anonymous } from '../../../../kernel/caller.ts';
 import { PenstockError } from '../../../../kernel/errors.ts';
-import { Reply } from '../../../../kernel/operation.ts';
+import { type Cookie, Reply } from '../../../../kernel/operation.ts';
 import type { AuthenticationConfig } from '../../config.ts';
-import { externalErrors } from '../../external-errors.ts';
-import { withQuery } from '../links.ts';
+import { externalErrors } from '../../credential-errors.ts';
+import { withQuery } from '../../redirects.ts';
 import type { Origin } from '../origin.ts';
-import type { SignIn } from '../sign-in.ts';
-import type { TokenDelivery } from '../token-delivery.ts';
-import { withName } from './apple-name.ts';
-import type { Attempt, Attempts } from './attempts.ts';
-import { browserCookie } from './browser-cookie.ts';
-import type { AskProvider, Proving } from './failures.ts';
+import type { SignIn } from '../sessions/sign-in.ts';
+import type { TokenDelivery } from '../sessions/token-cookies.ts';
+import type { Owners } from './account-owners.ts';
+import { type Asker, type Attempt, type Attempts, attemptOf, type StartRequest } from './attempts.ts';
 import type { Linking } from './linking.ts';
-import type { Owners } from './owners.ts';
-import type { ExternalProfile } from './profile.ts';
 import type { Proof, Provider } from './provider.ts';
-import { type Asker, attemptOf, type StartRequest } from './start-request.ts';
+import { type ExternalProfile, withName } from './provider-contract.ts';
+import type { AskProvider, Proving } from './providers.ts';
+
+/* The cookie that marks the browser in which a sign-in began. It opens nothing: it only has to come back. */
+
+/** As long as an attempt lives; ms. */
+const maxAge = 10 * 60_000;
+
+interface BrowserCookie {
+  /** One per provider, so that an answer meant for one cannot end at another. */
+  readonly name: string;
+  read(cookies: Readonly<Record<string, string>>): string | undefined;
+  write(value: string): Cookie;
+}
+
+/**
+ * A provider that answers by form post comes across sites, where browsers send only cookies that allow it.
+ * Without TLS (development) neither that nor the `__Host-` prefix can be had.
+ */
+function browserCookie({ settings, preset }: Provider, publicUrl: string): BrowserCookie {
+  const secure = publicUrl.startsWith('https:');
+  const name = `${secure ? '__Host-' : ''}sign-in-${settings.name}`;
+  const sameSite = preset.formPost && secure ? 'none' : 'lax';
+  return {
+    name,
+    read: (cookies) => (Object.hasOwn(cookies, name) ? cookies[name] : undefined),
+    write: (value) => ({ name, value, maxAge, secure, sameSite, httpOnly: true }),
+  };
+}
 
 /** The browser, as far as it can be seen. */
 export interface Browser {
@@ -28,7 +52,7 @@ export interface Browser {
 }
 
 /** What the provider sent back with the browser. */
-export interface CallbackAnswer {
+interface CallbackAnswer {
   readonly state: string;
   readonly code?: string | undefined;
   readonly error?: string | undefined;
@@ -37,7 +61,7 @@ export interface CallbackAnswer {
   readonly user?: string | undefined;
 }
 
-export interface WebSignIn {
+interface WebSignIn {
   /** `{"result": <address>}`, and the cookie. */
   start(provider: Provider, request: StartRequest, browser: Browser, asker: Asker): Promise<Reply>;
   /** The page behind that address for browsers that could not take the cookie before: sends them on with it. */

@@ -5,10 +5,12 @@ import { newId } from '../../../../kernel/ids.ts';
 import type { Kernel } from '../../../../kernel/kernel.ts';
 import { randomToken } from '../../../../kernel/security/tokens.ts';
 import type { AuthenticationConfig } from '../../config.ts';
+import { externalErrors, factorErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
-import { externalErrors } from '../../external-errors.ts';
-import { factorErrors } from '../../factor-errors.ts';
+import { type Credentials, credentialsById } from '../../queries.ts';
+import { forbidImpersonation, lockRegistered, registeredAccount, requireRecentLogin } from '../caller-checks.ts';
+import type { Identities } from '../credentials/credentials.ts';
 import {
   deletePasskey,
   insertPasskey,
@@ -19,15 +21,10 @@ import {
   renamePasskey,
   type StoredPasskey,
   storedPasskeysOf,
-} from '../../passkey-queries.ts';
-import { type Credentials, credentialsById } from '../../queries.ts';
-import type { Identities } from '../identities.ts';
-import type { Notices } from '../notices.ts';
-import { lockRegistered, registeredAccount } from '../own-account.ts';
-import type { Sessions } from '../sessions.ts';
-import { requireHimself, requireSudo } from '../sudo.ts';
-import { type Challenges, ceremonyTimeoutMs } from './challenges.ts';
-import type { RelyingParty } from './relying-party.ts';
+} from '../credentials/key-queries.ts';
+import type { Notices } from '../mail/notices.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import { type Challenges, ceremonyTimeoutMs, type RelyingParty } from './passkey-sign-in.ts';
 
 export interface Passkeys {
   /**
@@ -58,7 +55,7 @@ const algorithms = [-8, -7, -257];
 export function createPasskeys(dependencies: Dependencies): Passkeys {
   const { database, events, challenges, party, sessions, notices, identities, config } = dependencies;
 
-  const requireFresh = (caller: UserCaller): void => requireSudo(caller, config().sessions.sudoMaxAge);
+  const requireFresh = (caller: UserCaller): void => requireRecentLogin(caller, config().sessions.sudoMaxAge);
 
   const requireRoom = (held: number): void => {
     if (held >= config().passkeys.maxPerUser) throw factorErrors.TOO_MANY_KEYS();
@@ -97,7 +94,7 @@ export function createPasskeys(dependencies: Dependencies): Passkeys {
       return creationOptions({ challenge, handle, name: email ?? username ?? userId, existing }, party());
     },
     async add(caller, response, name = defaultName) {
-      requireHimself(caller);
+      forbidImpersonation(caller);
       const expectedChallenge = await challenges.consume({ ceremony: 'register', session: caller }, response.response.clientDataJSON);
       if (expectedChallenge === undefined) throw factorErrors.PASSKEY_REFUSED();
       const made = await verified(response, expectedChallenge, party());
@@ -109,7 +106,7 @@ export function createPasskeys(dependencies: Dependencies): Passkeys {
     },
     list: ({ userId }) => passkeysOf(database, userId),
     async rename(caller, id, name) {
-      requireHimself(caller);
+      forbidImpersonation(caller);
       const renamed = await renamePasskey(database, caller.userId, { id, name });
       if (!renamed) throw factorErrors.PASSKEY_NOT_FOUND();
       return renamed;

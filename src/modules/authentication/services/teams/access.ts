@@ -5,8 +5,8 @@ import { errors } from '../../../../kernel/errors.ts';
 import type { Companion } from '../../../../kernel/module.ts';
 import type { AuthorizationService, SubjectRef, TimedTuple } from '../../../authorization/index.ts';
 import { authErrors } from '../../errors.ts';
-import { type Person, personById, type TeamRow, teamById } from '../../team-queries.ts';
-import { covers, type TeamRole } from './roles.ts';
+import { covers, type TeamRole } from '../../schemas.ts';
+import { type Person, personById, type TeamRow, teamById } from './queries.ts';
 
 /**
  * What a team route can ask for. `manageSubTeams` stands for running the team: it is the set that the specification

@@ -4,8 +4,8 @@
  */
 import { expect, test } from 'vitest';
 import type { TeamsConfig } from '../../config/teams.ts';
-import type { Person, TeamRow } from '../../team-queries.ts';
 import { createInviteMail } from './invite-mail.ts';
+import type { Person, TeamRow } from './queries.ts';
 
 test.each(['Free gifts at https://evil.example/now', 'www.evil.example', 'evil.example/pay', 'evil.example'])(
   '%s is no address that a mail program would make a link of',

@@ -5,8 +5,8 @@ import { isId } from '../../../../kernel/ids.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import type { BuiltInTemplate, Messages } from '../../../communications/index.ts';
 import type { TeamsConfig } from '../../config/teams.ts';
-import type { InviteKey } from '../../invite-queries.ts';
-import type { Person, TeamRow } from '../../team-queries.ts';
+import type { InviteKey } from './invite-queries.ts';
+import type { Person, TeamRow } from './queries.ts';
 
 export interface InviteMail {
   /** The page that the link leads to: the caller's, if it is allowed, else the configured one. Throws 400 and 403. */

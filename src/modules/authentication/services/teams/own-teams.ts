@@ -2,10 +2,9 @@
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import { authErrors } from '../../errors.ts';
-import { rolesOf, type TeamPage } from '../../team-queries.ts';
 import type { TeamAccess } from './access.ts';
-import { requireTeam } from './hierarchy.ts';
-import type { NewTeam, Teams } from './teams.ts';
+import { rolesOf, type TeamPage } from './queries.ts';
+import { type NewTeam, requireTeam, type Teams } from './teams.ts';
 
 export interface OwnTeams {
   /** A team without a parent belongs to the caller; one below another belongs to that, and to him if he says so. */

@@ -4,15 +4,29 @@ import type { ConfigService } from '../../../../kernel/config/service.ts';
 import { PenstockError } from '../../../../kernel/errors.ts';
 import type { StateChange } from '../../../../kernel/state/state.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
-import { nested } from './nested.ts';
 import type { StatePlan, TypeStep } from './plan.ts';
+/* What is about types, by module and type, as documents and answers have it. */
 
-export interface ConfigResult {
+export interface OfType<T> {
+  readonly module: string;
+  readonly type: string;
+  readonly value: T;
+}
+
+export const nested = <T>(all: readonly OfType<T>[]): Readonly<Record<string, Readonly<Record<string, T>>>> =>
+  Object.fromEntries(
+    [...Map.groupBy(all, ({ module }) => module)].map(([module, of]) => [
+      module,
+      Object.fromEntries(of.map(({ type, value }) => [type, value] as const)),
+    ]),
+  );
+
+interface ConfigResult {
   success: boolean;
   error?: string;
 }
 
-export interface TypeResult {
+interface TypeResult {
   created: number;
   updated: number;
   deleted: number;
@@ -29,7 +43,7 @@ export interface ImportResult {
   readonly complete: boolean;
 }
 
-export interface ApplyParts {
+interface ApplyParts {
   readonly config: ConfigService;
   readonly log: Logger;
   /** Go on after a step that failed. */

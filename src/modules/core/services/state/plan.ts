@@ -9,18 +9,23 @@ import type { ConfigDifference, ConfigService } from '../../../../kernel/config/
 import { fillDefaults, mergePatch, type SchemaNode, type Tree } from '../../../../kernel/config/tree.ts';
 import { errors } from '../../../../kernel/errors.ts';
 import { isSuperAdmin } from '../../../../kernel/identity.ts';
-import { checksumOf } from '../../../../kernel/state/canonical.ts';
+import { byText, checksumOf, sameValue } from '../../../../kernel/state/canonical.ts';
 import { placed } from '../../../../kernel/state/placed.ts';
-import type { StateChange, StateEffects, StateRegistry, StateType } from '../../../../kernel/state/state.ts';
-import { differencesOf } from './differences.ts';
-import type { StateContent } from './document.ts';
-import { requireTypes } from './known-types.ts';
-import { planTypes } from './plan-types.ts';
-import { collectRefusals, type Refusals } from './refusals.ts';
+import type {
+  PlacedDocument,
+  StateChange,
+  StateDocument,
+  StateEffects,
+  StateImport,
+  StateRegistry,
+  StateType,
+} from '../../../../kernel/state/state.ts';
+import { type KnownPart, requireTypes, type StateContent } from './document.ts';
+import { collectRefusals, differencesOf, type Refusals } from './refusals.ts';
 import { resolveSecrets, type SecretSources } from './secrets.ts';
 
 /** What to do with a document whose key is there already with another content. */
-export type OnConflict = 'overwrite' | 'skip' | 'fail';
+type OnConflict = 'overwrite' | 'skip' | 'fail';
 
 export interface PlanOptions {
   readonly onConflict: OnConflict;
@@ -30,7 +35,7 @@ export interface PlanOptions {
   readonly strict: boolean;
 }
 
-export interface PlanEntry {
+interface PlanEntry {
   readonly action: 'create' | 'update' | 'delete' | 'noop';
   readonly module: string;
   /** `config` for the configuration of the module. */
@@ -45,7 +50,7 @@ export interface PlanEntry {
   readonly hides?: StateEffects['hides'];
 }
 
-export interface ConfigStep {
+interface ConfigStep {
   readonly module: string;
   readonly patch: Tree;
   readonly strict: boolean;
@@ -73,7 +78,7 @@ export interface StatePlan {
   readonly steps: readonly TypeStep[];
 }
 
-export interface PlanParts {
+interface PlanParts {
   readonly config: ConfigService;
   readonly state: StateRegistry;
   readonly environment: SecretSources['environment'];
@@ -153,4 +158,105 @@ function refuseConflicts(steps: readonly TypeStep[]): void {
     message: `${conflicts.length} documents differ from what is there, such as ${conflicts[0]?.key}; nothing was changed`,
     errors: conflicts.map(({ key, place }) => ({ path: place, rule: 'conflict', message: `${key} is there with another content` })),
   });
+}
+
+/* What an import makes of the documents of each type. */
+
+interface PlannedType {
+  readonly step: TypeStep;
+  readonly entries: readonly PlanEntry[];
+  readonly warnings: readonly string[];
+}
+
+/** `refusals` takes what the types have to say against their documents, each beside all others of the import. */
+async function planTypes(
+  caller: Caller,
+  parts: readonly KnownPart[],
+  { options, refusals }: { readonly options: PlanOptions; readonly refusals: Refusals },
+): Promise<readonly PlannedType[]> {
+  const planned = new Map<StateType, PlannedType>();
+  const find = (module: string, type: string): KnownPart | undefined => parts.find((one) => one.module === module && one.type === type);
+  const whole: StateImport = {
+    documents: (module, type) => find(module, type)?.documents ?? [],
+    changes(module, type) {
+      const part = find(module, type);
+      return (part && planned.get(part.state)?.step.changes) ?? [];
+    },
+  };
+  for (const part of parts) planned.set(part.state, await planType(caller, part, { whole, options, refusals }));
+  for (const { state, module, type } of parts) {
+    const changes = whole.changes(module, type);
+    if (changes.length > 0) await refusals.of(async () => state.check?.(caller, changes, whole));
+  }
+  return Promise.all([...planned.values()].map((one) => withOutlook(caller, one, { whole, refusals })));
+}
+
+/** What the changes of a type do to stored data, beside their entries. */
+async function withOutlook(caller: Caller, planned: PlannedType, { whole, refusals }: Omit<Planning, 'options'>): Promise<PlannedType> {
+  const { state, changes } = planned.step;
+  const outlook = changes.length === 0 ? undefined : await refusals.of(async () => state.outlook?.(caller, changes, whole));
+  if (!outlook) return planned;
+  refusals.addConflicts(outlook.obstacles);
+  const entries = planned.entries.map((entry) => {
+    const { renames = [], hides = [] } = outlook.effects.get(entry.key) ?? {};
+    return { ...entry, ...(renames.length > 0 && { renames }), ...(hides.length > 0 && { hides }) };
+  });
+  return { ...planned, entries, warnings: outlook.warnings };
+}
+
+interface Planning {
+  readonly whole: StateImport;
+  readonly options: PlanOptions;
+  readonly refusals: Refusals;
+}
+
+/** What becomes of one thing. `change` is absent where nothing is to be done. */
+interface Planned {
+  readonly entry: PlanEntry;
+  readonly change?: StateChange;
+}
+
+async function planType(caller: Caller, part: KnownPart, { whole, options, refusals }: Planning): Promise<PlannedType> {
+  const { state, documents } = part;
+  const current = new Map((await state.export()).map((document) => [state.keyOf(document), document]));
+  // What cannot be completed is shown as it was written, beside the reason.
+  const written = documents.map(({ document }) => document);
+  const completed = documents.length === 0 ? [] : ((await refusals.of(() => state.complete(caller, documents, whole))) ?? written);
+  const wanted = completed.map((after, i) => ({ after, key: state.keyOf(after), ...(documents[i] as PlacedDocument) }));
+  const kept = new Set(wanted.map(({ key }) => key));
+  const planned: readonly Planned[] = [
+    ...wanted.map((one) => planDocument(part, current.get(one.key), one, options)),
+    ...(options.prune ? [...current] : [])
+      .filter(([key, before]) => !kept.has(key) && state.isRemovable?.(before) !== false)
+      .map(([key, before]) => planRemoval(part, key, before)),
+  ];
+  const entries = planned.map(({ entry }) => entry).sort((a, b) => byText(a.key, b.key));
+  const skipped = entries.filter((entry) => entry.skipped).length;
+  const unchanged = entries.filter(({ action }) => action === 'noop').length - skipped;
+  return { entries, warnings: [], step: { state, changes: planned.flatMap(({ change }) => change ?? []), unchanged, skipped } };
+}
+
+interface Wanted extends PlacedDocument {
+  readonly key: string;
+  readonly after: StateDocument;
+}
+
+function planDocument(
+  { module, type }: KnownPart,
+  before: StateDocument | undefined,
+  { key, after, document: given, place }: Wanted,
+  { onConflict }: PlanOptions,
+): Planned {
+  if (before && sameValue(before, after)) return { entry: { action: 'noop', module, type, key, diff: [] } };
+  const diff = differencesOf(before, after);
+  if (before && onConflict === 'skip') return { entry: { action: 'noop', module, type, key, diff, skipped: true } };
+  const action = before ? 'update' : 'create';
+  return { entry: { action, module, type, key, diff }, change: { action, key, ...(before && { before }), after, given, place } };
+}
+
+function planRemoval({ module, type }: KnownPart, key: string, before: StateDocument): Planned {
+  return {
+    entry: { action: 'delete', module, type, key, diff: differencesOf(before, undefined) },
+    change: { action: 'delete', key, before, place: `modules.${module}.${type}` },
+  };
 }

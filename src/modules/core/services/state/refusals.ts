@@ -1,6 +1,21 @@
 /** What stands against an import. A plan shows it beside what would be done; the import itself is refused with it. */
+
+import type { ConfigDifference } from '../../../../kernel/config/service.ts';
+import { changedLeaves, valueAt } from '../../../../kernel/config/tree.ts';
 import { errors, PenstockError, type Problem } from '../../../../kernel/errors.ts';
 import { invalidInput } from '../../../../kernel/operations/problems.ts';
+import { canonical } from '../../../../kernel/state/canonical.ts';
+/* What differs between two documents, leaf by leaf. */
+
+/** Leaves that differ, by dotted path. */
+export function differencesOf(before: unknown, after: unknown): readonly ConfigDifference[] {
+  const [from, to] = [canonical(before ?? {}), canonical(after ?? {})];
+  return changedLeaves(from, to).map((path) => ({
+    path: path.join('.'),
+    from: valueAt(from, path) ?? null,
+    to: valueAt(to, path) ?? null,
+  }));
+}
 
 export interface Refusals {
   /** Nothing where the work refuses; what it throws as our own fault goes on. */

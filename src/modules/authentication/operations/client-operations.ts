@@ -1,0 +1,80 @@
+/** Which client operations there are under a configuration, and which channels are up. */
+import type { Operation } from '../../../kernel/operation.ts';
+import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import type { AuthenticationConfig } from '../config.ts';
+import type { Parts } from '../services/authentication-parts.ts';
+import type { Factors } from '../services/sign-in-methods.ts';
+import { withCaptcha } from './captcha.ts';
+import { deviceKeyOperations } from './device-keys.ts';
+import { externalOperations } from './external.ts';
+import { localOperations, recoveryOperations, usernameOperations } from './local.ts';
+import { emailCodeOperations, exchangeOperation, magicLinkOperations } from './mail-sign-in.ts';
+import { passkeyOperations, passkeyStepOperations } from './passkeys.ts';
+import { anonymousOperation, phoneOperations } from './phone.ts';
+import { recoverOperation, stepOperations, stepUpOperation } from './second-step.ts';
+import { renewOperation } from './sessions.ts';
+import { userShape } from './shapes.ts';
+import { answeringInCookies, csrfOperation } from './token-cookies.ts';
+import { codeOperations, disableOperation, enableOperations } from './two-factor.ts';
+import { userOperations } from './user.ts';
+import { changeEmailOperations, resendOperation, verifyCodeOperation, verifyLinkOperation } from './verification.ts';
+
+/* Which operations of second factors, passkeys, phones, devices and anonymous users there are under a configuration. */
+
+/** `sms`: whether text messages are sent now. */
+function factorOperations(factors: Factors, config: AuthenticationConfig, sms: boolean): readonly Operation[] {
+  const { twoFa, passkeys, phoneAuthentication, biometricAuthentication } = config;
+  return [
+    ...stepOperations(factors),
+    ...passkeyStepOperations(factors),
+    disableOperation(factors),
+    ...(twoFa.enabled ? enableOperations(factors) : []),
+    ...(twoFa.backUpCodes.enabled ? [recoverOperation(factors)] : []),
+    ...(twoFa.enabled && twoFa.backUpCodes.enabled ? codeOperations(factors) : []),
+    ...(passkeys.enabled ? passkeyOperations(factors) : []),
+    ...(phoneAuthentication.enabled && sms ? phoneOperations(factors) : []),
+    ...(biometricAuthentication.enabled ? deviceKeyOperations(factors) : []),
+    ...(mayBeAnonymous(config) ? [anonymousOperation(factors)] : []),
+  ];
+}
+
+/** Somebody without a name has no invitation either. */
+const mayBeAnonymous = ({ anonymousUsers, teams }: AuthenticationConfig): boolean =>
+  anonymousUsers.enabled && (!teams.enabled || teams.allowRegistrationWithoutInvite);
+
+/** Made anew whenever the configuration, a channel or the schema User changes. */
+export function clientOperations(parts: Parts, schemas: Pick<SchemaRegistry, 'get'>): readonly Operation[] {
+  const config = parts.config();
+  const User = userShape(schemas);
+  const mail = parts.messages.available('email');
+  const { local, magic_link, email_code, redirectUris, refreshTokens } = config;
+  const providers = parts.external.providers();
+  const operations = [
+    ...userOperations(parts, User),
+    ...when(refreshTokens.enabled, () => [renewOperation(parts)]),
+    ...when(local.enabled, () => [...localOperations(parts, User), ...addressOperations(parts, config, mail)]),
+    ...when(local.username_auth_enabled, () => usernameOperations(parts)),
+    ...when(magic_link.enabled && mail, () => magicLinkOperations(parts, magic_link.link_uri !== '')),
+    ...when(email_code.enabled && mail, () => emailCodeOperations(parts)),
+    ...when(redirectUris.tokenDelivery === 'exchange' || providers.names.length > 0, () => [exchangeOperation(parts)]),
+    ...externalOperations(parts.external, config.metamask.enabled),
+    ...factorOperations(parts.factors, config, parts.messages.available('sms')),
+    stepUpOperation(parts),
+    ...when(parts.tokenCookies.enabled(), () => [csrfOperation(parts.tokenCookies)]),
+  ];
+  return answeringInCookies(withCaptcha(operations, config.captcha, parts.router), parts);
+}
+
+/** What goes by way of the mailbox. Links that are out already work as long as local accounts are on. */
+function addressOperations(parts: Parts, { local }: AuthenticationConfig, mail: boolean): readonly Operation[] {
+  const { send_email, method } = local.verification;
+  return [
+    verifyLinkOperation(parts),
+    ...changeEmailOperations(parts),
+    ...when(mail, () => recoveryOperations(parts.recovery)),
+    ...when(mail && send_email, () => [resendOperation(parts)]),
+    ...when(mail && method === 'code', () => [verifyCodeOperation(parts)]),
+  ];
+}
+
+const when = (wanted: boolean, operations: () => readonly Operation[]): readonly Operation[] => (wanted ? operations() : []);

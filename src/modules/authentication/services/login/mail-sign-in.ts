@@ -1,0 +1,143 @@
+/**
+ * Signing in by a link or a code in a mail, for users who have an account. Following a link signs nobody
+ * in: mail scanners follow links too. What signs in is the click on the page behind it, or the exchange
+ * by the app.
+ */
+import { anonymous } from '../../../../kernel/caller.ts';
+import type { Transaction } from '../../../../kernel/database/database.ts';
+import type { Kernel } from '../../../../kernel/kernel.ts';
+import { randomToken } from '../../../../kernel/security/tokens.ts';
+import type { Messages } from '../../../communications/index.ts';
+import type { AuthenticationConfig } from '../../config.ts';
+import { authErrors } from '../../errors.ts';
+import { credentialsById, lockCredentials } from '../../queries.ts';
+import { allowedRedirect, type Links, withQuery } from '../../redirects.ts';
+import { canonicalEmail } from '../accounts/identifiers.ts';
+import type { AccountTakeoverGuard } from '../credentials/credentials.ts';
+import type { MailGuard, MailRequests } from '../mail/mail-requests.ts';
+import { clientOf, type Origin } from '../origin.ts';
+import type { LoginAnswer, SignIn } from '../sessions/sign-in.ts';
+import { type OneTimeGrant, type OneTimeTokens, sixDigits } from '../tokens/one-time-tokens.ts';
+
+export interface LinkAnswer {
+  readonly answer: LoginAnswer;
+  /** Where the browser goes with the tokens. */
+  readonly redirectUri: string | undefined;
+}
+
+export interface MailSignIn {
+  /** Sends the link, if there is such an account; the answer is the same in any case. Throws 400, 403 for the redirectUri, 429. */
+  requestLink(email: string, redirectUri: string | undefined, origin: Origin): Promise<void>;
+  /** Where the browser will go when the link works still; uses nothing up. Throws LINK_NOT_FOUND. */
+  look(token: string): Promise<string | undefined>;
+  /** Signs in. Throws LINK_NOT_FOUND, 403 for a blocked account. */
+  useLink(token: string, origin: Origin): Promise<LinkAnswer>;
+  /**
+   * Sends the code, if there is such an account; answers in any case the token that it works with. So a
+   * code belongs to whoever asked for it: nobody else can use up its tries.
+   */
+  requestCode(email: string, address: string): Promise<string>;
+  /** Signs in. Throws WRONG_CREDENTIALS, the same for a token that stands for nobody and a wrong code. */
+  useCode(proof: { readonly token: string; readonly code: string }, origin: Origin): Promise<LoginAnswer>;
+}
+
+interface Dependencies extends Pick<Kernel, 'database'> {
+  readonly tokens: OneTimeTokens;
+  readonly messages: Pick<Messages, 'sendEmail'>;
+  readonly requests: MailRequests;
+  readonly guard: MailGuard;
+  readonly links: Links;
+  readonly takeoverGuard: AccountTakeoverGuard;
+  readonly signIn: SignIn;
+  readonly config: () => AuthenticationConfig;
+}
+
+export function createMailSignIn(dependencies: Dependencies): MailSignIn {
+  const { database, tokens, messages, requests, guard, links, takeoverGuard, signIn, config } = dependencies;
+
+  requests.handle('magicLink', async (transaction, { userId, email }, { redirectUri, clientId }) => {
+    const { token } = await tokens.issue(transaction, {
+      purpose: 'magic-link',
+      userId,
+      data: { email, ...(redirectUri === undefined ? {} : { redirectUri }), ...(clientId === undefined ? {} : { clientId }) },
+      lifetimeMs: config().lifetimes.magicLink,
+      replaces: true,
+    });
+    const page = config().magic_link.link_uri;
+    const link = page === '' ? links.to(`/hook/authentication/magic-link/${token}`) : withQuery(page, { magicToken: token });
+    return messages.sendEmail(transaction, { to: email, userId, template: 'MagicLink', variables: { link } });
+  });
+
+  requests.handle('emailCode', async (transaction, { userId, email }, { token }) => {
+    if (token === undefined || !(await guard.mayIssueCode(email))) return undefined;
+    const request = { purpose: 'email-code', userId, data: { email }, token, code: sixDigits } as const;
+    const { code } = await tokens.issue(transaction, { ...request, lifetimeMs: config().lifetimes.magicLink });
+    return messages.sendEmail(transaction, { to: email, userId, template: 'LoginCode', variables: { code } });
+  });
+
+  /**
+   * Whoever reads the mailbox owns the account. If its address was never proven, somebody else may have
+   * registered it: what he could get in with ends here.
+   */
+  const claim = async (transaction: Transaction, { userId, data }: OneTimeGrant): Promise<void> => {
+    const account = userId === undefined ? undefined : await lockCredentials(transaction, userId);
+    const { email } = data;
+    if (!account || account.isVerified || typeof email !== 'string' || account.email !== email) return;
+    await takeoverGuard.claim(transaction, anonymous, { userId: account.userId, email });
+  };
+
+  const openFor = async ({ userId = '', data }: OneTimeGrant, origin: Origin, strategy: string): Promise<LoginAnswer> => {
+    const account = await credentialsById(database, userId);
+    if (!account || account.email !== data.email) throw authErrors.LINK_NOT_FOUND();
+    const ofApp = typeof data.clientId === 'string' ? { ...origin, clientId: data.clientId } : origin;
+    return signIn.open(account, ofApp, strategy);
+  };
+
+  return {
+    async requestLink(presented, redirectUri, origin) {
+      const email = canonicalEmail(presented);
+      const page = redirectUri === undefined ? undefined : allowedRedirect(redirectUri, config().redirectUris);
+      await guard.enter('magicLink', email, origin.address);
+      await requests.request('magicLink', email, { ...(page === undefined ? {} : { redirectUri: page }), clientId: clientOf(origin) });
+    },
+    async look(token) {
+      const seen = await tokens.peek(database, 'magic-link', token);
+      if (!seen || seen.expired || seen.usedAt !== undefined) throw authErrors.LINK_NOT_FOUND();
+      return targetOf(seen, config());
+    },
+    async useLink(token, origin) {
+      const grant = await database.transaction(async (transaction) => {
+        const used = await tokens.consume(transaction, 'magic-link', token);
+        if (used) await claim(transaction, used);
+        return used;
+      });
+      if (!grant) {
+        await signIn.refused({ strategy: 'magic-link', outcome: 'wrong', origin });
+        throw authErrors.LINK_NOT_FOUND();
+      }
+      return { answer: await openFor(grant, origin, 'magic-link'), redirectUri: targetOf(grant, config()) };
+    },
+    async requestCode(presented, address) {
+      const email = canonicalEmail(presented);
+      await guard.enter('emailCode', email, address);
+      const token = randomToken();
+      await requests.request('emailCode', email, { token });
+      return token;
+    },
+    async useCode({ token, code }, origin) {
+      const grant = await database.transaction(async (transaction) => {
+        const used = await tokens.consumeCode(transaction, 'email-code', { token }, code);
+        if (used) await claim(transaction, used);
+        return used;
+      });
+      if (!grant) {
+        await signIn.refused({ strategy: 'email-code', outcome: 'wrong', origin });
+        throw authErrors.WRONG_CREDENTIALS({ message: 'The code is not valid: ask for a new one' });
+      }
+      return openFor(grant, origin, 'email-code');
+    },
+  };
+}
+
+const targetOf = ({ data }: OneTimeGrant, { magic_link }: AuthenticationConfig): string | undefined =>
+  typeof data.redirectUri === 'string' ? data.redirectUri : magic_link.redirect_uri || undefined;

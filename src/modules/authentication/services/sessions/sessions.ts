@@ -1,0 +1,119 @@
+/**
+ * The life of open sessions: listed, and ended by logout, block, change of password or deletion. What
+ * ends here is refused for the very next request on every node, because the cached state is dropped
+ * everywhere after the commit and before the call that ended it returns.
+ */
+
+import type { Cache, Caches } from '../../../../kernel/cache/cache.ts';
+import { anonymous, type Caller, type UserCaller } from '../../../../kernel/caller.ts';
+import type { Database, Transaction } from '../../../../kernel/database/database.ts';
+import type { Kernel } from '../../../../kernel/kernel.ts';
+import { authErrors } from '../../errors.ts';
+import { type UserEvent, userEvent } from '../../events.ts';
+import {
+  type ListedSession,
+  liveSessions,
+  nameSession,
+  revokeSession,
+  revokeSessions,
+  type SessionState,
+  sessionState,
+  sessionsOf,
+} from './queries.ts';
+/* The cached state of sessions: what every authenticated request asks, answered without a query. */
+
+export interface SessionStates {
+  /** The session's present state, without a promise when it is cached; `undefined` when there is no such session. */
+  get(sessionId: string): SessionState | undefined | Promise<SessionState | undefined>;
+  /** Straight from the database. */
+  read(sessionId: string): Promise<SessionState | undefined>;
+  /** Forgets these states, here and on every other node, when the transaction commits and before it returns. */
+  dropAfter(transaction: Transaction, sessionIds: readonly string[]): void;
+}
+
+/** How long a state may be believed without asking when no message about it comes; ms. */
+const ttlMs = 60_000;
+const maxEntries = 50_000;
+
+/** One per node: the name of a cache is its topic on the bus. */
+export function createSessionStates(database: Database, caches: Caches): SessionStates {
+  const cache: Cache<SessionState> = caches.create({ name: 'authentication.sessions', maxEntries, ttlMs });
+  return {
+    get: (sessionId) => cache.get(sessionId) ?? cache.load(sessionId, () => sessionState(database, sessionId)),
+    read: (sessionId) => sessionState(database, sessionId),
+    dropAfter(transaction, sessionIds) {
+      if (sessionIds.length > 0) transaction.afterCommit(() => cache.invalidate(sessionIds));
+    },
+  };
+}
+
+export interface Sessions {
+  list(caller: UserCaller): Promise<readonly (ListedSession & { readonly current: boolean })[]>;
+  /** Names the device of one of the caller's own sessions; 404 when it is not his or has ended. */
+  rename(caller: UserCaller, sessionId: string, name: string): Promise<ListedSession & { readonly current: boolean }>;
+  logout(caller: UserCaller): Promise<void>;
+  /** Ends a session that its browser has left for another one; nothing when it has ended. */
+  leave(session: Pick<UserCaller, 'userId' | 'sessionId'>): Promise<void>;
+  /** Ends one of the caller's own sessions; 404 when it is not his or has ended. */
+  end(caller: UserCaller, sessionId: string): Promise<void>;
+  /** Ends one session of a user, for an operator; 404 when he has no such session or it has ended. */
+  endOf(caller: Caller, userId: string, sessionId: string): Promise<void>;
+  /** Ends the sessions of these users, but for `except`; in the ambient transaction when there is one. Answers how many. */
+  endAll(caller: Caller, userIds: readonly string[], options: EndOptions): Promise<number>;
+  /** Ends the caller's own session, for the transaction that opens another in its place. False when it has ended already. */
+  replace(transaction: Transaction, caller: UserCaller): Promise<boolean>;
+  /** For the transaction that deletes these users: their cached sessions go when it commits. */
+  forget(transaction: Transaction, userIds: readonly string[]): Promise<void>;
+}
+
+export interface EndOptions {
+  readonly reason: 'passwordChanged' | 'emailChanged' | 'factorsChanged' | 'blocked' | 'revoked';
+  /** The session that goes on. */
+  readonly except?: string;
+}
+
+interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
+  readonly states: SessionStates;
+}
+
+export function createSessions({ database, events, states }: Dependencies): Sessions {
+  /** Ends what `revoke` ends, with one event, in one transaction. */
+  const ending = (caller: Caller, event: UserEvent, userIds: readonly string[], revoke: (t: Transaction) => Promise<readonly string[]>) =>
+    database.transaction(async (transaction) => {
+      const ended = await revoke(transaction);
+      if (ended.length > 0) await events.emit(transaction, caller, userEvent(event, userIds, ended.length === 1 ? ended[0] : undefined));
+      states.dropAfter(transaction, ended);
+      return ended.length;
+    });
+
+  const endOf: Sessions['endOf'] = async (caller, userId, sessionId) => {
+    const ended = await ending(caller, 'revokeSessions', [userId], (t) => revokeSession(t, userId, sessionId, 'revoked'));
+    if (ended === 0) throw authErrors.SESSION_NOT_FOUND();
+  };
+
+  return {
+    list: async (caller) =>
+      (await liveSessions(database, caller.userId)).map((session) => ({ ...session, current: session._id === caller.sessionId })),
+    async rename({ userId, sessionId: own }, sessionId, name) {
+      const session = await nameSession(database, { userId, sessionId, name });
+      if (!session) throw authErrors.SESSION_NOT_FOUND();
+      return { ...session, current: session._id === own };
+    },
+    async logout(caller) {
+      await ending(caller, 'logout', [caller.userId], (t) => revokeSession(t, caller.userId, caller.sessionId, 'logout'));
+    },
+    async leave({ userId, sessionId }) {
+      await ending(anonymous, 'revokeSessions', [userId], (t) => revokeSession(t, userId, sessionId, 'replaced'));
+    },
+    end: (caller, sessionId) => endOf(caller, caller.userId, sessionId),
+    endOf,
+    endAll: (caller, userIds, options) =>
+      ending(caller, 'revokeSessions', userIds, (t) => revokeSessions(t, userIds, options.reason, options.except ?? null)),
+    async replace(transaction, { userId, sessionId }) {
+      const ended = await revokeSession(transaction, userId, sessionId, 'replaced');
+      states.dropAfter(transaction, ended);
+      return ended.length > 0;
+    },
+    forget: async (transaction, userIds) => states.dropAfter(transaction, await sessionsOf(transaction, userIds)),
+  };
+}

@@ -1,0 +1,38 @@
+/** Addresses in the only forms that a message is sent to or from. Anything that could become a second header or recipient is refused. */
+import { messageErrors } from './errors.ts';
+
+/** One mailbox in ASCII: no name, no list, no quotes, no line breaks. */
+const mailbox = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*$/;
+const senderName = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}$/;
+/** E.164. */
+const number = /^\+[1-9]\d{6,14}$/;
+
+const isMailbox = (text: string): boolean => text.length <= 254 && mailbox.test(text);
+/** Whether messages can be sent from there: a mailbox, or its name before the `@`. */
+export const isSender = (text: string): boolean => (text.includes('@') ? isMailbox(text) : senderName.test(text));
+/** Whether mailboxes can be at that domain. */
+export const isMailDomain = (text: string): boolean => !text.includes('@') && isMailbox(`x@${text}`);
+
+/** Throws INVALID_RECIPIENT. `path` names the input field in the answer. */
+export function requireMailbox(text: string, path = 'to'): string {
+  if (isMailbox(text)) return text;
+  throw refused(path, 'this is not the address of one mailbox');
+}
+
+export function requireNumber(text: string, path = 'to'): string {
+  if (number.test(text)) return text;
+  throw refused(path, 'write the number with its country, like +306900000000');
+}
+
+/** A sender with its domain; one that is written without gets `domain`. */
+export function senderAddress(sender: string, domain: string, path = 'sender'): string {
+  if (sender.includes('@')) return requireMailbox(sender, path);
+  if (senderName.test(sender)) return `${sender}@${domain === '' ? 'sandbox.invalid' : domain}`;
+  throw refused(path, 'this is not an address to send from');
+}
+
+const refused = (path: string, message: string) =>
+  messageErrors.INVALID_RECIPIENT({ message: `${path}: ${message}`, errors: [{ path, rule: 'address', message }] });
+
+/** A header value on one line. */
+export const oneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
