@@ -4,7 +4,7 @@
  * sessions have short limits) and run elsewhere, so that nobody waits behind it for long. A connection that dies is
  * replaced at once; its neighbours carry on.
  */
-import pg from 'pg';
+import type pg from 'pg';
 import type { Logger } from '../telemetry/logger.ts';
 import { type ClientOptions, clientConfig, prepareSession } from './connection.ts';
 import type { ClassFigures, QueryResult } from './database.ts';
@@ -13,6 +13,7 @@ import { GuardedClient } from './guarded-client.ts';
 import { isRead, isTimeOver, type Lane, type StatementRun } from './owned-statements.ts';
 import { keepTrying } from './reconnect.ts';
 import { waitedTooLong } from './request.ts';
+import { StatementSender } from './shared-statement.ts';
 import { SlowTables } from './slow-tables.ts';
 import type { StatementNames } from './statement-names.ts';
 import { tableOf } from './tables.ts';
@@ -39,6 +40,7 @@ export interface SharedClientsOptions {
 interface Slot {
   /** `undefined` while the connection is being made. */
   client: pg.Client | undefined;
+  sender: StatementSender | undefined;
   inFlight: number;
 }
 
@@ -70,7 +72,7 @@ class PipelinedClients implements SharedClients {
 
   constructor(options: SharedClientsOptions) {
     this.#options = options;
-    this.#slots = Array.from({ length: options.size }, () => ({ client: undefined, inFlight: 0 }));
+    this.#slots = Array.from({ length: options.size }, () => ({ client: undefined, sender: undefined, inFlight: 0 }));
     this.#line = new WaitingLine({
       untilOf: ({ waiting }) => Math.min(waiting.deadlineAt, this.#isDown() ? waiting.since + OUTAGE_PATIENCE_MS : waiting.patientUntil),
       refuse: ({ reject, waiting }, now) => reject(this.#isDown() ? unavailable() : waitedTooLong(waiting, now)),
@@ -126,6 +128,7 @@ class PipelinedClients implements SharedClients {
     }
     if (this.#closed) return void (await client.end());
     slot.client = client;
+    slot.sender = new StatementSender(client);
     this.#next();
   }
 
@@ -133,6 +136,7 @@ class PipelinedClients implements SharedClients {
   #drop(slot: Slot, client: pg.Client, error?: unknown): void {
     if (slot.client !== client) return;
     slot.client = undefined;
+    slot.sender = undefined;
     slot.inFlight = 0;
     if (this.#closed) return;
     this.#options.log.warn({ err: error }, 'A database connection was lost and is being replaced');
@@ -190,8 +194,8 @@ class PipelinedClients implements SharedClients {
   }
 
   #send(slot: Slot, job: Job): void {
-    const { client } = slot;
-    if (client === undefined) throw new Error('A statement was given to a connection that is not there');
+    const { client, sender } = slot;
+    if (client === undefined || sender === undefined) throw new Error('A statement was given to a connection that is not there');
     const { statement, waiting } = job;
     const query = this.#options.names.toQuery(statement);
     slot.inFlight += 1;
@@ -207,10 +211,7 @@ class PipelinedClients implements SharedClients {
       }
       if (this.#line.length > 0) this.#next();
     };
-    // Handed over ready-made: the driver copies a configuration object property by property, on each statement.
-    const submitted: pg.Query & { name?: string | undefined } = new pg.Query(query.text, query.values, onAnswer);
-    submitted.name = query.name;
-    client.query(submitted);
+    sender.send(query, onAnswer);
   }
 
   /**
