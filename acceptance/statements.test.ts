@@ -63,6 +63,29 @@ describe('statements of a request', () => {
     expect(await costOf(() => user.api.get(path)), 'list').toBe(1);
   });
 
+  test('a check that a relation of the resource decides costs one, whether it is allowed or denied', async () => {
+    const { admin } = bench.platform;
+    const definition = {
+      name: 'CountedDoc',
+      relations: { owner: ['User'], viewer: ['User'] },
+      permissions: { edit: ['owner'], see: ['viewer'] },
+    };
+    expect((await admin.post('/authorization/resources', definition)).status).toBe(200);
+    const subject = `User:${user.userId}`;
+    const [resource, other] = ['CountedDoc:1', 'CountedDoc:2'];
+    expect((await admin.post('/authorization/relations', { subject, relation: 'owner', resource })).status).toBe(200);
+    const can = (query: Record<string, string>) => () => admin.get('/authorization/permissions/can', { query: { subject, ...query } });
+    const allowed = can({ permission: 'edit', resource });
+    expect((await allowed()).body).toEqual({ allowed: true });
+    expect(await costOf(allowed), 'allowed').toBe(1);
+    const denied = can({ permission: 'edit', resource: other });
+    expect((await denied()).body).toEqual({ allowed: false });
+    expect(await costOf(denied), 'denied').toBe(1);
+    const withContext = () =>
+      admin.post('/authorization/permissions/can', { subject, permission: 'edit', resource, context: { place: 'home' } });
+    expect(await costOf(withContext), 'with a context').toBe(1);
+  });
+
   test('fields of a role cost two beside: which roles the caller holds, and whether that is known still', async () => {
     const schema = await bench.schema({ a: 'String', secret: { type: 'String', access: { read: 'role:editor' } } });
     const [{ _id: id }] = (await bench.fill(schema, [{ a: 'x' }])) as [Json];

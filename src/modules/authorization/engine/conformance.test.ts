@@ -69,6 +69,9 @@ async function compare(model: Model, { checks, lists }: RelationshipCase): Promi
   }));
   const allowed = await engine.check(table.database, questions);
   expect(checks.map((check, i) => [check, allowed[i]])).toEqual(checks.map((check) => [check, check.allowed]));
+  const probes = await Promise.all(questions.map((question) => engine.probe(table.database, question)));
+  const decided = checks.map((check, i) => [check, probes[i]?.allowed ?? check.allowed]);
+  expect(decided).toEqual(checks.map((check) => [check, check.allowed]));
   for (const list of lists) {
     const question = { subject: parseSubject(list.subject, 'subject'), action: list.permission, type: list.type };
     const { items, cursor } = await engine.listResources(table.database, question, { limit: 1000 });

@@ -9,6 +9,7 @@ import type { KeptReach } from './kept-reach.ts';
 import { listResources } from './list-resources.ts';
 import { listSubjects } from './list-subjects.ts';
 import { type Memory, rowPredicate } from './predicate.ts';
+import { probe } from './probe.ts';
 import { createSizeHints } from './size-hints.ts';
 
 let engines = 0;
@@ -19,6 +20,7 @@ export function createEngine(model: Model, reach?: KeptReach<Reach>): Engine {
   return {
     model,
     check: (database, questions, options) => checkAll({ model, database }, questions, options),
+    probe: (database, question, options) => probe({ model, database }, question, options),
     explain: (database, question, options) => explain({ model, database }, question, options),
     listResources: (database, question, options) => listResources({ model, database }, question, options),
     listSubjects: (database, question, options) => listSubjects({ model, database }, question, options),

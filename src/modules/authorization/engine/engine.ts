@@ -9,6 +9,7 @@ import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
 import type { Moment } from './follower.ts';
+import type { Probe } from './probe.ts';
 import type { Tuple } from './tuple.ts';
 
 /** "May `subject` do `action` on `resource`?" */
@@ -71,6 +72,11 @@ export interface Engine {
   readonly model: Model;
   /** Answers in the order of the questions, from one load. At most 50. */
   check(database: Queryable, questions: readonly Question[], options?: AskOptions): Promise<readonly boolean[]>;
+  /**
+   * The same for one question by a single lookup, with the revision of the definitions at that moment; `undefined`
+   * without a statement when that could not decide it. Unknown types and actions are left to `check`.
+   */
+  probe(database: Queryable, question: Question, options?: AskOptions): Promise<Probe | undefined>;
   explain(database: Queryable, question: Question, options?: AskOptions): Promise<Reason>;
   /**
    * Ids in byte order. Resources whose answer hangs on a value that was not given are left out; of a public action

@@ -64,7 +64,8 @@ export interface LoadRequest {
 
 /** Loads for all subjects and objects at once; tuples that do not fit the model count for nothing. Throws `BREADTH_LIMIT`. */
 export async function loadTuples(database: Queryable, model: Model, request: LoadRequest): Promise<readonly Tuple[]> {
-  const { rows } = await database.query<TupleRow>({ name, text, values: valuesOf(request) });
+  // Up to `limits.tuples` rows: this is no short statement.
+  const { rows } = await database.query<TupleRow>({ name, text, values: valuesOf(request), class: 'pooled' });
   if (rows.length > limits.tuples) throw engineErrors.BREADTH_LIMIT();
   return rows.map(tupleOf).filter((tuple) => fits(model, tuple));
 }

@@ -73,6 +73,8 @@ async function askOptions(
   { models }: QuestionServices,
   { context = {}, contextualTuples = [] }: Static<typeof Circumstances>,
 ): Promise<AskOptions> {
+  // Only these are held against the model here; every question asks for what is in force itself.
+  if (contextualTuples.length === 0) return { context, contextual: [] };
   const { model } = await models.engine();
   const now = new Date().toISOString();
   const contextual = contextualTuples.map((input, i) => {

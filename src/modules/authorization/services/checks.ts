@@ -1,7 +1,7 @@
 /** Questions as callers ask them: for a subject or, where a scope is given, for the scope in its place. */
-import type { Queryable } from '../../../kernel/database/database.ts';
+import type { Database } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import type { AskOptions, Question, Reason } from '../engine/engine.ts';
+import type { AskOptions, Engine, Question, Reason } from '../engine/engine.ts';
 import { formatObject, formatSubject, type ObjectRef, parseObject, type SubjectRef } from '../model/grammar.ts';
 import type { Models } from './models.ts';
 
@@ -23,7 +23,7 @@ export interface Checks {
   acting(subject: SubjectRef, action: string, scope: string | undefined, options?: AskOptions): Promise<SubjectRef | undefined>;
 }
 
-export function createChecks({ database, models }: { readonly database: Queryable; readonly models: Models }): Checks {
+export function createChecks({ database, models }: { readonly database: Database; readonly models: Models }): Checks {
   const acting: Checks['acting'] = async (subject, action, scope, options) => {
     if (scope === undefined || scope === '') return subject;
     const object = parseObject(scope, 'scope');
@@ -38,13 +38,22 @@ export function createChecks({ database, models }: { readonly database: Queryabl
     });
   };
 
+  const check = async (question: Question, options?: AskOptions): Promise<boolean> => {
+    const walk = async (engine: Engine): Promise<boolean> => (await engine.check(database, [question], options))[0] === true;
+    // What a transaction sees of definitions, nobody else may know.
+    if (database.inTransaction()) return models.ask(walk);
+    const engine = await models.believed();
+    const probed = await engine.probe(database, question, options);
+    if (probed?.revision !== engine.model.revision) return models.ask(walk);
+    // The probe has told that these definitions are in force: nobody needs to ask again.
+    return probed.allowed ?? walk(engine);
+  };
+
   return {
     acting,
     async can({ scope, ...question }, options) {
       const subject = await acting(question.subject, question.action, scope, options);
-      if (!subject) return false;
-      const [allowed] = await models.ask((engine) => engine.check(database, [{ ...question, subject }], options));
-      return allowed === true;
+      return subject ? check({ ...question, subject }, options) : false;
     },
     canAll: (questions, options) => models.ask((engine) => engine.check(database, questions, options)),
     async explain({ scope, ...question }, options) {

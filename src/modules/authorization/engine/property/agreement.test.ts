@@ -36,6 +36,9 @@ beforeAll(async () => {
 });
 afterAll(() => table.close());
 
+/** What single lookups decided, in all worlds. */
+const probed = { allowed: 0, denied: 0 };
+
 const contexts = [{ place: 'home' }, { place: 'work' }] as const;
 
 describe('the engine', () => {
@@ -46,6 +49,7 @@ describe('the engine', () => {
         fc.asyncProperty(fc.array(worldSeed, { minLength: 1, maxLength: BATCH, size: 'max' }), (seeds) => compareAll(table, seeds)),
         { numRuns: RUNS },
       );
+      expect(Math.min(probed.allowed, probed.denied)).toBeGreaterThan(0);
     },
     RUNS * RUN_LIMIT,
   );
@@ -136,6 +140,13 @@ async function compareChecks(comparison: Comparison, subject: SubjectRef): Promi
         expected.map((truth) => truth[i] ?? false),
       ),
     );
+  }
+  const probes = await Promise.all(questions.map((question) => engine.probe(database, question)));
+  const decided = probes.flatMap((probe, i) => (probe?.allowed === undefined ? [] : [{ i, allowed: probe.allowed }]));
+  for (const { i, allowed } of decided) {
+    const label = describeAnswers(questions.slice(i, i + 1), [allowed]);
+    expect([label, ...(expected[i] ?? [])]).toEqual([label, ...contexts.map(() => allowed)]);
+    probed[allowed ? 'allowed' : 'denied'] += 1;
   }
   const [first] = questions;
   if (!first) return;
