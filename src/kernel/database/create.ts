@@ -118,13 +118,12 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
   const runLater = laterRunner(transactions, log);
   let ended = false;
   let closing: Promise<void> | undefined;
-  async function closeAll(): Promise<void> {
-    await listener.close();
-    await sessions.close();
+  const closeAll = async (): Promise<void> => {
+    for (const each of [listener, sessions]) await each.close();
     await Promise.all([connections.close(), lockPool.end()]);
     await classes.close();
     await options.onClose?.();
-  }
+  };
 
   return {
     query(statement) {
@@ -155,11 +154,12 @@ export async function createDatabase(options: CreateDatabaseOptions): Promise<Da
       version,
       location: options.location,
       trouble: options.trouble?.(),
+      ended,
       ...figuresOf({ classes, connections, lockPool, listener }),
     }),
     endSessions() {
       ended = true;
-      return endSessions({ target, modes, role: 'stop' });
+      return endAll({ target, modes, role: 'stop' }, [classes, connections]);
     },
     close() {
       closing ??= closeAll();
@@ -181,3 +181,9 @@ const laterRunner =
       }
     });
   };
+
+/** Nothing connects anew and what waits for a connection is refused; then what runs is ended at the server. */
+function endAll(options: ClientOptions, waiting: readonly { close(): Promise<void> }[]): Promise<void> {
+  for (const each of waiting) void each.close().catch(() => undefined);
+  return endSessions(options);
+}

@@ -126,6 +126,8 @@ export interface DatabaseInfo {
   readonly location: string;
   /** Why the server is away, when its owner knows; for operators. */
   readonly trouble?: string | undefined;
+  /** True after `endSessions`. */
+  readonly ended: boolean;
   readonly connections: { readonly total: number; readonly idle: number; readonly waiting: number };
   readonly classes: Readonly<Record<StatementClass | 'transactions', ClassFigures>>;
   /** Short statements that were stopped and run as pooled ones. */

@@ -28,8 +28,8 @@ export interface ListenPlace {
 export interface CloseHow {
   /** Clients with kept connections get a moment to hear, with an answer, that theirs ends. */
   readonly gentle: boolean;
-  /** Milliseconds from now. */
-  readonly cutAfterMs: number;
+  /** What is left then is cut. */
+  readonly cutWhen: Promise<unknown>;
 }
 
 /** Bytes of the request line and all headers: room for a token that is absurdly long, so that it gets its 401. */
@@ -116,9 +116,9 @@ async function closePort({ server }: FastifyInstance): Promise<void> {
   if (server.listening) Server.prototype.close.call(server);
 }
 
-async function close(app: FastifyInstance, { gentle, cutAfterMs }: CloseHow): Promise<void> {
+async function close(app: FastifyInstance, { gentle, cutWhen }: CloseHow): Promise<void> {
   const { server } = app;
-  const cut = setTimeout(() => server.closeAllConnections(), cutAfterMs);
+  void cutWhen.then(() => server.closeAllConnections());
   let idle: NodeJS.Timeout | undefined;
   try {
     if (gentle && (await connectionsOf(server)) > 0) await sleep(LAST_REQUEST_MS);
@@ -126,7 +126,6 @@ async function close(app: FastifyInstance, { gentle, cutAfterMs }: CloseHow): Pr
     await app.close();
     await allClosed(server);
   } finally {
-    clearTimeout(cut);
     clearInterval(idle);
   }
 }

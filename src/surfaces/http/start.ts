@@ -1,4 +1,5 @@
 /** Starts the client and the admin surface over the operations of a kernel. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { RequestSettingsProvider } from '../../kernel/account/account-settings.ts';
 import { createActionLog } from '../../kernel/audit/admin-actions.ts';
 import { createObjectDirectory } from '../../kernel/authority/about.ts';
@@ -141,10 +142,16 @@ function createClosing(
       if (gentle) await Promise.all([client.closePort(), admin.closePort()]);
       draining.begin();
       const wait = graceMs ?? kernel.settings.stop.graceMs;
-      const late = setTimeout(() => void giveUp(kernel, pipeline), wait);
-      const how = { gentle, cutAfterMs: wait + LAST_ANSWERS_MS };
+      const over = Promise.withResolvers<void>();
+      let givingUp: Promise<void> | undefined;
+      const late = setTimeout(() => {
+        givingUp = giveUp(kernel, pipeline);
+        void givingUp.then(() => sleep(LAST_ANSWERS_MS)).then(over.resolve);
+      }, wait);
+      const how = { gentle, cutWhen: over.promise };
       await Promise.all([client.close(how), admin.close(how)]);
       clearTimeout(late);
+      await givingUp;
       pipeline.close();
     },
   };
