@@ -31,7 +31,9 @@ http {
   upstream nodes { ${upstreams.map((address) => `server ${address} max_fails=0;`).join(' ')} keepalive 256; }
   server {
     listen 127.0.0.1:${port};
-    location / { proxy_pass http://nodes; proxy_http_version 1.1; proxy_set_header Connection ""; }
+    location / { proxy_pass http://nodes; proxy_http_version 1.1; proxy_set_header Connection "";
+      # A connection that waited at a closing port was never read: the other node takes the request.
+      proxy_next_upstream error non_idempotent; }
   }
 }`;
 
@@ -53,11 +55,16 @@ async function startNginx(program: string, upstreams: readonly string[]) {
 
 const agent = new Agent({ keepAlive: true, maxSockets: clients });
 
-/** The status of one write; 0 when the connection was cut. */
+/** The status of one write; 0 when the connection was cut. The key lets a proxy send it twice. */
 const write = (port: number, mark: string, token: string): Promise<number> =>
   new Promise((resolve) => {
     const body = JSON.stringify({ mark });
-    const headers = { 'content-type': 'application/json', 'content-length': body.length, authorization: `Bearer ${token}` };
+    const headers = {
+      'content-type': 'application/json',
+      'content-length': body.length,
+      authorization: `Bearer ${token}`,
+      'idempotency-key': mark,
+    };
     const sent = request({ agent, host: '127.0.0.1', port, path: '/database/Rolled', method: 'POST', headers }, (response) => {
       response.resume().once('end', () => resolve(response.statusCode ?? 0));
     });
