@@ -6,7 +6,7 @@
 import { glob, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { AnyModule } from '../src/kernel/module.ts';
+import type { AnyModule } from '../src/host/module.ts';
 import type { JsonSchema } from '../src/kernel/operations/json-schema.ts';
 import { adminConfig } from '../src/modules/core/config.ts';
 import { modules } from '../src/platform.ts';

@@ -4,7 +4,7 @@
  * do and what the table is, not what the documents say.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type KindName, shapeOf, typeNames } from '../src/kernel/schema/field-language.ts';
+import { type KindName, shapeOf, typeNames } from '../src/data/schema/language/field-language.ts';
 import type { Answer, Json } from '../test/support/api.ts';
 import { openTestConnection, type TestConnection } from '../test/support/connection.ts';
 import { expectStatus } from '../test/support/node.ts';

@@ -5,7 +5,7 @@
 import { glob } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { AnyModule } from '../src/kernel/module.ts';
+import type { AnyModule } from '../src/host/module.ts';
 import { settingsHelp } from '../src/kernel/settings.ts';
 import { adminConfig } from '../src/modules/core/config.ts';
 import type { Json } from '../test/support/api.ts';

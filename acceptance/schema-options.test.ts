@@ -5,8 +5,8 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { platformOptionsShape } from '../src/data/schema/language/options.ts';
 import type { JsonSchema } from '../src/kernel/operations/json-schema.ts';
-import { platformOptionsShape } from '../src/kernel/schema/options.ts';
 import type { Answer, Json } from '../test/support/api.ts';
 import { openTestConnection, type TestConnection } from '../test/support/connection.ts';
 import { expectStatus, type TestUser } from '../test/support/node.ts';
@@ -53,8 +53,8 @@ const elsewhere: Readonly<Record<string, readonly [file: string, text: string]>>
   'realtime.enabled': ['acceptance/realtime-access.security.test.ts', 'realtime: { enabled: false }'],
   'authorization.mode': ['acceptance/weak-spots/data-loss.test.ts', "mode: 'assignOwner'"],
   'authorization.ownerField': ['acceptance/weak-spots/data-loss.test.ts', 'ownerField'],
-  'softDelete.retainDays': ['src/kernel/records/trash.test.ts', 'retainDays'],
-  'history.retainDays': ['src/kernel/records/history.test.ts', 'retainDays'],
+  'softDelete.retainDays': ['src/data/records/write/trash.test.ts', 'retainDays'],
+  'history.retainDays': ['src/data/records/read/history.test.ts', 'retainDays'],
   imported: ['src/modules/database/introspection/flow.test.ts', 'imported'],
 };
 

@@ -3,6 +3,14 @@
  * surfaces. Everything that is opened here is closed here, in reverse order,
  * also when a later step fails.
  */
+
+import { createRecordStore } from './data/records/record-store.ts';
+import { migrations as schemaMigrations } from './data/schema/migrations.ts';
+import { createIndexJob, enqueueIndexJob } from './data/schema/registry/index-builds.ts';
+import { createSchemaRegistry } from './data/schema/registry/schema-registry.ts';
+import type { Kernel } from './host/kernel.ts';
+import type { AnyModule } from './host/module.ts';
+import { createModuleHost, type ModuleHost } from './host/module-host.ts';
 import { createAudit } from './kernel/audit/create.ts';
 import { migrations as auditMigrations } from './kernel/audit/migrations.ts';
 import { createCaches } from './kernel/cache/create.ts';
@@ -24,22 +32,15 @@ import { purgeIdempotencyKeys } from './kernel/idempotency/jobs.ts';
 import { migrations as idempotencyMigrations } from './kernel/idempotency/migrations.ts';
 import { createIdentity } from './kernel/identity.ts';
 import { createJobs } from './kernel/jobs/create.ts';
-import type { Kernel } from './kernel/kernel.ts';
 import { createLimits } from './kernel/limits/create.ts';
 import { createDurableLimits } from './kernel/limits/durable.ts';
 import { purgeLimits } from './kernel/limits/jobs.ts';
 import { migrations as limitMigrations } from './kernel/limits/migrations.ts';
 import { createRouteMiddlewares } from './kernel/middlewares/create.ts';
 import { migrations as middlewareMigrations } from './kernel/middlewares/migrations.ts';
-import type { AnyModule } from './kernel/module.ts';
-import { createModuleHost, type ModuleHost } from './kernel/module-host.ts';
 import { createPermissionPort } from './kernel/permissions.ts';
-import { createRecordStore } from './kernel/records/create.ts';
 import { installationId, openRedis } from './kernel/redis.ts';
 import { createOperationRegistry } from './kernel/registry.ts';
-import { createSchemaRegistry } from './kernel/schema/create.ts';
-import { createIndexJob, enqueueIndexJob } from './kernel/schema/jobs.ts';
-import { migrations as schemaMigrations } from './kernel/schema/migrations.ts';
 import { createPasswordHasher } from './kernel/security/create-password-hasher.ts';
 import { migrations as securityMigrations } from './kernel/security/migrations.ts';
 import { openSecretBox } from './kernel/security/open-secret-box.ts';

@@ -4,9 +4,9 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Kernel } from './host/kernel.ts';
 import { MEGABYTE, type RequestSettings, type RequestSettingsProvider } from './kernel/account/account-settings.ts';
 import { type ConfigHandle, moduleOfConfig } from './kernel/config/definition.ts';
-import type { Kernel } from './kernel/kernel.ts';
 import type { LimitSettings, LimitSettingsProvider } from './kernel/operations/limits.ts';
 import type { CoreService } from './modules/core/index.ts';
 import type { RouterConfig, RouterService } from './modules/router/index.ts';

@@ -16,8 +16,8 @@ describe('the direction of dependencies', () => {
   });
 
   it.each([
-    ['src/kernel/kernel.ts', "import type { X } from '../modules/chat/index.ts';", 'the kernel knows no module and no surface'],
-    ['src/kernel/kernel.ts', "export * from '../surfaces/http/start.ts';", 'the kernel knows no module and no surface'],
+    ['src/host/kernel.ts', "import type { X } from '../modules/chat/index.ts';", 'the kernel knows no module and no surface'],
+    ['src/host/kernel.ts', "export * from '../surfaces/http/start.ts';", 'the kernel knows no module and no surface'],
     ['src/surfaces/http/start.ts', "const m = await import('../../modules/chat/index.ts');", 'a surface knows operations, never modules'],
     ['src/modules/chat/index.ts', "import '../../surfaces/http/start.ts';", 'a module knows no surface'],
     ['src/modules/chat/index.ts', "type M = import('../../main.ts').M;", 'only the composition root knows the composition root'],

@@ -16,7 +16,7 @@ const harmless: ReadonlyMap<string, string> = new Map([]);
 
 /** Files that make expressions at run time, and what they make them from. */
 const makers: ReadonlyMap<string, string> = new Map([
-  ['src/kernel/schema/pattern/unicode-classes.ts', 'a name out of a list in the same file'],
+  ['src/data/schema/language/pattern/character-classes.ts', 'a name out of a list in the same file'],
   ['src/modules/database/services/transfer/csv.ts', 'one of three delimiters'],
 ]);
 

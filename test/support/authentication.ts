@@ -1,4 +1,10 @@
 /** The authentication module over a real database, below the HTTP surface: one or more nodes that share it. */
+
+import { createRecordStore } from '../../src/data/records/record-store.ts';
+import { migrations as schemaMigrations } from '../../src/data/schema/migrations.ts';
+import { createSchemaRegistry } from '../../src/data/schema/registry/schema-registry.ts';
+import type { Kernel } from '../../src/host/kernel.ts';
+import type { RunningModule } from '../../src/host/module.ts';
 import { createAudit } from '../../src/kernel/audit/create.ts';
 import { migrations as auditMigrations } from '../../src/kernel/audit/migrations.ts';
 import { createCaches } from '../../src/kernel/cache/create.ts';
@@ -14,18 +20,13 @@ import { migrations as idempotencyMigrations } from '../../src/kernel/idempotenc
 import type { PresentedCredentials } from '../../src/kernel/identity.ts';
 import { createIdentity } from '../../src/kernel/identity.ts';
 import type { JobDefinition, Jobs } from '../../src/kernel/jobs/jobs.ts';
-import type { Kernel } from '../../src/kernel/kernel.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
 import { createDurableLimits } from '../../src/kernel/limits/durable.ts';
 import { migrations as limitMigrations } from '../../src/kernel/limits/migrations.ts';
-import type { RunningModule } from '../../src/kernel/module.ts';
 import type { Operation, OperationContext } from '../../src/kernel/operation.ts';
 import { Reply } from '../../src/kernel/operation.ts';
 import { createPermissionPort } from '../../src/kernel/permissions.ts';
-import { createRecordStore } from '../../src/kernel/records/create.ts';
 import { createOperationRegistry } from '../../src/kernel/registry.ts';
-import { createSchemaRegistry } from '../../src/kernel/schema/create.ts';
-import { migrations as schemaMigrations } from '../../src/kernel/schema/migrations.ts';
 import { createPasswordHasher } from '../../src/kernel/security/create-password-hasher.ts';
 import { migrations as keyringMigrations } from '../../src/kernel/security/migrations.ts';
 import { openSecretBox } from '../../src/kernel/security/open-secret-box.ts';

@@ -1,4 +1,6 @@
 /** The core module over a real database, below the HTTP surface: one or more nodes that share it. */
+
+import type { Kernel, ModuleState } from '../../src/host/kernel.ts';
 import { createCaches } from '../../src/kernel/cache/create.ts';
 import type { Caller } from '../../src/kernel/caller.ts';
 import { anonymous } from '../../src/kernel/caller.ts';
@@ -7,7 +9,6 @@ import { migrations as configMigrations } from '../../src/kernel/config/migratio
 import type { Database } from '../../src/kernel/database/database.ts';
 import { createHealth } from '../../src/kernel/health.ts';
 import { createIdentity, isSuperAdmin, type PresentedCredentials } from '../../src/kernel/identity.ts';
-import type { Kernel, ModuleState } from '../../src/kernel/kernel.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
 import { createDurableLimits } from '../../src/kernel/limits/durable.ts';
 import { migrations as limitMigrations } from '../../src/kernel/limits/migrations.ts';

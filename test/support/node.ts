@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { FieldMap, PlatformOptions } from '../../src/kernel/schema/definition.ts';
+import type { FieldMap, PlatformOptions } from '../../src/data/schema/language/definition.ts';
 import { type Answer, type Api, createApi, type Json } from './api.ts';
 
 /** Where a running platform answers. */

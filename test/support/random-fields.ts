@@ -1,6 +1,6 @@
 /** Random field declarations, and with each what a simple model says about values: what is answered, or where the fault is. */
 import fc from 'fast-check';
-import type { FieldInput, FieldMap } from '../../src/kernel/schema/definition.ts';
+import type { FieldInput, FieldMap } from '../../src/data/schema/language/definition.ts';
 
 /** One value as it may be sent. */
 export interface Sample {

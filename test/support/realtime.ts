@@ -1,13 +1,13 @@
 /** The realtime surface over a kernel of small fakes, with sockets that clean up after themselves. */
 import { io, type Socket } from 'socket.io-client';
+import type { RecordStore } from '../../src/data/records/store.ts';
+import { platformKey } from '../../src/data/schema/language/record-key.ts';
+import type { SchemaRegistry } from '../../src/data/schema/registry/registry.ts';
 import { errors } from '../../src/kernel/errors.ts';
 import type { EventHandler, Events, PublishedEvent } from '../../src/kernel/events/events.ts';
 import { createLocalBus } from '../../src/kernel/events/local-bus.ts';
 import { createIdentity } from '../../src/kernel/identity.ts';
 import { createLimits } from '../../src/kernel/limits/create.ts';
-import type { RecordStore } from '../../src/kernel/records/store.ts';
-import { platformKey } from '../../src/kernel/schema/mapping/key.ts';
-import type { SchemaRegistry } from '../../src/kernel/schema/registry.ts';
 import { readSettings } from '../../src/kernel/settings.ts';
 import { type RealtimeKernel, type RealtimeOptions, startRealtimeSurface } from '../../src/surfaces/realtime/start.ts';
 import { noMetrics, silentLog } from './quiet.ts';

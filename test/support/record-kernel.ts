@@ -1,15 +1,15 @@
 /** The schema registry and the record store of one or more nodes on a database of the test's own. */
 import { createHash } from 'node:crypto';
+import { createRecordStore } from '../../src/data/records/record-store.ts';
+import type { RecordStore } from '../../src/data/records/store.ts';
+import { migrations as schemaTables } from '../../src/data/schema/migrations.ts';
+import type { SchemaRegistry } from '../../src/data/schema/registry/registry.ts';
+import { createSchemaRegistry } from '../../src/data/schema/registry/schema-registry.ts';
 import type { Database } from '../../src/kernel/database/database.ts';
 import { createEvents } from '../../src/kernel/events/create.ts';
 import { createBus, type NodeBus } from '../../src/kernel/events/create-bus.ts';
 import { migrations as databaseOwn } from '../../src/kernel/events/migrations.ts';
 import { createPermissionPort, type PermissionPort } from '../../src/kernel/permissions.ts';
-import { createRecordStore } from '../../src/kernel/records/create.ts';
-import type { RecordStore } from '../../src/kernel/records/store.ts';
-import { createSchemaRegistry } from '../../src/kernel/schema/create.ts';
-import { migrations as schemaTables } from '../../src/kernel/schema/migrations.ts';
-import type { SchemaRegistry } from '../../src/kernel/schema/registry.ts';
 import { createMetrics } from '../../src/kernel/telemetry/create-metrics.ts';
 import { openTestDatabase, type TestServer } from './database.ts';
 import { silentLog } from './log.ts';

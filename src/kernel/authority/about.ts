@@ -3,9 +3,7 @@ import type { Caller } from '../caller.ts';
 import { moduleOfConfig } from '../config/definition.ts';
 import type { ConfigService } from '../config/service.ts';
 import type { DecodedInput, Operation } from '../operation.ts';
-import { adminOwner } from '../schema/draft.ts';
-import type { SchemaRegistry } from '../schema/registry.ts';
-import { type AuthorityObject, modulesOfCaller, requireAuthority, schemaObject } from './authority.ts';
+import { type AuthorityObject, adminOwner, modulesOfCaller, requireAuthority, schemaObject } from './authority.ts';
 
 /** The objects of an installation by the names that inputs have for them. `undefined`: there is none, so the handler answers 404. */
 export interface ObjectDirectory {
@@ -17,9 +15,15 @@ export interface ObjectDirectory {
   type(object: string): AuthorityObject | undefined;
 }
 
+/** What the schema registry knows of a schema, as far as authority asks. */
+interface OwnedSchema {
+  readonly name: string;
+  readonly ownerModule: string;
+}
+
 export interface DirectorySources {
   readonly config: Pick<ConfigService, 'definition'>;
-  readonly schemas: Pick<SchemaRegistry, 'get' | 'byId'>;
+  readonly schemas: { get(name: string): OwnedSchema | undefined; byId(id: string): OwnedSchema | undefined };
 }
 
 export function createObjectDirectory({ config, schemas }: DirectorySources): ObjectDirectory {

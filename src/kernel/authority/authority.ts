@@ -75,3 +75,6 @@ const guardedKeys = (caller: Caller, keys: readonly string[]): PenstockError | u
 
 const superAdmins = (caller: Caller, message: string): PenstockError | undefined =>
   isSuperAdmin(caller) ? undefined : errors.FORBIDDEN({ message });
+
+/** Owner of schemas that admins make. */
+export const adminOwner = 'database';

@@ -1,7 +1,8 @@
 /** The authentication module: accounts, sessions and the tokens that prove them. */
+
+import type { Kernel } from '../../host/kernel.ts';
+import { defineModule, type ModuleContext, type Requirements as ModuleRequirements, type RunningModule } from '../../host/module.ts';
 import type { Caller } from '../../kernel/caller.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
-import { defineModule, type ModuleContext, type Requirements as ModuleRequirements, type RunningModule } from '../../kernel/module.ts';
 import { authorization } from '../authorization/index.ts';
 import { communications } from '../communications/index.ts';
 import { router } from '../router/index.ts';

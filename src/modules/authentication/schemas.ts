@@ -1,5 +1,5 @@
 /** The data that authentication owns, in the schema language. */
-import type { SchemaDefinition } from '../../kernel/schema/definition.ts';
+import type { SchemaDefinition } from '../../data/schema/language/definition.ts';
 /**
  * The roles of a team, from the least to the most. Each can what those before it can, so they are a
  * ladder: nobody gives, takes or changes a role above his own.

@@ -1,7 +1,8 @@
 /** Teams as a whole: their parts over one another, and their routes while they are switched on and can be answered. */
+
+import type { Kernel } from '../../host/kernel.ts';
+import type { Companion } from '../../host/module.ts';
 import type { ConfigHandle } from '../../kernel/config/definition.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
-import type { Companion } from '../../kernel/module.ts';
 import type { Operation } from '../../kernel/operation.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { AuthorizationService } from '../authorization/index.ts';

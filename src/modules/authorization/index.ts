@@ -2,10 +2,11 @@
  * Authorization: who may do what. Relation tuples and resource definitions are
  * the only truth; every answer is computed from them when it is asked for.
  */
+
+import type { Kernel } from '../../host/kernel.ts';
+import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { createObjectDirectory } from '../../kernel/authority/about.ts';
 import { type Caller, system } from '../../kernel/caller.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
-import { defineModule, type ModuleContext, type RunningModule } from '../../kernel/module.ts';
 import type { PermissionEngine } from '../../kernel/permissions.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import { type AuthorizationConfig, authorizationConfig } from './config.ts';

@@ -1,7 +1,7 @@
 /** Recurring work on tuples; each run happens on one node. */
 import Type from 'typebox';
+import type { Kernel } from '../../host/kernel.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
 import { deleteExpired, deleteOldChanges } from './queries.ts';
 
 /** Tuples that one statement deletes, so that no lock lasts long. */

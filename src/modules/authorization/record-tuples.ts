@@ -2,8 +2,9 @@
  * Keeps tuples in step with records, inside the statement that writes the
  * record: no record without its owner, no tuple about a record that is gone.
  */
+
+import { literalOf } from '../../kernel/database/literal.ts';
 import type { RecordTuples } from '../../kernel/permissions.ts';
-import { literalOf } from '../../kernel/schema/literal.ts';
 import { trackedOid, tupleEvents } from './tuple-sql.ts';
 
 /** The relation in which the creator stands to a record (spec/authorization.md 5.6). */

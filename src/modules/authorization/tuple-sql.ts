@@ -1,6 +1,7 @@
 /** Pieces of SQL about tuples that several statements share. */
+
+import { literalOf } from '../../kernel/database/literal.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
-import { literalOf } from '../../kernel/schema/literal.ts';
 
 /** What happened to a tuple; the topic is `authorization:<what>:relation`, or `:permission` for a direct grant. */
 export type TupleEvent = 'create' | 'delete';

@@ -1,7 +1,7 @@
 /** Adding tuples: what is there already stays as it is, or gets the wanted condition, attributes and expiry. */
 import type { Queryable } from '../../kernel/database/database.ts';
+import { literalOf } from '../../kernel/database/literal.ts';
 import { statementName } from '../../kernel/database/sql.ts';
-import { literalOf } from '../../kernel/schema/literal.ts';
 import { type StoredTuple, storedTuple, type TimedTuple, type TupleRow, tupleColumns, tupleKey } from './queries.ts';
 import { trackedOid, tupleEvents, uuidOf } from './tuple-sql.ts';
 

@@ -1,5 +1,5 @@
 /** Communications: messages to people, by mail and text message. */
-import { defineModule, type ModuleContext, type RunningModule } from '../../kernel/module.ts';
+import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { type CommunicationsConfig, communicationsConfig } from './config.ts';
 import { migrations } from './migrations.ts';
 import { messageOperations } from './operations/messages.ts';

@@ -1,5 +1,5 @@
 /** The data that communications owns, in the schema language. */
-import type { SchemaDefinition } from '../../kernel/schema/definition.ts';
+import type { SchemaDefinition } from '../../data/schema/language/definition.ts';
 
 /** A mail template. Those that modules bring are rows too, so that operators can change them. */
 export const emailTemplateSchema = {

@@ -6,9 +6,10 @@
  * registered here: it belongs to no part that could start, stop or serve by
  * itself, so a module of its own would be an empty one.
  */
+
+import type { Kernel } from '../../host/kernel.ts';
+import { defineModule } from '../../host/module.ts';
 import type { ConfigHandle } from '../../kernel/config/definition.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
-import { defineModule } from '../../kernel/module.ts';
 import type { Operation } from '../../kernel/operation.ts';
 import { StartError } from '../../kernel/start-error.ts';
 import { type AdminConfig, adminConfig, type CoreConfig, coreConfig } from './config.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { ModuleState } from '../../host/kernel.ts';
 import { createHealth, type HealthResult } from '../../kernel/health.ts';
-import type { ModuleState } from '../../kernel/kernel.ts';
 import type { ReadySettings } from '../../kernel/settings.ts';
 import { createReadiness } from './services/readiness.ts';
 

@@ -1,7 +1,7 @@
 /** Configuration of the database module. */
 import Type, { type Static } from 'typebox';
+import { shown } from '../../data/schema/language/names.ts';
 import { defineConfig } from '../../kernel/config/definition.ts';
-import { shown } from '../../kernel/schema/names.ts';
 
 /** Schemas of PostgreSQL that hold nothing of users: its own, and those of the platform. */
 const closedSchema = /^(?:pg_.*|information_schema|app|penstock(?:_.*)?)$/;

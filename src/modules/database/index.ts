@@ -3,8 +3,9 @@
  * The schema language and the record engine themselves are part of the kernel,
  * because every module keeps its data with them.
  */
-import { defineModule } from '../../kernel/module.ts';
-import { enqueueIndexJob } from '../../kernel/schema/jobs.ts';
+
+import { enqueueIndexJob } from '../../data/schema/registry/index-builds.ts';
+import { defineModule } from '../../host/module.ts';
 import { databaseConfig } from './config.ts';
 import { pruneHistory, purgeTrash } from './jobs.ts';
 import { migrations } from './migrations.ts';

@@ -1,8 +1,8 @@
 /** Recurring work on records; each run happens on one node. */
 import Type from 'typebox';
+import type { Kernel } from '../../host/kernel.ts';
 import { system } from '../../kernel/caller.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
 
 type Parts = Pick<Kernel, 'records' | 'schemas'>;
 

@@ -1,7 +1,8 @@
 /** Statements of the import that the record engine has no word for. */
+
+import { idsTest } from '../../data/records/sql/row-id.ts';
+import type { CompiledSchema } from '../../data/schema/compile/compiled.ts';
 import type { Database, Queryable } from '../../kernel/database/database.ts';
-import { idsTest } from '../../kernel/records/mapped/row-id.ts';
-import type { CompiledSchema } from '../../kernel/schema/compiled.ts';
 
 /** Those of the ids that records have. */
 export async function storedIds(database: Queryable, schema: CompiledSchema, ids: readonly string[]): Promise<ReadonlySet<string>> {

@@ -1,7 +1,7 @@
 /** The router: what can be set about the client surface as a whole, and which apps may use it. */
 
+import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import type { ConfigHandle } from '../../kernel/config/definition.ts';
-import { defineModule, type ModuleContext, type RunningModule } from '../../kernel/module.ts';
 import { withoutEnd } from '../../kernel/text.ts';
 import { type RouterConfig, routerConfig } from './config.ts';
 import { migrations } from './migrations.ts';

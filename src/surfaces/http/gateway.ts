@@ -3,12 +3,13 @@
  * caller, read the body, decode, run, send. Every failure ends in `refuse`, so
  * every answer is JSON with the surface's headers.
  */
+
+import type { ModuleDirectory } from '../../host/kernel.ts';
 import { LARGE_BYTES, loopTurn } from '../../kernel/account/loop-turn.ts';
 import { onAccount } from '../../kernel/account/request-account.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { errors, type PenstockError } from '../../kernel/errors.ts';
 import type { Freshness } from '../../kernel/freshness/freshness.ts';
-import type { ModuleDirectory } from '../../kernel/kernel.ts';
 import type { SurfaceName } from '../../kernel/operation.ts';
 import type { Answer } from '../../kernel/operations/answer.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';

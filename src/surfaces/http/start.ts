@@ -1,10 +1,10 @@
 /** Starts the client and the admin surface over the operations of a kernel. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Kernel } from '../../host/kernel.ts';
 import type { RequestSettingsProvider } from '../../kernel/account/account-settings.ts';
 import { createActionLog } from '../../kernel/audit/admin-actions.ts';
 import { createObjectDirectory } from '../../kernel/authority/about.ts';
 import { createIdempotency } from '../../kernel/idempotency/idempotency.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
 import type { SurfaceName } from '../../kernel/operation.ts';
 import { createPipeline, type Pipeline } from '../../kernel/operations/invoke.ts';
 import { createOperationLimiter, type LimitSettingsProvider } from '../../kernel/operations/limits.ts';

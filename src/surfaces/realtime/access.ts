@@ -1,9 +1,10 @@
 /** Which changes a user may hear of: those of records that he may read. Who may read is asked of the record engine alone. */
+
+import { isRecordId } from '../../data/schema/language/record-key.ts';
+import type { Kernel } from '../../host/kernel.ts';
 import type { UserCaller } from '../../kernel/caller.ts';
 import { errors, invalid } from '../../kernel/errors.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
 import type { LostRelation } from '../../kernel/permissions.ts';
-import { isRecordId } from '../../kernel/schema/mapping/key.ts';
 import { realtimeErrors } from './errors.ts';
 
 export type AccessKernel = Pick<Kernel, 'bus' | 'schemas' | 'records'>;

@@ -4,12 +4,12 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { type Namespace, Server, type Socket } from 'socket.io';
+import type { Kernel } from '../../host/kernel.ts';
 import { createAccounts, defaultRequestSettings } from '../../kernel/account/account-settings.ts';
 import { createCallGates } from '../../kernel/account/call-gates.ts';
 import { onAccount } from '../../kernel/account/request-account.ts';
 import { errors } from '../../kernel/errors.ts';
 import type { PublishedEvent } from '../../kernel/events/events.ts';
-import type { Kernel } from '../../kernel/kernel.ts';
 import type { LimitBucket, LimitState } from '../../kernel/limits/limits.ts';
 import type { Pipeline } from '../../kernel/operations/invoke.ts';
 import { addressKey } from '../../kernel/operations/limits.ts';

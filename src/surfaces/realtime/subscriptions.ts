@@ -1,11 +1,11 @@
 /** What one socket is subscribed to. */
 import type { Socket } from 'socket.io';
 import Type, { type Static } from 'typebox';
+import { canonicalId, platformKey } from '../../data/schema/language/record-key.ts';
 import type { Accounts } from '../../kernel/account/account-settings.ts';
 import { onAccount } from '../../kernel/account/request-account.ts';
 import type { Events } from '../../kernel/events/events.ts';
 import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
-import { canonicalId, platformKey } from '../../kernel/schema/mapping/key.ts';
 import { type AccessKernel, assertMayHear, type Hearing } from './access.ts';
 import type { Change, ChangeHub, Subscription } from './changes.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';

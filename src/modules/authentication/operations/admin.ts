@@ -1,7 +1,7 @@
 /** Users as operators see them. */
 import Type from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
 import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
 import { authErrors } from '../errors.ts';
 import type { UserAdmin } from '../services/accounts/user-admin.ts';
 import { sortable } from '../services/accounts/user-queries.ts';

@@ -1,6 +1,7 @@
 /** Which client operations there are under a configuration, and which channels are up. */
+
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Operation } from '../../../kernel/operation.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import type { AuthenticationConfig } from '../config.ts';
 import type { Parts } from '../services/authentication-parts.ts';
 import type { Factors } from '../services/sign-in-methods.ts';

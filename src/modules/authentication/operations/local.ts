@@ -1,7 +1,7 @@
 /** Registration, login and change of password. */
 import Type from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
 import { defineOperation, type Operation, Reply, TextResult } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
 import { authErrors } from '../errors.ts';
 import type { Accounts } from '../services/accounts/accounts.ts';
 import type { Register } from '../services/accounts/registration.ts';

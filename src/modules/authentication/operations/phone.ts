@@ -1,7 +1,7 @@
 /** Registration and sign-in with a phone number, and users without a name. */
 import Type from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
 import { defineOperation, type Operation } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
 import { factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import type { Factors } from '../services/sign-in-methods.ts';

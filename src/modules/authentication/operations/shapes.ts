@@ -1,9 +1,9 @@
 /** Shapes that several operations of authentication share. */
 import Type from 'typebox';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { OperationContext } from '../../../kernel/operation.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { userSchema } from '../schemas.ts';
 import { deviceName, type Origin } from '../services/origin.ts';
 import { maxPasswordLength } from '../services/passwords.ts';

@@ -1,8 +1,8 @@
 /** The signed-in user's own account. */
 import Type from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
 import type { Audit } from '../../../kernel/audit/audit.ts';
 import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
 import { authErrors } from '../errors.ts';
 import type { Accounts } from '../services/accounts/accounts.ts';
 import { deviceName } from '../services/origin.ts';

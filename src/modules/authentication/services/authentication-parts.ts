@@ -2,7 +2,7 @@
  * Puts the parts together that every way into an account shares. What has its own routes (teams, other
  * providers, second factors) builds on these.
  */
-import type { ModuleContext } from '../../../kernel/module.ts';
+import type { ModuleContext } from '../../../host/module.ts';
 import type { communications } from '../../communications/index.ts';
 import type { router } from '../../router/index.ts';
 import type { AuthenticationConfig } from '../config.ts';

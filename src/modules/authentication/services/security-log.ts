@@ -2,8 +2,9 @@
  * What happens to accounts without anybody being signed in, in the audit log: who (the account), what, from
  * where, and how it ended. What signed-in users and operators do is written down by the surface.
  */
+
+import type { Kernel } from '../../../host/kernel.ts';
 import { anonymous } from '../../../kernel/caller.ts';
-import type { Kernel } from '../../../kernel/kernel.ts';
 import { type Origin, storedUserAgent } from './origin.ts';
 
 export type SecurityAction =

@@ -1,5 +1,5 @@
 /** Puts second factors, passkeys, phones, device keys and anonymous users together, over the parts that every way into an account shares. */
-import type { Kernel } from '../../../kernel/kernel.ts';
+import type { Kernel } from '../../../host/kernel.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { Messages } from '../../communications/index.ts';
 import type { AuthenticationConfig } from '../config.ts';

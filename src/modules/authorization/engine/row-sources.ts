@@ -2,7 +2,7 @@
  * The rows on which a subject may act, found from the tuples that lead to them
  * (SQL): all of them as a set, the first of them in order, or just their number.
  */
-import { literalOf } from '../../../kernel/schema/literal.ts';
+import { literalOf } from '../../../kernel/database/literal.ts';
 import { arrayText } from './array-text.ts';
 import type { Lookup } from './ascend.ts';
 import { lookupKey } from './lookups.ts';

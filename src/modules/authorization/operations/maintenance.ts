@@ -1,8 +1,8 @@
 /** Looking after what is stored: verification, orphans and the changelog. */
 import Type from 'typebox';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { authorizationErrors } from '../errors.ts';
 import type { Changes } from '../services/changes.ts';
 import { findOrphans } from '../services/orphans.ts';

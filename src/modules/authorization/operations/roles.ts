@@ -1,7 +1,7 @@
 /** Roles of the 0.16 line, as operators keep them. */
 import Type, { type Static } from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
 import { authorizationErrors } from '../errors.ts';
 import { type RoleRow, roleOrders } from '../role-queries.ts';
 import type { Roles } from '../services/roles.ts';

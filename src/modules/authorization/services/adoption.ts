@@ -4,17 +4,17 @@
  * an owner already keeps only that one.
  */
 import Type from 'typebox';
+import { namesUser } from '../../../data/records/access/operation-access.ts';
+import { lockable } from '../../../data/records/sql/row-id.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
+import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { defineJob, type JobDefinition, type Jobs } from '../../../kernel/jobs/jobs.ts';
 import type { Adoption } from '../../../kernel/permissions.ts';
-import { namesUser } from '../../../kernel/records/access.ts';
-import { lockable } from '../../../kernel/records/mapped/row-id.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { literalOf } from '../../../kernel/schema/literal.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { ownerRelation } from '../record-tuples.ts';
 import { trackedOid, tupleEvents, uuidOf } from '../tuple-sql.ts';
 

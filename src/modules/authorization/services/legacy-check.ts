@@ -1,9 +1,10 @@
 /** The check of the 0.16 line: a permission of a role, a rule, or a relation may allow (spec/authorization.md 2.2). */
+
+import type { RecordStore } from '../../../data/records/store.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid, PenstockError } from '../../../kernel/errors.ts';
-import type { RecordStore } from '../../../kernel/records/store.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { isObjectId, parseObject } from '../model/grammar.ts';
 import { roleAnswer } from '../role-queries.ts';
 import type { Checks } from './checks.ts';

@@ -1,9 +1,10 @@
 /** Tuples about records and users that do not exist: of types that are schemas, because only there anybody can know. */
+
+import { lockable } from '../../../data/records/sql/row-id.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { lockable } from '../../../kernel/records/mapped/row-id.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { literalOf } from '../../../kernel/schema/literal.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
+import { literalOf } from '../../../kernel/database/literal.ts';
 import { resourceText, subjectText, uuidOf } from '../tuple-sql.ts';
 
 export interface Orphan {

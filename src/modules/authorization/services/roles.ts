@@ -1,12 +1,12 @@
 /** Roles and rules of the 0.16 line (spec/authorization.md 2.2). Who holds a role is a tuple, as everything else. */
 import { isDeepStrictEqual } from 'node:util';
+import type { RecordStore } from '../../../data/records/store.ts';
 import { type Caller, callerKey, system } from '../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
-import type { RecordStore } from '../../../kernel/records/store.ts';
 import { authorizationErrors } from '../errors.ts';
 import { deleteTuples, deleteTuplesOfObject } from '../queries.ts';
 import {

@@ -2,9 +2,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openTestDatabase } from '../../../../test/support/database.ts';
 import { silentLog } from '../../../../test/support/log.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { migrations as eventTables } from '../../../kernel/events/migrations.ts';
 import { newId } from '../../../kernel/ids.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
 import { migrations } from '../migrations.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
 import { deleteOldChanges } from '../queries.ts';

@@ -7,12 +7,12 @@
  * any of this answers are the same, and slower.
  */
 import Type from 'typebox';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
+import { literalOf } from '../../../kernel/database/literal.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { literalOf } from '../../../kernel/schema/literal.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { trackedOid } from '../tuple-sql.ts';
 

@@ -1,11 +1,12 @@
 /** Writing and reading relation tuples and direct grants: checked against the definitions, then one statement. */
+
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { newId } from '../../../kernel/ids.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { formatTuple } from '../engine/tuple.ts';
 import { authorizationErrors } from '../errors.ts';
 import { grantedAction, type Model } from '../model/model.ts';

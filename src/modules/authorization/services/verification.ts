@@ -5,11 +5,11 @@
  * for nothing is reported. Nothing is changed, so no answer is ever wrong meanwhile.
  */
 import Type from 'typebox';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { defineJob, type JobDefinition, type Jobs } from '../../../kernel/jobs/jobs.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { formatTuple } from '../engine/tuple.ts';
 import { fits } from '../model/validity.ts';
 import { tuplesAfter } from '../queries.ts';

@@ -1,7 +1,7 @@
 /** The job that sends stored messages. */
 import Type from 'typebox';
+import type { Kernel } from '../../../host/kernel.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
-import type { Kernel } from '../../../kernel/kernel.ts';
 import { remembered } from '../../../kernel/telemetry/remembered.ts';
 import type { CommunicationsConfig } from '../config.ts';
 import { type ClaimedMessage, claimMessage, countTemplates, finishMessage, purgeMessages } from '../queries.ts';

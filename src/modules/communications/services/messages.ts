@@ -2,10 +2,11 @@
  * Messages to people. A message is stored with the change that causes it and sent by a job afterwards,
  * so that it is neither lost when the mail server is down nor sent for a change that never happened.
  */
+
+import type { Kernel } from '../../../host/kernel.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
-import type { Kernel } from '../../../kernel/kernel.ts';
 import type { LimitBucket } from '../../../kernel/limits/limits.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';

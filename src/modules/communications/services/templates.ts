@@ -3,12 +3,12 @@
  * rows, so that a change holds on every node for the next message.
  */
 
+import { all, type Condition } from '../../../data/conditions/condition.ts';
+import type { RecordText } from '../../../data/records/store.ts';
+import type { Kernel } from '../../../host/kernel.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
-import type { Kernel } from '../../../kernel/kernel.ts';
-import { all, type Condition } from '../../../kernel/records/filter/condition.ts';
-import type { RecordText } from '../../../kernel/records/store.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { messageErrors } from '../errors.ts';
 import { storeBuiltIn, templateByName, templateOrigin } from '../queries.ts';

@@ -1,7 +1,7 @@
 /** API tokens. */
 import Type from 'typebox';
+import type { ModuleDirectory } from '../../../host/kernel.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import type { ModuleDirectory } from '../../../kernel/kernel.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
 import { operationErrors } from '../../../kernel/operations/errors.ts';
 import { effectScopes } from '../../../kernel/operations/scopes.ts';

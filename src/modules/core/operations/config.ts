@@ -1,12 +1,12 @@
 /** The configuration of all modules. */
 import Type from 'typebox';
+import type { ModuleDirectory } from '../../../host/kernel.ts';
 import { requireAuthority } from '../../../kernel/authority/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { moduleOfConfig } from '../../../kernel/config/definition.ts';
 import type { ChangedConfig, ChangeOptions, ConfigService, StoredConfig } from '../../../kernel/config/service.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
 import { etagOf, expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
-import type { ModuleDirectory } from '../../../kernel/kernel.ts';
 import {
   type DecodedInput,
   defineOperation,

@@ -1,6 +1,7 @@
 /** The report of `/ready` (spec/core.md 5.1): all checks in parallel, bounded in time, at most once a second. */
+
+import type { ModuleDirectory, ModuleState } from '../../../host/kernel.ts';
 import type { Health, HealthCheck, HealthResult, HealthStatus } from '../../../kernel/health.ts';
-import type { ModuleDirectory, ModuleState } from '../../../kernel/kernel.ts';
 import type { ReadySettings } from '../../../kernel/settings.ts';
 
 export interface CheckReport {

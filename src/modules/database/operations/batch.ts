@@ -1,12 +1,12 @@
 /** `POST /database/batch`: several operations on records of any schemas, all of them or none. */
 import Type from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
+import type { RecordStore } from '../../../data/records/store.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { RouteMiddlewares } from '../../../kernel/middlewares/create.ts';
 import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
-import type { RecordStore } from '../../../kernel/records/store.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { runBatch, runEach } from '../services/batch.ts';
 import { requireMiddlewares } from '../services/batch-middlewares.ts';
 import type { BatchOperation } from '../services/batch-operation.ts';

@@ -1,10 +1,10 @@
 /** The client routes of one schema for many records: all of a request happens, or nothing. */
 import Type, { type TObject } from 'typebox';
+import type { RecordInput, RecordStore } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { noOperators } from '../../../data/schema/compile/shapes.ts';
+import { platformKey } from '../../../data/schema/language/record-key.ts';
 import { defineOperation } from '../../../kernel/operation.ts';
-import type { RecordInput, RecordStore } from '../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { platformKey } from '../../../kernel/schema/mapping/key.ts';
-import { noOperators } from '../../../kernel/schema/shapes.ts';
 import { docsReply, type RecordOperation, recordFacts, scopeQuery } from './record-facts.ts';
 
 export const bulkRecordOperations = (records: RecordStore, schema: CompiledSchema): readonly RecordOperation[] => [

@@ -1,12 +1,12 @@
 /** `POST /database/{Schema}/query`: lists with a filter, where a schema allows it. The plain list has none. */
 import Type from 'typebox';
+import { parseFilter } from '../../../data/conditions/parse.ts';
+import { recordErrors } from '../../../data/records/errors.ts';
+import type { RecordStore } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { defineOperation, Reply } from '../../../kernel/operation.ts';
 import { invalidInput } from '../../../kernel/operations/problems.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
-import { parseFilter } from '../../../kernel/records/filter/parse.ts';
-import type { RecordStore } from '../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { allowsQuery, requireAllowed } from '../services/client-query.ts';
 import { listFacts } from './page-facts.ts';
 import { listQuery, type RecordOperation, recordFacts } from './record-facts.ts';

@@ -1,11 +1,11 @@
 /** Records on the admin surface (spec/database.md 2.3). */
 import Type from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
+import type { RecordInput, RecordText } from '../../../data/records/store.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
 import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
-import type { RecordInput, RecordText } from '../../../kernel/records/store.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
 import { fieldsOf, manyOf } from './audited-records.ts';

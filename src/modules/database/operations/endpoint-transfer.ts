@@ -1,7 +1,7 @@
 /** Custom endpoints as a whole: export, import, and what their design needs to know about schemas. */
 import Type from 'typebox';
+import { schemaErrors } from '../../../data/schema/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { databaseErrors } from '../errors.ts';
 import { usableFields } from '../services/endpoints/accessible-fields.ts';
 import type { EndpointBody } from '../services/endpoints/admin.ts';

@@ -1,10 +1,10 @@
 /** Custom endpoints on the admin surface (spec/database.md 2.4). */
 
 import Type from 'typebox';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { databaseErrors } from '../errors.ts';
 import type { EndpointAdmin, EndpointBody } from '../services/endpoints/admin.ts';

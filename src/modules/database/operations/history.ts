@@ -1,12 +1,12 @@
 /** Earlier versions of records: client routes of the schemas that keep them, and the admin's for all of these. */
 import Type, { type TSchema } from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
+import type { RecordStore } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
 import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
-import type { RecordStore } from '../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
 import { idParams, type RecordOperation, recordFacts, recordReply, scopeQuery } from './record-facts.ts';

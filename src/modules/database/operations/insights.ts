@@ -1,10 +1,10 @@
 /** Insight into the database for operators (spec/database.md 9, no. 22). */
 import Type, { type Static } from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import { databaseErrors } from '../errors.ts';
 import { adviceKinds } from '../services/insights/advice.ts';
 import { type InsightDependencies, type Insights, readInsights } from '../services/insights/create.ts';

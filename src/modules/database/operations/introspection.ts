@@ -1,12 +1,12 @@
 /** Tables that are there already: found, looked through, and declared as schemas (spec/database.md 2.5). */
 
 import Type, { type Static } from 'typebox';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { FieldMap, PlatformOptions } from '../../../data/schema/language/definition.ts';
+import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
+import { platformOptionsShape } from '../../../data/schema/language/options.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import type { FieldMap, PlatformOptions } from '../../../kernel/schema/definition.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
-import { platformOptionsShape } from '../../../kernel/schema/options.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Edits } from '../services/introspection/edits.ts';

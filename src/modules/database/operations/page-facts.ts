@@ -1,6 +1,6 @@
 /** What all lists of records that can be paged by cursor have in common. */
 import Type from 'typebox';
-import { MAX_CURSOR } from '../../../kernel/records/page/cursor.ts';
+import { MAX_CURSOR } from '../../../data/records/page/keyset.ts';
 
 /** The query parameter. */
 export const cursorQuery = Type.Optional(

@@ -1,10 +1,10 @@
 /** How it stands with the feed of record changes. */
 import Type from 'typebox';
+import { isOffered } from '../../../data/records/access/operation-access.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { lastPublishedAt, waitingSince } from '../../../kernel/events/waiting.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import { isOffered } from '../../../kernel/records/access.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 
 interface Dependencies {
   readonly schemas: SchemaRegistry;

@@ -1,15 +1,15 @@
 /** What the client routes of all schemas have in common. */
 import Type, { type TObject, type TProperties } from 'typebox';
+import { needsUser } from '../../../data/records/access/operation-access.ts';
+import { recordErrors } from '../../../data/records/errors.ts';
+import { externalTableErrors } from '../../../data/records/external-table-errors.ts';
+import type { RecordText } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { CrudOperation } from '../../../data/schema/language/options.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { etagOf, renditionOf } from '../../../kernel/if-match.ts';
 import { type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
-import { needsUser } from '../../../kernel/records/access.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
-import { mappedErrors } from '../../../kernel/records/mapped/errors.ts';
-import type { RecordText } from '../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import type { CrudOperation } from '../../../kernel/schema/options.ts';
 import { countQuery, cursorQuery } from './page-facts.ts';
 
 /** A route, and the switch of the schema that it hangs on. */
@@ -49,7 +49,7 @@ export const recordFacts = (schema: CompiledSchema, crud: CrudOperation) =>
     surface: 'client',
     access: needsUser(schema, crud) ? 'user' : 'optionalUser',
     limit: standardLimit,
-    errors: schema.mapping ? [...errorsOf[crud], ...Object.values(mappedErrors)] : errorsOf[crud],
+    errors: schema.mapping ? [...errorsOf[crud], ...Object.values(externalTableErrors)] : errorsOf[crud],
   }) as const;
 
 const populate = Type.Optional(

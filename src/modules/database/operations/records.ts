@@ -1,11 +1,11 @@
 /** The client routes of one schema for single records and lists (spec/database.md 1.1). */
 import Type, { type TObject } from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
+import type { ListOptions, RecordInput, RecordStore } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { noOperators } from '../../../data/schema/compile/shapes.ts';
 import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
 import { defineOperation, Reply, type Wanted } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
-import type { ListOptions, RecordInput, RecordStore } from '../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { noOperators } from '../../../kernel/schema/shapes.ts';
 import { listFacts } from './page-facts.ts';
 import { idParams, listQuery, type RecordOperation, readQuery, recordFacts, recordReply, scopeQuery } from './record-facts.ts';
 

@@ -1,8 +1,8 @@
 /** Several schemas at once: all of a change happens, or nothing. */
 import Type from 'typebox';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../errors.ts';
 import { ImportedExtension, ImportedSchema, newExtensionOf, newSchemaOf } from '../services/imported-schema.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';

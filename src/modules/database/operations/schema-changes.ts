@@ -1,10 +1,10 @@
 /** Looking at changes of a schema: what one would do, and what has been done. */
 import Type from 'typebox';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
+import { listMigrations } from '../../../data/schema/registry/migration-log.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
-import { listMigrations } from '../../../kernel/schema/migration-log.ts';
 import { databaseErrors } from '../errors.ts';
 import { dataChange } from '../services/imported-schema.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';

@@ -1,13 +1,13 @@
 /** Fields that are added to schemas of others (spec/database.md 5.8). */
 import Type from 'typebox';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { FieldMap } from '../../../data/schema/language/definition.ts';
+import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../kernel/authority/authority.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import type { FieldMap } from '../../../kernel/schema/definition.ts';
-import { adminOwner } from '../../../kernel/schema/draft.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { listRange, sorted } from '../services/listing.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';

@@ -1,7 +1,7 @@
 /** Fields that are taken out, come back, or go for good. */
 import Type from 'typebox';
+import { schemaErrors } from '../../../data/schema/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
 import type { DroppedFieldAdmin } from '../services/dropped-fields.ts';
 import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
 import { ShownSchema, shownSchema } from '../services/shown-schema.ts';

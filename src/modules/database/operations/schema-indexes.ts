@@ -1,9 +1,9 @@
 /** Indexes of schemas (spec/database.md 5.13). */
 import Type, { type Static } from 'typebox';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { IndexDefinition } from '../../../data/schema/language/definition.ts';
+import { indexShape } from '../../../data/schema/language/options.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import type { IndexDefinition } from '../../../kernel/schema/definition.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { indexShape } from '../../../kernel/schema/options.ts';
 import type { IndexAdmin } from '../services/indexes.ts';
 import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
 

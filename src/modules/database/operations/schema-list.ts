@@ -1,11 +1,11 @@
 /** Reading lists of schemas. */
 import Type from 'typebox';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
+import { systemSchemas } from '../../../data/schema/language/names.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../kernel/authority/authority.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { adminOwner } from '../../../kernel/schema/draft.ts';
-import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
-import { systemSchemas } from '../../../kernel/schema/names.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { listRange, sorted } from '../services/listing.ts';
 import { ShownSchema, shownSchema } from '../services/shown-schema.ts';
 

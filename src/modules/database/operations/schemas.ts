@@ -1,15 +1,15 @@
 /** One schema: reading, declaring, changing and removing it. */
 import Type from 'typebox';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { FieldMap, IndexDefinition } from '../../../data/schema/language/definition.ts';
+import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
+import { indexShape, platformOptionsShape } from '../../../data/schema/language/options.ts';
+import type { SchemaChange } from '../../../data/schema/plan/schema-request.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors, invalid, relocated } from '../../../kernel/errors.ts';
 import { etagOf, expectedVersion, ifMatch, renditionOf } from '../../../kernel/if-match.ts';
 import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import type { FieldMap, IndexDefinition } from '../../../kernel/schema/definition.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
-import { indexShape, platformOptionsShape } from '../../../kernel/schema/options.ts';
-import type { SchemaChange } from '../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../errors.ts';
 import { dataChange } from '../services/imported-schema.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';

@@ -1,14 +1,14 @@
 /** Rows out of a schema and into it, in any number (spec/database.md 9, row 20). */
 import Type from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
+import type { RecordStore } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { type BodyStream, defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
-import type { RecordStore } from '../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
 import { exportRows } from '../services/transfer/export.ts';

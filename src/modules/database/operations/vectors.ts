@@ -1,11 +1,11 @@
 /** Vectors: what can be done with them here, and the exact search (spec/database.md 2.2, 5.15). */
 import Type from 'typebox';
+import { parseFilter } from '../../../data/conditions/parse.ts';
+import { recordErrors } from '../../../data/records/errors.ts';
+import type { RecordStore } from '../../../data/records/store.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
-import { recordErrors } from '../../../kernel/records/errors.ts';
-import { parseFilter } from '../../../kernel/records/filter/parse.ts';
-import type { RecordStore } from '../../../kernel/records/store.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../errors.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 

@@ -1,8 +1,9 @@
 /** What operations of a batch take from the results of earlier ones: `{"$ref": "author"}`, `{"$ref": "author.name"}`. */
+
+import { shown } from '../../../data/schema/language/names.ts';
 import { jsonSize } from '../../../kernel/account/json-size.ts';
 import { currentAccount } from '../../../kernel/account/request-account.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
-import { shown } from '../../../kernel/schema/names.ts';
 import type { BatchOperation } from './batch-operation.ts';
 
 /** Records by the names and places of the operations that answered them; only those that are referred to. */

@@ -1,9 +1,10 @@
 /** Several operations on records as one transaction, later ones with results of earlier ones. */
+
+import type { RecordInput, RecordStore, RecordText, WriteOptions } from '../../../data/records/store.ts';
 import { currentAccount } from '../../../kernel/account/request-account.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid, PenstockError } from '../../../kernel/errors.ts';
-import type { RecordInput, RecordStore, RecordText, WriteOptions } from '../../../kernel/records/store.ts';
 import type { BatchOperation } from './batch-operation.ts';
 import { type Results, referredNames, requireNames, resolved, resolvedData } from './batch-references.ts';
 

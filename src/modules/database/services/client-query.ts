@@ -1,12 +1,13 @@
 /** What clients may ask when a schema lets them filter: fields, operators and effort that its author allowed. */
+
+import { type Condition, type Leaf, leavesOf, type Test } from '../../../data/conditions/condition.ts';
+import { invalidRecord } from '../../../data/records/errors.ts';
+import { PathFault, resolveTarget } from '../../../data/records/filter/target.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { QuerySwitch } from '../../../data/schema/language/definition.ts';
+import { shown } from '../../../data/schema/language/names.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Problem } from '../../../kernel/errors.ts';
-import { invalidRecord } from '../../../kernel/records/errors.ts';
-import { type Condition, type Leaf, leavesOf, type Test } from '../../../kernel/records/filter/condition.ts';
-import { PathFault, resolveTarget } from '../../../kernel/records/filter/target.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import type { QuerySwitch } from '../../../kernel/schema/definition.ts';
-import { shown } from '../../../kernel/schema/names.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 
 /** What is allowed unless the schema says otherwise: what an index can answer. */
 const defaultOperators: readonly string[] = ['$eq', '$ne', '$gt', '$gte', '$lt', '$lte', '$in', '$nin', '$exists'];

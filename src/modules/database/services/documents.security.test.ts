@@ -3,11 +3,11 @@
  * https://cwe.mitre.org/data/definitions/915.html; Payload CVE-2026-39397, a door that overrode the owner's access).
  */
 import { expect, test } from 'vitest';
+import type { RecordStore } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../kernel/authority/authority.ts';
 import { system } from '../../../kernel/caller.ts';
-import type { RecordStore } from '../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { adminOwner } from '../../../kernel/schema/draft.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { createDocuments } from './documents.ts';
 
 const caller = system('test');

@@ -1,13 +1,14 @@
 /** Records of any schema in the hands of an admin (spec/database.md 2.3). */
+
+import { parseFilter } from '../../../data/conditions/parse.ts';
+import type { ListOptions, RecordInput, RecordStore, RecordText, WriteOptions } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import { automaticFields, shown } from '../../../data/schema/language/names.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../kernel/authority/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { type Problem, relocated } from '../../../kernel/errors.ts';
-import { parseFilter } from '../../../kernel/records/filter/parse.ts';
-import type { ListOptions, RecordInput, RecordStore, RecordText, WriteOptions } from '../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { adminOwner } from '../../../kernel/schema/draft.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { automaticFields, shown } from '../../../kernel/schema/names.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../errors.ts';
 import { extensionFields } from './endpoints/accessible-fields.ts';
 

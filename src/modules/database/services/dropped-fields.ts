@@ -1,16 +1,17 @@
 /** Fields that are taken out of schemas: what is kept of them, for how long, and how they come back. */
 
 import Type from 'typebox';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { FieldMap } from '../../../data/schema/language/definition.ts';
+import { automaticFields } from '../../../data/schema/language/names.ts';
+import { droppedAround, withoutDefinitionAt } from '../../../data/schema/plan/dropped.ts';
+import type { SchemaRequest } from '../../../data/schema/plan/schema-request.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../kernel/authority/authority.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import type { ConfigHandle } from '../../../kernel/config/definition.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import type { FieldMap } from '../../../kernel/schema/definition.ts';
-import { adminOwner } from '../../../kernel/schema/draft.ts';
-import { droppedAround, withoutDefinitionAt } from '../../../kernel/schema/dropped.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { automaticFields } from '../../../kernel/schema/names.ts';
-import type { SchemaRegistry, SchemaRequest } from '../../../kernel/schema/registry.ts';
 import type { DatabaseConfig } from '../config.ts';
 import type { SchemaAdmin } from './schema-admin.ts';
 import type { PlanForAdmin } from './shown-plan.ts';

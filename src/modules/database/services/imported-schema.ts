@@ -1,13 +1,15 @@
 /** Schemas and extensions as imports write them, which is as exports give them. */
 
-import Type, { type Static } from 'typebox';
+import type { Static } from 'typebox';
+import Type from 'typebox';
+import { invalidSchema, schemaErrors } from '../../../data/schema/errors.ts';
+import type { FieldMap, IndexDefinition, PlatformOptions } from '../../../data/schema/language/definition.ts';
+import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
+import { checkModelOptions } from '../../../data/schema/language/options.ts';
+import type { ArrivingSchema, NewExtension } from '../../../data/schema/plan/schema-request.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../kernel/authority/authority.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import type { FieldMap, IndexDefinition, PlatformOptions } from '../../../kernel/schema/definition.ts';
-import { adminOwner } from '../../../kernel/schema/draft.ts';
-import { invalidSchema, schemaErrors } from '../../../kernel/schema/errors.ts';
-import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
-import { checkModelOptions } from '../../../kernel/schema/options.ts';
-import type { ArrivingSchema, NewExtension, SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { cutText } from '../../../kernel/text.ts';
 
 /** What a change of fields does to the records that are there. */

@@ -1,15 +1,17 @@
 /** Indexes of schemas in the hands of an admin. */
+
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { resolveIndex } from '../../../data/schema/compile/index-definition.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { IndexDefinition } from '../../../data/schema/language/definition.ts';
+import { shown } from '../../../data/schema/language/names.ts';
+import { type ListedIndex, listIndexes } from '../../../data/schema/plan/index-change.ts';
+import type { IndexChange } from '../../../data/schema/plan/schema-request.ts';
+import { type IndexState, indexStates, retryIndexBuilds } from '../../../data/schema/registry/index-builds.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../kernel/authority/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import type { IndexDefinition } from '../../../kernel/schema/definition.ts';
-import { adminOwner } from '../../../kernel/schema/draft.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { type IndexState, indexStates, retryIndexBuilds } from '../../../kernel/schema/index-builds.ts';
-import { type ListedIndex, listIndexes } from '../../../kernel/schema/index-change.ts';
-import { resolveIndex } from '../../../kernel/schema/index-definition.ts';
-import { shown } from '../../../kernel/schema/names.ts';
-import type { IndexChange, SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import type { ShownIndex, TransferredIndex } from '../operations/schema-indexes.ts';
 import type { SchemaAdmin } from './schema-admin.ts';
 import type { PlanForAdmin } from './shown-plan.ts';

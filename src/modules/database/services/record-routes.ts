@@ -1,9 +1,10 @@
 /** The client routes of every schema, made from what it declares. */
+
+import { isOffered } from '../../../data/records/access/operation-access.ts';
+import type { RecordStore } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Operation } from '../../../kernel/operation.ts';
-import { isOffered } from '../../../kernel/records/access.ts';
-import type { RecordStore } from '../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import type { SchemaRegistry } from '../../../kernel/schema/registry.ts';
 import { bulkRecordOperations } from '../operations/bulk-records.ts';
 import { clientQueryOperations } from '../operations/client-query.ts';
 import { clientHistoryOperations } from '../operations/history.ts';

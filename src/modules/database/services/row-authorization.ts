@@ -1,11 +1,12 @@
 /** What switching row authorization on asks for: a running engine, a definition of the type, and owners for what is there. */
+
+import { namesUser } from '../../../data/records/access/operation-access.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { PlatformOptions } from '../../../data/schema/language/definition.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { Adoption, PermissionEngine, PermissionPort } from '../../../kernel/permissions.ts';
-import { namesUser } from '../../../kernel/records/access.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import type { PlatformOptions } from '../../../kernel/schema/definition.ts';
 import { databaseErrors } from '../errors.ts';
 
 export interface RowAuthorization {

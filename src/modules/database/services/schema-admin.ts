@@ -1,12 +1,14 @@
 /** What an admin may do with schemas, with the rules that the registry itself does not know. */
+
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { PlatformOptions } from '../../../data/schema/language/definition.ts';
+import { crudOperations } from '../../../data/schema/language/options.ts';
+import type { NewSchema, SchemaChange, SchemaRequest } from '../../../data/schema/plan/schema-request.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { ConfigHandle } from '../../../kernel/config/definition.ts';
 import { type Problem, relocated } from '../../../kernel/errors.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import type { PlatformOptions } from '../../../kernel/schema/definition.ts';
-import { schemaErrors } from '../../../kernel/schema/errors.ts';
-import { crudOperations } from '../../../kernel/schema/options.ts';
-import type { NewSchema, SchemaChange, SchemaRegistry, SchemaRequest } from '../../../kernel/schema/registry.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { DatabaseConfig } from '../config.ts';
 import type { EndpointAdmin } from './endpoints/admin.ts';

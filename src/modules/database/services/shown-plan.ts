@@ -1,6 +1,6 @@
 /** What a change would do, as the admin surface shows it. */
 import Type, { type Static } from 'typebox';
-import type { SchemaPlan } from '../../../kernel/schema/plan.ts';
+import type { SchemaPlan } from '../../../data/schema/plan/schema-plan.ts';
 
 const loss = Type.Object({
   schema: Type.String(),

@@ -1,10 +1,10 @@
 /** A schema as the admin surface shows it. */
 import Type, { type Static } from 'typebox';
-import { isOffered, needsUser } from '../../../kernel/records/access.ts';
-import type { CompiledSchema } from '../../../kernel/schema/compiled.ts';
-import { fieldMapShape } from '../../../kernel/schema/field-language.ts';
-import { resolveIndex } from '../../../kernel/schema/index-definition.ts';
-import type { CrudOperation } from '../../../kernel/schema/options.ts';
+import { isOffered, needsUser } from '../../../data/records/access/operation-access.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { resolveIndex } from '../../../data/schema/compile/index-definition.ts';
+import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
+import type { CrudOperation } from '../../../data/schema/language/options.ts';
 
 const instant = Type.String({ format: 'date-time' });
 

@@ -1,10 +1,10 @@
 /** Apps as operators keep them. The secret is answered once and stored as a hash. */
 import { randomBytes } from 'node:crypto';
+import type { Kernel } from '../../../host/kernel.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
-import type { Kernel } from '../../../kernel/kernel.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { GaugeReading } from '../../../kernel/telemetry/metrics.ts';
 import { remembered } from '../../../kernel/telemetry/remembered.ts';

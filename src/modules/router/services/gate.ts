@@ -5,9 +5,9 @@
  */
 
 import { domainToASCII } from 'node:url';
+import type { Kernel } from '../../../host/kernel.ts';
 import type { AppGate, PresentedApp } from '../../../kernel/apps.ts';
 import type { Cache } from '../../../kernel/cache/cache.ts';
-import type { Kernel } from '../../../kernel/kernel.ts';
 import { sameSecret, sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { routerErrors } from '../errors.ts';

@@ -1,9 +1,10 @@
 /** What an operator does for a user who cannot get in, or whom somebody else has got in as. */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { AdminCaller, Caller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { BuiltInTemplate, Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';

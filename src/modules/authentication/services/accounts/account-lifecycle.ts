@@ -3,11 +3,12 @@
  * phone, anonymous, an operator, another module. It also turns an anonymous user into a registered one,
  * in place. Everything that belongs to it (team, mail, event) happens in the same transaction.
  */
+
+import type { RecordText } from '../../../../data/records/store.ts';
+import type { Kernel } from '../../../../host/kernel.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { forgetAnswersTo } from '../../../../kernel/idempotency/idempotency.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
-import type { RecordText } from '../../../../kernel/records/store.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';

@@ -1,7 +1,8 @@
 /** What a signed-in user does with his own account: read it, change data and password, delete it. */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import { system, type UserCaller } from '../../../../kernel/caller.ts';
 import { invalid, PenstockError } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';

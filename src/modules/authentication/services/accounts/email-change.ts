@@ -2,9 +2,10 @@
  * Another address for an account. The new address is proven first; the old one is told, with a link that
  * takes the change back, since it may be the only way in that is left to the owner.
  */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import { anonymous, type UserCaller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';

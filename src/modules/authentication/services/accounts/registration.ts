@@ -1,9 +1,10 @@
 /** Registration with e-mail and password. */
+
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import { PenstockError } from '../../../../kernel/errors.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';

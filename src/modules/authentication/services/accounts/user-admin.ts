@@ -1,9 +1,10 @@
 /** What an operator does with accounts. */
+
+import type { RecordText } from '../../../../data/records/store.ts';
+import type { Kernel } from '../../../../host/kernel.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
-import type { RecordText } from '../../../../kernel/records/store.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
 import { type Credentials, credentialsById, lockContact, lockUsers, setActive } from '../../queries.ts';

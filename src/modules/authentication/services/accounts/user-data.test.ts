@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { errors, PenstockError } from '../../../../kernel/errors.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { userSchema } from '../../schemas.ts';
 import { allowedUserData, userView, writableFields, writingUser } from './user-data.ts';
 

@@ -5,14 +5,14 @@
  * says nothing is the server's.
  */
 import type { Static } from 'typebox';
+import type { RecordInput } from '../../../../data/records/store.ts';
+import { type AccessRule, readRule } from '../../../../data/schema/language/field.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { Kernel } from '../../../../host/kernel.ts';
 import { system } from '../../../../kernel/caller.ts';
 import { valueAt } from '../../../../kernel/config/tree.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
 import { PenstockError, type Problem } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
-import type { RecordInput } from '../../../../kernel/records/store.ts';
-import { type AccessRule, readRule } from '../../../../kernel/schema/access-rule.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import { cutText } from '../../../../kernel/text.ts';
 import type { userDataConfig } from '../../config/local.ts';

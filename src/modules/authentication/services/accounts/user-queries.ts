@@ -1,8 +1,9 @@
 /** The SQL of the admin list of users: filters that the record engine's lists do not have. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { FieldInput, FieldOptions } from '../../../../data/schema/language/definition.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { identifier, sql } from '../../../../kernel/database/sql.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { FieldInput, FieldOptions } from '../../../../kernel/schema/definition.ts';
 
 export interface UserFilter {
   readonly skip: number;

@@ -1,7 +1,8 @@
 /** Proving that an address is one's own: by a link, or by a code that is typed. */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import { anonymous } from '../../../../kernel/caller.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';

@@ -1,7 +1,8 @@
 /** The accounts at other providers with which a user signs in, as he sees and removes them. */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { externalErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';

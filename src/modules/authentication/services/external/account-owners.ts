@@ -4,10 +4,11 @@
  * proven it; where only the provider has, the person is its owner, and whatever somebody else has
  * prepared on the unproven account goes.
  */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { externalErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';

@@ -5,8 +5,8 @@
  * the platform: nothing of it is stored, and in another browser it is simply another value.
  */
 
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { randomToken, sameSecret, sha256 } from '../../../../kernel/security/tokens.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { externalErrors } from '../../credential-errors.ts';

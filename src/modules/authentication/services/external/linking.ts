@@ -3,8 +3,9 @@
  * alone; only the app in which the same user is signed in can turn it into a link. So nobody can be
  * made to link his account at a provider to somebody else's account here, whatever address he is sent to.
  */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { Reply } from '../../../../kernel/operation.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { externalErrors } from '../../credential-errors.ts';

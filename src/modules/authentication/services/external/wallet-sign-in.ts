@@ -4,8 +4,8 @@
  * becomes, is decided once the signature came back, as for an account at any other provider.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { externalErrors } from '../../credential-errors.ts';
 import { walletProvider } from '../../strategies.ts';

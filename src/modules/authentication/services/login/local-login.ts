@@ -1,9 +1,9 @@
 /** Login with a password, by e-mail or by user name. */
 
+import type { Kernel } from '../../../../host/kernel.ts';
 import { anonymous } from '../../../../kernel/caller.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import type { PenstockError } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';

@@ -3,9 +3,10 @@
  * in: mail scanners follow links too. What signs in is the click on the page behind it, or the exchange
  * by the app.
  */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import { anonymous } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { randomToken } from '../../../../kernel/security/tokens.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';

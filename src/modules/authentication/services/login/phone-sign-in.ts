@@ -3,10 +3,11 @@
  * are known and for others: every number gets a code, and who it belongs to is looked at once the code came
  * back. What is sent is bounded per number and per range of numbers, since somebody earns on each message.
  */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { PenstockError } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { randomToken } from '../../../../kernel/security/tokens.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';

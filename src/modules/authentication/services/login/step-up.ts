@@ -3,10 +3,10 @@
  * (`sudo`). Who has a second factor proves that; his password alone could be known to whoever took the session.
  */
 import type { AuthenticationResponseJSON } from '@simplewebauthn/server';
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import { invalid } from '../../../../kernel/errors.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { authErrors } from '../../errors.ts';
 import { type Credentials, credentialsById } from '../../queries.ts';
 import type { Origin } from '../origin.ts';

@@ -5,9 +5,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { defineJob, type JobDefinition } from '../../../../kernel/jobs/jobs.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { DurableLimits } from '../../../../kernel/limits/durable.ts';
 import type { LimitBucket } from '../../../../kernel/limits/limits.ts';
 import { addressKey } from '../../../../kernel/operations/limits.ts';

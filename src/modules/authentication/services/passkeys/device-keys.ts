@@ -3,9 +3,9 @@
  * that the server has just made and that works once: a captured request is worth nothing afterwards.
  */
 import { createHash, createPublicKey, type KeyObject, randomBytes, verify } from 'node:crypto';
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { externalErrors, factorErrors } from '../../credential-errors.ts';
 import { userEvent } from '../../events.ts';

@@ -3,8 +3,8 @@
  * face, finger or PIN: that is both factors. As the second step it is what the user has.
  */
 import type { AuthenticationResponseJSON, PublicKeyCredentialRequestOptionsJSON } from '@simplewebauthn/server';
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { factorErrors } from '../../credential-errors.ts';
 import type { OwnStrategy } from '../../strategies.ts';

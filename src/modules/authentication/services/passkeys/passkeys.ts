@@ -1,8 +1,8 @@
 /** A user's own passkeys: added, listed, named and removed. */
 import type { PublicKeyCredentialCreationOptionsJSON, RegistrationResponseJSON } from '@simplewebauthn/server';
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { randomToken } from '../../../../kernel/security/tokens.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { externalErrors, factorErrors } from '../../credential-errors.ts';

@@ -1,8 +1,8 @@
 /** Codes of an authenticator app, as a user's second factor. The secret is sealed at rest and shown once. */
 
 import { randomInt } from 'node:crypto';
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Queryable, Transaction } from '../../../../kernel/database/database.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { DurableLimits } from '../../../../kernel/limits/durable.ts';
 import type { LimitBucket } from '../../../../kernel/limits/limits.ts';
 import { describeTotp, newTotpSecret, type TotpEnrolment, totpStep } from '../../../../kernel/security/totp.ts';

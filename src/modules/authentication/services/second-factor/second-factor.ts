@@ -1,7 +1,8 @@
 /** A second factor that is on: switching it off, and its recovery codes. */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { tidyCode } from '../../../../kernel/security/totp.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { factorErrors } from '../../credential-errors.ts';

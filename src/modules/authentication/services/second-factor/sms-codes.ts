@@ -1,6 +1,7 @@
 /** Six digits by text message, for the second step and for proving the number that they will go to. */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { LimitBucket } from '../../../../kernel/limits/limits.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import type { Messages } from '../../../communications/index.ts';

@@ -13,10 +13,10 @@
  * tell whose second name it is.
  */
 
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Database, Queryable, Transaction } from '../../../../kernel/database/database.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
 import type { PenstockError } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { Claim, DurableLimits } from '../../../../kernel/limits/durable.ts';
 import type { LimitBucket, LimitState } from '../../../../kernel/limits/limits.ts';
 import { addressKey } from '../../../../kernel/operations/limits.ts';

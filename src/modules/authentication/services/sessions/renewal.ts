@@ -4,9 +4,10 @@
  * same time (two tabs, a lost answer) gets the same pair again without the successor being stored in
  * clear. Any later second use means that two parties hold the token: the whole session ends.
  */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import type { AuthenticationConfig } from '../../config.ts';

@@ -1,10 +1,10 @@
 /** Opening a session for an account that has just proven who it is. */
 
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { errors } from '../../../../kernel/errors.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { randomToken, sha256 } from '../../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import { canBeSetUp } from '../../config/factors.ts';

@@ -4,10 +4,10 @@
  * everywhere after the commit and before the call that ended it returns.
  */
 
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Cache, Caches } from '../../../../kernel/cache/cache.ts';
 import { anonymous, type Caller, type UserCaller } from '../../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../../kernel/database/database.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { authErrors } from '../../errors.ts';
 import { type UserEvent, userEvent } from '../../events.ts';
 import {

@@ -3,10 +3,10 @@
  * a key. What must hold for every sign-in is checked here and nowhere else.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Kernel } from '../../../../host/kernel.ts';
 import { anonymous } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { PenstockError } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { remembered } from '../../../../kernel/telemetry/remembered.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';

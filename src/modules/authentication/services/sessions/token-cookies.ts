@@ -5,10 +5,10 @@
  */
 
 import { createHash } from 'node:crypto';
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Cookie } from '../../../../kernel/cookie.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import type { CookieSender, CookieTokens, PresentedCredentials } from '../../../../kernel/identity.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { Reply } from '../../../../kernel/operation.ts';
 import { operationErrors } from '../../../../kernel/operations/errors.ts';
 import type { SecretBox } from '../../../../kernel/security/secret-box.ts';

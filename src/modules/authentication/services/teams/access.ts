@@ -1,8 +1,9 @@
 /** Who may do what with a team: every question goes to the authorization module, and without it nothing is allowed. */
+
+import type { Companion } from '../../../../host/module.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { errors } from '../../../../kernel/errors.ts';
-import type { Companion } from '../../../../kernel/module.ts';
 import type { AuthorizationService, SubjectRef, TimedTuple } from '../../../authorization/index.ts';
 import { authErrors } from '../../errors.ts';
 import { covers, type TeamRole } from '../../schemas.ts';

@@ -2,11 +2,12 @@
  * Invitations. A token is answered once and stored as a hash; lists name invitations by their ids. Of the two
  * tokens of a mailed invitation only the one in the mail proves the mailbox: the inviter knows the other.
  */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../../kernel/database/database.ts';
 import { invalid } from '../../../../kernel/errors.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { randomToken, sha256 } from '../../../../kernel/security/tokens.ts';
 import type { TeamsConfig } from '../../config/teams.ts';
 import { authErrors } from '../../errors.ts';

@@ -1,8 +1,9 @@
 /** Who belongs to a team, and as what. A membership is a relation; the role is its name. */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
 import type { Database, Queryable, Transaction } from '../../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import type { TimedTuple } from '../../../authorization/index.ts';
 import { authErrors } from '../../errors.ts';
 import { teamEvent } from '../../events.ts';

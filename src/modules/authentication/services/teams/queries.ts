@@ -1,11 +1,12 @@
 /** The SQL of teams and their members: pages that are found, searched, sorted and counted by the database. */
+
+import type { PopulateTree } from '../../../../data/records/read/projection.ts';
+import { createRenderContext, selectList } from '../../../../data/records/read/render.ts';
+import { createParameters, type Parameters } from '../../../../data/records/sql/prepared-statements.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { Queryable, Transaction } from '../../../../kernel/database/database.ts';
 import { identifier, sql } from '../../../../kernel/database/sql.ts';
 import type { RowPredicate } from '../../../../kernel/permissions.ts';
-import { createParameters, type Parameters } from '../../../../kernel/records/parameters.ts';
-import type { PopulateTree } from '../../../../kernel/records/populate.ts';
-import { createRenderContext, selectList } from '../../../../kernel/records/render.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import { countingRelations, uuidOf } from '../../../authorization/index.ts';
 import { type TeamRole, teamRoles } from '../../schemas.ts';
 

@@ -1,7 +1,8 @@
 /** The way into a team by an invitation, at registration and later: what holds, for whom, and what it gives. */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
 import type { Queryable, Transaction } from '../../../../kernel/database/database.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { randomToken } from '../../../../kernel/security/tokens.ts';
 import type { TeamsConfig } from '../../config/teams.ts';
 import { authErrors } from '../../errors.ts';

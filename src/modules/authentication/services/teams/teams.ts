@@ -1,9 +1,10 @@
 /** Making, reading, renaming, moving and deleting teams. Row, relations and event are one transaction. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { Kernel } from '../../../../host/kernel.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { errors, invalid, PenstockError } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import type { AuthorizationService } from '../../../authorization/index.ts';
 import { authErrors } from '../../errors.ts';
 import { teamEvent } from '../../events.ts';

@@ -3,7 +3,7 @@
  * known to every node. One key signs; older ones verify until the last token they signed has ended.
  */
 import { createHash, createPublicKey, generateKeyPairSync, type JsonWebKey } from 'node:crypto';
-import type { Kernel } from '../../../../kernel/kernel.ts';
+import type { Kernel } from '../../../../host/kernel.ts';
 import { insertSigningKey, keysInUse, type PublicJwk, retireSigningKey, type StoredSigningKey } from '../../queries.ts';
 
 export interface SigningKey {

@@ -1,11 +1,12 @@
 /** The state of the platform as one document: what it is, what a document would change, and making it so. */
+
+import type { Kernel } from '../../../../host/kernel.ts';
 import { type AuthorityObject, hasAuthority, requireAuthority } from '../../../../kernel/authority/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { type ConfigHandle, moduleOfConfig } from '../../../../kernel/config/definition.ts';
 import type { ConfigService } from '../../../../kernel/config/service.ts';
 import type { SchemaNode, Tree } from '../../../../kernel/config/tree.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
-import type { Kernel } from '../../../../kernel/kernel.ts';
 import { byText, canonical, checksumOf } from '../../../../kernel/state/canonical.ts';
 import type { StateType } from '../../../../kernel/state/state.ts';
 import { cutText } from '../../../../kernel/text.ts';

@@ -1,6 +1,6 @@
 /** Which fields an endpoint may write, by what the schema permits (spec/database.md 5.7, 5.9). */
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { adminOwner } from '../../../../kernel/schema/draft.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { adminOwner } from '../../../../kernel/authority/authority.ts';
 import { endpointOperation } from './definition.ts';
 
 /** Top-level fields that admins have added to a schema. */

@@ -1,9 +1,10 @@
 /** What an admin does with endpoints. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../../data/schema/errors.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { invalid, type Problem } from '../../../../kernel/errors.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { schemaErrors } from '../../../../kernel/schema/errors.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../../errors.ts';
 import { brokenEndpoints } from './broken.ts';
 import { endpointProblems } from './check.ts';

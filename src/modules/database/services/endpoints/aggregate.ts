@@ -1,10 +1,10 @@
 /** Endpoints that count and add up (`operation` 5, ours): their rules and the shape of their answer. */
 import Type, { type TSchema } from 'typebox';
+import { resolveTarget, type TargetAccess } from '../../../../data/records/filter/target.ts';
+import { bindAggregate } from '../../../../data/records/read/aggregate.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import { resolveTarget, type TargetAccess } from '../../../../kernel/records/filter/target.ts';
-import { bindAggregate } from '../../../../kernel/records/selection/aggregate.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import type { EndpointAggregate } from './definition.ts';
 
 interface Context {

@@ -1,7 +1,7 @@
 /** What a change of schemas would break that names their fields: endpoints, and what clients may ask about. */
-import { PathFault, resolveTarget } from '../../../../kernel/records/filter/target.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import { PathFault, resolveTarget } from '../../../../data/records/filter/target.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { endpointProblems } from './check.ts';
 import type { StoredEndpoint } from './definition.ts';
 

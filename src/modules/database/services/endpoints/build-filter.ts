@@ -2,7 +2,7 @@
  * From the query tree of an endpoint and the values of a request to a condition. A comparison with an
  * optional input that is absent falls away; that never lets more records through than its author said.
  */
-import { all, any, type Comparison, type Condition, not, type Test } from '../../../../kernel/records/filter/condition.ts';
+import { all, any, type Comparison, type Condition, not, type Test } from '../../../../data/conditions/condition.ts';
 import { comparisonCode, isLeaf, type QueryLeaf, type QueryTree } from './definition.ts';
 
 /** A value for a comparison, and where it stands in the request. `undefined`: an optional input that is absent. */

@@ -1,7 +1,8 @@
 /** Fields that a record must have and an endpoint that creates one gives no value: each call of it would fail. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { missingValue } from '../../../../data/schema/language/values.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { missingValue } from '../../../../kernel/schema/values.ts';
 import { type EndpointDefinition, endpointOperation } from './definition.ts';
 
 export function requiredProblems({ operation, assignments }: EndpointDefinition, schema: CompiledSchema): readonly Problem[] {

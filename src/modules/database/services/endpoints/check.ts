@@ -1,11 +1,12 @@
 /** Everything that must be right about an endpoint before it is stored, each fault with its place. */
+
+import type { Condition } from '../../../../data/conditions/condition.ts';
+import { bindCondition } from '../../../../data/records/filter/bind.ts';
+import { PathFault, resolveTarget } from '../../../../data/records/filter/target.ts';
+import { bindAssignments } from '../../../../data/records/write/assignments.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import { bindCondition } from '../../../../kernel/records/filter/bind.ts';
-import type { Condition } from '../../../../kernel/records/filter/condition.ts';
-import { PathFault, resolveTarget } from '../../../../kernel/records/filter/target.ts';
-import { bindAssignments } from '../../../../kernel/records/selection/assignments.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { changeableFields } from './accessible-fields.ts';
 import { aggregateProblems } from './aggregate.ts';
 import { leafCondition } from './build-filter.ts';

@@ -1,9 +1,10 @@
 /** Values of the request's context that endpoints may use: the signed-in user, as `user.<field>`. */
+
+import type { RecordStore } from '../../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { Field } from '../../../../data/schema/language/field.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
-import type { RecordStore } from '../../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { Field } from '../../../../kernel/schema/field.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 
 /** The schema that the record of a user has. */
 const USER_SCHEMA = 'User';

@@ -1,6 +1,7 @@
 /** Puts the custom endpoints together, and keeps their routes as the stored endpoints and the schemas say. */
-import type { Kernel } from '../../../../kernel/kernel.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { Kernel } from '../../../../host/kernel.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import { createEndpointAdmin, type EndpointAdmin } from './admin.ts';
 import { scopedEndpointStore } from './scoped-store.ts';

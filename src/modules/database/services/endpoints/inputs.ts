@@ -1,7 +1,7 @@
 /** The declared inputs of an endpoint as the input of an operation, and their values in a request. */
 import Type, { type TObject, type TProperties, type TSchema } from 'typebox';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { DecodedInput, InputSchemas } from '../../../../kernel/operation.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import { cursorQuery } from '../../operations/page-facts.ts';
 import { type EndpointDefinition, type EndpointInput, endpointOperation, type InputType, inputLocation } from './definition.ts';
 

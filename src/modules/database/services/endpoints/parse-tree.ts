@@ -1,6 +1,7 @@
 /** Reads the query tree of an endpoint. Every fault is reported with its place; nothing unknown passes. */
+
+import { shown } from '../../../../data/schema/language/names.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import { shown } from '../../../../kernel/schema/names.ts';
 import { comparisonCode, LAST_COMPARISON, type QueryLeaf, type QueryTree } from './definition.ts';
 
 const MAX_DEPTH = 12;

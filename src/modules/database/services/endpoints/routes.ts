@@ -1,12 +1,12 @@
 /** The client route of each endpoint: an operation like any other, made from what the endpoint declares. */
 import Type, { type TSchema } from 'typebox';
+import { recordErrors } from '../../../../data/records/errors.ts';
+import type { RecordStore } from '../../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../../data/schema/errors.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { errors } from '../../../../kernel/errors.ts';
 import { defineOperation, type Operation, standardLimit } from '../../../../kernel/operation.ts';
-import { recordErrors } from '../../../../kernel/records/errors.ts';
-import type { RecordStore } from '../../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { schemaErrors } from '../../../../kernel/schema/errors.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../../errors.ts';
 import { nextCursor } from '../../operations/page-facts.ts';
 import { aggregateRow } from './aggregate.ts';

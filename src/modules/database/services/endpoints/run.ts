@@ -1,9 +1,10 @@
 /** What a call of an endpoint does: values into conditions and changes, then one call of the record engine. */
+
+import type { Condition } from '../../../../data/conditions/condition.ts';
+import type { Assignment, RecordStore } from '../../../../data/records/store.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { errors, type Problem } from '../../../../kernel/errors.ts';
 import { type DecodedInput, Reply } from '../../../../kernel/operation.ts';
-import type { Condition } from '../../../../kernel/records/filter/condition.ts';
-import type { Assignment, RecordStore } from '../../../../kernel/records/store.ts';
 import { databaseErrors } from '../../errors.ts';
 import { buildFilter } from './build-filter.ts';
 import { type ContextReader, readContext } from './context-values.ts';

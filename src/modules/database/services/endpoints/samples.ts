@@ -1,5 +1,5 @@
 /** Values that stand for all values of a type, to find out at design time what would never fit. */
-import type { Field } from '../../../../kernel/schema/field.ts';
+import type { Field } from '../../../../data/schema/language/field.ts';
 import type { EndpointInput, InputType } from './definition.ts';
 
 const sampleId = '00000000-0000-7000-8000-000000000000';

@@ -1,7 +1,8 @@
 /** Endpoints within the scopes of whoever writes them: one over the records of a module opens that module's data. */
+
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { requireAuthority, schemaObject } from '../../../../kernel/authority/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import type { EndpointStore } from './store.ts';
 
 export function scopedEndpointStore(store: EndpointStore, schemas: Pick<SchemaRegistry, 'get'>): EndpointStore {

@@ -1,8 +1,9 @@
 /** Which endpoints are served, and their routes. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { adminOwner } from '../../../../kernel/authority/authority.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import type { Operation } from '../../../../kernel/operation.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { adminOwner } from '../../../../kernel/schema/draft.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import { endpointProblems } from './check.ts';
 import type { StoredEndpoint } from './definition.ts';

@@ -1,6 +1,6 @@
 /** An endpoint as the admin surface shows it, and as it is exported. */
 import Type, { type Static } from 'typebox';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { AggregateShape, AssignmentShape, InputShape, type StoredEndpoint } from './definition.ts';
 import { isServed } from './serving.ts';
 

@@ -1,6 +1,7 @@
 /** What an operator is told, and what all parts of it are made from. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { StatementFigures } from '../../../../kernel/database/timings.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import type { BareForeignKey, IndexFacts, ServerFacts, TableFacts } from '../../insight-queries.ts';
 import type { StoredEndpoint } from '../endpoints/definition.ts';
 import type { KnownTables } from './known-tables.ts';

@@ -1,9 +1,10 @@
 /** Insight into the database for operators: figures, and what to do about them. */
+
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { StatementFigures, StatementTimings } from '../../../../kernel/database/timings.ts';
 import { errors } from '../../../../kernel/errors.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { boundedLook, readBareForeignKeys, readIndexes, readServer, readTables, type ServerStatement } from '../../insight-queries.ts';
 import type { EndpointStore } from '../endpoints/store.ts';
 import type { Advice, Looked } from './advice.ts';

@@ -2,12 +2,13 @@
  * How PostgreSQL would answer a list or a custom endpoint. The record engine compiles its statements as ever, but the
  * database that it gets here only plans them (`explain` without `analyze`, in a read-only transaction): nothing runs.
  */
+
+import { parseFilter } from '../../../../data/conditions/parse.ts';
+import { createRecordStore, type RecordStoreOptions } from '../../../../data/records/record-store.ts';
+import type { ListOptions, RecordStore } from '../../../../data/records/store.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Database, Queryable, Statement, Transaction } from '../../../../kernel/database/database.ts';
 import type { DecodedInput } from '../../../../kernel/operation.ts';
-import { createRecordStore, type RecordStoreOptions } from '../../../../kernel/records/create.ts';
-import { parseFilter } from '../../../../kernel/records/filter/parse.ts';
-import type { ListOptions, RecordStore } from '../../../../kernel/records/store.ts';
 import { databaseErrors } from '../../errors.ts';
 import { boundedLook } from '../../insight-queries.ts';
 import { inputLocation, type StoredEndpoint } from '../endpoints/definition.ts';

@@ -1,8 +1,9 @@
 /** Indexes that cost writes and memory and help nobody. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { listIndexes } from '../../../../data/schema/plan/index-change.ts';
+import { adminOwner } from '../../../../kernel/authority/authority.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { adminOwner } from '../../../../kernel/schema/draft.ts';
-import { listIndexes } from '../../../../kernel/schema/index-change.ts';
 import type { IndexFacts } from '../../insight-queries.ts';
 import { type Advice, about, type Looked, megabytes, rowsOf } from './advice.ts';
 import { isPlatformTable, tableKey } from './known-tables.ts';

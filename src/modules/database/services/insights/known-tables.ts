@@ -1,6 +1,6 @@
 /** Which schema a table of the database belongs to. */
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 
 /** A table by the names of the catalogue: `app.Post`. */
 export const tableKey = (schema: string, table: string): string => `${schema}.${table}`;

@@ -1,5 +1,5 @@
 /** Figures of schemas and custom endpoints for monitoring (spec/database.md 6.2); 0 from the start. */
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Metrics } from '../../../../kernel/telemetry/metrics.ts';
 import type { EndpointStore } from '../endpoints/store.ts';
 

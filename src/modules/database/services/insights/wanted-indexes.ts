@@ -1,9 +1,10 @@
 /** Fields that custom endpoints and clients filter by, and foreign keys, without an index that helps. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { resolveIndex } from '../../../../data/schema/compile/index-definition.ts';
+import type { IndexDefinition } from '../../../../data/schema/language/definition.ts';
+import { columnType } from '../../../../data/schema/language/field.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { IndexDefinition } from '../../../../kernel/schema/definition.ts';
-import { columnType } from '../../../../kernel/schema/field.ts';
-import { resolveIndex } from '../../../../kernel/schema/index-definition.ts';
 import { comparisonCode, leavesOf, type QueryLeaf } from '../endpoints/definition.ts';
 import { type Advice, about, type Looked, number, rowsOf } from './advice.ts';
 import { keyOf, tableKey } from './known-tables.ts';

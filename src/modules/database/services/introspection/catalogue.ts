@@ -1,6 +1,7 @@
 /** What the catalogue of PostgreSQL says about the tables of others. It is read, nothing else: no row of a table is looked at. */
+
+import type { QualifiedName, RelationKind } from '../../../../data/schema/mapping/table-mapping.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
-import type { QualifiedName, RelationKind } from '../../../../kernel/schema/mapping/mapping.ts';
 import { columnsQuery, constraintsQuery, indexesQuery, relationsQuery } from './catalogue-queries.ts';
 
 /** A type as it is stored: domains are followed down to what they are made of. */

@@ -1,5 +1,5 @@
 /** Rules of the database (`CHECK (...)`) as rules of a field, where they are simple; the database keeps all of them in any case. */
-import type { FieldRules } from '../../../../kernel/schema/field-language.ts';
+import type { FieldRules } from '../../../../data/schema/language/field-language.ts';
 
 export interface SimpleRules {
   readonly validate: FieldRules;

@@ -1,12 +1,13 @@
 /** What an admin made of a pending schema, and how it is kept when the table is read again. */
+
+import { invalidSchema } from '../../../../data/schema/errors.ts';
+import type { FieldInput, FieldMap, PlatformOptions } from '../../../../data/schema/language/definition.ts';
+import { typeSignatures } from '../../../../data/schema/language/field.ts';
+import { fieldNameFault, shown } from '../../../../data/schema/language/names.ts';
+import { parseFields } from '../../../../data/schema/language/parse.ts';
+import type { KeyType } from '../../../../data/schema/language/record-key.ts';
+import type { MappedColumn, TableMapping } from '../../../../data/schema/mapping/table-mapping.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import type { FieldInput, FieldMap, PlatformOptions } from '../../../../kernel/schema/definition.ts';
-import { invalidSchema } from '../../../../kernel/schema/errors.ts';
-import { typeSignatures } from '../../../../kernel/schema/field.ts';
-import type { KeyType } from '../../../../kernel/schema/mapping/key.ts';
-import type { MappedColumn, TableMapping } from '../../../../kernel/schema/mapping/mapping.ts';
-import { fieldNameFault, shown } from '../../../../kernel/schema/names.ts';
-import { parseFields } from '../../../../kernel/schema/parse.ts';
 import type { DescribedIndex, DescribedKey, InferredTable } from './inferred.ts';
 
 /** Each part is as the table gives it unless it is set. */

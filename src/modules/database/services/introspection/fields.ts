@@ -1,6 +1,6 @@
 /** One column as a field of the schema language. */
-import type { FieldInput, FieldOptions } from '../../../../kernel/schema/definition.ts';
-import { MAX_INDEXED_TEXT } from '../../../../kernel/schema/parse-options.ts';
+import type { FieldInput, FieldOptions } from '../../../../data/schema/language/definition.ts';
+import { MAX_INDEXED_TEXT } from '../../../../data/schema/language/parse-options.ts';
 import type { CatalogueColumn, CatalogueRelation } from './catalogue.ts';
 import { simpleRules } from './checks.ts';
 import type { KeyChoice } from './keys.ts';

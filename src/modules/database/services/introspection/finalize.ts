@@ -1,11 +1,13 @@
 /** From pending schemas to declared ones: all of a request, or none. */
+
+import { shown } from '../../../../data/schema/language/names.ts';
+import { resolveOptions } from '../../../../data/schema/language/options.ts';
+import { sameName } from '../../../../data/schema/mapping/table-mapping.ts';
+import type { ImportedTable } from '../../../../data/schema/plan/schema-request.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import { invalid } from '../../../../kernel/errors.ts';
-import { sameName } from '../../../../kernel/schema/mapping/mapping.ts';
-import { shown } from '../../../../kernel/schema/names.ts';
-import { resolveOptions } from '../../../../kernel/schema/options.ts';
-import type { AdoptedTable, SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { databaseErrors } from '../../errors.ts';
 import { type Edits, edited, mergedEdits } from './edits.ts';
 import { finalName, isImported, sourceNames } from './known.ts';
@@ -73,7 +75,7 @@ function withEdits(row: PendingRow, { name, ...edits }: Edits): PendingRow {
 
 type Names = ReturnType<typeof sourceNames>;
 
-function adopted({ schemas }: FinalizeDependencies, row: PendingRow, names: Names): AdoptedTable {
+function adopted({ schemas }: FinalizeDependencies, row: PendingRow, names: Names): ImportedTable {
   const { edits, inferred } = row;
   const { fields, columns, mapping, layout } = withModels(edited(inferred, edits), names);
   const existing = schemas.all().find((schema) => isImported(schema, mapping.source));
@@ -89,7 +91,7 @@ function adopted({ schemas }: FinalizeDependencies, row: PendingRow, names: Name
 }
 
 /** Schemas that were finalised before refer to others by the names that these were going to have. Throws 409. */
-function requireSteadyNames({ schemas }: FinalizeDependencies, tables: readonly AdoptedTable[]): void {
+function requireSteadyNames({ schemas }: FinalizeDependencies, tables: readonly ImportedTable[]): void {
   for (const { name, mapping } of tables) {
     for (const other of schemas.all()) {
       const fields = Object.entries(other.mapping?.columns ?? {});

@@ -1,8 +1,8 @@
 /** What the tables of the catalogue would become, and which of them have changed since they got a schema. */
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { FieldMap } from '../../../../kernel/schema/definition.ts';
-import type { TableMapping } from '../../../../kernel/schema/mapping/mapping.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { FieldMap } from '../../../../data/schema/language/definition.ts';
+import type { TableMapping } from '../../../../data/schema/mapping/table-mapping.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { CatalogueRelation } from './catalogue.ts';
 import type { Edits } from './edits.ts';
 import { inferTable } from './infer.ts';

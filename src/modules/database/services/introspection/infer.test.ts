@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fieldNameFault, schemaNameFault } from '../../../../kernel/schema/names.ts';
+import { fieldNameFault, schemaNameFault } from '../../../../data/schema/language/names.ts';
 import { simpleRules } from './checks.ts';
 import { fieldNames, importedPrefix, schemaNames } from './names.ts';
 

@@ -1,6 +1,6 @@
 /** From what the catalogue says about a table to the schema that can be declared over it. Pure: the same table always gives the same. */
-import type { FieldInput, FieldMap } from '../../../../kernel/schema/definition.ts';
-import type { MappedColumn, TableMapping } from '../../../../kernel/schema/mapping/mapping.ts';
+import type { FieldInput, FieldMap } from '../../../../data/schema/language/definition.ts';
+import type { MappedColumn, TableMapping } from '../../../../data/schema/mapping/table-mapping.ts';
 import type { CatalogueRelation } from './catalogue.ts';
 import { fieldOf } from './fields.ts';
 import type { DescribedIndex, InferredTable, SkippedColumn } from './inferred.ts';

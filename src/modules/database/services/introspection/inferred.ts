@@ -1,8 +1,9 @@
 /** What introspection makes of a table: a schema that could be declared over it, and what an admin should know before. */
-import type { FieldMap } from '../../../../kernel/schema/definition.ts';
-import type { ForeignKeyLayout, IndexLayout } from '../../../../kernel/schema/layout.ts';
-import type { KeyType } from '../../../../kernel/schema/mapping/key.ts';
-import type { TableMapping } from '../../../../kernel/schema/mapping/mapping.ts';
+
+import type { ForeignKeyLayout, IndexLayout } from '../../../../data/schema/compile/layout.ts';
+import type { FieldMap } from '../../../../data/schema/language/definition.ts';
+import type { KeyType } from '../../../../data/schema/language/record-key.ts';
+import type { TableMapping } from '../../../../data/schema/mapping/table-mapping.ts';
 
 export interface SkippedColumn {
   readonly column: string;

@@ -1,5 +1,5 @@
 /** What tells the rows of a table apart, and so makes their ids. */
-import type { KeyType } from '../../../../kernel/schema/mapping/key.ts';
+import type { KeyType } from '../../../../data/schema/language/record-key.ts';
 import type { CatalogueRelation } from './catalogue.ts';
 import { servedType } from './types.ts';
 

@@ -1,7 +1,7 @@
 /** Which tables have a schema, or would get one, and what it is called. */
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { type QualifiedName, sameName } from '../../../../kernel/schema/mapping/mapping.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { type QualifiedName, sameName } from '../../../../data/schema/mapping/table-mapping.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { importedPrefix } from './names.ts';
 import type { PendingName } from './pending-store.ts';
 

@@ -1,5 +1,5 @@
 /** Foreign keys as relations between schemas, as far as they can be. */
-import type { QualifiedName } from '../../../../kernel/schema/mapping/mapping.ts';
+import type { QualifiedName } from '../../../../data/schema/mapping/table-mapping.ts';
 import type { CatalogueColumn, CatalogueConstraint, CatalogueRelation } from './catalogue.ts';
 import type { DescribedKey } from './inferred.ts';
 import { keyChoice } from './keys.ts';

@@ -1,6 +1,6 @@
 /** Names of tables and columns as names of schemas and fields: any name there becomes a valid one here, and no two the same. */
 import { createHash } from 'node:crypto';
-import { fieldNameFault } from '../../../../kernel/schema/names.ts';
+import { fieldNameFault } from '../../../../data/schema/language/names.ts';
 
 /** In front of the names of imported schemas (spec/database.md 5.3). */
 export const importedPrefix = 'imp_';

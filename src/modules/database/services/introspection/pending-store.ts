@@ -1,8 +1,9 @@
 /** Pending schemas in the database: what was inferred, and beside it what an admin made of it. */
+
+import type { QualifiedName } from '../../../../data/schema/mapping/table-mapping.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import type { QualifiedName } from '../../../../kernel/schema/mapping/mapping.ts';
 import type { Edits } from './edits.ts';
 import type { InferredTable } from './inferred.ts';
 

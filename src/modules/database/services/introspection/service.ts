@@ -2,10 +2,11 @@
  * Introspection (spec/database.md 5.12): tables that are there already become pending schemas, which
  * an admin looks through and finalises. Nothing here changes a table, or reads a row of one.
  */
+
+import { schemaNameFault, shown } from '../../../../data/schema/language/names.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { ConfigHandle } from '../../../../kernel/config/definition.ts';
 import { invalid } from '../../../../kernel/errors.ts';
-import { schemaNameFault, shown } from '../../../../kernel/schema/names.ts';
 import type { DatabaseConfig } from '../../config.ts';
 import { databaseErrors } from '../../errors.ts';
 import { MAX_RELATIONS, readCatalogue } from './catalogue.ts';

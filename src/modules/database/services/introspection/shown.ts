@@ -1,8 +1,8 @@
 /** A pending schema as the admin surface shows it. */
-import type { FieldInput, FieldMap, FieldOptions, PlatformOptions } from '../../../../kernel/schema/definition.ts';
-import { hasTimestamps, type QualifiedName } from '../../../../kernel/schema/mapping/mapping.ts';
-import { resolveOptions } from '../../../../kernel/schema/options.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import type { FieldInput, FieldMap, FieldOptions, PlatformOptions } from '../../../../data/schema/language/definition.ts';
+import { resolveOptions } from '../../../../data/schema/language/options.ts';
+import { hasTimestamps, type QualifiedName } from '../../../../data/schema/mapping/table-mapping.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { type EditedTable, edited } from './edits.ts';
 import type { DescribedIndex, DescribedKey, SkippedColumn } from './inferred.ts';
 import { isImported } from './known.ts';

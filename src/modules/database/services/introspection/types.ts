@@ -1,7 +1,7 @@
 /** From a type of PostgreSQL to a field of the schema language, and how the column is read and written. */
-import type { FieldInput, FieldOptions } from '../../../../kernel/schema/definition.ts';
-import type { KeyType } from '../../../../kernel/schema/mapping/key.ts';
-import type { ColumnForm } from '../../../../kernel/schema/mapping/mapping.ts';
+import type { FieldInput, FieldOptions } from '../../../../data/schema/language/definition.ts';
+import type { KeyType } from '../../../../data/schema/language/record-key.ts';
+import type { ColumnForm } from '../../../../data/schema/mapping/table-mapping.ts';
 import type { CatalogueType } from './catalogue.ts';
 
 /** A column that can be served. */

@@ -1,5 +1,5 @@
 /** What the database module contributes to the state as a document. */
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { StateType } from '../../../../kernel/state/state.ts';
 import type { Endpoints } from '../endpoints/create.ts';
 import type { IndexAdmin } from '../indexes.ts';

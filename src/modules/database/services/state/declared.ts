@@ -1,9 +1,11 @@
 /** The schemas as they would be after an import, for everything in it that hangs on them. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { IndexDefinition } from '../../../../data/schema/language/definition.ts';
+import type { ArrivingSchema, NewExtension } from '../../../../data/schema/plan/schema-request.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { relocated } from '../../../../kernel/errors.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { IndexDefinition } from '../../../../kernel/schema/definition.ts';
-import type { ArrivingSchema, NewExtension, SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { placed } from '../../../../kernel/state/placed.ts';
 import type { PlacedDocument, StateImport } from '../../../../kernel/state/state.ts';
 import { type ImportedExtensionDocument, type ImportedSchemaDocument, newExtensionOf, newSchemaOf } from '../imported-schema.ts';

@@ -1,8 +1,9 @@
 /** Fields that admins added to schemas, as state. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../../kernel/authority/authority.ts';
 import { invalid } from '../../../../kernel/errors.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { adminOwner } from '../../../../kernel/schema/draft.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import type { StateDocument, StateType } from '../../../../kernel/state/state.ts';
 import { ImportedExtension, type ImportedExtensionDocument, newExtensionOf } from '../imported-schema.ts';
 import type { SchemaAdmin } from '../schema-admin.ts';

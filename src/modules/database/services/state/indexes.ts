@@ -1,14 +1,14 @@
 /** Indexes that admins added to schemas of modules, or over fields of extensions, as state. All others are part of their schema. */
 import Type from 'typebox';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { resolveIndex } from '../../../../data/schema/compile/index-definition.ts';
+import type { IndexDefinition } from '../../../../data/schema/language/definition.ts';
+import { indexShape } from '../../../../data/schema/language/options.ts';
+import { listIndexes } from '../../../../data/schema/plan/index-change.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../../kernel/authority/authority.ts';
 import { errors, type Problem } from '../../../../kernel/errors.ts';
 import { invalidInput } from '../../../../kernel/operations/problems.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { IndexDefinition } from '../../../../kernel/schema/definition.ts';
-import { adminOwner } from '../../../../kernel/schema/draft.ts';
-import { listIndexes } from '../../../../kernel/schema/index-change.ts';
-import { resolveIndex } from '../../../../kernel/schema/index-definition.ts';
-import { indexShape } from '../../../../kernel/schema/options.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { canonicalText, sameValue } from '../../../../kernel/state/canonical.ts';
 import type { StateChange, StateDocument, StateType } from '../../../../kernel/state/state.ts';
 import type { IndexAdmin } from '../indexes.ts';

@@ -1,7 +1,7 @@
 /** Which indexes are part of a schema's own document. */
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { IndexDefinition } from '../../../../kernel/schema/definition.ts';
-import { adminOwner } from '../../../../kernel/schema/draft.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { IndexDefinition } from '../../../../data/schema/language/definition.ts';
+import { adminOwner } from '../../../../kernel/authority/authority.ts';
 
 /** An index of an admin's schema over its own fields. All others stand beside the schemas: they come after extensions. */
 export const isOwnIndex = ({ ownerModule, fields }: CompiledSchema, index: IndexDefinition): boolean =>

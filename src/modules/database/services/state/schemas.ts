@@ -1,11 +1,11 @@
 /** Schemas of admins as state. Those over tables of others are not part of it: introspection makes them where the tables are. */
 import Type from 'typebox';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { automaticFields } from '../../../../data/schema/language/names.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import { adminOwner } from '../../../../kernel/authority/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { errors, type Problem } from '../../../../kernel/errors.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { adminOwner } from '../../../../kernel/schema/draft.ts';
-import { automaticFields } from '../../../../kernel/schema/names.ts';
-import type { SchemaRegistry } from '../../../../kernel/schema/registry.ts';
 import { placed } from '../../../../kernel/state/placed.ts';
 import type { StateChange, StateDocument, StateImport, StateType } from '../../../../kernel/state/state.ts';
 import type { EndpointAdmin } from '../endpoints/admin.ts';

@@ -3,10 +3,11 @@
  * JSON are JSON text; everything else is as in a record. An empty cell is null and
  * a quoted empty one (`""`) is empty text.
  */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { Field } from '../../../../data/schema/language/field.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { hostileProblem } from '../../../../kernel/operations/hostile.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import type { Field } from '../../../../kernel/schema/field.ts';
 
 /** The text of a value of a record; `undefined`: the cell is empty. */
 export type WriteCell = (value: unknown) => string | undefined;

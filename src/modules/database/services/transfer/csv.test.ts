@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openRecordKernel, type RecordKernel } from '../../../../../test/support/record-kernel.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { system } from '../../../../kernel/caller.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import { createCsvWriter, readCsv } from './csv.ts';
 import { readJsonLines } from './json-lines.ts';
 import type { ReadRow } from './rows.ts';

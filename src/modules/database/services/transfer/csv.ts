@@ -1,7 +1,8 @@
 /** CSV as RFC 4180 has it: CRLF, quotes where they are needed, quotes inside doubled. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { automaticFields, shown } from '../../../../data/schema/language/names.ts';
 import { invalid, type Problem } from '../../../../kernel/errors.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { automaticFields, shown } from '../../../../kernel/schema/names.ts';
 import { type Cell, cellReader, cellWriter, type ReadCell } from './csv-cells.ts';
 import { parseCsv } from './csv-parser.ts';
 import { type Delimiter, delimiters } from './formats.ts';

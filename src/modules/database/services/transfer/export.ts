@@ -1,9 +1,10 @@
 /** Rows of a schema as CSV or JSON lines, piece by piece. */
+
+import { parseFilter } from '../../../../data/conditions/parse.ts';
+import { recordFields } from '../../../../data/records/read/selection.ts';
+import type { RecordStore } from '../../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
-import { parseFilter } from '../../../../kernel/records/filter/parse.ts';
-import { recordFields } from '../../../../kernel/records/selection/stream.ts';
-import type { RecordStore } from '../../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import { createCsvWriter } from './csv.ts';
 import type { Delimiter, Format } from './formats.ts';
 

@@ -1,8 +1,9 @@
 /** Rows of an upload into a schema, in one transaction or batch by batch. */
+
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
 import { databaseErrors } from '../../errors.ts';
 import { postponeRelations, settleRelations, storedIds } from '../../transfer-queries.ts';
 import { readCsv } from './csv.ts';

@@ -1,9 +1,10 @@
 /** JSON lines: one object per line. */
+
+import type { RecordInput } from '../../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { automaticFields, shown } from '../../../../data/schema/language/names.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { hostileProblem } from '../../../../kernel/operations/hostile.ts';
-import type { RecordInput } from '../../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { automaticFields, shown } from '../../../../kernel/schema/names.ts';
 import { MAX_ROW_BYTES } from './formats.ts';
 import { NotUtf8Error, notRead, notUtf8, type ReadRow, textOf } from './rows.ts';
 

@@ -3,14 +3,15 @@
  * found out without giving up the rest: the engine names the rows that are not
  * valid, and where the database refuses a statement, halves of it are tried.
  */
+
+import { recordErrors } from '../../../../data/records/errors.ts';
+import { externalTableErrors } from '../../../../data/records/external-table-errors.ts';
+import type { RecordInput, RecordStore, UnresolvedReference, WriteOptions } from '../../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { canonicalId, isRecordId } from '../../../../data/schema/language/record-key.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import { errors, PenstockError, type Problem } from '../../../../kernel/errors.ts';
-import { recordErrors } from '../../../../kernel/records/errors.ts';
-import { mappedErrors } from '../../../../kernel/records/mapped/errors.ts';
-import type { RecordInput, RecordStore, UnsettledLink, WriteOptions } from '../../../../kernel/records/store.ts';
-import type { CompiledSchema } from '../../../../kernel/schema/compiled.ts';
-import { canonicalId, isRecordId } from '../../../../kernel/schema/mapping/key.ts';
 import { storedIds } from '../../transfer-queries.ts';
 import type { Outcome } from './report.ts';
 import { isLoadable, type LoadRow, type ReadRow } from './rows.ts';
@@ -80,8 +81,8 @@ async function storeWhatFits(loading: Loading, rows: readonly LoadRow[], store: 
   if (rows.length === 0) return { stored: 0, faults: [] };
   const inputs = rows.map(({ input }) => input);
   const { database, later } = loading;
-  const links: UnsettledLink[] = [];
-  const options = later && later.length < MAX_LATER ? { unsettled: (link: UnsettledLink) => void links.push(link) } : {};
+  const links: UnresolvedReference[] = [];
+  const options = later && later.length < MAX_LATER ? { unsettled: (link: UnresolvedReference) => void links.push(link) } : {};
   const error = await refusalOf(database, () => store(loading, inputs, options));
   if (!error) {
     later?.push(...links.map(({ id, path }) => laterLink(rows, path, id)));
@@ -113,7 +114,7 @@ const aboutRows: ReadonlySet<string> = new Set(
     recordErrors.RECORD_INVALID,
     recordErrors.RECORD_NOT_UNIQUE,
     recordErrors.RECORD_NOT_FOUND,
-    mappedErrors.RULE_BROKEN,
+    externalTableErrors.RULE_BROKEN,
     // What a trigger of a table of others has against a row.
     errors.CONFLICT,
   ].map(({ code }) => code),

@@ -1,6 +1,7 @@
 /** Rows on their way in. */
+
+import type { RecordInput } from '../../../../data/records/store.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import type { RecordInput } from '../../../../kernel/records/store.ts';
 
 /** One row of the upload: what it says, or why it cannot be read. */
 export interface ReadRow {

@@ -1,0 +1,116 @@
+/** Who may do what with the records of a schema (spec/database.md 1.1, 5.10): deny unless a rule allows. */
+import { hasAuthority, requireAuthority, schemaObject } from '../../../kernel/authority/authority.ts';
+import type { Caller } from '../../../kernel/caller.ts';
+import { identifier } from '../../../kernel/database/sql.ts';
+import { errors } from '../../../kernel/errors.ts';
+import type { PermissionPort, RecordAction, RowPredicate } from '../../../kernel/permissions.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import { schemaErrors } from '../../schema/errors.ts';
+import type { CrudOperation } from '../../schema/language/options.ts';
+import { recordErrors } from '../errors.ts';
+
+/* Records that belong to the user who created them (`owner` of a schema): a rule on rows that needs no permission engine. */
+
+const operations = { read: 'read', edit: 'update', delete: 'delete' } as const;
+
+/** True when only the owner may do this. */
+const isOwnersOnly = ({ modelOptions }: CompiledSchema, action: RecordAction): boolean =>
+  modelOptions.conduit.owner?.limit?.includes(operations[action]) ?? false;
+
+/** True when this cannot be done without being somebody. */
+function needsOwner({ modelOptions }: CompiledSchema, operation: CrudOperation): boolean {
+  const { owner } = modelOptions.conduit;
+  return owner ? operation === 'create' || (owner.limit?.includes(operation) ?? false) : false;
+}
+
+/** The rows that belong to the caller. */
+function ownedRows({ modelOptions }: CompiledSchema, caller: Caller): RowPredicate {
+  const field = identifier(modelOptions.conduit.owner?.field ?? '');
+  const userId = caller.kind === 'user' ? caller.userId : null;
+  return {
+    shape: 'own',
+    compile: (_id, next, _use, alias) => `${alias}.${field} = ${next(userId)}::uuid`,
+  };
+}
+
+/** Rows that fit both. */
+export const bothRules = (one: RowPredicate, other: RowPredicate): RowPredicate => ({
+  shape: `${one.shape}&${other.shape}`,
+  compile: (...parts) => `(${one.compile(...parts)}) and (${other.compile(...parts)})`,
+});
+
+/** Operators and the platform itself are not bound by what clients may see; validation binds everybody. */
+export const isTrusted = (caller: Caller): boolean => caller.kind === 'admin' || caller.kind === 'system';
+
+const isWithinAuthority = (caller: Caller, schema: CompiledSchema): boolean =>
+  schemaObject(schema).every((object) => hasAuthority(caller, object));
+
+/** Throws 403 for an operator whose token is for other modules than that of the schema. */
+export function requireTheirSchema(caller: Caller, schema: CompiledSchema): void {
+  if (caller.kind === 'admin' && caller.scopes !== undefined) requireAuthority(caller, ...schemaObject(schema));
+}
+
+/** True when client routes offer this operation at all. */
+export function isOffered(schema: CompiledSchema, operation: CrudOperation): boolean {
+  const { cms } = schema.modelOptions.conduit;
+  if (operation !== 'read' && schema.mapping?.writable === false) return false;
+  return cms.enabled && cms.crudOperations[operation].enabled;
+}
+
+/** True when only signed-in users may do this. */
+export const needsUser = (schema: CompiledSchema, operation: CrudOperation): boolean =>
+  schema.modelOptions.conduit.authorization.enabled ||
+  schema.modelOptions.conduit.cms.crudOperations[operation].authenticated ||
+  needsOwner(schema, operation);
+
+/** Refuses what the schema does not offer to this caller: 404, or 401 when signing in would help. */
+export function requireOffered(caller: Caller, schema: CompiledSchema, operation: CrudOperation): void {
+  if (isTrusted(caller)) return;
+  if (!isOffered(schema, operation)) throw schemaErrors.SCHEMA_NOT_FOUND();
+  if (needsUser(schema, operation) && caller.kind !== 'user') throw errors.UNAUTHORIZED();
+}
+
+/** True when the caller may read records of this schema, as far as the schema itself decides. */
+export const mayRead = (caller: Caller, schema: CompiledSchema): boolean =>
+  isTrusted(caller)
+    ? isWithinAuthority(caller, schema)
+    : isOffered(schema, 'read') && (caller.kind === 'user' || !needsUser(schema, 'read'));
+
+/**
+ * For what was offered to the caller in another way than by the client routes of the schema (a custom
+ * endpoint): only rows that are a matter of permission, or of an owner, still need a user. Throws 401.
+ */
+export function requireGranted(caller: Caller, schema: CompiledSchema, operation: CrudOperation): void {
+  if (isTrusted(caller) || caller.kind === 'user') return;
+  if (schema.modelOptions.conduit.authorization.enabled || needsOwner(schema, operation)) throw errors.UNAUTHORIZED();
+}
+
+interface RowAccess {
+  readonly caller: Caller;
+  readonly schema: CompiledSchema;
+  readonly action: RecordAction;
+  readonly scope: string | undefined;
+}
+
+/** Which rows the caller may act on; `undefined` means all of them. */
+export async function rowPredicate(
+  permissions: PermissionPort,
+  { caller, schema, action, scope }: RowAccess,
+): Promise<RowPredicate | undefined> {
+  const own = isOwnersOnly(schema, action) ? ownedRows(schema, caller) : undefined;
+  if (!schema.modelOptions.conduit.authorization.enabled) return own;
+  const { engine } = permissions;
+  if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  const permitted = await engine.predicate(caller, action, schema.name, scope);
+  return own ? bothRules(own, permitted) : permitted;
+}
+
+/** True when what this caller may do is decided row by row: by permission, by the owner, or by both, which must then both allow it. */
+export const isRowAuthorised = (caller: Caller, schema: CompiledSchema, action: RecordAction): boolean =>
+  (schema.modelOptions.conduit.authorization.enabled || isOwnersOnly(schema, action)) && !isTrusted(caller);
+
+/** True for a field whose value can be the id of a user. */
+export function namesUser(schema: CompiledSchema, name: string): boolean {
+  const field = schema.tree.fields.get(name);
+  return field?.kind === 'relation' ? field.model === 'User' : field?.kind === 'objectId' || field?.kind === 'string';
+}

@@ -1,0 +1,56 @@
+/** Refusals that only tables of others know: their types, rules, triggers and rights. */
+import { codeOf } from '../../kernel/database/failures.ts';
+import { defineErrors, errors } from '../../kernel/errors.ts';
+import { schemaErrors } from '../schema/errors.ts';
+import type { TableMapping } from '../schema/mapping/table-mapping.ts';
+
+export const externalTableErrors = defineErrors({
+  READ_ONLY: [403, 'This schema shows a view, or a table without a key: its records can only be read'],
+  RULE_BROKEN: [400, 'The record breaks a rule of the table'],
+  NOT_PERMITTED: [403, 'The database does not let the platform do this'],
+});
+
+/** What a failed read means: tables of others come and go without asking us. Anything else comes back as it is. */
+export function externalReadError(error: unknown): unknown {
+  switch (codeOf(error)) {
+    // undefined_table, undefined_column, undefined_function (a type has changed)
+    case '42P01':
+    case '42703':
+    case '42883':
+      return schemaErrors.SCHEMA_NOT_FOUND({ message: 'The table is not what it was: introspect it again, and finalise it', cause: error });
+    case '42501':
+      return externalTableErrors.NOT_PERMITTED({ cause: error });
+    // object_not_in_prerequisite_state: a materialized view that was never filled
+    case '55000':
+      return errors.UNAVAILABLE({ message: 'The view has no data yet', cause: error });
+    default:
+      return error;
+  }
+}
+
+/** Turns the refusal into an error of the catalogue; anything else comes back as it is. */
+export function externalWriteError({ rules }: TableMapping, error: unknown): unknown {
+  const { constraint = '' } = error as { constraint?: string };
+  const code = codeOf(error) ?? '';
+  switch (code) {
+    // check_violation, exclusion_violation
+    case '23514':
+    case '23P01': {
+      const fields = (Object.hasOwn(rules, constraint) && rules[constraint]) || [];
+      const problems = fields.map((path) => ({ path, rule: 'check', message: 'breaks a rule of the table' }));
+      const message = fields.length > 0 ? `${fields.join(', ')}: breaks a rule of the table` : undefined;
+      return externalTableErrors.RULE_BROKEN({ ...(message && { message, errors: problems }), cause: error });
+    }
+    // insufficient_privilege
+    case '42501':
+      return externalTableErrors.NOT_PERMITTED({ cause: error });
+    // raise_exception: a trigger had something to say; what it says may be for nobody outside.
+    case 'P0001':
+    // feature_not_supported: a rule of the table does something else instead, and gives no row back.
+    case '0A000':
+      return errors.CONFLICT({ message: 'The database refused the record', cause: error });
+    default:
+      // A value that does not fit its type: too long, out of range, no such date.
+      return code.startsWith('22') ? externalTableErrors.RULE_BROKEN({ message: 'A value does not fit its column', cause: error }) : error;
+  }
+}

@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest';
+import { errors } from '../../../kernel/errors.ts';
+import { createPermissionPort, type PermissionEngine, type RowPredicate } from '../../../kernel/permissions.ts';
+import { readGuarded, readOptimistically } from './optimistic-read.ts';
+
+const sure: RowPredicate = { shape: 'sure', compile: () => 'true' };
+
+/** Dependencies whose engine believes in `believed`; `certain` counts how often it was asked to be sure. */
+function world(believed: Partial<RowPredicate> | undefined) {
+  const asked = { certain: 0, confirmed: 0 };
+  const permissions = createPermissionPort();
+  const predicate = async () => {
+    asked.certain += 1;
+    return sure;
+  };
+  const belief = { ...sure, shape: 'believed', ...believed };
+  permissions.engine = { predicate, ...(believed && { believe: async () => belief }) } as unknown as PermissionEngine;
+  return { asked, dependencies: { permissions } };
+}
+
+const confirming = (world: { asked: { confirmed: number } }, answer: boolean) => async () => {
+  world.asked.confirmed += 1;
+  return answer;
+};
+
+const predicateOf = ({ permissions }: { permissions: ReturnType<typeof createPermissionPort> }) =>
+  permissions.engine?.predicate({ kind: 'user' } as never, 'read', 'Doc') as Promise<RowPredicate>;
+
+describe('a read with rights that are remembered', () => {
+  it.each([true, false])('counts only when they hold (%s)', async (holds) => {
+    const asked = { confirmed: 0 };
+    const { dependencies, asked: seen } = world({ confirm: confirming({ asked }, holds) });
+    const shapes: string[] = [];
+    const answer = await readOptimistically(dependencies, async (given) => {
+      shapes.push((await predicateOf(given)).shape);
+      return shapes.at(-1);
+    });
+    expect([answer, asked.confirmed, seen.certain]).toEqual(holds ? ['believed', 1, 0] : ['sure', 1, 1]);
+  });
+
+  it('fails only with what fails with the rights that hold', async () => {
+    const failing = async (given: Parameters<typeof predicateOf>[0]) => {
+      if ((await predicateOf(given)).shape === 'believed') throw new Error('too much');
+      return 'read';
+    };
+    await expect(readOptimistically(world({ confirm: async () => true }).dependencies, failing)).rejects.toThrow('too much');
+    expect(await readOptimistically(world({ confirm: async () => false }).dependencies, failing)).toBe('read');
+    const gone = world({ confirm: () => Promise.reject(new Error('no database')) });
+    await expect(readOptimistically(gone.dependencies, failing)).rejects.toThrow('no database');
+  });
+
+  it('is an ordinary read where nothing is remembered', async () => {
+    const { dependencies, asked } = world(undefined);
+    expect(await readOptimistically(dependencies, async (given) => (await predicateOf(given)).shape)).toBe('sure');
+    expect(await readGuarded(dependencies, async (given) => (await predicateOf(given)).shape)).toBe('sure');
+    expect(asked.certain).toBe(2);
+  });
+});
+
+describe('a read whose statement asks itself', () => {
+  const guarded = (holds: boolean, confirmed: string[]) =>
+    world({
+      guard: () => String(holds),
+      confirm: async () => {
+        confirmed.push('asked');
+        return holds;
+      },
+    });
+
+  it.each([true, false])('does not ask beside it (%s)', async (holds) => {
+    const confirmed: string[] = [];
+    const { dependencies } = guarded(holds, confirmed);
+    const answer = await readGuarded(dependencies, async (given) => {
+      const { shape, guard } = await predicateOf(given);
+      return guard?.(() => '$1') === 'false' ? undefined : shape;
+    });
+    expect([answer, confirmed]).toEqual([holds ? 'believed' : 'sure', []]);
+  });
+
+  it.each([true, false])('is asked about when the statement left the question out (%s)', async (holds) => {
+    const confirmed: string[] = [];
+    const { dependencies } = guarded(holds, confirmed);
+    const answer = await readGuarded(dependencies, async (given) => (await predicateOf(given)).shape);
+    expect([answer, confirmed]).toEqual([holds ? 'believed' : 'sure', ['asked']]);
+  });
+});
+
+describe('a read whose time was over, or that found no turn', () => {
+  it.each(['TIMEOUT', 'UNAVAILABLE'] as const)('is not sent again (%s)', async (code) => {
+    for (const read of [readOptimistically, readGuarded]) {
+      for (const holds of [true, false]) {
+        let sent = 0;
+        const { dependencies } = world({ confirm: async () => holds });
+        const failing = async (given: Parameters<typeof predicateOf>[0]): Promise<string> => {
+          await predicateOf(given);
+          sent += 1;
+          throw errors[code]({});
+        };
+        await expect(read(dependencies, failing)).rejects.toMatchObject({ code });
+        expect(sent).toBe(1);
+      }
+    }
+  });
+});

@@ -1,0 +1,72 @@
+/**
+ * Reads that do not wait for the permission engine to look whether what it
+ * remembers is still true: the database is asked at the same time, or by the
+ * statement itself.
+ */
+import { codeOf } from '../../../kernel/database/failures.ts';
+import type { PermissionEngine, PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+
+interface Dependencies {
+  readonly permissions: PermissionPort;
+}
+
+/**
+ * Runs a read with the rights that the node remembers. When one of them turns out not to hold any more, what was read
+ * counts for nothing, and it is read again with the rights that hold now.
+ */
+export async function readOptimistically<D extends Dependencies, T>(dependencies: D, read: (dependencies: D) => Promise<T>): Promise<T> {
+  const confirmations: Promise<boolean>[] = [];
+  const given = withCachedGrants(dependencies, ({ guard: _, confirm, ...predicate }) => {
+    if (confirm) confirmations.push(confirm());
+    return predicate;
+  });
+  if (given === dependencies) return read(dependencies);
+  const [answer] = await Promise.allSettled([read(given)]);
+  const confirmed = await Promise.all(confirmations);
+  if (answer.status === 'rejected' && isOverload(answer.reason)) throw answer.reason;
+  if (!confirmed.every(Boolean)) return read(dependencies);
+  if (answer.status === 'rejected') throw answer.reason;
+  return answer.value;
+}
+
+/**
+ * The same for a read whose statement asks itself: it puts the `guard` of its predicate in, and answers `undefined` when
+ * that is not true any more. Where it does not put it in, the database is asked afterwards.
+ */
+export async function readGuarded<D extends Dependencies, T>(
+  dependencies: D,
+  read: (dependencies: D) => Promise<T | undefined>,
+): Promise<T> {
+  const unasked = new Set<() => Promise<boolean>>();
+  let believed = false;
+  const given = withCachedGrants(dependencies, ({ guard, confirm, ...predicate }) => {
+    if (!confirm) return predicate;
+    believed = true;
+    unasked.add(confirm);
+    if (!guard) return predicate;
+    const asking: RowPredicate['guard'] = (next) => {
+      unasked.delete(confirm);
+      return guard(next);
+    };
+    return { ...predicate, guard: asking };
+  });
+  const [answer] = await Promise.allSettled([read(given)]);
+  const confirmed = await Promise.all([...unasked].map((confirm) => confirm()));
+  if (answer.status === 'fulfilled' && answer.value !== undefined && confirmed.every(Boolean)) return answer.value;
+  if (answer.status === 'rejected' && (!believed || isOverload(answer.reason))) throw answer.reason;
+  const certain = await read(dependencies);
+  if (certain === undefined) throw new Error('A predicate that is certain has a guard');
+  return certain;
+}
+
+/** The time of the statement was over, or it found no turn: sent again it would take as long again. */
+const isOverload = (error: unknown): boolean => codeOf(error) === 'TIMEOUT' || codeOf(error) === 'UNAVAILABLE';
+
+/** The same dependencies, where predicates rest on what the node remembers. */
+function withCachedGrants<D extends Dependencies>(dependencies: D, prepare: (predicate: RowPredicate) => RowPredicate): D {
+  const { engine } = dependencies.permissions;
+  const believe = engine?.believe;
+  if (!engine || !believe) return dependencies;
+  const believer: PermissionEngine = { ...engine, predicate: async (...question) => prepare(await believe(...question)) };
+  return { ...dependencies, permissions: { ...dependencies.permissions, engine: believer } };
+}

@@ -1,0 +1,168 @@
+/** The reading half of the record store: each call with the schemas as its caller sees them. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
+import { errors } from '../../../kernel/errors.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import { isTrusted, requireOffered } from '../access/operation-access.ts';
+import type { OpenRequestScope } from '../access/request-scope.ts';
+import { trashOf } from '../sql/row-id.ts';
+import type { ReadOptions, RecordHistory, RecordStore } from '../store.ts';
+import { aggregateSelected } from './aggregate.ts';
+import { nearestSelected } from './nearest.ts';
+import { readGuarded, readOptimistically } from './optimistic-read.ts';
+import { getRecord, listRecords, type RecordDependencies, viewOf } from './record-view.ts';
+import { createRecordStreams, findSelected, listSelected, selectionOf } from './selection.ts';
+
+type RecordReads = Pick<RecordStore, 'list' | 'get' | 'select' | 'find' | 'stream' | 'nearest' | 'aggregate'>;
+
+export function createReads(requestScopeOf: OpenRequestScope<RecordDependencies>): RecordReads {
+  return {
+    async list(caller, name, listOptions = {}) {
+      const requestScope = requestScopeOf(caller, name);
+      const { dependencies: own, schema: find } = requestScope instanceof Promise ? await requestScope : requestScope;
+      const schema = readable(caller, find(name), listOptions);
+      return readGuarded(searching(own, caller), (given) => {
+        const view = viewOf(given, caller, schema, listOptions);
+        if (view instanceof Promise) return view.then((found) => listRecords(given, schema, listOptions, found));
+        return listRecords(given, schema, listOptions, view);
+      });
+    },
+    async get(caller, name, id, readOptions = {}) {
+      const requestScope = requestScopeOf(caller, name);
+      const { dependencies: own, schema: find } = requestScope instanceof Promise ? await requestScope : requestScope;
+      const schema = readable(caller, find(name), readOptions);
+      return readOptimistically(own, (given) => {
+        const view = viewOf(given, caller, schema, readOptions);
+        if (view instanceof Promise) return view.then((found) => getRecord(given, schema, id, found));
+        return getRecord(given, schema, id, view);
+      });
+    },
+    async select(caller, name, selectOptions) {
+      const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
+      const schema = wanted(caller, find(name), selectOptions);
+      return readOptimistically(searching(own, caller, selectOptions.granted), async (given) =>
+        listSelected(given, await selectionOf(given, { caller, schema }, selectOptions), selectOptions),
+      );
+    },
+    async find(caller, name, selectOptions) {
+      const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
+      const schema = wanted(caller, find(name), selectOptions);
+      return readOptimistically(searching(own, caller, selectOptions.granted), async (given) =>
+        findSelected(given, await selectionOf(given, { caller, schema }, selectOptions), selectOptions.sort ?? []),
+      );
+    },
+    stream: createStream(requestScopeOf),
+    async nearest(caller, name, nearestOptions) {
+      const { filter, granted = false, scope } = nearestOptions;
+      const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
+      const schema = find(name);
+      const rows = { filter, granted, ...(scope !== undefined && { scope }) };
+      const request = { ...nearestOptions, hidden: (granted || isTrusted(caller)) && !schema.fieldVisibility };
+      const limited = searching(own, caller, granted);
+      return readOptimistically(limited, async (given) =>
+        nearestSelected(given, await selectionOf(given, { caller, schema }, rows), request),
+      );
+    },
+    async aggregate(caller, name, aggregateOptions) {
+      const { filter, granted = false, scope } = aggregateOptions;
+      const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
+      const rows = { filter, granted, ...(scope !== undefined && { scope }) };
+      const schema = find(name);
+      return readOptimistically(searching(own, caller, granted), async (given) =>
+        aggregateSelected(given, await selectionOf(given, { caller, schema }, rows), aggregateOptions),
+      );
+    },
+  };
+}
+
+/** What clients put together themselves may run for a shorter time than what operators have made for them. */
+function searching(dependencies: RecordDependencies, caller: Caller, granted = false): RecordDependencies {
+  if (granted || isTrusted(caller)) return dependencies;
+  return { ...dependencies, limitMs: dependencies.searchLimitMs };
+}
+
+/** The rows that are asked for: those that are alive, or for operators those in the trash. Throws 403 and 404. */
+function wanted(caller: Caller, schema: CompiledSchema, { deleted = false }: ReadOptions): CompiledSchema {
+  if (!deleted) return schema;
+  if (!isTrusted(caller)) throw errors.FORBIDDEN();
+  return trashOf(schema);
+}
+
+function readable(caller: Caller, schema: CompiledSchema, options: ReadOptions): CompiledSchema {
+  requireOffered(caller, schema, 'read');
+  return wanted(caller, schema, options);
+}
+
+function createStream(requestScopeOf: OpenRequestScope<RecordDependencies>): RecordStore['stream'] {
+  const streams = createRecordStreams();
+  return async function* stream(caller, name, options) {
+    const { dependencies, schema: find } = await requestScopeOf(caller, name);
+    const schema = wanted(caller, find(name), options);
+    yield* streams.read(dependencies, await selectionOf(dependencies, { caller, schema }, options), options);
+  };
+}
+
+/*
+ * Reads that find a table other than the schema says, because that is being changed at this moment, on this node or on
+ * another one: they are asked again, until the node has heard of the change.
+ */
+
+/** Nodes hear of a change within 300 ms. */
+const PAUSES_MS = [5, 20, 75, 250, 500];
+
+/** undefined_table and undefined_column. */
+const isOutdated = (error: unknown): boolean => codeOf(error) === '42P01' || codeOf(error) === '42703';
+
+const changing = (cause: unknown): Error =>
+  errors.UNAVAILABLE({ message: 'The schema was changed at this moment: try again', retryAfter: 1, cause });
+
+/** Throws 503 when the change takes too long, or in a transaction, which is lost then. */
+async function retryOnStaleSchema<T>(database: Database, read: () => Promise<T>): Promise<T> {
+  for (const pause of PAUSES_MS) {
+    try {
+      return await read();
+    } catch (error) {
+      if (!isOutdated(error)) throw error;
+      if (database.inTransaction()) throw changing(error);
+    }
+    await sleep(pause);
+  }
+  return read().catch((error: unknown) => {
+    throw isOutdated(error) ? changing(error) : error;
+  });
+}
+
+/** The same for a stream, as long as nothing of it was read. */
+async function* retryStream<T>(database: Database, read: () => AsyncIterable<T>): AsyncGenerator<T> {
+  const { rest, first } = await retryOnStaleSchema(database, async () => {
+    const iterator = read()[Symbol.asyncIterator]();
+    return { rest: iterator, first: await iterator.next() };
+  });
+  try {
+    if (first.done) return;
+    yield first.value;
+    yield* { [Symbol.asyncIterator]: () => rest };
+  } finally {
+    await rest.return?.();
+  }
+}
+
+/** The same reads, where each begins with the schema. */
+export const retryingReads = (database: Database, reads: RecordReads): RecordReads => ({
+  list: (...input) => retryOnStaleSchema(database, () => reads.list(...input)),
+  get: (...input) => retryOnStaleSchema(database, () => reads.get(...input)),
+  select: (...input) => retryOnStaleSchema(database, () => reads.select(...input)),
+  find: (...input) => retryOnStaleSchema(database, () => reads.find(...input)),
+  nearest: (...input) => retryOnStaleSchema(database, () => reads.nearest(...input)),
+  aggregate: (...input) => retryOnStaleSchema(database, () => reads.aggregate(...input)),
+  stream: (...input) => retryStream(database, () => reads.stream(...input)),
+});
+
+export const retryingHistory = (database: Database, history: RecordHistory): RecordHistory => ({
+  ...history,
+  list: (...input) => retryOnStaleSchema(database, () => history.list(...input)),
+  get: (...input) => retryOnStaleSchema(database, () => history.get(...input)),
+});

@@ -1,0 +1,185 @@
+/** Reading: one statement per request, whose answer is the JSON that goes out. */
+import { currentAccount } from '../../../kernel/account/request-account.ts';
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Database, Statement, StatementClass } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
+import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import { isRecordId } from '../../schema/language/record-key.ts';
+import type { SchemaRegistry } from '../../schema/registry/registry.ts';
+import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
+import { recordErrors } from '../errors.ts';
+import { externalReadError } from '../external-table-errors.ts';
+import type { Cursors } from '../page/keyset.ts';
+import { boundedText, countText, type Page, type PageRow, pageOf, requireWholeRecord, tooMany } from '../page/page.ts';
+import { type Parameters, type PlanCache, restriction } from '../sql/prepared-statements.ts';
+import { idTest } from '../sql/row-id.ts';
+import type { ListOptions, ReadOptions, RecordText } from '../store.ts';
+import {
+  conditionsOf,
+  isRestricted,
+  noPopulate,
+  type PopulateTree,
+  populateShape,
+  projectedSchema,
+  projectedTree,
+  type RowConditions,
+  resolvePopulate,
+} from './projection.ts';
+import { createRenderContext, recordJson, selectList } from './render.ts';
+
+export interface RecordDependencies {
+  readonly database: Database;
+  readonly schemas: SchemaRegistry;
+  readonly permissions: PermissionPort;
+  readonly plans: PlanCache;
+  readonly cursors: Cursors;
+  /** Milliseconds that a statement of this call may run; without it, as long as the request has. */
+  readonly limitMs?: number | undefined;
+  /** Milliseconds that the statement of a list or search by a client may run. */
+  readonly searchLimitMs?: number;
+}
+
+/** What a read shows, with the rights of the caller worked out. */
+export interface View {
+  readonly predicate: RowPredicate | undefined;
+  readonly populate: PopulateTree;
+  /** For fields that are shown in some records only. */
+  readonly conditions: RowConditions | undefined;
+}
+
+const wholeView: View = { predicate: undefined, populate: noPopulate, conditions: undefined };
+
+/** Answers without waiting when nothing has to be asked: the common case. */
+export function viewOf(
+  dependencies: RecordDependencies,
+  caller: Caller,
+  schema: CompiledSchema,
+  { populate = [], scope }: ReadOptions,
+): View | Promise<View> {
+  const restricted = isRowAuthorised(caller, schema, 'read');
+  if (!restricted && populate.length === 0 && !schema.fieldVisibility?.conditional.size) return wholeView;
+  return resolveView(dependencies, { caller, schema, paths: populate, scope, restricted });
+}
+
+interface ViewRequest {
+  readonly caller: Caller;
+  readonly schema: CompiledSchema;
+  readonly paths: readonly string[];
+  readonly scope: string | undefined;
+  readonly restricted: boolean;
+}
+
+async function resolveView(dependencies: RecordDependencies, request: ViewRequest): Promise<View> {
+  const { caller, schema, scope, restricted } = request;
+  const predicate = restricted ? await rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope }) : undefined;
+  const populate = await resolvePopulate(dependencies, request);
+  const rules = [...(schema.fieldVisibility?.conditional.values() ?? [])];
+  return { predicate, populate, conditions: await conditionsOf(dependencies.permissions, { caller, schema, rules, populate, scope }) };
+}
+
+export const viewShape = ({ predicate, populate, conditions }: View): string =>
+  `${predicate?.shape ?? ''}|${populateShape(populate)}|${conditions?.shape ?? ''}`;
+export const isDynamic = ({ predicate, populate, conditions }: View): boolean =>
+  predicate !== undefined || conditions !== undefined || isRestricted(populate);
+
+/** Of a statement about one record: what permissions or relations bring into it may be of any size. */
+export const classOf = ({ predicate, populate, conditions }: View): StatementClass =>
+  predicate === undefined && conditions === undefined && populate.size === 0 ? 'short' : 'pooled';
+
+/** Runs a statement that reads. What tables of others refuse has errors of its own. */
+export async function runRead<R>(
+  { database, limitMs }: Pick<RecordDependencies, 'database' | 'limitMs'>,
+  { mapping }: CompiledSchema,
+  statement: Statement,
+): Promise<R[]> {
+  try {
+    const { rows } = await database.query<R>(limitMs === undefined ? statement : { ...statement, limitMs });
+    chargeJson(rows);
+    return rows;
+  } catch (error) {
+    // numeric_value_out_of_range: what was worked out, such as a sum
+    if (codeOf(error) === '22003') throw recordErrors.RECORD_INVALID({ message: 'A result is too large for a number', cause: error });
+    // program_limit_exceeded: a text of more than 1 GB
+    if (codeOf(error) === '54000') throw tooMany();
+    throw mapping ? externalReadError(error) : error;
+  }
+}
+
+/** What the database has rendered counts in the account of the request. Throws 400 beyond it. */
+export function chargeJson(rows: readonly unknown[]): void {
+  const account = currentAccount();
+  if (!account) return;
+  let bytes = 0;
+  for (const row of rows as readonly { readonly json?: unknown }[]) if (typeof row.json === 'string') bytes += row.json.length;
+  if (bytes > 0) account.charge('bytesOut', bytes);
+}
+
+/** A row of what every statement on records answers; it is the record text as it stands. */
+export type RecordRow = RecordText;
+
+/** What a statement answers of the record `x`. */
+export const recordColumns = (schema: CompiledSchema): string =>
+  `x."_id" as id, x."__v" as version, ${recordJson(schema, 'x')}::text as json`;
+
+export async function getRecord(dependencies: RecordDependencies, schema: CompiledSchema, id: string, view: View): Promise<RecordText> {
+  if (!isRecordId(schema.key, id)) throw recordErrors.RECORD_NOT_FOUND();
+  const [row] = await runRead<RecordRow>(dependencies, schema, getStatement(dependencies.plans, schema, id, view));
+  if (!row) throw recordErrors.RECORD_NOT_FOUND();
+  return requireWholeRecord(row);
+}
+
+function getStatement(plans: PlanCache, schema: CompiledSchema, id: string, view: View): Statement {
+  const shape = view === wholeView ? 'get' : `get|${viewShape(view)}`;
+  return plans.statement({ schema, shape, values: [id], dynamic: isDynamic(view), class: classOf(view) }, (parameters) => {
+    const list = selectList(schema, 't0', view.populate, createRenderContext(parameters, view.conditions));
+    const where = `${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`;
+    const text = `select ${recordColumns(schema)} from (select ${list} from ${schema.rows} t0 where ${where}) x`;
+    if (view.populate.size === 0) return text;
+    // A record by itself has the size of a request; what its relations lead to may have any. The offset keeps it from being made twice.
+    return `select r.id, r.version, ${boundedText('r.json')} as json from (${text} offset 0) r`;
+  });
+}
+
+/** `undefined` when the view has a guard (permissions.ts) that does not hold any more. */
+export async function listRecords(
+  dependencies: RecordDependencies,
+  schema: CompiledSchema,
+  options: ListOptions,
+  view: View,
+): Promise<string | undefined> {
+  const page = pageOf({ schema, options, cursors: dependencies.cursors });
+  const mode = options.count ?? 'exact';
+  const first = firstRows(schema, page, view);
+  const guard = view.predicate?.guard;
+  const { shownAs, key: only } = projectedSchema(schema, options.only);
+  const populate = projectedTree(view.populate, options.only);
+  const shape = `list|${mode}|${only}|${populate.key}|${page.shape}|${first !== undefined}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
+  const statement = dependencies.plans.statement({ schema, shape, values: page.values, dynamic: isDynamic(view) }, (parameters) => {
+    const list = selectList(shownAs, 't0', populate.shownAs, createRenderContext(parameters, view.conditions));
+    const where = `true${first ? '' : restriction(view.predicate, 't0', parameters)}`;
+    // The rows of the page are found first: what is skipped or sorted away is never rendered.
+    const { before, rows, after } = page.text(where, first?.(parameters));
+    const joined = `select string_agg(${recordJson(shownAs, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
+    const documents = `select ${boundedText('p.page')} from (${joined}) p`;
+    const counted = countText(schema, mode, view.predicate, parameters);
+    const current = guard ? `, ${guard(parameters.next)} as current` : '';
+    return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}${current}`;
+  });
+  const [row] = await runRead<PageRow & { readonly current?: boolean }>(dependencies, schema, statement);
+  return row?.current === false ? undefined : page.answer(row);
+}
+
+/** A query that begins with the first rows of the list, where that is enough for the page and faster than asking each row. */
+function firstRows(
+  { rows, mapping }: CompiledSchema,
+  { among }: Page,
+  { predicate }: View,
+): ((parameters: Parameters) => string) | undefined {
+  const first = predicate?.first;
+  if (!first || !among || among.count > first.most || mapping) return undefined;
+  return ({ next }) => {
+    const count = among.fixed ? String(among.count) : `(select ${next(among.count)}::bigint)`;
+    return `(${first.compile({ rows, count }, next)})`;
+  };
+}

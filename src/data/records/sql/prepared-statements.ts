@@ -1,0 +1,93 @@
+/** Compiled statements, kept per schema and shape, so that a request only fills in values. */
+import { LRUCache } from 'lru-cache';
+import type { Statement, StatementClass } from '../../../kernel/database/database.ts';
+import { statementName } from '../../../kernel/database/sql.ts';
+import type { RowPredicate, RowUse } from '../../../kernel/permissions.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+/* Values of one statement, in the order of their placeholders. */
+
+export interface Parameters {
+  readonly values: unknown[];
+  /** Adds a value and answers its placeholder. */
+  next(value: unknown): string;
+}
+
+export function createParameters(values: unknown[] = []): Parameters {
+  return { values, next: (value) => `$${values.push(value)}` };
+}
+
+/** `and <predicate>` for rows of `alias`, or nothing. */
+export const restriction = (predicate: RowPredicate | undefined, alias: string, parameters: Parameters, use: RowUse = 'rows'): string =>
+  predicate ? ` and (${predicate.compile(`${alias}."_id"`, parameters.next, use, alias)})` : '';
+
+/** Shapes kept per schema; callers can ask for many orders and relations. */
+const MAX_SHAPES = 200;
+/** Prepared statements per schema: each costs memory on every connection of the server. */
+const MAX_NAMED = 100;
+/** A rare shape is not worth a prepared statement. */
+const USES_BEFORE_NAMED = 3;
+
+interface Plan {
+  readonly text: string;
+  uses: number;
+  name: string | undefined;
+}
+
+interface SchemaPlans {
+  readonly plans: LRUCache<string, Plan>;
+  named: number;
+}
+
+/** One use of a statement. */
+interface StatementRequest {
+  readonly schema: CompiledSchema;
+  /** Must decide the text. */
+  readonly shape: string;
+  /** Values of the first placeholders. */
+  readonly values: unknown[];
+  /** Compiling adds values that differ from call to call (permission predicates). */
+  readonly dynamic: boolean;
+  /** `short` for a statement that touches few rows by their ids; `pooled` unless set. */
+  readonly class?: StatementClass;
+}
+
+export interface PlanCache {
+  /** The statement of a shape; `compile` makes its text, for a dynamic one each time because it also adds the values. */
+  statement(request: StatementRequest, compile: (parameters: Parameters) => string): Statement;
+}
+
+export function createPlanCache(): PlanCache {
+  // A changed schema is another object: its plans go with it.
+  const bySchema = new WeakMap<CompiledSchema, SchemaPlans>();
+
+  function plansOf(schema: CompiledSchema): SchemaPlans {
+    let plans = bySchema.get(schema);
+    if (!plans) {
+      plans = { plans: new LRUCache({ max: MAX_SHAPES }), named: 0 };
+      bySchema.set(schema, plans);
+    }
+    return plans;
+  }
+
+  function planOf(owned: SchemaPlans, shape: string, text: () => string): Plan {
+    let plan = owned.plans.get(shape);
+    if (!plan) {
+      plan = { text: text(), uses: 0, name: undefined };
+      owned.plans.set(shape, plan);
+    }
+    if (plan.name === undefined && ++plan.uses >= USES_BEFORE_NAMED && owned.named < MAX_NAMED) {
+      owned.named++;
+      plan.name = statementName(plan.text);
+    }
+    return plan;
+  }
+
+  return {
+    statement({ schema, shape, values, dynamic, class: kind = 'pooled' }, compile) {
+      const text = dynamic ? compile(createParameters(values)) : undefined;
+      const plan = planOf(plansOf(schema), shape, () => text ?? compile(createParameters(values)));
+      if (plan.name === undefined) return { text: plan.text, values, class: kind };
+      return { text: plan.text, values, class: kind, name: plan.name };
+    },
+  };
+}

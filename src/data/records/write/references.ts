@@ -1,0 +1,149 @@
+/**
+ * Links must lead to records that exist. Single relations are left to their foreign keys; this asks before the write
+ * where no key can: for lists (PostgreSQL has no foreign keys for the elements of arrays), where the record that a link
+ * leads to may be in a trash, and where it depends on the caller which records there are for him. A record that he
+ * may not read is refused like one that does not exist: a link to it would tell him that it is there, and could keep
+ * its owner from deleting it.
+ */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { identifier } from '../../../kernel/database/sql.ts';
+import type { Problem } from '../../../kernel/errors.ts';
+import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
+import { invalidRecord } from '../errors.ts';
+import { createParameters, restriction } from '../sql/prepared-statements.ts';
+import type { ColumnValues } from './validate.ts';
+import { runWrite, type WriteContext } from './write-context.ts';
+
+/** A record that is about to be written. */
+export interface ReferenceSource {
+  value(field: string): unknown;
+  /** Where the value stands in the input. */
+  placeOf(field: string): string;
+  /** Id of the record where it is there already: links that it has may stay, whoever changes it. */
+  readonly record?: string | undefined;
+}
+
+/** Columns of one record. `record`: its id, when it is there already. */
+export const sourceOf = ({ columns, values }: ColumnValues, record?: string): ReferenceSource => ({
+  value: (field) => values[columns.findIndex(({ name }) => name === field)],
+  placeOf: (field) => field,
+  record,
+});
+
+/** Throws 400 with the place of every id that leads nowhere. `undefined`: there is nothing to ask. */
+export function requireReferences(
+  context: WriteContext,
+  sources: readonly ReferenceSource[],
+  database?: Queryable,
+): Promise<void> | undefined {
+  const { schema, dependencies, caller, options } = context;
+  const questions: ReferenceQuestion[] = [];
+  for (const [field, { model, many }] of schema.relations) {
+    const target = dependencies.schemas.get(model);
+    if (!target) continue;
+    const limited = isRowAuthorised(caller, target, 'read') && !options.authored?.has(field);
+    if (!(many || limited || target.softDelete || isUnkept(schema, target))) continue;
+    const links = referencesOf(field, sources);
+    if (links.length > 0) questions.push({ field, many, target, links, limited, holds: !many && target.softDelete !== undefined });
+  }
+  return questions.length > 0 ? askAll(context, questions, database) : undefined;
+}
+
+/** No foreign key leads from a table of ours to one of others. */
+const isUnkept = (source: CompiledSchema, target: CompiledSchema): boolean => target.mapping !== undefined && source.mapping === undefined;
+
+interface ReferenceQuestion {
+  readonly field: string;
+  readonly many: boolean;
+  readonly target: CompiledSchema;
+  readonly links: readonly Link[];
+  /** It depends on the caller which records there are. */
+  readonly limited: boolean;
+  /** The records must not go into the trash before the write is done. */
+  readonly holds: boolean;
+}
+
+/**
+ * Runs a write whose links are asked about. Where a single relation leads to a schema with a trash, question
+ * and write are one transaction: the question locks what is referred to, so that it cannot go in between.
+ */
+export function withCheckedReferences<T>(
+  { schema, dependencies }: WriteContext,
+  sources: readonly ReferenceSource[],
+  write: () => Promise<T>,
+): Promise<T> {
+  const held = [...schema.relations].some(
+    ([field, { model, many }]) =>
+      !many && dependencies.schemas.get(model)?.softDelete && sources.some(({ value }) => typeof value(field) === 'string'),
+  );
+  return held ? dependencies.database.transaction(write) : write();
+}
+
+interface Link {
+  readonly id: string;
+  /** Where it stands. */
+  readonly path: string;
+  readonly record: string | undefined;
+}
+
+function referencesOf(field: string, sources: readonly ReferenceSource[]): readonly Link[] {
+  return sources.flatMap(({ value, placeOf, record }): Link[] => {
+    const given = value(field);
+    if (Array.isArray(given)) return given.map((id, i) => ({ id: String(id), path: `${placeOf(field)}.${i}`, record }));
+    return typeof given === 'string' ? [{ id: given, path: placeOf(field), record }] : [];
+  });
+}
+
+/** One query for each field that leads to records, however many of them. */
+async function askAll(context: WriteContext, questions: readonly ReferenceQuestion[], database?: Queryable): Promise<void> {
+  const problems: Problem[] = [];
+  for (const question of questions) {
+    const { target, links, holds } = question;
+    if (holds) {
+      const held = `select 1 from ${target.table} t where t."_id" = any($1::uuid[]) order by t."_id" for share`;
+      await runWrite(context, { text: held, values: [links.map(({ id }) => id)] }, database);
+    }
+    for (const { id, path } of await danglingReferences(context, question, database)) {
+      if (context.options.unsettled && target.name === context.schema.name) context.options.unsettled({ id, path });
+      else problems.push({ path, rule: 'relation', message: `there is no such record of ${target.name}` });
+    }
+  }
+  if (problems.length > 0) throw invalidRecord(problems);
+}
+
+async function danglingReferences(context: WriteContext, question: ReferenceQuestion, database?: Queryable): Promise<readonly Link[]> {
+  const { schema, predicate } = context;
+  const { target, links, limited, field, many } = question;
+  // The ids of tables of others need not be UUIDs: there, no link is kept.
+  const records = links.map(({ record }) => (schema.mapping ? null : (record ?? null)));
+  const parameters = createParameters([links.map(({ id }) => id), records]);
+  let visible = '';
+  if (limited) {
+    const column = `t1.${identifier(field)}`;
+    const same = many ? `w.id = any(${column})` : `${column} = w.id`;
+    // Of a record that he may not change he learns nothing.
+    const kept = `exists (select 1 from ${schema.rows} t1 where t1."_id" = w.record and ${same}${restriction(predicate, 't1', parameters, 'row')})`;
+    const seen = (await readable(context, target)).map(({ compile }) => `(${compile('t0."_id"', parameters.next, 'row', 't0')})`);
+    visible = ` and (${[...seen, kept].join(' or ')})`;
+  }
+  const text =
+    `select w.n::integer as n from unnest($1::uuid[], $2::uuid[]) with ordinality w(id, record, n) ` +
+    `where not exists (select 1 from ${target.rows} t0 where t0."_id" = w.id${visible})`;
+  const rows = await runWrite<{ n: number }>(context, { text, values: parameters.values }, database);
+  return rows.flatMap(({ n }) => links[n - 1] ?? []);
+}
+
+/** Any of these makes a record one that the caller may read: as himself, or as what he acts for. Nobody reads none. */
+async function readable({ caller, options, dependencies }: WriteContext, schema: CompiledSchema): Promise<readonly RowPredicate[]> {
+  if (caller.kind !== 'user') return [];
+  const { scope } = options;
+  const own = await ask(dependencies.permissions, caller, schema);
+  const acting = scope === undefined ? undefined : await ask(dependencies.permissions, caller, schema, scope);
+  return [own, acting].filter((predicate) => predicate !== undefined);
+}
+
+const ask = (permissions: PermissionPort, caller: Caller, schema: CompiledSchema, scope?: string): Promise<RowPredicate | undefined> =>
+  rowPredicate(permissions, { caller, schema, action: 'read', scope });

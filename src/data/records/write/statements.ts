@@ -1,0 +1,191 @@
+/**
+ * The text of writing statements: the record, its event and the answer in one.
+ * The event goes to the outbox in the same statement, so that neither exists without the other.
+ */
+
+import { literalOf } from '../../../kernel/database/literal.ts';
+import { identifier } from '../../../kernel/database/sql.ts';
+import { outboxTable } from '../../../kernel/events/events.ts';
+import type { Owner, RecordTuples, RowPredicate } from '../../../kernel/permissions.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import { deletedColumn } from '../../schema/compile/layout.ts';
+import type { PopulateTree, RowConditions } from '../read/projection.ts';
+import { recordColumns } from '../read/record-view.ts';
+import { createRenderContext, selectList } from '../read/render.ts';
+import { changedRows, destroyedRows, touched, withKeptParts } from '../sql/changed-rows.ts';
+import { type Parameters, restriction } from '../sql/prepared-statements.ts';
+import { idTest, live } from '../sql/row-id.ts';
+
+export type WriteKind = 'create' | 'update' | 'delete' | 'restore' | 'purge';
+
+/** To subscribers a restored record is a new one, and of one that was deleted before nothing more is to be said. */
+const operations = { create: `'insert'`, update: `'update'`, delete: `'delete'`, restore: `'insert'`, purge: 'null' } as const;
+
+/** Records that one event names. */
+const EVENT_IDS = 1_000;
+
+/** The event about the one row `r` of the statement, which has a column `_id`. `$1` is the actor. */
+export function eventRow(schema: CompiledSchema, kind: WriteKind, payload = 'null'): string {
+  return `${eventInto(schema, kind, payload)}, array[r."_id"::text] from r`;
+}
+
+/** The event about all rows `r`, in the order of their ids: one row of the outbox for a thousand of them. */
+export function eventRows(schema: CompiledSchema, kind: WriteKind, payload = 'null'): string {
+  const numbered = `select n."_id", (row_number() over (order by n."_id") - 1) / ${EVENT_IDS} as part from r n`;
+  return `${eventInto(schema, kind, payload)}, array_agg(p."_id"::text order by p."_id") from (${numbered}) p group by p.part order by p.part`;
+}
+
+function eventInto(schema: CompiledSchema, kind: WriteKind, payload: string): string {
+  const topic = literalOf(`database:${kind}:${schema.name}`, 'text');
+  const name = literalOf(schema.name, 'text');
+  return `insert into ${outboxTable} (topic, schema, operation, actor, payload, ids) select ${topic}, ${name}, ${operations[kind]}, $1::text, ${payload}::jsonb`;
+}
+
+export interface AnswerOptions {
+  readonly kind: WriteKind;
+  readonly populate: PopulateTree;
+  /** Several rows are put into the order of their ids; for a single one the sort would be time lost. */
+  readonly many: boolean;
+  /** Who owns new rows. */
+  readonly ownership?: Ownership | undefined;
+  readonly conditions?: RowConditions | undefined;
+  /** A further column of the answer. */
+  readonly extra?: string;
+}
+
+/** The owner of new records, and how it is written down. */
+export interface Ownership {
+  readonly owner: Owner;
+  readonly tuples: RecordTuples;
+}
+
+/** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
+export function withAnswer(schema: CompiledSchema, change: string, options: AnswerOptions, parameters: Parameters): string {
+  const { kind, populate, many, ownership, conditions, extra } = options;
+  const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
+  const owned = ownership ? ownerRows(schema, ownership, parameters) : undefined;
+  const event = (many ? eventRows : eventRow)(schema, kind, owned?.payload);
+  return (
+    `with ${change}, e as (${event})${owned?.tuples ?? ''} ` +
+    `select ${recordColumns(schema)}${extra ? `, ${extra}` : ''} from (select ${list} from r t0) x${many ? ' order by x."_id"' : ''}`
+  );
+}
+
+/** The owner tuples of the new rows `r`. They are told with the records, in the payload of the same event. */
+function ownerRows({ name, table }: CompiledSchema, { owner, tuples }: Ownership, { next }: Parameters) {
+  const places = { type: next(owner.type), id: next(owner.id) };
+  const parts = tuples.own({ rows: 'r', schema: name, table, actor: '$1' }, places);
+  return {
+    tuples: parts.map((part) => `, ${part}`).join(''),
+    payload: `jsonb_build_object('owner', ${places.type}::text || ':' || ${places.id}::text)`,
+  };
+}
+
+/** What the answer of a write shows. */
+interface Shown {
+  readonly populate: PopulateTree;
+  readonly conditions: RowConditions | undefined;
+}
+
+export interface InsertShape extends Shown {
+  readonly columns: readonly string[];
+  readonly ownership: Ownership | undefined;
+  /** Nothing is written when the id is taken. */
+  readonly ifAbsent?: boolean;
+}
+
+/** One record. Values: actor, id, columns. */
+export function insertText(schema: CompiledSchema, { columns, ifAbsent = false, ...shown }: InsertShape, parameters: Parameters): string {
+  const names = ['_id', ...columns].map(identifier).join(', ');
+  const places = ['_id', ...columns].map((_, i) => `$${i + 2}`).join(', ');
+  const change = `r as (insert into ${schema.table} (${names}) values (${places})${ifAbsent ? ' on conflict ("_id") do nothing' : ''} returning *)`;
+  return withAnswer(schema, change, { ...shown, kind: 'create', many: false }, parameters);
+}
+
+export interface UpdateShape extends Shown {
+  readonly columns: readonly string[];
+  readonly versioned: boolean;
+  readonly predicate: RowPredicate | undefined;
+  /** For the history. */
+  readonly operation: 'update' | 'restore';
+}
+
+const shownOf = ({ populate, conditions }: Shown): Shown => ({ populate, conditions });
+
+/** One record. Values: actor, id, the version when `versioned`, columns. */
+export function updateText(schema: CompiledSchema, shape: UpdateShape, parameters: Parameters): string {
+  const first = shape.versioned ? 4 : 3;
+  const sets = shape.columns.map((name, i) => `${identifier(name)} = ${withKeptParts(schema, name, `$${first + i}`)}, `).join('');
+  const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
+  const where = `t0."_id" = $2${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
+  const change = changedRows(schema, { set: sets + touched, where, operation: shape.operation });
+  return withAnswer(schema, change, { ...shownOf(shape), kind: 'update', many: false }, parameters);
+}
+
+/** Columns that every table has, as far as they can be given. */
+const automaticTypes: ReadonlyMap<string, string> = new Map([
+  ['createdAt', 'timestamptz(3)'],
+  ['updatedAt', 'timestamptz(3)'],
+  ['__v', 'integer'],
+]);
+
+/** `x(...)`: rows of a JSON list with the types of the columns. */
+function recordset(schema: CompiledSchema, columns: readonly string[]): string {
+  const types = columns.map((name) => `${identifier(name)} ${schema.layout.columns[name]?.type ?? automaticTypes.get(name) ?? 'text'}`);
+  return `json_to_recordset($2::json) as x("_id" uuid${types.map((type) => `, ${type}`).join('')})`;
+}
+
+/** Many records. Values: actor, JSON list of records. */
+export function insertManyText(schema: CompiledSchema, { columns, ...shown }: InsertShape, parameters: Parameters): string {
+  const names = ['_id', ...columns].map(identifier).join(', ');
+  const change = `r as (insert into ${schema.table} (${names}) select ${names} from ${recordset(schema, columns)} returning *)`;
+  return withAnswer(schema, change, { ...shown, kind: 'create', many: true }, parameters);
+}
+
+/** Many records that change the same columns. Values: actor, JSON list of records. */
+export function updateManyText(
+  schema: CompiledSchema,
+  shape: Omit<UpdateShape, 'versioned' | 'operation'>,
+  parameters: Parameters,
+): string {
+  const sets = shape.columns.map((name) => `${identifier(name)} = ${withKeptParts(schema, name, `x.${identifier(name)}`)}, `).join('');
+  const where = `t0."_id" = x."_id"${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
+  const source = recordset(schema, shape.columns);
+  const change = changedRows(schema, { set: sets + touched, where, source, operation: 'update', many: true });
+  return withAnswer(schema, change, { ...shownOf(shape), kind: 'update', many: true }, parameters);
+}
+
+/** One record. Values: actor, id, the version when `versioned`. */
+export function deleteText(
+  schema: CompiledSchema,
+  shape: { readonly versioned: boolean; readonly predicate: RowPredicate | undefined; readonly tuples: RecordTuples | undefined },
+  parameters: Parameters,
+): string {
+  const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
+  const where = `${idTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
+  const { rows, forgotten } = removedRows(schema, where, { tuples: shape.tuples, many: false });
+  return `with ${rows}, e as (${eventRow(schema, 'delete')})${forgotten} select r."_id" as id from r`;
+}
+
+/** The head of a `with` that deletes rows: they go into the trash, where they keep their tuples, or for good. */
+export function removedRows(schema: CompiledSchema, where: string, { tuples, many }: Removal): RemovedRows {
+  if (!schema.softDelete) return { rows: destroyedRows(schema, where, many), forgotten: forgetTuples(tuples, schema, 'r') };
+  const set = `"${deletedColumn}" = now(), ${touched}`;
+  return { rows: changedRows(schema, { set, where, operation: 'delete', many: true, returning: 't0."_id"' }), forgotten: '' };
+}
+
+interface Removal {
+  readonly tuples: RecordTuples | undefined;
+  readonly many: boolean;
+}
+
+export interface RemovedRows {
+  /** `r`: the ids of the rows that go. */
+  readonly rows: string;
+  /** Further parts. */
+  readonly forgotten: string;
+}
+
+/** What takes the tuples of deleted rows away, as further parts of a `with`. */
+export const forgetTuples = (tuples: RecordTuples | undefined, { name }: CompiledSchema, rows: string): string =>
+  (tuples?.forget({ rows, schema: name, actor: '$1' }) ?? []).map((part) => `, ${part}`).join('');

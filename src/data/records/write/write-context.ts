@@ -1,0 +1,182 @@
+/** What every write has in common: the rights of its caller, and what its failures mean. */
+import { currentAccount } from '../../../kernel/account/request-account.ts';
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Queryable, Statement } from '../../../kernel/database/database.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
+import type { Events } from '../../../kernel/events/events.ts';
+import type { PermissionPort, RecordAction, RowPredicate } from '../../../kernel/permissions.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import { isRecordId, keyHint } from '../../schema/language/record-key.ts';
+import type { WriteRights } from '../access/field-access.ts';
+import { isRowAuthorised, isTrusted, requireGranted, requireOffered, rowPredicate } from '../access/operation-access.ts';
+import { fieldsForbidden, recordError, recordErrors } from '../errors.ts';
+import { externalTableErrors } from '../external-table-errors.ts';
+import {
+  conditionsOf,
+  isRestricted,
+  noPopulate,
+  type PopulateTree,
+  populateShape,
+  type RowConditions,
+  resolvePopulate,
+} from '../read/projection.ts';
+import { chargeJson, classOf, type RecordDependencies, viewOf } from '../read/record-view.ts';
+import { restriction } from '../sql/prepared-statements.ts';
+import { idTest } from '../sql/row-id.ts';
+import type { WriteOptions } from '../store.ts';
+import type { Ownership } from './statements.ts';
+
+export interface WriteDependencies extends RecordDependencies {
+  readonly events: Events;
+}
+
+export type WriteOperation = 'create' | 'update' | 'delete';
+
+/** A write whose caller may do it. */
+export interface WriteContext {
+  readonly dependencies: WriteDependencies;
+  readonly caller: Caller;
+  readonly schema: CompiledSchema;
+  readonly operation: WriteOperation;
+  readonly options: WriteOptions;
+  /** Rows that may be changed; `undefined`: all. */
+  readonly predicate: RowPredicate | undefined;
+  /** Who owns the records that are created; `undefined`: nobody. */
+  readonly ownership: Ownership | undefined;
+  readonly populate: PopulateTree;
+  /** Which fields he may set. */
+  readonly rights: WriteRights;
+  /** For fields that depend on the record. */
+  readonly conditions: RowConditions | undefined;
+}
+
+/** Opens a write of a schema that is called by its name. Throws 401, 403, 404 or 503. */
+export type OpenWrite = (
+  caller: Caller,
+  schema: string,
+  operation: WriteOperation,
+  options?: WriteOptions,
+) => WriteContext | Promise<WriteContext>;
+
+interface WriteRequest {
+  readonly caller: Caller;
+  readonly schema: CompiledSchema;
+  readonly operation: WriteOperation;
+  readonly options: WriteOptions;
+  readonly rights: WriteRights;
+}
+
+/** Applies the rules of the schema to the caller; waits only when something has to be asked. Throws 401, 403, 404 or 503. */
+export function openWrite(dependencies: WriteDependencies, request: WriteRequest): WriteContext | Promise<WriteContext> {
+  const { caller, schema, operation, options } = request;
+  if (schema.mapping?.writable === false) throw externalTableErrors.READ_ONLY();
+  if (options.granted) requireGranted(caller, schema, operation);
+  else requireOffered(caller, schema, operation);
+  if (asksFirst(request)) return resolveWrite(dependencies, request);
+  return { ...request, dependencies, predicate: undefined, ownership: undefined, populate: noPopulate, conditions: undefined };
+}
+
+function asksFirst(request: WriteRequest): boolean {
+  const { caller, schema, operation, options, rights } = request;
+  const byRow = operation !== 'create' && isRowAuthorised(caller, schema, actionOf(operation));
+  const byField = rights.guarded.size > 0 || (schema.fieldVisibility?.conditional.size ?? 0) > 0;
+  return byRow || byField || (options.populate?.length ?? 0) > 0 || namesOwner(request);
+}
+
+const actionOf = (operation: 'update' | 'delete'): RecordAction => (operation === 'delete' ? 'delete' : 'edit');
+
+/** A trusted caller creates records that nobody owns, unless he says whose they are. */
+function namesOwner({ caller, schema, operation, options }: WriteRequest): boolean {
+  if (operation !== 'create' || !schema.modelOptions.conduit.authorization.enabled) return false;
+  return !isTrusted(caller) || options.scope !== undefined;
+}
+
+async function resolveWrite(dependencies: WriteDependencies, request: WriteRequest): Promise<WriteContext> {
+  const { caller, schema, operation, options, rights } = request;
+  const { scope, populate: paths = [] } = options;
+  const ownership = namesOwner(request) ? await ownershipOf(dependencies.permissions, request) : undefined;
+  const predicate =
+    operation !== 'create' && isRowAuthorised(caller, schema, actionOf(operation))
+      ? await rowPredicate(dependencies.permissions, { caller, schema, action: actionOf(operation), scope })
+      : undefined;
+  const populate = await resolvePopulate(dependencies, { caller, schema, paths, scope });
+  const rules = [...(schema.fieldVisibility?.conditional.values() ?? []), ...rights.guarded.values()];
+  const conditions = await conditionsOf(dependencies.permissions, { caller, schema, rules, populate, scope });
+  return { ...request, dependencies, predicate, ownership, populate, conditions };
+}
+
+/** Who will own the new records: the caller, or the scope that he may act for. Throws 403 or 503. */
+async function ownershipOf({ engine, tuples }: PermissionPort, { caller, schema, options }: WriteRequest): Promise<Ownership> {
+  if (!engine || !tuples) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  return { owner: await engine.owner(caller, schema.name, options.scope), tuples };
+}
+
+/** Runs a statement on the context's schema; refusals of the database become errors of the catalogue. */
+export async function runWrite<R>(context: WriteContext, statement: Statement, database?: Queryable): Promise<R[]> {
+  const { schema, operation, dependencies } = context;
+  try {
+    const { rows } = await (database ?? dependencies.database).query<R>(statement);
+    // A lone statement has committed by now: what it costs counts, but no longer refuses what is done.
+    if (dependencies.database.inTransaction()) {
+      currentAccount()?.charge('lockedRows', rows.length);
+      chargeJson(rows);
+    } else currentAccount()?.take('lockedRows', rows.length);
+    return rows;
+  } catch (error) {
+    throw recordError(error, {
+      schema,
+      deleting: operation === 'delete',
+      seesHidden: isTrusted(context.caller),
+      schemas: () => dependencies.schemas.all(),
+    });
+  }
+}
+
+/** What of a context decides the text of an answer. */
+export const answerShape = ({ populate, conditions }: WriteContext): string => `${populateShape(populate)}|${conditions?.shape ?? ''}`;
+/** True when the answer needs values of its own. */
+export const isDynamicAnswer = ({ populate, conditions }: WriteContext): boolean => conditions !== undefined || isRestricted(populate);
+
+/** Events were written by the statement itself: the relay learns of them when they are committed, which outside of a transaction they are. */
+export function announceEvents({ database, events }: WriteDependencies): void {
+  if (database.inTransaction()) database.afterCommit(() => events.wake());
+  else events.wake();
+}
+
+/** A malformed id in a write is the caller's mistake: 400. */
+export function requireId({ key }: Pick<CompiledSchema, 'key'>, id: unknown, place: string): asserts id is string {
+  if (!isRecordId(key, id)) throw invalid(place, 'format', keyHint(key));
+}
+
+interface Miss {
+  readonly database?: Queryable | undefined;
+  /** Fields that were to be set. */
+  readonly columns?: readonly string[];
+}
+
+/** Why a statement found no row to change: 404 when the caller cannot see one, else 412, 403 or 409. */
+export async function missError(context: WriteContext, id: string, { database, columns = [] }: Miss = {}): Promise<Error> {
+  const { schema, caller, dependencies, options } = context;
+  const view = await viewOf(dependencies, caller, schema, { ...(options.scope !== undefined && { scope: options.scope }) });
+  const guarded = columns.filter((name) => context.rights.guarded.has(name));
+  const seen = guarded.length > 0 ? 't0."__v" as version' : '1';
+  const statement = dependencies.plans.statement(
+    {
+      schema,
+      shape: `seen|${seen}|${view.predicate?.shape ?? ''}`,
+      values: [id],
+      dynamic: view.predicate !== undefined,
+      class: classOf(view),
+    },
+    (parameters) =>
+      `select ${seen} from ${schema.rows} t0 where ${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`,
+  );
+  const rows = await runWrite<{ version?: number }>(context, statement, database);
+  if (rows.length === 0) return recordErrors.RECORD_NOT_FOUND();
+  if (options.expectedVersion !== undefined && (guarded.length === 0 || rows[0]?.version !== options.expectedVersion)) {
+    return errors.PRECONDITION_FAILED();
+  }
+  if (guarded.length > 0) return fieldsForbidden(guarded);
+  // Nothing forbids it: the record came, or came back, after the statement had looked for it.
+  return context.predicate ? errors.FORBIDDEN() : recordErrors.WRITE_CONFLICT({ retryAfter: 1 });
+}

@@ -1,0 +1,223 @@
+/** Writing one record: checked, then one statement for the record, its event and the answer. */
+import { callerKey } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { errors, type Problem } from '../../../kernel/errors.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { inTrash } from '../../schema/compile/layout.ts';
+import { historyTable } from '../../schema/migrations.ts';
+import { isTrusted } from '../access/operation-access.ts';
+import { recordErrors } from '../errors.ts';
+import { classOf, type RecordRow } from '../read/record-view.ts';
+import type { RecordInput, RecordText } from '../store.ts';
+import { patchedRow } from './external-values.ts';
+import { createExternal, isExternal, updateExternal } from './external-writes.ts';
+import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
+import { requireReferences, sourceOf, withCheckedReferences } from './references.ts';
+import { insertText, updateText } from './statements.ts';
+import {
+  type ColumnValues,
+  encoded,
+  mergeNested,
+  namesOf,
+  type RecordValidator,
+  requireValid,
+  storedNested,
+  validatorOf,
+} from './validate.ts';
+import { announceEvents, answerShape, isDynamicAnswer, missError, requireId, runWrite, type WriteContext } from './write-context.ts';
+import { ownedInput, requireSettable, settableRows, untouched } from './write-rights.ts';
+export async function createRecord(context: WriteContext, input: RecordInput): Promise<RecordText> {
+  if (isExternal(context)) return only(await createExternal(context, [input], ['']));
+  const row = await createWith(context, input, (whole) => insertRecord(context, newId(), whole));
+  if (!row) throw errors.INTERNAL_SERVER_ERROR();
+  return row;
+}
+
+/** The same under an id that is given. `undefined` when there is a record of that id. */
+const createUnder = (context: WriteContext, id: string, input: RecordInput): Promise<RecordText | undefined> =>
+  createWith(context, input, (whole) => insertRecord(context, id, whole, 'ifAbsent'));
+
+async function createWith(
+  context: WriteContext,
+  input: RecordInput,
+  insert: (whole: ColumnValues) => Promise<RecordText | undefined>,
+): Promise<RecordText | undefined> {
+  refuseOperators(input, '');
+  requireSettable(context, [{ input, place: '' }]);
+  const problems: Problem[] = [];
+  const whole = validatorOf(context.schema).whole(ownedInput(context, input), '', problems);
+  requireValid(problems);
+  const sources = [sourceOf(whole)];
+  const row = await withCheckedReferences(context, sources, async () => {
+    const links = requireReferences(context, sources);
+    if (links) await links;
+    return insert(whole);
+  });
+  announceEvents(context.dependencies);
+  return row;
+}
+
+function only(records: readonly RecordText[]): RecordText {
+  const [record] = records;
+  if (!record) throw errors.INTERNAL_SERVER_ERROR();
+  return record;
+}
+
+/**
+ * - `create`: under a new id
+ * - `ifAbsent`: under a given id; nothing happens when it is taken
+ * - `revive`: with automatic fields among its columns
+ */
+type InsertKind = 'create' | 'ifAbsent' | 'revive';
+
+/** Puts a checked record there, without asking about its links. */
+export async function insertRecord(
+  context: WriteContext,
+  id: string,
+  whole: ColumnValues,
+  kind: InsertKind = 'create',
+): Promise<RecordText | undefined> {
+  const { schema, caller, dependencies, populate, ownership, conditions } = context;
+  const values = [callerKey(caller), id, ...encoded(whole)];
+  const shape = `${kind}|${ownership !== undefined}|${answerShape(context)}`;
+  const dynamic = ownership !== undefined || isDynamicAnswer(context);
+  const runsAs = classOf({ predicate: undefined, populate, conditions });
+  const statement = dependencies.plans.statement({ schema, shape, values, dynamic, class: runsAs }, (parameters) =>
+    insertText(schema, { columns: namesOf(whole), populate, ownership, conditions, ifAbsent: kind === 'ifAbsent' }, parameters),
+  );
+  const [row] = await runWrite<RecordRow>(context, statement);
+  return row;
+}
+
+/** Changes the fields that the input names. */
+export async function updateRecord(context: WriteContext, id: string, input: RecordInput): Promise<RecordText> {
+  const { schema, dependencies } = context;
+  const assignments = operatorsOf(context, input);
+  if (isExternal(context) && assignments.length === 0) return only(await updateExternal(context, [{ id, input, place: '' }], 'patch'));
+  requireId(schema, id, 'id');
+  requireSettable(context, [{ input: { ...input, ...touchedInput(assignments) }, place: '' }]);
+  const validator = validatorOf(schema);
+  const problems: Problem[] = [];
+  const written = { input, place: '', problems };
+  const partial = isExternal(context) ? patchedRow(context.schema, id, written) : validator.partial(input, '', problems);
+  const nested = validator.nested(input);
+  if (nested.length === 0 && assignments.length === 0) {
+    requireValid(problems);
+    return changeRecord(context, id, partial);
+  }
+  // What is stored decides whether a part of a nested object makes a valid whole.
+  return dependencies.database.transaction(async (transaction) => {
+    const merged = nested.length === 0 ? [] : await mergedNested(context, id, { nested, problems, transaction });
+    requireValid(problems);
+    const columns = nested.map(({ name, field }) => ({ name, field, type: 'jsonb', check: (value: unknown) => value }) as const);
+    const change = { columns: [...partial.columns, ...columns], values: [...partial.values, ...merged] };
+    if (assignments.length > 0) return changeByOperators(context, id, { plain: change, assignments });
+    return changeRecord(context, id, change, { database: transaction });
+  });
+}
+
+interface MergeRequest {
+  readonly nested: ReturnType<RecordValidator['nested']>;
+  readonly problems: Problem[];
+  readonly transaction: Queryable;
+}
+
+/** Nested objects as they will be; problems are added. Throws when the record may not be changed. */
+async function mergedNested(context: WriteContext, id: string, { nested, problems, transaction }: MergeRequest): Promise<unknown[]> {
+  const [stored] = await storedNested(context, { ids: [id], names: nested.map(({ name }) => name) }, transaction);
+  if (!stored) throw await missError(context, id);
+  return nested.map(({ name, field, given }) => mergeNested(field, stored.values[name], { given, place: name, problems }));
+}
+
+/** Replaces the record: what is left out takes its default or becomes null, unless the caller could not set it. */
+export async function replaceRecord(context: WriteContext, id: string, input: RecordInput): Promise<RecordText> {
+  if (isExternal(context)) return only(await updateExternal(context, [{ id, input, place: '' }], 'replace'));
+  requireId(context.schema, id, 'id');
+  refuseOperators(input, '');
+  requireSettable(context, [{ input, place: '' }]);
+  const problems: Problem[] = [];
+  const whole = validatorOf(context.schema).whole(input, '', problems, untouched(context, input));
+  requireValid(problems);
+  return changeRecord(context, id, whole);
+}
+
+interface ChangeOptions {
+  /** The transaction that has read what the change builds on. */
+  readonly database?: Queryable;
+  /** For the history; `update` unless set. */
+  readonly operation?: 'update' | 'restore';
+}
+
+/** Sets columns to values that have been checked. */
+export async function changeRecord(
+  context: WriteContext,
+  id: string,
+  change: ColumnValues,
+  options: ChangeOptions = {},
+): Promise<RecordText> {
+  const { database } = options;
+  const sources = [sourceOf(change, id)];
+  const row = await withCheckedReferences(context, sources, async () => {
+    const links = requireReferences(context, sources, database);
+    if (links) await links;
+    return changeColumns(context, id, change, options);
+  });
+  announceEvents(context.dependencies);
+  return row;
+}
+
+async function changeColumns(context: WriteContext, id: string, change: ColumnValues, options: ChangeOptions): Promise<RecordText> {
+  const { schema, caller, dependencies, populate, conditions } = context;
+  const { expectedVersion } = context.options;
+  const { database, operation = 'update' } = options;
+  const versioned = expectedVersion !== undefined;
+  const columns = namesOf(change);
+  const predicate = settableRows(context, columns);
+  const values = [callerKey(caller), id, ...(versioned ? [expectedVersion] : []), ...encoded(change)];
+  const shape = `${operation}|${versioned}|${columns.join()}|${predicate?.shape ?? ''}|${answerShape(context)}`;
+  const dynamic = predicate !== undefined || isDynamicAnswer(context);
+  const runsAs = classOf({ predicate, populate, conditions });
+  const statement = dependencies.plans.statement({ schema, shape, values, dynamic, class: runsAs }, (parameters) =>
+    updateText(schema, { columns, versioned, predicate, populate, conditions, operation }, parameters),
+  );
+  const [row] = await runWrite<RecordRow>(context, statement, database);
+  if (!row) throw await missError(context, id, { database, columns });
+  return row;
+}
+
+/* A replacement that creates the record when it is not there, under the id that the client chose. */
+
+/** Each is opened only when it is needed: its rights are asked for then. */
+interface UpsertContexts {
+  replace(): WriteContext | Promise<WriteContext>;
+  create(): WriteContext | Promise<WriteContext>;
+}
+
+/** Throws 403 where the schema, or the table of others under it, does not allow it, 409 when the id is, or was, that of a deleted record. */
+export async function upsertRecord(contexts: UpsertContexts, id: string, input: RecordInput): Promise<RecordText> {
+  const replacing = await contexts.replace();
+  const { schema, caller, options } = replacing;
+  requireId(schema, id, 'id');
+  if (schema.mapping)
+    throw errors.FORBIDDEN({ message: `${schema.name} is laid over a table of others: create the record, or replace it` });
+  if (!isTrusted(caller) && schema.modelOptions.conduit.cms.crudOperations.update.upsert !== true) {
+    throw errors.FORBIDDEN({ message: `${schema.name} does not let clients choose ids: upsert is switched off` });
+  }
+  if (await isThere(replacing, id)) return replaceRecord(replacing, id, input);
+  if (options.expectedVersion !== undefined) throw errors.PRECONDITION_FAILED();
+  // Somebody else may have been faster: then it is a replacement after all.
+  return (await createUnder(await contexts.create(), id, input)) ?? replaceRecord(replacing, id, input);
+}
+
+/** Throws 409 for an id that cannot be taken: with that of a destroyed record, somebody would have its history. */
+async function isThere(context: WriteContext, id: string): Promise<boolean> {
+  const { table, softDelete, history, name } = context.schema;
+  const gone = softDelete ? `t.${inTrash}` : 'false';
+  const used = history ? `exists (select 1 from ${historyTable} h where h.schema = $2 and h.record_id = $1::uuid::text)` : 'false';
+  // One statement, so that record and history are of one moment.
+  const text = `select t."_id" is not null as there, t."_id" is not null and ${gone} as gone, ${used} as used from (values ($2::text)) one left join ${table} t on t."_id" = $1::uuid`;
+  const [row] = await runWrite<{ there: boolean; gone: boolean; used: boolean }>(context, { text, values: [id, name] });
+  if (row?.gone) throw recordErrors.RESTORE_FIRST();
+  if (row?.used && !row.there) throw recordErrors.ID_USED();
+  return row?.there ?? false;
+}

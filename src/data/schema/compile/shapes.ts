@@ -1,0 +1,164 @@
+/** The JSON Schemas of records on the wire, for operations and their documents. */
+import Type, { type TObject, type TSchema } from 'typebox';
+import {
+  type Field,
+  type NumberField,
+  type ObjectField,
+  type RelationField,
+  readRuleOf,
+  type StringField,
+  writeRuleOf,
+} from '../language/field.ts';
+import type { KeyType, RecordKey } from '../language/record-key.ts';
+import type { TableMapping } from '../mapping/table-mapping.ts';
+
+export interface RecordShapes {
+  /** Body of a create or a replacement. */
+  readonly create: TObject;
+  /** Body of a PATCH: nothing is required, optional fields may be null. */
+  readonly update: TObject;
+  /** A record in an answer; relations are ids, or records when populated. */
+  readonly record: TObject;
+}
+
+type Purpose = 'create' | 'update' | 'record';
+
+/** `recordId` marks ids that are no UUIDs for protocols that have a type for ids. */
+const idShape = (type: KeyType | undefined, description?: string): TSchema => {
+  const about = description === undefined ? {} : { description };
+  return type === undefined || type === 'uuid' ? Type.String({ format: 'uuid', ...about }) : Type.String({ recordId: true, ...about });
+};
+const instant = (): TSchema => Type.String({ format: 'date-time' });
+const orNull = (shape: TSchema): TSchema => Type.Union([shape, Type.Null()]);
+
+/** An operator that has no meaning in a body is refused: dropped like other unknown keys, it would be a change that never happens. */
+export const noOperators = { closed: 'operators' } as const;
+
+/** `name` marks the shape of records, so that protocols with named types (GraphQL) know what it describes. */
+export function recordShapes(name: string, tree: ObjectField, options: ShapeOptions): RecordShapes {
+  const written = writtenTree(tree, options.mapping);
+  return {
+    create: Type.Object(properties(written, 'create'), noOperators),
+    update: Type.Object(properties(written, 'update'), noOperators),
+    record: Type.Object(
+      {
+        _id: recordId(options.key),
+        ...properties(tree, 'record'),
+        ...(options.timestamps && { createdAt: instant(), updatedAt: instant() }),
+        __v: Type.Integer({ minimum: 0, description: 'Counts up with each change; the number in the ETag' }),
+      },
+      { record: name },
+    ),
+  };
+}
+
+interface ShapeOptions {
+  readonly timestamps: boolean;
+  readonly key: RecordKey;
+  readonly mapping: TableMapping | undefined;
+}
+
+function recordId(key: RecordKey): TSchema {
+  if (key.length === 1) return idShape(key[0]);
+  return key.length === 0 ? Type.Optional(Type.Null({ description: 'Nothing tells these records apart' })) : idShape('text');
+}
+
+/** Without the fields that a table of others fills in always by itself. */
+function writtenTree(tree: ObjectField, mapping: TableMapping | undefined): ObjectField {
+  if (!mapping) return tree;
+  return { ...tree, fields: new Map([...tree.fields].filter(([name]) => mapping.columns[name]?.filled !== 'always')) };
+}
+
+function properties(tree: ObjectField, purpose: Purpose): Record<string, TSchema> {
+  const shapes: Record<string, TSchema> = {};
+  for (const [name, field] of tree.fields) {
+    if (purpose === 'record' && (field.hidden || readRuleOf(field).kind === 'admin')) continue;
+    shapes[name] = property(field, purpose);
+  }
+  return shapes;
+}
+
+function property(field: Field, purpose: Purpose): TSchema {
+  // It comes as far as the record engine, which refuses it by name.
+  if (purpose !== 'record' && writeRuleOf(field).kind === 'admin')
+    return Type.Optional(Type.Unknown({ readOnly: true, ...described(field) }));
+  const shape = purpose === 'record' ? shapeOf(field, purpose) : told(field, shapeOf(field, purpose));
+  // Records from before the field was there, or was required, have null; a required field refuses it on the way in.
+  if (purpose === 'record') return Type.Optional(orNull(shape));
+  if (field.required && purpose === 'create' && field.default === undefined) return shape;
+  // Where null may not stand, the record validator says so: a surface would take it for "not given".
+  return Type.Optional(orNull(shape));
+}
+
+/** With the sentence that the field has for whatever is wrong with its value. */
+const told = ({ message }: Field, shape: TSchema): TSchema => (message === undefined ? shape : { ...shape, sentence: message });
+
+const described = (field: Field): { description?: string } => (field.description === undefined ? {} : { description: field.description });
+
+function shapeOf(field: Field, purpose: Purpose): TSchema {
+  switch (field.kind) {
+    case 'string':
+      return stringShape(field, purpose);
+    case 'number':
+      return numberShape(field, purpose);
+    case 'boolean':
+      return Type.Boolean(described(field));
+    case 'date':
+      return purpose === 'record'
+        ? Type.String({ format: 'date-time', ...described(field) })
+        : Type.String({ description: 'ISO 8601 instant, or a date', instant: true, ...described(field) });
+    case 'objectId':
+      return idShape(field.idType, field.description);
+    case 'relation':
+      return relationShape(field, purpose);
+    case 'json':
+      return Type.Unknown(described(field));
+    case 'vector':
+      return Type.Array(Type.Number(), { minItems: field.dimensions, maxItems: field.dimensions, ...described(field) });
+    case 'array':
+      return Type.Array(shapeOf(field.items, purpose), {
+        ...(purpose !== 'record' && field.minItems !== undefined && { minItems: field.minItems }),
+        ...(purpose !== 'record' && field.maxItems !== undefined && { maxItems: field.maxItems }),
+        ...described(field),
+      });
+    case 'object':
+      return Type.Object(properties(field, purpose), described(field));
+  }
+}
+
+function relationShape({ model, idType, description: said }: RelationField, purpose: Purpose): TSchema {
+  const description = said ?? `Id of a ${model}`;
+  if (purpose !== 'record') return idShape(idType, description);
+  return Type.Union(
+    [idShape(idType, description), Type.Object({ _id: idShape(idType) }, { description: `The ${model}, when populated` })],
+    { relation: model },
+  );
+}
+
+/** Patterns are left out: they are matched by our own linear-time matcher, never by a regular expression engine. */
+function stringShape(field: StringField, purpose: Purpose): TSchema {
+  if (purpose === 'record') return Type.String(described(field));
+  const hint = field.pattern ? { description: `${field.description ?? ''} Must match ${field.pattern.source}`.trim() } : described(field);
+  if (field.enum) return Type.Unsafe<string>({ type: 'string', enum: [...field.enum], ...hint });
+  return Type.String({
+    ...(field.minLength !== undefined && { minLength: field.minLength }),
+    ...(field.maxLength !== undefined && { maxLength: field.maxLength }),
+    ...hint,
+  });
+}
+
+function numberShape(field: NumberField, purpose: Purpose): TSchema {
+  const wide = field.storage === 'bigint' || field.storage === 'numeric';
+  const rules =
+    purpose === 'record'
+      ? {}
+      : {
+          ...(field.min !== undefined && { minimum: field.min }),
+          ...(field.max !== undefined && { maximum: field.max }),
+          ...(field.exclusiveMin !== undefined && { exclusiveMinimum: field.exclusiveMin }),
+          ...(field.exclusiveMax !== undefined && { exclusiveMaximum: field.exclusiveMax }),
+        };
+  if (purpose !== 'record' && field.enum) return Type.Unsafe<number>({ type: 'number', enum: [...field.enum], ...described(field) });
+  const number = field.integer ? Type.Integer({ ...rules, ...described(field) }) : Type.Number({ ...rules, ...described(field) });
+  return wide ? Type.Union([number, Type.String({ description: 'Digits, where a JSON number would lose some' })]) : number;
+}

@@ -1,0 +1,121 @@
+/** What a change of schemas means for all tables. Pure: nothing is read or written here. */
+
+import { literalOf } from '../../../kernel/database/literal.ts';
+import { type Declaration, declaredIndexes, treeOf } from '../compile/declaration.ts';
+import { emptyLayout, layoutOf, type TableLayout } from '../compile/layout.ts';
+import type { Field } from '../language/field.ts';
+import { softDeleteOf } from '../language/record-options.ts';
+import { historyTable } from '../migrations.ts';
+import { type Renamed, type Renames, renameLayout } from './column-steps.ts';
+import { type DeclarationChange, unchangedDeclaration } from './declaration-change.ts';
+import { diffTable, dropTable } from './diff.ts';
+import { purgeNested, purgeNestedHistory } from './dropped.ts';
+import { requireUuids } from './option-rules.ts';
+import type { ChangeStep } from './schema-plan.ts';
+
+/** Every declaration by lower-case name: names are unique whatever their case. */
+export type SchemaSnapshot = ReadonlyMap<string, Declaration>;
+
+export const schemaSnapshotOf = (declarations: readonly Declaration[]): SchemaSnapshot =>
+  new Map(declarations.map((d) => [d.name.toLowerCase(), d]));
+
+export interface ChangePlan {
+  /** New and changed declarations, removed ones included; one per schema. */
+  readonly drafts: readonly DeclarationChange[];
+  /** Names whose declaration and table go. */
+  readonly destroy: readonly string[];
+}
+
+/** What an intent means for one table. */
+export interface TableWork {
+  readonly declaration: Declaration;
+  readonly steps: readonly ChangeStep[];
+  /** It was asked for, and not only touched because a schema that it points to came or went. */
+  readonly intended: boolean;
+}
+
+/** The work of an intent, also on schemas that refer to those it names. */
+export function workOf(world: SchemaSnapshot, intent: ChangePlan): readonly TableWork[] {
+  const next = new Map([...world].map(([key, declaration]) => [key, unchangedDeclaration(declaration)]));
+  for (const name of intent.destroy) next.delete(name.toLowerCase());
+  for (const draft of intent.drafts) next.set(draft.declaration.name.toLowerCase(), draft);
+  const layoutOf = (name: string): TableLayout | undefined => {
+    const found = next.get(name.toLowerCase())?.declaration;
+    return found !== undefined && found.name === name && !found.removed ? found.layout : undefined;
+  };
+  const intended = new Set(intent.drafts);
+  return [...next.values()].flatMap((draft) => {
+    const work = tableWork(draft, world.get(draft.declaration.name.toLowerCase()), layoutOf);
+    return work.steps.length > 0 || intended.has(draft) ? [{ ...work, intended: intended.has(draft) }] : [];
+  });
+}
+
+const noFields: ReadonlyMap<string, Field> = new Map();
+const untouched: Renamed = { layout: emptyLayout, steps: [] };
+
+function tableWork(draft: DeclarationChange, before: Declaration | undefined, target: (name: string) => TableLayout | undefined) {
+  const { declaration, renames, backfill, purge } = draft;
+  const { name } = declaration;
+  // A table of others stays as it is.
+  if (declaration.layout.mapping) return { declaration, steps: [] };
+  const tree = treeOf(declaration);
+  if (!declaration.removed) requireUuids(declaration, tree, target);
+  const wanted = declaration.removed ? { ...tree, fields: noFields } : tree;
+  const renamed = before ? renameAll(name, before.layout, renames) : untouched;
+  const layout = layoutOf({
+    name,
+    tree: wanted,
+    // A key to a table of others would put triggers on it.
+    exists: (schema) => target(schema) !== undefined && target(schema)?.mapping === undefined,
+    keep: withoutColumns(renamed.layout, purge),
+    softDelete: softDeleteOf(declaration.modelOptions.conduit) !== undefined,
+    indexes: declaration.removed ? [] : declaredIndexes(declaration, tree),
+  });
+  const change = { name, from: before && renamed.layout, to: layout, fields: wanted.fields, backfill };
+  const steps = [...renamed.steps, ...diffTable(change), ...purge.flatMap((path) => purgeSteps(name, path, tree.fields))];
+  return { declaration: { ...declaration, layout }, steps };
+}
+
+function renameAll(schema: string, layout: TableLayout, sets: readonly Renames[]): Renamed {
+  let all: Renamed = { layout, steps: [] };
+  for (const renames of sets) {
+    const next = renameLayout(schema, all.layout, renames);
+    all = { layout: next.layout, steps: [...all.steps, ...next.steps] };
+  }
+  return all;
+}
+
+const withoutColumns = (layout: TableLayout, names: readonly string[]): TableLayout => ({
+  ...layout,
+  columns: Object.fromEntries(Object.entries(layout.columns).filter(([column]) => !names.includes(column))),
+});
+
+/** Beyond the column itself: a nested value, and what earlier versions of records know. */
+function purgeSteps(schema: string, path: string, fields: ReadonlyMap<string, Field>): readonly ChangeStep[] {
+  const [column = '', ...rest] = path.split('.');
+  const top = fields.get(column);
+  if (rest.length > 0) return top ? [purgeNested(schema, path, top), purgeNestedHistory(schema, path, top)] : [];
+  const key = literalOf(column, 'text');
+  return [
+    {
+      schema,
+      phase: 2,
+      statement: `update ${historyTable} set data = data - ${key} where schema = ${literalOf(schema, 'text')} and data ? ${key}`,
+      summary: `Earlier versions of records lose ${path}`,
+      lock: 'none',
+      destructive: true,
+    },
+  ];
+}
+
+/** What is done to a table that is destroyed. */
+export function dropSteps(world: SchemaSnapshot, name: string): readonly ChangeStep[] {
+  const layout = world.get(name.toLowerCase())?.layout ?? emptyLayout;
+  return layout.mapping ? [] : dropTable(name, layout);
+}
+
+/** Steps of all tables in the order in which they can run. */
+export function orderedSteps(world: SchemaSnapshot, work: readonly TableWork[], destroy: readonly string[]): readonly ChangeStep[] {
+  const steps = [...work.flatMap((table) => table.steps), ...destroy.flatMap((name) => dropSteps(world, name))];
+  return steps.sort((a, b) => a.phase - b.phase);
+}

@@ -1,0 +1,26 @@
+/** The contract of the schema registry: what schemas exist, and how they change. */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { CompiledSchema } from '../compile/compiled.ts';
+import type { SchemaDefinition } from '../language/definition.ts';
+import type { SchemaPlan } from '../plan/schema-plan.ts';
+import type { NewSchema, SchemaChange, SchemaRequest } from '../plan/schema-request.ts';
+
+export interface SchemaRegistry {
+  /** Brings a module's own schemas up to date (no statement at all when nothing changed). */
+  install(owner: string, definitions: readonly SchemaDefinition[]): Promise<void>;
+  get(name: string): CompiledSchema | undefined;
+  byId(id: string): CompiledSchema | undefined;
+  /** All schemas, by name. */
+  all(): readonly CompiledSchema[];
+  /** Declares a schema: planned, applied in one transaction, live on every node when it returns. */
+  create(caller: Caller, input: NewSchema): Promise<CompiledSchema>;
+  update(caller: Caller, id: string, change: SchemaChange): Promise<CompiledSchema>;
+  /** Removes the declaration; the table and its rows only with `deleteData`. */
+  remove(caller: Caller, ids: readonly string[], options: { deleteData: boolean }): Promise<void>;
+  /** Does what is asked for, all of it or nothing. Answers the schemas that it names, but for those that are gone. */
+  apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]>;
+  /** What it would do, without doing it. */
+  plan(caller: Caller, request: SchemaRequest): Promise<SchemaPlan>;
+  /** Runs on every node after the registry has taken in a change, before the changing call returns. */
+  onChange(listener: (changed: readonly string[]) => void | Promise<void>): void;
+}

@@ -1,0 +1,71 @@
+/** The kernel as modules and surfaces see it: every shared service by its contract. */
+
+import type { RecordStore } from '../data/records/store.ts';
+import type { SchemaRegistry } from '../data/schema/registry/registry.ts';
+import type { Audit } from '../kernel/audit/audit.ts';
+import type { Caches } from '../kernel/cache/cache.ts';
+import type { ConfigService } from '../kernel/config/service.ts';
+import type { Database } from '../kernel/database/database.ts';
+import type { StatementTimings } from '../kernel/database/timings.ts';
+import type { Bus } from '../kernel/events/bus.ts';
+import type { Events } from '../kernel/events/events.ts';
+import type { Health } from '../kernel/health.ts';
+import type { Identity } from '../kernel/identity.ts';
+import type { Jobs } from '../kernel/jobs/jobs.ts';
+import type { DurableLimits } from '../kernel/limits/durable.ts';
+import type { Limits } from '../kernel/limits/limits.ts';
+import type { RouteMiddlewares } from '../kernel/middlewares/create.ts';
+import type { PermissionPort } from '../kernel/permissions.ts';
+import type { OperationRegistry } from '../kernel/registry.ts';
+import type { PasswordHasher } from '../kernel/security/passwords.ts';
+import type { SecretBox } from '../kernel/security/secret-box.ts';
+import type { Settings } from '../kernel/settings.ts';
+import type { StateRegistry } from '../kernel/state/state.ts';
+import type { Logger } from '../kernel/telemetry/logger.ts';
+import type { Metrics } from '../kernel/telemetry/metrics.ts';
+import type { Tracing } from '../kernel/telemetry/tracing/tracing.ts';
+
+export interface Kernel {
+  readonly settings: Settings;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  /** Absent while no collector is configured. */
+  readonly tracing?: Tracing | undefined;
+  readonly health: Health;
+  readonly database: Database;
+  /** How long the statements of this node took. */
+  readonly timings: StatementTimings;
+  readonly bus: Bus;
+  readonly events: Events;
+  readonly jobs: Jobs;
+  readonly audit: Audit;
+  readonly caches: Caches;
+  readonly limits: Limits;
+  /** Budgets of guesses and of messages: in the database, the same for all nodes and after a restart. */
+  readonly durableLimits: DurableLimits;
+  readonly secrets: SecretBox;
+  readonly passwords: PasswordHasher;
+  readonly config: ConfigService;
+  readonly schemas: SchemaRegistry;
+  readonly records: RecordStore;
+  readonly operations: OperationRegistry;
+  /** What operators put before routes. */
+  readonly middlewares: RouteMiddlewares;
+  readonly identity: Identity;
+  readonly permissions: PermissionPort;
+  /** What modules contribute to the state as a document. */
+  readonly state: StateRegistry;
+  readonly modules: ModuleDirectory;
+}
+
+/** Which modules exist and whether they serve (spec/core.md section 7). */
+export interface ModuleDirectory {
+  list(): readonly ModuleState[];
+}
+
+export interface ModuleState {
+  readonly name: string;
+  readonly serving: boolean;
+  /** Why it does not serve, or that it runs with an older configuration. */
+  readonly note?: string;
+}
