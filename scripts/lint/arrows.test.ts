@@ -16,8 +16,10 @@ describe('the direction of dependencies', () => {
   });
 
   it.each([
-    ['src/host/kernel.ts', "import type { X } from '../modules/chat/index.ts';", 'the kernel knows no module and no surface'],
-    ['src/host/kernel.ts', "export * from '../surfaces/http/start.ts';", 'the kernel knows no module and no surface'],
+    ['src/host/kernel.ts', "import type { X } from '../modules/chat/index.ts';", 'kernel, data and host know no zone above them'],
+    ['src/kernel/reply.ts', "export * from '../surfaces/http/start.ts';", 'kernel, data and host know no zone above them'],
+    ['src/kernel/reply.ts', "import type { X } from '../data/records/store.ts';", 'kernel, data and host know no zone above them'],
+    ['src/data/records/store.ts', "import type { X } from '../../host/kernel.ts';", 'kernel, data and host know no zone above them'],
     ['src/surfaces/http/start.ts', "const m = await import('../../modules/chat/index.ts');", 'a surface knows operations, never modules'],
     ['src/modules/chat/index.ts', "import '../../surfaces/http/start.ts';", 'a module knows no surface'],
     ['src/modules/chat/index.ts', "type M = import('../../main.ts').M;", 'only the composition root knows the composition root'],
