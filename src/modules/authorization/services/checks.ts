@@ -38,13 +38,16 @@ export function createChecks({ database, models }: { readonly database: Database
     });
   };
 
+  const worth = probeWorth();
+
   const check = async (question: Question, options?: AskOptions): Promise<boolean> => {
     const walk = async (engine: Engine): Promise<boolean> => (await engine.check(database, [question], options))[0] === true;
     // What a transaction sees of definitions, nobody else may know.
-    if (database.inTransaction()) return models.ask(walk);
+    if (database.inTransaction() || !worth.asks(question)) return models.ask(walk);
     const engine = await models.believed();
     const probed = await engine.probe(database, question, options);
     if (probed?.revision !== engine.model.revision) return models.ask(walk);
+    worth.note(question, probed.allowed !== undefined);
     // The probe has told that these definitions are in force: nobody needs to ask again.
     return probed.allowed ?? walk(engine);
   };
@@ -61,6 +64,39 @@ export function createChecks({ database, models }: { readonly database: Database
       if (subject) return models.ask((engine) => engine.explain(database, { ...question, subject }, options));
       const because = `${formatSubject(question.subject)} may not act for the scope ${scope}`;
       return { allowed: false, about: `${scope} ${question.action}`, because, parts: [] };
+    },
+  };
+}
+
+/** Questions of a kind after which it is decided whether the probe is worth its statement. */
+const PROBE_SAMPLE = 64;
+/** Kinds that are remembered: resource types with their actions. */
+const MAX_PROBE_KINDS = 1_000;
+
+/**
+ * Whether probes are worth their statement, per type and action: where most questions are decided by
+ * arrows or sets, a probe only comes before the walk. A new sample is taken now and then.
+ */
+function probeWorth() {
+  const kinds = new Map<string, { asked: number; settled: number }>();
+  const keyOf = ({ resource, action }: Question): string => `${resource.type}#${action}`;
+  return {
+    asks(question: Question): boolean {
+      const kind = kinds.get(keyOf(question));
+      if (!kind || kind.asked < PROBE_SAMPLE || kind.settled * 4 >= PROBE_SAMPLE) return true;
+      // Begins a new sample now and then: rights are shared in other ways over time.
+      kind.asked += 1;
+      if (kind.asked >= PROBE_SAMPLE * 64) kinds.delete(keyOf(question));
+      return false;
+    },
+    note(question: Question, settled: boolean): void {
+      const key = keyOf(question);
+      if (kinds.size >= MAX_PROBE_KINDS && !kinds.has(key)) kinds.clear();
+      const kind = kinds.get(key) ?? { asked: 0, settled: 0 };
+      if (kind.asked >= PROBE_SAMPLE) Object.assign(kind, { asked: 0, settled: 0 });
+      kind.asked += 1;
+      if (settled) kind.settled += 1;
+      kinds.set(key, kind);
     },
   };
 }
