@@ -10,6 +10,8 @@ export default defineConfig({
     globalSetup: ['test/global-setup.ts'],
     pool: 'threads',
     isolate: false,
+    // Tests wait for servers more than they compute: one worker per core, where the default leaves one core out.
+    maxWorkers: '100%',
     testTimeout: 20_000,
     hookTimeout: 60_000,
     teardownTimeout: 20_000,

@@ -13,7 +13,11 @@ import { type KeptConnection, keepConnection } from '../test/support/kept-connec
 import { expectStatus } from '../test/support/node.ts';
 import { liftLimits } from '../test/support/permissions.ts';
 import { descendants } from '../test/support/processes.ts';
-import { describeWithPostgres15, describeWithRedis, startTestRedis } from '../test/support/servers/fixtures.ts';
+import {
+  describeWithPostgres15,
+  describeWithRedis,
+  startTestRedis,
+} from '../test/support/servers/fixtures.ts';
 import type { RedisServer } from '../test/support/servers/redis.ts';
 import { startTcpProxy, type TcpProxy } from '../test/support/tcp-proxy.ts';
 import { startTwoNodes, type TwoNodes } from '../test/support/two-nodes.ts';
@@ -34,23 +38,38 @@ interface Fault {
 let nodes: TwoNodes;
 
 /** Asks over connections that were open before the fault; answers what was wrong. */
-async function wrongAnswers({ kind, path, headers, after }: AcknowledgedChange, kept: readonly KeptConnection[]): Promise<string[]> {
+async function wrongAnswers(
+  { kind, path, headers, after }: AcknowledgedChange,
+  kept: readonly KeptConnection[],
+): Promise<string[]> {
   const asked = askedAfter.map(async (ms) => {
     await sleep(ms);
-    return Promise.all(kept.map(async (connection) => ({ ms, status: await connection.ask(path, headers) })));
+    return Promise.all(
+      kept.map(async (connection) => ({ ms, status: await connection.ask(path, headers) })),
+    );
   });
   const answers = (await Promise.all(asked)).flat();
-  return answers.filter(({ status }) => !after.includes(status)).map(({ ms, status }) => `${kind} +${ms} ms: ${status}`);
+  return answers
+    .filter(({ status }) => !after.includes(status))
+    .map(({ ms, status }) => `${kind} +${ms} ms: ${status}`);
 }
 
 /** All changes at once under one fault. Answers what was wrong, and how many changes named a node that did not confirm. */
-async function underFault(fault: Fault, pauseMs?: number): Promise<{ readonly wrong: readonly string[]; readonly unconfirmed: number }> {
+async function underFault(
+  fault: Fault,
+  pauseMs?: number,
+): Promise<{ readonly wrong: readonly string[]; readonly unconfirmed: number }> {
   const changes = await prepareChanges(nodes.first);
   const kept = await Promise.all(
-    changes.map(() => Promise.all(Array.from({ length: connections }, () => keepConnection(nodes.second.addresses.client)))),
+    changes.map(() =>
+      Promise.all(
+        Array.from({ length: connections }, () => keepConnection(nodes.second.addresses.client)),
+      ),
+    ),
   );
   for (const [index, { kind, path, headers }] of changes.entries())
-    for (const connection of kept[index] ?? []) expect([kind, await connection.ask(path, headers)]).toEqual([kind, 200]);
+    for (const connection of kept[index] ?? [])
+      expect([kind, await connection.ask(path, headers)]).toEqual([kind, 200]);
   let unconfirmed = 0;
   await fault.begin();
   const paused = pauseMs === undefined ? undefined : sleep(pauseMs);
@@ -79,7 +98,9 @@ async function underFault(fault: Fault, pauseMs?: number): Promise<{ readonly wr
 const recovered = () =>
   waitFor(
     async () => {
-      const { status, headers } = await nodes.first.admin.patch('/config/router', { transports: { graphql: true } });
+      const { status, headers } = await nodes.first.admin.patch('/config/router', {
+        transports: { graphql: true },
+      });
       return status === 200 && !headers.has('penstock-unconfirmed-nodes');
     },
     { timeoutMs: 20_000, what: 'the nodes to hear each other again' },
@@ -102,11 +123,16 @@ const paused: Fault = {
 
 async function signalSecond(signal: NodeJS.Signals): Promise<void> {
   const { pid } = nodes.second;
-  for (const each of [pid, ...(await descendants(pid)).map((process) => process.pid)]) process.kill(each, signal);
+  for (const each of [pid, ...(await descendants(pid)).map((process) => process.pid)])
+    process.kill(each, signal);
 }
 
 function suiteOfPauses(): void {
-  it.each(pauses)('the other node is paused for %d s', (seconds) => holdsUnder(paused, seconds * 1_000), 240_000 * rounds);
+  it.each(pauses)(
+    'the other node is paused for %d s',
+    (seconds) => holdsUnder(paused, seconds * 1_000),
+    240_000 * rounds,
+  );
 }
 
 await describeWithRedis('acknowledged changes, with Redis between the nodes', () => {
@@ -115,7 +141,10 @@ await describeWithRedis('acknowledged changes, with Redis between the nodes', ()
   beforeAll(async () => {
     redis = await startTestRedis();
     proxy = await startTcpProxy(redis.port);
-    nodes = await startTwoNodes({ redis: false, redisUrls: [redis.url, `redis://127.0.0.1:${proxy.port}`] });
+    nodes = await startTwoNodes({
+      redis: false,
+      redisUrls: [redis.url, `redis://127.0.0.1:${proxy.port}`],
+    });
     await liftLimits(nodes.first.admin);
   }, 120_000);
   afterAll(async () => {
@@ -125,7 +154,11 @@ await describeWithRedis('acknowledged changes, with Redis between the nodes', ()
   }, 60_000);
 
   const timeout = 120_000 * rounds;
-  it('Redis hangs', () => holdsUnder({ begin: () => redis.signal('SIGSTOP'), end: () => redis.signal('SIGCONT') }), timeout);
+  it(
+    'Redis hangs',
+    () => holdsUnder({ begin: () => redis.signal('SIGSTOP'), end: () => redis.signal('SIGCONT') }),
+    timeout,
+  );
   it(
     'Redis is killed',
     () => {
@@ -137,51 +170,62 @@ await describeWithRedis('acknowledged changes, with Redis between the nodes', ()
     },
     timeout,
   );
-  it('the other node is cut off from Redis', () => holdsUnder({ begin: async () => proxy.cut(), end: async () => proxy.mend() }), timeout);
-  suiteOfPauses();
-});
-
-await describeWithPostgres15('acknowledged changes, with PostgreSQL alone between the nodes', () => {
-  let database: pg.Client;
-  beforeAll(async () => {
-    nodes = await startTwoNodes({ redis: false });
-    database = new pg.Client(nodes.databaseUrl);
-    await database.connect();
-    await liftLimits(nodes.first.admin);
-  }, 120_000);
-  afterAll(async () => {
-    await database?.end();
-    await nodes?.close();
-  }, 60_000);
-
-  const listeners = `from pg_stat_activity where datname = current_database() and starts_with(application_name, 'penstock listener')`;
-  const signalListeners = async (signal: NodeJS.Signals): Promise<void> => {
-    const { rows } = await database.query<{ pid: number }>(`select pid ${listeners}`);
-    expect(rows).toHaveLength(2);
-    for (const { pid } of rows) process.kill(pid, signal);
-  };
-
   it(
-    'the listening connections hang',
-    () => holdsUnder({ begin: () => signalListeners('SIGSTOP'), end: () => signalListeners('SIGCONT') }),
-    120_000 * rounds,
-  );
-  it(
-    'the listening connections end again and again',
-    async () => {
-      let timer: NodeJS.Timeout | undefined;
-      const end = () => database.query(`select pg_terminate_backend(pid) ${listeners}`);
-      const begin = async () => {
-        expect((await end()).rows).toHaveLength(2);
-        timer = setInterval(() => void end(), 50);
-      };
-      const cut = { begin, end: async () => clearInterval(timer) };
-      for (let round = 0; round < rounds; round += 1) {
-        expect((await underFault(cut)).wrong).toEqual([]);
-        await recovered();
-      }
-    },
-    120_000 * rounds,
+    'the other node is cut off from Redis',
+    () => holdsUnder({ begin: async () => proxy.cut(), end: async () => proxy.mend() }),
+    timeout,
   );
   suiteOfPauses();
 });
+
+await describeWithPostgres15(
+  'acknowledged changes, with PostgreSQL alone between the nodes',
+  () => {
+    let database: pg.Client;
+    beforeAll(async () => {
+      nodes = await startTwoNodes({ redis: false });
+      database = new pg.Client(nodes.databaseUrl);
+      await database.connect();
+      await liftLimits(nodes.first.admin);
+    }, 120_000);
+    afterAll(async () => {
+      await database?.end();
+      await nodes?.close();
+    }, 60_000);
+
+    const listeners = `from pg_stat_activity where datname = current_database() and starts_with(application_name, 'penstock listener')`;
+    const signalListeners = async (signal: NodeJS.Signals): Promise<void> => {
+      const { rows } = await database.query<{ pid: number }>(`select pid ${listeners}`);
+      expect(rows).toHaveLength(2);
+      for (const { pid } of rows) process.kill(pid, signal);
+    };
+
+    it(
+      'the listening connections hang',
+      () =>
+        holdsUnder({
+          begin: () => signalListeners('SIGSTOP'),
+          end: () => signalListeners('SIGCONT'),
+        }),
+      120_000 * rounds,
+    );
+    it(
+      'the listening connections end again and again',
+      async () => {
+        let timer: NodeJS.Timeout | undefined;
+        const end = () => database.query(`select pg_terminate_backend(pid) ${listeners}`);
+        const begin = async () => {
+          expect((await end()).rows).toHaveLength(2);
+          timer = setInterval(() => void end(), 50);
+        };
+        const cut = { begin, end: async () => clearInterval(timer) };
+        for (let round = 0; round < rounds; round += 1) {
+          expect((await underFault(cut)).wrong).toEqual([]);
+          await recovered();
+        }
+      },
+      120_000 * rounds,
+    );
+    suiteOfPauses();
+  },
+);

@@ -15,8 +15,15 @@ describe('the admin surface', () => {
   });
   afterAll(() => platform.close());
 
-  const newToken = async (name: string, headers: Record<string, string> = { masterkey: platform.masterKey }): Promise<Json> =>
-    expectStatus(await platform.adminAnonymous.post('/api-tokens', { name }, { headers }), 200, 'api token').body;
+  const newToken = async (
+    name: string,
+    headers: Record<string, string> = { masterkey: platform.masterKey },
+  ): Promise<Json> =>
+    expectStatus(
+      await platform.adminAnonymous.post('/api-tokens', { name }, { headers }),
+      200,
+      'api token',
+    ).body;
 
   it('opens with each of the three credentials alone', async () => {
     const apiToken = await newToken('automation');
@@ -27,7 +34,11 @@ describe('the admin surface', () => {
       { authorization: `Bearer ${apiToken.token}` },
     ];
     for (const credential of headers)
-      expectStatus(await platform.adminAnonymous.get('/config', { headers: credential }), 200, Object.keys(credential).join());
+      expectStatus(
+        await platform.adminAnonymous.get('/config', { headers: credential }),
+        200,
+        Object.keys(credential).join(),
+      );
   });
 
   it.each([
@@ -39,20 +50,42 @@ describe('the admin surface', () => {
   ])('stays closed with %s', async (_, headers) => {
     const answer = await platform.adminAnonymous.get('/config', { headers });
     expect(answer.status).toBe(401);
-    expect(answer.body).toMatchObject({ name: 'UNAUTHORIZED', status: 401, message: expect.any(String), error: expect.any(String) });
+    expect(answer.body).toMatchObject({
+      name: 'UNAUTHORIZED',
+      status: 401,
+      message: expect.any(String),
+      error: expect.any(String),
+    });
   });
 
   it('believes no credential beside a wrong one', async () => {
     const authorization = `Bearer ${token}`;
-    expect((await platform.adminAnonymous.get('/config', { headers: { masterkey: 'wrong', authorization } })).status).toBe(401);
-    expect((await platform.admin.get('/config', { headers: { authorization: 'Bearer nonsense' } })).status).toBe(401);
+    expect(
+      (
+        await platform.adminAnonymous.get('/config', {
+          headers: { masterkey: 'wrong', authorization },
+        })
+      ).status,
+    ).toBe(401);
+    expect(
+      (await platform.admin.get('/config', { headers: { authorization: 'Bearer nonsense' } }))
+        .status,
+    ).toBe(401);
     const login = { username: 'admin', password: platform.adminPassword };
-    expect((await platform.adminAnonymous.post('/login', login, { headers: { authorization: 'Bearer cdt_garbage' } })).status).toBe(401);
+    expect(
+      (
+        await platform.adminAnonymous.post('/login', login, {
+          headers: { authorization: 'Bearer cdt_garbage' },
+        })
+      ).status,
+    ).toBe(401);
   });
 
   it('takes no user token, and the client surface no admin token', async () => {
     const user = await platform.registerUser();
-    expect((await platform.adminAnonymous.get('/config', { token: user.accessToken })).status).toBe(401);
+    expect((await platform.adminAnonymous.get('/config', { token: user.accessToken })).status).toBe(
+      401,
+    );
     expect((await platform.client.get('/authentication/user', { token })).status).toBe(401);
   });
 
@@ -65,21 +98,38 @@ describe('the admin surface', () => {
     expect(listed.tokenPrefix).toBe(mine.token.slice(0, 12));
     expect(listed).not.toHaveProperty('token');
 
-    expectStatus(await platform.admin.post('/admins', { username: 'second', password: 'Second-Admin-77' }), 200, 'second admin');
-    const secondLogin = await platform.admin.post('/login', { username: 'second', password: 'Second-Admin-77' });
+    expectStatus(
+      await platform.admin.post('/admins', { username: 'second', password: 'Second-Admin-77' }),
+      200,
+      'second admin',
+    );
+    const secondLogin = await platform.admin.post('/login', {
+      username: 'second',
+      password: 'Second-Admin-77',
+    });
     const second = { authorization: `Bearer ${secondLogin.body.token}` };
-    expect((await platform.adminAnonymous.delete(`/api-tokens/${listed._id}`, { headers: second })).status).toBe(404);
+    expect(
+      (await platform.adminAnonymous.delete(`/api-tokens/${listed._id}`, { headers: second }))
+        .status,
+    ).toBe(404);
     expect((await platform.admin.delete(`/api-tokens/${listed._id}`)).status).toBe(200);
-    expect((await platform.adminAnonymous.get('/config', { headers: { credential: mine.token } })).status).toBe(401);
+    expect(
+      (await platform.adminAnonymous.get('/config', { headers: { credential: mine.token } }))
+        .status,
+    ).toBe(401);
   });
 
   it('reports health as JSON, or as text to old clients', async () => {
     const live = await platform.adminAnonymous.get('/live');
     expect(live.body).toMatchObject({ status: 'alive', message: expect.any(String) });
-    const ready = await platform.adminAnonymous.get('/ready', { headers: { accept: 'application/json' } });
+    const ready = await platform.adminAnonymous.get('/ready', {
+      headers: { accept: 'application/json' },
+    });
     expect(ready.body).toMatchObject({
       status: 'ready',
-      checks: expect.arrayContaining([expect.objectContaining({ name: 'database', status: 'pass' })]),
+      checks: expect.arrayContaining([
+        expect.objectContaining({ name: 'database', status: 'pass' }),
+      ]),
     });
     const legacy = await platform.adminAnonymous.get('/ready', { query: { legacy: true } });
     expect(legacy.status).toBe(200);
@@ -90,7 +140,9 @@ describe('the admin surface', () => {
     const before = (await platform.admin.get('/config/admin')).body.config;
     const changed = await platform.admin.patch('/config/admin', { cors: { maxAge: 600 } });
     expect(changed.body.config).toEqual({ ...before, cors: { ...before.cors, maxAge: 600 } });
-    const wrapped = await platform.admin.patch('/config/admin', { config: { cors: { maxAge: 700 } } });
+    const wrapped = await platform.admin.patch('/config/admin', {
+      config: { cors: { maxAge: 700 } },
+    });
     expect(wrapped.body.config.cors.maxAge).toBe(700);
   });
 
@@ -108,12 +160,24 @@ describe('the admin surface', () => {
   it('refuses a value of the wrong type and changes nothing', async () => {
     const before = (await platform.admin.get('/config/admin')).text;
     for (const module of ['admin', 'router']) {
-      for (const hostUrl of ['panel', 'javascript:alert(1)', 'ftp://example.com', 'https://a:b@example.com', 'https://example.com/?a=b']) {
+      for (const hostUrl of [
+        'panel',
+        'javascript:alert(1)',
+        'ftp://example.com',
+        'https://a:b@example.com',
+        'https://example.com/?a=b',
+      ]) {
         const wrong = await platform.admin.patch(`/config/${module}`, { hostUrl });
-        expect(wrong.body, `${module} ${hostUrl}`).toMatchObject({ status: 400, errors: [{ path: 'hostUrl', rule: 'format' }] });
+        expect(wrong.body, `${module} ${hostUrl}`).toMatchObject({
+          status: 400,
+          errors: [{ path: 'hostUrl', rule: 'format' }],
+        });
       }
     }
-    const refused = await platform.admin.patch('/config/admin', { hostUrl: 'https://other.example.com', cors: { maxAge: 'long' } });
+    const refused = await platform.admin.patch('/config/admin', {
+      hostUrl: 'https://other.example.com',
+      cors: { maxAge: 'long' },
+    });
     expect(refused.status).toBe(400);
     expect(refused.body.errors[0].path).toContain('cors.maxAge');
     expect((await platform.admin.get('/config/admin')).text).toBe(before);
@@ -130,22 +194,37 @@ describe('the admin surface', () => {
 
   it('lists schemas by state and owner, also with a trailing slash', async () => {
     await platform.createSchema({ name: 'Shown', fields: { text: 'String' } });
-    const { body } = await platform.admin.get('/database/schemas/?enabled=true&owner=database,authentication');
+    const { body } = await platform.admin.get(
+      '/database/schemas/?enabled=true&owner=database,authentication',
+    );
     expect(body.schemas.map(({ name }: Json) => name)).toContain('Shown');
     expect(body.count).toBeGreaterThanOrEqual(body.schemas.length);
     expect((await platform.admin.get('/database/schemas?enabled=yes')).status).toBe(400);
   });
 
   it('exports schemas, and imports them elsewhere', async () => {
-    await platform.createSchema({ name: 'Exported', fields: { text: { type: 'String', required: true } } });
-    const exported = expectStatus(await platform.admin.get('/database/schemas/export'), 200, 'export').body;
+    await platform.createSchema({
+      name: 'Exported',
+      fields: { text: { type: 'String', required: true } },
+    });
+    const exported = expectStatus(
+      await platform.admin.get('/database/schemas/export'),
+      200,
+      'export',
+    ).body;
     const schema = exported.schemas.find(({ name }: Json) => name === 'Exported');
     expect(schema.fields.text).toMatchObject({ type: 'String', required: true });
     const elsewhere = await createTestPlatform();
     try {
-      const imported = await elsewhere.admin.post('/database/schemas/import', { schemas: [schema] });
+      const imported = await elsewhere.admin.post('/database/schemas/import', {
+        schemas: [schema],
+      });
       expectStatus(imported, 200, 'import');
-      expectStatus(await elsewhere.client.post('/database/Exported', { text: 'here too' }), 200, 'a record of an imported schema');
+      expectStatus(
+        await elsewhere.client.post('/database/Exported', { text: 'here too' }),
+        200,
+        'a record of an imported schema',
+      );
       const { schemas } = (await elsewhere.admin.get('/database/schemas/export')).body;
       expect(schemas.find(({ name }: Json) => name === 'Exported').fields).toEqual(schema.fields);
     } finally {
@@ -162,16 +241,22 @@ await describeWithRedis('health without Redis', () => {
       expectStatus(await platform.adminAnonymous.get('/ready'), 200, 'ready');
       await redis.stop();
       const report = await waitFor(async () => {
-        const answer = await platform.adminAnonymous.get('/ready', { headers: { accept: 'application/json' } });
+        const answer = await platform.adminAnonymous.get('/ready', {
+          headers: { accept: 'application/json' },
+        });
         return answer.status === 503 && answer.body;
       });
       expect(report).toMatchObject({
         status: 'not_ready',
-        checks: expect.arrayContaining([expect.objectContaining({ name: 'redis', status: 'fail' })]),
+        checks: expect.arrayContaining([
+          expect.objectContaining({ name: 'redis', status: 'fail' }),
+        ]),
       });
       expect((await platform.adminAnonymous.get('/live')).status).toBe(200);
       const again = await startTestRedis(redis.port);
-      await waitFor(async () => (await platform.adminAnonymous.get('/ready')).status === 200, { timeoutMs: 30_000 });
+      await waitFor(async () => (await platform.adminAnonymous.get('/ready')).status === 200, {
+        timeoutMs: 30_000,
+      });
       await platform.close();
       await again.stop();
     } catch (error) {

@@ -10,7 +10,14 @@ import { createTestPlatform, type TestPlatform } from '../test/support/platform.
 import { type DescribedOperation, describedOperations } from './fuzz/operations.ts';
 import { createSender, requestsTo } from './fuzz/request.ts';
 
-const modules = ['core', 'router', 'communications', 'database', 'authentication', 'authorization'] as const;
+const modules = [
+  'core',
+  'router',
+  'communications',
+  'database',
+  'authentication',
+  'authorization',
+] as const;
 /** Parts that belong to no module: every token may use them, and what they lead to is asked for itself. */
 const common = ['docs', 'mcp'];
 const runsPerOperation = 3;
@@ -20,14 +27,20 @@ beforeAll(async () => {
   platform = await createTestPlatform({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
   await liftLimits(platform.admin);
   await platform.admin.patch('/config/authentication', { teams: { enabled: true } });
-  await platform.createSchema({ name: 'Note', fields: { title: { type: 'String' }, author: { type: 'Relation', model: 'User' } } });
+  await platform.createSchema({
+    name: 'Note',
+    fields: { title: { type: 'String' }, author: { type: 'Relation', model: 'User' } },
+  });
 });
 afterAll(() => platform.close());
 
 const tokenOf = async (...scopes: string[]): Promise<string> =>
   (await platform.admin.post('/api-tokens', { name: scopes.join(), scopes })).body.token;
-const narrowed = async (...scopes: string[]): Promise<Api> => platform.adminAnonymous.with({ credential: await tokenOf(...scopes) });
-const codeOf = async (answer: Promise<{ readonly status: number; readonly body: Json }>): Promise<unknown> => {
+const narrowed = async (...scopes: string[]): Promise<Api> =>
+  platform.adminAnonymous.with({ credential: await tokenOf(...scopes) });
+const codeOf = async (
+  answer: Promise<{ readonly status: number; readonly body: Json }>,
+): Promise<unknown> => {
   const { status, body } = await answer;
   return `${status} ${body?.code}`;
 };
@@ -35,12 +48,16 @@ const exceeded = '403 SCOPE_EXCEEDED';
 
 const moduleOf = ({ operation }: DescribedOperation): string => operation.split('.', 1)[0] ?? '';
 const adminOperations = async (): Promise<DescribedOperation[]> =>
-  (await describedOperations('admin', platform.admin)).filter(({ credentials }) => credentials.includes('apiToken'));
+  (await describedOperations('admin', platform.admin)).filter(({ credentials }) =>
+    credentials.includes('apiToken'),
+  );
 
 /** What belongs to the other modules, as an operator sees it. */
 async function fingerprint(module: string): Promise<unknown> {
   // A schema with row authorization brings the definition of its type.
-  const others = modules.filter((one) => one !== module && !(module === 'database' && one === 'authorization'));
+  const others = modules.filter(
+    (one) => one !== module && !(module === 'database' && one === 'authorization'),
+  );
   const state = await platform.admin.get('/state/export', { query: { modules: others.join() } });
   const users = await platform.admin.get('/authentication/users');
   const templates = await platform.admin.get('/email/templates');
@@ -54,63 +71,89 @@ async function fingerprint(module: string): Promise<unknown> {
 }
 
 describe('a token that is narrowed to one module', () => {
-  it.each(modules)('%s: uses no operation of another module', { timeout: 120_000 }, async (module) => {
-    const api = await narrowed(module, 'write');
-    const foreign = (await adminOperations()).filter((one) => ![module, ...common].includes(moduleOf(one)));
-    expect(foreign.length).toBeGreaterThan(20);
-    const wrong: string[] = [];
-    for (const { method, path, operation } of foreign) {
-      const answer = await api.send(method as 'GET', path.replaceAll(/\{\w+\}/g, 'User'), method === 'GET' ? undefined : {});
-      if (answer.status !== 403 || answer.body.code !== 'SCOPE_EXCEEDED') wrong.push(`${operation}: ${answer.status} ${answer.body?.code}`);
-    }
-    expect(wrong).toEqual([]);
-  });
-
-  it.each(modules)('%s: changes nothing of another module, whatever it sends', { timeout: 240_000 }, async (module) => {
-    const credential = await tokenOf(module, 'write');
-    const before = await fingerprint(module);
-    const sender = createSender(platform.addresses.admin);
-    const names = (await platform.admin.get('/database/schemas', { query: { limit: 100 } })).body.schemas as Json[];
-    const ofModules = names.filter(({ ownerModule }) => ownerModule !== module);
-    const schemaNames = ofModules.map(({ name }) => name as string);
-    const ids = ofModules.map(({ _id }) => _id as string);
-    const others = modules.filter((one) => one !== module);
-    const routes = ['/authentication/local', '/admins', '/database/schemas', '/config/:module'];
-    const dictionary = new Map<string, readonly unknown[]>([
-      ['module', [...others, 'admin'].filter((one) => module !== 'core' || one !== 'admin')],
-      ['modules', [Object.fromEntries(others.map((one) => [one, {}]))]],
-      ...['schemaName', 'schemaId', 'selectedSchemaName', 'name'].map((name) => [name, schemaNames] as const),
-      ...['id', 'selectedSchema'].map((name) => [name, [...ids, ...schemaNames]] as const),
-      ['ids', [ids]],
-      ['path', routes],
-      ['action', ['POST', 'PATCH']],
-      ['resource', ['Team:1', 'User:1']],
-      ['resourceType', ['Team', 'User']],
-    ]);
-    let serial = 0;
-    try {
-      for (const operation of (await adminOperations()).filter((one) => moduleOf(one) === module && one.method !== 'GET')) {
-        for (const one of fc.sample(requestsTo(operation, dictionary), { numRuns: runsPerOperation, seed: 7 })) {
-          serial += 1;
-          const address = `10.0.${serial >> 8}.${serial % 256}`;
-          const { status } = await sender.send(operation.method, {
-            ...one,
-            headers: { ...one.headers, credential, 'x-forwarded-for': address },
-          });
-          if (status === 401 || status === 429) throw new Error(`${operation.operation} was not asked: ${status}`);
-        }
+  it.each(modules)(
+    '%s: uses no operation of another module',
+    { timeout: 120_000 },
+    async (module) => {
+      const api = await narrowed(module, 'write');
+      const foreign = (await adminOperations()).filter(
+        (one) => ![module, ...common].includes(moduleOf(one)),
+      );
+      expect(foreign.length).toBeGreaterThan(20);
+      const wrong: string[] = [];
+      for (const { method, path, operation } of foreign) {
+        const answer = await api.send(
+          method as 'GET',
+          path.replaceAll(/\{\w+\}/g, 'User'),
+          method === 'GET' ? undefined : {},
+        );
+        if (answer.status !== 403 || answer.body.code !== 'SCOPE_EXCEEDED')
+          wrong.push(`${operation}: ${answer.status} ${answer.body?.code}`);
       }
-    } finally {
-      sender.close();
-    }
-    expect(await fingerprint(module)).toEqual(before);
-  });
+      expect(wrong).toEqual([]);
+    },
+  );
+
+  it.each(modules)(
+    '%s: changes nothing of another module, whatever it sends',
+    { timeout: 240_000 },
+    async (module) => {
+      const credential = await tokenOf(module, 'write');
+      const before = await fingerprint(module);
+      const sender = createSender(platform.addresses.admin);
+      const names = (await platform.admin.get('/database/schemas', { query: { limit: 100 } })).body
+        .schemas as Json[];
+      const ofModules = names.filter(({ ownerModule }) => ownerModule !== module);
+      const schemaNames = ofModules.map(({ name }) => name as string);
+      const ids = ofModules.map(({ _id }) => _id as string);
+      const others = modules.filter((one) => one !== module);
+      const routes = ['/authentication/local', '/admins', '/database/schemas', '/config/:module'];
+      const dictionary = new Map<string, readonly unknown[]>([
+        ['module', [...others, 'admin'].filter((one) => module !== 'core' || one !== 'admin')],
+        ['modules', [Object.fromEntries(others.map((one) => [one, {}]))]],
+        ...['schemaName', 'schemaId', 'selectedSchemaName', 'name'].map(
+          (name) => [name, schemaNames] as const,
+        ),
+        ...['id', 'selectedSchema'].map((name) => [name, [...ids, ...schemaNames]] as const),
+        ['ids', [ids]],
+        ['path', routes],
+        ['action', ['POST', 'PATCH']],
+        ['resource', ['Team:1', 'User:1']],
+        ['resourceType', ['Team', 'User']],
+      ]);
+      let serial = 0;
+      try {
+        for (const operation of (await adminOperations()).filter(
+          (one) => moduleOf(one) === module && one.method !== 'GET',
+        )) {
+          for (const one of fc.sample(requestsTo(operation, dictionary), {
+            numRuns: runsPerOperation,
+            seed: 7,
+          })) {
+            serial += 1;
+            const address = `10.0.${serial >> 8}.${serial % 256}`;
+            const { status } = await sender.send(operation.method, {
+              ...one,
+              headers: { ...one.headers, credential, 'x-forwarded-for': address },
+            });
+            if (status === 401 || status === 429)
+              throw new Error(`${operation.operation} was not asked: ${status}`);
+          }
+        }
+      } finally {
+        sender.close();
+      }
+      expect(await fingerprint(module)).toEqual(before);
+    },
+  );
 });
 
 describe('configuration', () => {
   const provider = {
     externalSignIn: { allowInternalAddresses: true },
-    oidc: { evil: { enabled: true, clientId: 'c', clientSecret: 's', issuer: 'http://127.0.0.1:7178' } },
+    oidc: {
+      evil: { enabled: true, clientId: 'c', clientSecret: 's', issuer: 'http://127.0.0.1:7178' },
+    },
   };
 
   it('of another module is not changed with a token for core (F5)', async () => {
@@ -120,19 +163,28 @@ describe('configuration', () => {
     expect(await codeOf(core.patch('/config/authentication', { config: provider }))).toBe(exceeded);
     expect(await codeOf(core.put('/config/authentication', { config: provider }))).toBe(exceeded);
     expect(await codeOf(core.post('/config/import', { config: lockout }))).toBe(exceeded);
-    expect(await codeOf(core.post('/config/authentication/rollback', { version: 1 }))).toBe(exceeded);
+    expect(await codeOf(core.post('/config/authentication/rollback', { version: 1 }))).toBe(
+      exceeded,
+    );
     expect(await codeOf(core.post('/state/import', { configs: lockout }))).toBe(exceeded);
-    expect(await codeOf(core.post('/state/import?dryRun=true', { configs: lockout }))).toBe(exceeded);
+    expect(await codeOf(core.post('/state/import?dryRun=true', { configs: lockout }))).toBe(
+      exceeded,
+    );
     expect(await codeOf(core.post('/state/plan', { configs: lockout }))).toBe(exceeded);
     expect((await platform.admin.get('/config/authentication')).body.version).toBe(version);
-    expect((await core.patch('/config/core', { configuration: { strict: false } })).status).toBe(200);
+    expect((await core.patch('/config/core', { configuration: { strict: false } })).status).toBe(
+      200,
+    );
     expect((await core.patch('/config/admin', { mcp: { dynamic: false } })).status).toBe(200);
   });
 
   it('of another module is not read either, nor its secrets', async () => {
     const core = await narrowed('core', 'write');
     for (const path of ['', '/history', '/docs', '?reveal=true']) {
-      expect([path, await codeOf(core.get(`/config/communications${path}`))]).toEqual([path, exceeded]);
+      expect([path, await codeOf(core.get(`/config/communications${path}`))]).toEqual([
+        path,
+        exceeded,
+      ]);
     }
     for (const path of ['/config', '/config?reveal=true']) {
       expect(Object.keys((await core.get(path)).body.config.modules)).toEqual(['admin', 'core']);
@@ -143,23 +195,32 @@ describe('configuration', () => {
 
   it('is changed with a token for both', async () => {
     const both = await narrowed('core', 'authentication', 'write');
-    expect((await both.patch('/config/authentication', { lockout: { failures: 11 } })).status).toBe(200);
+    expect((await both.patch('/config/authentication', { lockout: { failures: 11 } })).status).toBe(
+      200,
+    );
   });
 
   it('tools of other modules are not there for agents, and refuse to be called', async () => {
     const core = await narrowed('core', 'write');
-    const rpc = (method: string, params: object) => core.post('/mcp?modules=all', { jsonrpc: '2.0', id: 1, method, params });
+    const rpc = (method: string, params: object) =>
+      core.post('/mcp?modules=all', { jsonrpc: '2.0', id: 1, method, params });
     const tools = (await rpc('tools/list', {})).body.result.tools.map(({ name }: Json) => name);
     expect(tools).toContain('patch_config_core');
     expect(tools).not.toContain('patch_config_authentication');
     expect(tools).not.toContain('post_apitokens');
-    const called = await rpc('tools/call', { name: 'patch_config_authentication', arguments: { lockout: { failures: 12 } } });
+    const called = await rpc('tools/call', {
+      name: 'patch_config_authentication',
+      arguments: { lockout: { failures: 12 } },
+    });
     expect(called.body.error ?? called.body.result.isError).toBeTruthy();
     const imported = await rpc('tools/call', {
       name: 'post_state_import',
       arguments: { configs: { modules: { authentication: { lockout: { failures: 12 } } } } },
     });
-    expect(imported.body.result).toMatchObject({ isError: true, structuredContent: { error: { code: 'SCOPE_EXCEEDED' } } });
+    expect(imported.body.result).toMatchObject({
+      isError: true,
+      structuredContent: { error: { code: 'SCOPE_EXCEEDED' } },
+    });
   });
 });
 
@@ -169,13 +230,21 @@ describe('a plain admin', () => {
   beforeAll(async () => {
     const account = { username: 'plain', password: 'Correct-Horse-43' };
     await platform.admin.post('/admins', account);
-    plain = platform.adminAnonymous.with({ authorization: `Bearer ${(await platform.admin.post('/login', account)).body.token}` });
-    first = platform.adminAnonymous.with({ authorization: `Bearer ${await platform.adminLogin()}` });
+    plain = platform.adminAnonymous.with({
+      authorization: `Bearer ${(await platform.admin.post('/login', account)).body.token}`,
+    });
+    first = platform.adminAnonymous.with({
+      authorization: `Bearer ${await platform.adminLogin()}`,
+    });
   });
 
   /** Keys that decide who may sign in or act, where data and messages go, or what is public (F8). */
   const guarded: readonly (readonly [module: string, key: string, value: unknown])[] = [
-    ['authentication', 'oidc.evil', { enabled: true, clientId: 'c', clientSecret: 's', issuer: 'https://accounts.google.com' }],
+    [
+      'authentication',
+      'oidc.evil',
+      { enabled: true, clientId: 'c', clientSecret: 's', issuer: 'https://accounts.google.com' },
+    ],
     ['authentication', 'google.trustEmail', true],
     ['authentication', 'redirectUris.allowAny', true],
     ['authentication', 'redirectUris.whitelistedUris', ['https://evil.example.com/*']],
@@ -190,6 +259,8 @@ describe('a plain admin', () => {
     ['admin', 'docs.public', true],
     ['core', 'env', 'test'],
     ['database', 'security.defaultAuthenticated', true],
+    ['authentication', 'profiles.fields', ['email']],
+    ['authentication', 'profiles.visitors', true],
     ['authorization', 'recordSubjects', ['*']],
   ];
 
@@ -198,9 +269,13 @@ describe('a plain admin', () => {
     const answer = await plain.patch(`/config/${module}`, { config });
     expect(answer.body).toMatchObject({ status: 403, code: 'FORBIDDEN' });
     expect(answer.body.message).toContain(`${module}.${key}`);
-    const imported = await plain.post('/config/import', { config: { modules: { [module]: config } } });
+    const imported = await plain.post('/config/import', {
+      config: { modules: { [module]: config } },
+    });
     expect(imported.body.results[module].success).toBe(false);
-    expect((await plain.post('/state/import', { configs: { modules: { [module]: config } } })).status).toBe(403);
+    expect(
+      (await plain.post('/state/import', { configs: { modules: { [module]: config } } })).status,
+    ).toBe(403);
   });
 
   it('changes what is harmless, and writes back what it has read', async () => {
@@ -210,7 +285,9 @@ describe('a plain admin', () => {
   });
 
   it('is not the first admin, who changes everything', async () => {
-    expect((await first.patch('/config/authentication', { lockout: { failures: 12 } })).status).toBe(200);
+    expect(
+      (await first.patch('/config/authentication', { lockout: { failures: 12 } })).status,
+    ).toBe(200);
   });
 
   it('reads the class of each key', async () => {
@@ -225,13 +302,23 @@ describe('operators and their tokens', () => {
     const core = await narrowed('core', 'write');
     const writer = await narrowed('write');
     for (const api of [core, writer]) {
-      expect(await codeOf(api.post('/admins', { username: 'esc', password: 'Battery-Staple-17', isSuperAdmin: true }))).toBe(exceeded);
+      expect(
+        await codeOf(
+          api.post('/admins', {
+            username: 'esc',
+            password: 'Battery-Staple-17',
+            isSuperAdmin: true,
+          }),
+        ),
+      ).toBe(exceeded);
       expect(await codeOf(api.post('/api-tokens', { name: 'more' }))).toBe(exceeded);
       expect(await codeOf(api.post('/authentication/services', { name: 'more' }))).toBe(exceeded);
     }
     const { token } = (await platform.admin.post('/api-tokens', { name: 'whole' })).body;
     const whole = platform.adminAnonymous.with({ credential: token });
-    expect((await whole.post('/api-tokens', { name: 'narrower', scopes: ['core'] })).status).toBe(200);
+    expect((await whole.post('/api-tokens', { name: 'narrower', scopes: ['core'] })).status).toBe(
+      200,
+    );
   });
 });
 
@@ -240,41 +327,80 @@ describe('data of modules', () => {
     await platform.registerUser();
     const database = await narrowed('database', 'write');
     expect(await codeOf(database.get('/database/schemas/User/docs'))).toBe(exceeded);
-    expect(await codeOf(database.post('/database/schemas/User/query', { query: {} }))).toBe(exceeded);
-    expect(await codeOf(database.get('/database/schemas/User/docs/export'))).toBe(exceeded);
-    const user = (await platform.admin.get('/database/schemas?search=User&limit=100')).body.schemas.find(
-      ({ name }: Json) => name === 'User',
-    );
-    expect(await codeOf(database.post(`/database/schemas/${user._id}/extensions`, { fields: { plan: { type: 'String' } } }))).toBe(
+    expect(await codeOf(database.post('/database/schemas/User/query', { query: {} }))).toBe(
       exceeded,
     );
+    expect(await codeOf(database.get('/database/schemas/User/docs/export'))).toBe(exceeded);
+    const user = (
+      await platform.admin.get('/database/schemas?search=User&limit=100')
+    ).body.schemas.find(({ name }: Json) => name === 'User');
+    expect(
+      await codeOf(
+        database.post(`/database/schemas/${user._id}/extensions`, {
+          fields: { plan: { type: 'String' } },
+        }),
+      ),
+    ).toBe(exceeded);
     const endpoint = { name: 'everybody', operation: 0, query: {}, inputs: [] };
-    expect(await codeOf(database.post('/database/customEndpoints', { ...endpoint, selectedSchemaName: 'User' }))).toBe(exceeded);
-    expect(await codeOf(database.post('/database/customEndpoints', { ...endpoint, selectedSchema: user._id }))).toBe(exceeded);
-    const state = { modules: { database: { customEndpoints: [{ ...endpoint, selectedSchemaName: 'User' }] } } };
+    expect(
+      await codeOf(
+        database.post('/database/customEndpoints', { ...endpoint, selectedSchemaName: 'User' }),
+      ),
+    ).toBe(exceeded);
+    expect(
+      await codeOf(
+        database.post('/database/customEndpoints', { ...endpoint, selectedSchema: user._id }),
+      ),
+    ).toBe(exceeded);
+    const state = {
+      modules: { database: { customEndpoints: [{ ...endpoint, selectedSchemaName: 'User' }] } },
+    };
     const both = await narrowed('core', 'database', 'write');
     expect(await codeOf(both.post('/state/import', state))).toBe(exceeded);
     expect((await database.get('/database/schemas/Note/docs')).status).toBe(200);
     expect((await database.get('/database/schemas/Note/docs?populate=author')).status).toBe(403);
-    expect((await platform.admin.get('/database/schemas/Note/docs?populate=author')).status).toBe(200);
+    expect((await platform.admin.get('/database/schemas/Note/docs?populate=author')).status).toBe(
+      200,
+    );
   });
 
   it('is not changed by relations and middlewares', async () => {
     const authorization = await narrowed('authorization', 'write');
     const relation = { subject: 'User:1', relation: 'owner', resource: 'Team:1' };
     expect(await codeOf(authorization.post('/authorization/relations', relation))).toBe(exceeded);
-    expect(await codeOf(authorization.delete('/authorization/relations', { query: { resourceType: 'Team' } }))).toBe(exceeded);
-    expect((await authorization.delete('/authorization/relations', { query: { subject: 'User:1' } })).status).toBe(400);
+    for (const list of ['writes', 'deletes'])
+      expect(
+        await codeOf(authorization.post('/authorization/relations/write', { [list]: [relation] })),
+      ).toBe(exceeded);
+    expect(
+      await codeOf(
+        authorization.delete('/authorization/relations', { query: { resourceType: 'Team' } }),
+      ),
+    ).toBe(exceeded);
+    expect(
+      (await authorization.delete('/authorization/relations', { query: { subject: 'User:1' } }))
+        .status,
+    ).toBe(400);
     const router = await narrowed('router', 'write');
     const route = { query: { path: '/authentication/local', action: 'POST' } };
-    expect(await codeOf(router.patch('/router/patch-middleware', { middlewares: ['rateLimit:1/60'] }, route))).toBe(exceeded);
+    expect(
+      await codeOf(
+        router.patch('/router/patch-middleware', { middlewares: ['rateLimit:1/60'] }, route),
+      ),
+    ).toBe(exceeded);
   });
 
   it('is left out of the audit log', async () => {
     await platform.admin.post('/email/templates', { name: 'audited', subject: 's', body: 'b' });
     await platform.admin.patch('/config/core', { configuration: { strict: false } });
     const actions = async (api: Api): Promise<string[]> =>
-      [...new Set<string>((await api.get('/audit-logs?limit=1000')).body.entries.map(({ action }: Json) => action.split('.')[0]))].sort();
+      [
+        ...new Set<string>(
+          (await api.get('/audit-logs?limit=1000')).body.entries.map(
+            ({ action }: Json) => action.split('.')[0],
+          ),
+        ),
+      ].sort();
     expect(await actions(await narrowed('core'))).toEqual(['core']);
     expect(await actions(platform.admin)).toContain('communications');
   });

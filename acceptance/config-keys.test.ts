@@ -20,21 +20,29 @@ interface Key {
 function keysOf(schema: JsonSchema, path: string): readonly Key[] {
   const inside = Object.entries(schema.properties ?? {});
   // One value only is nothing to choose.
-  if (inside.length === 0) return 'const' in schema ? [] : [{ path, description: schema.description ?? '' }];
+  if (inside.length === 0)
+    return 'const' in schema ? [] : [{ path, description: schema.description ?? '' }];
   return inside.flatMap(([name, one]) => keysOf(one, `${path}.${name}`));
 }
 
 /** Switched on and off by the module host, whatever the module. */
 const everyModule = /\.active$/;
 /** Descriptions that say that there is no effect, for clients that set them. */
-const declaredIdle = /without effect|cannot be switched off|nothing here does|not available in this version/i;
+const declaredIdle =
+  /without effect|cannot be switched off|nothing here does|not available in this version/i;
 
-const all = [...modules.map(({ name, config }: AnyModule) => ({ name, config })), { name: 'admin', config: adminConfig }]
-  .flatMap(({ name, config }) => (config ? keysOf(config.schema as unknown as JsonSchema, name) : []))
+const all = [
+  ...modules.map(({ name, config }: AnyModule) => ({ name, config })),
+  { name: 'admin', config: adminConfig },
+]
+  .flatMap(({ name, config }) =>
+    config ? keysOf(config.schema as unknown as JsonSchema, name) : [],
+  )
   .filter(({ path, description }) => !everyModule.test(path) && !declaredIdle.test(description));
 
 const lastOf = (path: string): string => path.slice(path.lastIndexOf('.') + 1);
-const isAlone = (path: string): boolean => all.filter((one) => lastOf(one.path) === lastOf(path)).length === 1;
+const isAlone = (path: string): boolean =>
+  all.filter((one) => lastOf(one.path) === lastOf(path)).length === 1;
 
 describe('a key of a configuration is read', () => {
   const words: ReadonlySet<string>[] = [];
@@ -42,7 +50,10 @@ describe('a key of a configuration is read', () => {
     const declarations = /\.test\.ts$|^modules\/[^/]+\/config(\.ts$|\/)/;
     for await (const file of glob('**/*.ts', { cwd: join(projectRoot, 'src') })) {
       if (declarations.test(file)) continue;
-      const code = (await readFile(join(projectRoot, 'src', file), 'utf8')).replaceAll(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
+      const code = (await readFile(join(projectRoot, 'src', file), 'utf8')).replaceAll(
+        /\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm,
+        '',
+      );
       words.push(new Set(code.match(/[A-Za-z_]\w*/g)));
     }
   });

@@ -24,14 +24,17 @@ export function coveragePage(routes: readonly PromisedRoute[]): string {
     '',
     '| Section | Routes | Works | Partly | Not yet | Removed on purpose |',
     '|---|---|---|---|---|---|',
-    ...sections.map((section) => totals(`${section} ${titles[section] ?? ''}`, inSection(routes, section))),
+    ...sections.map((section) =>
+      totals(`${section} ${titles[section] ?? ''}`, inSection(routes, section)),
+    ),
     totals('**All**', routes),
     '',
     ...sections.flatMap((section) => sectionTable(section, inSection(routes, section))),
   ].join('\n');
 }
 
-const inSection = (routes: readonly PromisedRoute[], section: string) => routes.filter((route) => route.section === section);
+const inSection = (routes: readonly PromisedRoute[], section: string) =>
+  routes.filter((route) => route.section === section);
 
 function totals(name: string, routes: readonly PromisedRoute[]): string {
   const counts = states.map((state) => routes.filter((route) => route.state === state).length);

@@ -18,16 +18,22 @@ describe('the list of routes', () => {
 
   it('names a test that exists for each route that works', () => {
     expect(routes.filter((route) => served(route) && !route.tests).map(nameOf)).toEqual([]);
-    const missing = routes.flatMap((route) => route.tests ?? []).filter((path) => !existsSync(join(projectRoot, path)));
+    const missing = routes
+      .flatMap((route) => route.tests ?? [])
+      .filter((path) => !existsSync(join(projectRoot, path)));
     expect(missing).toEqual([]);
   });
 
   it('says what is missing where a route works only partly', () => {
-    expect(routes.filter((route) => route.state === 'partly' && !route.note).map(nameOf)).toEqual([]);
+    expect(routes.filter((route) => route.state === 'partly' && !route.note).map(nameOf)).toEqual(
+      [],
+    );
   });
 
   it('is what COVERAGE.md shows (else: npm run coverage)', () => {
-    expect(readFileSync(join(projectRoot, 'acceptance/COVERAGE.md'), 'utf8')).toBe(coveragePage(routes));
+    expect(readFileSync(join(projectRoot, 'acceptance/COVERAGE.md'), 'utf8')).toBe(
+      coveragePage(routes),
+    );
   });
 });
 
@@ -47,26 +53,40 @@ describe('a running platform', () => {
     ] as const) {
       const { paths } = (await api.get('/swagger.json')).body;
       for (const [path, methods] of Object.entries<object>(paths)) {
-        for (const method of Object.keys(methods)) registered.add(`${surface} ${routeKey(`${method.toUpperCase()} ${path}`)}`);
+        for (const method of Object.keys(methods))
+          registered.add(`${surface} ${routeKey(`${method.toUpperCase()} ${path}`)}`);
       }
     }
   });
   afterAll(() => platform.close());
 
   const isRegistered = (route: PromisedRoute): boolean => {
-    const concrete = route.route.replace('{Schema}', 'Coverage').replace('/function/:name', '/function/coverage');
+    const concrete = route.route
+      .replace('{Schema}', 'Coverage')
+      .replace('/function/:name', '/function/coverage');
     const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
-    const spellings = concrete.startsWith('ANY ') ? methods.map((method) => concrete.replace('ANY', method)) : [concrete];
+    const spellings = concrete.startsWith('ANY ')
+      ? methods.map((method) => concrete.replace('ANY', method))
+      : [concrete];
     return spellings.some((spelling) => registered.has(`${route.surface} ${routeKey(spelling)}`));
   };
   /** Protocols of their own are not in OpenAPI; their tests stand for them. */
-  const inDocument = (route: PromisedRoute) => route.surface !== 'realtime' && !['mcp', 'graphql'].includes(route.module);
+  const inDocument = (route: PromisedRoute) =>
+    route.surface !== 'realtime' && !['mcp', 'graphql'].includes(route.module);
 
   it('has every route that is said to work', () => {
-    expect(routes.filter((route) => inDocument(route) && served(route) && !isRegistered(route)).map(nameOf)).toEqual([]);
+    expect(
+      routes
+        .filter((route) => inDocument(route) && served(route) && !isRegistered(route))
+        .map(nameOf),
+    ).toEqual([]);
   });
 
   it('has no route that is said to be missing: mark it as it is now', () => {
-    expect(routes.filter((route) => inDocument(route) && !served(route) && isRegistered(route)).map(nameOf)).toEqual([]);
+    expect(
+      routes
+        .filter((route) => inDocument(route) && !served(route) && isRegistered(route))
+        .map(nameOf),
+    ).toEqual([]);
   });
 });

@@ -6,4 +6,6 @@ import { projectRoot, readRoutes } from './routes.ts';
 
 const routes = readRoutes();
 writeFileSync(join(projectRoot, 'acceptance/COVERAGE.md'), coveragePage(routes));
-process.stdout.write(`acceptance/COVERAGE.md: ${routes.filter(({ state }) => state === 'works').length} of ${routes.length} routes work\n`);
+process.stdout.write(
+  `acceptance/COVERAGE.md: ${routes.filter(({ state }) => state === 'works').length} of ${routes.length} routes work\n`,
+);

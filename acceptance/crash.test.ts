@@ -20,7 +20,10 @@ describe('kill -9 during a write load', { timeout: 180_000 }, () => {
   it('loses no acknowledged record and no event', async () => {
     const acknowledged: string[] = [];
     let platform = await spawnPlatform({ dataDir });
-    await platform.createSchema({ name: 'Entry', fields: { mark: { type: 'String', required: true, unique: true } } });
+    await platform.createSchema({
+      name: 'Entry',
+      fields: { mark: { type: 'String', required: true, unique: true } },
+    });
     for (let round = 0; round < rounds; round += 1) {
       const { api } = await platform.registerUser();
       await killWhileWriting(platform, api, acknowledged);
@@ -57,17 +60,26 @@ describe('kill -9 during a write load', { timeout: 180_000 }, () => {
 });
 
 /** Writes from several connections until the platform is killed under them; answered ids are noted. */
-async function killWhileWriting(platform: SpawnedPlatform, api: Api, acknowledged: string[]): Promise<void> {
+async function killWhileWriting(
+  platform: SpawnedPlatform,
+  api: Api,
+  acknowledged: string[],
+): Promise<void> {
   const before = acknowledged.length;
   let killed = false;
   const write = async () => {
     while (!killed) {
-      const answer = await api.post('/database/Entry', { mark: randomUUID() }).catch(() => undefined);
+      const answer = await api
+        .post('/database/Entry', { mark: randomUUID() })
+        .catch(() => undefined);
       if (answer?.status === 200) acknowledged.push(answer.body._id);
     }
   };
   const writing = Array.from({ length: writers }, write);
-  await waitFor(() => acknowledged.length > before + 60, { timeoutMs: 30_000, what: 'some writes' });
+  await waitFor(() => acknowledged.length > before + 60, {
+    timeoutMs: 30_000,
+    what: 'some writes',
+  });
   const gone = platform.kill();
   killed = true;
   await Promise.all([gone, ...writing]);

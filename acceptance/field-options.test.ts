@@ -17,7 +17,10 @@ const dates = ['2026-01-01T00:00:00.000Z', '2026-06-01T00:00:00.000Z'];
 
 /** The field without the option, and values that records try. */
 const plain: Record<KindName, { readonly field: Json; readonly values: readonly unknown[] }> = {
-  String: { field: { type: 'String' }, values: ['', 'a', 'ab', 'abcdef', 'a@b.cd', 'twin', 'twin'] },
+  String: {
+    field: { type: 'String' },
+    values: ['', 'a', 'ab', 'abcdef', 'a@b.cd', 'twin', 'twin'],
+  },
   Number: { field: { type: 'Number' }, values: [-1, 0, 2.5, 3, 5, 10, 7, 7] },
   Boolean: { field: { type: 'Boolean' }, values: [true, false, true] },
   Date: { field: { type: 'Date' }, values: [...dates, dates[0]] },
@@ -49,7 +52,9 @@ const values = (kind: KindName): readonly unknown[] => plain[kind].values;
 const samples: Record<string, (kind: KindName) => Sample> = {
   required: () => ({ set: must }),
   select: () => ({ set: { select: false } }),
-  default: (kind) => ({ set: { default: kind === 'Relation' ? undefined : values(kind)[0] || 'made' } }),
+  default: (kind) => ({
+    set: { default: kind === 'Relation' ? undefined : values(kind)[0] || 'made' },
+  }),
   description: (kind) => ({ set: { description: `About this ${kind}` } }),
   access: () => ({ set: { access: { read: 'admin' } } }),
   'access.write': () => ({ set: { access: { write: 'admin' } } }),
@@ -75,7 +80,9 @@ const samples: Record<string, (kind: KindName) => Sample> = {
   'validate.minItems': () => ({ set: { validate: { minItems: 1 } } }),
   'validate.maxItems': () => ({ set: { validate: { maxItems: 1 } } }),
   'validate.message': (kind) => {
-    const rule = { String: { maxLength: 1 }, Number: { max: 1 }, array: { maxItems: 1 } }[kind as 'String'];
+    const rule = { String: { maxLength: 1 }, Number: { max: 1 }, array: { maxItems: 1 } }[
+      kind as 'String'
+    ];
     return { set: { validate: { ...rule, message: 'Not like this' } }, beside: { validate: rule } };
   },
 };
@@ -89,10 +96,14 @@ const withoutEffect: ReadonlyMap<string, string> = new Map([
 
 /** `kind option` for everything that the language has. */
 const everything = kinds.flatMap((kind) => {
-  const { properties } = shapeOf(kind) as unknown as { properties: Record<string, { properties?: object }> };
+  const { properties } = shapeOf(kind) as unknown as {
+    properties: Record<string, { properties?: object }>;
+  };
   const { type: _, validate, ...options } = properties;
   const rules = Object.keys(validate?.properties ?? {}).map((rule) => `validate.${rule}`);
-  return [...Object.keys(options), 'access.write', ...rules].map((option) => [kind, option] as const);
+  return [...Object.keys(options), 'access.write', ...rules].map(
+    (option) => [kind, option] as const,
+  );
 });
 
 const all = everything.filter(([kind, option]) => !withoutEffect.has(`${kind} ${option}`));
@@ -106,7 +117,8 @@ describe('an option of a field changes something', () => {
     platform = await createTestPlatform();
     await liftLimits(platform.admin);
     sql = await openTestConnection(platform.databaseUrl ?? '');
-    for (const name of ['Target', 'Other']) await platform.createSchema({ name, fields: { a: 'String' }, conduitOptions: open });
+    for (const name of ['Target', 'Other'])
+      await platform.createSchema({ name, fields: { a: 'String' }, conduitOptions: open });
   });
   afterAll(async () => {
     await sql?.close();
@@ -115,7 +127,10 @@ describe('an option of a field changes something', () => {
 
   const everybody = { enabled: true, authenticated: false };
   const open = {
-    cms: { enabled: true, crudOperations: { create: everybody, read: everybody, update: everybody, delete: everybody } },
+    cms: {
+      enabled: true,
+      crudOperations: { create: everybody, read: everybody, update: everybody, delete: everybody },
+    },
   };
 
   const outcome = ({ status, body }: Answer<Json>): unknown =>
@@ -127,7 +142,11 @@ describe('an option of a field changes something', () => {
   async function effects(field: Json, option: string, tried: readonly unknown[]): Promise<string> {
     counter += 1;
     const name = `Probe${counter}`;
-    const made = await platform.admin.post('/database/schemas', { name, fields: { f: field, other: 'String' }, conduitOptions: open });
+    const made = await platform.admin.post('/database/schemas', {
+      name,
+      fields: { f: field, other: 'String' },
+      conduitOptions: open,
+    });
     expectStatus(made, 200, JSON.stringify(field));
     const { client } = platform;
     const target = (await client.post('/database/Target', { a: 'x' })).body._id;
@@ -136,9 +155,12 @@ describe('an option of a field changes something', () => {
       const f = JSON.parse(JSON.stringify(value).replaceAll('$target', target));
       seen.push(outcome(await client.post(`/database/${name}`, { f })));
     }
-    const { documents } = (await client.get(`/database/${name}`, { query: { sort: 'createdAt', limit: 100 } })).body;
+    const { documents } = (
+      await client.get(`/database/${name}`, { query: { sort: 'createdAt', limit: 100 } })
+    ).body;
     seen.push(documents.map((one: Json) => [one.f ?? null, 'f' in one]));
-    if (documents[0]) seen.push(outcome(await client.patch(`/database/${name}/${documents[0]._id}`, { f: null })));
+    if (documents[0])
+      seen.push(outcome(await client.patch(`/database/${name}/${documents[0]._id}`, { f: null })));
     if (field.dimensions !== undefined) {
       const near = await platform.admin.post(`/database/schemas/${name}/vector-search`, {
         field: 'f',
@@ -155,7 +177,8 @@ describe('an option of a field changes something', () => {
       seen.push((await client.get(`/database/${name}`)).body.count);
     }
     seen.push(await tableOf(name));
-    if (option === 'description') seen.push((await client.get('/swagger.json')).text.includes(`${field.description}`));
+    if (option === 'description')
+      seen.push((await client.get('/swagger.json')).text.includes(`${field.description}`));
     return JSON.stringify(seen)
       .replaceAll(name, 'Probe')
       .replaceAll(target, 'target')
@@ -168,10 +191,14 @@ describe('an option of a field changes something', () => {
        where a.attrelid = $1::regclass and a.attname = 'f'`,
       [`app."${name}"`],
     );
-    const indexes = await sql.query(`select indexdef from pg_indexes where schemaname = 'app' and tablename = $1 order by 1`, [name]);
-    const keys = await sql.query(`select pg_get_constraintdef(oid) from pg_constraint where conrelid = $1::regclass order by 1`, [
-      `app."${name}"`,
-    ]);
+    const indexes = await sql.query(
+      `select indexdef from pg_indexes where schemaname = 'app' and tablename = $1 order by 1`,
+      [name],
+    );
+    const keys = await sql.query(
+      `select pg_get_constraintdef(oid) from pg_constraint where conrelid = $1::regclass order by 1`,
+      [`app."${name}"`],
+    );
     return [columns, indexes, keys];
   }
 
@@ -184,9 +211,14 @@ describe('an option of a field changes something', () => {
     const base = isModel ? { type: ['Relation'], model: 'Target' } : { ...field, ...sample.beside };
     const { default: value, ...others } = sample.set;
     const set =
-      kind === 'Relation' && option === 'default' ? { default: uuid } : { ...others, ...('default' in sample.set && { default: value }) };
+      kind === 'Relation' && option === 'default'
+        ? { default: uuid }
+        : { ...others, ...('default' in sample.set && { default: value }) };
     const tries = isModel ? [['$target']] : tried;
-    const [without, withIt] = [await effects(base, option, tries), await effects({ ...base, ...set }, option, tries)];
+    const [without, withIt] = [
+      await effects(base, option, tries),
+      await effects({ ...base, ...set }, option, tries),
+    ];
     expect(withIt, `${kind}.${option} changes nothing`).not.toBe(without);
   });
 });

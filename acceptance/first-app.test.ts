@@ -17,8 +17,12 @@ it('the first app of the README works when pasted', { timeout: 120_000 }, async 
   try {
     await symlink(platform.dataDir, join(folder, '.penstock'));
     const { client, admin } = platform.addresses;
-    const script = commands.replaceAll('http://127.0.0.1:3000', client).replaceAll('http://127.0.0.1:3030', admin);
-    const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], { cwd: folder });
+    const script = commands
+      .replaceAll('http://127.0.0.1:3000', client)
+      .replaceAll('http://127.0.0.1:3030', admin);
+    const { stdout } = await promisify(execFile)('bash', ['-euo', 'pipefail', '-c', script], {
+      cwd: folder,
+    });
     expect(stdout).not.toContain('"status":4');
     const list = JSON.parse(stdout.slice(stdout.lastIndexOf('{"documents"')));
     expect(list).toMatchObject({ count: 1, documents: [{ title: 'Hello, Penstock', likes: 0 }] });

@@ -17,28 +17,41 @@ beforeAll(async () => {
 afterAll(() => platform?.close());
 
 const from = (address: string) => ({ headers: { 'x-forwarded-for': address } });
-const statuses = (answers: readonly Answer[]) => [...new Set(answers.map(({ status }) => status))].sort();
-const configure = async (config: object) => expectStatus(await platform.admin.patch('/config/router', { config }), 200, 'configuration');
+const statuses = (answers: readonly Answer[]) =>
+  [...new Set(answers.map(({ status }) => status))].sort();
+const configure = async (config: object) =>
+  expectStatus(await platform.admin.patch('/config/router', { config }), 200, 'configuration');
 
 describe('health', () => {
   // A minute, so that the budget is used up however slow the machine is.
   beforeAll(() => configure({ rateLimit: { maxRequests: 100, resetInterval: 60 } }));
 
   test('answers on both surfaces while the same address has used up its budget', async () => {
-    const floods = await Promise.all(Array.from({ length: 150 }, () => platform.client.get('/nowhere')));
+    const floods = await Promise.all(
+      Array.from({ length: 150 }, () => platform.client.get('/nowhere')),
+    );
     expect(statuses(floods)).toEqual([404, 429]);
-    const checks = ['/live', '/ready'].flatMap((path) => [platform.client, platform.adminAnonymous].map((api) => () => api.get(path)));
-    const answers = await Promise.all(checks.flatMap((check) => Array.from({ length: 100 }, check)));
+    const checks = ['/live', '/ready'].flatMap((path) =>
+      [platform.client, platform.adminAnonymous].map((api) => () => api.get(path)),
+    );
+    const answers = await Promise.all(
+      checks.flatMap((check) => Array.from({ length: 100 }, check)),
+    );
     expect(statuses(answers)).toEqual([200]);
   });
 
   test('of the admin surface costs whoever presents a credential with it, as guessing does', async () => {
-    const guess = () => platform.adminAnonymous.get('/ready', { headers: { credential: 'cdt_guess', 'x-forwarded-for': '10.9.9.9' } });
+    const guess = () =>
+      platform.adminAnonymous.get('/ready', {
+        headers: { credential: 'cdt_guess', 'x-forwarded-for': '10.9.9.9' },
+      });
     expect(statuses(await Promise.all(Array.from({ length: 150 }, guess)))).toEqual([200, 429]);
   });
 
   test('a flood of the client surface takes nothing of the budget of the admin surface', async () => {
-    await Promise.all(Array.from({ length: 150 }, () => platform.client.get('/nowhere', from('10.0.0.7'))));
+    await Promise.all(
+      Array.from({ length: 150 }, () => platform.client.get('/nowhere', from('10.0.0.7'))),
+    );
     expect((await platform.adminAnonymous.get('/nowhere', from('10.0.0.7'))).status).toBe(404);
   });
 });
@@ -46,7 +59,10 @@ describe('health', () => {
 describe('calls at once', () => {
   const crud = { create: { enabled: true }, read: { enabled: true } };
   beforeAll(async () => {
-    await configure({ rateLimit: { maxRequests: 100_000, resetInterval: 1 }, requests: { heavyCallsPerCaller: 2, maxWaitSeconds: 1 } });
+    await configure({
+      rateLimit: { maxRequests: 100_000, resetInterval: 1 },
+      requests: { heavyCallsPerCaller: 2, maxWaitSeconds: 1 },
+    });
     await platform.createSchema({
       name: 'Plain',
       fields: { title: 'String' },
@@ -62,7 +78,9 @@ describe('calls at once', () => {
   });
 
   test('of one caller are bounded: the others wait in turn, then hear 429, and nobody else waits', async () => {
-    const greedy = Promise.all(Array.from({ length: 40 }, () => platform.client.get('/database/Slow', from('10.1.0.1'))));
+    const greedy = Promise.all(
+      Array.from({ length: 40 }, () => platform.client.get('/database/Slow', from('10.1.0.1'))),
+    );
     await sleep(100);
     const began = performance.now();
     const others = await Promise.all([
@@ -74,23 +92,29 @@ describe('calls at once', () => {
     expect(statuses(others)).toEqual([200]);
     expect(took).toBeLessThan(1_000);
     expect(statuses(answers)).toEqual([200, 429]);
-    for (const { status, headers } of answers) if (status === 429) expect(headers.get('retry-after')).toBe('1');
+    for (const { status, headers } of answers)
+      if (status === 429) expect(headers.get('retry-after')).toBe('1');
   });
 
   test('of everybody are bounded too: what cannot be worked on in time is 503 with Retry-After', async () => {
     await configure({ requests: { callsAtOnce: 4, heavyCallsPerCaller: 8, maxWaitSeconds: 1 } });
-    const many = Array.from({ length: 40 }, (_, i) => platform.client.get('/database/Slow', from(`10.2.0.${i}`)));
+    const many = Array.from({ length: 40 }, (_, i) =>
+      platform.client.get('/database/Slow', from(`10.2.0.${i}`)),
+    );
     const answers = await Promise.all(many);
     await configure({ requests: { callsAtOnce: 256, heavyCallsPerCaller: 8, maxWaitSeconds: 2 } });
     expect(statuses(answers)).toEqual([200, 503]);
-    for (const { status, headers } of answers) if (status === 503) expect(headers.get('retry-after')).toBe('1');
+    for (const { status, headers } of answers)
+      if (status === 503) expect(headers.get('retry-after')).toBe('1');
   });
 
   /** Puts a pause of half a second behind each read of the table. */
   async function slowDown(name: string): Promise<void> {
     const connection = await openTestConnection(platform.databaseUrl ?? '');
     await connection.query(`alter table app."${name}" rename to "${name}_rows"`);
-    await connection.query(`create view app."${name}" as select r.* from app."${name}_rows" r, (select pg_sleep(0.5)) pause`);
+    await connection.query(
+      `create view app."${name}" as select r.* from app."${name}_rows" r, (select pg_sleep(0.5)) pause`,
+    );
     await connection.close();
   }
 });
@@ -100,7 +124,11 @@ test('a right password is checked in bounded time while 200 addresses try wrong 
   const attempt = (address: string, guess: string) =>
     platform.client.post('/authentication/local', { email, password: guess }, from(address));
   const wrong = Array.from({ length: 200 }, (_, i) =>
-    platform.client.post('/authentication/local', { email: `${i}@example.com`, password: 'wrong-Guess-1' }, from(`10.4.0.${i}`)),
+    platform.client.post(
+      '/authentication/local',
+      { email: `${i}@example.com`, password: 'wrong-Guess-1' },
+      from(`10.4.0.${i}`),
+    ),
   );
   const began = performance.now();
   const right = await attempt('10.3.0.1', password);
@@ -127,8 +155,14 @@ async function trickle(address: string, head: readonly string[], bytes: string):
   return answer;
 }
 
-test('bodies that trickle in are given up, and their connections closed', { timeout: 60_000 }, async () => {
-  const whole = ['POST /authentication/local HTTP/1.1', 'Content-Type: application/json', 'Content-Length: 900'];
+test('bodies that trickle in are given up, and their connections closed', {
+  timeout: 60_000,
+}, async () => {
+  const whole = [
+    'POST /authentication/local HTTP/1.1',
+    'Content-Type: application/json',
+    'Content-Length: 900',
+  ];
   const streamed = [
     'POST /database/schemas/Plain/docs/import HTTP/1.1',
     `masterkey: ${platform.masterKey}`,

@@ -16,12 +16,16 @@ afterAll(() => platform.close());
 
 describe('the default team', () => {
   beforeAll(async () => {
-    await platform.admin.patch('/config/authentication', { teams: { enabled: true, enableDefaultTeam: true } });
+    await platform.admin.patch('/config/authentication', {
+      teams: { enabled: true, enableDefaultTeam: true },
+    });
   });
 
   it('is no directory of all users for whoever registers (F11)', async () => {
     const [guest, other] = [await platform.registerUser(), await platform.registerUser()];
-    const team = (await guest.api.get('/authentication/teams')).body.teams.find(({ isDefault }: Json) => isDefault);
+    const team = (await guest.api.get('/authentication/teams')).body.teams.find(
+      ({ isDefault }: Json) => isDefault,
+    );
     const members = `/authentication/teams/${team._id}/members`;
     for (const path of [`${members}?limit=100`, `${members}?search=@`]) {
       const answer = await guest.api.get(path);
@@ -44,9 +48,18 @@ describe('a unique field that is hidden', () => {
         pin: { type: 'String', unique: true, required: true, select: false },
         badge: { type: 'String', unique: true, required: true, access: { read: 'admin' } },
       },
-      conduitOptions: { cms: { enabled: true, crudOperations: { create: open, read: open, update: open, delete: open } } },
+      conduitOptions: {
+        cms: {
+          enabled: true,
+          crudOperations: { create: open, read: open, update: open, delete: open },
+        },
+      },
     });
-    expectStatus(await platform.client.post('/database/Locker', { label: 'a', pin: '1234', badge: 'x' }), 200, 'create');
+    expectStatus(
+      await platform.client.post('/database/Locker', { label: 'a', pin: '1234', badge: 'x' }),
+      200,
+      'create',
+    );
   });
 
   /** A record that clashes with none. */
@@ -64,8 +77,13 @@ describe('a unique field that is hidden', () => {
       expect(answer.body.errors).toBeUndefined();
       expect(answer.text).not.toContain(field);
     }
-    const told = await platform.admin.post('/database/schemas/Locker/docs', { inputDocument: { ...fresh('d'), ...data } });
-    expect(told.body).toMatchObject({ code: 'RECORD_NOT_UNIQUE', errors: [{ path: `inputDocument.${field}` }] });
+    const told = await platform.admin.post('/database/schemas/Locker/docs', {
+      inputDocument: { ...fresh('d'), ...data },
+    });
+    expect(told.body).toMatchObject({
+      code: 'RECORD_NOT_UNIQUE',
+      errors: [{ path: `inputDocument.${field}` }],
+    });
   });
 
   it('does not keep others from being named', async () => {
@@ -80,7 +98,9 @@ describe('a CSV export', () => {
     await platform.client.post('/database/Cell', { text: "=cmd|'/C calc'!A0" });
     const path = '/database/schemas/Cell/docs/export?format=csv';
     expect((await platform.admin.get(path)).text).toContain("=cmd|'/C calc'!A0");
-    expect((await platform.admin.get(`${path}&safe=spreadsheet`)).text).toContain("'=cmd|'/C calc'!A0");
+    expect((await platform.admin.get(`${path}&safe=spreadsheet`)).text).toContain(
+      "'=cmd|'/C calc'!A0",
+    );
     expect((await platform.admin.get(`${path}&safe=printer`)).status).toBe(400);
   });
 });
@@ -93,7 +113,11 @@ describe('the Host header', () => {
 
   it('is there once (F13)', async () => {
     expect((await ask('Host: a.example')).status).toBe(200);
-    for (const lines of [[], ['Host: a.example', 'Host: b.example'], ['Host: a.example', 'hOST: a.example']]) {
+    for (const lines of [
+      [],
+      ['Host: a.example', 'Host: b.example'],
+      ['Host: a.example', 'hOST: a.example'],
+    ]) {
       const { status, body } = await ask(...lines);
       expect([lines, status]).toEqual([lines, 400]);
       expect(JSON.parse(body)).toMatchObject({ name: 'INVALID_ARGUMENTS', status: 400 });
@@ -102,26 +126,32 @@ describe('the Host header', () => {
 });
 
 describe('a GET that changes something (D6)', () => {
-  it.each(['/authentication/twoFa/generate', `/authentication/teams/invite/accept?invitationToken=${'x'.repeat(43)}`])(
-    'takes no cookie: %s',
-    async (path) => {
-      await platform.admin.patch('/config/authentication', {
-        teams: { enabled: true, invites: { enabled: true } },
-        twoFa: { enabled: true },
-        accessTokens: { setCookie: true, cookieOptions: { secure: false } },
+  it.each([
+    '/authentication/twoFa/generate',
+    `/authentication/teams/invite/accept?invitationToken=${'x'.repeat(43)}`,
+  ])('takes no cookie: %s', async (path) => {
+    await platform.admin.patch('/config/authentication', {
+      teams: { enabled: true, invites: { enabled: true } },
+      twoFa: { enabled: true },
+      accessTokens: { setCookie: true, cookieOptions: { secure: false } },
+    });
+    const { email, password } = await platform
+      .registerUser()
+      .catch(() => ({ email: 'c@example.com', password: 'Battery-Staple-17' }));
+    const answer = await platform.client.post('/authentication/local', { email, password });
+    const cookie = (answer.headers.get('set-cookie') ?? '').split(';', 1)[0] ?? '';
+    expect(cookie).toContain('accessToken=');
+    for (const site of ['same-origin', 'cross-site', 'none']) {
+      const refused = await platform.client.get(path, {
+        headers: { cookie, 'sec-fetch-site': site },
       });
-      const { email, password } = await platform.registerUser().catch(() => ({ email: 'c@example.com', password: 'Battery-Staple-17' }));
-      const answer = await platform.client.post('/authentication/local', { email, password });
-      const cookie = (answer.headers.get('set-cookie') ?? '').split(';', 1)[0] ?? '';
-      expect(cookie).toContain('accessToken=');
-      for (const site of ['same-origin', 'cross-site', 'none']) {
-        const refused = await platform.client.get(path, { headers: { cookie, 'sec-fetch-site': site } });
-        expect([site, refused.status, refused.body.code]).toEqual([site, 403, 'CSRF_REFUSED']);
-      }
-      await waitFor(async () => {
-        const sent = await platform.client.get('/authentication/user', { headers: { cookie, 'sec-fetch-site': 'same-origin' } });
-        return sent.status === 200;
+      expect([site, refused.status, refused.body.code]).toEqual([site, 403, 'CSRF_REFUSED']);
+    }
+    await waitFor(async () => {
+      const sent = await platform.client.get('/authentication/user', {
+        headers: { cookie, 'sec-fetch-site': 'same-origin' },
       });
-    },
-  );
+      return sent.status === 200;
+    });
+  });
 });

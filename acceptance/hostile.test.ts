@@ -30,14 +30,21 @@ describe('hostile input', () => {
     user = (await platform.registerUser()).api;
     await platform.createSchema({
       name: 'Note',
-      fields: { text: { type: 'String', required: true }, data: 'JSON', other: { type: 'Relation', model: 'Note' } },
+      fields: {
+        text: { type: 'String', required: true },
+        data: 'JSON',
+        other: { type: 'Relation', model: 'Note' },
+      },
     });
   });
   afterAll(() => platform.close());
 
   /** The same malformed request to a writing route of each surface. */
   const onBoth = (body: string, headers: Record<string, string> = {}) =>
-    Promise.all([user.post('/database/Note', body, { headers }), platform.admin.post('/database/schemas', body, { headers })]);
+    Promise.all([
+      user.post('/database/Note', body, { headers }),
+      platform.admin.post('/database/schemas', body, { headers }),
+    ]);
 
   it.each([
     ['malformed JSON', '{"text": ', 400],
@@ -54,7 +61,10 @@ describe('hostile input', () => {
   });
 
   it('refuses another content type', async () => {
-    for (const answer of await onBoth('text=x', { 'content-type': 'application/x-www-form-urlencoded' })) expectError(answer, 415);
+    for (const answer of await onBoth('text=x', {
+      'content-type': 'application/x-www-form-urlencoded',
+    }))
+      expectError(answer, 415);
   });
 
   it('names the field that has the wrong type or a NUL', async () => {
@@ -69,38 +79,81 @@ describe('hostile input', () => {
   });
 
   it('stores long and odd text as it is', async () => {
-    const odd = ['__proto__', 'constructor', `'; DROP TABLE "Note"; --`, '\u202e\u2066', '😀', large];
-    for (const text of odd) expect((await user.post('/database/Note', { text })).body.text).toBe(text);
+    const odd = [
+      '__proto__',
+      'constructor',
+      `'; DROP TABLE "Note"; --`,
+      '\u202e\u2066',
+      '😀',
+      large,
+    ];
+    for (const text of odd)
+      expect((await user.post('/database/Note', { text })).body.text).toBe(text);
   });
 
-  it.each(['__proto__', 'constructor', 'toString', 'Note"', "Note'--", `Note${nul}`, '..', large.slice(0, 8000)])(
-    'does not know the schema %j',
-    async (name) => {
-      for (const path of [`/database/${encodeURIComponent(name)}`, `/database/${encodeURIComponent(name)}/${randomUUID()}`]) {
-        const answer = await user.get(path);
-        expect(answer.status).toBeOneOf([400, 404, 414, 431]);
-        expectError(answer, answer.status);
-      }
-    },
-  );
+  it.each([
+    '__proto__',
+    'constructor',
+    'toString',
+    'Note"',
+    "Note'--",
+    `Note${nul}`,
+    '..',
+    large.slice(0, 8000),
+  ])('does not know the schema %j', async (name) => {
+    for (const path of [
+      `/database/${encodeURIComponent(name)}`,
+      `/database/${encodeURIComponent(name)}/${randomUUID()}`,
+    ]) {
+      const answer = await user.get(path);
+      expect(answer.status).toBeOneOf([400, 404, 414, 431]);
+      expectError(answer, answer.status);
+    }
+  });
 
-  it.each(['__proto__', 'constructor', 'a b', 'x"y', "x'y", `x${nul}y`, '', '1a', 'x'.repeat(200), 'function', 'many'])(
-    'refuses a schema called %j',
-    async (name) => {
-      expectError(await platform.admin.post('/database/schemas', { name, fields: { text: 'String' } }), 400);
-    },
-  );
+  it.each([
+    '__proto__',
+    'constructor',
+    'a b',
+    'x"y',
+    "x'y",
+    `x${nul}y`,
+    '',
+    '1a',
+    'x'.repeat(200),
+    'function',
+    'many',
+  ])('refuses a schema called %j', async (name) => {
+    expectError(
+      await platform.admin.post('/database/schemas', { name, fields: { text: 'String' } }),
+      400,
+    );
+  });
 
-  it.each(['__proto__', 'constructor', 'a"b', "a'b", `a${nul}b`, '$where', 'x'.repeat(200), '_id', '__v'])(
-    'refuses a field called %j',
-    async (field) => {
-      const body = `{"name":"Bad${randomUUID().slice(0, 8)}","fields":{${JSON.stringify(field)}:"String"}}`;
-      expectError(await platform.admin.post('/database/schemas', body), 400);
-    },
-  );
+  it.each([
+    '__proto__',
+    'constructor',
+    'a"b',
+    "a'b",
+    `a${nul}b`,
+    '$where',
+    'x'.repeat(200),
+    '_id',
+    '__v',
+  ])('refuses a field called %j', async (field) => {
+    const body = `{"name":"Bad${randomUUID().slice(0, 8)}","fields":{${JSON.stringify(field)}:"String"}}`;
+    expectError(await platform.admin.post('/database/schemas', body), 400);
+  });
 
   it('does not take ids that are none', async () => {
-    for (const id of ['1', 'null', "1' OR '1'='1", `${nul}`, large.slice(0, 4000), '00000000-0000-0000-0000-00000000000g']) {
+    for (const id of [
+      '1',
+      'null',
+      "1' OR '1'='1",
+      `${nul}`,
+      large.slice(0, 4000),
+      '00000000-0000-0000-0000-00000000000g',
+    ]) {
       const answer = await user.get(`/database/Note/${encodeURIComponent(id)}`);
       expect(answer.status).toBeOneOf([400, 404]);
       expectError(answer, answer.status);
@@ -126,8 +179,14 @@ describe('hostile input', () => {
       'Bearer a b c',
       'Bearer é',
     ]) {
-      expectError(await platform.client.get('/authentication/user', { headers: { authorization } }), 401);
-      expectError(await platform.adminAnonymous.get('/config', { headers: { authorization } }), 401);
+      expectError(
+        await platform.client.get('/authentication/user', { headers: { authorization } }),
+        401,
+      );
+      expectError(
+        await platform.adminAnonymous.get('/config', { headers: { authorization } }),
+        401,
+      );
     }
   });
 
@@ -145,7 +204,10 @@ describe('hostile input', () => {
         expect({ request: request.slice(0, 40), status }).toMatchObject({
           status: expect.toSatisfy((code: number) => code >= 400 && code < 500),
         });
-        expect(JSON.parse(body.slice(body.indexOf('{'), body.lastIndexOf('}') + 1))).toMatchObject({ status, message: expect.any(String) });
+        expect(JSON.parse(body.slice(body.indexOf('{'), body.lastIndexOf('}') + 1))).toMatchObject({
+          status,
+          message: expect.any(String),
+        });
       }
     }
   });
@@ -164,7 +226,10 @@ describe('hostile input', () => {
         { username: 'admin', password: 'guess-password-1' },
         { headers: { masterkey: platform.masterKey } },
       ),
-      platform.client.post('/authentication/local', { email: 'a@example.com', password: 'guess-password-1' }),
+      platform.client.post('/authentication/local', {
+        email: 'a@example.com',
+        password: 'guess-password-1',
+      }),
       platform.admin.patch('/config/admin', { cors: 'guess-password-1' }),
     ]);
     for (const { text } of answers) {

@@ -10,7 +10,9 @@ describe('Strict-Transport-Security', () => {
   });
   afterAll(() => platform?.close());
   const sent = async (api: Api): Promise<(string | null)[]> =>
-    [await api.get('/live'), await api.get('/nowhere')].map(({ headers }) => headers.get('strict-transport-security'));
+    [await api.get('/live'), await api.get('/nowhere')].map(({ headers }) =>
+      headers.get('strict-transport-security'),
+    );
 
   it('is not sent unless it is set', async () => {
     expect(await sent(platform.client)).toEqual([null, null]);
@@ -20,11 +22,20 @@ describe('Strict-Transport-Security', () => {
   it.each([
     ['router', { enabled: true }, 'max-age=31536000'],
     ['router', { maxAge: 60, includeSubDomains: true }, 'max-age=60; includeSubDomains'],
-    ['router', { maxAge: 63_072_000, preload: true }, 'max-age=63072000; includeSubDomains; preload'],
+    [
+      'router',
+      { maxAge: 63_072_000, preload: true },
+      'max-age=63072000; includeSubDomains; preload',
+    ],
     ['admin', { enabled: true, maxAge: 0 }, 'max-age=0'],
   ])('of %s says what %j means', async (module, hsts, value) => {
-    expect((await platform.admin.patch(`/config/${module}`, { config: { hsts } })).status).toBe(200);
-    expect(await sent(module === 'router' ? platform.client : platform.admin)).toEqual([value, value]);
+    expect((await platform.admin.patch(`/config/${module}`, { config: { hsts } })).status).toBe(
+      200,
+    );
+    expect(await sent(module === 'router' ? platform.client : platform.admin)).toEqual([
+      value,
+      value,
+    ]);
   });
 
   it('goes on no list of browsers without subdomains and a year', async () => {

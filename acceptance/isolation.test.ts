@@ -29,7 +29,11 @@ describe('a table that cannot be used', () => {
     };
     expect((await platform.admin.patch('/config/router', settings)).status).toBe(200);
     for (const name of ['Doc', 'Other'])
-      await platform.createSchema({ name, fields: { title: { type: 'String' } }, conduitOptions: filtered });
+      await platform.createSchema({
+        name,
+        fields: { title: { type: 'String' } },
+        conduitOptions: filtered,
+      });
     doc = (await platform.client.post('/database/Doc', { title: 'one' })).body._id;
     otherDoc = (await platform.client.post('/database/Other', { title: 'one' })).body._id;
     user = await platform.registerUser();
@@ -63,9 +67,13 @@ describe('a table that cannot be used', () => {
     const blocked = begin();
     for (const one of blocked) void one.then(() => (answered += 1));
     try {
-      await waitFor(async () => (await database.query('select 1 from pg_locks where not granted')).rows.length > 0, {
-        what: 'the lock waited for',
-      });
+      await waitFor(
+        async () =>
+          (await database.query('select 1 from pg_locks where not granted')).rows.length > 0,
+        {
+          what: 'the lock waited for',
+        },
+      );
       for (let round = 0; round < 10; round += 1) {
         const statuses = (await Promise.all(others())).map(({ status }) => status);
         expect(statuses).toEqual(statuses.map(() => 200));
@@ -80,7 +88,8 @@ describe('a table that cannot be used', () => {
     return Promise.all(blocked);
   }
 
-  const times = (count: number, make: () => Promise<Answer>): Promise<Answer>[] => Array.from({ length: count }, make);
+  const times = (count: number, make: () => Promise<Answer>): Promise<Answer>[] =>
+    Array.from({ length: count }, make);
   const expectServedOrRefused = (answers: readonly Answer[]): void => {
     for (const { status, headers } of answers) {
       expect([200, 503, 504]).toContain(status);
@@ -95,7 +104,10 @@ describe('a table that cannot be used', () => {
     ['searches', () => user.api.post('/database/Doc/query', { query: { title: { $ne: 'x' } } })],
     ['creates', () => platform.client.post('/database/Doc', { title: 'more' })],
     ['changes', () => platform.client.patch(`/database/Doc/${doc}`, { title: 'changed' })],
-    ['bulk creates', () => platform.client.post('/database/Doc/many', { docs: [{ title: 'a' }, { title: 'b' }] })],
+    [
+      'bulk creates',
+      () => platform.client.post('/database/Doc/many', { docs: [{ title: 'a' }, { title: 'b' }] }),
+    ],
   ])(
     'lets everything else be served while %s of it wait',
     async (_, request) => {
@@ -114,7 +126,9 @@ describe('a table that cannot be used', () => {
       } finally {
         await database.query('rollback');
       }
-      const waiting = await database.query(`select query from pg_stat_activity where wait_event_type = 'Lock'`);
+      const waiting = await database.query(
+        `select query from pg_stat_activity where wait_event_type = 'Lock'`,
+      );
       expect(waiting.rows).toEqual([]);
     },
     TEST_MS,

@@ -5,7 +5,13 @@ import { createTestPlatform, type TestPlatform } from '../test/support/platform.
 
 const budget = 5;
 const tighten = async (platform: TestPlatform) =>
-  expectStatus(await platform.admin.patch('/config/router', { rateLimit: { maxRequests: budget, resetInterval: 60 } }), 200, 'limit');
+  expectStatus(
+    await platform.admin.patch('/config/router', {
+      rateLimit: { maxRequests: budget, resetInterval: 60 },
+    }),
+    200,
+    'limit',
+  );
 
 describe('the rate limit of a platform without a proxy', () => {
   let platform: TestPlatform;
@@ -17,7 +23,9 @@ describe('the rate limit of a platform without a proxy', () => {
 
   it('lets exactly the budget of parallel requests pass, whatever addresses they claim', async () => {
     const ask = (_: unknown, index: number) =>
-      platform.client.get('/authentication/user', { headers: { 'x-forwarded-for': `10.0.0.${index}`, origin: 'https://app.example.com' } });
+      platform.client.get('/authentication/user', {
+        headers: { 'x-forwarded-for': `10.0.0.${index}`, origin: 'https://app.example.com' },
+      });
     const answers = await Promise.all(Array.from({ length: 4 * budget }, ask));
     const refused = answers.filter(({ status }) => status === 429);
     expect(answers.filter(({ status }) => status === 401)).toHaveLength(budget);
@@ -43,8 +51,10 @@ describe('the rate limit behind a trusted proxy', () => {
   afterAll(() => platform.close());
 
   it('counts each address by itself, the last one that the proxy did not add itself', async () => {
-    const from = (forwarded: string) => platform.client.get('/authentication/user', { headers: { 'x-forwarded-for': forwarded } });
-    for (let index = 0; index < budget; index += 1) expect((await from('10.0.0.1')).status).toBe(401);
+    const from = (forwarded: string) =>
+      platform.client.get('/authentication/user', { headers: { 'x-forwarded-for': forwarded } });
+    for (let index = 0; index < budget; index += 1)
+      expect((await from('10.0.0.1')).status).toBe(401);
     expect((await from('10.0.0.1')).status).toBe(429);
     expect((await from('10.0.0.2')).status).toBe(401);
     expect((await from('203.0.113.9, 10.0.0.1')).status).toBe(429);

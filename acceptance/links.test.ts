@@ -6,10 +6,13 @@ import { projectRoot } from './routes.ts';
 
 it('links between the pages of the repository lead somewhere', async () => {
   const broken: string[] = [];
-  for await (const page of glob('{*.md,{docs,acceptance,bench,examples,test}/**/*.md}', { cwd: projectRoot })) {
+  for await (const page of glob('{*.md,{docs,acceptance,bench,examples,test}/**/*.md}', {
+    cwd: projectRoot,
+  })) {
     const text = await readFile(join(projectRoot, page), 'utf8');
     for (const [, target = ''] of text.matchAll(/\]\(([^)\s#]+)(?:#[^)]*)?\)/g)) {
-      if (!/^[a-z]+:/.test(target) && !existsSync(join(projectRoot, dirname(page), target))) broken.push(`${page}: ${target}`);
+      if (!/^[a-z]+:/.test(target) && !existsSync(join(projectRoot, dirname(page), target)))
+        broken.push(`${page}: ${target}`);
     }
   }
   expect(broken).toEqual([]);

@@ -10,10 +10,15 @@ function resolve(node: Json, document: Json, open: readonly string[]): Json {
     if (open.includes(node.$ref)) return {};
     return resolve(pointedTo(document, node.$ref), document, [...open, node.$ref]);
   }
-  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, resolve(value, document, open)]));
+  return Object.fromEntries(
+    Object.entries(node).map(([key, value]) => [key, resolve(value, document, open)]),
+  );
 }
 
 function pointedTo(document: Json, reference: string): Json {
   const steps = reference.replace(/^#\//, '').split('/');
-  return steps.reduce((node, step) => node?.[step.replaceAll('~1', '/').replaceAll('~0', '~')], document);
+  return steps.reduce(
+    (node, step) => node?.[step.replaceAll('~1', '/').replaceAll('~0', '~')],
+    document,
+  );
 }

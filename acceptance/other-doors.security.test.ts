@@ -21,9 +21,18 @@ describe('the other doors', () => {
   beforeAll(async () => {
     platform = await createTestPlatform();
     const cms = { query: { enabled: true, fields: ['title'], operators: ['$regex'] } };
-    await platform.createSchema({ name: 'Door', fields: { title: 'String', data: 'JSON' }, conduitOptions: { cms } });
+    await platform.createSchema({
+      name: 'Door',
+      fields: { title: 'String', data: 'JSON' },
+      conduitOptions: { cms },
+    });
     const { accessToken } = await platform.registerUser();
-    const options = { path: '/realtime', transports: ['websocket'], forceNew: true, auth: { token: accessToken } };
+    const options = {
+      path: '/realtime',
+      transports: ['websocket'],
+      forceNew: true,
+      auth: { token: accessToken },
+    };
     socket = io(`${platform.addresses.realtime}/database/`, options);
     await waitFor(() => socket.connected);
   });
@@ -38,23 +47,34 @@ describe('the other doors', () => {
   };
 
   it.each(texts)('of GraphQL refuses %s', async (_, json) => {
-    const document = 'mutation ($data: JSONObject) { postDatabaseDoor(params: { title: "x", data: $data }) { _id } }';
+    const document =
+      'mutation ($data: JSONObject) { postDatabaseDoor(params: { title: "x", data: $data }) { _id } }';
     const body = `{"query":${JSON.stringify(document)},"variables":{"data":${json}}}`;
-    const answer = await platform.client.post('/graphql', body, { headers: { 'content-type': 'application/json' } });
+    const answer = await platform.client.post('/graphql', body, {
+      headers: { 'content-type': 'application/json' },
+    });
     expect({ status: answer.status, text: answer.text }).toMatchObject({ status: 400 });
     expect(answer.text).not.toContain('GRAPHQL_VALIDATION_FAILED');
     await expectAlive();
   });
 
   it('of GraphQL takes what is sound', async () => {
-    const query = 'mutation ($data: JSONObject) { postDatabaseDoor(params: { title: "x", data: $data }) { title } }';
-    const answer = await platform.client.post('/graphql', { query, variables: { data: { a: '\u{1f600}' } } });
+    const query =
+      'mutation ($data: JSONObject) { postDatabaseDoor(params: { title: "x", data: $data }) { title } }';
+    const answer = await platform.client.post('/graphql', {
+      query,
+      variables: { data: { a: '\u{1f600}' } },
+    });
     expect(answer.body).toEqual({ data: { postDatabaseDoor: { title: 'x' } } });
   });
 
   it('of GraphQL refuses a pattern that would stop it', async () => {
-    const document = 'mutation ($query: JSONObject) { postDatabaseDoorQuery(params: { query: $query }) { count } }';
-    const answer = await platform.client.post('/graphql', { query: document, variables: { query: { title: { $regex: bomb } } } });
+    const document =
+      'mutation ($query: JSONObject) { postDatabaseDoorQuery(params: { query: $query }) { count } }';
+    const answer = await platform.client.post('/graphql', {
+      query: document,
+      variables: { query: { title: { $regex: bomb } } },
+    });
     expect(answer.text).toContain('the pattern is too large');
     expect(answer.status).toBeLessThan(500);
     await expectAlive();
@@ -77,7 +97,11 @@ describe('the other doors', () => {
   it.each(texts)('of MCP refuse %s', async (_, json) => {
     const answer = await call(`{"schemaName":"Door","query":{"data":{"$eq":${json}}}}`);
     expect(answer.status).toBeLessThan(500);
-    expect(answer.status >= 400 || answer.body.error !== undefined || answer.body.result?.isError === true).toBe(true);
+    expect(
+      answer.status >= 400 ||
+        answer.body.error !== undefined ||
+        answer.body.result?.isError === true,
+    ).toBe(true);
     await expectAlive();
   });
 
@@ -89,7 +113,11 @@ describe('the other doors', () => {
     ['a long text', 'x'.repeat(100_000)],
     ['nesting', Array.from({ length: 2_000 }).reduce<unknown>((inner) => [inner], 1)],
   ])('of sockets refuse %s', async (_, value) => {
-    for (const input of [{ schema: value }, { schema: 'Door', documentId: value }, { schema: 'Door', since: value }]) {
+    for (const input of [
+      { schema: value },
+      { schema: 'Door', documentId: value },
+      { schema: 'Door', since: value },
+    ]) {
       const answer: Json = await socket.timeout(5_000).emitWithAck('subscribe', input);
       expect(answer.ok).not.toBe(true);
       expect(answer.status ?? answer.error?.status).toBeLessThan(500);

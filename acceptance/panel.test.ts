@@ -29,7 +29,9 @@ describe('the calls of the admin panel', () => {
   afterAll(() => platform.close());
 
   const filled = (template: string): string =>
-    template.replace(/\{([\w.]+)\}/g, (_, path: string) => path.split('.').reduce((value: Json, key) => value[key], seen));
+    template.replace(/\{([\w.]+)\}/g, (_, path: string) =>
+      path.split('.').reduce((value: Json, key) => value[key], seen),
+    );
 
   const replay = (rows: readonly Row[]) =>
     test.each(rows)('$call', async ({ call, body, reads, keep }) => {
@@ -42,23 +44,38 @@ describe('the calls of the admin panel', () => {
 
   /** Objects may have more than is read. */
   const expectReads = (body: Json, reads: unknown): void => {
-    if (Array.isArray(reads) || typeof reads !== 'object' || reads === null || 'asymmetricMatch' in reads) expect(body).toEqual(reads);
+    if (
+      Array.isArray(reads) ||
+      typeof reads !== 'object' ||
+      reads === null ||
+      'asymmetricMatch' in reads
+    )
+      expect(body).toEqual(reads);
     else expect(body).toMatchObject(reads);
   };
 
   describe('of core', () => {
     test('POST /login and POST /verify-twofa', async () => {
-      const { body } = await platform.admin.post('/login', { username: 'admin', password: platform.adminPassword });
+      const { body } = await platform.admin.post('/login', {
+        username: 'admin',
+        password: platform.adminPassword,
+      });
       const claims = JSON.parse(Buffer.from(body.token.split('.')[1], 'base64url').toString());
       expect(claims).toMatchObject({ id: text, exp: number });
       expect(claims.twoFaRequired).not.toBe(true);
-      expect((await platform.admin.post('/verify-twofa', { code: '123456' }, { token: body.token })).status).toBe(401);
+      expect(
+        (await platform.admin.post('/verify-twofa', { code: '123456' }, { token: body.token }))
+          .status,
+      ).toBe(401);
     });
     test('PUT /toggle-twofa and POST /verify-qr-code', async () => {
       await platform.admin.post('/admins', { username: 'careful', password });
-      const { token } = (await platform.admin.post('/login', { username: 'careful', password })).body;
+      const { token } = (await platform.admin.post('/login', { username: 'careful', password }))
+        .body;
       const careful = platform.admin.with({ authorization: `Bearer ${token}` });
-      expect((await careful.put('/toggle-twofa', { enableTwoFa: true })).body.result).toMatch(/^data:image\/png;base64,/);
+      expect((await careful.put('/toggle-twofa', { enableTwoFa: true })).body.result).toMatch(
+        /^data:image\/png;base64,/,
+      );
       expect((await careful.post('/verify-qr-code', { code: '000000' })).status).toBe(401);
       expect((await careful.put('/toggle-twofa', { enableTwoFa: false })).body.message).toBe('OK');
     });
@@ -81,7 +98,11 @@ describe('the calls of the admin panel', () => {
   );
 
   test('keys of providers that are gone are dropped, not refused', async () => {
-    const config = { google: { OAuth2Flow: 'authorizationCode' }, service: { enabled: true }, accessTokens: { jwtSecret: '********' } };
+    const config = {
+      google: { OAuth2Flow: 'authorizationCode' },
+      service: { enabled: true },
+      accessTokens: { jwtSecret: '********' },
+    };
     expect((await panel.patch('/config/authentication', { config })).status).toBe(200);
   });
 
@@ -96,8 +117,13 @@ describe('the calls of the admin panel', () => {
   });
 
   test('401 is for credentials alone: a wrong current password and a missing right are others', async () => {
-    const own = platform.adminAnonymous.with({ authorization: `Bearer ${await platform.adminLogin()}` });
-    expect((await own.put('/change-password', { oldPassword: 'wrong', newPassword: 'Correct-Horse-44' })).status).toBe(400);
+    const own = platform.adminAnonymous.with({
+      authorization: `Bearer ${await platform.adminLogin()}`,
+    });
+    expect(
+      (await own.put('/change-password', { oldPassword: 'wrong', newPassword: 'Correct-Horse-44' }))
+        .status,
+    ).toBe(400);
     await panel.post('/admins', { username: 'plain', password });
     const { token } = (await platform.admin.post('/login', { username: 'plain', password })).body;
     const plain = platform.adminAnonymous.with({ authorization: `Bearer ${token}` });
@@ -113,8 +139,14 @@ describe('the calls of the admin panel', () => {
   });
 
   test('/admins/me is there for a login and for the master key', async () => {
-    expect((await panel.get('/admins/me')).body).toMatchObject({ username: 'admin', isSuperAdmin: true });
-    expect((await platform.admin.get('/admins/me')).body).toMatchObject({ username: 'masterkey', isSuperAdmin: true });
+    expect((await panel.get('/admins/me')).body).toMatchObject({
+      username: 'admin',
+      isSuperAdmin: true,
+    });
+    expect((await platform.admin.get('/admins/me')).body).toMatchObject({
+      username: 'masterkey',
+      isSuperAdmin: true,
+    });
   });
 
   /** Name and labels that the panel's queries have, with the value that a new platform shows. */

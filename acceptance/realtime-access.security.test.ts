@@ -21,10 +21,24 @@ describe('changes of records', () => {
     await liftLimits(platform.admin);
     [owner, reader] = await Promise.all([platform.registerUser(), platform.registerUser()]);
     const readable = { enabled: true, authenticated: true };
-    const cms = { enabled: true, crudOperations: { create: readable, read: readable, update: readable, delete: readable } };
-    const fields = { title: { type: 'String' }, secret: { type: 'String', select: false } } as const;
-    await platform.createSchema({ name: 'Private', fields, conduitOptions: { cms, authorization: { enabled: true } } });
-    await platform.createSchema({ name: 'Silent', fields, conduitOptions: { cms, realtime: { enabled: false } } });
+    const cms = {
+      enabled: true,
+      crudOperations: { create: readable, read: readable, update: readable, delete: readable },
+    };
+    const fields = {
+      title: { type: 'String' },
+      secret: { type: 'String', select: false },
+    } as const;
+    await platform.createSchema({
+      name: 'Private',
+      fields,
+      conduitOptions: { cms, authorization: { enabled: true } },
+    });
+    await platform.createSchema({
+      name: 'Silent',
+      fields,
+      conduitOptions: { cms, realtime: { enabled: false } },
+    });
     await platform.createSchema({ name: 'Loud', fields, conduitOptions: { cms } });
   });
   afterEach(() => {
@@ -41,24 +55,42 @@ describe('changes of records', () => {
     });
     sockets.push(socket);
     const heard: string[] = [];
-    socket.on('change', ({ operation, documentId }: Json) => heard.push(`${operation}:${documentId}`));
-    socket.on('conduit_error', ({ status, documentId, schema }: Json) => heard.push(`${status}:${documentId ?? schema}`));
+    socket.on('change', ({ operation, documentId }: Json) =>
+      heard.push(`${operation}:${documentId}`),
+    );
+    socket.on('conduit_error', ({ status, documentId, schema }: Json) =>
+      heard.push(`${status}:${documentId ?? schema}`),
+    );
     await waitFor(() => socket.connected);
-    return { heard, ask: (input: object): Promise<Json> => socket.timeout(5_000).emitWithAck('subscribe', input) };
+    return {
+      heard,
+      ask: (input: object): Promise<Json> => socket.timeout(5_000).emitWithAck('subscribe', input),
+    };
   };
   const shared = async (): Promise<{ id: string; grant: string }> => {
     const { _id: id } = (await owner.api.post('/database/Private', { title: 'mine' })).body;
-    const relation = { subject: `User:${reader.userId}`, relation: 'reader', resource: `Private:${id}` };
-    return { id, grant: (await platform.admin.post('/authorization/relations', relation)).body._id };
+    const relation = {
+      subject: `User:${reader.userId}`,
+      relation: 'reader',
+      resource: `Private:${id}`,
+    };
+    return {
+      id,
+      grant: (await platform.admin.post('/authorization/relations', relation)).body._id,
+    };
   };
 
   it('end for a reader whose permission was revoked, the deletion included (F12)', async () => {
     const [revoked, kept] = [await shared(), await shared()];
     const { heard, ask } = await listener(reader);
-    for (const { id } of [revoked, kept]) expect(await ask({ schema: 'Private', documentId: id })).toMatchObject({ ok: true });
-    expect((await platform.admin.delete(`/authorization/relations/${revoked.grant}`)).status).toBe(200);
+    for (const { id } of [revoked, kept])
+      expect(await ask({ schema: 'Private', documentId: id })).toMatchObject({ ok: true });
+    expect((await platform.admin.delete(`/authorization/relations/${revoked.grant}`)).status).toBe(
+      200,
+    );
     expect((await reader.api.get(`/database/Private/${revoked.id}`)).status).toBe(404);
-    for (const { id } of [revoked, kept]) expect((await owner.api.delete(`/database/Private/${id}`)).status).toBe(200);
+    for (const { id } of [revoked, kept])
+      expect((await owner.api.delete(`/database/Private/${id}`)).status).toBe(200);
     await waitFor(() => heard.length >= 2);
     expect(heard).toEqual([`403:${revoked.id}`, `delete:${kept.id}`]);
   });
@@ -78,8 +110,12 @@ describe('changes of records', () => {
     const { heard, ask } = await listener(reader);
     expect(await ask({ schema: 'Silent' })).toMatchObject({ ok: false, error: { status: 404 } });
     expect(await ask({ schema: 'Loud' })).toMatchObject({ ok: true });
-    const found = (await platform.admin.get('/database/schemas?search=Loud')).body.schemas.find(({ name }: Json) => name === 'Loud');
-    const switched = await platform.admin.patch(`/database/schemas/${found._id}`, { conduitOptions: { realtime: { enabled: false } } });
+    const found = (await platform.admin.get('/database/schemas?search=Loud')).body.schemas.find(
+      ({ name }: Json) => name === 'Loud',
+    );
+    const switched = await platform.admin.patch(`/database/schemas/${found._id}`, {
+      conduitOptions: { realtime: { enabled: false } },
+    });
     expect(switched.status).toBe(200);
     await waitFor(() => heard.length === 1);
     await owner.api.post('/database/Loud', { title: 'unheard' });

@@ -6,7 +6,9 @@ import { expectStatus } from '../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
 
 const signedIn = { enabled: true, authenticated: true };
-const authenticatedWrites = { cms: { crudOperations: { create: signedIn, update: signedIn, delete: signedIn } } };
+const authenticatedWrites = {
+  cms: { crudOperations: { create: signedIn, update: signedIn, delete: signedIn } },
+};
 
 describe('records', () => {
   let platform: TestPlatform;
@@ -50,47 +52,80 @@ describe('records', () => {
   });
 
   it('creates, reads, changes and deletes', async () => {
-    const author = await create('Author', { name: 'Ada', secret: 'hidden', unknown: 'dropped', _id: randomUUID() });
+    const author = await create('Author', {
+      name: 'Ada',
+      secret: 'hidden',
+      unknown: 'dropped',
+      _id: randomUUID(),
+    });
     expect(author).toMatchObject({ name: 'Ada', email: null, __v: 0 });
     expect(author).not.toHaveProperty('secret');
     expect(author).not.toHaveProperty('unknown');
     expect(new Date(author.createdAt).toISOString()).toBe(author.createdAt);
 
     expect((await user.get(`/database/Author/${author._id}`)).body).toEqual(author);
-    const changed = await user.patch(`/database/Author/${author._id}`, { email: 'ada@example.com' });
-    expect(changed.body).toMatchObject({ _id: author._id, name: 'Ada', email: 'ada@example.com', __v: 1 });
+    const changed = await user.patch(`/database/Author/${author._id}`, {
+      email: 'ada@example.com',
+    });
+    expect(changed.body).toMatchObject({
+      _id: author._id,
+      name: 'Ada',
+      email: 'ada@example.com',
+      __v: 1,
+    });
     const cleared = await user.patch(`/database/Author/${author._id}`, { email: null });
     expect(cleared.body.email).toBeNull();
 
     expect((await user.delete(`/database/Author/${author._id}`)).body).toEqual({ result: 'Ok' });
     const gone = await user.get(`/database/Author/${author._id}`);
     expect(gone.status).toBe(404);
-    expect(gone.body).toMatchObject({ name: 'NOT_FOUND', status: 404, message: 'Document does not exist' });
+    expect(gone.body).toMatchObject({
+      name: 'NOT_FOUND',
+      status: 404,
+      message: 'Document does not exist',
+    });
     expect((await user.delete(`/database/Author/${author._id}`)).status).toBe(404);
   });
 
   it('wants a user for what is marked as authenticated, and lets others read', async () => {
     expect((await platform.client.post('/database/Author', { name: 'Nobody' })).status).toBe(401);
     expect((await platform.client.get('/database/Author')).status).toBe(200);
-    expect((await platform.client.get('/database/Author', { token: 'not-a-token' })).status).toBe(401);
+    expect((await platform.client.get('/database/Author', { token: 'not-a-token' })).status).toBe(
+      401,
+    );
   });
 
   it('lists in pages with an exact count, sorted as asked', async () => {
     const name = `Page${randomUUID().slice(0, 8)}`;
     await platform.createSchema({ name, fields: { rank: 'Number', group: 'String' } });
-    for (let rank = 0; rank < 30; rank += 1) await create(name, { rank, group: rank % 2 ? 'odd' : 'even' });
+    for (let rank = 0; rank < 30; rank += 1)
+      await create(name, { rank, group: rank % 2 ? 'odd' : 'even' });
 
     const first = (await user.get(`/database/${name}`)).body;
     expect(first.count).toBe(30);
-    expect(first.documents.map(({ rank }: Json) => rank)).toEqual(Array.from({ length: 25 }, (_, rank) => rank));
-    const page = (await user.get(`/database/${name}`, { query: { sort: '-rank', skip: 2, limit: 3 } })).body;
+    expect(first.documents.map(({ rank }: Json) => rank)).toEqual(
+      Array.from({ length: 25 }, (_, rank) => rank),
+    );
+    const page = (
+      await user.get(`/database/${name}`, { query: { sort: '-rank', skip: 2, limit: 3 } })
+    ).body;
     const { documents } = page;
-    expect((await user.get(`/database/${name}?sort=-rank&skip=2&limit=3&count=none`)).body).toEqual({ documents });
-    expect((await user.get(`/database/${name}?sort=-rank&skip=2&limit=3&count=estimated`)).body).toEqual({ ...page, estimated: false });
-    expect(page).toMatchObject({ count: 30, documents: [{ rank: 27 }, { rank: 26 }, { rank: 25 }] });
-    const grouped = (await user.get(`/database/${name}?sort=group&sort=-rank&limit=2`)).body.documents;
+    expect((await user.get(`/database/${name}?sort=-rank&skip=2&limit=3&count=none`)).body).toEqual(
+      { documents },
+    );
+    expect(
+      (await user.get(`/database/${name}?sort=-rank&skip=2&limit=3&count=estimated`)).body,
+    ).toEqual({ ...page, estimated: false });
+    expect(page).toMatchObject({
+      count: 30,
+      documents: [{ rank: 27 }, { rank: 26 }, { rank: 25 }],
+    });
+    const grouped = (await user.get(`/database/${name}?sort=group&sort=-rank&limit=2`)).body
+      .documents;
     expect(grouped.map(({ rank }: Json) => rank)).toEqual([28, 26]);
-    expect((await user.get(`/database/${name}?sort=group,-rank&limit=2`)).body.documents).toEqual(grouped);
+    expect((await user.get(`/database/${name}?sort=group,-rank&limit=2`)).body.documents).toEqual(
+      grouped,
+    );
   });
 
   it.each([
@@ -114,13 +149,22 @@ describe('records', () => {
   });
 
   it('populates relations, in lists and in single reads', async () => {
-    const [ada, bob] = [await create('Author', { name: 'Ada' }), await create('Author', { name: 'Bob' })];
-    const post = await create('Post', { title: 'Both', author: ada._id, coauthors: [bob._id, ada._id] });
+    const [ada, bob] = [
+      await create('Author', { name: 'Ada' }),
+      await create('Author', { name: 'Bob' }),
+    ];
+    const post = await create('Post', {
+      title: 'Both',
+      author: ada._id,
+      coauthors: [bob._id, ada._id],
+    });
     expect(post.author).toBe(ada._id);
-    const read = (await user.get(`/database/Post/${post._id}?populate=author&populate=coauthors`)).body;
+    const read = (await user.get(`/database/Post/${post._id}?populate=author&populate=coauthors`))
+      .body;
     expect(read.author).toEqual(ada);
     expect(read.coauthors).toEqual([bob, ada]);
-    const listed = (await user.get('/database/Post?populate=author&sort=-createdAt&limit=1')).body.documents[0];
+    const listed = (await user.get('/database/Post?populate=author&sort=-createdAt&limit=1')).body
+      .documents[0];
     expect(listed.author).toEqual(ada);
   });
 
@@ -132,11 +176,19 @@ describe('records', () => {
       user.post('/database/Post', { title: 'x', published: 'yesterday' }),
     ]);
     expect(answers.map(({ status }) => status)).toEqual([400, 400, 400, 400]);
-    expect(answers.map(({ body }) => body.errors[0].path)).toEqual(['author', 'likes', 'title', 'published']);
+    expect(answers.map(({ body }) => body.errors[0].path)).toEqual([
+      'author',
+      'likes',
+      'title',
+      'published',
+    ]);
   });
 
   it('answers 409 for a value that must be unique, and names the field', async () => {
-    await platform.createSchema({ name: 'Badge', fields: { number: { type: 'String', required: true, unique: true } } });
+    await platform.createSchema({
+      name: 'Badge',
+      fields: { number: { type: 'String', required: true, unique: true } },
+    });
     await create('Badge', { number: '7' });
     const second = await user.post('/database/Badge', { number: '7' });
     expect(second.status).toBe(409);
@@ -150,9 +202,17 @@ describe('records', () => {
     expect(refused.body.errors[0].path).toBe('docs.1.name');
     expect((await user.get('/database/Author?limit=1')).body.count).toBe(before);
 
-    const { docs } = expectStatus(await user.post('/database/Author/many', { docs: [{ name: 'One' }, { name: 'Two' }] }), 200, 'many').body;
+    const { docs } = expectStatus(
+      await user.post('/database/Author/many', { docs: [{ name: 'One' }, { name: 'Two' }] }),
+      200,
+      'many',
+    ).body;
     const renamed = docs.map(({ _id, name }: Json) => ({ _id, name: `${name}!` }));
-    const changed = expectStatus(await user.patch('/database/Author/many', { docs: renamed }), 200, 'patch many').body.docs;
+    const changed = expectStatus(
+      await user.patch('/database/Author/many', { docs: renamed }),
+      200,
+      'patch many',
+    ).body.docs;
     expect(changed.map(({ name }: Json) => name)).toEqual(['One!', 'Two!']);
   });
 
@@ -161,18 +221,26 @@ describe('records', () => {
     const path = `/database/Author/${author._id}`;
     const etag = (await user.get(path)).headers.get('etag') ?? '';
     const race = await Promise.all(
-      Array.from({ length: 10 }, (_, index) => user.patch(path, { name: `Writer ${index}` }, { headers: { 'if-match': etag } })),
+      Array.from({ length: 10 }, (_, index) =>
+        user.patch(path, { name: `Writer ${index}` }, { headers: { 'if-match': etag } }),
+      ),
     );
-    expect(race.map(({ status }) => status).sort()).toEqual([200, ...Array.from({ length: 9 }, () => 412)]);
+    expect(race.map(({ status }) => status).sort()).toEqual([
+      200,
+      ...Array.from({ length: 9 }, () => 412),
+    ]);
     expect((await user.get(path)).body.__v).toBe(1);
   });
 
   it('does a write once for one Idempotency-Key', async () => {
     const key = randomUUID();
-    const send = (name: string) => user.post('/database/Author', { name }, { headers: { 'idempotency-key': key } });
+    const send = (name: string) =>
+      user.post('/database/Author', { name }, { headers: { 'idempotency-key': key } });
     const answers = await Promise.all(Array.from({ length: 8 }, () => send('Once')));
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
-    expect(answers.filter(({ headers }) => headers.get('idempotency-replayed') === 'true').length).toBe(7);
+    expect(
+      answers.filter(({ headers }) => headers.get('idempotency-replayed') === 'true').length,
+    ).toBe(7);
     const other = await send('Another');
     expect(other.status).toBe(409);
     expect(other.body.code).toBe('IDEMPOTENCY_KEY_REUSED');
@@ -180,9 +248,20 @@ describe('records', () => {
 
   it('returns records that look like instructions to the server as they are', async () => {
     const name = `Odd${randomUUID().slice(0, 8)}`;
-    await platform.createSchema({ name, fields: { result: 'String', redirect: 'String', setCookies: 'JSON' } });
-    const record = await user.post(`/database/${name}`, { result: 'r', redirect: 'https://example.com', setCookies: [{ name: 'a' }] });
-    expect(record.body).toMatchObject({ result: 'r', redirect: 'https://example.com', setCookies: [{ name: 'a' }] });
+    await platform.createSchema({
+      name,
+      fields: { result: 'String', redirect: 'String', setCookies: 'JSON' },
+    });
+    const record = await user.post(`/database/${name}`, {
+      result: 'r',
+      redirect: 'https://example.com',
+      setCookies: [{ name: 'a' }],
+    });
+    expect(record.body).toMatchObject({
+      result: 'r',
+      redirect: 'https://example.com',
+      setCookies: [{ name: 'a' }],
+    });
     expect(record.headers.get('set-cookie')).toBeNull();
   });
 });

@@ -1,5 +1,5 @@
 /** The pages of `docs/reference/`, from what the platform says about itself. */
-import type { ConfigDefinition } from '../src/kernel/config/definition.ts';
+import type { ConfigDefinition } from '../src/kernel/config/config-definition.ts';
 import { type ConfigKey, configKeys } from '../src/kernel/config/keys.ts';
 import type { Json } from '../test/support/api.ts';
 
@@ -12,14 +12,17 @@ const header = (title: string, about: string) =>
   `# ${title}\n\n${about}\n\nMade by \`npm test -- acceptance/reference.test.ts -u\`: do not edit.\n\n`;
 
 const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
-  [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.map(cell).join(' | ')} |`).join('\n');
+  [head, head.map(() => '---'), ...rows]
+    .map((cells) => `| ${cells.map(cell).join(' | ')} |`)
+    .join('\n');
 
 const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
 /** @param help what `settingsHelp()` prints: two spaces, name, description, default in brackets. */
 export function environmentPage(help: string): string {
   const rows = help.split('\n').map((line) => {
-    const [, name = '', description = '', fallback = ''] = /^\s+(\S+)\s+(.*?)(?: \[(.*)\])?$/.exec(line) ?? [];
+    const [, name = '', description = '', fallback = ''] =
+      /^\s+(\S+)\s+(.*?)(?: \[(.*)\])?$/.exec(line) ?? [];
     return [`\`${name}\``, description, fallback && `\`${fallback}\``];
   });
   return `${header('Environment variables', 'Read once, at the start. `npm start -- --help` prints the same.')}${table(['Variable', 'Meaning', 'Default'], rows)}\n`;
@@ -66,7 +69,9 @@ function credentialOf(operation: Json): string {
 
 export function operationsPage(documents: Documents): string {
   const routes = routesOf(documents);
-  const groups = [...new Set(routes.map(({ module, surface }) => `${module}, ${surface} surface`))].sort();
+  const groups = [
+    ...new Set(routes.map(({ module, surface }) => `${module}, ${surface} surface`)),
+  ].sort();
   const sections = groups.map((group) => {
     const rows = routes
       .filter(({ module, surface }) => `${module}, ${surface} surface` === group)
@@ -82,8 +87,14 @@ export function errorsPage(documents: Documents): string {
   const codes = new Map<string, { status: number; message: string; routes: Set<string> }>();
   for (const { module, operation } of routesOf(documents)) {
     for (const response of Object.values<Json>(operation.responses)) {
-      for (const { value } of Object.values<Json>(response.content?.['application/json']?.examples ?? {})) {
-        const known = codes.get(value.code) ?? { status: value.status, message: value.message, routes: new Set() };
+      for (const { value } of Object.values<Json>(
+        response.content?.['application/json']?.examples ?? {},
+      )) {
+        const known = codes.get(value.code) ?? {
+          status: value.status,
+          message: value.message,
+          routes: new Set(),
+        };
         codes.set(value.code, known);
         known.routes.add(module);
       }
@@ -91,7 +102,12 @@ export function errorsPage(documents: Documents): string {
   }
   const rows = [...codes]
     .sort(([codeA, a], [codeB, b]) => a.status - b.status || (codeA < codeB ? -1 : 1))
-    .map(([code, { status, message, routes }]) => [`\`${code}\``, String(status), message, [...routes].sort().join(', ')]);
+    .map(([code, { status, message, routes }]) => [
+      `\`${code}\``,
+      String(status),
+      message,
+      [...routes].sort().join(', '),
+    ]);
   return `${header('Error codes', 'The field `code` of an error. Codes are stable; messages may change.')}${table(['Code', 'Status', 'Meaning', 'Modules'], rows)}\n`;
 }
 
@@ -108,8 +124,22 @@ export function configurationPage(modules: readonly ConfiguredModule[]): string 
   const sections = modules.map(({ name, description, config, essential = name === 'admin' }) => {
     const active = essential
       ? []
-      : [['`active`', 'boolean', '`true`', 'super admins', 'Whether the module serves. Off: its routes are withdrawn, its data stays.']];
-    const rows = configKeys(config).map((key) => [`\`${key.key}\``, typeOf(key), defaultOf(key), changedBy[key.class], key.description]);
+      : [
+          [
+            '`active`',
+            'boolean',
+            '`true`',
+            'super admins',
+            'Whether the module serves. Off: its routes are withdrawn, its data stays.',
+          ],
+        ];
+    const rows = configKeys(config).map((key) => [
+      `\`${key.key}\``,
+      typeOf(key),
+      defaultOf(key),
+      changedBy[key.class],
+      key.description,
+    ]);
     return `## ${name}\n\n${description}\n\n${table(['Key', 'Type', 'Default', 'Changed by', 'Meaning'], [...active, ...rows])}\n`;
   });
   const about =
@@ -117,8 +147,13 @@ export function configurationPage(modules: readonly ConfiguredModule[]): string 
   return `${header('Configuration', about)}${sections.join('\n')}`;
 }
 
-const changedBy: Readonly<Record<ConfigKey['class'], string>> = { guarded: 'super admins', harmless: 'admins' };
+const changedBy: Readonly<Record<ConfigKey['class'], string>> = {
+  guarded: 'super admins',
+  harmless: 'admins',
+};
 
-const typeOf = ({ type, choices }: ConfigKey): string => choices?.map((choice) => `\`${choice}\``).join(' or ') ?? type;
+const typeOf = ({ type, choices }: ConfigKey): string =>
+  choices?.map((choice) => `\`${choice}\``).join(' or ') ?? type;
 
-const defaultOf = ({ sensitive, default: value }: ConfigKey): string => (sensitive ? 'secret' : `\`${JSON.stringify(value)}\``);
+const defaultOf = ({ sensitive, default: value }: ConfigKey): string =>
+  sensitive ? 'secret' : `\`${JSON.stringify(value)}\``;

@@ -6,12 +6,18 @@ import { glob } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { AnyModule } from '../src/host/module.ts';
-import { settingsHelp } from '../src/kernel/settings.ts';
+import { settingsHelp } from '../src/kernel/settings/settings.ts';
 import { adminConfig } from '../src/modules/core/config.ts';
 import type { Json } from '../test/support/api.ts';
 import { createTestPlatform, type TestPlatform } from '../test/support/platform.ts';
 import { resolveReferences } from './openapi.ts';
-import { type ConfiguredModule, configurationPage, environmentPage, errorsPage, operationsPage } from './reference-pages.ts';
+import {
+  type ConfiguredModule,
+  configurationPage,
+  environmentPage,
+  errorsPage,
+  operationsPage,
+} from './reference-pages.ts';
 import { projectRoot } from './routes.ts';
 import { switchOn } from './switched-on.ts';
 
@@ -22,12 +28,16 @@ it('environment variables', async () => {
 });
 
 it('configuration', async () => {
-  await expect(configurationPage(await configuredModules())).toMatchFileSnapshot(`${folder}/configuration.md`);
+  await expect(configurationPage(await configuredModules())).toMatchFileSnapshot(
+    `${folder}/configuration.md`,
+  );
 });
 
 /** Every module of `src/modules`, and the admin surface's own document, which the core module registers. */
 async function configuredModules(): Promise<ConfiguredModule[]> {
-  const modules: ConfiguredModule[] = [{ name: 'admin', description: 'The admin surface', config: adminConfig }];
+  const modules: ConfiguredModule[] = [
+    { name: 'admin', description: 'The admin surface', config: adminConfig },
+  ];
   for await (const file of glob('src/modules/*/index.ts', { cwd: projectRoot })) {
     const exported: Record<string, unknown> = await import(join(projectRoot, file));
     modules.push(...Object.values(exported).filter(isModule));
@@ -44,7 +54,9 @@ describe('the reference of a running platform', () => {
   beforeAll(async () => {
     platform = await createTestPlatform();
     await switchOn(platform.admin);
-    const [client, admin] = await Promise.all([platform.client, platform.admin].map((api) => api.get('/swagger.json')));
+    const [client, admin] = await Promise.all(
+      [platform.client, platform.admin].map((api) => api.get('/swagger.json')),
+    );
     documents = { client: resolveReferences(client?.body), admin: resolveReferences(admin?.body) };
   });
   afterAll(() => platform.close());

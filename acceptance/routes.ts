@@ -4,7 +4,12 @@ import { join } from 'node:path';
 import Type, { type Static } from 'typebox';
 import { Compile } from 'typebox/compile';
 
-const State = Type.Union([Type.Literal('works'), Type.Literal('partly'), Type.Literal('not yet'), Type.Literal('removed')]);
+const State = Type.Union([
+  Type.Literal('works'),
+  Type.Literal('partly'),
+  Type.Literal('not yet'),
+  Type.Literal('removed'),
+]);
 
 const Route = Type.Object(
   {

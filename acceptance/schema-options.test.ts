@@ -17,8 +17,12 @@ import { projectRoot } from './routes.ts';
 /** An option without and with what it is about; what both have stands in both. */
 type Pair = readonly [without: Json, withIt: Json];
 
-const crud = (operation: string, set: Json): Json => ({ cms: { crudOperations: { [operation]: set } } });
-const query = (set: Json): Json => ({ cms: { query: { enabled: true, fields: ['title', 'rank'], ...set } } });
+const crud = (operation: string, set: Json): Json => ({
+  cms: { crudOperations: { [operation]: set } },
+});
+const query = (set: Json): Json => ({
+  cms: { query: { enabled: true, fields: ['title', 'rank'], ...set } },
+});
 const owner = { owner: { field: 'by' } };
 
 const pairs: Readonly<Record<string, Pair>> = {
@@ -43,14 +47,24 @@ const pairs: Readonly<Record<string, Pair>> = {
   ...Object.fromEntries(
     ['create', 'read', 'update', 'delete'].flatMap((operation): [string, Pair][] => [
       [`cms.crudOperations.${operation}.enabled`, [{}, crud(operation, { enabled: false })]],
-      [`cms.crudOperations.${operation}.authenticated`, [{}, crud(operation, { authenticated: true })]],
+      [
+        `cms.crudOperations.${operation}.authenticated`,
+        [{}, crud(operation, { authenticated: true })],
+      ],
     ]),
   ),
 };
 
 /** What needs more than requests to be seen: time, sockets, records from before. By the test that shows it. */
 const elsewhere: Readonly<Record<string, readonly [file: string, text: string]>> = {
-  'realtime.enabled': ['acceptance/realtime-access.security.test.ts', 'realtime: { enabled: false }'],
+  'owner.combine': [
+    'acceptance/authorization/creation.test.ts',
+    'owner rules and team rules combine as declared',
+  ],
+  'realtime.enabled': [
+    'acceptance/realtime-access.security.test.ts',
+    'realtime: { enabled: false }',
+  ],
   'authorization.mode': ['acceptance/weak-spots/data-loss.test.ts', "mode: 'assignOwner'"],
   'authorization.ownerField': ['acceptance/weak-spots/data-loss.test.ts', 'ownerField'],
   'softDelete.retainDays': ['src/data/records/write/trash.test.ts', 'retainDays'],
@@ -61,14 +75,17 @@ const elsewhere: Readonly<Record<string, readonly [file: string, text: string]>>
 /** Dotted paths of all that can be set. */
 function leaves(schema: JsonSchema, path: string): readonly string[] {
   const { properties } = [schema, ...(schema.anyOf ?? [])].find((one) => one.properties) ?? {};
-  const inside = Object.entries(properties ?? {}).flatMap(([name, one]) => leaves(one, path === '' ? name : `${path}.${name}`));
+  const inside = Object.entries(properties ?? {}).flatMap(([name, one]) =>
+    leaves(one, path === '' ? name : `${path}.${name}`),
+  );
   // What is a switch as well as an object is an option itself.
   return schema.anyOf || inside.length === 0 ? [path, ...inside] : inside;
 }
 
 const shape = platformOptionsShape as unknown as JsonSchema;
 const described = (path: string): string =>
-  path.split('.').reduce<JsonSchema | undefined>((at, name) => at?.properties?.[name], shape)?.description ?? '';
+  path.split('.').reduce<JsonSchema | undefined>((at, name) => at?.properties?.[name], shape)
+    ?.description ?? '';
 const options = leaves(shape, '').filter((path) => !described(path).includes('without effect'));
 
 describe('an option of a schema changes something', () => {
@@ -90,12 +107,20 @@ describe('an option of a schema changes something', () => {
   });
 
   const everybody = { enabled: true, authenticated: false };
-  const fields = { title: 'String', rank: 'Number', by: { type: 'Relation', model: 'User' }, other: { type: 'Relation', model: 'User' } };
+  const fields = {
+    title: 'String',
+    rank: 'Number',
+    by: { type: 'Relation', model: 'User' },
+    other: { type: 'Relation', model: 'User' },
+  };
 
   function merged(options: Json): Json {
     const { cms = {}, ...others } = options;
     const operations = Object.fromEntries(
-      ['create', 'read', 'update', 'delete'].map((name) => [name, { ...everybody, ...cms.crudOperations?.[name] }]),
+      ['create', 'read', 'update', 'delete'].map((name) => [
+        name,
+        { ...everybody, ...cms.crudOperations?.[name] },
+      ]),
     );
     return { ...others, cms: { enabled: true, ...cms, crudOperations: operations } };
   }
@@ -108,10 +133,16 @@ describe('an option of a schema changes something', () => {
     authentication: true,
     inputs: [{ name: 'title', type: 'String', location: operation === 3 ? 1 : 0 }],
     ...(operation !== 1 && {
-      query: { AND: [{ schemaField: 'rank', operation: 0, comparisonField: { type: 'Custom', value: 99 } }] },
+      query: {
+        AND: [
+          { schemaField: 'rank', operation: 0, comparisonField: { type: 'Custom', value: 99 } },
+        ],
+      },
     }),
     ...(operation !== 3 && {
-      assignments: [{ schemaField: 'title', action: 0, assignmentField: { type: 'Input', value: 'title' } }],
+      assignments: [
+        { schemaField: 'title', action: 0, assignmentField: { type: 'Input', value: 'title' } },
+      ],
     }),
   });
 
@@ -119,7 +150,11 @@ describe('an option of a schema changes something', () => {
   async function effects(conduitOptions: Json): Promise<string> {
     counter += 1;
     const name = `Options${counter}`;
-    const made = await platform.admin.post('/database/schemas', { name, fields, conduitOptions: merged(conduitOptions) });
+    const made = await platform.admin.post('/database/schemas', {
+      name,
+      fields,
+      conduitOptions: merged(conduitOptions),
+    });
     expectStatus(made, 200, JSON.stringify(conduitOptions));
     const seen: unknown[] = [];
     const note = ({ status, body }: Answer<Json>): Json => {
@@ -136,13 +171,19 @@ describe('an option of a schema changes something', () => {
       return body;
     };
     const path = `/database/${name}`;
-    const [visitor, user, stranger, operator] = [platform.client, anna.api, bob.api, platform.admin];
+    const [visitor, user, stranger, operator] = [
+      platform.client,
+      anna.api,
+      bob.api,
+      platform.admin,
+    ];
     note(await visitor.post(path, { title: 'a', rank: 1 }));
     const own = note(await user.post(path, { title: 'b', rank: 2 }))._id ?? anna.userId;
     note(await visitor.get(path));
     note(await user.get(path));
     note(await stranger.get(`${path}/${own}`));
-    for (const api of [visitor, stranger, user]) note(await api.patch(`${path}/${own}`, { title: 'c' }));
+    for (const api of [visitor, stranger, user])
+      note(await api.patch(`${path}/${own}`, { title: 'c' }));
     note(await user.patch(`${path}/${own}`, { $inc: { rank: 5 } }));
     note(
       await user.put(
@@ -151,26 +192,39 @@ describe('an option of a schema changes something', () => {
         { query: { upsert: true } },
       ),
     );
-    for (const asked of [{ title: 'c' }, { rank: { $gt: 0 } }, { $or: [{ rank: 1 }, { rank: 2 }, { rank: 3 }] }])
+    for (const asked of [
+      { title: 'c' },
+      { rank: { $gt: 0 } },
+      { $or: [{ rank: 1 }, { rank: 2 }, { rank: 3 }] },
+    ])
       note(await user.post(`${path}/query`, { query: asked }));
     note(await user.get(`${path}/${own}/history`));
     const documents = `/database/schemas/${name}/docs`;
     const document = note(await operator.post(documents, { title: 'e' }))._id ?? own;
     note(await operator.patch(`${documents}/${document}`, { title: 'f' }));
     note(await operator.delete(`${documents}/${document}`));
-    note(await operator.post(`/database/schemas/${made.body._id}/extensions`, { fields: { more: 'String' } }));
-    for (const operation of [1, 3, 4]) note(await operator.post('/database/customEndpoints', endpoint(name, operation)));
+    note(
+      await operator.post(`/database/schemas/${made.body._id}/extensions`, {
+        fields: { more: 'String' },
+      }),
+    );
+    for (const operation of [1, 3, 4])
+      note(await operator.post('/database/customEndpoints', endpoint(name, operation)));
     for (const api of [visitor, stranger, user]) note(await api.delete(`${path}/${own}`));
     note(await user.get(path));
     seen.push(
-      await sql.query('select attname from pg_attribute where attrelid = $1::regclass and attnum > 0 order by 1', [`app."${name}"`]),
+      await sql.query(
+        'select attname from pg_attribute where attrelid = $1::regclass and attnum > 0 order by 1',
+        [`app."${name}"`],
+      ),
     );
     return JSON.stringify(seen).replaceAll(name, 'Options');
   }
 
   it.each(options)('%s', async (option) => {
     const other = elsewhere[option];
-    if (other) return expect(await readFile(join(projectRoot, other[0]), 'utf8')).toContain(other[1]);
+    if (other)
+      return expect(await readFile(join(projectRoot, other[0]), 'utf8')).toContain(other[1]);
     const pair = pairs[option];
     if (!pair) throw new Error(`Say under "pairs" how to see what the option ${option} does`);
     const [without, withIt] = [await effects(pair[0]), await effects(pair[1])];
@@ -178,6 +232,8 @@ describe('an option of a schema changes something', () => {
   });
 
   it('is only what the platform still has', () => {
-    expect([...Object.keys(pairs), ...Object.keys(elsewhere)].filter((path) => !options.includes(path))).toEqual([]);
+    expect(
+      [...Object.keys(pairs), ...Object.keys(elsewhere)].filter((path) => !options.includes(path)),
+    ).toEqual([]);
   });
 });

@@ -20,21 +20,44 @@ await describeWithPostgres15('schemas at two nodes', () => {
 
   it('an extension, a new name and a restored field made at one serve at the other when the call returns', async () => {
     const { first, second } = nodes;
-    const { _id } = await first.createSchema({ name: 'Track', fields: { title: 'String', length: 'Number' } });
+    const { _id } = await first.createSchema({
+      name: 'Track',
+      fields: { title: 'String', length: 'Number' },
+    });
     const path = `/database/schemas/${_id}`;
-    const { body: track } = expectStatus(await second.client.post('/database/Track', { title: 'a', length: 3 }), 200, 'create');
-    expectStatus(await first.admin.post(`${path}/extensions`, { fields: { mood: 'String' } }), 200, 'extension');
+    const { body: track } = expectStatus(
+      await second.client.post('/database/Track', { title: 'a', length: 3 }),
+      200,
+      'create',
+    );
+    expectStatus(
+      await first.admin.post(`${path}/extensions`, { fields: { mood: 'String' } }),
+      200,
+      'extension',
+    );
     const patched = await second.client.patch(`/database/Track/${track._id}`, { mood: 'calm' });
     expect(patched).toMatchObject({ status: 200, body: { title: 'a', mood: 'calm' } });
 
     const fields = { name: 'String', length: 'Number' };
-    expectStatus(await second.admin.put(path, { fields, renames: { title: 'name' } }), 200, 'rename');
-    expect((await first.client.get(`/database/Track/${track._id}`)).body).toMatchObject({ name: 'a', length: 3, mood: 'calm' });
+    expectStatus(
+      await second.admin.put(path, { fields, renames: { title: 'name' } }),
+      200,
+      'rename',
+    );
+    expect((await first.client.get(`/database/Track/${track._id}`)).body).toMatchObject({
+      name: 'a',
+      length: 3,
+      mood: 'calm',
+    });
     const query = '{ getDatabaseTrack { documents { name mood } } }';
-    expect((await first.client.post('/graphql', { query })).body.data.getDatabaseTrack.documents).toEqual([{ name: 'a', mood: 'calm' }]);
+    expect(
+      (await first.client.post('/graphql', { query })).body.data.getDatabaseTrack.documents,
+    ).toEqual([{ name: 'a', mood: 'calm' }]);
 
     expectStatus(await first.admin.delete(`${path}/fields/length`), 200, 'take out');
-    expect((await second.client.get(`/database/Track/${track._id}`)).body).not.toHaveProperty('length');
+    expect((await second.client.get(`/database/Track/${track._id}`)).body).not.toHaveProperty(
+      'length',
+    );
     expectStatus(await second.admin.post(`${path}/fields/length/restore`), 200, 'restore');
     expect((await first.client.get(`/database/Track/${track._id}`)).body.length).toBe(3);
   });
@@ -44,11 +67,21 @@ await describeWithPostgres15('schemas at two nodes', () => {
     const body = {
       schemas: [
         { name: 'Band', fields: { name: 'String', best: { type: 'Relation', model: 'Album' } } },
-        { name: 'Album', fields: { by: { type: 'Relation', model: 'Band' }, cover: { type: 'Vector', dimensions: 2 } } },
+        {
+          name: 'Album',
+          fields: {
+            by: { type: 'Relation', model: 'Band' },
+            cover: { type: 'Vector', dimensions: 2 },
+          },
+        },
       ],
       extensions: [{ schemaName: 'Band', extension: { fields: { country: 'String' } } }],
     };
-    const answers = await Promise.all([first, second, first, second].map(({ admin }) => admin.post('/database/schemas/import', body)));
+    const answers = await Promise.all(
+      [first, second, first, second].map(({ admin }) =>
+        admin.post('/database/schemas/import', body),
+      ),
+    );
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
     for (const name of ['Band', 'Album']) {
       const schema = await find(name);
@@ -66,7 +99,11 @@ await describeWithPostgres15('schemas at two nodes', () => {
       second.admin.put(`/database/schemas/${_id}`, rename('c')),
     ]);
     expect(put.map(({ status }) => status).sort()).toEqual([200, 400]);
-    const names = await Promise.all([first, second].map(async ({ client }) => Object.keys((await client.post('/database/Race', {})).body)));
+    const names = await Promise.all(
+      [first, second].map(async ({ client }) =>
+        Object.keys((await client.post('/database/Race', {})).body),
+      ),
+    );
     expect(names[0]).toEqual(names[1]);
   });
 
@@ -78,10 +115,20 @@ await describeWithPostgres15('schemas at two nodes', () => {
       expectStatus(await first.client.post('/database/Large/many', { docs }), 200, 'fill');
     }
     const indexes = [{ fields: ['code'], options: { name: 'codes', unique: true } }];
-    expectStatus(await second.admin.post(`/database/schemas/${_id}/indexes`, { indexes }), 200, 'index');
-    const writes = [first, second].map(({ client }, n) => client.post('/database/Large', { code: `beside-${n}` }));
+    expectStatus(
+      await second.admin.post(`/database/schemas/${_id}/indexes`, { indexes }),
+      200,
+      'index',
+    );
+    const writes = [first, second].map(({ client }, n) =>
+      client.post('/database/Large', { code: `beside-${n}` }),
+    );
     expect((await Promise.all(writes)).map(({ status }) => status)).toEqual([200, 200]);
-    await waitFor(async () => (await first.admin.get(`/database/schemas/${_id}/indexes`)).body.indexes[0].state === 'ready');
+    await waitFor(
+      async () =>
+        (await first.admin.get(`/database/schemas/${_id}/indexes`)).body.indexes[0].state ===
+        'ready',
+    );
     expect((await second.client.post('/database/Large', { code: '0-0' })).status).toBe(409);
   });
 });

@@ -11,7 +11,13 @@ import { freePort } from '../test/support/free-port.ts';
 import { startPretendPostgres } from '../test/support/old-postgres.ts';
 import { descendants, isRunning } from '../test/support/processes.ts';
 import { describeWithPostgres15 } from '../test/support/servers/fixtures.ts';
-import { launchPlatform, type PlatformProcess, projectRoot, type SpawnOptions, spawnPlatform } from '../test/support/spawn.ts';
+import {
+  launchPlatform,
+  type PlatformProcess,
+  projectRoot,
+  type SpawnOptions,
+  spawnPlatform,
+} from '../test/support/spawn.ts';
 import { removeFolder, temporaryFolder } from '../test/support/temporary-folder.ts';
 import { waitFor } from '../test/support/wait-for.ts';
 
@@ -27,7 +33,9 @@ const spawn = async (options: SpawnOptions) => {
 };
 
 /** Starts what must not start, and answers what it said. */
-async function failedStart(options: SpawnOptions): Promise<{ code: number | null; said: string; stdout: string }> {
+async function failedStart(
+  options: SpawnOptions,
+): Promise<{ code: number | null; said: string; stdout: string }> {
   const launched: PlatformProcess = await launchPlatform(options);
   cleanUps.push(() => launched.dispose());
   const { code } = await launched.exit;
@@ -41,7 +49,8 @@ describe('a start on an empty data folder', { timeout: 120_000 }, () => {
   it('prints once what a newcomer needs, and keeps the secrets for the owner only', async () => {
     const dataDir = await temporaryFolder('data');
     const first = await spawn({ dataDir, env: generated });
-    for (const address of Object.values(first.addresses)) expect(first.stdout()).toContain(address.split('//')[1]);
+    for (const address of Object.values(first.addresses))
+      expect(first.stdout()).toContain(address.split('//')[1]);
     expect(first.stdout()).toContain(dataDir);
     expect(first.stdout()).toMatch(/reference|swagger/);
 
@@ -54,12 +63,17 @@ describe('a start on an empty data folder', { timeout: 120_000 }, () => {
     expect(first.stdout()).not.toContain(secrets.masterKey);
     expect(first.stdout()).not.toContain(secrets.admin.password);
     const admin = createApi(first.addresses.admin, { masterkey: secrets.masterKey });
-    expect((await admin.post('/login', { username: 'admin', password: secrets.admin.password })).status).toBe(200);
+    expect(
+      (await admin.post('/login', { username: 'admin', password: secrets.admin.password })).status,
+    ).toBe(200);
 
     expect((await first.stop()).code).toBe(0);
     const second = await spawn({ dataDir, env: generated });
     expect(second.stdout()).not.toContain(secretsFile);
-    expect((await createApi(second.addresses.admin, { masterkey: secrets.masterKey }).get('/config')).status).toBe(200);
+    expect(
+      (await createApi(second.addresses.admin, { masterkey: secrets.masterKey }).get('/config'))
+        .status,
+    ).toBe(200);
   });
 
   it('shows the secrets at the first start that succeeds', async () => {
@@ -74,13 +88,20 @@ describe('a start on an empty data folder', { timeout: 120_000 }, () => {
     const platform = await spawn({ dataDir, env: generated });
     const { masterKey, admin } = JSON.parse(await readFile(join(dataDir, 'secrets.json'), 'utf8'));
     expect(platform.stdout()).toContain(join(dataDir, 'secrets.json'));
-    const login = await createApi(platform.addresses.admin, { masterkey: masterKey }).post('/login', admin);
+    const login = await createApi(platform.addresses.admin, { masterkey: masterKey }).post(
+      '/login',
+      admin,
+    );
     expect(login.status).toBe(200);
   });
 
   it('stops when npm gets the signal, which its shell does not pass on', async () => {
     const [client, admin] = [await freePort(), await freePort()];
-    const ports = { CLIENT_HTTP_PORT: String(client), ADMIN_HTTP_PORT: String(admin), CLIENT_SOCKET_PORT: '-1' };
+    const ports = {
+      CLIENT_HTTP_PORT: String(client),
+      ADMIN_HTTP_PORT: String(admin),
+      CLIENT_SOCKET_PORT: '-1',
+    };
     const dataDir = await temporaryFolder('npm');
     const npm = spawnProgram('npm', ['start'], {
       cwd: projectRoot,
@@ -98,18 +119,23 @@ describe('a start on an empty data folder', { timeout: 120_000 }, () => {
     await removeFolder(dataDir);
   });
 
-  it.each(['SIGTERM', 'SIGINT'] as const)('stops cleanly on %s and leaves no process', async (signal) => {
-    const platform = await spawn({});
-    const family = await descendants(platform.pid);
-    expect(family.some(({ command }) => command.includes('postgres'))).toBe(true);
-    const exit = await platform.stop(signal);
-    expect({ ...exit, said: platform.stderr() }).toEqual({ code: 0, signal: null, said: '' });
-    expect(await Promise.all(family.map(({ pid }) => isRunning(pid)))).not.toContain(true);
-  });
+  it.each(['SIGTERM', 'SIGINT'] as const)(
+    'stops cleanly on %s and leaves no process',
+    async (signal) => {
+      const platform = await spawn({});
+      const family = await descendants(platform.pid);
+      expect(family.some(({ command }) => command.includes('postgres'))).toBe(true);
+      const exit = await platform.stop(signal);
+      expect({ ...exit, said: platform.stderr() }).toEqual({ code: 0, signal: null, said: '' });
+      expect(await Promise.all(family.map(({ pid }) => isRunning(pid)))).not.toContain(true);
+    },
+  );
 
   it('writes structured logs after the banner, and no secret into logs and metrics', async () => {
     const metricsPort = await freePort();
-    const platform = await spawn({ env: { LOG_LEVEL: 'debug', METRICS_PORT: String(metricsPort) } });
+    const platform = await spawn({
+      env: { LOG_LEVEL: 'debug', METRICS_PORT: String(metricsPort) },
+    });
     const user = await platform.registerUser();
     await platform.admin.get('/config');
     const adminToken = await platform.adminLogin();
@@ -182,7 +208,9 @@ describe('a start that cannot be', { timeout: 120_000 }, () => {
 
   it('says that nobody answers at DATABASE_URL', async () => {
     const port = await freePort();
-    const { code, said } = await failedStart({ env: { DATABASE_URL: `postgresql://u:topsecret@127.0.0.1:${port}/app` } });
+    const { code, said } = await failedStart({
+      env: { DATABASE_URL: `postgresql://u:topsecret@127.0.0.1:${port}/app` },
+    });
     expect(code).toBe(1);
     expect(oneLine(said)).toBe(1);
     expect(said).toContain(`127.0.0.1:${port}`);
@@ -200,7 +228,9 @@ describe('a start that cannot be', { timeout: 120_000 }, () => {
   });
 
   it('does not repeat a DATABASE_URL that is not one', async () => {
-    const { code, said } = await failedStart({ env: { DATABASE_URL: 'mysql://u:topsecret@localhost/app' } });
+    const { code, said } = await failedStart({
+      env: { DATABASE_URL: 'mysql://u:topsecret@localhost/app' },
+    });
     expect(code).toBe(1);
     expect(oneLine(said)).toBe(1);
     expect(said).toContain('DATABASE_URL');
@@ -239,7 +269,9 @@ await describeWithPostgres15('a start on an external server', () => {
 
 describe('the command line', { timeout: 60_000 }, () => {
   it('lists the environment variables with their defaults', async () => {
-    const { stdout } = await promisify(execFile)('node', ['scripts/run.mjs', 'start', '--help'], { cwd: join(import.meta.dirname, '..') });
+    const { stdout } = await promisify(execFile)('node', ['scripts/run.mjs', 'start', '--help'], {
+      cwd: join(import.meta.dirname, '..'),
+    });
     for (const name of [
       'CLIENT_HTTP_PORT',
       'CLIENT_SOCKET_PORT',

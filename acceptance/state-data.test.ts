@@ -9,21 +9,32 @@ import { fillState } from './state-example.ts';
 
 const teamPath = '/authentication/teams';
 const keysOf = ({ plan }: Json, type: string): string[] =>
-  plan.filter((entry: Json) => entry.type === type && entry.action !== 'noop').map(({ action, key }: Json) => `${action} ${key}`);
+  plan
+    .filter((entry: Json) => entry.type === type && entry.action !== 'noop')
+    .map(({ action, key }: Json) => `${action} ${key}`);
 
 async function preparedPlatform(): Promise<TestPlatform> {
   const platform = await createTestPlatform();
   await liftLimits(platform.admin);
   await fillState(platform.admin);
   const teams = { enabled: true, invites: { enabled: true }, allowAddWithoutInvite: true };
-  expectStatus(await platform.admin.patch('/config/authentication', { config: { teams } }), 200, 'teams');
+  expectStatus(
+    await platform.admin.patch('/config/authentication', { config: { teams } }),
+    200,
+    'teams',
+  );
   return platform;
 }
 
-const exported = async ({ admin }: TestPlatform): Promise<string> => expectStatus(await admin.get('/state/export'), 200, 'export').text;
+const exported = async ({ admin }: TestPlatform): Promise<string> =>
+  expectStatus(await admin.get('/state/export'), 200, 'export').text;
 
 /** Everything that somebody with an account can make. */
-async function useTheClient({ client }: TestPlatform, anna: TestUser, bob: TestUser): Promise<string> {
+async function useTheClient(
+  { client }: TestPlatform,
+  anna: TestUser,
+  bob: TestUser,
+): Promise<string> {
   const post = async (api: Api, path: string, body: unknown, query = {}) =>
     expectStatus(await api.post(path, body, { query }), 200, path).body;
   const team = (await post(anna.api, teamPath, { name: 'Anna Team' }))._id as string;
@@ -35,8 +46,15 @@ async function useTheClient({ client }: TestPlatform, anna: TestUser, bob: TestU
   await post(anna.api, '/database/Note', { text: 'of the team' }, { scope: `Team:${team}` });
   await post(bob.api, '/database/Note', { text: 'his own' });
   await post(anna.api, '/database/Artist', { name: 'Anybody' });
-  expectStatus(await anna.api.patch('/authentication/user', { userData: { nickname: 'an' } }), 200, 'user data');
-  await post(client, '/authentication/local/new', { email: 'dora@example.com', password: 'Correct-Horse-43' });
+  expectStatus(
+    await anna.api.patch('/authentication/user', { userData: { nickname: 'an' } }),
+    200,
+    'user data',
+  );
+  await post(client, '/authentication/local/new', {
+    email: 'dora@example.com',
+    password: 'Correct-Horse-43',
+  });
   return team;
 }
 
@@ -58,37 +76,80 @@ describe('state and what users make', () => {
     const before = await exported(production);
     team = await useTheClient(production, anna, await production.registerUser());
     expect(await exported(production)).toBe(before);
-    expect(JSON.parse(before).modules.authentication.teams.map(({ name }: Json) => name)).toEqual(['Label', 'A/B testers']);
+    expect(JSON.parse(before).modules.authentication.teams.map(({ name }: Json) => name)).toEqual([
+      'Label',
+      'A/B testers',
+    ]);
   });
 
   it('do not travel from one platform to another, and a prune leaves them where they are', async () => {
     const tester = await staging.registerUser();
     expectStatus(await tester.api.post(teamPath, { name: 'Design' }), 200, 'team of a tester');
-    expectStatus(await staging.admin.post(teamPath, { name: 'Support' }), 200, 'team of an operator');
-    expectStatus(await production.admin.post(teamPath, { name: 'Old' }), 200, 'team of an operator');
+    expectStatus(
+      await staging.admin.post(teamPath, { name: 'Support' }),
+      200,
+      'team of an operator',
+    );
+    expectStatus(
+      await production.admin.post(teamPath, { name: 'Old' }),
+      200,
+      'team of an operator',
+    );
     const document = JSON.parse(await exported(staging));
     const query = { prune: true };
-    const planned = expectStatus(await production.admin.post('/state/plan', document, { query }), 200, 'plan').body;
+    const planned = expectStatus(
+      await production.admin.post('/state/plan', document, { query }),
+      200,
+      'plan',
+    ).body;
     expect(keysOf(planned, 'teams')).toEqual(['delete Old', 'create Support']);
     const confirm = planned.checksum;
-    const done = await production.admin.post('/state/import', document, { query: { ...query, confirm } });
-    expect(expectStatus(done, 200, 'import').body.moduleResults.authentication.teams).toMatchObject({ created: 1, deleted: 1, failed: 0 });
-    expect((await anna.api.get(teamPath)).body.teams.map(({ name }: Json) => name).sort()).toEqual(['Anna Team', 'Design']);
+    const done = await production.admin.post('/state/import', document, {
+      query: { ...query, confirm },
+    });
+    expect(expectStatus(done, 200, 'import').body.moduleResults.authentication.teams).toMatchObject(
+      { created: 1, deleted: 1, failed: 0 },
+    );
+    expect((await anna.api.get(teamPath)).body.teams.map(({ name }: Json) => name).sort()).toEqual([
+      'Anna Team',
+      'Design',
+    ]);
     expect((await anna.api.get('/database/Note')).body.documents).toHaveLength(1);
     expect((await anna.api.post(teamPath, { name: 'Design' })).status).toBe(200);
   });
 
   it('part where an operator takes a team over', async () => {
-    const label = (await production.admin.get(teamPath, { query: { search: 'Label' } })).body.teams[0]._id;
-    await production.admin.post(`${teamPath}/${label}/members`, { members: [anna.userId], role: 'editAll' });
-    const made = expectStatus(await anna.api.post(teamPath, { name: 'Scouts', parentTeam: label }), 200, 'sub-team').body._id;
+    const label = (await production.admin.get(teamPath, { query: { search: 'Label' } })).body
+      .teams[0]._id;
+    await production.admin.post(`${teamPath}/${label}/members`, {
+      members: [anna.userId],
+      role: 'editAll',
+    });
+    const made = expectStatus(
+      await anna.api.post(teamPath, { name: 'Scouts', parentTeam: label }),
+      200,
+      'sub-team',
+    ).body._id;
     const teams = [{ name: 'Scouts', parentTeamName: 'Label', isDefault: false }];
-    const refused = await production.admin.post('/state/import', { modules: { authentication: { teams } } });
-    expect(refused).toMatchObject({ status: 400, body: { errors: [{ path: 'modules.authentication.teams.0.name', rule: 'unique' }] } });
-    expect((await production.admin.patch(`${teamPath}/${made}`, { origin: 'operator' })).status).toBe(200);
-    expect(JSON.parse(await exported(production)).modules.authentication.teams).toContainEqual(teams[0]);
+    const refused = await production.admin.post('/state/import', {
+      modules: { authentication: { teams } },
+    });
+    expect(refused).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'modules.authentication.teams.0.name', rule: 'unique' }] },
+    });
+    expect(
+      (await production.admin.patch(`${teamPath}/${made}`, { origin: 'operator' })).status,
+    ).toBe(200);
+    expect(JSON.parse(await exported(production)).modules.authentication.teams).toContainEqual(
+      teams[0],
+    );
     // One below a customer's team has no place that another platform could know.
-    expectStatus(await production.admin.post(teamPath, { name: 'Ours', parentTeam: team }), 200, 'sub-team of an operator');
+    expectStatus(
+      await production.admin.post(teamPath, { name: 'Ours', parentTeam: team }),
+      200,
+      'sub-team of an operator',
+    );
     expect(await exported(production)).not.toContain('"Ours"');
   });
 

@@ -11,10 +11,18 @@ export const exampleSecrets = {
 
 const definitions = [
   // Each needs the other: they can only come together.
-  { name: 'Folder', relations: { owner: ['User'], shelf: ['Shelf'] }, permissions: { read: ['owner', 'shelf->read'] } },
+  {
+    name: 'Folder',
+    relations: { owner: ['User'], shelf: ['Shelf'] },
+    permissions: { read: ['owner', 'shelf->read'] },
+  },
 ];
 const laterDefinitions = [
-  { name: 'Shelf', relations: { owner: ['User', 'Folder'], parent: ['Folder'] }, permissions: { read: ['owner', 'parent->read'] } },
+  {
+    name: 'Shelf',
+    relations: { owner: ['User', 'Folder'], parent: ['Folder'] },
+    permissions: { read: ['owner', 'parent->read'] },
+  },
 ];
 
 const configs = {
@@ -24,12 +32,16 @@ const configs = {
       transportSettings: { smtp: { auth: { username: 'mailer', password: 'an-smtp-password' } } },
     },
   },
-  authentication: { teams: { enabled: true }, google: { enabled: true, clientId: 'app', clientSecret: 'a-google-secret' } },
+  authentication: {
+    teams: { enabled: true },
+    google: { enabled: true, clientId: 'app', clientSecret: 'a-google-secret' },
+  },
   router: { cors: { origin: 'https://app.example.com' } },
 };
 
 export async function fillState(admin: Api): Promise<void> {
-  const post = async (path: string, body: unknown) => expectStatus(await admin.post(path, body), 200, path).body;
+  const post = async (path: string, body: unknown) =>
+    expectStatus(await admin.post(path, body), 200, path).body;
   for (const [module, config] of Object.entries(configs)) {
     expectStatus(await admin.patch(`/config/${module}`, { config }), 200, module);
   }
@@ -37,7 +49,10 @@ export async function fillState(admin: Api): Promise<void> {
   const { schemas } = (await admin.get('/database/schemas', { query: { limit: 100 } })).body;
   const user = schemas.find(({ name }: { name: string }) => name === 'User')._id;
   await post(`/database/schemas/${user}/extensions`, {
-    fields: { nickname: { type: 'String', access: { write: 'user' } }, favourites: [{ type: 'Relation', model: 'Artist' }] },
+    fields: {
+      nickname: { type: 'String', access: { write: 'user' } },
+      favourites: [{ type: 'Relation', model: 'Artist' }],
+    },
   });
   await post(`/database/schemas/${user}/indexes`, { indexes: [{ fields: ['nickname'] }] });
   await post('/database/schemas', {
@@ -50,23 +65,44 @@ export async function fillState(admin: Api): Promise<void> {
     operation: 0,
     selectedSchemaName: 'Artist',
     inputs: [{ name: 'name', type: 'String', location: 1 }],
-    query: { AND: [{ schemaField: 'name', operation: 0, comparisonField: { type: 'Input', value: 'name' } }] },
+    query: {
+      AND: [
+        { schemaField: 'name', operation: 0, comparisonField: { type: 'Input', value: 'name' } },
+      ],
+    },
   });
   const [folder] = definitions;
-  await post('/authorization/resources', { name: 'Shelf', relations: { owner: ['User'] }, permissions: { read: ['owner'] } });
+  await post('/authorization/resources', {
+    name: 'Shelf',
+    relations: { owner: ['User'] },
+    permissions: { read: ['owner'] },
+  });
   await post('/authorization/resources', folder);
   for (const { name, ...definition } of laterDefinitions) {
     expectStatus(await admin.patch(`/authorization/resources/${name}`, definition), 200, name);
   }
-  await post('/authorization/roles', { name: 'editor', description: 'Edits', permissions: ['Album:update'] });
-  await post('/authorization/rules', { resource: 'Album', action: 'read', role: 'editor', conditions: { title: 'Blue Train' } });
+  await post('/authorization/roles', {
+    name: 'editor',
+    description: 'Edits',
+    permissions: ['Album:update'],
+  });
+  await post('/authorization/rules', {
+    resource: 'Album',
+    action: 'read',
+    role: 'editor',
+    conditions: { title: 'Blue Train' },
+  });
   await post('/email/templates', {
     name: 'Receipt',
     subject: 'Thank you, {{name}}',
     body: '<p>{{amount}}</p>',
     variables: ['name', 'currency'],
   });
-  await post('/router/security/client', { platform: 'WEB', domain: 'app.example.com', alias: 'the app' });
+  await post('/router/security/client', {
+    platform: 'WEB',
+    domain: 'app.example.com',
+    alias: 'the app',
+  });
   const { _id } = await post('/authentication/teams', { name: 'Label' });
   await post('/authentication/teams', { name: 'A/B testers', parentTeam: _id });
 }

@@ -8,13 +8,16 @@ import { createTestPlatform, type TestPlatform } from '../test/support/platform.
 import { exampleSecrets, fillState } from './state-example.ts';
 
 const changesOf = ({ plan }: Json): string[] =>
-  plan.filter(({ action }: Json) => action !== 'noop').map(({ action, module, type, key }: Json) => `${action} ${module}.${type} ${key}`);
+  plan
+    .filter(({ action }: Json) => action !== 'noop')
+    .map(({ action, module, type, key }: Json) => `${action} ${module}.${type} ${key}`);
 
 describe('state as a document', () => {
   let source: TestPlatform;
   let target: TestPlatform;
   let exported: string;
-  const state = async (api: Api = target.admin): Promise<string> => expectStatus(await api.get('/state/export'), 200, 'export').text;
+  const state = async (api: Api = target.admin): Promise<string> =>
+    expectStatus(await api.get('/state/export'), 200, 'export').text;
   const plan = (body: unknown, query = {}) => target.admin.post('/state/plan', body, { query });
   const put = (body: unknown, query = {}) => target.admin.post('/state/import', body, { query });
 
@@ -63,15 +66,24 @@ describe('state as a document', () => {
   it('gives the same bytes after an import into an empty platform, and a second import changes nothing', async () => {
     const body = { ...JSON.parse(exported), secrets: exampleSecrets };
     const imported = await put(body);
-    expect(imported.body).toMatchObject({ moduleResults: { database: { schemas: { failed: 0, errors: [] } } } });
+    expect(imported.body).toMatchObject({
+      moduleResults: { database: { schemas: { failed: 0, errors: [] } } },
+    });
     expect(imported.status).toBe(200);
     expect(await state()).toBe(exported);
     const again = await put(exported);
     expect(again.status).toBe(200);
     expect(changesOf((await plan(exported)).body)).toEqual([]);
-    expect(again.body.moduleResults.authorization.roles).toMatchObject({ created: 0, updated: 0, unchanged: 1 });
+    expect(again.body.moduleResults.authorization.roles).toMatchObject({
+      created: 0,
+      updated: 0,
+      unchanged: 1,
+    });
     // What was imported works.
-    expect((await target.client.get('/database/function/artistByName', { query: { name: 'Nobody' } })).status).toBe(200);
+    expect(
+      (await target.client.get('/database/function/artistByName', { query: { name: 'Nobody' } }))
+        .status,
+    ).toBe(200);
   });
 
   it('is the same in YAML', async () => {
@@ -86,13 +98,21 @@ describe('state as a document', () => {
     const { cors } = (await target.admin.get('/config/router')).body.config;
     expect(cors).toMatchObject({ maxAge: 60, origin: 'https://app.example.com' });
     const drift = (await plan(exported)).body.plan.find(({ action }: Json) => action === 'update');
-    expect(drift).toMatchObject({ type: 'config', key: 'router', diff: [{ path: 'cors.maxAge', from: 60, to: 86_400 }] });
+    expect(drift).toMatchObject({
+      type: 'config',
+      key: 'router',
+      diff: [{ path: 'cors.maxAge', from: 60, to: 86_400 }],
+    });
     await put(exported);
     expect(await state()).toBe(exported);
   });
 
   it('takes away only with the confirmation of the plan', async () => {
-    await target.createSchema({ name: 'Stray', fields: { name: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    await target.createSchema({
+      name: 'Stray',
+      fields: { name: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
     await target.admin.post('/authorization/roles', { name: 'stray' });
     expect(changesOf((await plan(exported)).body)).toEqual([]);
     const planned = (await plan(exported, { prune: true })).body;
@@ -103,7 +123,9 @@ describe('state as a document', () => {
     ]);
     expect((await put(exported, { prune: true })).status).toBe(400);
     expect((await put(exported, { prune: true, confirm: 'f'.repeat(64) })).status).toBe(412);
-    expect((await target.admin.get('/database/schemas', { query: { search: 'Stray' } })).body.count).toBe(1);
+    expect(
+      (await target.admin.get('/database/schemas', { query: { search: 'Stray' } })).body.count,
+    ).toBe(1);
     const done = await put(exported, { prune: true, confirm: planned.checksum });
     expect(done.body.moduleResults.database.schemas).toMatchObject({ deleted: 1, failed: 0 });
     expect(await state()).toBe(exported);
@@ -111,23 +133,34 @@ describe('state as a document', () => {
     const none = { modules: { database: { schemas: [] } } };
     const needed = (await plan(none, { prune: true })).body;
     expect(needed.obstacles).toEqual([
-      { path: 'modules.database.schemas', rule: 'in-use', message: expect.stringContaining('artistByName') },
+      {
+        path: 'modules.database.schemas',
+        rule: 'in-use',
+        message: expect.stringContaining('artistByName'),
+      },
     ]);
     expect(await put(none, { prune: true, confirm: needed.checksum })).toMatchObject({
       status: 409,
       body: { message: expect.stringContaining('artistByName') },
     });
     // Only of the types that the document has.
-    expect(changesOf((await plan({ modules: { authorization: { roles: [] } } }, { prune: true })).body)).toEqual([
-      'delete authorization.roles editor',
-    ]);
+    expect(
+      changesOf((await plan({ modules: { authorization: { roles: [] } } }, { prune: true })).body),
+    ).toEqual(['delete authorization.roles editor']);
   });
 
   it('overwrites, skips or refuses what is there with another content', async () => {
-    const body = { modules: { authorization: { roles: [{ name: 'editor', description: 'Other', permissions: [] }] } } };
+    const body = {
+      modules: {
+        authorization: { roles: [{ name: 'editor', description: 'Other', permissions: [] }] },
+      },
+    };
     expect((await put(body, { onConflict: 'fail' })).status).toBe(409);
     const skipped = await put(body, { onConflict: 'skip' });
-    expect(skipped.body.moduleResults.authorization.roles).toMatchObject({ skipped: 1, updated: 0 });
+    expect(skipped.body.moduleResults.authorization.roles).toMatchObject({
+      skipped: 1,
+      updated: 0,
+    });
     expect(await state()).toBe(exported);
     expect((await put(body)).body.moduleResults.authorization.roles).toMatchObject({ updated: 1 });
     await put(exported);
@@ -139,19 +172,43 @@ describe('state as a document', () => {
     ['nothing', {}, 'modules'],
     ['a newer one', { formatVersion: 2, modules: {} }, 'formatVersion'],
     ['an unknown module', { modules: { spaceship: { engines: [] } } }, 'modules.spaceship.engines'],
-    ['an unknown configuration', { configs: { modules: { spaceship: {} } } }, 'configs.modules.spaceship'],
+    [
+      'an unknown configuration',
+      { configs: { modules: { spaceship: {} } } },
+      'configs.modules.spaceship',
+    ],
     ['an unknown type', { modules: { database: { tables: [] } } }, 'modules.database.tables'],
     ['no list', { modules: { database: { schemas: {} } } }, 'modules.database.schemas'],
-    ['an unknown key', { modules: { authorization: { roles: [{ name: 'a', colour: 'red' }] } } }, 'modules.authorization.roles.0.colour'],
-    ['a wrong type', { modules: { authorization: { roles: [{ name: 7 }] } } }, 'modules.authorization.roles.0.name'],
-    ['twins', { modules: { authorization: { roles: [{ name: 'a' }, { name: 'a' }] } } }, 'modules.authorization.roles.1'],
+    [
+      'an unknown key',
+      { modules: { authorization: { roles: [{ name: 'a', colour: 'red' }] } } },
+      'modules.authorization.roles.0.colour',
+    ],
+    [
+      'a wrong type',
+      { modules: { authorization: { roles: [{ name: 7 }] } } },
+      'modules.authorization.roles.0.name',
+    ],
+    [
+      'twins',
+      { modules: { authorization: { roles: [{ name: 'a' }, { name: 'a' }] } } },
+      'modules.authorization.roles.1',
+    ],
     [
       'a wrong field',
       { modules: { database: { schemas: [{ name: 'X', fields: { a: 'Nothing' } }] } } },
       'modules.database.schemas.0.fields.a.type',
     ],
-    ['a wrong configuration', { configs: { modules: { router: { cors: { maxAge: -1 } } } } }, 'configs.modules.router.cors.maxAge'],
-    ['a stray secret', { configs: { modules: { router: { hostUrl: { $secret: 'a.b' } } } } }, 'configs.modules.router.hostUrl'],
+    [
+      'a wrong configuration',
+      { configs: { modules: { router: { cors: { maxAge: -1 } } } } },
+      'configs.modules.router.cors.maxAge',
+    ],
+    [
+      'a stray secret',
+      { configs: { modules: { router: { hostUrl: { $secret: 'a.b' } } } } },
+      'configs.modules.router.hostUrl',
+    ],
     [
       'a missing role',
       { modules: { authorization: { rules: [{ role: 'nobody', action: 'a', resource: 'b' }] } } },
@@ -159,12 +216,24 @@ describe('state as a document', () => {
     ],
     [
       'a missing schema',
-      { modules: { database: { customEndpoints: [{ name: 'e', operation: 0, selectedSchemaName: 'Nowhere' }] } } },
+      {
+        modules: {
+          database: {
+            customEndpoints: [{ name: 'e', operation: 0, selectedSchemaName: 'Nowhere' }],
+          },
+        },
+      },
       'modules.database.customEndpoints.0.selectedSchemaName',
     ],
     [
       'a missing type',
-      { modules: { authorization: { resourceDefinitions: [{ name: 'A', relations: { b: ['Nowhere'] }, permissions: {} }] } } },
+      {
+        modules: {
+          authorization: {
+            resourceDefinitions: [{ name: 'A', relations: { b: ['Nowhere'] }, permissions: {} }],
+          },
+        },
+      },
       'modules.authorization.resourceDefinitions.0.relations.b[0]',
     ],
     [
@@ -174,12 +243,19 @@ describe('state as a document', () => {
     ],
     [
       'a template that is none',
-      { modules: { communications: { emailTemplates: [{ name: 'a', subject: '{{#x}}', body: 'b' }] } } },
+      {
+        modules: {
+          communications: { emailTemplates: [{ name: 'a', subject: '{{#x}}', body: 'b' }] },
+        },
+      },
       'modules.communications.emailTemplates.0.subject',
     ],
   ])('refuses %s with its place, and changes nothing', async (_name, body, place) => {
     // Something valid beside it, which must not be written either.
-    const modules = { ...(body as Json).modules, router: { securityClients: [{ alias: 'half', platform: 'IOS' }] } };
+    const modules = {
+      ...(body as Json).modules,
+      router: { securityClients: [{ alias: 'half', platform: 'IOS' }] },
+    };
     const answer = await put((body as Json).modules === undefined ? body : { ...body, modules });
     expect(answer.status, answer.text).toBe(400);
     expect(answer.body.errors.map(({ path }: Json) => path)).toContain(place);
@@ -187,9 +263,18 @@ describe('state as a document', () => {
   });
 
   it('refuses what would leave records without a definition that serves them, before it writes anything', async () => {
-    const schema = { name: 'Diary', fields: { text: 'String' }, modelOptions: { conduit: { authorization: { enabled: true } } } };
+    const schema = {
+      name: 'Diary',
+      fields: { text: 'String' },
+      modelOptions: { conduit: { authorization: { enabled: true } } },
+    };
     const definition = { name: 'Diary', relations: {}, permissions: {} };
-    const answer = await put({ modules: { database: { schemas: [schema] }, authorization: { resourceDefinitions: [definition] } } });
+    const answer = await put({
+      modules: {
+        database: { schemas: [schema] },
+        authorization: { resourceDefinitions: [definition] },
+      },
+    });
     expect(answer.status).toBe(409);
     expect(answer.body.errors[0].path).toBe('modules.authorization.resourceDefinitions.0');
     expect(await state()).toBe(exported);
@@ -215,16 +300,25 @@ describe('state as a document', () => {
       const { configs } = JSON.parse(exported);
       configs.modules.authentication.google.clientSecret.$secret = 'shared';
       // Where secrets stand is for super admins.
-      expectStatus(await other.admin.post('/admins', { username: 'plain', password: 'Correct-Horse-43' }), 200, 'admin');
+      expectStatus(
+        await other.admin.post('/admins', { username: 'plain', password: 'Correct-Horse-43' }),
+        200,
+        'admin',
+      );
       const { token } = expectStatus(
         await other.admin.post('/login', { username: 'plain', password: 'Correct-Horse-43' }),
         200,
         'login',
       ).body;
-      expect((await other.adminAnonymous.post('/state/import', { configs }, { token })).status).toBe(403);
+      expect(
+        (await other.adminAnonymous.post('/state/import', { configs }, { token })).status,
+      ).toBe(403);
       expectStatus(await other.admin.post('/state/import', { configs }), 200, 'import');
-      const { modules } = (await other.admin.get('/config', { query: { reveal: true } })).body.config;
-      expect(modules.communications.email.transportSettings.smtp.auth.password).toBe('from-the-environment');
+      const { modules } = (await other.admin.get('/config', { query: { reveal: true } })).body
+        .config;
+      expect(modules.communications.email.transportSettings.smtp.auth.password).toBe(
+        'from-the-environment',
+      );
       expect(modules.authentication.google.clientSecret).toBe('shared');
     } finally {
       await other.close();
@@ -232,19 +326,28 @@ describe('state as a document', () => {
   });
 
   it('exports a part, and nothing of modules outside of the scope of a token', async () => {
-    const part = (await target.admin.get('/state/export', { query: { modules: 'authorization' } })).body;
+    const part = (await target.admin.get('/state/export', { query: { modules: 'authorization' } }))
+      .body;
     expect(Object.keys(part.modules)).toEqual(['authorization']);
     expect(Object.keys(part.configs.modules)).toEqual(['authorization']);
-    expect((await target.admin.get('/state/export', { query: { modules: 'nowhere' } })).status).toBe(404);
-    const { token } = (await target.admin.post('/api-tokens', { name: 'narrow', scopes: ['core'] })).body;
+    expect(
+      (await target.admin.get('/state/export', { query: { modules: 'nowhere' } })).status,
+    ).toBe(404);
+    const { token } = (await target.admin.post('/api-tokens', { name: 'narrow', scopes: ['core'] }))
+      .body;
     const narrow = target.adminAnonymous.with({ authorization: `Bearer ${token}` });
     expect(Object.keys((await narrow.get('/state/export')).body.modules)).toEqual([]);
-    expect((await narrow.post('/state/import', { modules: { authorization: { roles: [] } } })).status).toBe(403);
-    expect((await narrow.get('/state/export', { query: { modules: 'database' } })).status).toBe(403);
+    expect(
+      (await narrow.post('/state/import', { modules: { authorization: { roles: [] } } })).status,
+    ).toBe(403);
+    expect((await narrow.get('/state/export', { query: { modules: 'database' } })).status).toBe(
+      403,
+    );
   });
 
   it('exports only the types that are asked for', async () => {
-    const part = async (types: string) => expectStatus(await target.admin.get('/state/export', { query: { types } }), 200, types).body;
+    const part = async (types: string) =>
+      expectStatus(await target.admin.get('/state/export', { query: { types } }), 200, types).body;
     const { configs, modules } = await part('schemas,authorization.roles');
     expect([configs.modules, Object.keys(modules), Object.keys(modules.authorization)]).toEqual([
       {},
@@ -252,17 +355,23 @@ describe('state as a document', () => {
       ['roles'],
     ]);
     expect((await part('config')).modules).toEqual({});
-    expect((await target.admin.get('/state/export', { query: { types: 'database.roles' } })).status).toBe(404);
+    expect(
+      (await target.admin.get('/state/export', { query: { types: 'database.roles' } })).status,
+    ).toBe(404);
   });
 
   it('names all configurations that are wrong at once, and where in the document', async () => {
-    const wrong = { configs: { modules: { core: { env: 'moon' }, router: { cors: { enabled: 'x' } } } } };
+    const wrong = {
+      configs: { modules: { core: { env: 'moon' }, router: { cors: { enabled: 'x' } } } },
+    };
     expect((await put(wrong)).body.errors.map(({ path }: Json) => path)).toEqual([
       'configs.modules.core.env',
       'configs.modules.router.cors.enabled',
     ]);
     const twins = ['Twin', 'twin'].map((name) => ({ name, fields: { a: 'String' } }));
-    expect((await put({ modules: { database: { schemas: twins } } })).body.errors[0].path).toBe('modules.database.schemas.1.name');
+    expect((await put({ modules: { database: { schemas: twins } } })).body.errors[0].path).toBe(
+      'modules.database.schemas.1.name',
+    );
   });
 
   it('takes a misspelt option for a mistake, and a secret that nothing refers to for one too', async () => {
@@ -270,7 +379,9 @@ describe('state as a document', () => {
       status: 400,
       errors: [{ path: 'dryrun', rule: 'unknown' }],
     });
-    expect((await put({ modules: {}, secrets: { 'router.captcha.secretkey': 'x' } })).body.warnings).toEqual([
+    expect(
+      (await put({ modules: {}, secrets: { 'router.captcha.secretkey': 'x' } })).body.warnings,
+    ).toEqual([
       'secrets["router.captcha.secretkey"] is of no effect: nothing in the document refers to it',
     ]);
   });
@@ -279,11 +390,14 @@ describe('state as a document', () => {
     const revealed = await target.admin.get('/state/export', { query: { secrets: 'include' } });
     expect(revealed.text).toContain('an-smtp-password');
     for (const action of ['core.state.export', 'core.state.import']) {
-      const { entries } = (await target.admin.get('/audit-logs', { query: { action, limit: 100 } })).body;
+      const { entries } = (await target.admin.get('/audit-logs', { query: { action, limit: 100 } }))
+        .body;
       expect(entries.length).toBeGreaterThan(0);
       expect(JSON.stringify(entries)).not.toContain('an-smtp-password');
     }
-    const imports = (await target.admin.get('/audit-logs', { query: { action: 'core.state.import', limit: 100 } })).body.entries;
+    const imports = (
+      await target.admin.get('/audit-logs', { query: { action: 'core.state.import', limit: 100 } })
+    ).body.entries;
     expect(JSON.stringify(imports)).toContain('"what":"authorization.roles"');
     expect(changesOf((await plan(revealed.body)).body)).toEqual([]);
   });

@@ -37,11 +37,18 @@ describe('statements of a request', () => {
     const path = `/database/${schema.name}`;
     for (const api of [bench.platform.client, user.api]) {
       expect(await costOf(() => api.post(path, { title: 'b', n: 2 })), 'create').toBe(1);
-      expect(await costOf(() => api.post(`${path}/many`, { docs: [{ title: 'b' }, { title: 'c' }] })), 'create many').toBe(1);
+      expect(
+        await costOf(() => api.post(`${path}/many`, { docs: [{ title: 'b' }, { title: 'c' }] })),
+        'create many',
+      ).toBe(1);
       expect(await costOf(() => api.get(path)), 'list').toBe(1);
       expect(await costOf(() => api.get(`${path}/${record._id}`)), 'read').toBe(1);
-      expect(await costOf(() => api.patch(`${path}/${record._id}`, { title: 'd' })), 'change').toBe(1);
-      expect(await costOf(() => api.put(`${path}/${record._id}`, { title: 'd' })), 'replace').toBe(1);
+      expect(await costOf(() => api.patch(`${path}/${record._id}`, { title: 'd' })), 'change').toBe(
+        1,
+      );
+      expect(await costOf(() => api.put(`${path}/${record._id}`, { title: 'd' })), 'replace').toBe(
+        1,
+      );
     }
   });
 
@@ -53,11 +60,12 @@ describe('statements of a request', () => {
     expect(await costOf(() => user.api.get(`/database/${schema.name}?populate=to`))).toBe(1);
   });
 
-  test('permissions cost one statement beside, and lists none', async () => {
+  test('permissions cost one statement beside (creating: two), and lists none', async () => {
     const schema = await bench.schema({ a: 'String' }, owned);
     const path = `/database/${schema.name}`;
     const { _id: id } = (await user.api.post(path, { a: 'x' })).body;
-    expect(await costOf(() => user.api.post(path, { a: 'y' })), 'create').toBe(2);
+    // One more asks whether the definition still says nothing about who may create.
+    expect(await costOf(() => user.api.post(path, { a: 'y' })), 'create').toBe(3);
     expect(await costOf(() => user.api.get(`${path}/${id}`)), 'read').toBeLessThanOrEqual(2);
     expect(await costOf(() => user.api.patch(`${path}/${id}`, { a: 'z' })), 'change').toBe(2);
     expect(await costOf(() => user.api.get(path)), 'list').toBe(1);
@@ -73,8 +81,12 @@ describe('statements of a request', () => {
     expect((await admin.post('/authorization/resources', definition)).status).toBe(200);
     const subject = `User:${user.userId}`;
     const [resource, other] = ['CountedDoc:1', 'CountedDoc:2'];
-    expect((await admin.post('/authorization/relations', { subject, relation: 'owner', resource })).status).toBe(200);
-    const can = (query: Record<string, string>) => () => admin.get('/authorization/permissions/can', { query: { subject, ...query } });
+    expect(
+      (await admin.post('/authorization/relations', { subject, relation: 'owner', resource }))
+        .status,
+    ).toBe(200);
+    const can = (query: Record<string, string>) => () =>
+      admin.get('/authorization/permissions/can', { query: { subject, ...query } });
     const allowed = can({ permission: 'edit', resource });
     expect((await allowed()).body).toEqual({ allowed: true });
     expect(await costOf(allowed), 'allowed').toBe(1);
@@ -82,13 +94,23 @@ describe('statements of a request', () => {
     expect((await denied()).body).toEqual({ allowed: false });
     expect(await costOf(denied), 'denied').toBe(1);
     const withContext = () =>
-      admin.post('/authorization/permissions/can', { subject, permission: 'edit', resource, context: { place: 'home' } });
+      admin.post('/authorization/permissions/can', {
+        subject,
+        permission: 'edit',
+        resource,
+        context: { place: 'home' },
+      });
     expect(await costOf(withContext), 'with a context').toBe(1);
   });
 
   test('fields of a role cost two beside: which roles the caller holds, and whether that is known still', async () => {
-    const schema = await bench.schema({ a: 'String', secret: { type: 'String', access: { read: 'role:editor' } } });
+    const schema = await bench.schema({
+      a: 'String',
+      secret: { type: 'String', access: { read: 'role:editor' } },
+    });
     const [{ _id: id }] = (await bench.fill(schema, [{ a: 'x' }])) as [Json];
-    expect(await costOf(() => user.api.get(`/database/${schema.name}/${id}`))).toBeLessThanOrEqual(3);
+    expect(await costOf(() => user.api.get(`/database/${schema.name}/${id}`))).toBeLessThanOrEqual(
+      3,
+    );
   });
 });

@@ -4,7 +4,10 @@ import type { Api } from '../test/support/api.ts';
 
 /** Nothing is asked of these providers before somebody signs in. */
 const app = { enabled: true, clientId: 'app', clientSecret: 'only for tests' };
-const appleKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'pem', type: 'pkcs8' });
+const appleKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({
+  format: 'pem',
+  type: 'pkcs8',
+});
 
 const authentication = {
   local: { username_auth_enabled: true, verification: { send_email: true, method: 'code' } },

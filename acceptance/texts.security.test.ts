@@ -8,21 +8,38 @@ describe('texts at the edge of what is kept', () => {
   let platform: TestPlatform;
   beforeAll(async () => {
     platform = await createTestPlatform();
-    await platform.createSchema({ name: 'Note', fields: { text: { type: 'String', required: true }, data: 'JSON' } });
+    await platform.createSchema({
+      name: 'Note',
+      fields: { text: { type: 'String', required: true }, data: 'JSON' },
+    });
   });
   afterAll(() => platform.close());
 
-  const newestRow = async (action: string) => (await platform.admin.get('/audit-logs', { query: { action, limit: 1 } })).body.entries[0];
+  const newestRow = async (action: string) =>
+    (await platform.admin.get('/audit-logs', { query: { action, limit: 1 } })).body.entries[0];
 
-  it.each([8_189, 8_190, 8_191, 8_192])('may hold a character of two units after %i others', async (before) => {
-    const text = `${'x'.repeat(before)}😀`;
-    expect(await platform.admin.post('/email/templates', { name: `w${before}`, subject: 'Hello', body: text })).toMatchObject({
-      status: 200,
-    });
-    expect((await newestRow('communications.templates.create')).changes.body.body).toMatch(/^x{8000}/);
-    const fields = { a: { type: 'String', description: text } };
-    expect((await platform.admin.post('/database/schemas', { name: `Edge${before}`, fields })).status).toBeLessThan(500);
-  });
+  it.each([8_189, 8_190, 8_191, 8_192])(
+    'may hold a character of two units after %i others',
+    async (before) => {
+      const text = `${'x'.repeat(before)}😀`;
+      expect(
+        await platform.admin.post('/email/templates', {
+          name: `w${before}`,
+          subject: 'Hello',
+          body: text,
+        }),
+      ).toMatchObject({
+        status: 200,
+      });
+      expect((await newestRow('communications.templates.create')).changes.body.body).toMatch(
+        /^x{8000}/,
+      );
+      const fields = { a: { type: 'String', description: text } };
+      expect(
+        (await platform.admin.post('/database/schemas', { name: `Edge${before}`, fields })).status,
+      ).toBeLessThan(500);
+    },
+  );
 
   it('may be part of the configuration', async () => {
     const allowedHeaders = `${'x'.repeat(8_191)}😀`;
@@ -35,7 +52,9 @@ describe('texts at the edge of what is kept', () => {
     const refused = await platform.admin.delete('/database/schemas', { query: { ids } });
     expect(refused.status).toBeGreaterThanOrEqual(400);
     expect(refused.status).toBeLessThan(500);
-    const user = await platform.admin.delete(`/authentication/users/${encodeURIComponent(`${'x'.repeat(1_020)}😀`)}`);
+    const user = await platform.admin.delete(
+      `/authentication/users/${encodeURIComponent(`${'x'.repeat(1_020)}😀`)}`,
+    );
     expect(user.status).toBeLessThan(500);
   });
 
@@ -44,12 +63,17 @@ describe('texts at the edge of what is kept', () => {
     ['NUL', '{"text":"a\\u0000"}'],
     ['half a character as a name', '{"text":"a","data":{"\\udc00":1}}'],
   ])('are refused with their place when they hold %s', async (_, body) => {
-    for (const answer of [await platform.client.post('/database/Note', body), await platform.admin.post('/database/schemas', body)]) {
+    for (const answer of [
+      await platform.client.post('/database/Note', body),
+      await platform.admin.post('/database/schemas', body),
+    ]) {
       expect(answer).toMatchObject({ status: 400 });
     }
   });
 
-  it('keep the loop turning, in headers and in what an audit row is made of', { timeout: 120_000 }, async () => {
+  it('keep the loop turning, in headers and in what an audit row is made of', {
+    timeout: 120_000,
+  }, async () => {
     const delay = monitorEventLoopDelay({ resolution: 10 });
     delay.enable();
     const agent = { headers: { 'user-agent': 'a'.repeat(8_190) } };
@@ -59,12 +83,21 @@ describe('texts at the edge of what is kept', () => {
         { username: 'admin', password: 'wrong' },
         { headers: { ...agent.headers, masterkey: 'wrong' } },
       );
-      await platform.client.post('/authentication/teams/invite/accept', { invitationToken: 'x' }, agent);
+      await platform.client.post(
+        '/authentication/teams/invite/accept',
+        { invitationToken: 'x' },
+        agent,
+      );
     }
     const described = Object.fromEntries(
-      Array.from({ length: 200 }, (_, i) => [`f${i}`, { type: 'String', description: 'a'.repeat(1_000) }]),
+      Array.from({ length: 200 }, (_, i) => [
+        `f${i}`,
+        { type: 'String', description: 'a'.repeat(1_000) },
+      ]),
     );
-    expect(await platform.admin.post('/database/schemas', { name: 'Described', fields: described })).toMatchObject({ status: 200 });
+    expect(
+      await platform.admin.post('/database/schemas', { name: 'Described', fields: described }),
+    ).toMatchObject({ status: 200 });
     delay.disable();
     // It was more than a minute. Nanoseconds.
     expect(delay.max / 1e6).toBeLessThan(5_000);

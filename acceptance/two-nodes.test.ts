@@ -20,7 +20,11 @@ function suite(redis: boolean): void {
     for (let index = 0; index < 5; index += 1) {
       const name = `Shared${randomUUID().slice(0, 8)}`;
       await first.createSchema({ name, fields: { text: 'String' } });
-      expectStatus(await api.post(`/database/${name}`, { text: 'hello' }), 200, 'create at the other node');
+      expectStatus(
+        await api.post(`/database/${name}`, { text: 'hello' }),
+        200,
+        'create at the other node',
+      );
     }
   });
 
@@ -32,14 +36,34 @@ function suite(redis: boolean): void {
       const name = `Served${randomUUID().slice(0, 8)}`;
       const { _id } = await first.createSchema({ name, fields: { text: 'String' } });
       const definition = { name: `of${name}`, operation: 0, selectedSchemaName: name, query: {} };
-      const made = expectStatus(await first.admin.post('/database/customEndpoints', definition), 200, 'endpoint').body;
+      const made = expectStatus(
+        await first.admin.post('/database/customEndpoints', definition),
+        200,
+        'endpoint',
+      ).body;
       // Asked once, without waiting: the other node has taken it in before the call was answered.
       expect((await elsewhere.get(`/database/function/of${name}`)).body).toEqual([]);
-      expectStatus(await first.admin.put(`/database/schemas/${_id}`, { fields: { text: 'String', more: 'Number' } }), 200, 'change');
-      expect((await elsewhere.post(`/database/${name}`, { text: 'x', more: 1 })).body).toMatchObject({ text: 'x', more: 1 });
-      expectStatus(await first.admin.delete(`/database/customEndpoints/${made._id}`), 200, 'removal of the endpoint');
+      expectStatus(
+        await first.admin.put(`/database/schemas/${_id}`, {
+          fields: { text: 'String', more: 'Number' },
+        }),
+        200,
+        'change',
+      );
+      expect(
+        (await elsewhere.post(`/database/${name}`, { text: 'x', more: 1 })).body,
+      ).toMatchObject({ text: 'x', more: 1 });
+      expectStatus(
+        await first.admin.delete(`/database/customEndpoints/${made._id}`),
+        200,
+        'removal of the endpoint',
+      );
       expect((await elsewhere.get(`/database/function/of${name}`)).status).toBe(404);
-      expectStatus(await first.admin.delete(`/database/schemas/${_id}?deleteData=true`), 200, 'removal');
+      expectStatus(
+        await first.admin.delete(`/database/schemas/${_id}?deleteData=true`),
+        200,
+        'removal',
+      );
       expect((await elsewhere.get(`/database/${name}`)).status).toBe(404);
     }
   });
@@ -48,7 +72,11 @@ function suite(redis: boolean): void {
     const { first, second } = nodes;
     const user = await first.registerUser();
     const elsewhere = second.client.with({ authorization: `Bearer ${user.accessToken}` });
-    expectStatus(await elsewhere.get('/authentication/user'), 200, 'warm up the cache of the other node');
+    expectStatus(
+      await elsewhere.get('/authentication/user'),
+      200,
+      'warm up the cache of the other node',
+    );
     expectStatus(await user.api.post('/authentication/logout'), 200, 'logout');
     expect((await elsewhere.get('/authentication/user')).status).toBe(401);
   });
@@ -57,18 +85,29 @@ function suite(redis: boolean): void {
     const { first, second } = nodes;
     const { id, token } = (await first.admin.post('/api-tokens', { name: 'shared' })).body;
     const credential = { headers: { credential: token } };
-    expectStatus(await second.adminAnonymous.get('/config', credential), 200, 'token at the other node');
+    expectStatus(
+      await second.adminAnonymous.get('/config', credential),
+      200,
+      'token at the other node',
+    );
     expectStatus(await first.admin.delete(`/api-tokens/${id}`), 200, 'revocation');
     expect((await second.adminAnonymous.get('/config', credential)).status).toBe(401);
   });
 
   it('a configuration change holds at both when the call returns', async () => {
     const { first, second } = nodes;
-    const changed = await first.admin.patch('/config/admin', { hostUrl: 'https://panel.example.com' });
+    const changed = await first.admin.patch('/config/admin', {
+      hostUrl: 'https://panel.example.com',
+    });
     expect(changed.body.config.hostUrl).toBe('https://panel.example.com');
-    expect((await second.admin.get('/config/admin')).body.config.hostUrl).toBe('https://panel.example.com');
+    expect((await second.admin.get('/config/admin')).body.config.hostUrl).toBe(
+      'https://panel.example.com',
+    );
     expectStatus(await first.admin.patch('/config/authentication', { active: false }), 200, 'off');
-    expect((await second.client.post('/authentication/local', { email: 'a@example.com', password: 'x' })).status).toBe(503);
+    expect(
+      (await second.client.post('/authentication/local', { email: 'a@example.com', password: 'x' }))
+        .status,
+    ).toBe(503);
     expectStatus(await first.admin.patch('/config/authentication', { active: true }), 200, 'on');
     expect((await second.client.get('/authentication/user')).status).toBe(401);
   });
@@ -76,9 +115,17 @@ function suite(redis: boolean): void {
   it('teams that are switched on at one are there at the other, with the same members and the same rights', async () => {
     const { first, second } = nodes;
     const teams = { enabled: true, memberAccess: 'read', invites: { enabled: true } };
-    expectStatus(await first.admin.patch('/config/authentication', { config: { teams } }), 200, 'teams on');
+    expectStatus(
+      await first.admin.patch('/config/authentication', { config: { teams } }),
+      200,
+      'teams on',
+    );
     const [owner, guest] = [await first.registerUser(), await second.registerUser()];
-    const { _id: team } = expectStatus(await owner.api.post('/authentication/teams', { name: randomUUID() }), 200, 'create').body;
+    const { _id: team } = expectStatus(
+      await owner.api.post('/authentication/teams', { name: randomUUID() }),
+      200,
+      'create',
+    ).body;
     const path = `/authentication/teams/${team}`;
     expect((await guest.api.get(path)).status).toBe(403);
     const { result: invitationToken } = expectStatus(
@@ -87,13 +134,21 @@ function suite(redis: boolean): void {
       'invite',
     ).body;
     const accept = (at: typeof first) =>
-      at.client.with({ authorization: `Bearer ${guest.accessToken}` }).post('/authentication/teams/invite/accept', { invitationToken });
-    const answers = await Promise.all(Array.from({ length: 10 }, (_, i) => accept(i % 2 === 0 ? first : second)));
+      at.client
+        .with({ authorization: `Bearer ${guest.accessToken}` })
+        .post('/authentication/teams/invite/accept', { invitationToken });
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => accept(i % 2 === 0 ? first : second)),
+    );
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
     expectStatus(await guest.api.get(path), 200, 'read as a member');
     expectStatus(await owner.api.delete(`${path}/members?members=${guest.userId}`), 200, 'remove');
     expect((await guest.api.get(path)).status).toBe(403);
-    expectStatus(await second.admin.patch('/config/authentication', { config: { teams: { enabled: false } } }), 200, 'teams off');
+    expectStatus(
+      await second.admin.patch('/config/authentication', { config: { teams: { enabled: false } } }),
+      200,
+      'teams off',
+    );
     expect((await owner.api.get(path)).status).toBe(404);
   });
 
@@ -101,12 +156,28 @@ function suite(redis: boolean): void {
     const { first, second } = nodes;
     const { body: app } = await first.admin.post('/router/security/client', { platform: 'CLI' });
     const at = (node: typeof first) =>
-      node.client.with({ clientid: app.clientId, clientsecret: app.clientSecret }).get('/authentication/user');
-    expectStatus(await second.admin.patch('/config/router', { security: { clientValidation: true } }), 200, 'apps told apart');
-    expect([(await at(first)).body.code, (await at(second)).body.code]).toEqual(['UNAUTHORIZED', 'UNAUTHORIZED']);
+      node.client
+        .with({ clientid: app.clientId, clientsecret: app.clientSecret })
+        .get('/authentication/user');
+    expectStatus(
+      await second.admin.patch('/config/router', { security: { clientValidation: true } }),
+      200,
+      'apps told apart',
+    );
+    expect([(await at(first)).body.code, (await at(second)).body.code]).toEqual([
+      'UNAUTHORIZED',
+      'UNAUTHORIZED',
+    ]);
     expectStatus(await first.admin.delete(`/router/security/client/${app._id}`), 200, 'taken away');
-    expect([(await at(first)).body.code, (await at(second)).body.code]).toEqual(['CLIENT_REFUSED', 'CLIENT_REFUSED']);
-    expectStatus(await first.admin.patch('/config/router', { security: { clientValidation: false } }), 200, 'apps not told apart');
+    expect([(await at(first)).body.code, (await at(second)).body.code]).toEqual([
+      'CLIENT_REFUSED',
+      'CLIENT_REFUSED',
+    ]);
+    expectStatus(
+      await first.admin.patch('/config/router', { security: { clientValidation: false } }),
+      200,
+      'apps not told apart',
+    );
   });
 
   it('a change at one reaches a socket at the other, until the session ends', async () => {
@@ -124,10 +195,19 @@ function suite(redis: boolean): void {
       await waitFor(() => socket.connected, { what: 'the connection' });
       const changes: { documentId: string; operation: string; sequence: number }[] = [];
       socket.on('change', (change) => changes.push(change));
-      expect(await socket.emitWithAck('subscribe', { schema: `Watched${redis}` })).toMatchObject({ ok: true });
+      expect(await socket.emitWithAck('subscribe', { schema: `Watched${redis}` })).toMatchObject({
+        ok: true,
+      });
       const { _id } = (await user.api.post(`/database/Watched${redis}`, { text: 'hello' })).body;
-      const change = await waitFor(() => changes.find(({ documentId }) => documentId === _id), { what: 'the change' });
-      expect(change).toMatchObject({ version: 1, operation: 'insert', schema: `Watched${redis}`, sequence: expect.any(Number) });
+      const change = await waitFor(() => changes.find(({ documentId }) => documentId === _id), {
+        what: 'the change',
+      });
+      expect(change).toMatchObject({
+        version: 1,
+        operation: 'insert',
+        schema: `Watched${redis}`,
+        sequence: expect.any(Number),
+      });
       expect(change).not.toHaveProperty('text');
 
       expectStatus(await user.api.post('/authentication/logout'), 200, 'logout');

@@ -28,7 +28,11 @@ async function copyTable(client: pg.Client, name: string): Promise<string> {
 }
 
 /** Makes the copies, and brings both sides to the same state of statistics and visibility. */
-export async function createBareTables(connection: pg.ClientConfig, names: BenchSchemas, grants: readonly Grant[]): Promise<BareTables> {
+export async function createBareTables(
+  connection: pg.ClientConfig,
+  names: BenchSchemas,
+  grants: readonly Grant[],
+): Promise<BareTables> {
   const client = new pg.Client(connection);
   await client.connect();
   try {
@@ -38,14 +42,23 @@ export async function createBareTables(connection: pg.ClientConfig, names: Bench
     const writeTable = await copyTable(client, names.write);
     const sharedTable = await copyTable(client, names.shared);
     const grantTable = 'bare.grants';
-    await client.query(`create table ${grantTable} (subject uuid, record uuid, primary key (subject, record))`);
+    await client.query(
+      `create table ${grantTable} (subject uuid, record uuid, primary key (subject, record))`,
+    );
     await client.query(`insert into ${grantTable} select * from unnest($1::uuid[], $2::uuid[])`, [
       grants.map(({ user }) => user),
       grants.map(({ record }) => record),
     ]);
     await client.query('vacuum analyze');
     const { rows } = await client.query<{ server_version: string }>('show server_version');
-    return { readTable, writeTable, authorTable, sharedTable, grantTable, serverVersion: rows[0]?.server_version ?? 'unknown' };
+    return {
+      readTable,
+      writeTable,
+      authorTable,
+      sharedTable,
+      grantTable,
+      serverVersion: rows[0]?.server_version ?? 'unknown',
+    };
   } finally {
     await client.end();
   }

@@ -47,7 +47,8 @@ interface PageQuery {
   readonly user?: string;
 }
 
-const instant = (column: string): string => `to_char(${column}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
+const instant = (column: string): string =>
+  `to_char(${column}, 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ${column}`;
 const columns = [
   ...['_id', 'title', 'body', 'rank', 'published', 'tags', 'author'],
   ...['"publishedAt"', '"createdAt"', '"updatedAt"'].map(instant),
@@ -59,7 +60,13 @@ const page = (rows: string, count?: string): string =>
   `select '{"documents":' || coalesce((select json_agg(r) from (${rows}) r)::text, '[]') || ${count === undefined ? "''" : `',"count":' || (${count})`} || '}' as json`;
 
 /** The statements. The plan is forced to be generic, else PostgreSQL plans each page anew. */
-const statements = ({ readTable, writeTable, authorTable, sharedTable, grantTable }: BareConfig) => {
+const statements = ({
+  readTable,
+  writeTable,
+  authorTable,
+  sharedTable,
+  grantTable,
+}: BareConfig) => {
   const authorColumns = `_id, name, ${instant('"createdAt"')}, ${instant('"updatedAt"')}, __v`;
   const author = (fields: string): string =>
     `(select row_to_json(a) from (select ${fields} from ${authorTable} where _id = d.author) a) as author`;
@@ -112,12 +119,15 @@ async function connect(connection: pg.ClientConfig, connections: number): Promis
   let next = 0;
   return (text, values, reply) => {
     next = (next + 1) % clients.length;
-    clients[next]?.query<{ json: string }>({ name: nameOf(text), text, values }, (error, result) => {
-      if (error) return void reply.code(500).send({ message: error.message });
-      const row = result.rows[0];
-      if (row === undefined) return void reply.code(404).send({ message: 'Not found' });
-      reply.header('content-type', 'application/json; charset=utf-8').send(row.json);
-    });
+    clients[next]?.query<{ json: string }>(
+      { name: nameOf(text), text, values },
+      (error, result) => {
+        if (error) return void reply.code(500).send({ message: error.message });
+        const row = result.rows[0];
+        if (row === undefined) return void reply.code(404).send({ message: 'Not found' });
+        reply.header('content-type', 'application/json; charset=utf-8').send(row.json);
+      },
+    );
   };
 }
 
@@ -128,9 +138,13 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
   ]);
   const sql = statements(config);
   const app = Fastify({ logger: false });
-  app.get<{ Params: { id: string } }>('/records/:id', (request, reply) => read(sql.get, [request.params.id], reply));
+  app.get<{ Params: { id: string } }>('/records/:id', (request, reply) =>
+    read(sql.get, [request.params.id], reply),
+  );
   app.get('/live', () => ({ status: 'alive', message: 'Penstock is alive' }));
-  app.get<{ Params: { id: string } }>('/graphql-get/:id', (request, reply) => read(sql.graphqlGet, [request.params.id], reply));
+  app.get<{ Params: { id: string } }>('/graphql-get/:id', (request, reply) =>
+    read(sql.graphqlGet, [request.params.id], reply),
+  );
   app.get<{ Querystring: { user: string; record: string } }>('/check', ({ query }, reply) =>
     read(sql.check, [query.user, query.record], reply),
   );
@@ -143,14 +157,31 @@ async function start(config: BareConfig): Promise<FastifyInstance> {
   ];
   for (const [path, text, parameter] of pages) {
     app.get<{ Querystring: PageQuery }>(path, ({ query }, reply) =>
-      read(text, [Number(query.limit), Number(query.skip), ...(parameter ? [query[parameter]] : [])], reply),
+      read(
+        text,
+        [Number(query.limit), Number(query.skip), ...(parameter ? [query[parameter]] : [])],
+        reply,
+      ),
     );
   }
   app.post<{ Body: DraftBody }>('/drafts', ({ body }, reply) =>
-    write(sql.create, [body.title, body.body, body.rank, body.published, JSON.stringify(body.tags), body.publishedAt, body.author], reply),
+    write(
+      sql.create,
+      [
+        body.title,
+        body.body,
+        body.rank,
+        body.published,
+        JSON.stringify(body.tags),
+        body.publishedAt,
+        body.author,
+      ],
+      reply,
+    ),
   );
-  app.patch<{ Params: { id: string }; Body: Pick<DraftBody, 'rank' | 'title'> }>('/records/:id', ({ params, body }, reply) =>
-    write(sql.change, [params.id, body.rank, body.title], reply),
+  app.patch<{ Params: { id: string }; Body: Pick<DraftBody, 'rank' | 'title'> }>(
+    '/records/:id',
+    ({ params, body }, reply) => write(sql.change, [params.id, body.rank, body.title], reply),
   );
   await app.listen({ host: '127.0.0.1', port: 0 });
   return app;

@@ -46,16 +46,21 @@ export interface Bench {
   readonly plan: Plan;
 }
 
-async function answer({ name, origin, material }: Side, workload: Workload): Promise<Record<string, unknown>> {
+async function answer(
+  { name, origin, material }: Side,
+  workload: Workload,
+): Promise<Record<string, unknown>> {
   const { path, ...request } = requestOf(material, workload[name], 0, () => 0);
   const response = await fetch(origin + path, request);
   const text = await response.text();
-  if (!response.ok) throw new Error(`${workload.name} of ${name} answered ${response.status}: ${text}`);
+  if (!response.ok)
+    throw new Error(`${workload.name} of ${name} answered ${response.status}: ${text}`);
   return JSON.parse(text) as Record<string, unknown>;
 }
 
 /** What differs between two creations of the same record. */
-const withoutOwn = ({ _id, createdAt, updatedAt, ...rest }: Record<string, unknown>): unknown => rest;
+const withoutOwn = ({ _id, createdAt, updatedAt, ...rest }: Record<string, unknown>): unknown =>
+  rest;
 
 /** Both sides must give the same answers, else the comparison means nothing. */
 export async function assertSameAnswers([first, second]: Bench['sides']): Promise<void> {
@@ -63,17 +68,32 @@ export async function assertSameAnswers([first, second]: Bench['sides']): Promis
     const answers = await Promise.all([answer(first, workload), answer(second, workload)]);
     const [one, other] = workload.writes ? answers.map(withoutOwn) : answers;
     if (!isDeepStrictEqual(one, other)) {
-      throw new Error(`${workload.name}: the answers differ\n${JSON.stringify(one)}\n${JSON.stringify(other)}`);
+      throw new Error(
+        `${workload.name}: the answers differ\n${JSON.stringify(one)}\n${JSON.stringify(other)}`,
+      );
     }
   }
 }
 
-async function measure({ postgresPid, plan }: Bench, side: Side, workload: Workload): Promise<Figures> {
+async function measure(
+  { postgresPid, plan }: Bench,
+  side: Side,
+  workload: Workload,
+): Promise<Figures> {
   const node = cpuTime(side.pid);
   const postgres = familyCpuTime(postgresPid);
   const { origin, material, name } = side;
-  const result = await runLoad({ ...material, origin, request: workload[name], connections: plan.connections, seconds: plan.seconds });
-  if (result.failures > 0) throw new Error(`${workload.name} of ${name}: ${result.failures} of ${result.requests} requests failed`);
+  const result = await runLoad({
+    ...material,
+    origin,
+    request: workload[name],
+    connections: plan.connections,
+    seconds: plan.seconds,
+  });
+  if (result.failures > 0)
+    throw new Error(
+      `${workload.name} of ${name}: ${result.failures} of ${result.requests} requests failed`,
+    );
   return {
     rate: result.rate,
     ...result.latency,
@@ -84,18 +104,33 @@ async function measure({ postgresPid, plan }: Bench, side: Side, workload: Workl
 
 const middle = (rounds: readonly Figures[]): Figures => {
   const of = (key: keyof Figures): number => median(rounds.map((figures) => figures[key]));
-  return { rate: of('rate'), p50: of('p50'), p95: of('p95'), p99: of('p99'), nodeCpu: of('nodeCpu'), postgresCpu: of('postgresCpu') };
+  return {
+    rate: of('rate'),
+    p50: of('p50'),
+    p95: of('p95'),
+    p99: of('p99'),
+    nodeCpu: of('nodeCpu'),
+    postgresCpu: of('postgresCpu'),
+  };
 };
 
 /** One measurement of each side. The order changes from round to round, so that neither is always first. */
-async function measureBoth(bench: Bench, workload: Workload, round: number): Promise<Record<Side['name'], Figures>> {
+async function measureBoth(
+  bench: Bench,
+  workload: Workload,
+  round: number,
+): Promise<Record<Side['name'], Figures>> {
   const figures = {} as Record<Side['name'], Figures>;
   const order = round % 2 === 0 ? bench.sides : bench.sides.toReversed();
   for (const side of order) figures[side.name] = await measure(bench, side, workload);
   return figures;
 }
 
-async function outcomeOf(bench: Bench, workload: Workload, onProgress: (text: string) => void): Promise<Outcome> {
+async function outcomeOf(
+  bench: Bench,
+  workload: Workload,
+  onProgress: (text: string) => void,
+): Promise<Outcome> {
   await measureBoth({ ...bench, plan: { ...bench.plan, seconds: 1 } }, workload, 0);
   const bare: Figures[] = [];
   const ours: Figures[] = [];
@@ -103,15 +138,22 @@ async function outcomeOf(bench: Bench, workload: Workload, onProgress: (text: st
     const both = await measureBoth(bench, workload, round);
     bare.push(both.bare);
     ours.push(both.ours);
-    onProgress(`${workload.name} round ${round}: bare ${Math.round(both.bare.rate)}/s, ours ${Math.round(both.ours.rate)}/s`);
+    onProgress(
+      `${workload.name} round ${round}: bare ${Math.round(both.bare.rate)}/s, ours ${Math.round(both.ours.rate)}/s`,
+    );
   }
   const ratio = median(ours.map(({ rate }, round) => rate / (bare[round]?.rate ?? Number.NaN)));
   return { bare: middle(bare), ours: middle(ours), ratio };
 }
 
 /** Warms both sides up, then measures them in turns, so that a slow moment of the machine hits both. */
-export async function compare(bench: Bench, chosen: readonly Workload[], onProgress: (text: string) => void): Promise<Comparison> {
+export async function compare(
+  bench: Bench,
+  chosen: readonly Workload[],
+  onProgress: (text: string) => void,
+): Promise<Comparison> {
   const outcomes: { workload: Workload; outcome: Outcome }[] = [];
-  for (const workload of chosen) outcomes.push({ workload, outcome: await outcomeOf(bench, workload, onProgress) });
+  for (const workload of chosen)
+    outcomes.push({ workload, outcome: await outcomeOf(bench, workload, onProgress) });
   return outcomes;
 }

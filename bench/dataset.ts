@@ -37,35 +37,61 @@ const authenticated = { enabled: true, authenticated: true };
 const conduitOptions = {
   cms: {
     enabled: true,
-    crudOperations: { create: authenticated, read: authenticated, update: authenticated, delete: authenticated },
+    crudOperations: {
+      create: authenticated,
+      read: authenticated,
+      update: authenticated,
+      delete: authenticated,
+    },
   },
 };
 
-async function send<T>(method: string, url: string, body: unknown, headers: Record<string, string> = {}): Promise<T> {
+async function send<T>(
+  method: string,
+  url: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+): Promise<T> {
   const response = await fetch(url, {
     method,
     headers: { ...headers, 'content-type': 'application/json' },
     body: JSON.stringify(body),
   });
   const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${new URL(url).pathname} answered ${response.status}: ${text}`);
+  if (!response.ok)
+    throw new Error(`${method} ${new URL(url).pathname} answered ${response.status}: ${text}`);
   return JSON.parse(text) as T;
 }
 
-const post = <T>(url: string, body: unknown, headers?: Record<string, string>): Promise<T> => send<T>('POST', url, body, headers);
+const post = <T>(url: string, body: unknown, headers?: Record<string, string>): Promise<T> =>
+  send<T>('POST', url, body, headers);
 
 /** The limit is counted for each request all the same, but a load generator must not run into it. */
 const liftLimit = ({ adminOrigin, masterKey }: Platform): Promise<unknown> =>
-  send('PATCH', `${adminOrigin}/config/router`, { rateLimit: { maxRequests: 1_000_000 } }, { masterkey: masterKey });
+  send(
+    'PATCH',
+    `${adminOrigin}/config/router`,
+    { rateLimit: { maxRequests: 1_000_000 } },
+    { masterkey: masterKey },
+  );
 
 async function createSchemas({ adminOrigin, masterKey }: Platform): Promise<void> {
   const schemas = [
     { name: authorSchema, fields: { name: { type: 'String', required: true } } },
     { name: readSchema, fields: articleFields },
     { name: writeSchema, fields: articleFields },
-    { name: sharedSchema, fields: articleFields, conduitOptions: { ...conduitOptions, authorization: { enabled: true } } },
+    {
+      name: sharedSchema,
+      fields: articleFields,
+      conduitOptions: { ...conduitOptions, authorization: { enabled: true } },
+    },
   ];
-  for (const schema of schemas) await post(`${adminOrigin}/database/schemas`, { conduitOptions, ...schema }, { masterkey: masterKey });
+  for (const schema of schemas)
+    await post(
+      `${adminOrigin}/database/schemas`,
+      { conduitOptions, ...schema },
+      { masterkey: masterKey },
+    );
 }
 
 /** Records of one author, as a page. */
@@ -77,7 +103,11 @@ const createEndpoint = ({ adminOrigin, masterKey }: Platform): Promise<unknown> 
       operation: 0,
       selectedSchemaName: readSchema,
       inputs: [{ name: 'author', type: 'Relation', location: 1 }],
-      query: { schemaField: 'author', operation: 0, comparisonField: { type: 'Input', value: 'author' } },
+      query: {
+        schemaField: 'author',
+        operation: 0,
+        comparisonField: { type: 'Input', value: 'author' },
+      },
       authentication: true,
       paginated: true,
     },
@@ -95,7 +125,12 @@ async function createUser({ clientOrigin }: Platform, index: number): Promise<Us
   return post<User>(`${clientOrigin}/authentication/local`, credentials);
 }
 
-async function createRows(platform: Platform, token: string, schema: string, rows: readonly object[]): Promise<string[]> {
+async function createRows(
+  platform: Platform,
+  token: string,
+  schema: string,
+  rows: readonly object[],
+): Promise<string[]> {
   const ids: string[] = [];
   for (let start = 0; start < rows.length; start += BATCH) {
     const { docs } = await post<{ docs: { _id: string }[] }>(
@@ -109,11 +144,17 @@ async function createRows(platform: Platform, token: string, schema: string, row
 }
 
 /** Every user creates his share of the rows, which he then owns. */
-async function createShared(platform: Platform, users: readonly User[], authorIds: readonly string[]): Promise<Grant[]> {
+async function createShared(
+  platform: Platform,
+  users: readonly User[],
+  authorIds: readonly string[],
+): Promise<Grant[]> {
   const share = Math.ceil(ROWS / users.length);
   const grants: Grant[] = [];
   for (const [position, { userId, accessToken }] of users.entries()) {
-    const rows = Array.from({ length: share }, (_, index) => draft(position * share + index, authorIds[index % AUTHORS]));
+    const rows = Array.from({ length: share }, (_, index) =>
+      draft(position * share + index, authorIds[index % AUTHORS]),
+    );
     const records = await createRows(platform, accessToken, sharedSchema, rows);
     grants.push(...records.map((record) => ({ user: userId, record })));
   }
@@ -130,7 +171,9 @@ export async function fill(platform: Platform): Promise<BenchData> {
   const writer = tokens[0] ?? '';
   const authors = Array.from({ length: AUTHORS }, (_, index) => ({ name: `Author ${index}` }));
   const authorIds = await createRows(platform, writer, authorSchema, authors);
-  const articles = Array.from({ length: ROWS }, (_, index) => draft(index, authorIds[index % AUTHORS]));
+  const articles = Array.from({ length: ROWS }, (_, index) =>
+    draft(index, authorIds[index % AUTHORS]),
+  );
   const grants = await createShared(platform, users, authorIds);
   return {
     tokens,
@@ -158,7 +201,11 @@ export const createGrowthEndpoint = ({ adminOrigin, masterKey }: Platform): Prom
       operation: 0,
       selectedSchemaName: growthSchema,
       inputs: [{ name: 'code', type: 'String', location: 1 }],
-      query: { schemaField: 'code', operation: 0, comparisonField: { type: 'Input', value: 'code' } },
+      query: {
+        schemaField: 'code',
+        operation: 0,
+        comparisonField: { type: 'Input', value: 'code' },
+      },
     },
     { masterkey: masterKey },
   );

@@ -1,6 +1,12 @@
 /** The same requests over few rows and over a hundred times as many: what an app feels when it grows. */
 import pg from 'pg';
-import { createGrowthEndpoint, createGrowthSchema, growthEndpoint, growthSchema, signUp } from './dataset.ts';
+import {
+  createGrowthEndpoint,
+  createGrowthSchema,
+  growthEndpoint,
+  growthSchema,
+  signUp,
+} from './dataset.ts';
 import { CODES, type LoadJob, type RequestShape, runLoad } from './load.ts';
 import { startPlatform } from './platform.ts';
 import { median } from './statistics.ts';
@@ -25,17 +31,30 @@ const list = `/database/${growthSchema}?limit=20`;
 const filter = `/database/function/${growthEndpoint}?code={code}`;
 const get = (path: string): RequestShape => ({ method: 'GET', path });
 
-const requests: readonly (Pick<GrowthRow, 'title' | 'limit'> & { readonly request: RequestShape })[] = [
+const requests: readonly (Pick<GrowthRow, 'title' | 'limit'> & {
+  readonly request: RequestShape;
+})[] = [
   { title: 'page of 20, `count=none`', limit: 1.5, request: get(`${list}&count=none`) },
   { title: 'page of 20, `count=estimated`', limit: 1.5, request: get(`${list}&count=estimated`) },
   { title: 'page of 20 by a cursor', limit: 1.5, request: get(`${list}&count=none&cursor=start`) },
   { title: 'custom endpoint, filter by an indexed field', limit: 1.5, request: get(filter) },
-  { title: 'create', limit: 1.5, request: { method: 'POST', path: `/database/${growthSchema}`, body: { code: 'new', title: 'A title' } } },
+  {
+    title: 'create',
+    limit: 1.5,
+    request: {
+      method: 'POST',
+      path: `/database/${growthSchema}`,
+      body: { code: 'new', title: 'A title' },
+    },
+  },
   { title: 'page of 20 with exact count', request: get(list) },
 ];
 
 /** `folder` is for throw-away files. */
-export async function measureGrowth(folder: string, print: (line: string) => void): Promise<readonly GrowthRow[]> {
+export async function measureGrowth(
+  folder: string,
+  print: (line: string) => void,
+): Promise<readonly GrowthRow[]> {
   const platform = await startPlatform({ dataDir: folder });
   try {
     await createGrowthSchema(platform);
@@ -62,7 +81,11 @@ export async function measureGrowth(folder: string, print: (line: string) => voi
     };
     const small = await measure(SMALL);
     const large = await measure(LARGE);
-    return requests.map(({ request: _, ...row }, i) => ({ ...row, small: small[i] ?? Number.NaN, large: large[i] ?? Number.NaN }));
+    return requests.map(({ request: _, ...row }, i) => ({
+      ...row,
+      small: small[i] ?? Number.NaN,
+      large: large[i] ?? Number.NaN,
+    }));
   } finally {
     await platform.stop();
   }
@@ -73,7 +96,8 @@ async function latencyOf(job: LoadJob): Promise<number> {
   const rounds: number[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
     const { failures, requests: sent, latency } = await runLoad(job);
-    if (failures > 0) throw new Error(`${job.request.path}: ${failures} of ${sent} requests failed`);
+    if (failures > 0)
+      throw new Error(`${job.request.path}: ${failures} of ${sent} requests failed`);
     rounds.push(latency.p50);
   }
   return median(rounds);
@@ -85,7 +109,9 @@ async function fillTo(connection: pg.ClientConfig, rows: number): Promise<void> 
   await client.connect();
   try {
     const table = `app."${growthSchema}"`;
-    const { rows: counted } = await client.query<{ n: number }>(`select count(*)::integer as n from ${table}`);
+    const { rows: counted } = await client.query<{ n: number }>(
+      `select count(*)::integer as n from ${table}`,
+    );
     await client.query(
       // Every code has as many rows at both sizes: of the many rows most have codes that nobody asks for.
       `insert into ${table} (_id, code, title, "createdAt", "updatedAt", __v)

@@ -56,7 +56,8 @@ const GRACE_SECONDS = 30;
 /** Values of `code` that `{code}` takes turns with. */
 export const CODES = 1_000;
 
-const pick = <T>(values: readonly T[], random: () => number): T | undefined => values[Math.floor(random() * values.length)];
+const pick = <T>(values: readonly T[], random: () => number): T | undefined =>
+  values[Math.floor(random() * values.length)];
 
 /** The body of a create. */
 export function draft(index: number, author: string | undefined): Record<string, unknown> {
@@ -72,7 +73,12 @@ export function draft(index: number, author: string | undefined): Record<string,
 }
 
 /** One of the requests of a job, ready to be sent. */
-export function requestOf(material: Material, { method, path, body }: RequestShape, index: number, random: () => number): SentRequest {
+export function requestOf(
+  material: Material,
+  { method, path, body }: RequestShape,
+  index: number,
+  random: () => number,
+): SentRequest {
   const who = Math.floor(random() * material.userIds.length);
   const author = pick(material.authorIds, random);
   const values: Readonly<Record<string, string | undefined>> = {
@@ -85,7 +91,12 @@ export function requestOf(material: Material, { method, path, body }: RequestSha
   const filledIn = (template: string): string =>
     template.replace(/\{(id|shared|author|user|code)\}/g, (_, name: string) => values[name] ?? '');
   const token = material.tokens[who];
-  const text = body === 'draft' ? draft(index, author) : body === 'change' ? { rank: index * 2.5, title: `Changed ${index}` } : body;
+  const text =
+    body === 'draft'
+      ? draft(index, author)
+      : body === 'change'
+        ? { rank: index * 2.5, title: `Changed ${index}` }
+        : body;
   return {
     method,
     path: filledIn(path),
@@ -111,7 +122,9 @@ export async function requireWrk(): Promise<void> {
   // It knows no way to ask for its version alone: shown or not, the exit code is 1.
   await run('wrk', ['--version']).catch(({ code }: { code?: unknown }) => {
     if (code !== 'ENOENT') return;
-    throw new Error('The load generator wrk is not installed. Debian and Ubuntu: apt-get install wrk; macOS: brew install wrk');
+    throw new Error(
+      'The load generator wrk is not installed. Debian and Ubuntu: apt-get install wrk; macOS: brew install wrk',
+    );
   });
 }
 
@@ -147,12 +160,23 @@ end
 /** Sends the requests of a job for its time. Throws when wrk is absent or fails. */
 export async function runLoad(job: LoadJob): Promise<LoadResult> {
   const random = seededRandom(1);
-  const requests = Array.from({ length: REQUESTS }, (_, index) => requestOf(job, job.request, index, random));
+  const requests = Array.from({ length: REQUESTS }, (_, index) =>
+    requestOf(job, job.request, index, random),
+  );
   const folder = await mkdtemp(join(tmpdir(), 'penstock-wrk-'));
   try {
     const file = join(folder, 'requests.lua');
     await writeFile(file, script(requests));
-    const options = ['--threads', '1', '--connections', String(job.connections), '--duration', `${job.seconds}s`, '--timeout', '30s'];
+    const options = [
+      '--threads',
+      '1',
+      '--connections',
+      String(job.connections),
+      '--duration',
+      `${job.seconds}s`,
+      '--timeout',
+      '30s',
+    ];
     const timeout = (job.seconds + GRACE_SECONDS) * 1_000;
     const { stdout } = await run('wrk', [...options, '--script', file, job.origin], { timeout });
     return resultOf(stdout);
@@ -167,5 +191,10 @@ export function resultOf(printed: string): LoadResult {
   if (figures?.length !== 6) throw new Error(`wrk did not measure:\n${printed}`);
   const [requests = 0, duration = 1, failures = 0, ...latency] = figures;
   const [p50 = 0, p95 = 0, p99 = 0] = latency.map((microseconds) => microseconds / 1_000);
-  return { rate: (requests - failures) / (duration / 1e6), requests, failures, latency: { p50, p95, p99 } };
+  return {
+    rate: (requests - failures) / (duration / 1e6),
+    requests,
+    failures,
+    latency: { p50, p95, p99 },
+  };
 }

@@ -22,7 +22,8 @@ function readStat(pid: number): Stat | undefined {
   try {
     // The second field is the name in brackets, which may hold blanks.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? [];
-    const ticks = (at: number): number => (Number(fields[at]) + Number(fields[at + 1])) * TICK_MICROSECONDS;
+    const ticks = (at: number): number =>
+      (Number(fields[at]) + Number(fields[at + 1])) * TICK_MICROSECONDS;
     return { parent: Number(fields[1]), cpu: ticks(11), endedCpu: ticks(13) };
   } catch {
     return undefined;
@@ -45,7 +46,10 @@ export const cpuTime = (pid: number): number => readStat(pid)?.cpu ?? Number.NaN
 /** CPU time of a process and its children, also of those that have ended, in microseconds. */
 export function familyCpuTime(pid: number): number {
   const children = everyPid().filter((candidate) => readStat(candidate)?.parent === pid);
-  return [pid, ...children].reduce((sum, member) => sum + cpuTime(member), readStat(pid)?.endedCpu ?? Number.NaN);
+  return [pid, ...children].reduce(
+    (sum, member) => sum + cpuTime(member),
+    readStat(pid)?.endedCpu ?? Number.NaN,
+  );
 }
 
 /** Resident memory in bytes. */

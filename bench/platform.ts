@@ -38,7 +38,11 @@ export interface PlatformOptions {
 }
 
 /** What `scripts/run.mjs` gives Node. */
-const platformFlags = ['--max-semi-space-size=16'];
+const platformFlags = [
+  '--max-semi-space-size=16',
+  '--heap-growing-percent=40',
+  '--initial-old-space-size=48',
+];
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
@@ -58,29 +62,48 @@ const statusOf = (url: string): Promise<number | undefined> =>
   });
 
 /** Waits for the first good answer. Throws with what the platform printed when it ends before. */
-async function waitUntilReady(child: ChildProcess, url: string, output: () => string): Promise<void> {
+async function waitUntilReady(
+  child: ChildProcess,
+  url: string,
+  output: () => string,
+): Promise<void> {
   const deadline = performance.now() + START_TIMEOUT_MS;
   while ((await statusOf(url)) !== 200) {
-    if (child.exitCode !== null) throw new Error(`The platform ended with code ${child.exitCode}:\n${output()}`);
-    if (performance.now() > deadline) throw new Error(`The platform is not ready after ${START_TIMEOUT_MS} ms:\n${output()}`);
+    if (child.exitCode !== null)
+      throw new Error(`The platform ended with code ${child.exitCode}:\n${output()}`);
+    if (performance.now() > deadline)
+      throw new Error(`The platform is not ready after ${START_TIMEOUT_MS} ms:\n${output()}`);
     await sleep(POLL_MS);
   }
 }
 
 /** The postmaster's own file says where its socket is (PostgreSQL manual, "postmaster.pid"). */
-async function embeddedDatabase(dataDir: string): Promise<{ connection: pg.ClientConfig; pid: number }> {
-  const lines = (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n').map((line) => line.trim());
+async function embeddedDatabase(
+  dataDir: string,
+): Promise<{ connection: pg.ClientConfig; pid: number }> {
+  const lines = (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8'))
+    .split('\n')
+    .map((line) => line.trim());
   const [pid, , , port, host] = lines;
-  return { connection: { host: host ?? '', port: Number(port), user: 'penstock', database: 'penstock' }, pid: Number(pid) };
+  return {
+    connection: { host: host ?? '', port: Number(port), user: 'penstock', database: 'penstock' },
+    pid: Number(pid),
+  };
 }
 
 /** A key that exists for this run only. */
 const masterKey = `bench-${crypto.randomUUID()}`;
 
-export async function startPlatform({ dataDir, through = 'main', nodeArguments = [], env = {} }: PlatformOptions): Promise<Platform> {
+export async function startPlatform({
+  dataDir,
+  through = 'main',
+  nodeArguments = [],
+  env = {},
+}: PlatformOptions): Promise<Platform> {
   const [client, socket, admin] = await Promise.all([freePort(), freePort(), freePort()]);
   const adminOrigin = `http://127.0.0.1:${admin}`;
-  const program = through === 'main' ? [...platformFlags, 'src/main.ts', 'start'] : ['scripts/run.mjs', 'start'];
+  const program =
+    through === 'main' ? [...platformFlags, 'src/main.ts', 'start'] : ['scripts/run.mjs', 'start'];
   const begin = performance.now();
   const child = spawn(process.execPath, [...nodeArguments, ...program], {
     cwd: root,
@@ -101,11 +124,14 @@ export async function startPlatform({ dataDir, through = 'main', nodeArguments =
     },
   });
   const printed: string[] = [];
-  for (const stream of [child.stdout, child.stderr]) stream?.setEncoding('utf8').on('data', (text: string) => void printed.push(text));
-  await waitUntilReady(child, `${adminOrigin}/ready`, () => printed.join('')).catch((error: unknown) => {
-    child.kill();
-    throw error;
-  });
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding('utf8').on('data', (text: string) => void printed.push(text));
+  await waitUntilReady(child, `${adminOrigin}/ready`, () => printed.join('')).catch(
+    (error: unknown) => {
+      child.kill();
+      throw error;
+    },
+  );
   return {
     clientOrigin: `http://127.0.0.1:${client}`,
     adminOrigin,

@@ -9,7 +9,11 @@ import type { Workload } from './workloads.ts';
 interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number;
-    readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number };
+    readonly callFrame: {
+      readonly functionName: string;
+      readonly url: string;
+      readonly lineNumber: number;
+    };
   }[];
   readonly samples: readonly number[];
   /** Microseconds on the monotonic clock. */
@@ -31,7 +35,8 @@ const now = (): number => Number(process.hrtime.bigint() / 1000n);
 /** Which part of the program a place in the code belongs to. */
 function areaOf(url: string, functionName: string): string {
   if (url === '') return functionName.startsWith('(') ? functionName : 'V8 and Node, native';
-  if (url.startsWith('node:')) return `Node: ${url.split('/')[0]?.slice('node:'.length)}${url.includes('http') ? ' http' : ''}`;
+  if (url.startsWith('node:'))
+    return `Node: ${url.split('/')[0]?.slice('node:'.length)}${url.includes('http') ? ' http' : ''}`;
   const dependency = /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url);
   if (dependency) return `package ${dependency[1]}`;
   const own = /\/src\/(.+)\/[^/]+$/.exec(url);
@@ -39,7 +44,11 @@ function areaOf(url: string, functionName: string): string {
 }
 
 /** Self time in microseconds per request, by the key that `name` gives a node; the largest first. */
-function selfTimes(profile: CpuProfile, window: Window, name: (node: CpuProfile['nodes'][number]) => string): [string, number][] {
+function selfTimes(
+  profile: CpuProfile,
+  window: Window,
+  name: (node: CpuProfile['nodes'][number]) => string,
+): [string, number][] {
   const names = new Map(profile.nodes.map((node) => [node.id, name(node)]));
   const sums = new Map<string, number>();
   let time = profile.startTime;
@@ -54,17 +63,28 @@ function selfTimes(profile: CpuProfile, window: Window, name: (node: CpuProfile[
 }
 
 function lines(title: string, times: readonly [string, number][]): string[] {
-  return ['', title, ...times.filter(([, time]) => time >= 0.1).map(([name, time]) => `  ${time.toFixed(1).padStart(7)}  ${name}`)];
+  return [
+    '',
+    title,
+    ...times
+      .filter(([, time]) => time >= 0.1)
+      .map(([name, time]) => `  ${time.toFixed(1).padStart(7)}  ${name}`),
+  ];
 }
 
 function describe(profile: CpuProfile, window: Window): string[] {
-  const areas = selfTimes(profile, window, ({ callFrame }) => areaOf(callFrame.url, callFrame.functionName));
+  const areas = selfTimes(profile, window, ({ callFrame }) =>
+    areaOf(callFrame.url, callFrame.functionName),
+  );
   const functions = selfTimes(profile, window, ({ callFrame }) => {
     const file = callFrame.url.split('/').slice(-3).join('/');
     return `${callFrame.functionName || '(anonymous)'} ${file}:${callFrame.lineNumber + 1}`;
   });
   return [
-    ...lines(`${window.workload}: microseconds per request, by area (${window.requests} requests)`, areas),
+    ...lines(
+      `${window.workload}: microseconds per request, by area (${window.requests} requests)`,
+      areas,
+    ),
     ...lines(`${window.workload}: by function`, functions.slice(0, TOP_FUNCTIONS)),
   ];
 }

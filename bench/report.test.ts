@@ -25,7 +25,11 @@ const results: Results = {
     { title: 'a create', limit: 1.5, small: 1, large: 2 },
     { title: 'a count', small: 1, large: 100 },
   ],
-  start: { program: { empty: 900, existing: 300 }, command: { empty: 1000, existing: 400 }, idleMemory: 100 * 2 ** 20 },
+  start: {
+    program: { empty: 900, existing: 300 },
+    command: { empty: 1000, existing: 400 },
+    idleMemory: 100 * 2 ** 20,
+  },
   loadedMemory: 150 * 2 ** 20,
 };
 
@@ -38,8 +42,12 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 it('says which goals are met', () => {
-  expect(summary(results)).toContain('| read by id | 1,000 | 800 | **0.80** | >= 0.80, met | 1.00 |  |');
-  expect(summary(results)).toContain('| list of 20 with exact count | 1,000 | 300 | **0.30** | >= 0.60, missed | 1.00 | <= 1.3, met |');
+  expect(summary(results)).toContain(
+    '| read by id | 1,000 | 800 | **0.80** | >= 0.80, met | 1.00 |  |',
+  );
+  expect(summary(results)).toContain(
+    '| list of 20 with exact count | 1,000 | 300 | **0.30** | >= 0.60, missed | 1.00 | <= 1.3, met |',
+  );
   expect(summary(results)).toContain('| a page | 1.00 | 1.20 | **1.20** | <= 1.5, met |');
   expect(summary(results)).toContain('| a create | 1.00 | 2.00 | **2.00** | <= 1.5, missed |');
   expect(summary(results)).toContain('| a count | 1.00 | 100.00 | **100.00** |  |');
@@ -50,7 +58,9 @@ it('warns when the machine was busy with other work', async () => {
   await writeReport(pathToFileURL(path), results);
   expect(await readFile(path, 'utf8')).not.toContain('busy');
   await writeReport(pathToFileURL(path), { ...results, loadBefore: 4 });
-  expect(await readFile(path, 'utf8')).toContain('busy with other work** (load average 4.0 before the run)');
+  expect(await readFile(path, 'utf8')).toContain(
+    'busy with other work** (load average 4.0 before the run)',
+  );
 });
 
 it('keeps what was written by hand', async () => {

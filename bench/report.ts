@@ -32,8 +32,10 @@ const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
 
-const eachWorkload = <T>(comparison: Comparison, make: (workload: Workload, outcome: Outcome) => T): T[] =>
-  comparison.map(({ workload, outcome }) => make(workload, outcome));
+const eachWorkload = <T>(
+  comparison: Comparison,
+  make: (workload: Workload, outcome: Outcome) => T,
+): T[] => comparison.map(({ workload, outcome }) => make(workload, outcome));
 
 function ratios(comparison: Comparison): string {
   return table(
@@ -45,7 +47,9 @@ function ratios(comparison: Comparison): string {
       `**${ratio.toFixed(2)}**`,
       `>= ${goal.toFixed(2)}, ${ratio >= goal ? 'met' : 'missed'}`,
       (ours.p99 / bare.p99).toFixed(2),
-      p99Goal === undefined ? '' : `<= ${p99Goal}, ${ours.p99 <= p99Goal * bare.p99 ? 'met' : 'missed'}`,
+      p99Goal === undefined
+        ? ''
+        : `<= ${p99Goal}, ${ours.p99 <= p99Goal * bare.p99 ? 'met' : 'missed'}`,
     ]),
   );
 }
@@ -61,7 +65,10 @@ function details(comparison: Comparison): string {
   ];
   return table(
     ['', 'p50 ms', 'p95 ms', 'p99 ms', 'CPU in Node, us', 'CPU in PostgreSQL, us'],
-    eachWorkload(comparison, ({ title }, { bare, ours }) => [line(`${title}, bare`, bare), line(`${title}, ours`, ours)]).flat(),
+    eachWorkload(comparison, ({ title }, { bare, ours }) => [
+      line(`${title}, bare`, bare),
+      line(`${title}, ours`, ours),
+    ]).flat(),
   );
 }
 
@@ -71,13 +78,23 @@ function startUp(start: StartFigures, loadedMemory?: number): string {
     ['', 'measured', 'goal'],
     [
       ['ready, existing data folder, the program itself', seconds(program.existing), '<= 1.5 s'],
-      ['ready, existing data folder, through `npm start`’s runner', seconds(command.existing), '<= 1.5 s'],
+      [
+        'ready, existing data folder, through `npm start`’s runner',
+        seconds(command.existing),
+        '<= 1.5 s',
+      ],
       ['ready, empty data folder, the program itself', seconds(program.empty), '<= 5 s'],
       ['ready, empty data folder, through `npm start`’s runner', seconds(command.empty), '<= 5 s'],
       ['resident memory of our own process, idle', megabytes(idleMemory), '<= 180 MB'],
       ...(loadedMemory === undefined
         ? []
-        : [['resident memory of our own process, right after the load', megabytes(loadedMemory), '<= 250 MB']]),
+        : [
+            [
+              'resident memory of our own process, right after the load',
+              megabytes(loadedMemory),
+              '<= 250 MB',
+            ],
+          ]),
     ],
   );
 }
@@ -154,7 +171,8 @@ export async function writeReport(file: URL, results: Results): Promise<void> {
 }
 
 /** The tables, for the terminal. */
-export const summary = (results: Results): string => partialSummary({ ...results, measured: results });
+export const summary = (results: Results): string =>
+  partialSummary({ ...results, measured: results });
 
 export interface Part {
   readonly start: StartFigures | undefined;

@@ -10,7 +10,15 @@ import type { BareConfig, BareReady } from './bare.ts';
 import { createBareTables } from './bare-tables.ts';
 import { startHelper } from './child.ts';
 import { assertSameAnswers, type Comparison, compare, type Plan, type Side } from './compare.ts';
-import { authorSchema, type BenchData, fill, ROWS, readSchema, sharedSchema, writeSchema } from './dataset.ts';
+import {
+  authorSchema,
+  type BenchData,
+  fill,
+  ROWS,
+  readSchema,
+  sharedSchema,
+  writeSchema,
+} from './dataset.ts';
 import { type GrowthRow, measureGrowth } from './growth.ts';
 import { type Material, requireWrk } from './load.ts';
 import { describeMachine, residentMemory } from './machine.ts';
@@ -31,7 +39,12 @@ const help = `Measures Penstock beside a bare program and writes bench/RESULTS.m
   --only <parts>     start, requests (or names of them, such as get), growth, with commas; leaves RESULTS.md as it is
   --profile          instead: where the time of our own process goes, by area and function`;
 
-const benchSchemas = { read: readSchema, write: writeSchema, author: authorSchema, shared: sharedSchema };
+const benchSchemas = {
+  read: readSchema,
+  write: writeSchema,
+  author: authorSchema,
+  shared: sharedSchema,
+};
 
 /** Connections of the bare program to PostgreSQL: what measured best. */
 const bareConnections = { readConnections: 4, writeConnections: 8 };
@@ -59,9 +72,17 @@ function readOptions(): Options | undefined {
     },
   });
   if (values.help) return undefined;
-  const [rounds, seconds, connections] = [values.rounds, values.seconds, values.connections].map(Number);
-  if (!rounds || !seconds || !connections) throw new Error('--rounds, --seconds and --connections must be numbers above 0');
-  return { plan: { rounds, seconds, connections }, dry: values.dry, only: values.only?.split(','), profile: values.profile };
+  const [rounds, seconds, connections] = [values.rounds, values.seconds, values.connections].map(
+    Number,
+  );
+  if (!rounds || !seconds || !connections)
+    throw new Error('--rounds, --seconds and --connections must be numbers above 0');
+  return {
+    plan: { rounds, seconds, connections },
+    dry: values.dry,
+    only: values.only?.split(','),
+    profile: values.profile,
+  };
 }
 
 interface Measured {
@@ -80,14 +101,26 @@ const oursSide = (platform: Platform, data: BenchData): Side => ({
 });
 
 /** Both servers on one PostgreSQL server. */
-async function measureRequests(platform: Platform, plan: Plan, chosen: readonly Workload[]): Promise<Measured> {
+async function measureRequests(
+  platform: Platform,
+  plan: Plan,
+  chosen: readonly Workload[],
+): Promise<Measured> {
   print('Filling the platform');
   const data = await fill(platform);
   const database = await platform.database();
-  const { serverVersion, ...tables } = await createBareTables(database.connection, benchSchemas, data.grants);
+  const { serverVersion, ...tables } = await createBareTables(
+    database.connection,
+    benchSchemas,
+    data.grants,
+  );
   const bare = startHelper<BareConfig, BareReady>('bare.ts');
   try {
-    const { port } = await bare.ask({ connection: database.connection, ...tables, ...bareConnections });
+    const { port } = await bare.ask({
+      connection: database.connection,
+      ...tables,
+      ...bareConnections,
+    });
     const bareSide: Side = {
       name: 'bare',
       pid: bare.pid,
@@ -104,7 +137,9 @@ async function measureRequests(platform: Platform, plan: Plan, chosen: readonly 
 }
 
 const chosenOf = ({ only }: Pick<Options, 'only'>): readonly Workload[] =>
-  workloads.filter(({ name }) => only === undefined || only.includes('requests') || only.includes(name));
+  workloads.filter(
+    ({ name }) => only === undefined || only.includes('requests') || only.includes(name),
+  );
 
 async function measureAll(folder: string, { plan, dry, only }: Options): Promise<void> {
   const loadBefore = loadavg()[0] ?? 0;
@@ -112,10 +147,14 @@ async function measureAll(folder: string, { plan, dry, only }: Options): Promise
   if (wanted('start')) print('Measuring the start');
   const start = wanted('start') ? await measureStartUp(folder) : undefined;
   const chosen = chosenOf({ only });
-  const measured = chosen.length > 0 ? await measureFilled(join(folder, 'requests'), plan, chosen) : undefined;
+  const measured =
+    chosen.length > 0 ? await measureFilled(join(folder, 'requests'), plan, chosen) : undefined;
   if (wanted('growth')) print('Measuring growth');
-  const growth: readonly GrowthRow[] = wanted('growth') ? await measureGrowth(join(folder, 'growth'), print) : [];
-  if (!start || !measured || growth.length === 0) return print(`\n${partialSummary({ start, measured, growth })}`);
+  const growth: readonly GrowthRow[] = wanted('growth')
+    ? await measureGrowth(join(folder, 'growth'), print)
+    : [];
+  if (!start || !measured || growth.length === 0)
+    return print(`\n${partialSummary({ start, measured, growth })}`);
   const results = {
     ...measured,
     loadBefore,
@@ -130,7 +169,11 @@ async function measureAll(folder: string, { plan, dry, only }: Options): Promise
   print(`\n${summary(results)}`);
 }
 
-async function measureFilled(dataDir: string, plan: Plan, chosen: readonly Workload[]): Promise<Measured> {
+async function measureFilled(
+  dataDir: string,
+  plan: Plan,
+  chosen: readonly Workload[],
+): Promise<Measured> {
   const platform = await startPlatform({ dataDir });
   return measureRequests(platform, plan, chosen).finally(() => platform.stop());
 }
@@ -141,7 +184,8 @@ async function main(): Promise<void> {
   await requireWrk();
   const folder = await mkdtemp(join(tmpdir(), 'penstock-bench-'));
   try {
-    if (options.profile) print((await profilePlatform(folder, options.plan, chosenOf(options))).join('\n'));
+    if (options.profile)
+      print((await profilePlatform(folder, options.plan, chosenOf(options))).join('\n'));
     else await measureAll(folder, options);
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -29,7 +29,10 @@ async function startOnce(options: PlatformOptions): Promise<number> {
   return platform.startMs;
 }
 
-async function measureStarts(folder: string, through: PlatformOptions['through']): Promise<StartUp> {
+async function measureStarts(
+  folder: string,
+  through: PlatformOptions['through'],
+): Promise<StartUp> {
   const dataDir = join(folder, `start-${through}`);
   const empty: number[] = [];
   const existing: number[] = [];

@@ -4,7 +4,9 @@ import { median, percentile, seededRandom } from './statistics.ts';
 describe('statistics', () => {
   it('takes percentiles by nearest rank', () => {
     const sorted = Array.from({ length: 100 }, (_, index) => index + 1);
-    expect([0, 0.5, 0.95, 0.99, 1].map((share) => percentile(sorted, share))).toEqual([1, 50, 95, 99, 100]);
+    expect([0, 0.5, 0.95, 0.99, 1].map((share) => percentile(sorted, share))).toEqual([
+      1, 50, 95, 99, 100,
+    ]);
     expect(percentile([], 0.5)).toBeNaN();
   });
 

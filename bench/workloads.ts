@@ -76,14 +76,21 @@ export const workloads: readonly Workload[] = [
     title: 'authorization check',
     goal: 0.15,
     p99Goal: 1.3,
-    ours: { method: 'GET', path: `/authorization/check?action=read&resource=${sharedSchema}:{shared}` },
+    ours: {
+      method: 'GET',
+      path: `/authorization/check?action=read&resource=${sharedSchema}:{shared}`,
+    },
     bare: { method: 'GET', path: '/check?record={shared}&user={user}' },
   },
   {
     name: 'graphql-get',
     title: 'GraphQL, read by id',
     goal: 0.6,
-    ours: { method: 'POST', path: '/graphql', body: { query: oneDocument, variables: { id: '{id}' } } },
+    ours: {
+      method: 'POST',
+      path: '/graphql',
+      body: { query: oneDocument, variables: { id: '{id}' } },
+    },
     bare: { method: 'GET', path: '/graphql-get/{id}' },
   },
   {

@@ -10,7 +10,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 const file = new URL('../package-lock.json', import.meta.url);
 const lock = JSON.parse(readFileSync(file, 'utf8'));
 
-const candidates = (path, name) => (path === '' ? [`node_modules/${name}`] : [`${path}/node_modules/${name}`, `node_modules/${name}`]);
+const candidates = (path, name) =>
+  path === '' ? [`node_modules/${name}`] : [`${path}/node_modules/${name}`, `node_modules/${name}`];
 
 const missing = Object.entries(lock.packages).flatMap(([path, entry]) =>
   Object.entries(entry.optionalDependencies ?? {})
@@ -19,7 +20,9 @@ const missing = Object.entries(lock.packages).flatMap(([path, entry]) =>
 );
 
 function entryOf({ name, version, owner }) {
-  const [, os, cpu] = /-(android|darwin|freebsd|linux|win32|openharmony|aix|sunos|netbsd|openbsd)-(\w+)/.exec(name) ?? [];
+  const [, os, cpu] =
+    /-(android|darwin|freebsd|linux|win32|openharmony|aix|sunos|netbsd|openbsd)-(\w+)/.exec(name) ??
+    [];
   const libc = name.includes('-musl') ? 'musl' : name.includes('-gnu') ? 'glibc' : undefined;
   return {
     version: version.replace(/^[\^~]/, ''),
@@ -35,5 +38,7 @@ function entryOf({ name, version, owner }) {
 for (const each of missing) console.log(`${each.name} ${each.version}`);
 if (process.argv.includes('--check')) process.exit(missing.length > 0 ? 1 : 0);
 for (const each of missing) lock.packages[`node_modules/${each.name}`] = entryOf(each);
-lock.packages = Object.fromEntries(Object.entries(lock.packages).sort(([a], [b]) => (a < b ? -1 : 1)));
+lock.packages = Object.fromEntries(
+  Object.entries(lock.packages).sort(([a], [b]) => (a < b ? -1 : 1)),
+);
 writeFileSync(file, `${JSON.stringify(lock, undefined, 2)}\n`);

@@ -13,44 +13,76 @@ let root = '';
 /** A repository in miniature: the launcher, a lock file, and programs that tell what they got. */
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'penstock-test-run-'));
-  for (const folder of ['scripts', 'src', 'bin', 'node_modules/vitest']) await mkdir(join(root, folder), { recursive: true });
+  for (const folder of ['scripts', 'src', 'bin', 'node_modules/vitest'])
+    await mkdir(join(root, folder), { recursive: true });
   await copyFile(join(import.meta.dirname, 'run.mjs'), join(root, 'scripts/run.mjs'));
-  await cp(join(import.meta.dirname, 'supervisor'), join(root, 'scripts/supervisor'), { recursive: true });
-  const packages = { '': {}, 'node_modules/a': { version: '1.0.0' }, 'node_modules/b': { version: '2.0.0', dev: true } };
-  await writeJson('package-lock.json', { packages: { ...packages, 'node_modules/other-machine': { version: '1.0.0', optional: true } } });
+  await cp(join(import.meta.dirname, 'supervisor'), join(root, 'scripts/supervisor'), {
+    recursive: true,
+  });
+  const packages = {
+    '': {},
+    'node_modules/a': { version: '1.0.0' },
+    'node_modules/b': { version: '2.0.0', dev: true },
+  };
+  await writeJson('package-lock.json', {
+    packages: { ...packages, 'node_modules/other-machine': { version: '1.0.0', optional: true } },
+  });
   await writeJson('node_modules/.package-lock.json', { packages });
   await program('src/main.ts', `console.log(JSON.stringify(process.argv.slice(2)));`);
-  await program('node_modules/vitest/vitest.mjs', `console.log('tested', ...process.argv.slice(2));`);
-  await writeFile(join(root, 'bin/npm'), `#!/bin/sh\necho "$@" >> ${root}/npm-calls\necho noise\n[ ! -e ${root}/broken ] || exit 1\n`);
+  await program(
+    'node_modules/vitest/vitest.mjs',
+    `console.log('tested', ...process.argv.slice(2));`,
+  );
+  await writeFile(
+    join(root, 'bin/npm'),
+    `#!/bin/sh\necho "$@" >> ${root}/npm-calls\necho noise\n[ ! -e ${root}/broken ] || exit 1\n`,
+  );
   await chmod(join(root, 'bin/npm'), 0o755);
 });
 
 afterEach(() => rm(root, { recursive: true, force: true }));
 
-const writeJson = (path: string, value: unknown) => writeFile(join(root, path), JSON.stringify(value));
+const writeJson = (path: string, value: unknown) =>
+  writeFile(join(root, path), JSON.stringify(value));
 const program = (path: string, source: string) => writeFile(join(root, path), source);
 const npmCalls = () => readFile(join(root, 'npm-calls'), 'utf8').catch(() => '');
 
-function launch(...args: string[]): ChildProcess & { readonly stdout: NodeJS.ReadableStream; readonly stderr: NodeJS.ReadableStream } {
+function launch(...args: string[]): ChildProcess & {
+  readonly stdout: NodeJS.ReadableStream;
+  readonly stderr: NodeJS.ReadableStream;
+} {
   const env = { ...process.env, PATH: `${join(root, 'bin')}${delimiter}${process.env.PATH}` };
-  const child = spawn(process.execPath, [join(root, 'scripts/run.mjs'), ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [join(root, 'scripts/run.mjs'), ...args], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   return child as ReturnType<typeof launch>;
 }
 
 async function run(...args: string[]) {
   const child = launch(...args);
-  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ]);
   return { stdout, stderr, code };
 }
 
 describe('dependencies', () => {
   it('does nothing when all that the lock file asks for is there', async () => {
-    expect(await run('start', '--help')).toEqual({ stdout: '["start","--help"]\n', stderr: '', code: 0 });
+    expect(await run('start', '--help')).toEqual({
+      stdout: '["start","--help"]\n',
+      stderr: '',
+      code: 0,
+    });
     expect(await npmCalls()).toBe('');
   });
 
   it('installs what is missing, those for development only where they are needed', async () => {
-    await writeJson('node_modules/.package-lock.json', { packages: { 'node_modules/a': { version: '1.0.0' } } });
+    await writeJson('node_modules/.package-lock.json', {
+      packages: { 'node_modules/a': { version: '1.0.0' } },
+    });
     expect((await run('start')).code).toBe(0);
     expect(await npmCalls()).toBe('');
     const { stdout, stderr } = await run('test', 'some.test.ts');
@@ -60,7 +92,9 @@ describe('dependencies', () => {
   });
 
   it('installs again when the lock file has another version', async () => {
-    await writeJson('node_modules/.package-lock.json', { packages: { 'node_modules/a': { version: '0.9.0' } } });
+    await writeJson('node_modules/.package-lock.json', {
+      packages: { 'node_modules/a': { version: '0.9.0' } },
+    });
     await run('start');
     expect(await npmCalls()).toMatch(/^ci --ignore-scripts .*--omit=dev\n$/);
   });

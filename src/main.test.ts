@@ -10,7 +10,10 @@ interface Outcome {
 }
 
 /** Runs the command line to its end. */
-function penstock(args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+function penstock(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Outcome> {
   return new Promise((resolve) => {
     execFile(
       process.execPath,
@@ -39,5 +42,9 @@ it.each([
     'MASTER_KEY is a published default that everybody knows: set another one, or none, and one is made\n',
   ],
 ])('refuses %j with %j in one line', async (args, env, stderr) => {
-  expect(await penstock(args, env as Record<string, string>)).toEqual({ code: 1, stdout: '', stderr });
+  expect(await penstock(args, env as Record<string, string>)).toEqual({
+    code: 1,
+    stdout: '',
+    stderr,
+  });
 });

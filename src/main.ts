@@ -1,15 +1,19 @@
 /** The command line: picks the command, prints what failed, sets the exit code. */
-import type { Command } from './cli/command.ts';
-import { helpText } from './cli/help.ts';
+import { type Command, helpText } from './cli/command.ts';
 import { StartError } from './kernel/start-error.ts';
 import { version } from './kernel/version.ts';
 
 /** Loaded only when they run: `--help` answers at once. */
 const commands: readonly Command[] = [
-  { name: 'start', summary: 'runs the platform', run: async () => (await import('./cli/start.ts')).start() },
+  {
+    name: 'start',
+    summary: 'runs the platform',
+    run: async () => (await import('./cli/start.ts')).start(),
+  },
   {
     name: 'backup',
-    summary: '<file>: writes everything into one file, also while the platform runs; verify <file>: proves a backup',
+    summary:
+      '<file>: writes everything into one file, also while the platform runs; verify <file>: proves a backup',
     takesArguments: true,
     run: async (args) => (await import('./cli/backup.ts')).backup(args),
   },
@@ -35,7 +39,11 @@ const commands: readonly Command[] = [
     name: 'test',
     summary: 'permissions <file.yaml> ...: holds permission tests',
     takesArguments: true,
-    run: async (args) => (await import('./cli/test-permissions.ts')).testPermissions(args, (text) => void process.stdout.write(text)),
+    run: async (args) =>
+      (await import('./cli/test-permissions.ts')).testPermissions(
+        args,
+        (text) => void process.stdout.write(text),
+      ),
   },
 ];
 
@@ -51,7 +59,8 @@ async function main(args: readonly string[]): Promise<number> {
   const [name = 'start', ...rest] = args;
   const command = commands.find((each) => each.name === name);
   if (!command) throw new StartError(`There is no command "${name}": see penstock --help`);
-  if (rest.length > 0 && !command.takesArguments) throw new StartError(`"${name}" knows no argument "${rest[0]}": see penstock --help`);
+  if (rest.length > 0 && !command.takesArguments)
+    throw new StartError(`"${name}" knows no argument "${rest[0]}": see penstock --help`);
   return command.run(rest);
 }
 
@@ -59,7 +68,9 @@ async function main(args: readonly string[]): Promise<number> {
 function describe(error: unknown): string {
   if (error instanceof StartError) return error.message;
   const bug = `${error instanceof Error ? error.message : String(error)} (this is a bug, please report it; LOG_LEVEL=debug shows where)`;
-  return process.env.LOG_LEVEL === 'debug' && error instanceof Error ? `${bug}\n${error.stack}` : bug;
+  return process.env.LOG_LEVEL === 'debug' && error instanceof Error
+    ? `${bug}\n${error.stack}`
+    : bug;
 }
 
 try {

@@ -3,20 +3,59 @@
  * them. Surfaces know no module; this file of the composition root knows both.
  */
 
+import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Kernel } from './host/kernel.ts';
-import { MEGABYTE, type RequestSettings, type RequestSettingsProvider } from './kernel/account/account-settings.ts';
-import { type ConfigHandle, moduleOfConfig } from './kernel/config/definition.ts';
-import type { LimitSettings, LimitSettingsProvider } from './kernel/operations/limits.ts';
+import { type ConfigHandle, moduleOfConfig } from './kernel/config/config-definition.ts';
+import type { LimitSettings, LimitSettingsProvider } from './kernel/pipeline/rate-limits.ts';
+import {
+  MEGABYTE,
+  type RequestSettings,
+  type RequestSettingsProvider,
+} from './kernel/pipeline/request-limits.ts';
+import type { Settings } from './kernel/settings/settings.ts';
 import type { CoreService } from './modules/core/index.ts';
 import type { RouterConfig, RouterService } from './modules/router/index.ts';
 import type { GraphqlOptions, GraphqlOptionsSource } from './surfaces/graphql/options.ts';
 import { configuredSurfaceOptions } from './surfaces/http/options.ts';
-import { startHttpSurfaces } from './surfaces/http/start.ts';
+import { listenError } from './surfaces/http/server.ts';
+import { startHttpSurfaces } from './surfaces/http-surfaces.ts';
 import type { McpOptions, McpSource } from './surfaces/mcp/options.ts';
-import { startRealtimeSurface } from './surfaces/realtime/start.ts';
+import { startRealtimeSurface } from './surfaces/realtime/realtime-surface.ts';
 
-export interface SurfaceServices {
+/* Whether the ports can be used, found before the database is started and changed. */
+
+type PortSettings = Pick<
+  Settings,
+  'clientHttpPort' | 'clientSocketPort' | 'adminHttpPort' | 'host'
+>;
+
+/** @throws StartError that names the port and the variable that moves it. */
+export async function checkPorts({
+  clientHttpPort,
+  clientSocketPort,
+  adminHttpPort,
+  host,
+}: PortSettings): Promise<void> {
+  const wanted = [
+    { port: clientHttpPort, portVariable: 'CLIENT_HTTP_PORT' },
+    { port: adminHttpPort, portVariable: 'ADMIN_HTTP_PORT' },
+    { port: clientSocketPort, portVariable: 'CLIENT_SOCKET_PORT' },
+  ];
+  for (const { port, portVariable } of wanted) {
+    if (port > 0) await tryPort({ port, host, portVariable });
+  }
+}
+
+function tryPort(place: { port: number; host: string; portVariable: string }): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', (error) => reject(listenError(error, place)));
+    server.listen({ port: place.port, host: place.host }, () => server.close(() => resolve()));
+  });
+}
+
+interface SurfaceServices {
   readonly router: RouterService;
   readonly core: CoreService;
 }
@@ -26,7 +65,7 @@ export interface CloseOptions {
   readonly patient?: boolean;
 }
 
-export interface RunningSurfaces {
+interface RunningSurfaces {
   readonly addresses: {
     readonly client: string;
     readonly admin: string;
@@ -39,9 +78,14 @@ export interface RunningSurfaces {
   close(): Promise<void>;
 }
 
-export async function startSurfaces(kernel: Kernel, { router, core }: SurfaceServices): Promise<RunningSurfaces> {
+export async function startSurfaces(
+  kernel: Kernel,
+  { router, core }: SurfaceServices,
+): Promise<RunningSurfaces> {
   const client = configuredSurfaceOptions('client', router.config, (config) => config.docs.public);
-  const admin = configuredSurfaceOptions('admin', core.adminConfig, () => core.adminDocsPublic(), [core.config]);
+  const admin = configuredSurfaceOptions('admin', core.adminConfig, () => core.adminDocsPublic(), [
+    core.config,
+  ]);
   const http = await startHttpSurfaces(kernel, {
     client,
     admin,
@@ -79,11 +123,17 @@ export async function startSurfaces(kernel: Kernel, { router, core }: SurfaceSer
 
 /** What is `auto` follows what the installation is for. */
 function graphqlOptions(router: RouterService, core: CoreService): GraphqlOptionsSource {
-  const meant = (setting: 'auto' | boolean): boolean => (setting === 'auto' ? core.environment() === 'development' : setting);
+  const meant = (setting: 'auto' | boolean): boolean =>
+    setting === 'auto' ? core.environment() === 'development' : setting;
   const read = (): GraphqlOptions => {
     const { graphql, transports } = router.config.current();
     const { introspection, explorer, enabled, ...others } = graphql;
-    return { ...others, enabled: enabled && transports.graphql, introspection: meant(introspection), explorer: meant(explorer) };
+    return {
+      ...others,
+      enabled: enabled && transports.graphql,
+      introspection: meant(introspection),
+      explorer: meant(explorer),
+    };
   };
   let current = read();
   const listeners: (() => void)[] = [];
@@ -98,14 +148,19 @@ function graphqlOptions(router: RouterService, core: CoreService): GraphqlOption
 
 /** Read anew when the admin surface is configured anew. */
 function mcpSource({ config }: Kernel, { adminConfig }: CoreService): McpSource {
-  const read = (): McpOptions => ({ enabled: adminConfig.current().transports.mcp, ...adminConfig.current().mcp });
+  const read = (): McpOptions => ({
+    enabled: adminConfig.current().transports.mcp,
+    ...adminConfig.current().mcp,
+  });
   return {
     current: read,
     onChange: (listener) => void adminConfig.onChange(listener),
     configDocuments: () =>
       config.modules().flatMap((module) => {
         const definition = config.definition(module);
-        return definition ? [{ module, owner: moduleOfConfig(module, definition), schema: definition.schema }] : [];
+        return definition
+          ? [{ module, owner: moduleOfConfig(module, definition), schema: definition.schema }]
+          : [];
       }),
   };
 }

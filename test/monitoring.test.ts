@@ -14,7 +14,8 @@ const base = (name: string): string => name.replace(/_(bucket|count|sum)$/, '');
 describe('deploy/', () => {
   let platform: TestPlatform;
   let exposed: ReadonlySet<string>;
-  const file = (path: string): Promise<string> => readFile(join(projectRoot, 'deploy', path), 'utf8');
+  const file = (path: string): Promise<string> =>
+    readFile(join(projectRoot, 'deploy', path), 'utf8');
 
   beforeAll(async () => {
     const port = await freePort();
@@ -25,12 +26,16 @@ describe('deploy/', () => {
   afterAll(() => platform.close());
 
   const missing = (expressions: readonly string[]): string[] => [
-    ...new Set(expressions.flatMap(names).filter((name) => !exposed.has(name) && !exposed.has(base(name)))),
+    ...new Set(
+      expressions.flatMap(names).filter((name) => !exposed.has(name) && !exposed.has(base(name))),
+    ),
   ];
 
   test('the dashboard shows only metrics that a platform has from its start', async () => {
     const dashboard: Json = JSON.parse(await file('grafana/penstock.json'));
-    const expressions = dashboard.panels.flatMap((panel: Json) => (panel.targets ?? []).map(({ expr }: Json) => expr));
+    const expressions = dashboard.panels.flatMap((panel: Json) =>
+      (panel.targets ?? []).map(({ expr }: Json) => expr),
+    );
     expect(expressions.length).toBeGreaterThan(15);
     expect(missing(expressions)).toEqual([]);
     expect(new Set(dashboard.panels.map(({ id }: Json) => id)).size).toBe(dashboard.panels.length);

@@ -3,8 +3,8 @@
  * The lists are written out: whoever adds an operation decides here, in sight of the others.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { OwnedOperation } from '../src/kernel/registry.ts';
-import { readSettings } from '../src/kernel/settings.ts';
+import type { OwnedOperation } from '../src/kernel/operations/registry.ts';
+import { readSettings } from '../src/kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../src/platform.ts';
 import { createTestDatabase, type TestDatabase } from './support/database.ts';
 import { testEnvironment } from './support/platform.ts';
@@ -19,8 +19,12 @@ describe('admin operations', () => {
   beforeAll(async () => {
     database = await createTestDatabase({ server: 'embedded' });
     dataDir = await temporaryFolder('data');
-    platform = await startPlatform({ settings: readSettings(testEnvironment(dataDir, database.url)) });
-    operations = platform.kernel.operations.all().flatMap(({ operation }) => (operation.surface === 'admin' ? [operation] : []));
+    platform = await startPlatform({
+      settings: readSettings(testEnvironment(dataDir, database.url)),
+    });
+    operations = platform.kernel.operations
+      .all()
+      .flatMap(({ operation }) => (operation.surface === 'admin' ? [operation] : []));
   });
   afterAll(async () => {
     await platform.close();
@@ -39,6 +43,8 @@ describe('admin operations', () => {
       'authorization.permissions.canWith',
       'authorization.permissions.check',
       'authorization.permissions.evaluateWith',
+      'authorization.permissions.resourcesWith',
+      'authorization.permissions.subjectsWith',
       'core.state.plan',
       'database.documents.query',
       'database.insights.explain',
@@ -49,7 +55,9 @@ describe('admin operations', () => {
   });
 
   test('with GET that write are these', () => {
-    expect(ids(({ method, changes }) => method === 'GET' && changes === true)).toEqual(['core.serviceAccounts.renew']);
+    expect(ids(({ method, changes }) => method === 'GET' && changes === true)).toEqual([
+      'core.serviceAccounts.renew',
+    ]);
   });
 
   test('that answer a secret which is shown once are these, and none is kept for replay', () => {
@@ -65,7 +73,9 @@ describe('admin operations', () => {
       'router.clients.create',
       'router.clients.rotateSecret',
     ]);
-    expect(ids(({ answersSecret, idempotency }) => answersSecret === true && idempotency !== false)).toEqual([]);
+    expect(
+      ids(({ answersSecret, idempotency }) => answersSecret === true && idempotency !== false),
+    ).toEqual([]);
   });
 
   test('that reach people outside are these', () => {
@@ -74,7 +84,15 @@ describe('admin operations', () => {
       'authentication.users.resetSecondFactor',
       'communications.email.send',
       'communications.messages.retry',
+      'communications.push.send',
+      'communications.push.sendMany',
+      'communications.push.sendToTopic',
       'communications.sms.send',
+      'communications.sms.sendMany',
+      'communications.templates.listExternal',
+      'communications.templates.sync',
+      'communications.templates.upload',
+      'communications.templates.uploadByBody',
     ]);
   });
 });

@@ -37,7 +37,18 @@ const emails: readonly unknown[] = [
   '"a b"@example.com',
   'a@127.0.0.1',
 ];
-const passwords: readonly unknown[] = [undefined, null, 7, {}, [], '', 'short', long, 'aaaaaaaaaaaa', 'password123'];
+const passwords: readonly unknown[] = [
+  undefined,
+  null,
+  7,
+  {},
+  [],
+  '',
+  'short',
+  long,
+  'aaaaaaaaaaaa',
+  'password123',
+];
 const redirects: readonly unknown[] = [
   7,
   {},
@@ -63,11 +74,31 @@ interface Case {
 
 const cases: readonly Case[] = [
   { path: '/authentication/local/new', body: good, field: 'email', values: emails },
-  { path: '/authentication/local/new', body: { ...good, email: 'new@example.com' }, field: 'password', values: passwords },
-  { path: '/authentication/local/new', body: { ...good, email: 'new@example.com' }, field: 'redirectUri', values: redirects },
-  { path: '/authentication/local/new', body: { ...good, email: 'new@example.com' }, field: 'invitationToken', values: [7, {}, '', long] },
+  {
+    path: '/authentication/local/new',
+    body: { ...good, email: 'new@example.com' },
+    field: 'password',
+    values: passwords,
+  },
+  {
+    path: '/authentication/local/new',
+    body: { ...good, email: 'new@example.com' },
+    field: 'redirectUri',
+    values: redirects,
+  },
+  {
+    path: '/authentication/local/new',
+    body: { ...good, email: 'new@example.com' },
+    field: 'invitationToken',
+    values: [7, {}, '', long],
+  },
   { path: '/authentication/local', body: good, field: 'email', values: emails },
-  { path: '/authentication/local', body: good, field: 'password', values: [undefined, null, 7, {}, '', long] },
+  {
+    path: '/authentication/local',
+    body: good,
+    field: 'password',
+    values: [undefined, null, 7, {}, '', long],
+  },
   {
     path: '/authentication/username',
     body: { username: 'ada.l', password: good.password },
@@ -85,10 +116,25 @@ const cases: readonly Case[] = [
   { path: '/authentication/magic-link', body: good, field: 'email', values: emails },
   { path: '/authentication/magic-link', body: good, field: 'redirectUri', values: redirects },
   { path: '/authentication/email-code', body: good, field: 'email', values: emails },
-  { path: '/authentication/email-code/verify', body: { token: 'x'.repeat(43), code: '123456' }, field: 'token', values: tokens },
-  { path: '/authentication/email-code/verify', body: { token: 'x'.repeat(43), code: '123456' }, field: 'code', values: codes },
+  {
+    path: '/authentication/email-code/verify',
+    body: { token: 'x'.repeat(43), code: '123456' },
+    field: 'token',
+    values: tokens,
+  },
+  {
+    path: '/authentication/email-code/verify',
+    body: { token: 'x'.repeat(43), code: '123456' },
+    field: 'code',
+    values: codes,
+  },
   { path: '/authentication/local/resend-verification', body: good, field: 'email', values: emails },
-  { path: '/authentication/local/verify-email', body: { ...good, code: '123456' }, field: 'email', values: emails },
+  {
+    path: '/authentication/local/verify-email',
+    body: { ...good, code: '123456' },
+    field: 'email',
+    values: emails,
+  },
   {
     path: '/authentication/local/verify-email',
     body: { ...good, code: '123456' },
@@ -103,7 +149,13 @@ const cases: readonly Case[] = [
     values: passwords,
     signedIn: true,
   },
-  { path: '/authentication/local/change-email', body: {}, field: 'newEmail', values: emails, signedIn: true },
+  {
+    path: '/authentication/local/change-email',
+    body: {},
+    field: 'newEmail',
+    values: emails,
+    signedIn: true,
+  },
   {
     path: '/authentication/local/change-email',
     body: { newEmail: 'other@example.com' },
@@ -114,45 +166,80 @@ const cases: readonly Case[] = [
 ];
 
 describe.each(cases)('POST $path: $field', ({ path, body, field, values, signedIn = false }) => {
-  test.each(values.map((value) => [JSON.stringify(value)?.slice(0, 40), value] as const))('%s', async (_shown, value) => {
-    const answer = await platform.client.post(
-      path,
-      { ...body, [field]: value },
-      signedIn ? { token: (await platform.registerUser()).accessToken } : {},
-    );
-    expect(answer.status, answer.text).toBe(400);
-    expect(
-      answer.body.errors?.map((problem: { path: string }) => problem.path),
-      answer.text,
-    ).toContain(field);
-    expect(answer.text.length).toBeLessThan(2_000);
-  });
+  test.each(values.map((value) => [JSON.stringify(value)?.slice(0, 40), value] as const))(
+    '%s',
+    async (_shown, value) => {
+      const answer = await platform.client.post(
+        path,
+        { ...body, [field]: value },
+        signedIn ? { token: (await platform.registerUser()).accessToken } : {},
+      );
+      expect(answer.status, answer.text).toBe(400);
+      expect(
+        answer.body.errors?.map((problem: { path: string }) => problem.path),
+        answer.text,
+      ).toContain(field);
+      expect(answer.text.length).toBeLessThan(2_000);
+    },
+  );
 });
 
 test('a redirect address that is not on the list is 403 on every route that takes one', async () => {
-  for (const path of ['/authentication/local/new', '/authentication/forgot-password', '/authentication/magic-link']) {
-    const answer = await platform.client.post(path, { ...good, redirectUri: 'https://evil.example/x' });
-    expect(answer).toMatchObject({ status: 403, body: { code: 'REDIRECT_NOT_ALLOWED', errors: [{ path: 'redirectUri' }] } });
+  for (const path of [
+    '/authentication/local/new',
+    '/authentication/forgot-password',
+    '/authentication/magic-link',
+  ]) {
+    const answer = await platform.client.post(path, {
+      ...good,
+      redirectUri: 'https://evil.example/x',
+    });
+    expect(answer).toMatchObject({
+      status: 403,
+      body: { code: 'REDIRECT_NOT_ALLOWED', errors: [{ path: 'redirectUri' }] },
+    });
   }
 });
 
 test('a link that is none is 404 and shows nothing of what was sent', async () => {
   const hooks = ['verify-email', 'verify-change-email', 'magic-link', 'undo-change-email'];
   for (const hook of hooks) {
-    for (const value of ['x', 'x'.repeat(43), '<script>alert(1)</script>', '..%2f..%2fadmin', '%00', "' or 1=1 --"]) {
-      const answer = await platform.client.get(`/hook/authentication/${hook}/${encodeURIComponent(decodeURIComponent(value))}`);
+    for (const value of [
+      'x',
+      'x'.repeat(43),
+      '<script>alert(1)</script>',
+      '..%2f..%2fadmin',
+      '%00',
+      "' or 1=1 --",
+    ]) {
+      const answer = await platform.client.get(
+        `/hook/authentication/${hook}/${encodeURIComponent(decodeURIComponent(value))}`,
+      );
       expect([400, 404], `${hook} ${value}`).toContain(answer.status);
       expect(answer.text).not.toContain('alert(1)');
     }
-    expect((await platform.client.get(`/hook/authentication/${hook}/${'x'.repeat(5000)}`)).status).toBeLessThan(500);
+    expect(
+      (await platform.client.get(`/hook/authentication/${hook}/${'x'.repeat(5000)}`)).status,
+    ).toBeLessThan(500);
   }
 });
 
 test('a name of an object that everything has is no field of the user', async () => {
-  for (const name of ['__proto__', 'constructor', 'prototype', 'toString', 'hashedPassword', 'isVerified', '_id']) {
+  for (const name of [
+    '__proto__',
+    'constructor',
+    'prototype',
+    'toString',
+    'hashedPassword',
+    'isVerified',
+    '_id',
+  ]) {
     const body = `{"email":"proto@example.com","password":"correct horse battery staple","userData":{"${name}":"x"}}`;
     const answer = await platform.client.post('/authentication/local/new', body);
     expect(answer, name).toMatchObject({ status: 400 });
   }
-  expect((await platform.client.post('/authentication/local', { ...good, email: 'proto@example.com' })).status).toBe(401);
+  expect(
+    (await platform.client.post('/authentication/local', { ...good, email: 'proto@example.com' }))
+      .status,
+  ).toBe(401);
 });

@@ -10,7 +10,8 @@ let server: Server;
 let platform: TestPlatform;
 
 const credentials = { email: 'ada@example.com', password: 'correct horse battery staple' };
-const configure = (module: string, config: object) => platform.admin.patch(`/config/${module}`, { config });
+const configure = (module: string, config: object) =>
+  platform.admin.patch(`/config/${module}`, { config });
 const login = (more: object = {}, options: object = {}) =>
   platform.client.post('/authentication/local', { ...credentials, ...more }, options);
 
@@ -22,15 +23,24 @@ beforeAll(async () => {
     });
     request.on('end', () => {
       service.asked.push(new URLSearchParams(body));
-      response.writeHead(service.status, { 'content-type': 'application/json' }).end(JSON.stringify(service.answer));
+      response
+        .writeHead(service.status, { 'content-type': 'application/json' })
+        .end(JSON.stringify(service.answer));
     });
   }).listen(0, '127.0.0.1');
   platform = await createTestPlatform();
   await platform.client.post('/authentication/local/new', credentials);
   const verifyUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/siteverify`;
-  expect((await configure('router', { captcha: { enabled: true, secretKey: 'the secret', verifyUrl } })).status).toBe(200);
   expect(
-    (await configure('authentication', { captcha: { enabled: true, routes: { login: true, register: true, oAuth2: true } } })).status,
+    (await configure('router', { captcha: { enabled: true, secretKey: 'the secret', verifyUrl } }))
+      .status,
+  ).toBe(200);
+  expect(
+    (
+      await configure('authentication', {
+        captcha: { enabled: true, routes: { login: true, register: true, oAuth2: true } },
+      })
+    ).status,
   ).toBe(200);
 });
 afterAll(async () => {
@@ -41,8 +51,18 @@ afterAll(async () => {
 
 test('without a token nothing is tried, whatever the password', async () => {
   expect(await login()).toMatchObject({ status: 403, body: { code: 'CAPTCHA_REQUIRED' } });
-  expect(await login({ captchaToken: '' })).toMatchObject({ status: 403, body: { code: 'CAPTCHA_REQUIRED' } });
-  expect((await platform.client.post('/authentication/local/new', { ...credentials, email: 'new@example.com' })).body).toMatchObject({
+  expect(await login({ captchaToken: '' })).toMatchObject({
+    status: 403,
+    body: { code: 'CAPTCHA_REQUIRED' },
+  });
+  expect(
+    (
+      await platform.client.post('/authentication/local/new', {
+        ...credentials,
+        email: 'new@example.com',
+      })
+    ).body,
+  ).toMatchObject({
     code: 'CAPTCHA_REQUIRED',
   });
   expect(service.asked).toHaveLength(0);
@@ -52,12 +72,20 @@ test.each(['recaptcha', 'hcaptcha', 'turnstile'])(
   '%s: the token is checked by POST with the secret, from the body, the query or a header',
   async (provider) => {
     await configure('router', { captcha: { provider } });
-    service.answer = { success: true, hostname: 'app.example.com', challenge_ts: '2026-01-01T00:00:00Z' };
+    service.answer = {
+      success: true,
+      hostname: 'app.example.com',
+      challenge_ts: '2026-01-01T00:00:00Z',
+    };
     service.asked.length = 0;
     expect((await login({ captchaToken: 'from the body' })).status).toBe(200);
     expect((await login({}, { query: { captchaToken: 'from the query' } })).status).toBe(200);
     expect((await login({}, { headers: { captchatoken: 'from a header' } })).status).toBe(200);
-    expect(service.asked.map((asked) => asked.get('response'))).toEqual(['from the body', 'from the query', 'from a header']);
+    expect(service.asked.map((asked) => asked.get('response'))).toEqual([
+      'from the body',
+      'from the query',
+      'from a header',
+    ]);
     expect(service.asked[0]?.get('secret')).toBe('the secret');
     expect(service.asked[0]?.get('remoteip')).toBe('127.0.0.1');
   },
@@ -82,7 +110,10 @@ test('a token that the service refuses, of another site or with a low score is r
 });
 
 const askForText = (more: object) =>
-  platform.client.post('/authentication/metamask/nonce', { ethPublicAddress: `0x${'a'.repeat(40)}`, ...more });
+  platform.client.post('/authentication/metamask/nonce', {
+    ethPublicAddress: `0x${'a'.repeat(40)}`,
+    ...more,
+  });
 
 test('an account by wallet takes a captcha like any other', async () => {
   await configure('authentication', { metamask: { enabled: true } });
@@ -112,8 +143,10 @@ test('while the service does not answer, or not to us, nobody passes', async () 
 });
 
 test('GraphQL asks too, and the documents name the argument', async () => {
-  const query = 'mutation ($params: postAuthenticationLocalRequest!) { postAuthenticationLocal(params: $params) { userId } }';
-  const ask = (params: object) => platform.client.post('/graphql', { query, variables: { params } });
+  const query =
+    'mutation ($params: postAuthenticationLocalRequest!) { postAuthenticationLocal(params: $params) { userId } }';
+  const ask = (params: object) =>
+    platform.client.post('/graphql', { query, variables: { params } });
   expect((await ask(credentials)).text).toContain('CAPTCHA_REQUIRED');
   service.answer = { success: true };
   expect((await ask({ ...credentials, captchaToken: 'good' })).text).toContain('userId');
@@ -121,7 +154,8 @@ test('GraphQL asks too, and the documents name the argument', async () => {
 
 test('registered apps are asked as their platform says', async () => {
   const app = async (body: object) => {
-    const { clientId, clientSecret } = (await platform.admin.post('/router/security/client', body)).body;
+    const { clientId, clientSecret } = (await platform.admin.post('/router/security/client', body))
+      .body;
     return { headers: { clientid: clientId as string, clientsecret: clientSecret as string } };
   };
   const [web, android, phone] = [
@@ -130,9 +164,12 @@ test('registered apps are asked as their platform says', async () => {
     await app({ platform: 'IOS' }),
   ];
   await configure('router', { security: { clientValidation: true } });
-  const statuses = async () => Promise.all([web, android, phone].map(async (options) => (await login({}, options)).status));
+  const statuses = async () =>
+    Promise.all([web, android, phone].map(async (options) => (await login({}, options)).status));
   expect(await statuses()).toEqual([403, 200, 200]);
-  await configure('authentication', { captcha: { acceptablePlatform: { android: true, web: false } } });
+  await configure('authentication', {
+    captcha: { acceptablePlatform: { android: true, web: false } },
+  });
   expect(await statuses()).toEqual([200, 403, 200]);
   await configure('router', { security: { clientValidation: false } });
 });

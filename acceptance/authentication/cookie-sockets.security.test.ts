@@ -12,7 +12,9 @@ beforeAll(async () => {
   platform = await createTestPlatform();
   const credentials = { email: 'ada@example.com', password: 'correct horse battery staple' };
   await platform.client.post('/authentication/local/new', credentials);
-  await platform.admin.patch('/config/authentication', { config: { accessTokens: { setCookie: true } } });
+  await platform.admin.patch('/config/authentication', {
+    config: { accessTokens: { setCookie: true } },
+  });
   const { body, headers } = await platform.client.post('/authentication/local', credentials);
   cookie = headers.getSetCookie()[0]?.split(';', 1)[0] ?? '';
   csrfToken = body.csrfToken;
@@ -32,15 +34,37 @@ function connect(options: Partial<ManagerOptions & SocketOptions>): Promise<stri
   socket = opened;
   return new Promise((resolve) => {
     opened.on('connect', () => resolve('connected'));
-    opened.on('connect_error', (error) => resolve((error as { data?: { code?: string } }).data?.code ?? error.message));
+    opened.on('connect_error', (error) =>
+      resolve((error as { data?: { code?: string } }).data?.code ?? error.message),
+    );
   });
 }
 
 test.each<[string, string, Record<string, string>, boolean]>([
   ['of this host', 'connected', { 'sec-fetch-site': 'same-origin' }, false],
-  ['of another site', 'CSRF_REFUSED', { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' }, false],
-  ['of another site, without the newer header', 'CSRF_REFUSED', { origin: 'https://evil.example' }, false],
-  ['of another site with the token of the session', 'connected', { origin: 'https://app.example.com' }, true],
+  [
+    'of another site',
+    'CSRF_REFUSED',
+    { 'sec-fetch-site': 'cross-site', origin: 'https://evil.example' },
+    false,
+  ],
+  [
+    'of another site, without the newer header',
+    'CSRF_REFUSED',
+    { origin: 'https://evil.example' },
+    false,
+  ],
+  [
+    'of another site with the token of the session',
+    'connected',
+    { origin: 'https://app.example.com' },
+    true,
+  ],
 ])('the cookie from a page %s: %s', async (_page, expected, headers, withToken) => {
-  expect(await connect({ extraHeaders: { cookie, ...headers }, ...(withToken ? { auth: { csrfToken } } : {}) })).toBe(expected);
+  expect(
+    await connect({
+      extraHeaders: { cookie, ...headers },
+      ...(withToken ? { auth: { csrfToken } } : {}),
+    }),
+  ).toBe(expected);
 });

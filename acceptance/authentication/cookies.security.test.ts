@@ -29,7 +29,12 @@ afterAll(() => platform.close());
 /** The cookies of an answer as a browser would send them back. */
 const jarOf = ({ headers }: Answer<Json>): Record<string, string> =>
   Object.fromEntries(
-    headers.getSetCookie().map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1).split(';', 1)[0] ?? '']),
+    headers
+      .getSetCookie()
+      .map((line) => [
+        line.slice(0, line.indexOf('=')),
+        line.slice(line.indexOf('=') + 1).split(';', 1)[0] ?? '',
+      ]),
   );
 const sent = (jar: Record<string, string>) => ({
   cookie: Object.entries(jar)
@@ -48,21 +53,36 @@ test('the tokens are in cookies with lifetimes in seconds, bound to this host, a
   expect(Object.keys(answer.body).sort()).toEqual(['csrfToken', 'userId']);
   const lines = answer.headers.getSetCookie();
   expect(lines).toHaveLength(2);
-  expect(lines[0]).toMatch(/^__Host-accessToken=[\w.-]+; Path=\/; Max-Age=3600; HttpOnly; Secure; SameSite=Lax$/);
-  expect(lines[1]).toMatch(/^__Host-refreshToken=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; Secure; SameSite=Lax$/);
+  expect(lines[0]).toMatch(
+    /^__Host-accessToken=[\w.-]+; Path=\/; Max-Age=3600; HttpOnly; Secure; SameSite=Lax$/,
+  );
+  expect(lines[1]).toMatch(
+    /^__Host-refreshToken=[\w-]{43}; Path=\/; Max-Age=604800; HttpOnly; Secure; SameSite=Lax$/,
+  );
 });
 
 test('a cookie reads, and changes something only for a page of this host or with the token of the session', async () => {
   const { cookies, csrfToken } = await signIn();
   const patch = (headers: Record<string, string>) =>
-    platform.client.patch('/authentication/user', { userData: {} }, { headers: { ...cookies, ...headers } });
-  expect((await platform.client.get('/authentication/user', { headers: { ...cookies, ...foreign } })).status).toBe(200);
+    platform.client.patch(
+      '/authentication/user',
+      { userData: {} },
+      { headers: { ...cookies, ...headers } },
+    );
+  expect(
+    (await platform.client.get('/authentication/user', { headers: { ...cookies, ...foreign } }))
+      .status,
+  ).toBe(200);
   const refused = { status: 403, body: { code: 'CSRF_REFUSED' } };
   expect(await patch({})).toMatchObject(refused);
   expect(await patch(foreign)).toMatchObject(refused);
-  expect(await patch({ 'sec-fetch-site': 'same-site', origin: 'https://blog.example.com' })).toMatchObject(refused);
+  expect(
+    await patch({ 'sec-fetch-site': 'same-site', origin: 'https://blog.example.com' }),
+  ).toMatchObject(refused);
   expect(await patch({ origin: 'null' })).toMatchObject(refused);
-  expect(await patch({ origin: `${new URL(platform.client.baseUrl).origin}.evil.example` })).toMatchObject(refused);
+  expect(
+    await patch({ origin: `${new URL(platform.client.baseUrl).origin}.evil.example` }),
+  ).toMatchObject(refused);
   expect((await patch(ours)).status).toBe(200);
   expect((await patch({ origin: new URL(platform.client.baseUrl).origin })).status).toBe(200);
   expect((await patch({ ...foreign, 'x-csrf-token': csrfToken })).status).toBe(200);
@@ -84,21 +104,33 @@ test('neither a made-up token nor that of another session counts, and pages read
     });
     expect(answer.status, token).toBe(403);
   }
-  expect((await platform.client.get('/authentication/csrf', { headers: one.cookies })).body).toEqual({ csrfToken: one.csrfToken });
+  expect(
+    (await platform.client.get('/authentication/csrf', { headers: one.cookies })).body,
+  ).toEqual({ csrfToken: one.csrfToken });
 });
 
 test('a bearer goes before a cookie and needs no such proof', async () => {
   const { answer, cookies } = await signIn();
   const token = jarOf(answer)['__Host-accessToken'] ?? '';
   expect(
-    (await platform.client.patch('/authentication/user', { userData: {} }, { token, headers: { ...cookies, ...foreign } })).status,
+    (
+      await platform.client.patch(
+        '/authentication/user',
+        { userData: {} },
+        { token, headers: { ...cookies, ...foreign } },
+      )
+    ).status,
   ).toBe(200);
-  expect((await platform.client.get('/authentication/user', { token: 'wrong', headers: cookies })).status).toBe(401);
+  expect(
+    (await platform.client.get('/authentication/user', { token: 'wrong', headers: cookies }))
+      .status,
+  ).toBe(401);
 });
 
 test('renewal by cookie gives new cookies; a page of somebody else cannot cause it; logout takes them away', async () => {
   const { answer, cookies } = await signIn();
-  const renew = (headers: Record<string, string>) => platform.client.post('/authentication/renew', undefined, { headers });
+  const renew = (headers: Record<string, string>) =>
+    platform.client.post('/authentication/renew', undefined, { headers });
   expect((await renew({ ...cookies, ...foreign })).status).toBe(403);
   expect((await renew(ours)).status).toBe(401);
   const renewed = await renew({ ...cookies, ...ours });
@@ -109,7 +141,9 @@ test('renewal by cookie gives new cookies; a page of somebody else cannot cause 
   // Two tabs that renew at the same moment get the same.
   expect(jarOf(await renew({ ...cookies, ...ours }))).toEqual(fresh);
 
-  const logout = await platform.client.post('/authentication/logout', undefined, { headers: { ...sent(fresh), ...ours } });
+  const logout = await platform.client.post('/authentication/logout', undefined, {
+    headers: { ...sent(fresh), ...ours },
+  });
   expect(logout).toMatchObject({ status: 200, body: { result: 'LoggedOut' } });
   expect(jarOf(logout)).toEqual({ '__Host-accessToken': '', '__Host-refreshToken': '' });
   expect(logout.headers.getSetCookie().every((line) => line.includes('Max-Age=0'))).toBe(true);
@@ -121,20 +155,36 @@ test('renewal by cookie gives new cookies; a page of somebody else cannot cause 
 test('a cookie by another name or while cookies are off is none', async () => {
   const { answer } = await signIn();
   const token = jarOf(answer)['__Host-accessToken'] ?? '';
-  expect((await platform.client.get('/authentication/user', { headers: { cookie: `accessToken=${token}` } })).status).toBe(401);
+  expect(
+    (
+      await platform.client.get('/authentication/user', {
+        headers: { cookie: `accessToken=${token}` },
+      })
+    ).status,
+  ).toBe(401);
   await configure(both(false));
   const { body } = await platform.client.post('/authentication/local', { email, password });
   expect(body).toMatchObject({ accessToken: expect.any(String), refreshToken: expect.any(String) });
   expect(
-    (await platform.client.get('/authentication/user', { headers: { cookie: `__Host-accessToken=${body.accessToken}` } })).status,
+    (
+      await platform.client.get('/authentication/user', {
+        headers: { cookie: `__Host-accessToken=${body.accessToken}` },
+      })
+    ).status,
   ).toBe(401);
-  expect((await platform.client.get('/authentication/csrf', { token: body.accessToken })).status).toBe(404);
+  expect(
+    (await platform.client.get('/authentication/csrf', { token: body.accessToken })).status,
+  ).toBe(404);
   await configure(both(true));
 });
 
 test('a sign-in that owes its second factor leaves no refresh token of an earlier session behind; a step-up leaves the own one', async () => {
   const { cookies } = await signIn();
-  const stepUp = await platform.client.post('/authentication/sudo', { password }, { headers: { ...cookies, ...ours } });
+  const stepUp = await platform.client.post(
+    '/authentication/sudo',
+    { password },
+    { headers: { ...cookies, ...ours } },
+  );
   expect(stepUp).toMatchObject({ status: 200, body: { csrfToken: expect.any(String) } });
   expect(Object.keys(jarOf(stepUp))).toEqual(['__Host-accessToken']);
   await configure({ twoFa: { enabled: true, required: true } });
@@ -147,10 +197,16 @@ test('a sign-in that owes its second factor leaves no refresh token of an earlie
 test('a sign-in over the cookies of an earlier session ends that one, also when only its refresh token is left', async () => {
   const first = await signIn();
   const over = (cookies: Record<string, string>) =>
-    platform.client.post('/authentication/local', { email, password }, { headers: { ...cookies, ...ours } });
+    platform.client.post(
+      '/authentication/local',
+      { email, password },
+      { headers: { ...cookies, ...ours } },
+    );
   const dead = async (cookies: Record<string, string>) => {
     const read = await platform.client.get('/authentication/user', { headers: cookies });
-    const renew = await platform.client.post('/authentication/renew', undefined, { headers: { ...cookies, ...ours } });
+    const renew = await platform.client.post('/authentication/renew', undefined, {
+      headers: { ...cookies, ...ours },
+    });
     return [read.status, renew.status];
   };
   const second = await over(first.cookies);
@@ -160,10 +216,24 @@ test('a sign-in over the cookies of an earlier session ends that one, also when 
   expect(await dead(sent(jarOf(second)))).toEqual([401, 401]);
   // A wrong password ends nothing; neither do a renewal and a step-up.
   const jar = sent(jarOf(third));
-  expect((await platform.client.post('/authentication/local', { email, password: 'wrong' }, { headers: { ...jar, ...ours } })).status).toBe(
-    401,
-  );
-  expect((await platform.client.post('/authentication/sudo', { password }, { headers: { ...jar, ...ours } })).status).toBe(200);
+  expect(
+    (
+      await platform.client.post(
+        '/authentication/local',
+        { email, password: 'wrong' },
+        { headers: { ...jar, ...ours } },
+      )
+    ).status,
+  ).toBe(401);
+  expect(
+    (
+      await platform.client.post(
+        '/authentication/sudo',
+        { password },
+        { headers: { ...jar, ...ours } },
+      )
+    ).status,
+  ).toBe(200);
   expect((await platform.client.get('/authentication/user', { headers: jar })).status).toBe(200);
 });
 
@@ -171,23 +241,31 @@ test('so does one by a link in a mail, which ends in a redirect', async () => {
   await configure({ magic_link: { enabled: true, redirect_uri: 'https://app.example/in' } });
   const own = 'by-mail@example.com';
   await platform.client.post('/authentication/local/new', { email: own, password });
-  const cookies = sent(jarOf(await platform.client.post('/authentication/local', { email: own, password })));
+  const cookies = sent(
+    jarOf(await platform.client.post('/authentication/local', { email: own, password })),
+  );
   await platform.client.post('/authentication/magic-link', { email: own });
   const link = await createMailbox(platform.admin).link(own, 'MagicLink');
   const answer = await platform.client.send('POST', link.pathname, undefined, { headers: cookies });
   expect([answer.status, answer.headers.get('location')]).toEqual([302, 'https://app.example/in']);
-  expect((await platform.client.get('/authentication/user', { headers: cookies })).status).toBe(401);
-  expect((await platform.client.get('/authentication/user', { headers: sent(jarOf(answer)) })).status).toBe(200);
+  expect((await platform.client.get('/authentication/user', { headers: cookies })).status).toBe(
+    401,
+  );
+  expect(
+    (await platform.client.get('/authentication/user', { headers: sent(jarOf(answer)) })).status,
+  ).toBe(200);
 });
 
 test('GraphQL asks the same', async () => {
   const { cookies, csrfToken } = await signIn();
   const query = 'mutation { deleteAuthenticationSessions { result } }';
-  const ask = (headers: Record<string, string>) => platform.client.post('/graphql', { query }, { headers: { ...cookies, ...headers } });
+  const ask = (headers: Record<string, string>) =>
+    platform.client.post('/graphql', { query }, { headers: { ...cookies, ...headers } });
   expect((await ask(foreign)).text).toContain('CSRF_REFUSED');
   expect((await ask({ ...foreign, 'x-csrf-token': csrfToken })).text).toContain('sessions ended');
   const login = await platform.client.post('/graphql', {
-    query: 'mutation ($e: String!, $p: String!) { postAuthenticationLocal(params: { email: $e, password: $p }) { userId accessToken } }',
+    query:
+      'mutation ($e: String!, $p: String!) { postAuthenticationLocal(params: { email: $e, password: $p }) { userId accessToken } }',
     variables: { e: email, p: password },
   });
   expect(login.text).toContain('"userId":');

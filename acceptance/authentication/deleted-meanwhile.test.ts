@@ -31,18 +31,41 @@ describe('a user who is deleted meanwhile', () => {
 
   /** True when the server has a statement that waits for the deletion. */
   const isWaiting = async () => {
-    const { rows } = await deleting.query("select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'");
+    const { rows } = await deleting.query(
+      "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    );
     return rows.length > 0;
   };
 
   const requests: readonly (readonly [string, (user: TestUser) => Promise<Answer>])[] = [
-    ['asks for options of a passkey', ({ api }) => api.post('/authentication/passkeys/register/options')],
-    ['begins a second factor', ({ api }) => api.post('/authentication/twoFa/enable', { method: 'authenticator' })],
-    ['enrols a device', ({ api }) => api.post('/authentication/biometrics/enroll', { publicKey: 'x'.repeat(40) })],
-    ['renews a session', ({ refreshToken }) => platform.client.post('/authentication/renew', { refreshToken })],
-    ['signs in', ({ email, password }) => platform.client.post('/authentication/local', { email, password })],
-    ['asks for a link', ({ email }) => platform.client.post('/authentication/magic-link', { email })],
-    ['makes a team', ({ api }) => api.post('/authentication/teams', { name: `team ${Math.random()}` })],
+    [
+      'asks for options of a passkey',
+      ({ api }) => api.post('/authentication/passkeys/register/options'),
+    ],
+    [
+      'begins a second factor',
+      ({ api }) => api.post('/authentication/twoFa/enable', { method: 'authenticator' }),
+    ],
+    [
+      'enrols a device',
+      ({ api }) => api.post('/authentication/biometrics/enroll', { publicKey: 'x'.repeat(40) }),
+    ],
+    [
+      'renews a session',
+      ({ refreshToken }) => platform.client.post('/authentication/renew', { refreshToken }),
+    ],
+    [
+      'signs in',
+      ({ email, password }) => platform.client.post('/authentication/local', { email, password }),
+    ],
+    [
+      'asks for a link',
+      ({ email }) => platform.client.post('/authentication/magic-link', { email }),
+    ],
+    [
+      'makes a team',
+      ({ api }) => api.post('/authentication/teams', { name: `team ${Math.random()}` }),
+    ],
     ['changes their data', ({ api }) => api.patch('/authentication/user', { userData: {} })],
   ];
 
@@ -58,7 +81,9 @@ describe('a user who is deleted meanwhile', () => {
     await waitFor(async () => ended || (await isWaiting()));
     await deleting.query('commit');
     const { status, text } = await answered;
-    expect({ status, text }).toMatchObject({ status: expect.toSatisfy((given: number) => given < 500) });
+    expect({ status, text }).toMatchObject({
+      status: expect.toSatisfy((given: number) => given < 500),
+    });
     if (request === requests[0]?.[1]) expect(status).toBe(401);
   });
 });

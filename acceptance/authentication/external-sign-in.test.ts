@@ -2,7 +2,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { createBrowser } from '../../test/support/providers/browser.ts';
-import { type OpenidProvider, startOpenidProvider } from '../../test/support/providers/openid-provider.ts';
+import {
+  type OpenidProvider,
+  startOpenidProvider,
+} from '../../test/support/providers/openid-provider.ts';
 
 let platform: TestPlatform;
 let provider: OpenidProvider;
@@ -11,7 +14,10 @@ const app = 'https://app.example.com/home';
 beforeAll(async () => {
   platform = await createTestPlatform();
   const user = { sub: 'person-1', email: 'person@corp.example', email_verified: true };
-  provider = await startOpenidProvider([`${platform.addresses.client}/hook/authentication/google`], user);
+  provider = await startOpenidProvider(
+    [`${platform.addresses.client}/hook/authentication/google`],
+    user,
+  );
   const { issuer, clientId, clientSecret } = provider;
   await configure('authentication', {
     externalSignIn: { allowInternalAddresses: true },
@@ -39,20 +45,29 @@ const tokenOf = (answer: { readonly headers: Headers }) =>
   new URL(answer.headers.get('location') ?? '').searchParams.get('accessToken') ?? '';
 
 test('init answers the address that starts the sign-in, the hook leads to the app with tokens', async () => {
-  const { body } = await platform.client.get('/authentication/init/google', { headers: { 'sec-fetch-site': 'same-origin' } });
+  const { body } = await platform.client.get('/authentication/init/google', {
+    headers: { 'sec-fetch-site': 'same-origin' },
+  });
   expect(body).toEqual({ result: expect.stringContaining(`${provider.issuer}/auth?`) });
   const forPrograms = (await platform.client.get('/authentication/init/google')).body.result;
-  expect((await fetch(forPrograms, { redirect: 'manual' })).headers.get('location')).toContain(`${provider.issuer}/auth?`);
+  expect((await fetch(forPrograms, { redirect: 'manual' })).headers.get('location')).toContain(
+    `${provider.issuer}/auth?`,
+  );
 
   const answer = await signIn();
   expect(answer.status).toBe(302);
-  expect(answer.headers.get('location')).toMatch(/^https:\/\/app\.example\.com\/home\?accessToken=.+&refreshToken=/);
+  expect(answer.headers.get('location')).toMatch(
+    /^https:\/\/app\.example\.com\/home\?accessToken=.+&refreshToken=/,
+  );
   const user = await platform.client.get('/authentication/user', { token: tokenOf(answer) });
   expect(user.body).toMatchObject({ email: 'person@corp.example', isVerified: true, active: true });
 });
 
 test('with client validation on, the session belongs to the app that started, though the hook needs no headers', async () => {
-  const made = await platform.admin.post('/router/security/client', { platform: 'ANDROID', alias: 'phone' });
+  const made = await platform.admin.post('/router/security/client', {
+    platform: 'ANDROID',
+    alias: 'phone',
+  });
   expect(made, made.text).toMatchObject({ status: 200 });
   const { clientId: clientid, clientSecret: clientsecret } = made.body;
   await configure('router', { security: { clientValidation: true } });

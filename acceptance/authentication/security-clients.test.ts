@@ -11,25 +11,42 @@ beforeAll(async () => {
 afterAll(() => platform?.close());
 
 const path = '/router/security/client';
-const validation = (clientValidation: boolean) => platform.admin.patch('/config/router', { security: { clientValidation } });
-const register = async (body: object) => (await platform.admin.post(path, body)).body as Record<string, string>;
-const headersOf = (app: Record<string, string>) => ({ clientid: app.clientId ?? '', clientsecret: app.clientSecret ?? '' });
+const validation = (clientValidation: boolean) =>
+  platform.admin.patch('/config/router', { security: { clientValidation } });
+const register = async (body: object) =>
+  (await platform.admin.post(path, body)).body as Record<string, string>;
+const headersOf = (app: Record<string, string>) => ({
+  clientid: app.clientId ?? '',
+  clientsecret: app.clientSecret ?? '',
+});
 
 test('an app is registered, listed without its secret, changed, and taken away', async () => {
   const app = await register({ platform: 'ANDROID', notes: 'the phone' });
-  expect(app).toMatchObject({ platform: 'ANDROID', domain: null, alias: `android:${app.clientId}`, notes: 'the phone' });
+  expect(app).toMatchObject({
+    platform: 'ANDROID',
+    domain: null,
+    alias: `android:${app.clientId}`,
+    notes: 'the phone',
+  });
   expect(app.clientId).toMatch(/^[0-9a-f]{30}$/);
   expect(app.clientSecret).toMatch(/^[0-9a-f]{128}$/);
   const { body: listed, text } = await platform.admin.get(path);
   expect(listed.clients).toContainEqual(expect.objectContaining({ clientId: app.clientId }));
   expect(text).not.toContain(app.clientSecret);
   expect(text.toLowerCase()).not.toContain('secret');
-  expect((await platform.admin.put(`${path}/${app._id}`, { alias: 'phone' })).body).toMatchObject({ alias: 'phone', notes: 'the phone' });
-  expect((await platform.admin.patch(`/security/client/${app._id}`, { notes: 'both' })).body).toMatchObject({
+  expect((await platform.admin.put(`${path}/${app._id}`, { alias: 'phone' })).body).toMatchObject({
+    alias: 'phone',
+    notes: 'the phone',
+  });
+  expect(
+    (await platform.admin.patch(`/security/client/${app._id}`, { notes: 'both' })).body,
+  ).toMatchObject({
     alias: 'phone',
     notes: 'both',
   });
-  expect((await platform.admin.delete(`${path}/${app._id}`)).body).toEqual({ message: 'Client deleted' });
+  expect((await platform.admin.delete(`${path}/${app._id}`)).body).toEqual({
+    message: 'Client deleted',
+  });
   expect((await platform.admin.delete(`${path}/${app._id}`)).status).toBe(404);
 });
 
@@ -53,7 +70,9 @@ test('an alias belongs to one app', async () => {
     body: { code: 'CLIENT_EXISTS' },
   });
   const two = await register({ platform: 'CLI' });
-  expect(await platform.admin.patch(`${path}/${two._id}`, { alias: 'tool' })).toMatchObject({ status: 409 });
+  expect(await platform.admin.patch(`${path}/${two._id}`, { alias: 'tool' })).toMatchObject({
+    status: 409,
+  });
   expect((await platform.admin.patch(`${path}/${one._id}`, { alias: 'tool' })).status).toBe(200);
 });
 
@@ -62,7 +81,10 @@ test('while apps are told apart, only registered ones get in, on every transport
   const app = await register({ platform: 'IOS' });
   await validation(true);
   try {
-    expect(await platform.client.get('/authentication/sessions')).toMatchObject({ status: 401, body: { code: 'CLIENT_REFUSED' } });
+    expect(await platform.client.get('/authentication/sessions')).toMatchObject({
+      status: 401,
+      body: { code: 'CLIENT_REFUSED' },
+    });
     expect((await platform.client.get('/ready')).status).toBe(200);
     expect((await platform.client.get('/.well-known/jwks.json')).status).toBe(200);
     expect((await platform.client.get('/hook/authentication/nothing')).status).toBe(404);
@@ -72,7 +94,11 @@ test('while apps are told apart, only registered ones get in, on every transport
       { ...headersOf(app), clientid: '0'.repeat(30) },
     ]) {
       expect(
-        (await platform.client.with(headers).post('/authentication/local', { email: user.email, password: user.password })).status,
+        (
+          await platform.client
+            .with(headers)
+            .post('/authentication/local', { email: user.email, password: user.password })
+        ).status,
       ).toBe(401);
     }
     const query = { query: '{ __typename }' };
@@ -81,22 +107,61 @@ test('while apps are told apart, only registered ones get in, on every transport
     expect(await connects({ token: user.accessToken })).toBe('CLIENT_REFUSED');
 
     const phone = platform.client.with(headersOf(app));
-    const login = await phone.post('/authentication/local', { email: user.email, password: user.password });
+    const login = await phone.post('/authentication/local', {
+      email: user.email,
+      password: user.password,
+    });
     expect(login.status).toBe(200);
     const signedIn = phone.with({ authorization: `Bearer ${login.body.accessToken}` });
     expect((await signedIn.get('/authentication/user')).status).toBe(200);
     expect((await signedIn.get('/authentication/sessions')).body.sessions).toContainEqual(
       expect.objectContaining({ clientId: app.clientId }),
     );
-    expect(await connects({ token: login.body.accessToken, clientid: app.clientId, clientsecret: app.clientSecret })).toBe('connected');
+    expect(
+      await connects({
+        token: login.body.accessToken,
+        clientid: app.clientId,
+        clientsecret: app.clientSecret,
+      }),
+    ).toBe('connected');
 
     // Tokens belong to the app that they were given to.
     const other = platform.client.with(headersOf(await register({ platform: 'CLI' })));
-    expect((await other.with({ authorization: `Bearer ${login.body.accessToken}` }).get('/authentication/user')).status).toBe(401);
-    expect((await other.with({ authorization: `Bearer ${login.body.refreshToken}` }).post('/authentication/renew')).status).toBe(401);
-    expect((await phone.with({ authorization: `Bearer ${user.accessToken}` }).get('/authentication/user')).status).toBe(401);
-    expect(await connects({ token: user.accessToken, clientid: app.clientId, clientsecret: app.clientSecret })).toBe('UNAUTHORIZED');
-    expect((await phone.with({ authorization: `Bearer ${login.body.refreshToken}` }).post('/authentication/renew')).status).toBe(200);
+    expect(
+      (
+        await other
+          .with({ authorization: `Bearer ${login.body.accessToken}` })
+          .get('/authentication/user')
+      ).status,
+    ).toBe(401);
+    expect(
+      (
+        await other
+          .with({ authorization: `Bearer ${login.body.refreshToken}` })
+          .post('/authentication/renew')
+      ).status,
+    ).toBe(401);
+    expect(
+      (
+        await phone
+          .with({ authorization: `Bearer ${user.accessToken}` })
+          .get('/authentication/user')
+      ).status,
+    ).toBe(401);
+    expect(
+      await connects({
+        token: user.accessToken,
+        clientid: app.clientId,
+        clientsecret: app.clientSecret,
+      }),
+    ).toBe('UNAUTHORIZED');
+    expect(
+      (
+        await phone
+          .with({ authorization: `Bearer ${login.body.refreshToken}` })
+          .post('/authentication/renew')
+      ).status,
+    ).toBe(200);
 
     // What was taken away is refused for the next request.
     await platform.admin.delete(`${path}/${app._id}`);
@@ -110,18 +175,31 @@ test('while apps are told apart, only registered ones get in, on every transport
 test('a link in a mail opens a session of the app that asked for it', async () => {
   const user = await platform.registerUser();
   const app = await register({ platform: 'IOS' });
-  await platform.admin.patch('/config/authentication', { config: { magic_link: { enabled: true } } });
+  await platform.admin.patch('/config/authentication', {
+    config: { magic_link: { enabled: true } },
+  });
   await validation(true);
   try {
     const phone = platform.client.with(headersOf(app));
-    expect((await phone.post('/authentication/magic-link', { email: user.email })).status).toBe(200);
+    expect((await phone.post('/authentication/magic-link', { email: user.email })).status).toBe(
+      200,
+    );
     const [link = ''] = await waitFor(async () => {
-      const { body } = await platform.admin.get('/communications/messages', { query: { recipient: user.email, template: 'MagicLink' } });
-      return (await platform.admin.get(`/communications/messages/${body.messages[0]._id}`)).body.content?.links as string[] | undefined;
+      const { body } = await platform.admin.get('/communications/messages', {
+        query: { recipient: user.email, template: 'MagicLink' },
+      });
+      return (await platform.admin.get(`/communications/messages/${body.messages[0]._id}`)).body
+        .content?.links as string[] | undefined;
     });
     // The link is followed in a browser, which sends no headers of an app.
     const { body: tokens } = await platform.client.post(new URL(link).pathname);
-    expect((await phone.with({ authorization: `Bearer ${tokens.accessToken}` }).get('/authentication/user')).body).toMatchObject({
+    expect(
+      (
+        await phone
+          .with({ authorization: `Bearer ${tokens.accessToken}` })
+          .get('/authentication/user')
+      ).body,
+    ).toMatchObject({
       email: user.email,
     });
   } finally {
@@ -133,17 +211,22 @@ test('a rotated secret works beside the one before, until that ends', async () =
   const app = await register({ platform: 'LINUX' });
   await validation(true);
   const works = async (clientSecret: string | undefined) =>
-    (await platform.client.with({ clientid: app.clientId ?? '', clientsecret: clientSecret ?? '' }).get('/authentication/user')).body
-      .code !== 'CLIENT_REFUSED';
+    (
+      await platform.client
+        .with({ clientid: app.clientId ?? '', clientsecret: clientSecret ?? '' })
+        .get('/authentication/user')
+    ).body.code !== 'CLIENT_REFUSED';
   try {
     const { body: second } = await platform.admin.post(`${path}/${app._id}/secret`, {});
     expect([await works(app.clientSecret), await works(second.clientSecret)]).toEqual([true, true]);
-    const { body: third } = await platform.admin.post(`${path}/${app._id}/secret`, { keepPreviousMs: 0 });
-    expect([await works(app.clientSecret), await works(second.clientSecret), await works(third.clientSecret)]).toEqual([
-      false,
-      false,
-      true,
-    ]);
+    const { body: third } = await platform.admin.post(`${path}/${app._id}/secret`, {
+      keepPreviousMs: 0,
+    });
+    expect([
+      await works(app.clientSecret),
+      await works(second.clientSecret),
+      await works(third.clientSecret),
+    ]).toEqual([false, false, true]);
   } finally {
     await validation(false);
   }
@@ -156,10 +239,17 @@ test('pages are known by where the browser says that they come from, label by la
   const exact = await register({ platform: 'WEB', domain: 'app.example.org' });
   await validation(true);
   const passes = async (clientid: string | undefined, origin: string | undefined) =>
-    (await platform.client.with({ clientid: clientid ?? '', ...(origin === undefined ? {} : { origin }) }).get('/authentication/user')).body
-      .code !== 'CLIENT_REFUSED';
+    (
+      await platform.client
+        .with({ clientid: clientid ?? '', ...(origin === undefined ? {} : { origin }) })
+        .get('/authentication/user')
+    ).body.code !== 'CLIENT_REFUSED';
   try {
-    for (const origin of ['https://a.example.com', 'https://a.b.example.com', 'http://a.example.com:8080'])
+    for (const origin of [
+      'https://a.example.com',
+      'https://a.b.example.com',
+      'http://a.example.com:8080',
+    ])
       expect(await passes(app.clientId, origin)).toBe(true);
     for (const origin of [
       'https://example.com',
@@ -169,7 +259,10 @@ test('pages are known by where the browser says that they come from, label by la
       'https://a.example.com.',
       undefined,
     ]) {
-      expect({ origin, passes: await passes(app.clientId, origin) }).toEqual({ origin, passes: false });
+      expect({ origin, passes: await passes(app.clientId, origin) }).toEqual({
+        origin,
+        passes: false,
+      });
     }
     expect(await passes(exact.clientId, 'https://app.example.org')).toBe(true);
     expect(await passes(exact.clientId, 'https://x.app.example.org')).toBe(false);
@@ -191,6 +284,8 @@ function connects(auth: Record<string, unknown>): Promise<string> {
       resolve(text);
     };
     socket.on('connect', () => end('connected'));
-    socket.on('connect_error', (error) => end(String((error as { data?: { code?: string } }).data?.code ?? error.message)));
+    socket.on('connect_error', (error) =>
+      end(String((error as { data?: { code?: string } }).data?.code ?? error.message)),
+    );
   });
 }

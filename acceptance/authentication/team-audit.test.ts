@@ -22,8 +22,17 @@ afterAll(() => platform?.close());
 
 const path = (rest: string): string => `/authentication/teams/${team}/${rest}`;
 const last = async (action: string) =>
-  (await platform.admin.get('/audit-logs', { query: { action: `authentication.teams.${action}`, limit: 1 } })).body.entries[0];
-const byOwner = (changes: object) => ({ actor: { id: owner.userId }, target: `teamId:${team}`, ip: '127.0.0.1', changes });
+  (
+    await platform.admin.get('/audit-logs', {
+      query: { action: `authentication.teams.${action}`, limit: 1 },
+    })
+  ).body.entries[0];
+const byOwner = (changes: object) => ({
+  actor: { id: owner.userId },
+  target: `teamId:${team}`,
+  ip: '127.0.0.1',
+  changes,
+});
 
 const joins = async (userId: string): Promise<number> => {
   const { Client } = (await import('pg')).default;
@@ -46,7 +55,8 @@ test('members that are added, changed and removed are named with their roles', a
 });
 
 test('an invitation is there with address and role, its use with team and role, neither with the token', async () => {
-  const { result } = (await owner.api.post(path('invite'), { email: guest.email, role: 'readAll' })).body;
+  const { result } = (await owner.api.post(path('invite'), { email: guest.email, role: 'readAll' }))
+    .body;
   expect(await last('invite')).toMatchObject(byOwner({ email: guest.email, role: 'readAll' }));
   await guest.api.post('/authentication/teams/invite/accept', { invitationToken: result });
   expect(await last('accept')).toMatchObject({
@@ -62,7 +72,9 @@ test('whoever has the role already joins nothing: no second event', async () => 
   const statuses = await Promise.all(
     Array.from(
       { length: 10 },
-      async () => (await guest.api.post('/authentication/teams/invite/accept', { invitationToken: result })).status,
+      async () =>
+        (await guest.api.post('/authentication/teams/invite/accept', { invitationToken: result }))
+          .status,
     ),
   );
   expect(new Set(statuses)).toEqual(new Set([200]));

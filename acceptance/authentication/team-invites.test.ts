@@ -18,7 +18,11 @@ const next = (): number => {
 const teamPath = '/authentication/teams';
 const address = (): string => `guest${next()}@invited.example`;
 const configure = async (teams: object) => {
-  const invites = { enabled: true, sendEmail: false, inviteUrl: 'https://app.example.com/join?from=mail' };
+  const invites = {
+    enabled: true,
+    sendEmail: false,
+    inviteUrl: 'https://app.example.com/join?from=mail',
+  };
   const all = {
     enabled: true,
     enableDefaultTeam: false,
@@ -27,11 +31,14 @@ const configure = async (teams: object) => {
     ...teams,
   };
   const answer = await platform.admin.patch('/config/authentication', {
-    config: { teams: { ...all, invites: { ...invites, ...(all as { invites?: object }).invites } } },
+    config: {
+      teams: { ...all, invites: { ...invites, ...(all as { invites?: object }).invites } },
+    },
   });
   expect(answer).toMatchObject({ status: 200 });
 };
-const createTeam = async (): Promise<string> => (await owner.api.post(teamPath, { name: `team ${next()}` })).body._id as string;
+const createTeam = async (): Promise<string> =>
+  (await owner.api.post(teamPath, { name: `team ${next()}` })).body._id as string;
 const invite = async (body: object): Promise<string> => {
   const answer = await owner.api.post(`${teamPath}/${team}/invite`, body);
   expect(answer).toMatchObject({ status: 200 });
@@ -39,18 +46,22 @@ const invite = async (body: object): Promise<string> => {
 };
 const persistent = async (role = 'member'): Promise<string> =>
   String((await owner.api.post(`${teamPath}/${team}/invite/persistent`, { role })).body.result);
-const accept = (user: TestUser, invitationToken: string) => user.api.post(`${teamPath}/invite/accept`, { invitationToken });
-const verify = (user: TestUser) => platform.admin.patch(`/authentication/users/${user.userId}`, { isVerified: true });
+const accept = (user: TestUser, invitationToken: string) =>
+  user.api.post(`${teamPath}/invite/accept`, { invitationToken });
+const verify = (user: TestUser) =>
+  platform.admin.patch(`/authentication/users/${user.userId}`, { isVerified: true });
 const roleOf = async ({ userId }: { readonly userId: string }): Promise<string | undefined> => {
   const { body } = await platform.admin.get(`${teamPath}/${team}/members?search=${userId}`);
   return (body.members as { role: string }[])[0]?.role;
 };
-const register = (body: object) => platform.client.post('/authentication/local/new', { password: 'Battery-Staple-17', ...body });
+const register = (body: object) =>
+  platform.client.post('/authentication/local/new', { password: 'Battery-Staple-17', ...body });
 /** The link in the last mail to an address. */
 const mailedTo = async (recipient: string): Promise<URL> => {
   const links = await waitFor(async () => {
     const { body } = await platform.admin.get('/communications/messages', { query: { recipient } });
-    return (await platform.admin.get(`/communications/messages/${body.messages[0]._id}`)).body.content?.links as string[] | undefined;
+    return (await platform.admin.get(`/communications/messages/${body.messages[0]._id}`)).body
+      .content?.links as string[] | undefined;
   });
   return new URL(String(links[0]));
 };
@@ -72,7 +83,10 @@ describe('an invitation to an address', () => {
     const user = await platform.registerUser({ email: address() });
     const token = await invite({ email: user.email.toUpperCase(), role: 'editAll' });
     expect(token).toMatch(/^[A-Za-z0-9_-]{43}$/);
-    expect(await accept(await platform.registerUser(), token)).toMatchObject({ status: 403, body: { code: 'INVALID_INVITATION' } });
+    expect(await accept(await platform.registerUser(), token)).toMatchObject({
+      status: 403,
+      body: { code: 'INVALID_INVITATION' },
+    });
     expect((await accept(user, token)).body).toEqual({ result: 'OK' });
     expect(await roleOf(user)).toBe('editAll');
     expect((await accept(user, token)).status).toBe(403);
@@ -91,9 +105,13 @@ describe('an invitation to an address', () => {
     const user = await platform.registerUser({ email: address() });
     const first = await invite({ email: user.email, role: 'member' });
     const second = await invite({ email: user.email, role: 'readAll' });
-    expect((await owner.api.get(`${teamPath}/${team}/invites`)).body).toMatchObject({ count: 1, invites: [{ role: 'readAll' }] });
+    expect((await owner.api.get(`${teamPath}/${team}/invites`)).body).toMatchObject({
+      count: 1,
+      invites: [{ role: 'readAll' }],
+    });
     expect((await accept(user, first)).status).toBe(403);
-    const revoke = () => owner.api.delete(`${teamPath}/${team}/invite`, { query: { email: user.email } });
+    const revoke = () =>
+      owner.api.delete(`${teamPath}/${team}/invite`, { query: { email: user.email } });
     expect([(await revoke()).status, (await revoke()).status]).toEqual([200, 404]);
     expect((await accept(user, second)).status).toBe(403);
   });
@@ -108,19 +126,32 @@ describe('an invitation to an address', () => {
 
   test('never takes a higher role away', async () => {
     const user = await platform.registerUser({ email: address() });
-    await platform.admin.post(`${teamPath}/${team}/members`, { members: [user.userId], role: 'editAll' });
-    expect((await accept(user, await invite({ email: user.email, role: 'member' }))).status).toBe(200);
+    await platform.admin.post(`${teamPath}/${team}/members`, {
+      members: [user.userId],
+      role: 'editAll',
+    });
+    expect((await accept(user, await invite({ email: user.email, role: 'member' }))).status).toBe(
+      200,
+    );
     expect(await roleOf(user)).toBe('editAll');
-    expect((await accept(user, await invite({ email: user.email, role: 'owner' }))).status).toBe(200);
+    expect((await accept(user, await invite({ email: user.email, role: 'owner' }))).status).toBe(
+      200,
+    );
     expect(await roleOf(user)).toBe('owner');
   });
 
   test('is worth what its maker may still give', async () => {
     const helper = await platform.registerUser();
-    const give = (role: string) => platform.admin.patch(`${teamPath}/${team}/members`, { members: [helper.userId], role });
-    await platform.admin.post(`${teamPath}/${team}/members`, { members: [helper.userId], role: 'editAll' });
+    const give = (role: string) =>
+      platform.admin.patch(`${teamPath}/${team}/members`, { members: [helper.userId], role });
+    await platform.admin.post(`${teamPath}/${team}/members`, {
+      members: [helper.userId],
+      role: 'editAll',
+    });
     const user = await platform.registerUser({ email: address() });
-    const { result } = (await helper.api.post(`${teamPath}/${team}/invite`, { email: user.email, role: 'editAll' })).body;
+    const { result } = (
+      await helper.api.post(`${teamPath}/${team}/invite`, { email: user.email, role: 'editAll' })
+    ).body;
     await give('readAll');
     expect((await accept(user, String(result))).status).toBe(403);
     await give('editAll');
@@ -139,11 +170,15 @@ describe('an invitation to an address', () => {
 
   test('is not made while invitations are off', async () => {
     await configure({ invites: { enabled: false } });
-    expect(await owner.api.post(`${teamPath}/${team}/invite`, { email: address(), role: 'member' })).toMatchObject({
+    expect(
+      await owner.api.post(`${teamPath}/${team}/invite`, { email: address(), role: 'member' }),
+    ).toMatchObject({
       status: 403,
       body: { code: 'INVITES_DISABLED' },
     });
-    expect((await owner.api.post(`${teamPath}/${team}/invite/persistent`, { role: 'member' })).status).toBe(403);
+    expect(
+      (await owner.api.post(`${teamPath}/${team}/invite/persistent`, { role: 'member' })).status,
+    ).toBe(403);
   });
 
   test.each([
@@ -178,7 +213,11 @@ describe('a list of invitations', () => {
     const user = await platform.registerUser({ email: address() });
     await invite({ email: user.email, role: 'readAll' });
     const mine = async () =>
-      (await user.api.get(`${teamPath}/invites`)).body.invites as { teamId: string; role: string; invitationToken: string }[];
+      (await user.api.get(`${teamPath}/invites`)).body.invites as {
+        teamId: string;
+        role: string;
+        invitationToken: string;
+      }[];
     // An address that nobody has proven may be somebody else's.
     expect(await mine()).toEqual([]);
     await verify(user);
@@ -186,7 +225,13 @@ describe('a list of invitations', () => {
     expect(own).toMatchObject({ teamId: team, role: 'readAll' });
     const handle = own?.invitationToken ?? '';
     expect((await accept(await platform.registerUser(), handle)).status).toBe(403);
-    expect((await platform.client.get(`${teamPath}/invite/user/data`, { query: { invitationToken: handle } })).status).toBe(404);
+    expect(
+      (
+        await platform.client.get(`${teamPath}/invite/user/data`, {
+          query: { invitationToken: handle },
+        })
+      ).status,
+    ).toBe(404);
     expect((await register({ email: address(), invitationToken: handle })).status).toBe(403);
     expect((await accept(user, handle)).status).toBe(200);
     expect(await roleOf(user)).toBe('readAll');
@@ -199,8 +244,13 @@ describe('a list of invitations', () => {
       username: `name${next()}`,
       password: 'Battery-Staple-17',
     });
-    await platform.admin.patch('/config/authentication', { config: { local: { username_auth_enabled: true } } });
-    const login = await platform.client.post('/authentication/username', { username: body.user.username, password: 'Battery-Staple-17' });
+    await platform.admin.patch('/config/authentication', {
+      config: { local: { username_auth_enabled: true } },
+    });
+    const login = await platform.client.post('/authentication/username', {
+      username: body.user.username,
+      password: 'Battery-Staple-17',
+    });
     const api = platform.client.with({ authorization: `Bearer ${login.body.accessToken}` });
     expect((await api.get(`${teamPath}/invites`)).body).toEqual({ invites: [] });
   });
@@ -212,23 +262,32 @@ describe('a persistent invitation', () => {
     const users = [await platform.registerUser(), await platform.registerUser()];
     for (const user of users) expect((await accept(user, token)).status).toBe(200);
     expect(await Promise.all(users.map(roleOf))).toEqual(['readAll', 'readAll']);
-    const revoke = (invitationToken: string) => owner.api.delete(`${teamPath}/${team}/invite/persistent`, { query: { invitationToken } });
+    const revoke = (invitationToken: string) =>
+      owner.api.delete(`${teamPath}/${team}/invite/persistent`, { query: { invitationToken } });
     expect([(await revoke(token)).status, (await revoke(token)).status]).toEqual([200, 404]);
     expect((await accept(await platform.registerUser(), token)).status).toBe(403);
     const another = await persistent();
-    const [{ _id }] = (await owner.api.get(`${teamPath}/${team}/invites`)).body.invites as [{ _id: string }];
+    const [{ _id }] = (await owner.api.get(`${teamPath}/${team}/invites`)).body.invites as [
+      { _id: string },
+    ];
     expect((await accept(await platform.registerUser(), _id)).status).toBe(403);
     expect((await revoke(_id)).status).toBe(200);
     expect((await accept(await platform.registerUser(), another)).status).toBe(403);
   });
 
   test('of an operator stands on its own', async () => {
-    const { result } = (await platform.admin.post(`${teamPath}/${team}/invite/persistent`, { role: 'owner' })).body;
+    const { result } = (
+      await platform.admin.post(`${teamPath}/${team}/invite/persistent`, { role: 'owner' })
+    ).body;
     const user = await platform.registerUser();
     expect((await accept(user, String(result))).status).toBe(200);
     expect(await roleOf(user)).toBe('owner');
     expect(
-      (await platform.admin.delete(`${teamPath}/${team}/invite/persistent`, { query: { invitationToken: String(result) } })).status,
+      (
+        await platform.admin.delete(`${teamPath}/${team}/invite/persistent`, {
+          query: { invitationToken: String(result) },
+        })
+      ).status,
     ).toBe(200);
   });
 });
@@ -241,7 +300,9 @@ describe('joining by GET', () => {
     expect((await withCookie.get(`${teamPath}/invite/accept`, { query })).status).toBe(401);
     expect((await platform.client.get(`${teamPath}/invite/accept`, { query })).status).toBe(401);
     expect(await roleOf(user)).toBeUndefined();
-    expect((await user.api.get(`${teamPath}/invite/accept`, { query })).body).toEqual({ result: 'OK' });
+    expect((await user.api.get(`${teamPath}/invite/accept`, { query })).body).toEqual({
+      result: 'OK',
+    });
   });
 });
 
@@ -249,10 +310,16 @@ describe('registration', () => {
   test('makes one default team for many who register at once', async () => {
     await configure({ enableDefaultTeam: true });
     // Somebody has the name already; that must not stop anybody.
-    for (const api of [platform.admin, owner.api]) await api.post(teamPath, { name: 'Default Team' });
-    const answers = await Promise.all(Array.from({ length: 6 }, () => register({ email: address() })));
+    for (const api of [platform.admin, owner.api])
+      await api.post(teamPath, { name: 'Default Team' });
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () => register({ email: address() })),
+    );
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 200]);
-    const roots = (await platform.admin.get(teamPath, { query: { limit: 1000 } })).body.teams as { name: string; isDefault: boolean }[];
+    const roots = (await platform.admin.get(teamPath, { query: { limit: 1000 } })).body.teams as {
+      name: string;
+      isDefault: boolean;
+    }[];
     const standard = roots.filter(({ isDefault }) => isDefault).map(({ name }) => name);
     expect(standard).toEqual([expect.stringMatching(/^Default Team ./)]);
   });
@@ -265,9 +332,15 @@ describe('registration', () => {
     // The inviter knows this token: it does not prove the mailbox.
     expect({ status, verified: body.user?.isVerified }).toEqual({ status: 200, verified: false });
     expect(await roleOf({ userId: body.user._id })).toBe('editAll');
-    const roots = (await platform.admin.get(teamPath, { query: { limit: 1000 } })).body.teams as { _id: string; isDefault: boolean }[];
+    const roots = (await platform.admin.get(teamPath, { query: { limit: 1000 } })).body.teams as {
+      _id: string;
+      isDefault: boolean;
+    }[];
     const [standard] = roots.filter(({ isDefault }) => isDefault);
-    expect((await platform.admin.get(`${teamPath}/${standard?._id}/members?search=${body.user._id}`)).body).toMatchObject({
+    expect(
+      (await platform.admin.get(`${teamPath}/${standard?._id}/members?search=${body.user._id}`))
+        .body,
+    ).toMatchObject({
       count: 1,
       members: [{ role: 'member' }],
     });
@@ -277,28 +350,54 @@ describe('registration', () => {
   test('needs an invitation where it is asked for, and the right one', async () => {
     await configure({ allowRegistrationWithoutInvite: false });
     const email = address();
-    expect(await register({ email })).toMatchObject({ status: 403, body: { code: 'INVITATION_REQUIRED' } });
-    expect(await register({ email, invitationToken: 'x'.repeat(43) })).toMatchObject({ status: 403, body: { code: 'INVALID_INVITATION' } });
+    expect(await register({ email })).toMatchObject({
+      status: 403,
+      body: { code: 'INVITATION_REQUIRED' },
+    });
+    expect(await register({ email, invitationToken: 'x'.repeat(43) })).toMatchObject({
+      status: 403,
+      body: { code: 'INVALID_INVITATION' },
+    });
     const token = await invite({ email, role: 'member' });
     expect(await register({ email: address(), invitationToken: token })).toMatchObject({
       status: 403,
       body: { code: 'INVALID_INVITATION' },
     });
     expect((await register({ email, invitationToken: token })).status).toBe(200);
-    expect((await register({ email: address(), invitationToken: await persistent() })).status).toBe(200);
-    expect((await platform.admin.post('/authentication/users', { email: address(), password: 'Battery-Staple-17' })).status).toBe(200);
+    expect((await register({ email: address(), invitationToken: await persistent() })).status).toBe(
+      200,
+    );
+    expect(
+      (
+        await platform.admin.post('/authentication/users', {
+          email: address(),
+          password: 'Battery-Staple-17',
+        })
+      ).status,
+    ).toBe(200);
   });
 
   test('needs an invitation with a wallet too', async () => {
     await configure({ allowRegistrationWithoutInvite: false });
-    await platform.admin.patch('/config/authentication', { config: { metamask: { enabled: true } } });
+    await platform.admin.patch('/config/authentication', {
+      config: { metamask: { enabled: true } },
+    });
     const { address: ethPublicAddress, sign } = createTestWallet();
-    const { message } = (await platform.client.post('/authentication/metamask/nonce', { ethPublicAddress })).body;
+    const { message } = (
+      await platform.client.post('/authentication/metamask/nonce', { ethPublicAddress })
+    ).body;
     const signIn = (more: object = {}) =>
-      platform.client.post('/authentication/metamask/authenticate', { ethPublicAddress, signature: sign(message), ...more });
+      platform.client.post('/authentication/metamask/authenticate', {
+        ethPublicAddress,
+        signature: sign(message),
+        ...more,
+      });
     expect(await signIn()).toMatchObject({ status: 403, body: { code: 'INVITATION_REQUIRED' } });
     const mailed = await invite({ email: address(), role: 'member' });
-    expect(await signIn({ invitationToken: mailed })).toMatchObject({ status: 403, body: { code: 'INVALID_INVITATION' } });
+    expect(await signIn({ invitationToken: mailed })).toMatchObject({
+      status: 403,
+      body: { code: 'INVALID_INVITATION' },
+    });
     const answer = await signIn({ invitationToken: await persistent() });
     expect(answer.status).toBe(200);
     expect(await roleOf(answer.body)).toBe('member');
@@ -308,14 +407,19 @@ describe('registration', () => {
     const email = address();
     const invitationToken = await invite({ email, role: 'member' });
     await configure({ enabled: false });
-    expect(await register({ email, invitationToken })).toMatchObject({ status: 403, body: { code: 'INVALID_INVITATION' } });
+    expect(await register({ email, invitationToken })).toMatchObject({
+      status: 403,
+      body: { code: 'INVALID_INVITATION' },
+    });
     expect((await register({ email })).status).toBe(200);
   });
 
   test('with one invitation by several at once makes one account', async () => {
     await configure({ allowEmailMismatchForInvites: true });
     const invitationToken = await invite({ email: address(), role: 'member' });
-    const answers = await Promise.all(Array.from({ length: 6 }, () => register({ email: address(), invitationToken })));
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, () => register({ email: address(), invitationToken })),
+    );
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 403, 403, 403, 403, 403]);
   });
 });
@@ -329,7 +433,13 @@ describe('a mailed invitation', () => {
     const mailed = link.searchParams.get('invitationToken') ?? '';
     expect(link.searchParams.get('from')).toBe('mail');
     expect(mailed).not.toBe(shown);
-    expect((await platform.client.get(`${teamPath}/invite/user/data`, { query: { invitationToken: mailed } })).body).toEqual({
+    expect(
+      (
+        await platform.client.get(`${teamPath}/invite/user/data`, {
+          query: { invitationToken: mailed },
+        })
+      ).body,
+    ).toEqual({
       email,
       userData: null,
     });

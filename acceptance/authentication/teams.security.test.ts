@@ -10,7 +10,16 @@ import type { TestUser } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 
-const kinds = ['nobody', 'stranger', 'member', 'readAll', 'editAll', 'owner', 'parentEditAll', 'parentOwner'] as const;
+const kinds = [
+  'nobody',
+  'stranger',
+  'member',
+  'readAll',
+  'editAll',
+  'owner',
+  'parentEditAll',
+  'parentOwner',
+] as const;
 type Kind = (typeof kinds)[number];
 
 let platform: TestPlatform;
@@ -27,9 +36,12 @@ beforeAll(async () => {
   platform = await createTestPlatform();
   await liftLimits(platform.admin);
   const teams = { enabled: true, allowAddWithoutInvite: true, invites: { enabled: true } };
-  expect((await platform.admin.patch('/config/authentication', { config: { teams } })).status).toBe(200);
+  expect((await platform.admin.patch('/config/authentication', { config: { teams } })).status).toBe(
+    200,
+  );
   for (const kind of kinds) if (kind !== 'nobody') users.set(kind, await platform.registerUser());
-  for (const who of ['target', 'ownerTarget', 'added'] as const) others[who] = (await platform.registerUser()).userId;
+  for (const who of ['target', 'ownerTarget', 'added'] as const)
+    others[who] = (await platform.registerUser()).userId;
 });
 afterAll(() => platform?.close());
 
@@ -46,14 +58,21 @@ interface World {
 /** A fresh parent and a fresh team below it, with somebody in each role. */
 async function world(): Promise<World> {
   const name = `team ${next()}`;
-  const parent = (await platform.admin.post('/authentication/teams', { name: `parent ${name}` })).body._id as string;
-  const team = (await platform.admin.post('/authentication/teams', { name, parentTeam: parent })).body._id as string;
+  const parent = (await platform.admin.post('/authentication/teams', { name: `parent ${name}` }))
+    .body._id as string;
+  const team = (await platform.admin.post('/authentication/teams', { name, parentTeam: parent }))
+    .body._id as string;
   const give = async (to: string, kind: Kind | string, role: string) =>
     expect(
-      (await platform.admin.post(`/authentication/teams/${to}/members`, { members: [users.get(kind as Kind)?.userId ?? kind], role }))
-        .status,
+      (
+        await platform.admin.post(`/authentication/teams/${to}/members`, {
+          members: [users.get(kind as Kind)?.userId ?? kind],
+          role,
+        })
+      ).status,
     ).toBe(200);
-  for (const role of ['member', 'readAll', 'editAll', 'owner'] as const) await give(team, role, role);
+  for (const role of ['member', 'readAll', 'editAll', 'owner'] as const)
+    await give(team, role, role);
   await give(parent, 'parentOwner', 'owner');
   await give(parent, 'parentEditAll', 'editAll');
   const { target, ownerTarget } = others;
@@ -78,14 +97,23 @@ const query = (name: string, value: string): string => `?${name}=${encodeURIComp
 const email = (): string => `guest${next()}@example.com`;
 
 const cases: readonly Case[] = [
-  { route: 'POST /teams', passes: all, call: (kind) => apiOf(kind).post('/authentication/teams', { name: `own ${next()}` }) },
+  {
+    route: 'POST /teams',
+    passes: all,
+    call: (kind) => apiOf(kind).post('/authentication/teams', { name: `own ${next()}` }),
+  },
   {
     route: 'POST /teams below',
     passes: runners,
-    call: (kind, { team }) => apiOf(kind).post('/authentication/teams', { name: 'sub', parentTeam: team }),
+    call: (kind, { team }) =>
+      apiOf(kind).post('/authentication/teams', { name: 'sub', parentTeam: team }),
   },
   { route: 'GET /teams', passes: all, call: (kind) => apiOf(kind).get('/authentication/teams') },
-  { route: 'GET /teams/invites', passes: all, call: (kind) => apiOf(kind).get('/authentication/teams/invites') },
+  {
+    route: 'GET /teams/invites',
+    passes: all,
+    call: (kind) => apiOf(kind).get('/authentication/teams/invites'),
+  },
   {
     route: 'GET /teams/:teamId',
     passes: ['member', ...readers],
@@ -94,7 +122,8 @@ const cases: readonly Case[] = [
   {
     route: 'PATCH /teams/:teamId',
     passes: runners,
-    call: (kind, { team }) => apiOf(kind).patch(`/authentication/teams/${team}`, { name: `renamed ${team}` }),
+    call: (kind, { team }) =>
+      apiOf(kind).patch(`/authentication/teams/${team}`, { name: `renamed ${team}` }),
   },
   {
     route: 'DELETE /teams/:teamId',
@@ -109,33 +138,50 @@ const cases: readonly Case[] = [
   {
     route: 'PATCH members',
     passes: runners,
-    call: (kind, { team, target }) => apiOf(kind).patch(`/authentication/teams/${team}/members`, { members: [target], role: 'readAll' }),
+    call: (kind, { team, target }) =>
+      apiOf(kind).patch(`/authentication/teams/${team}/members`, {
+        members: [target],
+        role: 'readAll',
+      }),
   },
   {
     route: 'PATCH members to editAll',
     passes: runners,
-    call: (kind, { team, target }) => apiOf(kind).patch(`/authentication/teams/${team}/members`, { members: [target], role: 'editAll' }),
+    call: (kind, { team, target }) =>
+      apiOf(kind).patch(`/authentication/teams/${team}/members`, {
+        members: [target],
+        role: 'editAll',
+      }),
   },
   {
     route: 'PATCH members to owner',
     passes: owners,
-    call: (kind, { team, target }) => apiOf(kind).patch(`/authentication/teams/${team}/members`, { members: [target], role: 'owner' }),
+    call: (kind, { team, target }) =>
+      apiOf(kind).patch(`/authentication/teams/${team}/members`, {
+        members: [target],
+        role: 'owner',
+      }),
   },
   {
     route: 'PATCH an owner down',
     passes: owners,
     call: (kind, { team, ownerTarget }) =>
-      apiOf(kind).patch(`/authentication/teams/${team}/members`, { members: [ownerTarget], role: 'member' }),
+      apiOf(kind).patch(`/authentication/teams/${team}/members`, {
+        members: [ownerTarget],
+        role: 'member',
+      }),
   },
   {
     route: 'DELETE members',
     passes: runners,
-    call: (kind, { team, target }) => apiOf(kind).delete(`/authentication/teams/${team}/members${query('members', target)}`),
+    call: (kind, { team, target }) =>
+      apiOf(kind).delete(`/authentication/teams/${team}/members${query('members', target)}`),
   },
   {
     route: 'DELETE an owner',
     passes: owners,
-    call: (kind, { team, ownerTarget }) => apiOf(kind).delete(`/authentication/teams/${team}/members${query('members', ownerTarget)}`),
+    call: (kind, { team, ownerTarget }) =>
+      apiOf(kind).delete(`/authentication/teams/${team}/members${query('members', ownerTarget)}`),
   },
   {
     route: 'POST leave',
@@ -143,24 +189,37 @@ const cases: readonly Case[] = [
     refused: 400,
     call: (kind, { team }) => apiOf(kind).post(`/authentication/teams/${team}/leave`),
   },
-  { route: 'GET sub-teams', passes: readers, call: (kind, { team }) => apiOf(kind).get(`/authentication/teams/${team}/teams`) },
+  {
+    route: 'GET sub-teams',
+    passes: readers,
+    call: (kind, { team }) => apiOf(kind).get(`/authentication/teams/${team}/teams`),
+  },
   {
     route: 'POST invite',
     passes: runners,
-    call: (kind, { team }) => apiOf(kind).post(`/authentication/teams/${team}/invite`, { email: email(), role: 'editAll' }),
+    call: (kind, { team }) =>
+      apiOf(kind).post(`/authentication/teams/${team}/invite`, { email: email(), role: 'editAll' }),
   },
   {
     route: 'POST invite as owner',
     passes: owners,
-    call: (kind, { team }) => apiOf(kind).post(`/authentication/teams/${team}/invite`, { email: email(), role: 'owner' }),
+    call: (kind, { team }) =>
+      apiOf(kind).post(`/authentication/teams/${team}/invite`, { email: email(), role: 'owner' }),
   },
-  { route: 'GET invites', passes: runners, call: (kind, { team }) => apiOf(kind).get(`/authentication/teams/${team}/invites`) },
+  {
+    route: 'GET invites',
+    passes: runners,
+    call: (kind, { team }) => apiOf(kind).get(`/authentication/teams/${team}/invites`),
+  },
   {
     route: 'DELETE invite',
     passes: runners,
     async call(kind, { team }) {
       const address = email();
-      await apiOf('owner').post(`/authentication/teams/${team}/invite`, { email: address, role: 'member' });
+      await apiOf('owner').post(`/authentication/teams/${team}/invite`, {
+        email: address,
+        role: 'member',
+      });
       return apiOf(kind).delete(`/authentication/teams/${team}/invite${query('email', address)}`);
     },
   },
@@ -169,37 +228,53 @@ const cases: readonly Case[] = [
     passes: owners,
     async call(kind, { team }) {
       const address = email();
-      await apiOf('owner').post(`/authentication/teams/${team}/invite`, { email: address, role: 'owner' });
+      await apiOf('owner').post(`/authentication/teams/${team}/invite`, {
+        email: address,
+        role: 'owner',
+      });
       return apiOf(kind).delete(`/authentication/teams/${team}/invite${query('email', address)}`);
     },
   },
   {
     route: 'POST invite/persistent',
     passes: owners,
-    call: (kind, { team }) => apiOf(kind).post(`/authentication/teams/${team}/invite/persistent`, { role: 'member' }),
+    call: (kind, { team }) =>
+      apiOf(kind).post(`/authentication/teams/${team}/invite/persistent`, { role: 'member' }),
   },
   {
     route: 'POST invite/persistent as owner',
     passes: owners,
-    call: (kind, { team }) => apiOf(kind).post(`/authentication/teams/${team}/invite/persistent`, { role: 'owner' }),
+    call: (kind, { team }) =>
+      apiOf(kind).post(`/authentication/teams/${team}/invite/persistent`, { role: 'owner' }),
   },
   {
     route: 'DELETE invite/persistent',
     passes: owners,
     async call(kind, { team }) {
-      const { result } = (await apiOf('owner').post(`/authentication/teams/${team}/invite/persistent`, { role: 'member' })).body;
-      return apiOf(kind).delete(`/authentication/teams/${team}/invite/persistent${query('invitationToken', String(result))}`);
+      const { result } = (
+        await apiOf('owner').post(`/authentication/teams/${team}/invite/persistent`, {
+          role: 'member',
+        })
+      ).body;
+      return apiOf(kind).delete(
+        `/authentication/teams/${team}/invite/persistent${query('invitationToken', String(result))}`,
+      );
     },
   },
   {
     route: 'POST add',
     passes: runners,
-    call: (kind, { team }) => apiOf(kind).post(`/authentication/teams/${team}/add`, { userId: others.added }),
+    call: (kind, { team }) =>
+      apiOf(kind).post(`/authentication/teams/${team}/add`, { userId: others.added }),
   },
   {
     route: 'POST add as owner',
     passes: owners,
-    call: (kind, { team }) => apiOf(kind).post(`/authentication/teams/${team}/add`, { userId: others.added, role: 'owner' }),
+    call: (kind, { team }) =>
+      apiOf(kind).post(`/authentication/teams/${team}/add`, {
+        userId: others.added,
+        role: 'owner',
+      }),
   },
 ];
 
@@ -208,18 +283,28 @@ describe.each(cases)('$route', ({ passes, refused = 403, call }) => {
     const place = await world();
     const { status, text } = await call(kind, place);
     const expected = kind === 'nobody' ? 401 : passes.includes(kind) ? 200 : refused;
-    expect({ status, text: status === expected ? '' : text }).toEqual({ status: expected, text: '' });
+    expect({ status, text: status === expected ? '' : text }).toEqual({
+      status: expected,
+      text: '',
+    });
   });
 });
 
 test('nobody changes or removes himself', async () => {
   const { team } = await world();
   const own = apiOf('owner');
-  expect(await own.patch(`/authentication/teams/${team}/members`, { members: [idOf('owner')], role: 'member' })).toMatchObject({
+  expect(
+    await own.patch(`/authentication/teams/${team}/members`, {
+      members: [idOf('owner')],
+      role: 'member',
+    }),
+  ).toMatchObject({
     status: 400,
     body: { code: 'OWN_MEMBERSHIP' },
   });
-  expect(await own.delete(`/authentication/teams/${team}/members${query('members', idOf('owner'))}`)).toMatchObject({
+  expect(
+    await own.delete(`/authentication/teams/${team}/members${query('members', idOf('owner'))}`),
+  ).toMatchObject({
     status: 400,
     body: { code: 'OWN_MEMBERSHIP' },
   });
@@ -228,12 +313,16 @@ test('nobody changes or removes himself', async () => {
 test('one member above the caller refuses the whole call', async () => {
   const { team, target, ownerTarget } = await world();
   const both = `?members=${target}&members=${ownerTarget}`;
-  expect(await apiOf('editAll').delete(`/authentication/teams/${team}/members${both}`)).toMatchObject({
+  expect(
+    await apiOf('editAll').delete(`/authentication/teams/${team}/members${both}`),
+  ).toMatchObject({
     status: 403,
     body: { code: 'ROLE_ABOVE_OWN' },
   });
   const { body } = await platform.admin.get(`/authentication/teams/${team}/members?limit=100`);
-  expect((body.members as { _id: string }[]).map(({ _id }) => _id)).toEqual(expect.arrayContaining([target, ownerTarget]));
+  expect((body.members as { _id: string }[]).map(({ _id }) => _id)).toEqual(
+    expect.arrayContaining([target, ownerTarget]),
+  );
 });
 
 test('anonymous users see teams and do nothing with them', async () => {
@@ -241,9 +330,14 @@ test('anonymous users see teams and do nothing with them', async () => {
   const user = await platform.registerUser();
   const database = new Client({ connectionString: platform.databaseUrl ?? '' });
   await database.connect();
-  await database.query('update "app"."User" set "isAnonymous" = true where "_id" = $1', [user.userId]);
+  await database.query('update "app"."User" set "isAnonymous" = true where "_id" = $1', [
+    user.userId,
+  ]);
   await database.end();
-  await platform.admin.post(`/authentication/teams/${team}/members`, { members: [user.userId], role: 'owner' });
+  await platform.admin.post(`/authentication/teams/${team}/members`, {
+    members: [user.userId],
+    role: 'owner',
+  });
   const path = `/authentication/teams/${team}`;
   expect((await user.api.get('/authentication/teams')).body).toMatchObject({ count: 1 });
   expect((await user.api.get(path)).status).toBe(200);
@@ -266,5 +360,7 @@ test('anonymous users see teams and do nothing with them', async () => {
     user.api.post('/authentication/teams/invite/accept', { invitationToken: 'x'.repeat(43) }),
     user.api.get(`/authentication/teams/invite/accept${query('invitationToken', 'x'.repeat(43))}`),
   ]);
-  expect(refused.map(({ status, body }) => `${status} ${body.code}`)).toEqual(refused.map(() => '403 FORBIDDEN'));
+  expect(refused.map(({ status, body }) => `${status} ${body.code}`)).toEqual(
+    refused.map(() => '403 FORBIDDEN'),
+  );
 });

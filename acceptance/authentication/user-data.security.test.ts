@@ -19,7 +19,14 @@ const fields = {
   grade: { type: 'String', access: { read: 'role:judge', write: 'role:judge' } },
 };
 const closed = ['plan', 'credits', 'secretNote', 'internal', 'grade'];
-const values: Json = { plan: 'enterprise', credits: 999_999, secretNote: 'x', internal: 'x', grade: 'A', nickname: 'an' };
+const values: Json = {
+  plan: 'enterprise',
+  credits: 999_999,
+  secretNote: 'x',
+  internal: 'x',
+  grade: 'A',
+  nickname: 'an',
+};
 const password = 'Correct-Horse-43';
 
 describe('user data', () => {
@@ -33,9 +40,14 @@ describe('user data', () => {
   };
   const change = (userData: object) => anna.api.patch('/authentication/user', { userData });
   const stored = async (userId: string): Promise<Json> =>
-    (await platform.admin.get('/authentication/users', { query: { search: userId } })).body.users[0];
+    (await platform.admin.get('/authentication/users', { query: { search: userId } })).body
+      .users[0];
   const configure = async (config: object) =>
-    expectStatus(await platform.admin.patch('/config/authentication', { config }), 200, 'configuration');
+    expectStatus(
+      await platform.admin.patch('/config/authentication', { config }),
+      200,
+      'configuration',
+    );
   const refused = (name: string) => ({
     status: 400,
     body: { code: 'UNKNOWN_USER_DATA', errors: [{ path: `userData.${name}`, rule: 'access' }] },
@@ -44,43 +56,79 @@ describe('user data', () => {
   beforeAll(async () => {
     platform = await createTestPlatform();
     await liftLimits(platform.admin);
-    const { schemas } = (await platform.admin.get('/database/schemas', { query: { limit: 100 } })).body;
+    const { schemas } = (await platform.admin.get('/database/schemas', { query: { limit: 100 } }))
+      .body;
     userSchema = schemas.find(({ name }: Json) => name === 'User')._id;
-    expectStatus(await platform.admin.post(`/database/schemas/${userSchema}/extensions`, { fields }), 200, 'extension');
-    await configure({ teams: { enabled: true, invites: { enabled: true } }, anonymousUsers: { enabled: true } });
+    expectStatus(
+      await platform.admin.post(`/database/schemas/${userSchema}/extensions`, { fields }),
+      200,
+      'extension',
+    );
+    await configure({
+      teams: { enabled: true, invites: { enabled: true } },
+      anonymousUsers: { enabled: true },
+    });
     anna = await platform.registerUser();
   });
   afterAll(() => platform?.close());
 
-  it.each(closed)('has a field %s that the user cannot set: not later, not at registration, not for somebody else', async (name) => {
-    const userData = { [name]: values[name] };
-    expect(await change(userData)).toMatchObject(refused(name));
-    const registration = { email: address(), password, userData };
-    expect(await platform.client.post('/authentication/local/new', registration)).toMatchObject(refused(name));
-    expect(await platform.client.post('/authentication/local/new/anonymous', { userData })).toMatchObject(refused(name));
-    const team = (await anna.api.post('/authentication/teams', { name: `team of ${name}` })).body._id;
-    const invitation = { email: address(), role: 'member', userData };
-    expect(await anna.api.post(`/authentication/teams/${team}/invite`, invitation)).toMatchObject(refused(name));
-    expect(await anna.api.post(`/authentication/teams/${team}/invite/persistent`, { role: 'member', userData })).toMatchObject(
-      refused(name),
-    );
-    expect((await stored(anna.userId))[name] ?? null).toBeNull();
-  });
+  it.each(closed)(
+    'has a field %s that the user cannot set: not later, not at registration, not for somebody else',
+    async (name) => {
+      const userData = { [name]: values[name] };
+      expect(await change(userData)).toMatchObject(refused(name));
+      const registration = { email: address(), password, userData };
+      expect(await platform.client.post('/authentication/local/new', registration)).toMatchObject(
+        refused(name),
+      );
+      expect(
+        await platform.client.post('/authentication/local/new/anonymous', { userData }),
+      ).toMatchObject(refused(name));
+      const team = (await anna.api.post('/authentication/teams', { name: `team of ${name}` })).body
+        ._id;
+      const invitation = { email: address(), role: 'member', userData };
+      expect(await anna.api.post(`/authentication/teams/${team}/invite`, invitation)).toMatchObject(
+        refused(name),
+      );
+      expect(
+        await anna.api.post(`/authentication/teams/${team}/invite/persistent`, {
+          role: 'member',
+          userData,
+        }),
+      ).toMatchObject(refused(name));
+      expect((await stored(anna.userId))[name] ?? null).toBeNull();
+    },
+  );
 
   it('has a field that is declared open, in all these ways', async () => {
-    expect(await change({ nickname: 'an' })).toMatchObject({ status: 200, body: { nickname: 'an' } });
+    expect(await change({ nickname: 'an' })).toMatchObject({
+      status: 200,
+      body: { nickname: 'an' },
+    });
     expect(await change({ nickname: 'b', plan: 'gold' })).toMatchObject(refused('plan'));
     expect((await stored(anna.userId)).nickname).toBe('an');
-    const made = await platform.client.post('/authentication/local/new', { email: address(), password, userData: { nickname: 'new' } });
+    const made = await platform.client.post('/authentication/local/new', {
+      email: address(),
+      password,
+      userData: { nickname: 'new' },
+    });
     expect(made).toMatchObject({ status: 200, body: { user: { nickname: 'new' } } });
   });
 
   it('is given by operators, also with an invitation', async () => {
-    const team = (await platform.admin.post('/authentication/teams', { name: 'Customers' })).body._id;
+    const team = (await platform.admin.post('/authentication/teams', { name: 'Customers' })).body
+      ._id;
     const userData = { plan: 'gold', internal: 'partner' };
-    const invitation = await platform.admin.post(`/authentication/teams/${team}/invite/persistent`, { role: 'member', userData });
+    const invitation = await platform.admin.post(
+      `/authentication/teams/${team}/invite/persistent`,
+      { role: 'member', userData },
+    );
     const invitationToken = expectStatus(invitation, 200, 'invitation').body.result;
-    const made = await platform.client.post('/authentication/local/new', { email: address(), password, invitationToken });
+    const made = await platform.client.post('/authentication/local/new', {
+      email: address(),
+      password,
+      invitationToken,
+    });
     const { user } = expectStatus(made, 200, 'registration').body;
     expect(user).toMatchObject({ plan: 'gold' });
     expect(user).not.toHaveProperty('internal');
@@ -91,8 +139,16 @@ describe('user data', () => {
     const own = (await anna.api.get('/authentication/user')).body;
     expect(own).toHaveProperty('plan');
     for (const name of ['internal', 'secretNote', 'grade']) expect(own).not.toHaveProperty(name);
-    expectStatus(await platform.admin.post('/authorization/roles', { name: 'judge', permissions: [] }), 200, 'role');
-    expectStatus(await platform.admin.post(`/authorization/users/${anna.userId}/roles`, { role: 'judge' }), 200, 'assignment');
+    expectStatus(
+      await platform.admin.post('/authorization/roles', { name: 'judge', permissions: [] }),
+      200,
+      'role',
+    );
+    expectStatus(
+      await platform.admin.post(`/authorization/users/${anna.userId}/roles`, { role: 'judge' }),
+      200,
+      'assignment',
+    );
     expect(await change({ grade: 'A' })).toMatchObject({ status: 200, body: { grade: 'A' } });
     expect((await anna.api.get('/authentication/user')).body).toMatchObject({ grade: 'A' });
   });
@@ -111,7 +167,9 @@ describe('user data', () => {
   it('stays as it was for fields that were there before', async () => {
     const sql = await openTestConnection(platform.databaseUrl ?? '');
     try {
-      await sql.query("drop table penstock.open_user_fields; delete from penstock.migrations where id = 'user-data-0001-open-fields'");
+      await sql.query(
+        "drop table penstock.open_user_fields; delete from penstock.migrations where id = 'user-data-0001-open-fields'",
+      );
     } finally {
       await sql.close();
     }
@@ -124,10 +182,18 @@ describe('user data', () => {
         return true;
       });
       const user = await upgraded.login(anna.email, anna.password);
-      expect((await user.api.patch('/authentication/user', { userData: { plan: 'old way' } })).status).toBe(200);
+      expect(
+        (await user.api.patch('/authentication/user', { userData: { plan: 'old way' } })).status,
+      ).toBe(200);
       const more = { ...fields, later: 'String' };
-      expectStatus(await upgraded.admin.post(`/database/schemas/${userSchema}/extensions`, { fields: more }), 200, 'a new field');
-      expect(await user.api.patch('/authentication/user', { userData: { later: 'x' } })).toMatchObject(refused('later'));
+      expectStatus(
+        await upgraded.admin.post(`/database/schemas/${userSchema}/extensions`, { fields: more }),
+        200,
+        'a new field',
+      );
+      expect(
+        await user.api.patch('/authentication/user', { userData: { later: 'x' } }),
+      ).toMatchObject(refused('later'));
     } finally {
       await upgraded.close();
     }
@@ -137,7 +203,10 @@ describe('user data', () => {
     for (const rule of ['owner', 'relation:editor']) {
       const wrong = { fields: { odd: { type: 'String', access: { write: rule } } } };
       const answer = await platform.admin.post(`/database/schemas/${userSchema}/extensions`, wrong);
-      expect(answer).toMatchObject({ status: 400, body: { errors: [{ path: 'fields.odd.access.write' }] } });
+      expect(answer).toMatchObject({
+        status: 400,
+        body: { errors: [{ path: 'fields.odd.access.write' }] },
+      });
     }
   });
 });

@@ -7,7 +7,12 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
-import { liftLimits, type PermissionsApi, permissionsApi, vectorDefinitions } from '../../test/support/permissions.ts';
+import {
+  liftLimits,
+  type PermissionsApi,
+  permissionsApi,
+  vectorDefinitions,
+} from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 
 describe('permissions cannot be talked round', () => {
@@ -22,30 +27,61 @@ describe('permissions cannot be talked round', () => {
     permissions = permissionsApi(platform.admin);
     for (const definition of vectorDefinitions) await permissions.define(definition);
     [owner, stranger] = [await platform.registerUser(), await platform.registerUser()];
-    await permissions.relate(`User:${owner.userId} owner Doc:1`, `User:${owner.userId} owner Team:t`, 'Team:t owner Doc:2');
-    await platform.createSchema({ name: 'Secret', fields: { text: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    await permissions.relate(
+      `User:${owner.userId} owner Doc:1`,
+      `User:${owner.userId} owner Team:t`,
+      'Team:t owner Doc:2',
+    );
+    await platform.createSchema({
+      name: 'Secret',
+      fields: { text: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
   });
   afterAll(() => platform.close());
 
   it('the subject of a question is the caller, whatever he sends', async () => {
-    const query = { action: 'read', resource: 'Doc:1', subject: `User:${owner.userId}`, userId: owner.userId };
-    expect((await stranger.api.get('/authorization/check', { query })).body).toEqual({ allowed: false });
-    const body = { resource: 'Doc', action: 'read', resourceId: '1', subject: `User:${owner.userId}`, userId: owner.userId };
-    expect((await stranger.api.post('/authorization/check', body)).body).toEqual({ allowed: false });
+    const query = {
+      action: 'read',
+      resource: 'Doc:1',
+      subject: `User:${owner.userId}`,
+      userId: owner.userId,
+    };
+    expect((await stranger.api.get('/authorization/check', { query })).body).toEqual({
+      allowed: false,
+    });
+    const body = {
+      resource: 'Doc',
+      action: 'read',
+      resourceId: '1',
+      subject: `User:${owner.userId}`,
+      userId: owner.userId,
+    };
+    expect((await stranger.api.post('/authorization/check', body)).body).toEqual({
+      allowed: false,
+    });
   });
 
   it('nobody acts for a scope that is not his, not even for another user', async () => {
     for (const scope of ['Team:t', `User:${owner.userId}`, 'Doc:1']) {
-      const answer = await stranger.api.get('/authorization/check', { query: { action: 'read', resource: 'Doc:2', scope } });
+      const answer = await stranger.api.get('/authorization/check', {
+        query: { action: 'read', resource: 'Doc:2', scope },
+      });
       expect(answer.status).toBe(403);
     }
     const own = { action: 'read', resource: 'Doc:1', scope: `User:${owner.userId}` };
-    expect((await owner.api.get('/authorization/check', { query: own })).body).toEqual({ allowed: true });
+    expect((await owner.api.get('/authorization/check', { query: own })).body).toEqual({
+      allowed: true,
+    });
   });
 
   it('a scope in the body or an owner in the record changes nothing', async () => {
     const record = { text: 'x', scope: 'Team:t', owner: `User:${owner.userId}`, _id: randomUUID() };
-    const { body } = expectStatus(await stranger.api.post('/database/Secret', record), 200, 'create');
+    const { body } = expectStatus(
+      await stranger.api.post('/database/Secret', record),
+      200,
+      'create',
+    );
     const id = (body as { _id: string })._id;
     expect(id).not.toBe(record._id);
     expect(await permissions.can(`User:${stranger.userId} delete Secret:${id}`)).toBe(true);
@@ -54,15 +90,27 @@ describe('permissions cannot be talked round', () => {
 
   it('a record belongs to no type of scope that its definition does not name', async () => {
     await permissions.relate(`User:${owner.userId} owner Doc:scope`);
-    const answer = await owner.api.post('/database/Secret', { text: 'x' }, { query: { scope: 'Doc:scope' } });
+    const answer = await owner.api.post(
+      '/database/Secret',
+      { text: 'x' },
+      { query: { scope: 'Doc:scope' } },
+    );
     expect([answer.status, (answer.body as { code: string }).code]).toEqual([403, 'SCOPE_REFUSED']);
   });
 
   it('users do not reach what is for operators', async () => {
     const admin = platform.adminAnonymous.with({ authorization: `Bearer ${owner.accessToken}` });
     const answers = await Promise.all([
-      admin.post('/authorization/relations', { subject: `User:${owner.userId}`, relation: 'owner', resource: 'Doc:9' }),
-      admin.post('/authorization/permissions', { subject: `User:${owner.userId}`, permission: 'read', resource: 'Doc:9' }),
+      admin.post('/authorization/relations', {
+        subject: `User:${owner.userId}`,
+        relation: 'owner',
+        resource: 'Doc:9',
+      }),
+      admin.post('/authorization/permissions', {
+        subject: `User:${owner.userId}`,
+        permission: 'read',
+        resource: 'Doc:9',
+      }),
       admin.get('/authorization/relations'),
       admin.post('/authorization/resources', { name: 'X', relations: {}, permissions: {} }),
       platform.client.post('/authorization/relations', {}),
@@ -84,7 +132,9 @@ describe('permissions cannot be talked round', () => {
     'Doc:\u202e1',
     `Doc:${'x'.repeat(300)}`,
   ])('a hostile reference is refused: %j', async (resource) => {
-    const { status, body } = await owner.api.get('/authorization/check', { query: { action: 'read', resource } });
+    const { status, body } = await owner.api.get('/authorization/check', {
+      query: { action: 'read', resource },
+    });
     expect(status).toBe(400);
     expect((body as { errors: { path: string }[] }).errors[0]?.path).toBe('resource');
   });
@@ -102,7 +152,11 @@ describe('permissions cannot be talked round', () => {
     for (const [path, body, place] of [
       ['/authorization/relations', relation, 'expiresAt'],
       ['/authorization/permissions', { ...question, expiresAt }, 'expiresAt'],
-      ['/authorization/permissions/can', { ...question, contextualTuples: [relation] }, 'contextualTuples.0.expiresAt'],
+      [
+        '/authorization/permissions/can',
+        { ...question, contextualTuples: [relation] },
+        'contextualTuples.0.expiresAt',
+      ],
     ] as const) {
       const answer = await platform.admin.post(path, body);
       expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([400, place]);
@@ -113,22 +167,43 @@ describe('permissions cannot be talked round', () => {
     const query = { action: 'read', resource: 'Nothing:1' };
     expect((await owner.api.get('/authorization/check', { query })).status).toBe(400);
     expect((await owner.api.get('/authorization/role/Nothing:1')).status).toBe(400);
-    expect((await owner.api.get('/authorization/check', { query: { ...query, scope: 'Nothing:1' } })).status).toBe(400);
-    expect((await owner.api.get('/authorization/role/Doc:1', { query: { scope: 'Nothing:1' } })).status).toBe(400);
+    expect(
+      (await owner.api.get('/authorization/check', { query: { ...query, scope: 'Nothing:1' } }))
+        .status,
+    ).toBe(400);
+    expect(
+      (await owner.api.get('/authorization/role/Doc:1', { query: { scope: 'Nothing:1' } })).status,
+    ).toBe(400);
   });
 
   it('types that begin alike are apart', async () => {
-    await permissions.define({ name: 'DocX', relations: { owner: ['User'] }, permissions: { read: ['owner'] } });
-    await platform.admin.post('/authorization/permissions', { subject: `User:${stranger.userId}`, permission: 'read', resource: 'DocX:1' });
+    await permissions.define({
+      name: 'DocX',
+      relations: { owner: ['User'] },
+      permissions: { read: ['owner'] },
+    });
+    await platform.admin.post('/authorization/permissions', {
+      subject: `User:${stranger.userId}`,
+      permission: 'read',
+      resource: 'DocX:1',
+    });
     expect(await permissions.list(`User:${stranger.userId} read Doc`)).toEqual([]);
     expect(await permissions.can(`User:${stranger.userId} read Doc:1`)).toBe(false);
   });
 
   it('a right that was deleted with its type does not come back with it', async () => {
-    const definition = { name: 'Phoenix', relations: { owner: ['User'] }, permissions: { read: ['owner'] } };
+    const definition = {
+      name: 'Phoenix',
+      relations: { owner: ['User'] },
+      permissions: { read: ['owner'] },
+    };
     await permissions.define(definition);
     await permissions.relate('User:old owner Phoenix:1');
-    await platform.admin.post('/authorization/permissions', { subject: 'User:old2', permission: 'read', resource: 'Phoenix:1' });
+    await platform.admin.post('/authorization/permissions', {
+      subject: 'User:old2',
+      permission: 'read',
+      resource: 'Phoenix:1',
+    });
     expectStatus(await platform.admin.delete('/authorization/resources/Phoenix'), 200, 'delete');
     await permissions.define(definition);
     expect(await permissions.who('read Phoenix:1')).toEqual([]);
@@ -141,12 +216,23 @@ describe('permissions cannot be talked round', () => {
       const definition = { name, relations, permissions: { read: ['owner', 'guest'] } };
       await permissions.define(definition);
       const write = (user: string) =>
-        platform.admin.post('/authorization/relations', { subject: `User:${user}`, relation: 'guest', resource: `${name}:1` });
+        platform.admin.post('/authorization/relations', {
+          subject: `User:${user}`,
+          relation: 'guest',
+          resource: `${name}:1`,
+        });
       const path = `/authorization/resources/${name}`;
       const narrower = { relations: { owner: ['User'] }, permissions: { read: ['owner'] } };
-      const take = () => (round % 2 === 0 ? platform.admin.patch(`${path}?force=true`, narrower) : platform.admin.delete(path));
+      const take = () =>
+        round % 2 === 0
+          ? platform.admin.patch(`${path}?force=true`, narrower)
+          : platform.admin.delete(path);
       const early = Array.from({ length: 10 }, (_, i) => write(`early${i}`));
-      const [taken] = await Promise.all([take(), ...early, ...Array.from({ length: 20 }, (_, i) => write(`late${i}`))]);
+      const [taken] = await Promise.all([
+        take(),
+        ...early,
+        ...Array.from({ length: 20 }, (_, i) => write(`late${i}`)),
+      ]);
       expectStatus(taken, 200, 'take');
       await permissions.define({ ...definition, version: 9 });
       expect(await permissions.who(`read ${name}:1`)).toEqual([]);

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
-import { readCases } from '../conformance/cases.ts';
+import { conditionCases, readCases } from '../conformance/cases.ts';
 import { runCase } from '../conformance/run.ts';
 
 describe('the relationship cases', async () => {
-  const cases = await readCases();
+  const cases = [...(await readCases()), ...(await readCases(conditionCases))];
   let platform: TestPlatform;
   beforeAll(async () => {
     platform = await createTestPlatform();

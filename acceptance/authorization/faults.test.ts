@@ -26,23 +26,60 @@ describe('faults of requests about permissions', () => {
     await permissions.relate('User:kept lead Project:kept');
     const end = { expires_at: '2999-01-01T00:00:00Z' };
     const answers = [
-      await admin.post('/authorization/relations', { subject: 'User:x', relation: 'lead', resource: 'Project:x', ...end }),
-      await admin.post('/authorization/relations/many', { subject: 'User:x', relation: 'lead', resources: ['Project:x'], ...end }),
-      await admin.post('/authorization/permissions', { subject: 'User:x', permission: 'read', resource: 'Project:x', ...end }),
-      await admin.delete('/authorization/relations', { query: { resourceType: 'Project', ...end } }),
-      await admin.post('/authorization/rules', { resource: 'Project', action: 'read', role: 'user', ...end }),
+      await admin.post('/authorization/relations', {
+        subject: 'User:x',
+        relation: 'lead',
+        resource: 'Project:x',
+        ...end,
+      }),
+      await admin.post('/authorization/relations/many', {
+        subject: 'User:x',
+        relation: 'lead',
+        resources: ['Project:x'],
+        ...end,
+      }),
+      await admin.post('/authorization/permissions', {
+        subject: 'User:x',
+        permission: 'read',
+        resource: 'Project:x',
+        ...end,
+      }),
+      await admin.delete('/authorization/relations', {
+        query: { resourceType: 'Project', ...end },
+      }),
+      await admin.post('/authorization/rules', {
+        resource: 'Project',
+        action: 'read',
+        role: 'user',
+        ...end,
+      }),
     ];
-    expect(answers.map(({ status, body }) => [status, body.errors?.[0].path])).toEqual(answers.map(() => [400, 'expires_at']));
-    expect((await admin.delete('/authorization/relations', { query: { resourceType: 'Project', search: 'none' } })).status).toBe(400);
+    expect(answers.map(({ status, body }) => [status, body.errors?.[0].path])).toEqual(
+      answers.map(() => [400, 'expires_at']),
+    );
+    expect(
+      (
+        await admin.delete('/authorization/relations', {
+          query: { resourceType: 'Project', search: 'none' },
+        })
+      ).status,
+    ).toBe(400);
     expect(await permissions.can('User:kept edit Project:kept')).toBe(true);
-    expect((await admin.get('/authorization/relations', { query: { subject: 'User:x' } })).body.count).toBe(0);
+    expect(
+      (await admin.get('/authorization/relations', { query: { subject: 'User:x' } })).body.count,
+    ).toBe(0);
     expect((await admin.get('/authorization/rules')).body.count).toBe(0);
   });
 
   it('a setting that names an unknown type is told as what it is', async () => {
-    const subjects = (recordSubjects: string[]) => admin.patch('/config/authorization', { config: { recordSubjects } });
+    const subjects = (recordSubjects: string[]) =>
+      admin.patch('/config/authorization', { config: { recordSubjects } });
     await subjects(['User', 'Tema']);
-    const schema = { name: 'Owned', fields: { text: 'String' }, conduitOptions: { authorization: { enabled: true } } };
+    const schema = {
+      name: 'Owned',
+      fields: { text: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    };
     const { status, body } = await admin.post('/database/schemas', schema);
     expect([status, body.code]).toEqual([409, 'RESOURCE_UNFIT']);
     expect(body.message).toContain('recordSubjects of the module authorization names Tema');
@@ -51,13 +88,24 @@ describe('faults of requests about permissions', () => {
   });
 
   it('one of many relations, and one of many questions, is named by its number', async () => {
-    const many = await admin.post('/authorization/relations/many', { subject: 'User:x', relation: 'lead', resources: ['Ghost:1'] });
+    const many = await admin.post('/authorization/relations/many', {
+      subject: 'User:x',
+      relation: 'lead',
+      resources: ['Ghost:1'],
+    });
     expect([many.status, many.body.errors[0].path]).toEqual([400, 'resources.0']);
-    const fault = async (...checks: object[]) => (await admin.post('/authorization/permissions/check', { checks })).body;
+    const fault = async (...checks: object[]) =>
+      (await admin.post('/authorization/permissions/check', { checks })).body;
     const good = { subject: 'User:q', permission: 'read', resource: 'Project:q' };
-    expect((await fault(good, good, { ...good, permission: 'fly' })).errors[0].path).toBe('checks.2.permission');
-    expect((await fault({ ...good, permission: 'fly' })).errors[0].path).toBe('checks.0.permission');
-    expect((await fault(good, { ...good, resource: 'Ghost:1' })).message).toMatch(/^checks\.1\.resource: /);
+    expect((await fault(good, good, { ...good, permission: 'fly' })).errors[0].path).toBe(
+      'checks.2.permission',
+    );
+    expect((await fault({ ...good, permission: 'fly' })).errors[0].path).toBe(
+      'checks.0.permission',
+    );
+    expect((await fault(good, { ...good, resource: 'Ghost:1' })).message).toMatch(
+      /^checks\.1\.resource: /,
+    );
   });
 
   it.each([

@@ -10,7 +10,8 @@ describe.each([{ redis: true }, { redis: false }])('two nodes (%o)', ({ redis })
   beforeAll(async () => {
     nodes = await startTwoNodes({ redis });
     await liftLimits(nodes.first.admin);
-    for (const definition of vectorDefinitions) await permissionsApi(nodes.first.admin).define(definition);
+    for (const definition of vectorDefinitions)
+      await permissionsApi(nodes.first.admin).define(definition);
   });
   afterAll(() => nodes.close());
 
@@ -28,18 +29,31 @@ describe.each([{ redis: true }, { redis: false }])('two nodes (%o)', ({ redis })
 
   it('agree about lists that hang on teams, however often both were asked before', async () => {
     const name = `Listed${randomUUID().slice(0, 8)}`;
-    await nodes.first.createSchema({ name, fields: { text: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    await nodes.first.createSchema({
+      name,
+      fields: { text: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
     const [owner, reader] = [await nodes.first.registerUser(), await nodes.first.registerUser()];
     const [top, low] = [randomUUID(), randomUUID()];
     const [first, second] = [permissionsApi(nodes.first.admin), permissionsApi(nodes.second.admin)];
     await first.relate(`User:${owner.userId} owner Team:${low}`, `Team:${top} owner Team:${low}`);
     for (const text of ['a', 'b', 'c']) {
-      expectStatus(await owner.api.post(`/database/${name}`, { text }, { query: { scope: `Team:${low}` } }), 200, 'create');
+      expectStatus(
+        await owner.api.post(`/database/${name}`, { text }, { query: { scope: `Team:${low}` } }),
+        200,
+        'create',
+      );
     }
     const counts = async (): Promise<readonly unknown[]> => {
       const there = nodes.second.client.with({ authorization: `Bearer ${reader.accessToken}` });
-      const answers = await Promise.all([reader.api, there].map((api) => api.get(`/database/${name}`, { query: { limit: 2 } })));
-      return answers.map(({ body }) => [(body as { documents: unknown[] }).documents.length, (body as { count: number }).count]);
+      const answers = await Promise.all(
+        [reader.api, there].map((api) => api.get(`/database/${name}`, { query: { limit: 2 } })),
+      );
+      return answers.map(({ body }) => [
+        (body as { documents: unknown[] }).documents.length,
+        (body as { count: number }).count,
+      ]);
     };
     const links = [`User:${reader.userId} readAll Team:${top}`, `Team:${top} owner Team:${low}`];
     for (let round = 0; round < 8; round += 1) {
@@ -79,17 +93,33 @@ describe.each([{ redis: true }, { redis: false }])('two nodes (%o)', ({ redis })
     for (let round = 0; round < 6; round += 1) {
       const [here, there] = round % 2 === 0 ? [nodes.first, second] : [nodes.second, first];
       const read = round % 2 === 0 ? ['a'] : ['b'];
-      expectStatus(await here.admin.patch('/authorization/resources/Live', { relations, permissions: { read } }), 200, 'patch');
+      expectStatus(
+        await here.admin.patch('/authorization/resources/Live', {
+          relations,
+          permissions: { read },
+        }),
+        200,
+        'patch',
+      );
       expect(await there.can('User:x read Live:1')).toBe(round % 2 === 0);
     }
   });
 
   it('agree about records and their owners', async () => {
     const name = `Shared${randomUUID().slice(0, 8)}`;
-    await nodes.first.createSchema({ name, fields: { text: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    await nodes.first.createSchema({
+      name,
+      fields: { text: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
     const [owner, other] = [await nodes.first.registerUser(), await nodes.first.registerUser()];
-    const elsewhere = (token: string) => nodes.second.client.with({ authorization: `Bearer ${token}` });
-    const { body } = expectStatus(await owner.api.post(`/database/${name}`, { text: 'x' }), 200, 'create');
+    const elsewhere = (token: string) =>
+      nodes.second.client.with({ authorization: `Bearer ${token}` });
+    const { body } = expectStatus(
+      await owner.api.post(`/database/${name}`, { text: 'x' }),
+      200,
+      'create',
+    );
     const path = `/database/${name}/${(body as { _id: string })._id}`;
     expect((await elsewhere(owner.accessToken).get(path)).status).toBe(200);
     expect((await elsewhere(other.accessToken).get(path)).status).toBe(404);
@@ -99,7 +129,9 @@ describe.each([{ redis: true }, { redis: false }])('two nodes (%o)', ({ redis })
     await permissionsApi(nodes.second.admin).unrelate(tuple);
     expect((await other.api.get(path)).status).toBe(404);
     expect((await elsewhere(owner.accessToken).delete(path)).status).toBe(200);
-    const left = await nodes.first.admin.get('/authorization/relations', { query: { resourceType: name } });
+    const left = await nodes.first.admin.get('/authorization/relations', {
+      query: { resourceType: name },
+    });
     expect((left.body as { count: number }).count).toBe(0);
   });
 });

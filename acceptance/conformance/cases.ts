@@ -4,20 +4,28 @@ import { readFile } from 'node:fs/promises';
 export interface CaseResource {
   readonly name: string;
   readonly relations: Readonly<Record<string, readonly string[]>>;
-  readonly permissions: Readonly<Record<string, readonly string[]>>;
+  readonly permissions: Readonly<Record<string, unknown>>;
+  /** Rules in CEL with the types of their parameters. */
+  readonly conditions?: Readonly<Record<string, unknown>>;
 }
 
 export interface CaseTuple {
   readonly subject: string;
   readonly relation: string;
   readonly resource: string;
+  readonly condition?: string;
+  readonly attributes?: Readonly<Record<string, unknown>>;
 }
+
+/** Values that come with a question. */
+type CaseContext = Readonly<Record<string, unknown>>;
 
 export interface CaseCheck {
   readonly subject: string;
   readonly permission: string;
   readonly resource: string;
   readonly allowed: boolean;
+  readonly context?: CaseContext;
   /** What the check rests on beyond the plain language. */
   readonly needs?: readonly string[];
 }
@@ -28,7 +36,17 @@ export interface CaseList {
   readonly type: string;
   /** As `Type:id`. */
   readonly resources: readonly string[];
+  readonly context?: CaseContext;
   readonly needs?: readonly string[];
+}
+
+export interface CaseWho {
+  readonly resource: string;
+  readonly permission: string;
+  readonly subjectType: string;
+  /** As `Type:id`. */
+  readonly subjects: readonly string[];
+  readonly context?: CaseContext;
 }
 
 export interface RelationshipCase {
@@ -39,17 +57,28 @@ export interface RelationshipCase {
   readonly selfRelations?: readonly CaseTuple[];
   readonly checks: readonly CaseCheck[];
   readonly lists: readonly CaseList[];
+  readonly who?: readonly CaseWho[];
 }
 
 export const ownCases = new URL('relationship-cases.json', import.meta.url);
+/** Those that rest on conditions. */
+export const conditionCases = new URL('condition-cases.json', import.meta.url);
 
-export async function readCases(file: URL | string = ownCases): Promise<readonly RelationshipCase[]> {
-  const { cases } = JSON.parse(await readFile(file, 'utf8')) as { readonly cases: readonly RelationshipCase[] };
+export async function readCases(
+  file: URL | string = ownCases,
+): Promise<readonly RelationshipCase[]> {
+  const { cases } = JSON.parse(await readFile(file, 'utf8')) as {
+    readonly cases: readonly RelationshipCase[];
+  };
   return cases;
 }
 
 /** True for what only holds with a tuple of an object on itself. */
-export const needsSelfRelation = ({ needs = [] }: { readonly needs?: readonly string[] }): boolean => needs.includes('self_relation');
+export const needsSelfRelation = ({
+  needs = [],
+}: {
+  readonly needs?: readonly string[];
+}): boolean => needs.includes('self_relation');
 
 /** A list rests on such a tuple when a check of one of its entries does. */
 export const listNeedsSelfRelation = ({ checks }: RelationshipCase, list: CaseList): boolean =>

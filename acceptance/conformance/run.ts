@@ -1,7 +1,14 @@
 /** Asks the relationship cases of a running platform over HTTP, one after the other, and clears up after each. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Answer, Api, Json } from '../../test/support/api.ts';
-import { type CaseList, listNeedsSelfRelation, needsSelfRelation, type RelationshipCase } from './cases.ts';
+import {
+  type CaseCheck,
+  type CaseList,
+  type CaseWho,
+  listNeedsSelfRelation,
+  needsSelfRelation,
+  type RelationshipCase,
+} from './cases.ts';
 
 export interface CaseResult {
   readonly id: string;
@@ -19,12 +26,26 @@ export async function runCase(admin: Api, one: RelationshipCase): Promise<CaseRe
   const before = await builtInDefinitions(api, one);
   try {
     await define(api, one);
-    for (const relation of one.relations) await expectOk(api.post('/authorization/relations', relation), JSON.stringify(relation));
+    for (const relation of one.relations)
+      await expectOk(api.post('/authorization/relations', relation), JSON.stringify(relation));
     const checks = await askChecks(api, one);
-    const lists = await Promise.all(one.lists.filter((list) => !listNeedsSelfRelation(one, list)).map((list) => askList(api, list)));
-    return { id: one.id, asked: checks.asked + lists.length, failures: [...checks.failures, ...lists.flat()] };
+    const lists = await Promise.all(
+      one.lists
+        .filter((list) => !listNeedsSelfRelation(one, list))
+        .map((list) => askList(api, list)),
+    );
+    const whos = await Promise.all((one.who ?? []).map((who) => askWho(api, who)));
+    return {
+      id: one.id,
+      asked: checks.asked + lists.length + whos.length,
+      failures: [...checks.failures, ...lists.flat(), ...whos.flat()],
+    };
   } catch (error) {
-    return { id: one.id, asked: 0, failures: [error instanceof Error ? error.message : String(error)] };
+    return {
+      id: one.id,
+      asked: 0,
+      failures: [error instanceof Error ? error.message : String(error)],
+    };
   } finally {
     await clear(api, one, before);
   }
@@ -37,8 +58,12 @@ async function define(api: Api, { resources }: RelationshipCase): Promise<void> 
     if (builtIn.has(name)) await change(api, name, shell);
     else await expectOk(api.post('/authorization/resources', { name, ...shell }), `define ${name}`);
   }
-  for (const { name, relations } of resources) await change(api, name, { relations, permissions: emptied(permissionsOf(resources, name)) });
-  for (const { name, relations, permissions } of resources) await change(api, name, { relations, permissions });
+  for (const { name, relations, conditions = {} } of resources) {
+    const permissions = emptied(permissionsOf(resources, name));
+    await change(api, name, { relations, permissions, conditions });
+  }
+  for (const { name, relations, permissions, conditions = {} } of resources)
+    await change(api, name, { relations, permissions, conditions });
 }
 
 const emptied = (map: Readonly<Record<string, unknown>>): Record<string, readonly never[]> =>
@@ -48,45 +73,112 @@ const permissionsOf = (resources: RelationshipCase['resources'], name: string) =
   resources.find((resource) => resource.name === name)?.permissions ?? {};
 
 const change = (api: Api, name: string, content: object): Promise<Json> =>
-  expectOk(api.patch(`/authorization/resources/${name}`, content, { query: { force: true } }), `change ${name}`);
+  expectOk(
+    api.patch(`/authorization/resources/${name}`, content, { query: { force: true } }),
+    `change ${name}`,
+  );
 
-async function askChecks(api: Api, one: RelationshipCase): Promise<{ readonly asked: number; readonly failures: readonly string[] }> {
-  const checks = one.checks.filter((check) => !needsSelfRelation(check));
-  const failures: string[] = [];
+async function askChecks(
+  api: Api,
+  one: RelationshipCase,
+): Promise<{ readonly asked: number; readonly failures: readonly string[] }> {
+  const all = one.checks.filter((check) => !needsSelfRelation(check));
+  const checks = all.filter(({ context }) => context === undefined);
+  const failures = await askWithContext(api, all);
   for (let from = 0; from < checks.length; from += batchSize) {
     const batch = checks.slice(from, from + batchSize);
-    const asked = batch.map(({ subject, permission, resource }) => ({ subject, permission, resource }));
-    const { results } = await expectOk(api.post('/authorization/permissions/check', { checks: asked }), 'check');
+    const asked = batch.map(({ subject, permission, resource }) => ({
+      subject,
+      permission,
+      resource,
+    }));
+    const { results } = await expectOk(
+      api.post('/authorization/permissions/check', { checks: asked }),
+      'check',
+    );
     batch.forEach(({ subject, permission, resource, allowed }, i) => {
-      if (results[i]?.allowed !== allowed) failures.push(`${subject} ${permission} ${resource}: expected ${allowed}`);
+      if (results[i]?.allowed !== allowed)
+        failures.push(`${subject} ${permission} ${resource}: expected ${allowed}`);
     });
   }
-  return { asked: checks.length, failures };
+  return { asked: all.length, failures };
 }
 
-async function askList(api: Api, { subject, permission, type, resources }: CaseList): Promise<readonly string[]> {
+/** Each on its own: the context is that of a request. */
+async function askWithContext(api: Api, checks: readonly CaseCheck[]): Promise<string[]> {
+  const failures: string[] = [];
+  for (const { subject, permission, resource, allowed, context } of checks) {
+    if (context === undefined) continue;
+    const body = { subject, permission, resource, context };
+    const answer = await expectOk(api.post('/authorization/permissions/can', body), 'can');
+    if (answer.allowed !== allowed) failures.push(`${JSON.stringify(body)}: expected ${allowed}`);
+  }
+  return failures;
+}
+
+async function askList(
+  api: Api,
+  { subject, permission, type, resources, context }: CaseList,
+): Promise<readonly string[]> {
   const found: string[] = [];
   let cursor: string | undefined;
   do {
-    const query = { subject, permission, resourceType: type, ...(cursor === undefined ? {} : { cursor }) };
-    const page = await expectOk(api.get('/authorization/permissions/resources', { query }), 'list');
+    const question = {
+      subject,
+      permission,
+      resourceType: type,
+      ...(cursor === undefined ? {} : { cursor }),
+    };
+    const path = '/authorization/permissions/resources';
+    const asked =
+      context === undefined
+        ? api.get(path, { query: question })
+        : api.post(path, { ...question, context });
+    const page = await expectOk(asked, 'list');
     found.push(...page.resources);
     cursor = page.cursor;
   } while (cursor !== undefined);
-  const same = found.length === resources.length && resources.every((resource) => found.includes(resource));
-  return same ? [] : [`${subject} ${permission} ${type}: expected ${[...resources].sort().join()}, got ${found.sort().join()}`];
+  const same =
+    found.length === resources.length && resources.every((resource) => found.includes(resource));
+  return same
+    ? []
+    : [
+        `${subject} ${permission} ${type}: expected ${[...resources].sort().join()}, got ${found.sort().join()}`,
+      ];
 }
 
-async function builtInDefinitions(api: Api, { resources }: RelationshipCase): Promise<readonly Json[]> {
+async function askWho(
+  api: Api,
+  { resource, permission, subjectType, subjects, context = {} }: CaseWho,
+): Promise<readonly string[]> {
+  const body = { resource, permission, subjectType, context };
+  const page = await expectOk(api.post('/authorization/permissions/subjects', body), 'who');
+  const found = [...page.subjects].sort().join();
+  const wanted = [...subjects].sort().join();
+  return found === wanted ? [] : [`who ${JSON.stringify(body)}: expected ${wanted}, got ${found}`];
+}
+
+async function builtInDefinitions(
+  api: Api,
+  { resources }: RelationshipCase,
+): Promise<readonly Json[]> {
   const names = resources.map(({ name }) => name).filter((name) => builtIn.has(name));
-  return Promise.all(names.map((name) => expectOk(api.get(`/authorization/resources/${name}`), name)));
+  return Promise.all(
+    names.map((name) => expectOk(api.get(`/authorization/resources/${name}`), name)),
+  );
 }
 
-async function clear(api: Api, { resources }: RelationshipCase, before: readonly Json[]): Promise<void> {
+async function clear(
+  api: Api,
+  { resources }: RelationshipCase,
+  before: readonly Json[],
+): Promise<void> {
   for (const { name } of resources) {
-    if (!builtIn.has(name)) await api.delete(`/authorization/resources/${name}`, { query: { force: true } });
+    if (!builtIn.has(name))
+      await api.delete(`/authorization/resources/${name}`, { query: { force: true } });
   }
-  for (const { name, relations, permissions } of before) await change(api, name, { relations, permissions });
+  for (const { name, relations, permissions } of before)
+    await change(api, name, { relations, permissions });
 }
 
 async function expectOk(answer: Promise<Answer<Json>>, what: string): Promise<Json> {

@@ -87,7 +87,11 @@ const hostileValues: readonly unknown[] = [
   Array.from({ length: 1001 }, () => 0),
 ];
 
-const hostile: fc.Arbitrary<unknown> = fc.oneof(fc.constantFrom(...hostileTexts), fc.constantFrom(...hostileValues), fc.jsonValue());
+const hostile: fc.Arbitrary<unknown> = fc.oneof(
+  fc.constantFrom(...hostileTexts),
+  fc.constantFrom(...hostileValues),
+  fc.jsonValue(),
+);
 
 /** Values that mean something to the platform under test, by the name of the property or parameter that takes them. */
 export type Dictionary = ReadonlyMap<string, readonly unknown[]>;
@@ -99,28 +103,51 @@ export interface Generation {
 }
 
 /** Half of the values fit the schema, the other half has hostile parts. */
-export const fromSchema = (schema: JsonSchema, dictionary: Dictionary = new Map(), name = ''): fc.Arbitrary<unknown> =>
-  fc.oneof(named(schema, name, { dictionary, hostile: false }), named(schema, name, { dictionary, hostile: true }));
+export const fromSchema = (
+  schema: JsonSchema,
+  dictionary: Dictionary = new Map(),
+  name = '',
+): fc.Arbitrary<unknown> =>
+  fc.oneof(
+    named(schema, name, { dictionary, hostile: false }),
+    named(schema, name, { dictionary, hostile: true }),
+  );
 
 /** A value for something called `name`: as often as not one that the dictionary knows. */
-function named(schema: JsonSchema, name: string, generation: Generation, depth = 0): fc.Arbitrary<unknown> {
+function named(
+  schema: JsonSchema,
+  name: string,
+  generation: Generation,
+  depth = 0,
+): fc.Arbitrary<unknown> {
   const value = valueFor(schema, generation, depth);
   const known = generation.dictionary.get(name) ?? [];
   const listed = schema.type === 'array' ? known.map((one) => [one]) : known;
   return listed.length === 0 ? value : fc.oneof(value, fc.constantFrom(...listed));
 }
 
-function valueFor(schema: JsonSchema, generation: Generation, depth: number): fc.Arbitrary<unknown> {
+function valueFor(
+  schema: JsonSchema,
+  generation: Generation,
+  depth: number,
+): fc.Arbitrary<unknown> {
   const fitting = depth > 5 ? fc.jsonValue() : fittingValue(schema, generation, depth);
-  return generation.hostile ? fc.oneof({ weight: 7, arbitrary: fitting }, { weight: 1, arbitrary: hostile }) : fitting;
+  return generation.hostile
+    ? fc.oneof({ weight: 7, arbitrary: fitting }, { weight: 1, arbitrary: hostile })
+    : fitting;
 }
 
-function fittingValue(schema: JsonSchema, generation: Generation, depth: number): fc.Arbitrary<unknown> {
+function fittingValue(
+  schema: JsonSchema,
+  generation: Generation,
+  depth: number,
+): fc.Arbitrary<unknown> {
   if (schema.const !== undefined) return fc.constant(schema.const);
   if (schema.enum) return fc.constantFrom(...schema.enum);
   const choices = schema.anyOf ?? schema.oneOf ?? schema.allOf;
   if (choices) return fc.oneof(...choices.map((choice) => valueFor(choice, generation, depth)));
-  if (Array.isArray(schema.type)) return fc.oneof(...schema.type.map((type) => valueFor({ ...schema, type }, generation, depth)));
+  if (Array.isArray(schema.type))
+    return fc.oneof(...schema.type.map((type) => valueFor({ ...schema, type }, generation, depth)));
   return byType(schema, generation, depth);
 }
 
@@ -129,7 +156,10 @@ function byType(schema: JsonSchema, generation: Generation, depth: number): fc.A
     case 'string':
       return textFor(schema);
     case 'integer':
-      return fc.integer({ min: Math.ceil(schema.minimum ?? -1000), max: Math.floor(schema.maximum ?? 1_000_000) });
+      return fc.integer({
+        min: Math.ceil(schema.minimum ?? -1000),
+        max: Math.floor(schema.maximum ?? 1_000_000),
+      });
     case 'number':
       return fc.double({ min: schema.minimum ?? -1e9, max: schema.maximum ?? 1e9, noNaN: true });
     case 'boolean':
@@ -151,10 +181,15 @@ function byType(schema: JsonSchema, generation: Generation, depth: number): fc.A
 function textFor(schema: JsonSchema): fc.Arbitrary<string> {
   if (schema.format === 'email') return fc.emailAddress();
   if (schema.format === 'uuid') return fc.uuid();
-  if (schema.format === 'date-time') return fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
+  if (schema.format === 'date-time')
+    return fc.date({ noInvalidDate: true }).map((date) => date.toISOString());
   if (schema.pattern) return matching(schema.pattern);
   const minLength = schema.minLength ?? 0;
-  return fc.string({ unit: 'grapheme', minLength, maxLength: Math.max(minLength, Math.min(schema.maxLength ?? 24, 200)) });
+  return fc.string({
+    unit: 'grapheme',
+    minLength,
+    maxLength: Math.max(minLength, Math.min(schema.maxLength ?? 24, 200)),
+  });
 }
 
 /** Text for a pattern; any text where the generator does not know the pattern's syntax. */
@@ -166,18 +201,28 @@ function matching(pattern: string): fc.Arbitrary<string> {
   }
 }
 
-function objectFor(schema: JsonSchema, generation: Generation, depth: number): fc.Arbitrary<unknown> {
+function objectFor(
+  schema: JsonSchema,
+  generation: Generation,
+  depth: number,
+): fc.Arbitrary<unknown> {
   const properties = Object.entries(schema.properties ?? {}).map(
     ([name, property]) => [name, named(property, name, generation, depth + 1)] as const,
   );
   const requiredKeys = [...(schema.required ?? [])].filter((name) => schema.properties?.[name]);
   const known = fc.record(Object.fromEntries(properties), { requiredKeys, noNullPrototype: true });
   const extra =
-    typeof schema.additionalProperties === 'object' ? schema.additionalProperties : Object.values(schema.patternProperties ?? {})[0];
+    typeof schema.additionalProperties === 'object'
+      ? schema.additionalProperties
+      : Object.values(schema.patternProperties ?? {})[0];
   if (!extra) return known;
   const plainKeys = fc.stringMatching(/^[a-z]{1,8}$/);
   const keys = generation.hostile
-    ? fc.oneof(plainKeys, fc.string({ minLength: 1, maxLength: 12 }), fc.constantFrom(...hostileTexts))
+    ? fc.oneof(
+        plainKeys,
+        fc.string({ minLength: 1, maxLength: 12 }),
+        fc.constantFrom(...hostileTexts),
+      )
     : plainKeys;
   const others = fc.dictionary(keys, valueFor(extra, generation, depth + 1), { maxKeys: 4 });
   return fc.tuple(known, others).map(([one, other]) => ({ ...other, ...one }));

@@ -35,33 +35,46 @@ export interface Measured<T> {
 }
 
 /** Sends and measures. What is above the limits is sent once more: only what is dear twice is a fault. */
-export async function measured<T extends { readonly text: string }>(send: () => Promise<T>): Promise<Measured<T>> {
+export async function measured<T extends { readonly text: string }>(
+  send: () => Promise<T>,
+): Promise<Measured<T>> {
   const first = await once(send);
   if (first.faults.length === 0) return first;
   const again = await once(send);
   return again.faults.length === 0 ? { ...first, faults: [] } : first;
 }
 
-async function once<T extends { readonly text: string }>(send: () => Promise<T>): Promise<Measured<T>> {
+async function once<T extends { readonly text: string }>(
+  send: () => Promise<T>,
+): Promise<Measured<T>> {
   const { heapUsed } = process.memoryUsage();
   const before = performance.eventLoopUtilization();
   const answer = await send();
   const busyMs = performance.eventLoopUtilization(before).active;
-  const cost = { busyMs, bytes: answer.text.length, heap: Math.max(0, process.memoryUsage().heapUsed - heapUsed) };
+  const cost = {
+    busyMs,
+    bytes: answer.text.length,
+    heap: Math.max(0, process.memoryUsage().heapUsed - heapUsed),
+  };
   return { answer, cost, faults: faultsOf(cost) };
 }
 
 function faultsOf({ busyMs, bytes, heap }: Cost): string[] {
   const megabytes = (value: number): string => `${Math.round(value / 1024 / 1024)} MB`;
   return [
-    ...(busyMs > most.busyMs && busyMs > most.busyMs * slowness() ? [`kept the event loop busy for ${Math.round(busyMs)} ms`] : []),
+    ...(busyMs > most.busyMs && busyMs > most.busyMs * slowness()
+      ? [`kept the event loop busy for ${Math.round(busyMs)} ms`]
+      : []),
     ...(bytes > most.bytes ? [`answered ${megabytes(bytes)}`] : []),
     ...(heap > most.heap ? [`grew the heap by ${megabytes(heap)}`] : []),
   ];
 }
 
 /** The dearest requests of a run, by operation. */
-export function createRanking(): { note(operation: string, cost: Cost): void; worst(count: number): readonly string[] } {
+export function createRanking(): {
+  note(operation: string, cost: Cost): void;
+  worst(count: number): readonly string[];
+} {
   const dearest = new Map<string, Cost>();
   return {
     note(operation, cost) {

@@ -8,7 +8,11 @@ import type { DescribedOperation } from './operations.ts';
 import { requestsTo } from './request.ts';
 import { faultsOf } from './verdict.ts';
 
-const output: JsonSchema = { type: 'object', required: ['id'], properties: { id: { type: 'string' } } };
+const output: JsonSchema = {
+  type: 'object',
+  required: ['id'],
+  properties: { id: { type: 'string' } },
+};
 const validator = Compile(output);
 const operation: DescribedOperation = {
   operation: 'x.y',
@@ -34,7 +38,13 @@ const answer = (status: number, body: unknown, contentType = 'application/json')
   contentType,
   text: typeof body === 'string' ? body : JSON.stringify(body),
 });
-const notFound = { name: 'NOT_FOUND', status: 404, message: 'There is nothing here', code: 'NOT_FOUND', requestId: 'x' };
+const notFound = {
+  name: 'NOT_FOUND',
+  status: 404,
+  message: 'There is nothing here',
+  code: 'NOT_FOUND',
+  requestId: 'x',
+};
 
 describe('the verdict', () => {
   it('accepts declared answers', () => {
@@ -51,7 +61,10 @@ describe('the verdict', () => {
     ['a status that contradicts itself', answer(404, { ...notFound, status: 400 })],
     ['a stack trace', answer(404, { ...notFound, detail: 'Error: x\n    at run (file:1:2)' })],
     ['SQL', answer(404, { ...notFound, message: 'SELECT * FROM "User"' })],
-    ['a message of the database', answer(404, { ...notFound, message: 'duplicate key value violates unique constraint' })],
+    [
+      'a message of the database',
+      answer(404, { ...notFound, message: 'duplicate key value violates unique constraint' }),
+    ],
     ['a secret', answer(200, { id: 'a secret' })],
   ])('sees %s', (_, given) => {
     expect(faultsOf(operation, given, ['secret'])).not.toEqual([]);
@@ -90,7 +103,10 @@ describe('the cost of a request', () => {
   const huge = 'x'.repeat(65 * 1024 * 1024);
 
   it('is a fault when it is above the limits twice', async () => {
-    expect(await measured(answering(huge, huge))).toMatchObject({ faults: ['answered 65 MB'], cost: { bytes: huge.length } });
+    expect(await measured(answering(huge, huge))).toMatchObject({
+      faults: ['answered 65 MB'],
+      cost: { bytes: huge.length },
+    });
     expect((await measured(answering(huge, 'small'))).faults).toEqual([]);
     expect((await measured(answering('small', huge))).faults).toEqual([]);
   });

@@ -29,13 +29,18 @@ export interface DescribedOperation {
 }
 
 /** Reads `/swagger.json` of one surface. */
-export async function describedOperations(surface: 'client' | 'admin', api: Api): Promise<DescribedOperation[]> {
+export async function describedOperations(
+  surface: 'client' | 'admin',
+  api: Api,
+): Promise<DescribedOperation[]> {
   const document = (await api.get('/swagger.json')).body;
   const resolved = resolveReferences(document);
   return Object.entries<Json>(resolved.paths).flatMap(([path, item]) =>
     Object.entries<Json>(item)
       .filter(([method]) => ['get', 'post', 'put', 'patch', 'delete'].includes(method))
-      .map(([method, operation]) => describe({ surface, path, method: method.toUpperCase() }, operation, item.parameters ?? [])),
+      .map(([method, operation]) =>
+        describe({ surface, path, method: method.toUpperCase() }, operation, item.parameters ?? []),
+      ),
   );
 }
 
@@ -54,10 +59,14 @@ function describe(
     ...place,
     id: operation.operationId ?? `${place.method} ${place.path}`,
     operation: operation['x-operation'] ?? '',
-    credentials: (operation.security ?? []).flatMap((alternative: Json) => Object.keys(alternative)),
+    credentials: (operation.security ?? []).flatMap((alternative: Json) =>
+      Object.keys(alternative),
+    ),
     parameters: [...shared, ...(operation.parameters ?? [])],
     body: operation.requestBody?.content?.['application/json']?.schema,
-    answers: new Map(responses.map(([status, response]) => [Number(status), Object.keys(response.content ?? {})])),
+    answers: new Map(
+      responses.map(([status, response]) => [Number(status), Object.keys(response.content ?? {})]),
+    ),
     check(status, body) {
       const validator = validators.get(status);
       if (!validator || validator.Check(body)) return [];

@@ -21,18 +21,30 @@ export interface FuzzAnswer {
 }
 
 /** Random requests to one operation: path, query, headers and body from its own description. */
-export function requestsTo(operation: DescribedOperation, dictionary: Dictionary = new Map()): fc.Arbitrary<FuzzRequest> {
-  const place = (where: Parameter['in']) => operation.parameters.filter((parameter) => parameter.in === where);
+export function requestsTo(
+  operation: DescribedOperation,
+  dictionary: Dictionary = new Map(),
+): fc.Arbitrary<FuzzRequest> {
+  const place = (where: Parameter['in']) =>
+    operation.parameters.filter((parameter) => parameter.in === where);
   const path = valuesOf(place('path'), dictionary).map((values) =>
-    operation.path.replace(/\{(\w+)\}/g, (_, name: string) => encodeSegment(values.find(([known]) => known === name)?.[1])),
+    operation.path.replace(/\{(\w+)\}/g, (_, name: string) =>
+      encodeSegment(values.find(([known]) => known === name)?.[1]),
+    ),
   );
-  const query = valuesOf(place('query'), dictionary).map((values) => values.flatMap(queryPairs).join('&'));
+  const query = valuesOf(place('query'), dictionary).map((values) =>
+    values.flatMap(queryPairs).join('&'),
+  );
   const headers = valuesOf(place('header'), dictionary).map((values) =>
     Object.fromEntries(values.map(([name, value]) => [name, headerText(value)])),
   );
   return fc
     .record({ path, query, headers, more: attackHeaders, body: bodies(operation, dictionary) })
-    .map(({ path, query, headers, more, body }) => ({ path: query ? `${path}?${query}` : path, headers: { ...more, ...headers }, body }));
+    .map(({ path, query, headers, more, body }) => ({
+      path: query ? `${path}?${query}` : path,
+      headers: { ...more, ...headers },
+      body,
+    }));
 }
 
 /** A list is a repeated key. */
@@ -43,15 +55,30 @@ type Values = readonly (readonly [name: string, value: unknown])[];
 
 function valuesOf(parameters: readonly Parameter[], dictionary: Dictionary): fc.Arbitrary<Values> {
   const each = parameters.map((parameter) => {
-    const value = fromSchema(parameter.schema, dictionary, parameter.name).map((one) => [parameter.name, one] as const);
+    const value = fromSchema(parameter.schema, dictionary, parameter.name).map(
+      (one) => [parameter.name, one] as const,
+    );
     return parameter.required ? value : fc.option(value, { nil: undefined, freq: 2 });
   });
   return fc.tuple(...each).map((values) => values.filter((value) => value !== undefined));
 }
 
-function bodies(operation: DescribedOperation, dictionary: Dictionary): fc.Arbitrary<string | undefined> {
+function bodies(
+  operation: DescribedOperation,
+  dictionary: Dictionary,
+): fc.Arbitrary<string | undefined> {
   if (operation.method === 'GET') return fc.constant(undefined);
-  const raw = fc.constantFrom(undefined, '', '{', 'null', '[]', '"text"', '{"a":1,}', '{"__proto__":{"x":1}}', '['.repeat(5000));
+  const raw = fc.constantFrom(
+    undefined,
+    '',
+    '{',
+    'null',
+    '[]',
+    '"text"',
+    '{"a":1,}',
+    '{"__proto__":{"x":1}}',
+    '['.repeat(5000),
+  );
   if (!operation.body) return raw;
   const described = fromSchema(operation.body, dictionary);
   const text = (values: fc.Arbitrary<unknown>) => values.map((value) => JSON.stringify(value));
@@ -80,7 +107,9 @@ function encodeSegment(value: unknown): string {
 
 /** What Node lets us put into a header; the rest is tested by sockets elsewhere. */
 const headerText = (value: unknown): string =>
-  (typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).replace(/[^\t\x20-\x7e\x80-\xff]/g, '').slice(0, 4000);
+  (typeof value === 'string' ? value : (JSON.stringify(value) ?? ''))
+    .replace(/[^\t\x20-\x7e\x80-\xff]/g, '')
+    .slice(0, 4000);
 
 /** Credentials that are not. */
 export const badCredentials: readonly Readonly<Record<string, string>>[] = [
@@ -96,18 +125,33 @@ export const badCredentials: readonly Readonly<Record<string, string>>[] = [
 ];
 
 /** Sends requests over kept-alive connections. */
-export function createSender(baseUrl: string): { send(method: string, one: FuzzRequest): Promise<FuzzAnswer>; close(): void } {
+export function createSender(baseUrl: string): {
+  send(method: string, one: FuzzRequest): Promise<FuzzAnswer>;
+  close(): void;
+} {
   const agent = new Agent({ keepAlive: true, maxSockets: 4 });
   const { hostname, port } = new URL(baseUrl);
   const send = (method: string, { path, headers, body }: FuzzRequest) => {
     const { promise, resolve, reject } = Promise.withResolvers<FuzzAnswer>();
     // Node announces no length for the body of a DELETE by itself.
-    const content = body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) };
-    const sent = request({ agent, hostname, port, method, path, headers: { ...content, ...headers } }, async (response) => {
-      const { statusCode: status = 0, headers: answered } = response;
-      resolve({ status, contentType: answered['content-type'] ?? '', text: await text(response) });
-    });
-    sent.setTimeout(20_000, () => sent.destroy(new Error(`${method} ${path.slice(0, 200)} did not answer in 20 s`)));
+    const content =
+      body === undefined
+        ? {}
+        : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) };
+    const sent = request(
+      { agent, hostname, port, method, path, headers: { ...content, ...headers } },
+      async (response) => {
+        const { statusCode: status = 0, headers: answered } = response;
+        resolve({
+          status,
+          contentType: answered['content-type'] ?? '',
+          text: await text(response),
+        });
+      },
+    );
+    sent.setTimeout(20_000, () =>
+      sent.destroy(new Error(`${method} ${path.slice(0, 200)} did not answer in 20 s`)),
+    );
     sent.once('error', reject);
     sent.end(body);
     return promise;

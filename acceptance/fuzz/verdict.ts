@@ -16,19 +16,36 @@ const leaks: readonly RegExp[] = [
 ];
 
 /** What is wrong with an answer; empty when it is as the operation declares. */
-export function faultsOf(operation: DescribedOperation, answer: FuzzAnswer, secrets: readonly string[]): string[] {
+export function faultsOf(
+  operation: DescribedOperation,
+  answer: FuzzAnswer,
+  secrets: readonly string[],
+): string[] {
   const { status, text } = answer;
   const faults: string[] = [];
-  if (status >= 500 && !isReport(operation, answer) && !asksOthers(operation, answer)) faults.push(`answers ${status}`);
+  if (
+    status >= 500 &&
+    !isReport(operation, answer) &&
+    !asksOthers(operation, answer) &&
+    !lacksTemplates(operation, answer)
+  )
+    faults.push(`answers ${status}`);
   if (!operation.answers.has(status)) faults.push(`status ${status} is not declared`);
   for (const leak of leaks) if (leak.test(text)) faults.push(`holds ${leak}`);
   if (secrets.some((secret) => text.includes(secret))) faults.push('holds a secret');
-  faults.push(...(status >= 400 ? errorFaults(operation, answer) : successFaults(operation, answer)));
+  faults.push(
+    ...(status >= 400 ? errorFaults(operation, answer) : successFaults(operation, answer)),
+  );
   return faults;
 }
 
 /** `/ready` answers its report, or its legacy line, with 503 too; every other operation has what it needs here. */
-const isReport = ({ path }: DescribedOperation, { status }: FuzzAnswer): boolean => status === 503 && path === '/ready';
+const isReport = ({ path }: DescribedOperation, { status }: FuzzAnswer): boolean =>
+  status === 503 && path === '/ready';
+
+/** Providers that keep no templates are told by 501 (specification communications.md 2.1). */
+const lacksTemplates = ({ path }: DescribedOperation, { status }: FuzzAnswer): boolean =>
+  status === 501 && /\/email\/.*(templates|sync)/i.test(path);
 
 /** Providers of sign-in cannot be reached from a test: to say so is right. */
 const asksOthers = ({ path }: DescribedOperation, { status }: FuzzAnswer): boolean =>
@@ -40,9 +57,12 @@ function errorFaults(operation: DescribedOperation, answer: FuzzAnswer): string[
   const body = parsed(text);
   if (operation.path === '/graphql') return graphqlErrorFaults(body);
   if (operation.path === '/mcp' && Object(body).jsonrpc !== undefined) return rpcErrorFaults(body);
-  if (!contentType.startsWith('application/json') || typeof body !== 'object' || body === null) return [`error ${status} is not JSON`];
+  if (!contentType.startsWith('application/json') || typeof body !== 'object' || body === null)
+    return [`error ${status} is not JSON`];
   const { name, status: inBody, message, code, requestId } = body as Record<string, unknown>;
-  const fits = [name, message, code, requestId].every((value) => typeof value === 'string' && value !== '') && inBody === status;
+  const fits =
+    [name, message, code, requestId].every((value) => typeof value === 'string' && value !== '') &&
+    inBody === status;
   return fits ? [] : ['the error body lacks name, status, message, code or requestId'];
 }
 
@@ -53,21 +73,33 @@ function graphqlErrorFaults(body: unknown): string[] {
     Array.isArray(errors) &&
     errors.length > 0 &&
     errors.every(({ message, extensions }) => message && extensions?.code && extensions.requestId);
-  return fits && Object.keys(others).length === 0 ? [] : ['the GraphQL error lacks a message, a code or the request id'];
+  return fits && Object.keys(others).length === 0
+    ? []
+    : ['the GraphQL error lacks a message, a code or the request id'];
 }
 
 /** JSON-RPC 2.0, section 5.1. */
 function rpcErrorFaults(body: unknown): string[] {
   const { jsonrpc, error } = Object(body);
-  return jsonrpc === '2.0' && Number.isInteger(error?.code) && error?.message ? [] : ['the JSON-RPC error lacks a code or a message'];
+  return jsonrpc === '2.0' && Number.isInteger(error?.code) && error?.message
+    ? []
+    : ['the JSON-RPC error lacks a code or a message'];
 }
 
-function successFaults(operation: DescribedOperation, { status, text, contentType }: FuzzAnswer): string[] {
+function successFaults(
+  operation: DescribedOperation,
+  { status, text, contentType }: FuzzAnswer,
+): string[] {
   if (status >= 300) return [];
   const type = contentType.split(';', 1)[0] ?? '';
-  if (type !== 'application/json') return operation.answers.get(status)?.includes(type) ? [] : [`content type ${type} is not declared`];
+  if (type !== 'application/json')
+    return operation.answers.get(status)?.includes(type)
+      ? []
+      : [`content type ${type} is not declared`];
   const body = parsed(text);
-  return body === undefined ? ['the body is not JSON'] : [...operation.check(status, body)].map((problem) => `answer ${problem}`);
+  return body === undefined
+    ? ['the body is not JSON']
+    : [...operation.check(status, body)].map((problem) => `answer ${problem}`);
 }
 
 function parsed(text: string): unknown {

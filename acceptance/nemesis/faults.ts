@@ -25,7 +25,9 @@ const nodeAt = ({ nodes }: World, turn: number): SpawnedPlatform => {
 
 /** The processes of the platform itself, not the database server that one of them started. */
 const serversOf = async (node: SpawnedPlatform): Promise<readonly number[]> =>
-  (await descendants(node.pid)).filter(({ command }) => command.includes('src/main.ts')).map(({ pid }) => pid);
+  (await descendants(node.pid))
+    .filter(({ command }) => command.includes('src/main.ts'))
+    .map(({ pid }) => pid);
 
 async function pause(pids: readonly number[], ms: number): Promise<void> {
   for (const pid of pids) process.kill(pid, 'SIGSTOP');
@@ -36,7 +38,10 @@ async function pause(pids: readonly number[], ms: number): Promise<void> {
   }
 }
 
-async function withConnection(world: World, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
+async function withConnection(
+  world: World,
+  work: (client: pg.Client) => Promise<unknown>,
+): Promise<void> {
   const client = await world.connect();
   try {
     await work(client);
@@ -55,13 +60,19 @@ const embeddedPostmaster = async (node: SpawnedPlatform): Promise<number> => {
 };
 
 export const faults: readonly Fault[] = [
-  { name: 'kill -9 of a node', kills: true, possible: always, run: (world, turn) => world.replace(turn % world.nodes.length) },
+  {
+    name: 'kill -9 of a node',
+    kills: true,
+    possible: always,
+    run: (world, turn) => world.replace(turn % world.nodes.length),
+  },
   {
     name: 'kill -9 of the postmaster',
     kills: true,
     possible: always,
     async run(world) {
-      if (!world.postgres) return void process.kill(await embeddedPostmaster(nodeAt(world, 0)), 'SIGKILL');
+      if (!world.postgres)
+        return void process.kill(await embeddedPostmaster(nodeAt(world, 0)), 'SIGKILL');
       await world.postgres.killAndRestart();
     },
   },
@@ -71,7 +82,9 @@ export const faults: readonly Fault[] = [
     possible: always,
     run: (world) =>
       withConnection(world, (client) =>
-        client.query('select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename is not null'),
+        client.query(
+          'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename is not null',
+        ),
       ),
   },
   {

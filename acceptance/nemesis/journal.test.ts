@@ -2,12 +2,23 @@ import type pg from 'pg';
 import { expect, it } from 'vitest';
 import { createJournal, type Entry, verify } from './journal.ts';
 
-const entry = (mark: string, rest: Partial<Entry> = {}): Entry => ({ mark, id: mark, changes: 0, deleted: false, open: false, ...rest });
+const entry = (mark: string, rest: Partial<Entry> = {}): Entry => ({
+  mark,
+  id: mark,
+  changes: 0,
+  deleted: false,
+  open: false,
+  ...rest,
+});
 const row = (mark: string, n = 0, version = n) => ({ id: mark, mark, n, version });
 const told = (id: string, updates = 0, deletes = 0) => ({ id, inserts: 1, updates, deletes });
 
 /** What `verify` asks for, in its order: records, events, gaps. */
-function stored(records: readonly object[], events: readonly object[], gaps: readonly object[] = []): pg.Client {
+function stored(
+  records: readonly object[],
+  events: readonly object[],
+  gaps: readonly object[] = [],
+): pg.Client {
   const answers = [records, events, gaps];
   return { query: async () => ({ rows: answers.shift() }) } as unknown as pg.Client;
 }
@@ -36,14 +47,30 @@ it('finds what is lost, doubled, told wrongly, and gaps', async () => {
     entry('untold'),
   ];
   for (const each of entries) journal.entries.add(each);
-  const records = [row('behind', 2), row('undeleted'), row('twice'), row('twice'), row('again', 2), row('untold')];
-  const events = [told('gone'), told('behind', 3), told('undeleted', 0, 1), told('twice'), told('again', 1)];
+  const records = [
+    row('behind', 2),
+    row('undeleted'),
+    row('twice'),
+    row('twice'),
+    row('again', 2),
+    row('untold'),
+  ];
+  const events = [
+    told('gone'),
+    told('behind', 3),
+    told('undeleted', 0, 1),
+    told('twice'),
+    told('again', 1),
+  ];
   const found = await verify(journal, stored(records, events, [{ before: '10', first: '12' }]));
   expect(found.lost).toEqual([
     expect.stringContaining('gone (gone) is gone'),
     expect.stringContaining('behind (behind) has 2 of 3'),
     expect.stringContaining('undeleted'),
   ]);
-  expect(found.doubled).toEqual([expect.stringContaining('twice'), expect.stringContaining('again')]);
+  expect(found.doubled).toEqual([
+    expect.stringContaining('twice'),
+    expect.stringContaining('again'),
+  ]);
   expect(found.events).toEqual([expect.stringContaining('untold'), 'after position 10 comes 12']);
 });

@@ -13,7 +13,15 @@ export interface Entry {
   open: boolean;
 }
 
-export type Kind = 'create' | 'createMany' | 'update' | 'delete' | 'login' | 'logout' | 'grant' | 'revoke';
+export type Kind =
+  | 'create'
+  | 'createMany'
+  | 'update'
+  | 'delete'
+  | 'login'
+  | 'logout'
+  | 'grant'
+  | 'revoke';
 
 export interface Journal {
   readonly acknowledged: Record<Kind, number>;
@@ -29,7 +37,16 @@ export interface Journal {
 }
 
 export const createJournal = (): Journal => ({
-  acknowledged: { create: 0, createMany: 0, update: 0, delete: 0, login: 0, logout: 0, grant: 0, revoke: 0 },
+  acknowledged: {
+    create: 0,
+    createMany: 0,
+    update: 0,
+    delete: 0,
+    login: 0,
+    logout: 0,
+    grant: 0,
+    revoke: 0,
+  },
   entries: new Set(),
   internal: [],
   stale: [],
@@ -38,7 +55,8 @@ export const createJournal = (): Journal => ({
   hostile: 0,
 });
 
-export const writesOf = ({ acknowledged }: Journal): number => Object.values(acknowledged).reduce((sum, count) => sum + count, 0);
+export const writesOf = ({ acknowledged }: Journal): number =>
+  Object.values(acknowledged).reduce((sum, count) => sum + count, 0);
 
 export interface Findings {
   /** Acknowledged, and not there. */
@@ -58,7 +76,9 @@ interface Row {
 
 /** Compares the journal with what is stored, past the platform. Everything must have been published. */
 export async function verify(journal: Journal, database: pg.Client): Promise<Findings> {
-  const { rows } = await database.query<Row>('select _id::text as id, mark, n::int as n, "__v" as version from app."Entry"');
+  const { rows } = await database.query<Row>(
+    'select _id::text as id, mark, n::int as n, "__v" as version from app."Entry"',
+  );
   const byMark = Map.groupBy(rows, ({ mark }) => mark);
   const found = [...journal.entries].map((entry) => compare(entry, byMark.get(entry.mark) ?? []));
   return {
@@ -68,16 +88,24 @@ export async function verify(journal: Journal, database: pg.Client): Promise<Fin
   };
 }
 
-function compare(entry: Entry, rows: readonly Row[]): { readonly lost: readonly string[]; readonly doubled: readonly string[] } {
+function compare(
+  entry: Entry,
+  rows: readonly Row[],
+): { readonly lost: readonly string[]; readonly doubled: readonly string[] } {
   const [row] = rows;
   const name = `${entry.mark} (${entry.id ?? 'not acknowledged'})`;
   if (rows.length > 1) return { lost: [], doubled: [`${name} was created ${rows.length} times`] };
-  if (entry.deleted) return { lost: row ? [`${name} is there after it was deleted`] : [], doubled: [] };
-  if (!row) return { lost: entry.id === undefined || entry.open ? [] : [`${name} is gone`], doubled: [] };
+  if (entry.deleted)
+    return { lost: row ? [`${name} is there after it was deleted`] : [], doubled: [] };
+  if (!row)
+    return { lost: entry.id === undefined || entry.open ? [] : [`${name} is gone`], doubled: [] };
   const most = entry.changes + (entry.open ? 1 : 0);
   return {
     lost: row.n < entry.changes ? [`${name} has ${row.n} of ${entry.changes} changes`] : [],
-    doubled: row.n > most || row.version > most ? [`${name} was changed ${row.version} times, acknowledged ${entry.changes}`] : [],
+    doubled:
+      row.n > most || row.version > most
+        ? [`${name} was changed ${row.version} times, acknowledged ${entry.changes}`]
+        : [],
   };
 }
 
@@ -105,12 +133,20 @@ async function verifyEvents(journal: Journal, database: pg.Client): Promise<read
   const wrong = [...journal.entries].flatMap((entry) =>
     entry.id === undefined || entry.open ? [] : wrongEvents(entry, told.get(entry.id)),
   );
-  return [...wrong, ...gaps.rows.map(({ first, before }) => `after position ${before} comes ${first}`)];
+  return [
+    ...wrong,
+    ...gaps.rows.map(({ first, before }) => `after position ${before} comes ${first}`),
+  ];
 }
 
 function wrongEvents({ id, changes, deleted }: Entry, told: Told | undefined): readonly string[] {
   const expected = { inserts: 1, updates: changes, deletes: deleted ? 1 : 0 };
   const { inserts = 0, updates = 0, deletes = 0 } = told ?? {};
-  const same = inserts === expected.inserts && updates === expected.updates && deletes === expected.deletes;
-  return same ? [] : [`${id}: told ${JSON.stringify({ inserts, updates, deletes })}, happened ${JSON.stringify(expected)}`];
+  const same =
+    inserts === expected.inserts && updates === expected.updates && deletes === expected.deletes;
+  return same
+    ? []
+    : [
+        `${id}: told ${JSON.stringify({ inserts, updates, deletes })}, happened ${JSON.stringify(expected)}`,
+      ];
 }

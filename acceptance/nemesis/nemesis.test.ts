@@ -10,10 +10,13 @@ const expectClean = (outcome: Outcome): void => {
   if (!isClean(outcome)) throw new Error(report(outcome));
   expect(outcome.kills).toBeGreaterThanOrEqual(2);
   const { create, createMany, update, logout, revoke } = outcome.journal.acknowledged;
-  for (const count of [create, createMany, update, logout, revoke]) expect(count).toBeGreaterThan(0);
+  for (const count of [create, createMany, update, logout, revoke])
+    expect(count).toBeGreaterThan(0);
 };
 
-describe('nothing acknowledged is lost, doubled or stale under faults', { timeout: 300_000 }, () => {
+describe('nothing acknowledged is lost, doubled or stale under faults', {
+  timeout: 300_000,
+}, () => {
   let world: World | undefined;
   afterEach(() => world?.close(), 120_000);
 
@@ -23,12 +26,15 @@ describe('nothing acknowledged is lost, doubled or stale under faults', { timeou
   });
 });
 
-await describeWithPostgres15('nothing acknowledged is lost, doubled or stale under faults of several servers', () => {
-  let world: World | undefined;
-  afterEach(() => world?.close(), 120_000);
+await describeWithPostgres15(
+  'nothing acknowledged is lost, doubled or stale under faults of several servers',
+  () => {
+    let world: World | undefined;
+    afterEach(() => world?.close(), 120_000);
 
-  it('two nodes with PostgreSQL 15 and Redis', { timeout: 300_000 }, async () => {
-    world = await createCluster();
-    expectClean(await runNemesis(world, short));
-  });
-});
+    it('two nodes with PostgreSQL 15 and Redis', { timeout: 300_000 }, async () => {
+      world = await createCluster();
+      expectClean(await runNemesis(world, short));
+    });
+  },
+);

@@ -39,8 +39,17 @@ export async function runNemesis(world: World, options: RunOptions): Promise<Out
   await world.settled();
   say('comparing');
   const findings = await compare(world, journal);
-  const kills = faults.filter(({ kills }) => kills).reduce((sum, { name }) => sum + (happened[name] ?? 0), 0);
-  return { ...findings, world: world.name, seconds: Math.round((Date.now() - begin) / 1_000), journal, kills, faults: happened };
+  const kills = faults
+    .filter(({ kills }) => kills)
+    .reduce((sum, { name }) => sum + (happened[name] ?? 0), 0);
+  return {
+    ...findings,
+    world: world.name,
+    seconds: Math.round((Date.now() - begin) / 1_000),
+    journal,
+    kills,
+    faults: happened,
+  };
 }
 
 /** All faults in turn, until there was enough of everything. */
@@ -53,7 +62,8 @@ async function hurt(
   const possible = faults.filter((fault) => fault.possible(world));
   const until = Date.now() + options.seconds * 1_000;
   let kills = 0;
-  const wanted = (turn: number) => turn < possible.length || kills < options.kills || writesOf(journal) < options.writes;
+  const wanted = (turn: number) =>
+    turn < possible.length || kills < options.kills || writesOf(journal) < options.writes;
   for (let turn = 0; Date.now() < until && wanted(turn); turn += 1) {
     await sleep(options.restMs);
     const fault = possible[turn % possible.length] as Fault;
@@ -69,7 +79,9 @@ async function hurt(
 async function compare(world: World, journal: Journal): Promise<Findings> {
   for (const token of journal.endedTokens) {
     for (const [index, node] of world.nodes.entries()) {
-      const { status } = await node.client.with({ authorization: `Bearer ${token}` }).get('/authentication/user');
+      const { status } = await node.client
+        .with({ authorization: `Bearer ${token}` })
+        .get('/authentication/user');
       if (status === 200) journal.stale.push(`a session that had ended, node ${index}, at the end`);
     }
   }
@@ -93,7 +105,9 @@ const examples = (found: readonly string[]): string =>
 /** A few lines that say what was done and found. */
 export function report(outcome: Outcome): string {
   const { journal, lost, doubled, events } = outcome;
-  const acknowledged = Object.entries(journal.acknowledged).map(([kind, count]) => `${kind} ${count}`);
+  const acknowledged = Object.entries(journal.acknowledged).map(
+    ([kind, count]) => `${kind} ${count}`,
+  );
   const happened = Object.entries(outcome.faults).map(([name, count]) => `${name} ${count}`);
   const open = [...journal.entries].filter((entry) => entry.open).length;
   return [

@@ -29,12 +29,25 @@ async function main(): Promise<void> {
     },
   });
   if (values.help) return print(help);
-  const [kills, writes, seconds, writers, restMs] = [values.kills, values.writes, values.seconds, values.writers, values.rest].map(Number);
-  const numbers = { kills, writes, seconds, writers, restMs } as Record<'kills' | 'writes' | 'seconds' | 'writers' | 'restMs', number>;
-  if (Object.values(numbers).some((value) => !Number.isSafeInteger(value) || value < 0)) throw new Error('The options take whole numbers');
+  const [kills, writes, seconds, writers, restMs] = [
+    values.kills,
+    values.writes,
+    values.seconds,
+    values.writers,
+    values.rest,
+  ].map(Number);
+  const numbers = { kills, writes, seconds, writers, restMs } as Record<
+    'kills' | 'writes' | 'seconds' | 'writers' | 'restMs',
+    number
+  >;
+  if (Object.values(numbers).some((value) => !Number.isSafeInteger(value) || value < 0))
+    throw new Error('The options take whole numbers');
   const missing = values.world === 'single' ? undefined : await missingForCluster();
   if (missing !== undefined) throw new Error(`${missing}: --world single does without`);
-  const makers = [...(values.world === 'cluster' ? [] : [createSingle]), ...(values.world === 'single' ? [] : [createCluster])];
+  const makers = [
+    ...(values.world === 'cluster' ? [] : [createSingle]),
+    ...(values.world === 'single' ? [] : [createCluster]),
+  ];
   for (const make of makers) {
     const world = await make();
     try {

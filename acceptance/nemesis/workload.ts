@@ -31,10 +31,25 @@ const BULK = 20;
 export async function prepare({ nodes }: World): Promise<void> {
   const [node] = nodes;
   if (!node) throw new Error('There is no node');
-  expectStatus(await node.admin.patch('/config/router', { rateLimit: { maxRequests: 1_000_000 } }), 200, 'lift the limits');
-  const fields = { mark: { type: 'String', required: true } as const, n: { type: 'Number' } as const };
-  await node.createSchema({ name: 'Entry', fields, conduitOptions: { cms: { crudOperations: { update: { operators: true } } } } });
-  await node.createSchema({ name: 'Guarded', fields: { text: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+  expectStatus(
+    await node.admin.patch('/config/router', { rateLimit: { maxRequests: 1_000_000 } }),
+    200,
+    'lift the limits',
+  );
+  const fields = {
+    mark: { type: 'String', required: true } as const,
+    n: { type: 'Number' } as const,
+  };
+  await node.createSchema({
+    name: 'Entry',
+    fields,
+    conduitOptions: { cms: { crudOperations: { update: { operators: true } } } },
+  });
+  await node.createSchema({
+    name: 'Guarded',
+    fields: { text: 'String' },
+    conduitOptions: { authorization: { enabled: true } },
+  });
 }
 
 interface Shared extends WorkloadOptions {
@@ -51,10 +66,17 @@ const anyNode = ({ nodes }: World): TestNode => {
 };
 
 /** Sends until there is an answer that settles the matter; `undefined` when there is none in time. */
-async function insist({ world, journal }: Shared, what: string, send: Send): Promise<Answer<Json> | undefined> {
+async function insist(
+  { world, journal }: Shared,
+  what: string,
+  send: Send,
+): Promise<Answer<Json> | undefined> {
   const key = randomUUID();
   for (const until = Date.now() + GIVE_UP_MS; Date.now() < until; await sleep(100)) {
-    const options = { headers: { 'idempotency-key': key }, signal: AbortSignal.timeout(ATTEMPT_MS) };
+    const options = {
+      headers: { 'idempotency-key': key },
+      signal: AbortSignal.timeout(ATTEMPT_MS),
+    };
     const answer = await send(anyNode(world), options).catch(() => undefined);
     if (answer === undefined) continue;
     if (answer.status === 500) journal.internal.push(`${what}: ${answer.text.slice(0, 200)}`);
@@ -63,10 +85,17 @@ async function insist({ world, journal }: Shared, what: string, send: Send): Pro
   return undefined;
 }
 
-const asUser = (node: TestNode, { accessToken }: TestUser): Api => node.client.with({ authorization: `Bearer ${accessToken}` });
+const asUser = (node: TestNode, { accessToken }: TestUser): Api =>
+  node.client.with({ authorization: `Bearer ${accessToken}` });
 
 async function createOne(shared: Shared, user: TestUser): Promise<Entry | undefined> {
-  const entry: Entry = { mark: randomUUID(), id: undefined, changes: 0, deleted: false, open: true };
+  const entry: Entry = {
+    mark: randomUUID(),
+    id: undefined,
+    changes: 0,
+    deleted: false,
+    open: true,
+  };
   shared.journal.entries.add(entry);
   const answer = await insist(shared, 'create', (node, options) =>
     asUser(node, user).post('/database/Entry', { mark: entry.mark, n: 0 }, options),
@@ -91,7 +120,9 @@ async function change(shared: Shared, user: TestUser, entry: Entry): Promise<voi
 
 async function remove(shared: Shared, user: TestUser, entry: Entry): Promise<void> {
   entry.open = true;
-  const answer = await insist(shared, 'delete', (node, options) => asUser(node, user).delete(`/database/Entry/${entry.id}`, options));
+  const answer = await insist(shared, 'delete', (node, options) =>
+    asUser(node, user).delete(`/database/Entry/${entry.id}`, options),
+  );
   if (answer?.status !== 200) return;
   entry.open = false;
   entry.deleted = true;
@@ -102,7 +133,8 @@ async function remove(shared: Shared, user: TestUser, entry: Entry): Promise<voi
 async function writeSingly(shared: Shared, user: TestUser): Promise<void> {
   for (let turn = 0; !shared.stopped; turn += 1) {
     const entry = await createOne(shared, user);
-    for (let n = 0; entry && !entry.open && !shared.stopped && n < turn % 3; n += 1) await change(shared, user, entry);
+    for (let n = 0; entry && !entry.open && !shared.stopped && n < turn % 3; n += 1)
+      await change(shared, user, entry);
     if (entry && !entry.open && turn % 4 === 0) await remove(shared, user, entry);
   }
 }
@@ -130,13 +162,20 @@ async function writeInBulk(shared: Shared, user: TestUser): Promise<void> {
 }
 
 /** Asks every node once; an answer with 200 is no longer true. */
-async function probe({ world, journal }: Shared, what: string, ask: (node: TestNode, options: RequestOptions) => Promise<Answer>) {
+async function probe(
+  { world, journal }: Shared,
+  what: string,
+  ask: (node: TestNode, options: RequestOptions) => Promise<Answer>,
+) {
   await Promise.all(
     world.nodes.map(async (node, index) => {
-      const answer = await ask(node, { signal: AbortSignal.timeout(ATTEMPT_MS) }).catch(() => undefined);
+      const answer = await ask(node, { signal: AbortSignal.timeout(ATTEMPT_MS) }).catch(
+        () => undefined,
+      );
       if (answer === undefined) return;
       journal.probes += 1;
-      if (answer.status === 200) journal.stale.push(`${what}, node ${index}, ${new Date().toISOString()}`);
+      if (answer.status === 200)
+        journal.stale.push(`${what}, node ${index}, ${new Date().toISOString()}`);
     }),
   );
 }
@@ -150,8 +189,13 @@ async function signInAndOut(shared: Shared, { email, password }: TestUser): Prom
     if (session?.status !== 200) continue;
     shared.journal.acknowledged.login += 1;
     const authorization = `Bearer ${session.body.accessToken}`;
-    const user = (node: TestNode, options: RequestOptions) => node.client.with({ authorization }).get('/authentication/user', options);
-    await Promise.all(shared.world.nodes.map((node) => user(node, { signal: AbortSignal.timeout(ATTEMPT_MS) }).catch(() => undefined)));
+    const user = (node: TestNode, options: RequestOptions) =>
+      node.client.with({ authorization }).get('/authentication/user', options);
+    await Promise.all(
+      shared.world.nodes.map((node) =>
+        user(node, { signal: AbortSignal.timeout(ATTEMPT_MS) }).catch(() => undefined),
+      ),
+    );
     const ended = await insist(shared, 'logout', (node, options) =>
       node.client.with({ authorization }).post('/authentication/logout', undefined, options),
     );
@@ -166,15 +210,24 @@ async function signInAndOut(shared: Shared, { email, password }: TestUser): Prom
 
 /** A permission that comes and goes: once it is taken away the record cannot be read any more, at any node. */
 async function grantAndRevoke(shared: Shared, owner: TestUser, guest: TestUser): Promise<void> {
-  const made = await insist(shared, 'create', (node, options) => asUser(node, owner).post('/database/Guarded', { text: 'x' }, options));
+  const made = await insist(shared, 'create', (node, options) =>
+    asUser(node, owner).post('/database/Guarded', { text: 'x' }, options),
+  );
   const id: string = made?.body._id;
   const tuple = { subject: `User:${guest.userId}`, relation: 'reader', resource: `Guarded:${id}` };
-  const read = (node: TestNode, options: RequestOptions) => asUser(node, guest).get(`/database/Guarded/${id}`, options);
+  const read = (node: TestNode, options: RequestOptions) =>
+    asUser(node, guest).get(`/database/Guarded/${id}`, options);
   while (!shared.stopped) {
-    const granted = await insist(shared, 'grant', (node, options) => node.admin.post('/authorization/relations', tuple, options));
+    const granted = await insist(shared, 'grant', (node, options) =>
+      node.admin.post('/authorization/relations', tuple, options),
+    );
     if (granted?.status !== 200) continue;
     shared.journal.acknowledged.grant += 1;
-    await Promise.all(shared.world.nodes.map((node) => read(node, { signal: AbortSignal.timeout(ATTEMPT_MS) }).catch(() => undefined)));
+    await Promise.all(
+      shared.world.nodes.map((node) =>
+        read(node, { signal: AbortSignal.timeout(ATTEMPT_MS) }).catch(() => undefined),
+      ),
+    );
     const revoked = await insist(shared, 'revoke', (node, options) =>
       node.admin.delete('/authorization/relations', { ...options, query: tuple }),
     );
@@ -200,13 +253,24 @@ async function attack(shared: Shared, user: TestUser): Promise<void> {
       () => api.get(`/database/Entry/${encodeURIComponent(text)}`, options()),
       () => api.post('/authentication/local', { email: text, password: text }, options()),
       () => api.post('/graphql', { query: `{ ${'a: __typename '.repeat(5_000)} }` }, options()),
-      () => api.post('/database/Entry/many', { docs: Array.from({ length: 1_001 }, () => ({ mark: 'x' })) }, options()),
-      () => api.get('/database/Entry', { ...options(), query: { sort: text, limit: -1, populate: text } }),
+      () =>
+        api.post(
+          '/database/Entry/many',
+          { docs: Array.from({ length: 1_001 }, () => ({ mark: 'x' })) },
+          options(),
+        ),
+      () =>
+        api.get('/database/Entry', {
+          ...options(),
+          query: { sort: text, limit: -1, populate: text },
+        }),
     ];
     const answer = await attempts[turn % attempts.length]?.().catch(() => undefined);
     if (answer) journal.hostile += 1;
     if (answer?.status === 500)
-      journal.internal.push(`hostile ${turn % attempts.length} ${JSON.stringify(text)}: ${answer.text.slice(0, 200)}`);
+      journal.internal.push(
+        `hostile ${turn % attempts.length} ${JSON.stringify(text)}: ${answer.text.slice(0, 200)}`,
+      );
     await sleep(50);
   }
 }

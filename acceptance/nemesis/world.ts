@@ -5,8 +5,16 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { connectToEmbedded } from '../../test/support/embedded-database.ts';
-import { findPostgres, type KillablePostgres, startKillablePostgres } from '../../test/support/servers/postgres.ts';
-import { provideRedis, type RedisServer, startRedisServer } from '../../test/support/servers/redis.ts';
+import {
+  findPostgres,
+  type KillablePostgres,
+  startKillablePostgres,
+} from '../../test/support/servers/postgres.ts';
+import {
+  provideRedis,
+  type RedisServer,
+  startRedisServer,
+} from '../../test/support/servers/redis.ts';
 import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
@@ -32,7 +40,9 @@ const env = { LOG_LEVEL: 'error' };
 async function settle(nodes: readonly SpawnedPlatform[]): Promise<void> {
   for (const [index, node] of nodes.entries()) {
     const ready = async () => {
-      const answer = await node.adminAnonymous.get('/ready', { signal: AbortSignal.timeout(5_000) }).catch(() => undefined);
+      const answer = await node.adminAnonymous
+        .get('/ready', { signal: AbortSignal.timeout(5_000) })
+        .catch(() => undefined);
       return answer?.status === 200;
     };
     await waitFor(ready, { timeoutMs: 120_000, what: `node ${index} to be ready` });
@@ -41,7 +51,10 @@ async function settle(nodes: readonly SpawnedPlatform[]): Promise<void> {
 
 /** A connection to a server that may just be on its way up. */
 async function insistent(connect: () => Promise<pg.Client>): Promise<pg.Client> {
-  const client = await waitFor(() => connect().catch(() => undefined), { timeoutMs: 60_000, what: 'the database to take connections' });
+  const client = await waitFor(() => connect().catch(() => undefined), {
+    timeoutMs: 60_000,
+    what: 'the database to take connections',
+  });
   client.on('error', () => undefined);
   return client;
 }
@@ -91,8 +104,14 @@ export async function createCluster(): Promise<World> {
   const startRedis = (port?: number) => startRedisServer(redisProgram.path, port, folder);
   const redis = await startRedis();
   failed.defer(() => world.redis?.stop());
-  const shared = { ...env, DATABASE_URL: postgres.url, REDIS_URL: redis.url, READY_CHECK_REDIS: 'false' };
-  const start = (index: number) => spawnPlatform({ dataDir: join(folder, `data-${index}`), env: shared });
+  const shared = {
+    ...env,
+    DATABASE_URL: postgres.url,
+    REDIS_URL: redis.url,
+    READY_CHECK_REDIS: 'false',
+  };
+  const start = (index: number) =>
+    spawnPlatform({ dataDir: join(folder, `data-${index}`), env: shared });
   const nodes: SpawnedPlatform[] = [];
   failed.defer(() => stopAll(nodes));
   const world: World = {

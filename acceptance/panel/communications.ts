@@ -12,12 +12,22 @@ export const communications: readonly Row[] = [
   {
     call: 'GET /email/templates?skip=0&limit=10&search=panel&sort=name',
     reads: {
-      templateDocuments: some({ _id: text, name: text, subject: text, body: text, variables: list, externalManaged: flag }),
+      templateDocuments: some({
+        _id: text,
+        name: text,
+        subject: text,
+        body: text,
+        variables: list,
+        externalManaged: flag,
+      }),
       count: number,
     },
   },
   { call: 'PATCH /email/templates/{templateId}', body: { subject: 'Other' } },
-  { call: 'POST /email/send', body: { email: 'eva@example.com', subject: 'Hello', sender: 'panel', body: '<p>Hi</p>' } },
+  {
+    call: 'POST /email/send',
+    body: { email: 'eva@example.com', subject: 'Hello', sender: 'panel', body: '<p>Hi</p>' },
+  },
   { call: 'POST /sms/send', body: { to: '+306900000000', message: 'Hi' } },
   { call: 'DELETE /email/templates?ids={templateId}' },
 ];

@@ -6,25 +6,52 @@ import { cors, flag, number, password, type Row, some, text, transports } from '
 const shownAdmin = { _id: text, username: text, createdAt: text, isSuperAdmin: flag };
 
 export const core: readonly Row[] = [
-  { call: 'GET /config/modules', reads: { modules: some({ moduleName: 'authentication', url: text, serving: true }) } },
-  { call: 'GET /config/modules?sortByName=true', reads: { modules: some({ moduleName: 'router', url: text, serving: true }) } },
+  {
+    call: 'GET /config/modules',
+    reads: { modules: some({ moduleName: 'authentication', url: text, serving: true }) },
+  },
+  {
+    call: 'GET /config/modules?sortByName=true',
+    reads: { modules: some({ moduleName: 'router', url: text, serving: true }) },
+  },
   { call: 'GET /config/core', reads: { config: { env: text } } },
-  { call: 'PUT /config/core', body: { config: { env: 'development' } }, reads: { config: { env: 'development' } } },
-  { call: 'PATCH /config/core', body: { config: { env: 'development' } }, reads: { config: { env: 'development' } } },
+  {
+    call: 'PUT /config/core',
+    body: { config: { env: 'development' } },
+    reads: { config: { env: 'development' } },
+  },
+  {
+    call: 'PATCH /config/core',
+    body: { config: { env: 'development' } },
+    reads: { config: { env: 'development' } },
+  },
   {
     call: 'GET /config/admin',
-    reads: { config: { auth: { tokenSecret: text, hashRounds: number, tokenExpirationTime: number }, hostUrl: text, transports, cors } },
+    reads: {
+      config: {
+        auth: { tokenSecret: text, hashRounds: number, tokenExpirationTime: number },
+        hostUrl: text,
+        transports,
+        cors,
+      },
+    },
   },
   { call: 'POST /admins', body: { username: 'panel', password } },
   {
     call: 'GET /admins?skip=0&limit=10',
     reads: { admins: some(shownAdmin), count: number },
-    keep: ({ admins }) => ({ adminId: admins.find(({ username }: Json) => username === 'panel')._id }),
+    keep: ({ admins }) => ({
+      adminId: admins.find(({ username }: Json) => username === 'panel')._id,
+    }),
   },
   { call: 'GET /admins/me', reads: { ...shownAdmin, hasTwoFA: flag } },
   { call: 'PUT /admins/{adminId}/change-password', body: { newPassword: 'Panel-Password-78' } },
   { call: 'DELETE /admins/{adminId}' },
-  { call: 'POST /authentication/services', body: { name: 'nightly' }, reads: { name: 'nightly', token: expect.stringMatching(/^cdt_/) } },
+  {
+    call: 'POST /authentication/services',
+    body: { name: 'nightly' },
+    reads: { name: 'nightly', token: expect.stringMatching(/^cdt_/) },
+  },
   {
     call: 'GET /authentication/services',
     reads: { services: some({ _id: text, name: 'nightly', active: true, createdAt: text }) },

@@ -23,7 +23,10 @@ const schemaOptions = {
   authorization: { enabled: false },
   cms: {
     crudOperations: Object.fromEntries(
-      ['create', 'read', 'update', 'delete'].map((name) => [name, { enabled: true, authenticated: false }]),
+      ['create', 'read', 'update', 'delete'].map((name) => [
+        name,
+        { enabled: true, authenticated: false },
+      ]),
     ),
   },
   permissions: { extendable: true, canCreate: true, canModify: 'Everything', canDelete: true },
@@ -32,7 +35,11 @@ const schemaOptions = {
 export const database: readonly Row[] = [
   {
     call: 'POST /database/schemas',
-    body: { name: 'Panel', fields: { title: { type: 'String', required: true }, score: 'Number' }, conduitOptions: schemaOptions },
+    body: {
+      name: 'Panel',
+      fields: { title: { type: 'String', required: true }, score: 'Number' },
+      conduitOptions: schemaOptions,
+    },
     reads: shownSchema,
     keep: ({ _id }) => ({ schemaId: _id }),
   },
@@ -40,12 +47,25 @@ export const database: readonly Row[] = [
     call: 'GET /database/schemas?skip=0&limit=50&search=pan&enabled=true&owner[]=database&owner[]=authentication&sort=name',
     reads: { schemas: some({ ...shownSchema, name: 'Panel' }), count: number },
   },
-  { call: 'GET /database/schemas/?owner=database,authentication&sort=name', reads: { schemas: some(shownSchema), count: number } },
-  { call: 'GET /database/schemas?skip=0&limit=1000&sort=name', reads: { schemas: some(shownSchema), count: number } },
-  { call: 'GET /database/schemas/{schemaId}', reads: shownSchema, keep: (schema) => ({ schema: schema }) },
+  {
+    call: 'GET /database/schemas/?owner=database,authentication&sort=name',
+    reads: { schemas: some(shownSchema), count: number },
+  },
+  {
+    call: 'GET /database/schemas?skip=0&limit=1000&sort=name',
+    reads: { schemas: some(shownSchema), count: number },
+  },
+  {
+    call: 'GET /database/schemas/{schemaId}',
+    reads: shownSchema,
+    keep: (schema) => ({ schema: schema }),
+  },
   {
     call: 'PATCH /database/schemas/{schemaId}',
-    body: { fields: { title: { type: 'String', required: true }, score: 'Number', more: 'String' }, conduitOptions: schemaOptions },
+    body: {
+      fields: { title: { type: 'String', required: true }, score: 'Number', more: 'String' },
+      conduitOptions: schemaOptions,
+    },
     reads: { ...shownSchema, fields: expect.objectContaining({ more: expect.anything() }) },
   },
   { call: 'POST /database/schemas/{schemaId}/toggle', reads: object },
@@ -56,7 +76,10 @@ export const database: readonly Row[] = [
   },
   { call: 'GET /database/schemas/owners', reads: { modules: list } },
   { call: 'GET /database/schemas/system', reads: { databaseSystemSchemas: list } },
-  { call: 'GET /database/schemas/{schemaId}/cms/operation/0/details', reads: { accessibleFields: list } },
+  {
+    call: 'GET /database/schemas/{schemaId}/cms/operation/0/details',
+    reads: { accessibleFields: list },
+  },
   {
     call: 'POST /database/schemas/Panel/docs',
     body: { schemaName: 'Panel', inputDocument: { title: 'one', score: 1 } },
@@ -68,11 +91,19 @@ export const database: readonly Row[] = [
     body: { query: {} },
     reads: { documents: some({ title: 'one' }), count: 1 },
   },
-  { call: 'GET /database/schemas/Panel/docs/{documentId}', reads: { result: expect.objectContaining({ title: 'one' }) } },
+  {
+    call: 'GET /database/schemas/Panel/docs/{documentId}',
+    reads: { result: expect.objectContaining({ title: 'one' }) },
+  },
   {
     call: 'PUT /database/schemas/Panel/docs/{documentId}',
     body: ({ documentId }: Seen) => ({
-      changedDocument: { _id: documentId, title: 'two', score: 2, createdAt: '2026-01-01T00:00:00.000Z' },
+      changedDocument: {
+        _id: documentId,
+        title: 'two',
+        score: 2,
+        createdAt: '2026-01-01T00:00:00.000Z',
+      },
     }),
     reads: { title: 'two' },
   },
@@ -80,7 +111,10 @@ export const database: readonly Row[] = [
   { call: 'POST /database/schemas/{schemaId}/extensions/', body: { fields: { extra: 'String' } } },
   {
     call: 'GET /database/schemas/{schemaId}',
-    reads: { ...shownSchema, extensions: some({ fields: object, ownerModule: text, createdAt: text, updatedAt: text }) },
+    reads: {
+      ...shownSchema,
+      extensions: some({ fields: object, ownerModule: text, createdAt: text, updatedAt: text }),
+    },
   },
   {
     call: 'POST /database/schemas/{schemaId}/indexes',
@@ -89,7 +123,11 @@ export const database: readonly Row[] = [
   { call: 'GET /database/schemas/{schemaId}/indexes', reads: expect.anything() },
   { call: 'DELETE /database/schemas/{schemaId}/indexes?indexNames[]=panel_title' },
   { call: 'GET /database/database-type', reads: { result: 'PostgreSQL' } },
-  { call: 'GET /database/schemas/export', reads: { schemas: list }, keep: (exported) => ({ schemas: exported }) },
+  {
+    call: 'GET /database/schemas/export',
+    reads: { schemas: list },
+    keep: (exported) => ({ schemas: exported }),
+  },
   { call: 'POST /database/schemas/import', body: ({ schemas }: Seen) => schemas },
   {
     call: 'POST /database/customEndpoints',
@@ -101,7 +139,15 @@ export const database: readonly Row[] = [
       paginated: true,
       sorted: false,
       inputs: [{ name: 'title', type: 'String', location: 1, optional: true, array: false }],
-      query: { AND: [{ schemaField: 'title', operation: 0, comparisonField: { type: 'Input', value: 'title' } }] },
+      query: {
+        AND: [
+          {
+            schemaField: 'title',
+            operation: 0,
+            comparisonField: { type: 'Input', value: 'title' },
+          },
+        ],
+      },
       assignments: [],
     }),
     reads: { _id: text, name: 'panelFind', operation: 0 },
@@ -119,9 +165,17 @@ export const database: readonly Row[] = [
   { call: 'DELETE /database/customEndpoints/{endpointId}' },
   {
     call: 'GET /database/introspection',
-    reads: { foreignSchemas: list, foreignSchemaCount: number, importedSchemas: list, importedSchemaCount: number },
+    reads: {
+      foreignSchemas: list,
+      foreignSchemaCount: number,
+      importedSchemas: list,
+      importedSchemaCount: number,
+    },
   },
   { call: 'POST /database/introspection' },
-  { call: 'GET /database/introspection/schemas?skip=0&limit=10&search=x&sort=name', reads: { schemas: list, count: number } },
+  {
+    call: 'GET /database/introspection/schemas?skip=0&limit=10&search=x&sort=name',
+    reads: { schemas: list, count: number },
+  },
   { call: 'DELETE /database/schemas?ids[]={schemaId}&deleteData=true' },
 ];

@@ -33,7 +33,12 @@ export const router: readonly Row[] = [
   {
     call: 'GET /router/routes/',
     reads: expect.objectContaining({
-      authentication: expect.objectContaining({ moduleUrl: text, routes: object, socketRoutes: object, middlewares: object }),
+      authentication: expect.objectContaining({
+        moduleUrl: text,
+        routes: object,
+        socketRoutes: object,
+        middlewares: object,
+      }),
     }),
   },
   {

@@ -22,7 +22,8 @@ export interface Row {
 }
 
 /** At least one of the list has what the panel reads. */
-export const some = (shape: object): unknown => expect.arrayContaining([expect.objectContaining(shape)]);
+export const some = (shape: object): unknown =>
+  expect.arrayContaining([expect.objectContaining(shape)]);
 
 export const password = 'Panel-Password-77';
 export const cors = {

@@ -41,7 +41,11 @@ async function startNginx(program: string, upstreams: readonly string[]) {
   const folder = await temporaryFolder('nginx');
   const port = await freePort();
   await writeFile(join(folder, 'nginx.conf'), configuration(folder, port, upstreams));
-  const child = spawn(program, ['-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')], { stdio: 'ignore' });
+  const child = spawn(
+    program,
+    ['-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')],
+    { stdio: 'ignore' },
+  );
   return {
     port,
     async stop() {
@@ -65,9 +69,12 @@ const write = (port: number, mark: string, token: string): Promise<number> =>
       authorization: `Bearer ${token}`,
       'idempotency-key': mark,
     };
-    const sent = request({ agent, host: '127.0.0.1', port, path: '/database/Rolled', method: 'POST', headers }, (response) => {
-      response.resume().once('end', () => resolve(response.statusCode ?? 0));
-    });
+    const sent = request(
+      { agent, host: '127.0.0.1', port, path: '/database/Rolled', method: 'POST', headers },
+      (response) => {
+        response.resume().once('end', () => resolve(response.statusCode ?? 0));
+      },
+    );
     sent.once('error', () => resolve(0));
     sent.end(body);
   });
@@ -91,8 +98,13 @@ it.skipIf(nginx === undefined && !process.env.CI)(
     );
     try {
       for (const port of ports) nodes.push(await spawnPlatform({ env: env(port) }));
-      await nodes[0]?.admin.patch('/config/router', { config: { rateLimit: { maxRequests: 100_000, resetInterval: 1 } } });
-      await nodes[0]?.createSchema({ name: 'Rolled', fields: { mark: { type: 'String', required: true, unique: true } } });
+      await nodes[0]?.admin.patch('/config/router', {
+        config: { rateLimit: { maxRequests: 100_000, resetInterval: 1 } },
+      });
+      await nodes[0]?.createSchema({
+        name: 'Rolled',
+        fields: { mark: { type: 'String', required: true, unique: true } },
+      });
       const user = await nodes[0]?.registerUser();
       const token = user?.accessToken ?? '';
       const statuses = new Map<number, number>();

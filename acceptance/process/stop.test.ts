@@ -6,9 +6,13 @@ import { createTestDatabase } from '../../test/support/database.ts';
 import { spawnPlatform } from '../../test/support/spawn.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
-it('stores nothing of what was answered 503 because the time was over', { timeout: 120_000 }, async () => {
+it('stores nothing of what was answered 503 because the time was over', {
+  timeout: 120_000,
+}, async () => {
   const database = await createTestDatabase({ server: 'embedded' });
-  const platform = await spawnPlatform({ env: { DATABASE_URL: database.url, STOP_GRACE_MS: '1500' } });
+  const platform = await spawnPlatform({
+    env: { DATABASE_URL: database.url, STOP_GRACE_MS: '1500' },
+  });
   const blocker = new pg.Client({ connectionString: database.url });
   await blocker.connect();
   try {
@@ -23,14 +27,19 @@ it('stores nothing of what was answered 503 because the time was over', { timeou
       ),
     );
     const waiting = `select count(*)::int as n from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
-    await waitFor(async () => (await blocker.query(waiting)).rows[0].n > 0, { what: 'writes that wait for the lock' });
+    await waitFor(async () => (await blocker.query(waiting)).rows[0].n > 0, {
+      what: 'writes that wait for the lock',
+    });
     const exit = await platform.stop();
     const answers = await Promise.all(writes);
     // Only now the writes could go on, if anything of them were left at the server.
     await blocker.query('commit');
     await new Promise((resolve) => setTimeout(resolve, 500));
     const { rows } = await blocker.query('select mark from app."Given"');
-    expect({ answers: answers.map(({ status }) => status), rows }).toEqual({ answers: answers.map(() => 503), rows: [{ mark: 'before' }] });
+    expect({ answers: answers.map(({ status }) => status), rows }).toEqual({
+      answers: answers.map(() => 503),
+      rows: [{ mark: 'before' }],
+    });
     expect(answers.every(({ retryAfter }) => Number(retryAfter) > 0)).toBe(true);
     expect(exit.code).toBe(0);
   } finally {

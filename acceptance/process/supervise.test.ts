@@ -26,7 +26,8 @@ const serves = (platform: SpawnedPlatform): Promise<boolean> =>
     () => false,
   );
 
-const servesAgain = (platform: SpawnedPlatform): Promise<unknown> => waitFor(() => serves(platform), { timeoutMs: 60_000, what: '/ready' });
+const servesAgain = (platform: SpawnedPlatform): Promise<unknown> =>
+  waitFor(() => serves(platform), { timeoutMs: 60_000, what: '/ready' });
 
 const linesOf = (text: string): Record<string, unknown>[] =>
   text
@@ -46,7 +47,9 @@ describe('a process of the platform', { timeout: 180_000 }, () => {
     expect(await platform.workers()).not.toContain(worker);
     expect(await postgresPid(platform)).toBe(database);
     await platform.login(user.email, user.password);
-    expect(linesOf(platform.stderr())).toMatchObject([{ level: 'error', signal: 'SIGKILL', pid: worker }]);
+    expect(linesOf(platform.stderr())).toMatchObject([
+      { level: 'error', signal: 'SIGKILL', pid: worker },
+    ]);
     expect(platform.stdout().split('is ready').length - 1).toBe(1);
     expect(await platform.stop()).toEqual({ code: 0, signal: null });
   });
@@ -63,7 +66,10 @@ describe('a process of the platform', { timeout: 180_000 }, () => {
         { headers: { 'x-request-id': 'the-hanging-one' } },
       )
       .catch((error: Error) => error);
-    await waitFor(async () => !(await isRunning(worker)), { timeoutMs: 60_000, what: 'the end of the stuck process' });
+    await waitFor(async () => !(await isRunning(worker)), {
+      timeoutMs: 60_000,
+      what: 'the end of the stuck process',
+    });
     expect(await cut).toBeInstanceOf(Error);
     await servesAgain(platform);
     expect(await postgresPid(platform)).toBe(database);
@@ -94,7 +100,8 @@ describe('a process of the platform', { timeout: 180_000 }, () => {
     void platform.exit.then(() => (ended = true));
     await waitFor(
       async () => {
-        for (const pid of ended ? [] : await platform.workers()) if (await isRunning(pid)) process.kill(pid, 'SIGKILL');
+        for (const pid of ended ? [] : await platform.workers())
+          if (await isRunning(pid)) process.kill(pid, 'SIGKILL');
         return ended;
       },
       { timeoutMs: 60_000, what: 'the end' },
@@ -109,7 +116,10 @@ describe('the supervisor', { timeout: 120_000 }, () => {
     const platform = await start();
     const family = await descendants(platform.pid);
     process.kill(platform.pid, 'SIGKILL');
-    await waitFor(async () => !(await Promise.all(family.map(({ pid }) => isRunning(pid)))).includes(true), { timeoutMs: 30_000 });
+    await waitFor(
+      async () => !(await Promise.all(family.map(({ pid }) => isRunning(pid)))).includes(true),
+      { timeoutMs: 30_000 },
+    );
   });
 
   it('answers with the exit code of a start that failed, and starts nothing again', async () => {

@@ -19,11 +19,17 @@ const start = async (env: Record<string, string>) => {
 describe('WORKERS=2', { timeout: 180_000 }, () => {
   it('serves from both on one embedded server, survives the loss of either, and stops as one', async () => {
     const platform = await start({ WORKERS: '2' });
-    await waitFor(() => platform.stdout().includes('This process serves'), { timeoutMs: 60_000, what: 'the second worker' });
+    await waitFor(() => platform.stdout().includes('This process serves'), {
+      timeoutMs: 60_000,
+      what: 'the second worker',
+    });
     await platform.createSchema({ name: 'Shared', fields: { mark: 'String' } });
     const { api } = await platform.registerUser();
-    const write = async (): Promise<number> => (await api.post('/database/Shared', { mark: 'x' }).catch(() => ({ status: 0 }))).status;
-    expect(await Promise.all(Array.from({ length: 40 }, write))).toEqual(Array.from({ length: 40 }, () => 200));
+    const write = async (): Promise<number> =>
+      (await api.post('/database/Shared', { mark: 'x' }).catch(() => ({ status: 0 }))).status;
+    expect(await Promise.all(Array.from({ length: 40 }, write))).toEqual(
+      Array.from({ length: 40 }, () => 200),
+    );
 
     const before = await platform.workers();
     expect(before).toHaveLength(2);
@@ -31,11 +37,17 @@ describe('WORKERS=2', { timeout: 180_000 }, () => {
       process.kill(worker, 'SIGKILL');
       await waitFor(async () => !(await isRunning(worker)));
       // The other one serves on; the kernel may still have sent this connection to the one that went.
-      await waitFor(async () => (await write()) === 200, { timeoutMs: 60_000, what: 'a write after the loss' });
+      await waitFor(async () => (await write()) === 200, {
+        timeoutMs: 60_000,
+        what: 'a write after the loss',
+      });
       const alive = async () => (await platform.workers()).length === 2;
       await waitFor(alive, { timeoutMs: 60_000, what: 'two workers again' });
     }
-    await waitFor(() => platform.stdout().split('This process serves').length === 4, { timeoutMs: 60_000, what: 'both replacements' });
+    await waitFor(() => platform.stdout().split('This process serves').length === 4, {
+      timeoutMs: 60_000,
+      what: 'both replacements',
+    });
     const family = await descendants(platform.pid);
     expect(await platform.stop()).toEqual({ code: 0, signal: null });
     expect((await Promise.all(family.map(({ pid }) => isRunning(pid)))).includes(true)).toBe(false);
@@ -51,7 +63,9 @@ describe('a SIGTERM to every process at once, as systemd sends it', { timeout: 1
     let stopped = false;
     const write = async (): Promise<void> => {
       while (!stopped) {
-        statuses.push((await api.post('/database/Kept', { mark: 'x' }).catch(() => ({ status: 0 }))).status);
+        statuses.push(
+          (await api.post('/database/Kept', { mark: 'x' }).catch(() => ({ status: 0 }))).status,
+        );
         // Within the rate limit.
         await sleep(25);
       }
@@ -76,7 +90,9 @@ describe('a SIGTERM to every process at once, as systemd sends it', { timeout: 1
     stopped = true;
     await Promise.all(writing);
     expect(exit).toEqual({ code: 0, signal: null });
-    expect([...new Set(statuses)].filter((status) => ![0, 200, 429, 503].includes(status))).toEqual([]);
+    expect([...new Set(statuses)].filter((status) => ![0, 200, 429, 503].includes(status))).toEqual(
+      [],
+    );
     expect((await Promise.all(family.map(({ pid }) => isRunning(pid)))).includes(true)).toBe(false);
   });
 });

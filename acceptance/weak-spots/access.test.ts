@@ -15,10 +15,21 @@ describe('weak spots: access control', () => {
   test('row 9, check 5: populate never shows a row or a field that the caller could not read directly', async () => {
     const { client, registerUser } = bench.platform;
     const [anna, ben] = [await registerUser(), await registerUser()];
-    const diary = await bench.schema({ text: 'String', hidden: { type: 'String', select: false } }, owned);
-    const post = await bench.schema({ author: { type: 'Relation', model: 'User' }, diary: { type: 'Relation', model: diary.name } });
-    const secret = (await anna.api.post(`/database/${diary.name}`, { text: 'of anna', hidden: 'never' })).body;
-    const { body: made } = await anna.api.post(`/database/${post.name}`, { author: anna.userId, diary: secret._id });
+    const diary = await bench.schema(
+      { text: 'String', hidden: { type: 'String', select: false } },
+      owned,
+    );
+    const post = await bench.schema({
+      author: { type: 'Relation', model: 'User' },
+      diary: { type: 'Relation', model: diary.name },
+    });
+    const secret = (
+      await anna.api.post(`/database/${diary.name}`, { text: 'of anna', hidden: 'never' })
+    ).body;
+    const { body: made } = await anna.api.post(`/database/${post.name}`, {
+      author: anna.userId,
+      diary: secret._id,
+    });
     const path = `/database/${post.name}/${made._id}`;
     for (const api of [client, ben.api]) {
       const answer = await api.get(`${path}?populate=author`);
@@ -44,20 +55,44 @@ describe('weak spots: access control', () => {
       await client.put(`${path}/${created.body._id}`, { a: 'y', secret: 'hidden-value-3' }),
       await client.post(`${path}/many`, { docs: [{ secret: 'hidden-value-4' }] }),
     ];
-    for (const { status, text } of answers) expect([status, text.includes('hidden-value')]).toEqual([200, false]);
+    for (const { status, text } of answers)
+      expect([status, text.includes('hidden-value')]).toEqual([200, false]);
     for (const sort of ['secret', '-secret', 'a,secret']) {
-      expect(await client.get(`${path}?sort=${sort}`)).toMatchObject({ status: 400, body: { errors: [{ path: 'sort' }] } });
+      expect(await client.get(`${path}?sort=${sort}`)).toMatchObject({
+        status: 400,
+        body: { errors: [{ path: 'sort' }] },
+      });
     }
-    expect((await admin.post(`/database/schemas/${schema.name}/query`, { query: { secret: 'hidden-value' } })).status).toBe(400);
+    expect(
+      (
+        await admin.post(`/database/schemas/${schema.name}/query`, {
+          query: { secret: 'hidden-value' },
+        })
+      ).status,
+    ).toBe(400);
   });
 
   test('row 11, check 8: a record that looks like an instruction to the server comes back as it is, and steers nothing', async () => {
-    const schema = await bench.schema({ result: 'String', redirect: 'String', setCookies: 'JSON', removeCookies: 'JSON' });
-    const record = { result: 'x', redirect: 'https://evil.example', setCookies: [{ name: 'a', value: 'b' }], removeCookies: ['c'] };
+    const schema = await bench.schema({
+      result: 'String',
+      redirect: 'String',
+      setCookies: 'JSON',
+      removeCookies: 'JSON',
+    });
+    const record = {
+      result: 'x',
+      redirect: 'https://evil.example',
+      setCookies: [{ name: 'a', value: 'b' }],
+      removeCookies: ['c'],
+    };
     const created = await bench.platform.client.post(`/database/${schema.name}`, record);
     const read = await bench.platform.client.get(`/database/${schema.name}/${created.body._id}`);
     for (const { status, headers, body } of [created, read]) {
-      expect([status, headers.get('location'), headers.get('set-cookie')]).toEqual([200, null, null]);
+      expect([status, headers.get('location'), headers.get('set-cookie')]).toEqual([
+        200,
+        null,
+        null,
+      ]);
       expect(body).toMatchObject(record);
     }
   });
@@ -75,9 +110,17 @@ describe('weak spots: access control', () => {
       await client.delete(`${path}/${_id}`),
     ];
     expect(answers.map(({ status }) => status)).toEqual([401, 401, 401, 401, 401]);
-    const open = { name: 'openOwned', operation: operation.get, selectedSchemaName: schema.name, query: {}, authentication: false };
+    const open = {
+      name: 'openOwned',
+      operation: operation.get,
+      selectedSchemaName: schema.name,
+      query: {},
+      authentication: false,
+    };
     expect((await admin.post('/database/customEndpoints', open)).status).toBe(400);
-    const graphql = await client.post('/graphql', { query: `{ getDatabase${schema.name} { documents { a } } }` });
+    const graphql = await client.post('/graphql', {
+      query: `{ getDatabase${schema.name} { documents { a } } }`,
+    });
     expect(graphql.text).not.toContain('"x"');
   });
 
@@ -88,17 +131,32 @@ describe('weak spots: access control', () => {
       { title: '100% sure', meta: { a: 1 } },
       { title: '100 x', meta: { a: 2 } },
     ]);
-    const inputs = [input('meta', 'JSON', location.query, { optional: true }), input('part', 'String', location.query, { optional: true })];
-    const query = { AND: [compare('meta', 0, ['Input', 'meta']), compare('title', 0, ['Input', 'part'], { like: true })] };
+    const inputs = [
+      input('meta', 'JSON', location.query, { optional: true }),
+      input('part', 'String', location.query, { optional: true }),
+    ];
+    const query = {
+      AND: [
+        compare('meta', 0, ['Input', 'meta']),
+        compare('title', 0, ['Input', 'part'], { like: true }),
+      ],
+    };
     await bench.endpoint(schema, 'seek', { operation: operation.get, inputs, query });
     const found = async (search: Record<string, string>): Promise<Json[]> =>
       (await client.get('/database/function/seek', { query: search })).body;
-    for (const meta of ['{"$ne":null}', '{"$gt":""}', '{"$where":"1"}', '{"$regex":"."}']) expect(await found({ meta })).toEqual([]);
+    for (const meta of ['{"$ne":null}', '{"$gt":""}', '{"$where":"1"}', '{"$regex":"."}'])
+      expect(await found({ meta })).toEqual([]);
     expect(await found({ meta: '{"a":1}' })).toHaveLength(1);
     expect((await found({ part: '0%' })).map(({ title }) => title)).toEqual(['100% sure']);
     expect(await found({ part: '_00' })).toEqual([]);
-    const ask = (condition: Json) => admin.post(`/database/schemas/${schema.name}/query`, { query: condition });
-    for (const condition of [{ $where: 'sleep(1000)' }, { title: { $where: '1' } }, { $expr: {} }, { title: { $function: {} } }]) {
+    const ask = (condition: Json) =>
+      admin.post(`/database/schemas/${schema.name}/query`, { query: condition });
+    for (const condition of [
+      { $where: 'sleep(1000)' },
+      { title: { $where: '1' } },
+      { $expr: {} },
+      { title: { $function: {} } },
+    ]) {
       expect((await ask(condition)).status, JSON.stringify(condition)).toBe(400);
     }
     const catastrophic = await ask({ title: { $regex: '^(a+)+$' } });
@@ -109,10 +167,18 @@ describe('weak spots: access control', () => {
   test('row 14: an answer that depends on the user is never public, and never old', async () => {
     const { registerUser } = bench.platform;
     const schema = await bench.schema({ a: 'String' }, owned);
-    await bench.endpoint(schema, 'mineOnly', { operation: operation.get, query: {}, authentication: true });
+    await bench.endpoint(schema, 'mineOnly', {
+      operation: operation.get,
+      query: {},
+      authentication: true,
+    });
     const user = await registerUser();
     const { _id } = (await user.api.post(`/database/${schema.name}`, { a: 'x' })).body;
-    for (const path of [`/database/${schema.name}`, `/database/${schema.name}/${_id}`, '/database/function/mineOnly']) {
+    for (const path of [
+      `/database/${schema.name}`,
+      `/database/${schema.name}/${_id}`,
+      '/database/function/mineOnly',
+    ]) {
       const { status, headers } = await user.api.get(path);
       expect(status).toBe(200);
       expect(headers.get('cache-control') ?? 'no-store', path).not.toMatch(/public|max-age=[1-9]/);
@@ -141,7 +207,9 @@ describe('weak spots: access control', () => {
     for (const { status, text } of answers) {
       expect(status).toBeGreaterThanOrEqual(400);
       expect(status).toBeLessThan(500);
-      expect(text).not.toMatch(/duplicate key|violates|constraint|app\.|penstock\.|relation "|select |insert |column "|\bux_|\bfk_|\bpg_/i);
+      expect(text).not.toMatch(
+        /duplicate key|violates|constraint|app\.|penstock\.|relation "|select |insert |column "|\bux_|\bfk_|\bpg_/i,
+      );
     }
   });
 
@@ -157,10 +225,14 @@ describe('weak spots: access control', () => {
     };
     const quiet = await bench.schema({ a: 'String' }, { cms: { crudOperations: closed } });
     expect(quiet.warnings ?? []).toEqual([]);
-    expect((await admin.patch('/config/database', { security: { defaultAuthenticated: true } })).status).toBe(200);
+    expect(
+      (await admin.patch('/config/database', { security: { defaultAuthenticated: true } })).status,
+    ).toBe(200);
     const safe = await bench.schema({ a: 'String' });
     expect((await client.post(`/database/${safe.name}`, { a: 'x' })).status).toBe(401);
-    expect((await admin.patch('/config/database', { security: { defaultAuthenticated: false } })).status).toBe(200);
+    expect(
+      (await admin.patch('/config/database', { security: { defaultAuthenticated: false } })).status,
+    ).toBe(200);
   });
 
   // Inside the process modules reach records through `kernel.records` alone, with an explicit caller.

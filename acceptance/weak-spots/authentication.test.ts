@@ -29,7 +29,9 @@ const rows: Readonly<Record<string, Proof>> = {
     [beside('external-apps.security'), 'an access token alone signs nobody in'],
     [beside('external-apps.security'), '%s: refused'],
   ],
-  'W5 accounts that somebody prepared': [[beside('external-linking.security'), 'that only the provider has proven']],
+  'W5 accounts that somebody prepared': [
+    [beside('external-linking.security'), 'that only the provider has proven'],
+  ],
   'W6 a signature that opens for ever': [[beside('device-keys.security'), 'a captured sign-in']],
   'W7 a state that is bound to nothing': [
     [beside('external-provider.security'), 'works once under 50 parallel uses'],
@@ -37,7 +39,9 @@ const rows: Readonly<Record<string, Proof>> = {
     [beside('external-provider.security'), 'of another provider is refused'],
     [beside('external-provider.security'), 'has its own state, nonce and PKCE challenge'],
   ],
-  'W8 links that never end': [[service('tokens/one-time-tokens.security'), 'for another purpose, after its time']],
+  'W8 links that never end': [
+    [service('tokens/one-time-tokens.security'), 'for another purpose, after its time'],
+  ],
   'W9 a known signing key': [
     [beside('access-token.security'), 'keys are chosen among ours alone'],
     [beside('sessions.security'), 'a new signing key is known on every node'],
@@ -59,7 +63,9 @@ const rows: Readonly<Record<string, Proof>> = {
     [beside('protection.security'), 'a hundred places together'],
     [beside('sessions.security'), 'a wrong old password is 401'],
   ],
-  'W13 a captcha that can be left out': [[outside('captcha.security'), 'without a token nothing is tried']],
+  'W13 a captcha that can be left out': [
+    [outside('captcha.security'), 'without a token nothing is tried'],
+  ],
   'W14 no unique index': [[beside('local-login'), '200 concurrent registrations']],
   'W15 cookies that live for seconds, and no defence of them': [
     [outside('cookies.security'), 'lifetimes in seconds'],
@@ -74,7 +80,9 @@ const rows: Readonly<Record<string, Proof>> = {
     [beside('login.security'), 'weak passwords are refused'],
     [beside('sessions.security'), 'a change of password ends all other sessions'],
   ],
-  'W18 codes by text message that never worked': [[outside('second-factor'), 'codes by text message']],
+  'W18 codes by text message that never worked': [
+    [outside('second-factor'), 'codes by text message'],
+  ],
   'W19 a code that works twice': [
     [beside('second-factor.security'), 'a code works once, of the steps before and after'],
     [beside('second-factor.security'), 'of 50 parallel uses of one recovery code'],
@@ -84,7 +92,9 @@ const rows: Readonly<Record<string, Proof>> = {
     [beside('protection.security'), 'a step-up makes the session fresh'],
   ],
   'W21 four digits and endless tries': [[outside('mail-flows'), 'five wrong ones use it up']],
-  'W22 text messages without end': [[beside('phone-sign-in.security'), 'one number and one range get no more']],
+  'W22 text messages without end': [
+    [beside('phone-sign-in.security'), 'one number and one range get no more'],
+  ],
   'W23 users out of requests for a nonce': [
     [beside('wallet.security'), 'a request for a nonce makes no user'],
     [beside('wallet.security'), 'the text names the place, the chain, the nonce and its end'],
@@ -105,7 +115,9 @@ const rows: Readonly<Record<string, Proof>> = {
     [here, 'who changes roles in a team is in the audit log'],
     [beside('erasure'), 'the audit log says who did what'],
   ],
-  'W27 links that mail scanners use up': [[outside('mail-flows'), 'signs in after a click, not when it is looked at']],
+  'W27 links that mail scanners use up': [
+    [outside('mail-flows'), 'signs in after a click, not when it is looked at'],
+  ],
   'W28 providers by hand': [
     [beside('external-presets'), 'signs in whoever its answers name'],
     [beside('external-provider.security'), 'the secret goes into the form'],
@@ -124,7 +136,9 @@ const rows: Readonly<Record<string, Proof>> = {
     [beside('access-token.security'), 'a warm request makes neither a promise nor a query'],
     ['acceptance/two-nodes.test.ts', 'a session that ends at one has ended at the other'],
   ],
-  'W34 anonymous users for ever': [[beside('anonymous'), 'is deleted when it gave no sign of life']],
+  'W34 anonymous users for ever': [
+    [beside('anonymous'), 'is deleted when it gave no sign of life'],
+  ],
   'W35 apps by the end of a name': [
     ['src/modules/router/domain.security.test.ts', '%s and %s: %s'],
     ['src/modules/router/gate.security.test.ts', 'no secret is stored'],
@@ -134,7 +148,9 @@ const rows: Readonly<Record<string, Proof>> = {
     [beside('protection.security'), 'a sign-in from somewhere new is told by mail'],
   ],
   'W37 moves of teams in steps': [[outside('teams'), 'never closes a circle']],
-  'W38 addresses put together by hand': [[beside('redirects.security'), 'leaves what is there, and cannot break out']],
+  'W38 addresses put together by hand': [
+    [beside('redirects.security'), 'leaves what is there, and cannot break out'],
+  ],
 };
 
 /** anchors/security-classes.md, as far as sign-in goes. */
@@ -151,27 +167,39 @@ const classes: Readonly<Record<string, Proof>> = {
     [beside('access-token.security'), 'no algorithm but ours'],
     [beside('external-provider.security'), 'another issuer is refused'],
   ],
-  'state, PKCE and redirects (GHSA-x445-f3h2-j279, CVE-2026-22032)': [[beside('redirects.security'), 'is on no list: 403']],
+  'state, PKCE and redirects (GHSA-x445-f3h2-j279, CVE-2026-22032)': [
+    [beside('redirects.security'), 'is on no list: 403'],
+  ],
   'failing open (GHSA-8fpg-xm3f-6cx3, GHSA-wjqw-r9x4-j59v)': [
     [service('sessions/identity.security'), 'nobody gets through when %s'],
     ['src/surfaces/http/credentials.security.test.ts', 'is 401 wherever a user is expected'],
     [outside('captcha.security'), 'nobody passes'],
   ],
-  'the life of sessions (CVE-2026-22706, CVE-2025-4643, GHSA-56p6-qw3c-fq2g)': [[beside('sessions.security'), 'for the very next request']],
-  'enumeration (CVE-2026-39321, GHSA-w54v-hf9p-8856)': [[beside('enumeration.security'), 'is answered the same for a taken address']],
+  'the life of sessions (CVE-2026-22706, CVE-2025-4643, GHSA-56p6-qw3c-fq2g)': [
+    [beside('sessions.security'), 'for the very next request'],
+  ],
+  'enumeration (CVE-2026-39321, GHSA-w54v-hf9p-8856)': [
+    [beside('enumeration.security'), 'is answered the same for a taken address'],
+  ],
   'ways around limits (CVE-2025-64526, GHSA-775h-3xrc-c228, CVE-2026-9798)': [
     [beside('login.security'), 'neither another spelling nor another address'],
     [beside('protection.security'), 'guessing it spends the budget of logins'],
     ['src/surfaces/graphql/limits.security.test.ts', 'takes 20 aliases and no 21'],
   ],
-  'hosts in mails (GHSA-3529-5m8x-rpv3)': [[beside('enumeration.security'), 'links in mail come from the configured address']],
+  'hosts in mails (GHSA-3529-5m8x-rpv3)': [
+    [beside('enumeration.security'), 'links in mail come from the configured address'],
+  ],
   'mass assignment (GHSA-5v7g-9h8f-8pgg)': [[beside('http'), 'those of userData refused']],
-  'look-alike addresses (GHSA-7rqj-j65f-68wh)': [[service('accounts/email.security'), 'is stored as %s']],
+  'look-alike addresses (GHSA-7rqj-j65f-68wh)': [
+    [service('accounts/email.security'), 'is stored as %s'],
+  ],
   'requests of other pages (CWE-352, CWE-1385)': [
     [outside('cookies.security'), 'GraphQL asks the same'],
     [outside('cookie-sockets.security'), 'the cookie from a page'],
   ],
-  'headers in mails (CWE-93)': [['src/modules/communications/smtp.test.ts', 'no input becomes a header or a recipient']],
+  'headers in mails (CWE-93)': [
+    ['src/modules/communications/smtp.test.ts', 'no input becomes a header or a recipient'],
+  ],
 };
 
 describe.each([
@@ -187,7 +215,9 @@ describe.each([
 });
 
 test('no row is left out', () => {
-  expect(Object.keys(rows).map((row) => Number(/^W(\d+) /.exec(row)?.[1]))).toEqual(Array.from({ length: 38 }, (_, i) => i + 1));
+  expect(Object.keys(rows).map((row) => Number(/^W(\d+) /.exec(row)?.[1]))).toEqual(
+    Array.from({ length: 38 }, (_, i) => i + 1),
+  );
 });
 
 describe('rows of no other suite', () => {
@@ -203,12 +233,19 @@ describe('rows of no other suite', () => {
     const database = new Client({ connectionString: platform.databaseUrl });
     await database.connect();
     const user = await platform.registerUser({ email: 'events@example.com', password });
-    const next = await platform.client.post('/authentication/renew', undefined, { token: user.refreshToken });
+    const next = await platform.client.post('/authentication/renew', undefined, {
+      token: user.refreshToken,
+    });
     await user.api.patch('/authentication/user', { userData: {} });
-    await user.api.post('/authentication/local/change-password', { oldPassword: password, newPassword: `${password}!` });
+    await user.api.post('/authentication/local/change-password', {
+      oldPassword: password,
+      newPassword: `${password}!`,
+    });
     await platform.admin.post(`/authentication/users/${user.userId}/block`);
     await platform.admin.post(`/authentication/users/${user.userId}/unblock`);
-    await platform.client.post('/authentication/logout', undefined, { token: next.body.accessToken });
+    await platform.client.post('/authentication/logout', undefined, {
+      token: next.body.accessToken,
+    });
     await platform.admin.delete(`/authentication/users/${user.userId}`);
     const { rows: events } = await database.query(
       `select topic, payload from penstock.outbox where $1 = any(ids) and topic like 'authentication:%' order by seq`,
@@ -216,30 +253,59 @@ describe('rows of no other suite', () => {
     );
     await database.end();
     const said = events.map(({ topic }: { topic: string }) => topic.split(':')[1]);
-    for (const what of ['register', 'login', 'renew', 'update', 'changePassword', 'block', 'unblock', 'delete'])
+    for (const what of [
+      'register',
+      'login',
+      'renew',
+      'update',
+      'changePassword',
+      'block',
+      'unblock',
+      'delete',
+    ])
       expect(said).toContain(what);
     expect(JSON.stringify(events)).not.toMatch(/argon2|events@example/);
   });
 
   test('who changes roles in a team is in the audit log, and no token of an invitation', async () => {
     expect(
-      (await platform.admin.patch('/config/authentication', { config: { teams: { enabled: true, invites: { enabled: true } } } })).status,
+      (
+        await platform.admin.patch('/config/authentication', {
+          config: { teams: { enabled: true, invites: { enabled: true } } },
+        })
+      ).status,
     ).toBe(200);
     const owner = await platform.registerUser();
     const team = (await owner.api.post('/authentication/teams', { name: 'Audited' })).body;
-    const offer = (await owner.api.post(`/authentication/teams/${team._id}/invite/persistent`, { role: 'member' })).body.result;
+    const offer = (
+      await owner.api.post(`/authentication/teams/${team._id}/invite/persistent`, {
+        role: 'member',
+      })
+    ).body.result;
     const member = await platform.registerUser();
-    expect((await member.api.post('/authentication/teams/invite/accept', { invitationToken: offer })).status).toBe(200);
-    expect((await owner.api.patch(`/authentication/teams/${team._id}/members`, { members: [member.userId], role: 'editAll' })).status).toBe(
-      200,
-    );
-    expect((await member.api.patch(`/authentication/teams/${team._id}/members`, { members: [owner.userId], role: 'member' })).status).toBe(
-      403,
-    );
-    const log = (await platform.admin.get('/audit-logs', { query: { action: 'authentication.teams' } })).body.entries as Record<
-      string,
-      unknown
-    >[];
+    expect(
+      (await member.api.post('/authentication/teams/invite/accept', { invitationToken: offer }))
+        .status,
+    ).toBe(200);
+    expect(
+      (
+        await owner.api.patch(`/authentication/teams/${team._id}/members`, {
+          members: [member.userId],
+          role: 'editAll',
+        })
+      ).status,
+    ).toBe(200);
+    expect(
+      (
+        await member.api.patch(`/authentication/teams/${team._id}/members`, {
+          members: [owner.userId],
+          role: 'member',
+        })
+      ).status,
+    ).toBe(403);
+    const log = (
+      await platform.admin.get('/audit-logs', { query: { action: 'authentication.teams' } })
+    ).body.entries as Record<string, unknown>[];
     expect(log.map(({ action, outcome }) => [action, outcome])).toEqual([
       ['authentication.teams.changeMembers', 'refused'],
       ['authentication.teams.changeMembers', 'success'],
@@ -251,11 +317,28 @@ describe('rows of no other suite', () => {
 
   test('conflicts, limits and bad tokens have their own status', async () => {
     await platform.registerUser({ email: 'taken@example.com', password });
-    expect((await platform.client.post('/authentication/local/new', { email: 'taken@example.com', password })).status).toBe(409);
-    expect((await platform.client.post('/authentication/local/new', { email: 'x@example.com', password }, { token: 'none' })).status).toBe(
-      401,
-    );
-    const wrong = () => platform.client.post('/authentication/local', { email: 'taken@example.com', password: 'not the password' });
+    expect(
+      (
+        await platform.client.post('/authentication/local/new', {
+          email: 'taken@example.com',
+          password,
+        })
+      ).status,
+    ).toBe(409);
+    expect(
+      (
+        await platform.client.post(
+          '/authentication/local/new',
+          { email: 'x@example.com', password },
+          { token: 'none' },
+        )
+      ).status,
+    ).toBe(401);
+    const wrong = () =>
+      platform.client.post('/authentication/local', {
+        email: 'taken@example.com',
+        password: 'not the password',
+      });
     const answers = [];
     for (let i = 0; i < 11; i += 1) answers.push(await wrong());
     expect(answers.at(-1)?.status).toBe(429);
@@ -263,7 +346,10 @@ describe('rows of no other suite', () => {
   });
 
   test('two logins at the same moment are two sessions, and one outlives the other', async () => {
-    await platform.client.post('/authentication/local/new', { email: 'twice@example.com', password });
+    await platform.client.post('/authentication/local/new', {
+      email: 'twice@example.com',
+      password,
+    });
     const login = () => platform.login('twice@example.com', password);
     const [one, other] = await Promise.all([login(), login()]);
     expect(one.accessToken).not.toBe(other.accessToken);

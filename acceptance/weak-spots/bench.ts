@@ -26,13 +26,25 @@ export async function openBench(): Promise<WeakSpotBench> {
   return {
     platform,
     schema: (fields, conduitOptions) =>
-      platform.createSchema({ name: `Spot${count++}`, fields, ...(conduitOptions !== undefined && { conduitOptions }) }),
+      platform.createSchema({
+        name: `Spot${count++}`,
+        fields,
+        ...(conduitOptions !== undefined && { conduitOptions }),
+      }),
     async endpoint(schema, name, definition) {
       const body = { name, selectedSchemaName: schema.name, ...definition };
-      return expectStatus(await platform.admin.post('/database/customEndpoints', body), 200, `endpoint ${name}`).body;
+      return expectStatus(
+        await platform.admin.post('/database/customEndpoints', body),
+        200,
+        `endpoint ${name}`,
+      ).body;
     },
     async fill(schema, docs) {
-      return expectStatus(await platform.client.post(`/database/${schema.name}/many`, { docs }), 200, 'records').body.docs;
+      return expectStatus(
+        await platform.client.post(`/database/${schema.name}/many`, { docs }),
+        200,
+        'records',
+      ).body.docs;
     },
     rows: async (text, values = []) => (await server.query(text, values)).rows,
     async close() {

@@ -20,12 +20,16 @@ describe('weak spots: performance and operations', () => {
   /** How many statements of a kind this node has sent about a schema. */
   const sent = async (schema: Json, kind: string): Promise<number> => {
     const { statements } = (await bench.platform.admin.get('/database/insights')).body;
-    return statements.find((each: Json) => each.schema === schema.name && each.operation === kind)?.count ?? 0;
+    return (
+      statements.find((each: Json) => each.schema === schema.name && each.operation === kind)
+        ?.count ?? 0
+    );
   };
 
   test('row 29: reading with permissions makes nothing in the database, however many users read', async () => {
     const schema = await bench.schema({ a: 'String' }, owned);
-    const objects = async () => (await bench.rows('select count(*)::integer as n from pg_class'))[0].n;
+    const objects = async () =>
+      (await bench.rows('select count(*)::integer as n from pg_class'))[0].n;
     const before = await objects();
     for (let i = 0; i < 4; i += 1) {
       const user = await bench.platform.registerUser();
@@ -41,7 +45,10 @@ describe('weak spots: performance and operations', () => {
     const user = await bench.platform.registerUser();
     for (const a of ['x', 'y']) await user.api.post(`/database/${schema.name}`, { a });
     const before = await sent(schema, 'select');
-    expect((await user.api.get(`/database/${schema.name}?limit=1`)).body).toMatchObject({ count: 2, documents: [{ a: 'x' }] });
+    expect((await user.api.get(`/database/${schema.name}?limit=1`)).body).toMatchObject({
+      count: 2,
+      documents: [{ a: 'x' }],
+    });
     expect((await sent(schema, 'select')) - before).toBe(1);
   });
 
@@ -52,15 +59,26 @@ describe('weak spots: performance and operations', () => {
     await bench.fill(schema, rows);
     await bench.fill(schema, [{ n: 1_000 }]);
     const path = `/database/${schema.name}`;
-    for (const limit of ['0', '-1', '1001', '1e9']) expect((await client.get(`${path}?limit=${limit}`)).status).toBe(400);
+    for (const limit of ['0', '-1', '1001', '1e9'])
+      expect((await client.get(`${path}?limit=${limit}`)).status).toBe(400);
     await bench.endpoint(schema, 'unbounded', { operation: operation.get, query: {} });
-    expect(await client.get('/database/function/unbounded')).toMatchObject({ status: 400, body: { code: 'TOO_MANY_RECORDS' } });
+    expect(await client.get('/database/function/unbounded')).toMatchObject({
+      status: 400,
+      body: { code: 'TOO_MANY_RECORDS' },
+    });
     expect((await client.get(`${path}?count=none`)).body).not.toHaveProperty('count');
-    expect((await client.get(`${path}?count=estimated&limit=1`)).body).toMatchObject({ count: 1_001 });
+    expect((await client.get(`${path}?count=estimated&limit=1`)).body).toMatchObject({
+      count: 1_001,
+    });
     const first = (await client.get(`${path}?cursor=start&limit=600&sort=-n`)).body;
-    const last = (await client.get(`${path}?cursor=${encodeURIComponent(first.nextCursor)}&limit=600&sort=-n`)).body;
+    const last = (
+      await client.get(`${path}?cursor=${encodeURIComponent(first.nextCursor)}&limit=600&sort=-n`)
+    ).body;
     expect(last.nextCursor).toBeNull();
-    expect([...first.documents, ...last.documents].map(({ n }: Json) => n)).toEqual([...rows.map(({ n }) => 1_000 - n), 0]);
+    expect([...first.documents, ...last.documents].map(({ n }: Json) => n)).toEqual([
+      ...rows.map(({ n }) => 1_000 - n),
+      0,
+    ]);
   });
 
   test('row 32: a client sees its own write at once, and an ETag says whether it changed', async () => {
@@ -72,7 +90,10 @@ describe('weak spots: performance and operations', () => {
       await client.patch(path, { n });
       for (const node of [client, other.client]) {
         const read = await node.get(path);
-        expect([read.body.n, read.headers.get('etag')]).toEqual([n, expect.stringMatching(`^"${n}-`)]);
+        expect([read.body.n, read.headers.get('etag')]).toEqual([
+          n,
+          expect.stringMatching(`^"${n}-`),
+        ]);
       }
     }
   });
@@ -80,17 +101,26 @@ describe('weak spots: performance and operations', () => {
   test('row 33, check 9: a schema serves on every node when the call that made it returns', async () => {
     for (let i = 0; i < 5; i += 1) {
       const schema = await bench.schema({ a: 'String' });
-      expect((await other.client.post(`/database/${schema.name}`, { a: 'there' })).status).toBe(200);
+      expect((await other.client.post(`/database/${schema.name}`, { a: 'there' })).status).toBe(
+        200,
+      );
       expect((await bench.platform.client.get(`/database/${schema.name}`)).body.count).toBe(1);
     }
   });
 
   test('row 34: a relation to a schema that is not there keeps nobody waiting', async () => {
     const { admin, client } = bench.platform;
-    const schema = await bench.schema({ a: 'String', link: { type: 'Relation', model: 'NeverMade' } });
-    expect(JSON.stringify((await admin.get(`/database/schemas/${schema._id}`)).body)).toContain('NeverMade');
+    const schema = await bench.schema({
+      a: 'String',
+      link: { type: 'Relation', model: 'NeverMade' },
+    });
+    expect(JSON.stringify((await admin.get(`/database/schemas/${schema._id}`)).body)).toContain(
+      'NeverMade',
+    );
     const [record] = await bench.fill(schema, [{ a: 'x', link: crypto.randomUUID() }]);
-    expect((await client.get(`/database/${schema.name}/${record._id}`)).body.link).toBe(record.link);
+    expect((await client.get(`/database/${schema.name}/${record._id}`)).body.link).toBe(
+      record.link,
+    );
     const late = await createTestPlatform({ databaseUrl: bench.platform.databaseUrl ?? '' });
     try {
       expect((await late.client.get(`/database/${schema.name}`)).body.count).toBe(1);
@@ -102,11 +132,15 @@ describe('weak spots: performance and operations', () => {
 
   test('row 35: reading the tables of others again keeps what an admin has edited, and touches no row', async () => {
     const { admin } = bench.platform;
-    await bench.rows('create table public.ledger (id integer primary key, amount numeric not null)');
+    await bench.rows(
+      'create table public.ledger (id integer primary key, amount numeric not null)',
+    );
     await bench.rows('insert into public.ledger values (1, 9.99)');
     expect((await admin.post('/database/introspection')).status).toBe(200);
     const pending = async (): Promise<Json> =>
-      (await admin.get('/database/introspection/schemas?limit=100')).body.schemas.find(({ source }: Json) => source?.table === 'ledger');
+      (await admin.get('/database/introspection/schemas?limit=100')).body.schemas.find(
+        ({ source }: Json) => source?.table === 'ledger',
+      );
     const { _id, fields } = await pending();
     const { amount, ...kept } = fields;
     const edit = { renames: { amount: 'total' }, fields: { ...kept, total: amount } };
@@ -114,7 +148,9 @@ describe('weak spots: performance and operations', () => {
     expect(edited.status, edited.text).toBe(200);
     expect((await admin.post('/database/introspection')).status).toBe(200);
     expect(await pending()).toMatchObject({ _id, fields: { total: amount } });
-    expect(await bench.rows('select id, amount::text from public.ledger')).toEqual([{ id: 1, amount: '9.99' }]);
+    expect(await bench.rows('select id, amount::text from public.ledger')).toEqual([
+      { id: 1, amount: '9.99' },
+    ]);
   });
 
   test('row 36, check 11: every writer leaves one event per record, which names it and says nothing of its content', async () => {
@@ -124,21 +160,40 @@ describe('weak spots: performance and operations', () => {
     const text = 'content-of-a-record';
     const written: Json = {};
     written.client = (await client.post(path, { text })).body._id;
-    [written.many] = (await client.post(`${path}/many`, { docs: [{ text }] })).body.docs.map(({ _id }: Json) => _id);
-    written.admin = (await admin.post(`/database/schemas/${schema.name}/docs`, { inputDocument: { text } })).body._id;
-    const batch = await client.post('/database/batch', { operations: [{ op: 'create', schema: schema.name, data: { text } }] });
-    written.batch = batch.body.results[0].document._id;
-    await bench.endpoint(schema, 'maker', { operation: operation.post, assignments: [assign('text', 0, 'Custom', text)] });
-    written.endpoint = (await client.post('/database/function/maker', {})).body[0]._id;
-    const lines = await admin.post(`/database/schemas/${schema.name}/docs/import`, `${JSON.stringify({ text })}\n`, {
-      headers: { 'content-type': 'application/x-ndjson' },
+    [written.many] = (await client.post(`${path}/many`, { docs: [{ text }] })).body.docs.map(
+      ({ _id }: Json) => _id,
+    );
+    written.admin = (
+      await admin.post(`/database/schemas/${schema.name}/docs`, { inputDocument: { text } })
+    ).body._id;
+    const batch = await client.post('/database/batch', {
+      operations: [{ op: 'create', schema: schema.name, data: { text } }],
     });
+    written.batch = batch.body.results[0].document._id;
+    await bench.endpoint(schema, 'maker', {
+      operation: operation.post,
+      assignments: [assign('text', 0, 'Custom', text)],
+    });
+    written.endpoint = (await client.post('/database/function/maker', {})).body[0]._id;
+    const lines = await admin.post(
+      `/database/schemas/${schema.name}/docs/import`,
+      `${JSON.stringify({ text })}\n`,
+      {
+        headers: { 'content-type': 'application/x-ndjson' },
+      },
+    );
     expect(lines.status, lines.text).toBe(200);
-    const ids: string[] = (await client.get(`${path}?limit=100`)).body.documents.map(({ _id }: Json) => _id);
+    const ids: string[] = (await client.get(`${path}?limit=100`)).body.documents.map(
+      ({ _id }: Json) => _id,
+    );
     expect(ids).toEqual(expect.arrayContaining(Object.values(written)));
     expect(ids).toHaveLength(6);
     const query = compare('text', 0, ['Custom', text]);
-    await bench.endpoint(schema, 'raise', { operation: operation.patch, query, assignments: [assign('n', 0, 'Custom', 1)] });
+    await bench.endpoint(schema, 'raise', {
+      operation: operation.patch,
+      query,
+      assignments: [assign('n', 0, 'Custom', 1)],
+    });
     await client.patch('/database/function/raise', {});
     await bench.endpoint(schema, 'clean', { operation: operation.delete, query });
     await client.delete('/database/function/clean');
@@ -147,7 +202,9 @@ describe('weak spots: performance and operations', () => {
       [schema.name],
     );
     for (const kind of ['insert', 'update', 'delete']) {
-      const touched = events.filter((event) => event.operation === kind).flatMap((event) => event.ids);
+      const touched = events
+        .filter((event) => event.operation === kind)
+        .flatMap((event) => event.ids);
       expect([kind, touched.sort()]).toEqual([kind, [...ids].sort()]);
     }
     expect(events.some(({ all }) => all.includes(text))).toBe(false);
@@ -157,18 +214,33 @@ describe('weak spots: performance and operations', () => {
   test('row 37: an index is made once under a name that is its own, also when its parts have long names', async () => {
     const { admin } = bench.platform;
     const long = (letter: string): string => letter.repeat(60);
-    const schema = await bench.schema({ [long('a')]: 'String', [long('b')]: 'String', [`${long('a')}2`]: 'String' });
+    const schema = await bench.schema({
+      [long('a')]: 'String',
+      [long('b')]: 'String',
+      [`${long('a')}2`]: 'String',
+    });
     const path = `/database/schemas/${schema._id}/indexes`;
-    const indexes = [{ fields: [long('a'), long('b')] }, { fields: [`${long('a')}2`, long('b')] }, { fields: [long('a')] }];
-    for (let turn = 0; turn < 2; turn += 1) expect((await admin.post(path, { indexes })).status).toBe(200);
+    const indexes = [
+      { fields: [long('a'), long('b')] },
+      { fields: [`${long('a')}2`, long('b')] },
+      { fields: [long('a')] },
+    ];
+    for (let turn = 0; turn < 2; turn += 1)
+      expect((await admin.post(path, { indexes })).status).toBe(200);
     const restarted = await createTestPlatform({ databaseUrl: bench.platform.databaseUrl ?? '' });
     await restarted.close();
-    const made = await bench.rows('select indexname as name from pg_indexes where tablename = $1', [schema.name]);
+    const made = await bench.rows('select indexname as name from pg_indexes where tablename = $1', [
+      schema.name,
+    ]);
     const names = made.map(({ name }) => name);
     expect(names).toHaveLength(4);
     expect(new Set(names).size).toBe(4);
     for (const name of names) expect(Buffer.byteLength(name)).toBeLessThanOrEqual(63);
-    expect((await admin.get(path)).body.indexes.map(({ state }: Json) => state)).toEqual(['ready', 'ready', 'ready']);
+    expect((await admin.get(path)).body.indexes.map(({ state }: Json) => state)).toEqual([
+      'ready',
+      'ready',
+      'ready',
+    ]);
   });
 
   test('row 38: all comparisons mean what they say, and clients may filter where a schema lets them', async () => {
@@ -180,17 +252,27 @@ describe('weak spots: performance and operations', () => {
       { n: 2, tags: [], title: 'two' },
     ]);
     const inputs = [input('tag', 'String', location.query)];
-    await bench.endpoint(schema, 'tagged', { operation: operation.get, inputs, query: compare('tags', 8, ['Input', 'tag']) });
+    await bench.endpoint(schema, 'tagged', {
+      operation: operation.get,
+      inputs,
+      query: compare('tags', 8, ['Input', 'tag']),
+    });
     expect((await client.get('/database/function/tagged?tag=y')).body).toMatchObject([{ n: 1 }]);
     for (const [name, more, found] of [
       ['anyCase', { like: true }, 1],
       ['sameCase', { like: true, caseSensitiveLike: true }, 0],
     ] as const) {
-      await bench.endpoint(schema, name, { operation: operation.get, query: compare('title', 0, ['Custom', 'ONE'], more) });
+      await bench.endpoint(schema, name, {
+        operation: operation.get,
+        query: compare('title', 0, ['Custom', 'ONE'], more),
+      });
       expect((await client.get(`/database/function/${name}`)).body).toHaveLength(found);
     }
     const path = `/database/${schema.name}`;
-    expect((await client.post(`${path}/query`, { query: { n: { $gt: 1 } } })).body).toMatchObject({ count: 1, documents: [{ n: 2 }] });
+    expect((await client.post(`${path}/query`, { query: { n: { $gt: 1 } } })).body).toMatchObject({
+      count: 1,
+      documents: [{ n: 2 }],
+    });
     expect((await client.post(`${path}/query`, { query: { title: 'One' } })).status).toBe(400);
     expect((await client.get(`${path}?n=1&title=One`)).body.count).toBe(2);
   });
@@ -205,19 +287,29 @@ describe('weak spots: performance and operations', () => {
     const { documents, count } = (await anna.api.get(path)).body;
     expect([documents.length, count]).toEqual([25, 30]);
     expect((await ben.api.get(path)).body.count).toBe(3);
-    const pages = await Promise.all([0, 10, 20].map((skip) => anna.api.get(`${path}?sort=same&limit=10&skip=${skip}`)));
+    const pages = await Promise.all(
+      [0, 10, 20].map((skip) => anna.api.get(`${path}?sort=same&limit=10&skip=${skip}`)),
+    );
     const seen = pages.flatMap(({ body }) => body.documents.map(({ _id }: Json) => _id));
     expect(new Set(seen).size).toBe(30);
-    expect((await anna.api.get(`${path}?sort=same&limit=30`)).body.documents.map(({ _id }: Json) => _id)).toEqual(seen);
+    expect(
+      (await anna.api.get(`${path}?sort=same&limit=30`)).body.documents.map(({ _id }: Json) => _id),
+    ).toEqual(seen);
   });
 
   test('check 12: the same import at two nodes at once is one migration', async () => {
     const body = { schemas: [{ name: 'TwiceAtOnce', fields: { a: 'String', b: 'Number' } }] };
-    const answers = await Promise.all([bench.platform.admin, other.admin].map((admin) => admin.post('/database/schemas/import', body)));
+    const answers = await Promise.all(
+      [bench.platform.admin, other.admin].map((admin) =>
+        admin.post('/database/schemas/import', body),
+      ),
+    );
     for (const { status } of answers) expect(status).toBeOneOf([200, 409, 503]);
-    const { schemas } = (await bench.platform.admin.get('/database/schemas?search=TwiceAtOnce')).body;
+    const { schemas } = (await bench.platform.admin.get('/database/schemas?search=TwiceAtOnce'))
+      .body;
     expect(schemas).toHaveLength(1);
-    const { count } = (await other.admin.get(`/database/schemas/${schemas[0]._id}/migrations`)).body;
+    const { count } = (await other.admin.get(`/database/schemas/${schemas[0]._id}/migrations`))
+      .body;
     expect(count).toBe(1);
   });
 });

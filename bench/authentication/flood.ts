@@ -49,7 +49,11 @@ async function prepare(platform: Platform): Promise<() => Promise<Response>> {
   const { accessToken } = await signUp(platform);
   const headers = { authorization: `Bearer ${accessToken}`, 'content-type': 'application/json' };
   const path = `${platform.clientOrigin}/database/${growthSchema}`;
-  const made = await fetch(path, { method: 'POST', headers, body: JSON.stringify({ code: 'c1', title: 'One' }) });
+  const made = await fetch(path, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ code: 'c1', title: 'One' }),
+  });
   const { _id } = (await made.json()) as { _id: string };
   return () => fetch(`${path}/${_id}`, { headers });
 }
@@ -66,7 +70,11 @@ async function reads(read: () => Promise<Response>, howLong: number): Promise<re
   return Promise.all(pending);
 }
 
-async function answered(request: () => Promise<Response>, since: number, expected = 200): Promise<number> {
+async function answered(
+  request: () => Promise<Response>,
+  since: number,
+  expected = 200,
+): Promise<number> {
   const response = await request();
   await response.arrayBuffer();
   if (response.status !== expected) throw new Error(`answered ${response.status}`);
@@ -83,7 +91,10 @@ function startFlood({ clientOrigin }: Platform) {
       'content-type': 'application/json',
       'x-forwarded-for': `10.${(sent >> 16) & 255}.${(sent >> 8) & 255}.${sent & 255}`,
     };
-    const body = JSON.stringify({ email: `nobody-${sent}@example.com`, password: 'a wrong password' });
+    const body = JSON.stringify({
+      email: `nobody-${sent}@example.com`,
+      password: 'a wrong password',
+    });
     return fetch(`${clientOrigin}/authentication/local`, { method: 'POST', headers, body });
   };
   const attack = async (): Promise<void> => {

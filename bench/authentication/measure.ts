@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readSettings } from '../../src/kernel/settings.ts';
+import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { type Platform, startPlatform } from '../../src/platform.ts';
 import { seededRandom } from '../statistics.ts';
 
@@ -31,13 +31,34 @@ interface Route {
 
 const password = 'correct horse battery staple';
 const routes: readonly Route[] = [
-  { name: 'login, wrong password', path: '/authentication/local', body: (email) => ({ email, password: 'a wrong password' }) },
-  { name: 'forgotten password', path: '/authentication/forgot-password', body: (email) => ({ email }) },
+  {
+    name: 'login, wrong password',
+    path: '/authentication/local',
+    body: (email) => ({ email, password: 'a wrong password' }),
+  },
+  {
+    name: 'forgotten password',
+    path: '/authentication/forgot-password',
+    body: (email) => ({ email }),
+  },
   { name: 'magic link', path: '/authentication/magic-link', body: (email) => ({ email }) },
   { name: 'code by mail', path: '/authentication/email-code', body: (email) => ({ email }) },
-  { name: 'verification mail again', path: '/authentication/local/resend-verification', body: (email) => ({ email }) },
-  { name: 'wrong verification code', path: '/authentication/local/verify-email', body: (email) => ({ email, code: '000000' }) },
-  { name: 'registration', path: '/authentication/local/new', body: (email) => ({ email, password }), registers: true },
+  {
+    name: 'verification mail again',
+    path: '/authentication/local/resend-verification',
+    body: (email) => ({ email }),
+  },
+  {
+    name: 'wrong verification code',
+    path: '/authentication/local/verify-email',
+    body: (email) => ({ email, code: '000000' }),
+  },
+  {
+    name: 'registration',
+    path: '/authentication/local/new',
+    body: (email) => ({ email, password }),
+    registers: true,
+  },
 ];
 
 const configuration = {
@@ -51,10 +72,15 @@ const PAUSE_MS = 60;
 /** Unmeasured requests at the beginning of each route. */
 const WARM_UP = 10;
 
-export async function measureRoutes(requests: number, print: (line: string) => void): Promise<Measured> {
+export async function measureRoutes(
+  requests: number,
+  print: (line: string) => void,
+): Promise<Measured> {
   const dataDir = await mkdtemp(join(tmpdir(), 'penstock-authentication-'));
   const masterKey = 'a master key for measurements only';
-  const platform = await startPlatform({ settings: readSettings({ ...environment, MASTER_KEY: masterKey, PENSTOCK_DATA_DIR: dataDir }) });
+  const platform = await startPlatform({
+    settings: readSettings({ ...environment, MASTER_KEY: masterKey, PENSTOCK_DATA_DIR: dataDir }),
+  });
   try {
     const client = createClient(platform, masterKey);
     await client.configure();
@@ -82,7 +108,8 @@ const environment = {
 };
 
 const knownEmail = (i: number): string => `known-${String(i).padStart(6, '0')}@example.com`;
-const unknownEmail = (i: number, round: string): string => `${round}-${String(i).padStart(6, '0')}@example.com`;
+const unknownEmail = (i: number, round: string): string =>
+  `${round}-${String(i).padStart(6, '0')}@example.com`;
 
 async function measureRoute(route: Route, requests: number, client: Client): Promise<RouteTimes> {
   const times = { known: [] as number[], unknown: [] as number[] };
@@ -90,7 +117,10 @@ async function measureRoute(route: Route, requests: number, client: Client): Pro
   for (const kind of shuffledKinds(requests + WARM_UP)) {
     const i = asked[kind];
     asked[kind] += 1;
-    const email = kind === 'known' ? knownEmail(i % requests) : unknownEmail(i, route.registers ? 'newly' : 'nobody');
+    const email =
+      kind === 'known'
+        ? knownEmail(i % requests)
+        : unknownEmail(i, route.registers ? 'newly' : 'nobody');
     const elapsed = await client.time(route.path, route.body(email));
     if (i >= WARM_UP) times[kind].push(elapsed);
     await sleep(PAUSE_MS);
@@ -104,7 +134,10 @@ async function measureRoute(route: Route, requests: number, client: Client): Pro
  */
 function shuffledKinds(each: number): readonly Kind[] {
   const random = seededRandom(7);
-  const kinds = Array.from({ length: 2 * each }, (_, i): Kind => (i % 2 === 0 ? 'known' : 'unknown'));
+  const kinds = Array.from(
+    { length: 2 * each },
+    (_, i): Kind => (i % 2 === 0 ? 'known' : 'unknown'),
+  );
   return kinds
     .map((kind) => ({ kind, place: random() }))
     .toSorted((a, b) => a.place - b.place)
@@ -120,10 +153,20 @@ interface Client {
 
 function createClient({ addresses }: Platform, masterKey: string): Client {
   let sent = 0;
-  const post = async (url: string, body: object, headers: Record<string, string>, method = 'POST'): Promise<number> => {
-    const response = await fetch(url, { method, body: JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } });
+  const post = async (
+    url: string,
+    body: object,
+    headers: Record<string, string>,
+    method = 'POST',
+  ): Promise<number> => {
+    const response = await fetch(url, {
+      method,
+      body: JSON.stringify(body),
+      headers: { 'content-type': 'application/json', ...headers },
+    });
     const text = await response.text();
-    if (response.status === 429 || response.status >= 500) throw new Error(`${url} answered ${response.status} ${text}`);
+    if (response.status === 429 || response.status >= 500)
+      throw new Error(`${url} answered ${response.status} ${text}`);
     return response.status;
   };
   const admin = async (path: string, body: object, method?: string): Promise<void> => {

@@ -8,7 +8,10 @@ const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
 
 /** How far the medians of two halves of the same kind lie apart: what chance alone makes. */
 const noiseOf = (times: readonly number[]): number =>
-  Math.abs(median(times.filter((_time, i) => i % 2 === 0)) - median(times.filter((_time, i) => i % 2 === 1)));
+  Math.abs(
+    median(times.filter((_time, i) => i % 2 === 0)) -
+      median(times.filter((_time, i) => i % 2 === 1)),
+  );
 
 function lineOf({ route, known, unknown }: RouteTimes): string {
   const [knownMedian, unknownMedian] = [median(known), median(unknown)];
@@ -31,4 +34,5 @@ ${row(['---', '--:', '--:', '--:', '--:'])}
 ${routes.map(lineOf).join('\n')}
 `;
 
-export const writeReport = (folder: URL, report: string): Promise<void> => writeFile(new URL('RESULTS.md', folder), report);
+export const writeReport = (folder: URL, report: string): Promise<void> =>
+  writeFile(new URL('RESULTS.md', folder), report);

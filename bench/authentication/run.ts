@@ -27,10 +27,12 @@ async function main(): Promise<void> {
   });
   if (values.help) return print(help);
   const requests = Number(values.requests);
-  if (!Number.isSafeInteger(requests) || requests < 10) throw new Error('--requests takes a whole number of 10 and more');
+  if (!Number.isSafeInteger(requests) || requests < 10)
+    throw new Error('--requests takes a whole number of 10 and more');
   const { routes, serverVersion } = await measureRoutes(requests, print);
   const flood = await measureFlood(print);
-  const report = reportOf(routes, { requests, machine: describeMachine(serverVersion) }) + floodReport(flood);
+  const report =
+    reportOf(routes, { requests, machine: describeMachine(serverVersion) }) + floodReport(flood);
   if (values.dry) return print(report);
   await writeReport(new URL('.', import.meta.url), report);
 }

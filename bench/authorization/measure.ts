@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Database, Statement } from '../../src/kernel/database/database.ts';
 import { migrate } from '../../src/kernel/database/migrate.ts';
-import { openDatabase } from '../../src/kernel/database/open.ts';
+import { openDatabase } from '../../src/kernel/database/open-database.ts';
 import { statementName } from '../../src/kernel/database/sql.ts';
 import { migrations as eventTables } from '../../src/kernel/events/migrations.ts';
 import { newId } from '../../src/kernel/ids.ts';
 import type { RowPredicate } from '../../src/kernel/permissions.ts';
-import type { Reach } from '../../src/modules/authorization/engine/ascend.ts';
-import { createEngine } from '../../src/modules/authorization/engine/create.ts';
+import { createEngine } from '../../src/modules/authorization/engine/create-engine.ts';
 import type { Engine, Question } from '../../src/modules/authorization/engine/engine.ts';
-import { createKeptReach } from '../../src/modules/authorization/engine/kept-reach.ts';
+import { createGrantCache } from '../../src/modules/authorization/engine/grant-cache/grant-cache.ts';
+import type { ReachableSet } from '../../src/modules/authorization/engine/reverse-expansion.ts';
 import { migrations } from '../../src/modules/authorization/migrations.ts';
 import type { SubjectRef } from '../../src/modules/authorization/model/grammar.ts';
 import { writeTuples } from '../../src/modules/authorization/tuple-writes.ts';
@@ -52,7 +52,12 @@ const PAGE = 20;
 /** Fills a new server and measures; everything is removed at the end. */
 export async function measureAt(tuples: number, print: (line: string) => void): Promise<Measured> {
   const dataDir = await mkdtemp(join(tmpdir(), 'penstock-authorization-'));
-  const settings = { dataDir, databaseUrl: undefined, databasePreparedStatements: true, databasePipelining: true };
+  const settings = {
+    dataDir,
+    databaseUrl: undefined,
+    databasePreparedStatements: true,
+    databasePipelining: true,
+  };
   const database = await openDatabase({ settings, log: silentLog });
   try {
     await migrate(database, [
@@ -93,7 +98,11 @@ async function timesOf(count: number, work: (i: number) => Promise<unknown>): Pr
 const actions = ['read', 'edit', 'delete'];
 const user = (n: number): SubjectRef => ({ type: 'User', id: idOf('User', n), relation: '' });
 
-async function measureChecks(database: Database, engine: Engine, { users, records }: Size): Promise<Measured['checks']> {
+async function measureChecks(
+  database: Database,
+  engine: Engine,
+  { users, records }: Size,
+): Promise<Measured['checks']> {
   const random = seededRandom(7);
   const below = (count: number): number => Math.floor(random() * count);
   const questions = Array.from(
@@ -112,7 +121,11 @@ async function measureChecks(database: Database, engine: Engine, { users, record
   }
   const measure = (asked: readonly Question[]): Promise<Times> =>
     timesOf(CHECKS, (i) => engine.check(database, [asked[i % asked.length] as Question]));
-  return { positive: await measure(sorted.positive), negative: await measure(sorted.negative), mixed: await measure(questions) };
+  return {
+    positive: await measure(sorted.positive),
+    negative: await measure(sorted.negative),
+    mixed: await measure(questions),
+  };
 }
 
 /** The list statement of the record engine (kernel/records/reads.ts), with or without its count. */
@@ -130,7 +143,8 @@ function listStatement(predicate: RowPredicate | undefined, counted: boolean): S
 function pageRows(predicate: RowPredicate | undefined, next: (value: unknown) => string): string {
   if (!predicate) return `${docTable} t0`;
   const { first } = predicate;
-  if (first && PAGE <= first.most) return `(${first.compile({ rows: docTable, count: String(PAGE) }, next)}) t0`;
+  if (first && PAGE <= first.most)
+    return `(${first.compile({ rows: docTable, count: String(PAGE) }, next)}) t0`;
   return `${docTable} t0 where ${predicate.compile('t0."_id"', next, 'rows')}`;
 }
 
@@ -141,17 +155,19 @@ function countOf(predicate: RowPredicate | undefined, next: (value: unknown) => 
 
 /** Pages as the record engine reads them: with what the node remembers, and the question whether that still holds. */
 async function measurePages(database: Database): Promise<Measured['pages']> {
-  const reach = createKeptReach<Reach>(database);
+  const reach = createGrantCache<ReachableSet>(database);
   const engine = createEngine(benchModel, reach);
   const list = async (person: number | undefined, counted: boolean) => {
-    if (person === undefined) return database.query<{ count?: number }>(listStatement(undefined, counted));
+    if (person === undefined)
+      return database.query<{ count?: number }>(listStatement(undefined, counted));
     const question = { action: 'read', type: 'Doc', subject: user(person) };
     const predicate = await engine.predicate(database, question, reach.catchUp);
     const [page, confirmed] = await Promise.all([
       database.query<{ count?: number; current?: boolean }>(listStatement(predicate, counted)),
       predicate.guard ? true : predicate.confirm?.(),
     ]);
-    if (!confirmed || page.rows[0]?.current === false) throw new Error('Nothing changes while pages are measured');
+    if (!confirmed || page.rows[0]?.current === false)
+      throw new Error('Nothing changes while pages are measured');
     return page;
   };
   const measure = async (person?: number): Promise<PageTimes> => {
@@ -168,22 +184,38 @@ async function measurePages(database: Database): Promise<Measured['pages']> {
 }
 
 /** One tuple as the module writes it, with its event, and a bare row into a table with the same columns and indexes, one kind after the other. */
-async function measureWrites(database: Database, { users, records }: Size): Promise<Measured['writes']> {
+async function measureWrites(
+  database: Database,
+  { users, records }: Size,
+): Promise<Measured['writes']> {
   await database.transaction(async (transaction) => {
     await transaction.query({ text: 'set local statement_timeout = 0' });
-    await transaction.query({ text: 'create table penstock.bare (like penstock.tuples including all)' });
-    await transaction.query({ text: `insert into penstock.bare (${tupleColumns}) select ${tupleColumns} from penstock.tuples` });
+    await transaction.query({
+      text: 'create table penstock.bare (like penstock.tuples including all)',
+    });
+    await transaction.query({
+      text: `insert into penstock.bare (${tupleColumns}) select ${tupleColumns} from penstock.tuples`,
+    });
   });
   const random = seededRandom(11);
   const below = (count: number): number => Math.floor(random() * count);
   const bareText = `insert into penstock.bare (id, subject_type, subject_id, relation, resource_type, resource_id) values ($1, 'User', $2, 'reader', 'Doc', $3)`;
-  const ids = () => ({ subject: user(below(users)), resource: { type: 'Doc', id: idOf('Doc', below(records)) } });
+  const ids = () => ({
+    subject: user(below(users)),
+    resource: { type: 'Doc', id: idOf('Doc', below(records)) },
+  });
   const bare = await timesOf(WRITES, () => {
     const { subject, resource } = ids();
-    return database.query({ text: bareText, values: [newId(), subject.id, resource.id], name: statementName(bareText) });
+    return database.query({
+      text: bareText,
+      values: [newId(), subject.id, resource.id],
+      name: statementName(bareText),
+    });
   });
   const tables = new Map([['Doc', docTable]]);
-  const tuple = await timesOf(WRITES, () => writeTuples(database, [{ id: newId(), ...ids(), relation: 'reader' }], 'system:bench', tables));
+  const tuple = await timesOf(WRITES, () =>
+    writeTuples(database, [{ id: newId(), ...ids(), relation: 'reader' }], 'system:bench', tables),
+  );
   return { bare, tuple };
 }
 

@@ -27,17 +27,32 @@ const lines: readonly Line[] = [
   { title: 'check, allowed', of: (m) => m.checks.positive },
   { title: 'check, denied', of: (m) => m.checks.negative },
   { title: 'check, mixed', of: (m) => m.checks.mixed },
-  ...people.map(([who, title]): Line => ({ title: `page of 20, ${title}`, of: (m) => m.pages[who].page })),
-  ...people.map(([who, title]): Line => ({ title: `page and exact count, ${title}`, of: (m) => m.pages[who].withCount })),
+  ...people.map(
+    ([who, title]): Line => ({ title: `page of 20, ${title}`, of: (m) => m.pages[who].page }),
+  ),
+  ...people.map(
+    ([who, title]): Line => ({
+      title: `page and exact count, ${title}`,
+      of: (m) => m.pages[who].withCount,
+    }),
+  ),
   { title: 'write of one tuple', of: (m) => m.writes.tuple },
   { title: 'bare insert', of: (m) => m.writes.bare },
 ];
 
 function goals({ checks, pages, writes }: Measured): string {
-  const against = (who: 'newcomer' | 'reader', part: keyof Omit<PageTimes, 'sees'>): readonly string[] => {
+  const against = (
+    who: 'newcomer' | 'reader',
+    part: keyof Omit<PageTimes, 'sees'>,
+  ): readonly string[] => {
     const value = pages[who][part].p50 / pages.everybody[part].p50;
     const what = part === 'page' ? 'page of 20' : 'page of 20 with its exact count';
-    return [`${what} for somebody who sees ${number.format(pages[who].sees)}`, '<= 3x', ratio(value), verdict(value <= 3)];
+    return [
+      `${what} for somebody who sees ${number.format(pages[who].sees)}`,
+      '<= 3x',
+      ratio(value),
+      verdict(value <= 3),
+    ];
   };
   const write = writes.tuple.p50 / writes.bare.p50;
   return table(
@@ -60,7 +75,11 @@ const sees = (all: readonly Measured[]): string =>
     people.map(([who, title]) => [title, ...all.map((m) => number.format(m.pages[who].sees))]),
   );
 
-export async function writeReport(folder: URL, all: readonly Measured[], machine: string): Promise<void> {
+export async function writeReport(
+  folder: URL,
+  all: readonly Measured[],
+  machine: string,
+): Promise<void> {
   const last = all.at(-1);
   if (!last) throw new Error('nothing was measured');
   const { users, teams, records, tuples } = last.size;
@@ -111,26 +130,33 @@ const plotted = [
 /** Both axes are logarithmic. */
 function plot(all: readonly Measured[]): string {
   const shown = [
-    ...lines.filter(({ title }) => plotted.includes(title)).map(({ title, of }) => ({ title, value: (m: Measured) => of(m).p50 })),
+    ...lines
+      .filter(({ title }) => plotted.includes(title))
+      .map(({ title, of }) => ({ title, value: (m: Measured) => of(m).p50 })),
     { title: 'check, mixed, p99', value: (m: Measured) => m.checks.mixed.p99 },
   ];
   const sizes = all.map((m) => Math.log10(m.size.tuples));
   const values = shown.flatMap(({ value }) => all.map((m) => Math.log10(value(m))));
   const [low, high] = [Math.floor(Math.min(...values)), Math.ceil(Math.max(...values))];
   const [first = 0, span] = [sizes[0], Math.max(1, (sizes.at(-1) ?? 1) - (sizes[0] ?? 0))];
-  const x = (size: number): number => margin.left + ((size - first) / span) * (width - margin.left - margin.right);
-  const y = (value: number): number => height - margin.bottom - ((value - low) / (high - low)) * (height - margin.top - margin.bottom);
+  const x = (size: number): number =>
+    margin.left + ((size - first) / span) * (width - margin.left - margin.right);
+  const y = (value: number): number =>
+    height - margin.bottom - ((value - low) / (high - low)) * (height - margin.top - margin.bottom);
   const grid = Array.from({ length: high - low + 1 }, (_, i) => low + i).map(
     (power) =>
       `<line x1="${margin.left}" x2="${width - margin.right}" y1="${y(power)}" y2="${y(power)}" stroke="#d0d7de"/>` +
       `<text x="${margin.left - 8}" y="${y(power) + 4}" text-anchor="end">${10 ** power} ms</text>`,
   );
   const ticks = all.map(
-    (m, i) => `<text x="${x(sizes[i] ?? 0)}" y="${height - 16}" text-anchor="middle">${number.format(m.size.tuples)}</text>`,
+    (m, i) =>
+      `<text x="${x(sizes[i] ?? 0)}" y="${height - 16}" text-anchor="middle">${number.format(m.size.tuples)}</text>`,
   );
   const curves = shown.map(({ title, value }, i) => {
     const colour = colours[i % colours.length];
-    const points = all.map((m, n) => `${x(sizes[n] ?? 0).toFixed(1)},${y(Math.log10(value(m))).toFixed(1)}`).join(' ');
+    const points = all
+      .map((m, n) => `${x(sizes[n] ?? 0).toFixed(1)},${y(Math.log10(value(m))).toFixed(1)}`)
+      .join(' ');
     const label = margin.top + 12 + i * 20;
     return (
       `<polyline points="${points}" fill="none" stroke="${colour}" stroke-width="2"/>` +

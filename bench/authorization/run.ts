@@ -1,6 +1,7 @@
 /** Measures the permission engine at growing sizes and writes `RESULTS.md`. `npm run bench:authorization -- --help` lists the options. */
 import { parseArgs } from 'node:util';
 import { describeMachine } from '../machine.ts';
+import { measureOverHttp } from './http.ts';
 import { type Measured, measureAt } from './measure.ts';
 import { writeReport } from './report.ts';
 
@@ -9,6 +10,7 @@ const help = `Measures permissions and writes bench/authorization/RESULTS.md (ab
   npm run bench:authorization -- [options]
 
   --tuples <list>  sizes, smallest first (10000,100000,1000000)
+  --http           instead: checks over HTTP beside the bare program, at 10,000 and 1,000,000 tuples (two minutes; needs wrk)
   --dry            print the figures, leave RESULTS.md as it is`;
 
 const print = (line: string): void => console.log(line);
@@ -17,17 +19,24 @@ async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
       tuples: { type: 'string', default: '10000,100000,1000000' },
+      http: { type: 'boolean', default: false },
       dry: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     },
   });
   if (values.help) return print(help);
+  if (values.http) return measureOverHttp({ rounds: 3, seconds: 2, connections: 32 }, print);
   const sizes = values.tuples.split(',').map(Number);
-  if (sizes.some((size) => !Number.isSafeInteger(size) || size < 2_000)) throw new Error('--tuples takes whole numbers of 2000 and more');
+  if (sizes.some((size) => !Number.isSafeInteger(size) || size < 2_000))
+    throw new Error('--tuples takes whole numbers of 2000 and more');
   const all: Measured[] = [];
   for (const size of sizes) all.push(await measureAt(size, print));
   if (values.dry) return print(JSON.stringify(all, undefined, 2));
-  await writeReport(new URL('.', import.meta.url), all, describeMachine(all.at(-1)?.serverVersion ?? ''));
+  await writeReport(
+    new URL('.', import.meta.url),
+    all,
+    describeMachine(all.at(-1)?.serverVersion ?? ''),
+  );
 }
 
 main().catch((error: unknown) => {

@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Database } from '../../src/kernel/database/database.ts';
 import { migrate } from '../../src/kernel/database/migrate.ts';
-import { openDatabase } from '../../src/kernel/database/open.ts';
+import { openDatabase } from '../../src/kernel/database/open-database.ts';
+import { readAfter } from '../../src/kernel/events/event-reader.ts';
 import { migrations } from '../../src/kernel/events/migrations.ts';
-import { readAfter } from '../../src/kernel/events/outbox.ts';
 import { publishEvents } from '../../src/kernel/events/publication.ts';
 import { silentLog } from '../../test/support/quiet.ts';
 
@@ -21,7 +21,8 @@ const help = `Measures the relay of events (about half a minute).
   --events <n>  events of the second measurement, and ten times those of the first (500000)`;
 
 const print = (line: string): void => console.log(line);
-const perSecond = (count: number, ms: number): string => `${Math.round((count / ms) * 1_000).toLocaleString('en')}/s`;
+const perSecond = (count: number, ms: number): string =>
+  `${Math.round((count / ms) * 1_000).toLocaleString('en')}/s`;
 
 async function timed(work: () => Promise<unknown>): Promise<number> {
   const begin = performance.now();
@@ -34,10 +35,20 @@ const insertText = (table: string): string =>
    from generate_series(1, $1::int)`;
 
 /** Writes `count` rows, `batch` in a transaction, over ten connections. */
-async function write(database: Database, table: string, count: number, batch: number): Promise<void> {
+async function write(
+  database: Database,
+  table: string,
+  count: number,
+  batch: number,
+): Promise<void> {
   let left = Math.ceil(count / batch);
   const writer = async (): Promise<void> => {
-    while (left-- > 0) await database.query({ text: insertText(table), values: [batch], name: `write_${table.replace('.', '_')}` });
+    while (left-- > 0)
+      await database.query({
+        text: insertText(table),
+        values: [batch],
+        name: `write_${table.replace('.', '_')}`,
+      });
   };
   await Promise.all(Array.from({ length: 60 }, writer));
 }
@@ -64,8 +75,12 @@ async function measure(database: Database, count: number, batch: number): Promis
   await database.query({ text: 'truncate bare' });
   const { last: from } = await readAfter(database, 0, 1);
   print(`${batch} to a transaction, ${count.toLocaleString('en')} events`);
-  print(`  inserts into a bare table   ${perSecond(count, await timed(() => write(database, 'bare', count, batch)))}`);
-  print(`  inserts into the outbox     ${perSecond(count, await timed(() => write(database, 'penstock.outbox', count, batch)))}`);
+  print(
+    `  inserts into a bare table   ${perSecond(count, await timed(() => write(database, 'bare', count, batch)))}`,
+  );
+  print(
+    `  inserts into the outbox     ${perSecond(count, await timed(() => write(database, 'penstock.outbox', count, batch)))}`,
+  );
   let published = 0;
   const ms = await timed(async () => {
     published = await publishAll(database);
@@ -80,13 +95,22 @@ async function measure(database: Database, count: number, batch: number): Promis
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
-    options: { events: { type: 'string', default: '500000' }, help: { type: 'boolean', short: 'h', default: false } },
+    options: {
+      events: { type: 'string', default: '500000' },
+      help: { type: 'boolean', short: 'h', default: false },
+    },
   });
   if (values.help) return print(help);
   const count = Number(values.events);
-  if (!Number.isSafeInteger(count) || count < 1_000) throw new Error('--events takes a whole number of 1000 and more');
+  if (!Number.isSafeInteger(count) || count < 1_000)
+    throw new Error('--events takes a whole number of 1000 and more');
   const dataDir = await mkdtemp(join(tmpdir(), 'penstock-bench-'));
-  const settings = { dataDir, databaseUrl: undefined, databasePreparedStatements: true, databasePipelining: true };
+  const settings = {
+    dataDir,
+    databaseUrl: undefined,
+    databasePreparedStatements: true,
+    databasePipelining: true,
+  };
   const database = await openDatabase({ settings, log: silentLog });
   try {
     await migrate(database, [{ owner: 'kernel/events', migrations }]);

@@ -41,10 +41,20 @@ interface Question {
  * By `node:http`, not `fetch`: what `fetch` does for a body (streams) would be charged to the tool call alone, which is the
  * only one of the two that has one.
  */
-function sent(agent: Agent, url: string, { method, headers, text }: Question): Promise<{ status: number; text: string }> {
-  const length: Headers = text === undefined ? {} : { 'content-length': String(Buffer.byteLength(text)) };
+function sent(
+  agent: Agent,
+  url: string,
+  { method, headers, text }: Question,
+): Promise<{ status: number; text: string }> {
+  const length: Headers =
+    text === undefined ? {} : { 'content-length': String(Buffer.byteLength(text)) };
   return new Promise((resolve, reject) => {
-    const all = { accept: 'application/json', 'content-type': 'application/json', ...length, ...headers };
+    const all = {
+      accept: 'application/json',
+      'content-type': 'application/json',
+      ...length,
+      ...headers,
+    };
     const outgoing = request(url, { agent, method, headers: all }, (response) => {
       response.setEncoding('utf8');
       let answer = '';
@@ -57,8 +67,17 @@ function sent(agent: Agent, url: string, { method, headers, text }: Question): P
 
 function createCalls({ adminOrigin, masterKey }: Platform) {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
-  const send = async (path: string, headers: Headers, body?: unknown, method = body === undefined ? 'GET' : 'POST'): Promise<unknown> => {
-    const answer = await sent(agent, adminOrigin + path, { method, headers, text: body === undefined ? undefined : JSON.stringify(body) });
+  const send = async (
+    path: string,
+    headers: Headers,
+    body?: unknown,
+    method = body === undefined ? 'GET' : 'POST',
+  ): Promise<unknown> => {
+    const answer = await sent(agent, adminOrigin + path, {
+      method,
+      headers,
+      text: body === undefined ? undefined : JSON.stringify(body),
+    });
     if (answer.status !== 200) throw new Error(`${path} answered ${answer.status} ${answer.text}`);
     return JSON.parse(answer.text);
   };
@@ -66,9 +85,19 @@ function createCalls({ adminOrigin, masterKey }: Platform) {
     send('/mcp?modules=all', headers, { jsonrpc: '2.0', id: 1, method, params });
   return {
     /** The budget of ordinary requests out of the way; that of tool calls cannot be. */
-    lift: () => send('/config/router', { masterkey: masterKey }, { rateLimit: { maxRequests: 1_000_000 } }, 'PATCH'),
+    lift: () =>
+      send(
+        '/config/router',
+        { masterkey: masterKey },
+        { rateLimit: { maxRequests: 1_000_000 } },
+        'PATCH',
+      ),
     async token(): Promise<Headers> {
-      const { token } = (await send('/api-tokens', { masterkey: masterKey }, { name: 'bench' })) as { token: string };
+      const { token } = (await send(
+        '/api-tokens',
+        { masterkey: masterKey },
+        { name: 'bench' },
+      )) as { token: string };
       return { credential: token };
     },
     async list(headers: Headers): Promise<number> {
@@ -88,7 +117,10 @@ async function measure(platform: Platform): Promise<Times> {
   const tools = await calls.list(headers);
   for (let i = -WARM_UP; i < ROUNDS; i += 1) {
     if ((i + WARM_UP) % CALLS_PER_TOKEN === 0) headers = await calls.token();
-    const [tool, http] = [await timed(() => calls.tool(headers)), await timed(() => calls.http(headers))];
+    const [tool, http] = [
+      await timed(() => calls.tool(headers)),
+      await timed(() => calls.http(headers)),
+    ];
     if (i < 0) continue;
     times.tool.push(tool);
     times.http.push(http);

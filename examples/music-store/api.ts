@@ -35,7 +35,11 @@ function search(query: Query): string {
 
 async function failure(response: Response): Promise<ApiError> {
   const body = (await response.json().catch(() => ({}))) as { code?: string; message?: string };
-  return new ApiError(response.status, body.code ?? 'UNKNOWN', body.message ?? `The platform answered ${response.status}`);
+  return new ApiError(
+    response.status,
+    body.code ?? 'UNKNOWN',
+    body.message ?? `The platform answered ${response.status}`,
+  );
 }
 
 /** Sends until the platform does not ask to wait any more. */
@@ -52,7 +56,9 @@ async function patiently(send: () => Promise<Response>): Promise<Response> {
 export function createApi(origin: string, headers: Readonly<Record<string, string>> = {}): Api {
   async function send<T>(path: string, init: RequestInit): Promise<T> {
     const response = await patiently(() => fetch(origin + path, init)).catch((cause: unknown) => {
-      throw new Error(`Nothing answers at ${origin}. Start the platform first: npm start`, { cause });
+      throw new Error(`Nothing answers at ${origin}. Start the platform first: npm start`, {
+        cause,
+      });
     });
     if (!response.ok) throw await failure(response);
     return (await response.json()) as T;
@@ -61,7 +67,11 @@ export function createApi(origin: string, headers: Readonly<Record<string, strin
   return {
     get: (path, query = {}) => send(path + search(query), { headers }),
     post: (path, body) =>
-      send(path, { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+      send(path, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      }),
     delete: (path, query = {}) => send(path + search(query), { method: 'DELETE', headers }),
   };
 }

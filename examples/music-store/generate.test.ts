@@ -5,10 +5,13 @@ import { type TableName, tableNames } from './schemas.ts';
 const data = generate();
 
 function references(row: Row): Reference[] {
-  return Object.values(row).filter((value): value is Reference => typeof value === 'object' && value !== null && 'table' in value);
+  return Object.values(row).filter(
+    (value): value is Reference => typeof value === 'object' && value !== null && 'table' in value,
+  );
 }
 
-const distinct = (table: TableName, key: (row: Row) => unknown): number => new Set(data[table].map((row) => JSON.stringify(key(row)))).size;
+const distinct = (table: TableName, key: (row: Row) => unknown): number =>
+  new Set(data[table].map((row) => JSON.stringify(key(row)))).size;
 
 describe('the data set', () => {
   it('has the size of the sample', () => {
@@ -22,14 +25,18 @@ describe('the data set', () => {
   });
 
   it.each(tableNames)('%s points only to rows that exist', (table) => {
-    for (const { table: target, row } of data[table].flatMap(references)) expect(data[target][row]).toBeDefined();
+    for (const { table: target, row } of data[table].flatMap(references))
+      expect(data[target][row]).toBeDefined();
   });
 
   it('keeps unique what the schemas call unique', () => {
     for (const table of ['Genre', 'MediaType', 'Artist', 'Playlist'] as const)
       expect(distinct(table, (row) => row.name)).toBe(sizes[table]);
-    for (const table of ['Employee', 'Customer'] as const) expect(distinct(table, (row) => row.email)).toBe(sizes[table]);
-    expect(distinct('PlaylistTrack', ({ playlist, track }) => [playlist, track])).toBe(sizes.PlaylistTrack);
+    for (const table of ['Employee', 'Customer'] as const)
+      expect(distinct(table, (row) => row.email)).toBe(sizes[table]);
+    expect(distinct('PlaylistTrack', ({ playlist, track }) => [playlist, track])).toBe(
+      sizes.PlaylistTrack,
+    );
   });
 
   it('gives each invoice the total of its lines', () => {

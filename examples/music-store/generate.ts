@@ -34,7 +34,8 @@ export const sizes: Readonly<Record<TableName, number>> = {
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 const range = (size: number): number[] => Array.from({ length: size }, (_, index) => index);
-const date = (year: number, days: number): string => new Date(Date.UTC(year, 0, 1) + days * DAY_MS).toISOString();
+const date = (year: number, days: number): string =>
+  new Date(Date.UTC(year, 0, 1) + days * DAY_MS).toISOString();
 const cents = (value: number): number => Math.round(value * 100) / 100;
 const ascii = (name: string): string =>
   name
@@ -42,7 +43,8 @@ const ascii = (name: string): string =>
     .replace(/[^A-Za-z]/g, '')
     .toLowerCase();
 
-const phrase = (chance: Chance): string => `${chance.pick(words.adjectives)} ${chance.pick(words.nouns)}`;
+const phrase = (chance: Chance): string =>
+  `${chance.pick(words.adjectives)} ${chance.pick(words.nouns)}`;
 
 /** `size` different names; the ones that come up again get a number. */
 function uniqueNames(size: number, make: () => string): string[] {
@@ -56,8 +58,11 @@ function uniqueNames(size: number, make: () => string): string[] {
 }
 
 function artistName(chance: Chance): string {
-  if (chance.happens(0.4)) return `${chance.pick(words.firstNames)} ${chance.pick(words.lastNames)}`;
-  return chance.happens(0.5) ? `The ${phrase(chance)}s` : `${phrase(chance)} & the ${chance.pick(words.nouns)}s`;
+  if (chance.happens(0.4))
+    return `${chance.pick(words.firstNames)} ${chance.pick(words.lastNames)}`;
+  return chance.happens(0.5)
+    ? `The ${phrase(chance)}s`
+    : `${phrase(chance)} & the ${chance.pick(words.nouns)}s`;
 }
 
 function address(chance: Chance): Row {
@@ -85,7 +90,9 @@ function person(chance: Chance, index: number, domain: string): Row {
 
 function albums(chance: Chance): Row[] {
   return range(sizes.Album).map(() => ({
-    title: chance.happens(0.2) ? `${phrase(chance)}, Live in ${chance.pick(words.places)[0]}` : phrase(chance),
+    title: chance.happens(0.2)
+      ? `${phrase(chance)}, Live in ${chance.pick(words.places)[0]}`
+      : phrase(chance),
     artist: { table: 'Artist', row: chance.between(0, sizes.Artist - 1) },
     releasedOn: date(chance.between(1962, 2024), chance.between(0, 364)),
   }));
@@ -95,7 +102,10 @@ function tracks(chance: Chance): Row[] {
   const perAlbum = chance.split(sizes.Track, sizes.Album, { low: 1, high: 34 });
   return perAlbum.flatMap((size, album) => {
     const genre: Reference = { table: 'Genre', row: chance.between(0, sizes.Genre - 1) };
-    const mediaType: Reference = { table: 'MediaType', row: chance.between(0, sizes.MediaType - 1) };
+    const mediaType: Reference = {
+      table: 'MediaType',
+      row: chance.between(0, sizes.MediaType - 1),
+    };
     return range(size).map(() => {
       const milliseconds = chance.between(61_000, 620_000);
       return {
@@ -103,7 +113,9 @@ function tracks(chance: Chance): Row[] {
         album: { table: 'Album', row: album },
         mediaType,
         genre,
-        ...(chance.happens(0.7) ? { composer: `${chance.pick(words.firstNames)} ${chance.pick(words.lastNames)}` } : {}),
+        ...(chance.happens(0.7)
+          ? { composer: `${chance.pick(words.firstNames)} ${chance.pick(words.lastNames)}` }
+          : {}),
         milliseconds,
         bytes: milliseconds * chance.between(28, 36),
         unitPrice: chance.happens(0.06) ? 1.99 : 0.99,
@@ -113,11 +125,13 @@ function tracks(chance: Chance): Row[] {
 }
 
 function playlists(chance: Chance): Row[] {
-  return uniqueNames(sizes.Playlist, () => `${chance.pick(words.adjectives)} Hours`).map((name) => ({
-    name,
-    description: `For ${chance.pick(words.moods)} days; one's own choice, "as is"`,
-    moods: chance.sample(words.moods, chance.between(1, 3)),
-  }));
+  return uniqueNames(sizes.Playlist, () => `${chance.pick(words.adjectives)} Hours`).map(
+    (name) => ({
+      name,
+      description: `For ${chance.pick(words.moods)} days; one's own choice, "as is"`,
+      moods: chance.sample(words.moods, chance.between(1, 3)),
+    }),
+  );
 }
 
 function playlistTracks(chance: Chance): Row[] {
@@ -146,7 +160,9 @@ function employees(chance: Chance): Row[] {
 }
 
 function customers(chance: Chance): Row[] {
-  const agents = range(sizes.Employee).filter((index) => words.jobTitles[index] === 'Support Agent');
+  const agents = range(sizes.Employee).filter(
+    (index) => words.jobTitles[index] === 'Support Agent',
+  );
   return range(sizes.Customer).map((index) => ({
     ...person(chance, index, 'listeners.example'),
     ...(chance.happens(0.2) ? { company: `${phrase(chance)} Ltd.` } : {}),
@@ -155,23 +171,34 @@ function customers(chance: Chance): Row[] {
 }
 
 /** Invoices with their lines: the total of an invoice is the sum of its lines. */
-function sales(chance: Chance, trackRows: readonly Row[], customerRows: readonly Row[]): { invoices: Row[]; lines: Row[] } {
+function sales(
+  chance: Chance,
+  trackRows: readonly Row[],
+  customerRows: readonly Row[],
+): { invoices: Row[]; lines: Row[] } {
   const lines: Row[] = [];
-  const invoices = chance.split(sizes.InvoiceLine, sizes.Invoice, { low: 1, high: 14 }).map((size, invoice) => {
-    const customer = chance.between(0, sizes.Customer - 1);
-    let total = 0;
-    for (const track of chance.sample(range(sizes.Track), size)) {
-      const unitPrice = Number(trackRows[track]?.unitPrice);
-      total += unitPrice;
-      lines.push({ invoice: { table: 'Invoice', row: invoice }, track: { table: 'Track', row: track }, unitPrice, quantity: 1 });
-    }
-    return {
-      customer: { table: 'Customer', row: customer },
-      invoiceDate: date(2021, Math.floor((invoice * 5 * 365) / sizes.Invoice)),
-      billing: customerRows[customer]?.address,
-      total: cents(total),
-    };
-  });
+  const invoices = chance
+    .split(sizes.InvoiceLine, sizes.Invoice, { low: 1, high: 14 })
+    .map((size, invoice) => {
+      const customer = chance.between(0, sizes.Customer - 1);
+      let total = 0;
+      for (const track of chance.sample(range(sizes.Track), size)) {
+        const unitPrice = Number(trackRows[track]?.unitPrice);
+        total += unitPrice;
+        lines.push({
+          invoice: { table: 'Invoice', row: invoice },
+          track: { table: 'Track', row: track },
+          unitPrice,
+          quantity: 1,
+        });
+      }
+      return {
+        customer: { table: 'Customer', row: customer },
+        invoiceDate: date(2021, Math.floor((invoice * 5 * 365) / sizes.Invoice)),
+        billing: customerRows[customer]?.address,
+        total: cents(total),
+      };
+    });
   return { invoices, lines };
 }
 

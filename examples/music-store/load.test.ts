@@ -36,7 +36,9 @@ describe('loading', () => {
   it('stores managers before those who report to them', async () => {
     const { api, calls } = fakeApi();
     await loadRows(api, generate(), () => undefined);
-    const batches = calls.filter(({ table }) => table === 'Employee').map(({ docs }) => docs.map(({ title }) => title));
+    const batches = calls
+      .filter(({ table }) => table === 'Employee')
+      .map(({ docs }) => docs.map(({ title }) => title));
     expect(batches[0]).toEqual(['General Manager']);
     expect(batches.flat()).toHaveLength(8);
   });

@@ -13,7 +13,9 @@ interface StoredSchema {
 
 /** Those of our schemas that the platform has. */
 export async function existingSchemas(admin: Api): Promise<readonly StoredSchema[]> {
-  const { schemas: stored } = await admin.get<{ schemas: StoredSchema[] }>('/database/schemas', { limit: 1000 });
+  const { schemas: stored } = await admin.get<{ schemas: StoredSchema[] }>('/database/schemas', {
+    limit: 1000,
+  });
   const ours: ReadonlySet<string> = new Set(tableNames);
   return stored.filter(({ name }) => ours.has(name));
 }
@@ -22,7 +24,9 @@ export async function existingSchemas(admin: Api): Promise<readonly StoredSchema
 export async function removeSchemas(admin: Api, stored: readonly StoredSchema[]): Promise<void> {
   if (stored.length === 0) return;
   const order: readonly string[] = tableNames.toReversed();
-  const ids = stored.toSorted((a, b) => order.indexOf(a.name) - order.indexOf(b.name)).map(({ _id }) => _id);
+  const ids = stored
+    .toSorted((a, b) => order.indexOf(a.name) - order.indexOf(b.name))
+    .map(({ _id }) => _id);
   await admin.delete('/database/schemas', { ids, deleteData: true });
 }
 
@@ -34,21 +38,34 @@ const isReference = (value: unknown): value is Reference =>
   typeof value === 'object' && value !== null && 'table' in value && 'row' in value;
 
 /** Loads one table after the other and says how far it is. References become the ids that the platform gave. */
-export async function loadRows(api: Api, dataset: Dataset, onTable: (table: TableName, rows: number) => void): Promise<void> {
+export async function loadRows(
+  api: Api,
+  dataset: Dataset,
+  onTable: (table: TableName, rows: number) => void,
+): Promise<void> {
   const ids = new Map<TableName, string[]>(tableNames.map((table) => [table, []]));
 
   const idOf = ({ table, row }: Reference): string | undefined => ids.get(table)?.[row];
-  const isReady = (row: Row): boolean => Object.values(row).every((value) => !isReference(value) || idOf(value) !== undefined);
+  const isReady = (row: Row): boolean =>
+    Object.values(row).every((value) => !isReference(value) || idOf(value) !== undefined);
   const resolve = (row: Row): Row =>
-    Object.fromEntries(Object.entries(row).map(([field, value]) => [field, isReference(value) ? idOf(value) : value]));
+    Object.fromEntries(
+      Object.entries(row).map(([field, value]) => [
+        field,
+        isReference(value) ? idOf(value) : value,
+      ]),
+    );
 
   for (const table of tableNames) {
     const rows = dataset[table];
     const known = ids.get(table) ?? [];
     while (known.length < rows.length) {
       const batch = nextBatch(rows.slice(known.length, known.length + BATCH_SIZE), isReady);
-      if (batch.length === 0) throw new Error(`${table}: row ${known.length} points to a row that comes later`);
-      const { docs } = await api.post<{ docs: { _id: string }[] }>(`/database/${table}/many`, { docs: batch.map(resolve) });
+      if (batch.length === 0)
+        throw new Error(`${table}: row ${known.length} points to a row that comes later`);
+      const { docs } = await api.post<{ docs: { _id: string }[] }>(`/database/${table}/many`, {
+        docs: batch.map(resolve),
+      });
       for (const { _id } of docs) known.push(_id);
     }
     onTable(table, rows.length);
@@ -69,5 +86,7 @@ export async function differences(api: Api, dataset: Dataset): Promise<readonly 
       return { table, count, expected: dataset[table].length };
     }),
   );
-  return found.filter(({ count, expected }) => count !== expected).map(({ table, count, expected }) => `${table} ${count} of ${expected}`);
+  return found
+    .filter(({ count, expected }) => count !== expected)
+    .map(({ table, count, expected }) => `${table} ${count} of ${expected}`);
 }

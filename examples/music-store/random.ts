@@ -24,7 +24,8 @@ export function createChance(seed: number): Chance {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  const between = (low: number, high: number): number => low + Math.floor(next() * (high - low + 1));
+  const between = (low: number, high: number): number =>
+    low + Math.floor(next() * (high - low + 1));
 
   function pick<T>(values: readonly T[]): T {
     const value = values[between(0, values.length - 1)];
@@ -43,8 +44,13 @@ export function createChance(seed: number): Chance {
     return pool.slice(0, taken);
   }
 
-  function split(total: number, parts: number, { low, high }: { low: number; high: number }): number[] {
-    if (total < parts * low || total > parts * high) throw new Error(`${total} does not go into ${parts} parts of ${low} to ${high}`);
+  function split(
+    total: number,
+    parts: number,
+    { low, high }: { low: number; high: number },
+  ): number[] {
+    if (total < parts * low || total > parts * high)
+      throw new Error(`${total} does not go into ${parts} parts of ${low} to ${high}`);
     const sizes = Array.from({ length: parts }, () => low);
     for (let left = total - parts * low; left > 0; ) {
       const index = between(0, parts - 1);

@@ -20,7 +20,9 @@ Environment
 const print = (line: string): void => console.log(line);
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { reset: { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h' } } });
+  const { values } = parseArgs({
+    options: { reset: { type: 'boolean', default: false }, help: { type: 'boolean', short: 'h' } },
+  });
   if (values.help) return print(help);
   await visitStore(await readExampleSettings(process.env), { reset: values.reset, print });
 }

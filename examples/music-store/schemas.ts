@@ -26,17 +26,33 @@ export interface SchemaBody {
   readonly conduitOptions: unknown;
 }
 
-const name = { type: 'String', required: true, unique: true, validate: { minLength: 1, maxLength: 120 } };
+const name = {
+  type: 'String',
+  required: true,
+  unique: true,
+  validate: { minLength: 1, maxLength: 120 },
+};
 const requiredText = { type: 'String', required: true };
 const email = { type: 'String', required: true, unique: true, validate: { format: 'email' } };
 const money = { type: 'Number', required: true, validate: { min: 0 } };
 const count = { type: 'Number', required: true, validate: { integer: true, min: 0 } };
-const address = { street: 'String', city: 'String', state: 'String', country: 'String', postalCode: 'String' };
+const address = {
+  street: 'String',
+  city: 'String',
+  state: 'String',
+  country: 'String',
+  postalCode: 'String',
+};
 
-const relation = (model: TableName, options: object = {}): object => ({ type: 'Relation', model, ...options });
+const relation = (model: TableName, options: object = {}): object => ({
+  type: 'Relation',
+  model,
+  ...options,
+});
 const required = (model: TableName): object => relation(model, { required: true });
 /** The row goes when the target goes. */
-const partOf = (model: TableName): object => relation(model, { required: true, onDelete: 'cascade' });
+const partOf = (model: TableName): object =>
+  relation(model, { required: true, onDelete: 'cascade' });
 
 const fields: Readonly<Record<TableName, Readonly<Record<string, unknown>>>> = {
   Genre: { name },
@@ -75,12 +91,30 @@ const fields: Readonly<Record<TableName, Readonly<Record<string, unknown>>>> = {
     email,
     supportRep: relation('Employee', { onDelete: 'setNull' }),
   },
-  Invoice: { customer: required('Customer'), invoiceDate: { type: 'Date', required: true }, billing: address, total: money },
-  InvoiceLine: { invoice: partOf('Invoice'), track: required('Track'), unitPrice: money, quantity: count },
+  Invoice: {
+    customer: required('Customer'),
+    invoiceDate: { type: 'Date', required: true },
+    billing: address,
+    total: money,
+  },
+  InvoiceLine: {
+    invoice: partOf('Invoice'),
+    track: required('Track'),
+    unitPrice: money,
+    quantity: count,
+  },
 };
 
 /** The catalogue may be read by everybody; people and sales only by those who are signed in. */
-const publicTables: ReadonlySet<TableName> = new Set(['Genre', 'MediaType', 'Artist', 'Album', 'Track', 'Playlist', 'PlaylistTrack']);
+const publicTables: ReadonlySet<TableName> = new Set([
+  'Genre',
+  'MediaType',
+  'Artist',
+  'Album',
+  'Track',
+  'Playlist',
+  'PlaylistTrack',
+]);
 
 const optionsOf = (table: TableName): unknown => ({
   cms: {

@@ -14,10 +14,15 @@ type Environment = Readonly<Record<string, string | undefined>>;
 async function storedMasterKey(env: Environment): Promise<string> {
   const file = resolve(env.PENSTOCK_DATA_DIR ?? '.penstock', 'secrets.json');
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new Error(`No master key: set MASTER_KEY, or run this where ${file} can be read`, { cause });
+    throw new Error(`No master key: set MASTER_KEY, or run this where ${file} can be read`, {
+      cause,
+    });
   });
   const { masterKey } = JSON.parse(text) as { masterKey?: string };
-  if (!masterKey) throw new Error(`${file} holds no master key: set MASTER_KEY to the one that the platform was started with`);
+  if (!masterKey)
+    throw new Error(
+      `${file} holds no master key: set MASTER_KEY to the one that the platform was started with`,
+    );
   return masterKey;
 }
 

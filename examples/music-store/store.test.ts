@@ -40,7 +40,9 @@ describe('the music store', () => {
 
   it('says what to do when rows are missing', async () => {
     const user = await platform.registerUser();
-    const page = (await user.api.get('/database/InvoiceLine?limit=1')).body as { documents: { _id: string }[] };
+    const page = (await user.api.get('/database/InvoiceLine?limit=1')).body as {
+      documents: { _id: string }[];
+    };
     await user.api.delete(`/database/InvoiceLine/${page.documents[0]?._id}`);
     await expect(visit(false)).rejects.toThrow('InvoiceLine 2239 of 2240');
   });

@@ -16,7 +16,12 @@ export interface Visit {
 const startClean = 'Start clean: npm run example -- --reset';
 const seconds = (since: number): string => `${((performance.now() - since) / 1000).toFixed(1)} s`;
 
-async function load(admin: Api, { api }: Listener, dataset: Dataset, print: Visit['print']): Promise<void> {
+async function load(
+  admin: Api,
+  { api }: Listener,
+  dataset: Dataset,
+  print: Visit['print'],
+): Promise<void> {
   const start = performance.now();
   await createSchemas(admin);
   print(`Made ${tableNames.length} schemas in ${seconds(start)}`);
@@ -35,14 +40,21 @@ async function ensureStore(admin: Api, listener: Listener, { reset, print }: Vis
   const stored = await existingSchemas(admin);
   if (reset) await removeSchemas(admin, stored);
   if (reset || stored.length === 0) return load(admin, listener, dataset, print);
-  if (stored.length < tableNames.length) throw new Error(`Only ${stored.length} of ${tableNames.length} schemas are there. ${startClean}`);
+  if (stored.length < tableNames.length)
+    throw new Error(
+      `Only ${stored.length} of ${tableNames.length} schemas are there. ${startClean}`,
+    );
   const wrong = await differences(listener.api, dataset);
-  if (wrong.length > 0) throw new Error(`The store is not complete (${wrong.join(', ')}). ${startClean}`);
+  if (wrong.length > 0)
+    throw new Error(`The store is not complete (${wrong.join(', ')}). ${startClean}`);
   print(`The music store is there already. ${startClean}`);
 }
 
 /** Loads the store unless it is there, then reads from it as a new user. */
-export async function visitStore({ adminOrigin, clientOrigin, masterKey }: ExampleSettings, visit: Visit): Promise<void> {
+export async function visitStore(
+  { adminOrigin, clientOrigin, masterKey }: ExampleSettings,
+  visit: Visit,
+): Promise<void> {
   const start = performance.now();
   const listener = await signInAsNewListener(clientOrigin);
   visit.print(`Signed in at ${clientOrigin} as ${listener.email}`);

@@ -54,7 +54,10 @@ function duration(milliseconds: number): string {
 /** Every record of a table, page by page. */
 async function* everyRecord<T>(api: Api, table: string): AsyncGenerator<T> {
   for (let skip = 0; ; skip += PAGE_SIZE) {
-    const { documents, count } = await api.get<Page<T>>(`/database/${table}`, { skip, limit: PAGE_SIZE });
+    const { documents, count } = await api.get<Page<T>>(`/database/${table}`, {
+      skip,
+      limit: PAGE_SIZE,
+    });
     yield* documents;
     if (skip + PAGE_SIZE >= count) return;
   }
@@ -69,7 +72,9 @@ async function longestTracks(api: Api, print: Print): Promise<void> {
   });
   print(`The five longest of ${page.count} tracks`);
   for (const track of page.documents) {
-    print(`  ${duration(track.milliseconds)}  ${track.name} · ${track.album.artist.name}, ${track.album.title} (${track.genre.name})`);
+    print(
+      `  ${duration(track.milliseconds)}  ${track.name} · ${track.album.artist.name}, ${track.album.title} (${track.genre.name})`,
+    );
   }
 }
 
@@ -83,12 +88,19 @@ async function artistsInTheMiddle(api: Api, print: Print): Promise<void> {
 
 /** One record by id, with what it points to. */
 async function dearestInvoice(api: Api, print: Print): Promise<void> {
-  const { documents } = await api.get<Page<{ _id: string }>>('/database/Invoice', { sort: '-total', limit: 1 });
+  const { documents } = await api.get<Page<{ _id: string }>>('/database/Invoice', {
+    sort: '-total',
+    limit: 1,
+  });
   const id = documents[0]?._id;
   if (id === undefined) throw new Error('There are no invoices');
-  const invoice = await api.get<Invoice>(`/database/Invoice/${id}`, { populate: 'customer.supportRep' });
+  const invoice = await api.get<Invoice>(`/database/Invoice/${id}`, {
+    populate: 'customer.supportRep',
+  });
   print(`The dearest invoice: ${invoice.total.toFixed(2)} on ${invoice.invoiceDate.slice(0, 10)}`);
-  print(`  bought by ${fullName(invoice.customer)}, looked after by ${fullName(invoice.customer.supportRep)}`);
+  print(
+    `  bought by ${fullName(invoice.customer)}, looked after by ${fullName(invoice.customer.supportRep)}`,
+  );
 }
 
 /** Walks whole tables in pages and adds up: the lines of each invoice must make its total. */
@@ -105,7 +117,9 @@ async function booksBalance(api: Api, print: Print): Promise<void> {
       throw new Error(`The lines of invoice ${invoice._id} do not make its total`);
     turnover += invoice.total;
   }
-  print(`The books balance: ${lines} lines make ${sums.size} invoices, ${turnover.toFixed(2)} in all`);
+  print(
+    `The books balance: ${lines} lines make ${sums.size} invoices, ${turnover.toFixed(2)} in all`,
+  );
 }
 
 /** People and sales are for signed-in users only. */
@@ -117,7 +131,10 @@ async function strangersAreRefused(anonymous: Api, print: Print): Promise<void> 
       throw error;
     },
   );
-  if (status !== 401) throw new Error(`Customers must not be readable without signing in, but the answer was ${status}`);
+  if (status !== 401)
+    throw new Error(
+      `Customers must not be readable without signing in, but the answer was ${status}`,
+    );
   print('Customers without signing in: 401, as it should be');
 }
 

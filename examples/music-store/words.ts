@@ -49,7 +49,15 @@ export const genres = list(`
 
 export const mediaTypes = list('AAC audio, FLAC audio, MPEG audio, Protected AAC audio, Video');
 
-export const moods = ['bright', 'calm', 'driving', 'late, after work', 'nostalgic', 'rainy', 'focused'];
+export const moods = [
+  'bright',
+  'calm',
+  'driving',
+  'late, after work',
+  'nostalgic',
+  'rainy',
+  'focused',
+];
 
 export const jobTitles = list(
   'General Manager, Sales Manager, Support Agent, Support Agent, Support Agent, IT Manager, IT Staff, IT Staff',

@@ -15,7 +15,11 @@ type Room =
   | { readonly kind: 'module'; readonly name: string; readonly isIndex: boolean };
 
 export function findViolations(files: readonly SourceFile[]): Violation[] {
-  const requires = new Map(files.filter((file) => file.path.endsWith('/index.ts')).map((file) => [file.path, file.requires]));
+  const requires = new Map(
+    files
+      .filter((file) => file.path.endsWith('/index.ts'))
+      .map((file) => [file.path, file.requires]),
+  );
   return files
     .filter((file) => !/\.test\.ts$|\/test-support\//.test(file.path))
     .flatMap((file) =>
@@ -31,7 +35,8 @@ function roomOf(path: string): Room {
   if (top !== 'src') return { kind: 'outside' };
   if (area === 'kernel' || area === 'data' || area === 'host') return { kind: area };
   if (area === 'surfaces') return { kind: 'surface' };
-  if (area === 'modules' && name) return { kind: 'module', name, isIndex: rest.join('/') === 'index.ts' };
+  if (area === 'modules' && name)
+    return { kind: 'module', name, isIndex: rest.join('/') === 'index.ts' };
   return { kind: 'composition' };
 }
 
@@ -39,14 +44,23 @@ function roomOf(path: string): Room {
 const levels: readonly string[] = ['kernel', 'data', 'host'];
 
 /** The rule that an arrow breaks, or undefined. */
-function broken(from: Room, to: Room, requires: ReadonlyMap<string, readonly string[]>): string | undefined {
-  if (from.kind === 'outside' || from.kind === 'composition' || to.kind === 'kernel') return undefined;
+function broken(
+  from: Room,
+  to: Room,
+  requires: ReadonlyMap<string, readonly string[]>,
+): string | undefined {
+  if (from.kind === 'outside' || from.kind === 'composition' || to.kind === 'kernel')
+    return undefined;
   if (to.kind === 'outside') return 'product code imports nothing from outside src/';
   if (to.kind === 'composition') return 'only the composition root knows the composition root';
   const [level, target] = [levels.indexOf(from.kind), levels.indexOf(to.kind)];
-  if (level >= 0) return target >= 0 && target <= level ? undefined : 'kernel, data and host know no zone above them';
+  if (level >= 0)
+    return target >= 0 && target <= level
+      ? undefined
+      : 'kernel, data and host know no zone above them';
   if (target >= 0) return undefined;
-  if (from.kind === 'surface') return to.kind === 'module' ? 'a surface knows operations, never modules' : undefined;
+  if (from.kind === 'surface')
+    return to.kind === 'module' ? 'a surface knows operations, never modules' : undefined;
   if (to.kind === 'surface') return 'a module knows no surface';
   if (from.kind !== 'module' || to.kind !== 'module') return undefined;
   return betweenModules(from, to, requires);
@@ -54,9 +68,15 @@ function broken(from: Room, to: Room, requires: ReadonlyMap<string, readonly str
 
 type ModuleRoom = Extract<Room, { kind: 'module' }>;
 
-function betweenModules(from: ModuleRoom, to: ModuleRoom, requires: ReadonlyMap<string, readonly string[]>): string | undefined {
+function betweenModules(
+  from: ModuleRoom,
+  to: ModuleRoom,
+  requires: ReadonlyMap<string, readonly string[]>,
+): string | undefined {
   if (from.name === to.name) return undefined;
   if (!to.isIndex) return 'a module imports another module only through its index.ts';
   const declared = requires.get(`src/modules/${from.name}/index.ts`) ?? [];
-  return declared.includes(to.name) ? undefined : `module ${from.name} does not name ${to.name} under "requires"`;
+  return declared.includes(to.name)
+    ? undefined
+    : `module ${from.name} does not name ${to.name} under "requires"`;
 }

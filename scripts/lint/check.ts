@@ -3,14 +3,20 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { findViolations } from './arrows.ts';
+import { findCircles } from './circles.ts';
 import { checkFile } from './house-rules.ts';
 import { readSourceFile } from './imports.ts';
+import { checkNames, checkSizes } from './shape.ts';
 
 const root = join(import.meta.dirname, '../..');
 const largestTextFile = 2_000_000;
 
 /** Everything that is or would be committed. */
-const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root, encoding: 'utf8' })
+const files = execFileSync(
+  'git',
+  ['ls-files', '-z', '--cached', '--others', '--exclude-standard'],
+  { cwd: root, encoding: 'utf8' },
+)
   .split('\0')
   .filter((path) => path !== '' && statSync(join(root, path), { throwIfNoEntry: false })?.isFile());
 
@@ -20,12 +26,22 @@ const readText = (path: string): string | undefined => {
   return text.includes('\0') ? undefined : text;
 };
 
-const arrows = findViolations(files.filter((path) => /^src\/.*\.ts$/.test(path)).map((path) => readSourceFile(root, path)));
-const problems = files.flatMap((path) => {
-  const text = readText(path);
-  return text === undefined ? [] : checkFile({ path, text }, root);
-});
+const sources = files
+  .filter((path) => /^src\/.*\.ts$/.test(path))
+  .map((path) => readSourceFile(root, path));
+const arrows = findViolations(sources);
+const circles = findCircles(sources);
+const problems = [
+  ...sources.flatMap((source) => [...checkNames(source), ...checkSizes(source)]),
+  ...files.flatMap((path) => {
+    const text = readText(path);
+    return text === undefined ? [] : checkFile({ path, text }, root);
+  }),
+];
 
 for (const { from, to, rule } of arrows) console.log(`${from} imports ${to}: ${rule}`);
+for (const { folder, members, imports } of circles) {
+  console.log(`${folder}: ${members.join(', ')} go in a circle: ${imports.join('; ')}`);
+}
 for (const { path, message } of problems) console.log(`${path} ${message}`);
-if (arrows.length + problems.length > 0) process.exitCode = 1;
+if (arrows.length + circles.length + problems.length > 0) process.exitCode = 1;

@@ -1,18 +1,25 @@
 import { expect, it } from 'vitest';
 import { checkFile } from './house-rules.ts';
 
-const messages = (path: string, text: string) => checkFile({ path, text }, '/srv/checkout').map(({ message }) => message);
+const messages = (path: string, text: string) =>
+  checkFile({ path, text }, '/srv/checkout').map(({ message }) => message);
 
 it('finds folders of one machine, but not the same words inside addresses', () => {
   const folder = ['', 'work', 'main'].join('/');
   expect(messages('README.md', `cd ${folder}/src`)).toHaveLength(1);
   expect(messages('README.md', 'see /srv/checkout/README.md')).toHaveLength(1);
-  expect(messages('README.md', `https://example.com${folder}/page and ./frame${folder}`)).toEqual([]);
+  expect(messages('README.md', `https://example.com${folder}/page and ./frame${folder}`)).toEqual(
+    [],
+  );
 });
 
 it('wants a lock file without download addresses', () => {
-  expect(messages('package-lock.json', '{"resolved": "https://registry.example/x.tgz"}')).toHaveLength(1);
-  expect(messages('package-lock.json', '{"integrity": "sha512-x", "resolved": "packages/client"}')).toEqual([]);
+  expect(
+    messages('package-lock.json', '{"resolved": "https://registry.example/x.tgz"}'),
+  ).toHaveLength(1);
+  expect(
+    messages('package-lock.json', '{"integrity": "sha512-x", "resolved": "packages/client"}'),
+  ).toEqual([]);
 });
 
 it('wants exact versions', () => {

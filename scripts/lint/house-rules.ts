@@ -14,14 +14,20 @@ export interface Problem {
   readonly message: string;
 }
 
-export const checkFile = (file: TextFile, root: string): Problem[] => [...machinePaths(file, root), ...lockFile(file), ...pinned(file)];
+export const checkFile = (file: TextFile, root: string): Problem[] => [
+  ...machinePaths(file, root),
+  ...lockFile(file),
+  ...pinned(file),
+];
 
 /** Nothing in the repository may say where it was checked out. */
 function machinePaths({ path, text }: TextFile, root: string): Problem[] {
   const places = [...machineFolders, root, homedir()].filter((place) => place.length > 1);
   return text.split('\n').flatMap((line, index) => {
     const place = places.find((one) => startsPath(line, one));
-    return place ? [{ path: `${path}:${index + 1}`, message: `names a folder of one machine (${place})` }] : [];
+    return place
+      ? [{ path: `${path}:${index + 1}`, message: `names a folder of one machine (${place})` }]
+      : [];
   });
 }
 
@@ -36,14 +42,22 @@ function startsPath(line: string, place: string): boolean {
 /** The lock file must work with any registry: it holds checksums, but no download addresses. */
 function lockFile({ path, text }: TextFile): Problem[] {
   if (path !== 'package-lock.json') return [];
-  return /"resolved":\s*"http/.test(text) ? [{ path, message: 'holds download addresses: run npm install with this .npmrc' }] : [];
+  return /"resolved":\s*"http/.test(text)
+    ? [{ path, message: 'holds download addresses: run npm install with this .npmrc' }]
+    : [];
 }
 
 /** Versions of dependencies are exact. */
 function pinned({ path, text }: TextFile): Problem[] {
   if (!/(^|\/)package\.json$/.test(path)) return [];
-  const { dependencies, devDependencies, optionalDependencies } = JSON.parse(text) as Record<string, Record<string, string>>;
+  const { dependencies, devDependencies, optionalDependencies } = JSON.parse(text) as Record<
+    string,
+    Record<string, string>
+  >;
   return Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies })
     .filter(([, version]) => !/^(npm:[^ ]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(version))
-    .map(([name, version]) => ({ path, message: `${name} is not pinned to one version (${version})` }));
+    .map(([name, version]) => ({
+      path,
+      message: `${name} is not pinned to one version (${version})`,
+    }));
 }

@@ -1,7 +1,8 @@
-/** What a TypeScript file imports, type imports included, read from its syntax tree. */
+/** What a TypeScript file imports, type imports included, what it names and how long its functions are, read from its syntax tree. */
 import { readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { parseSync } from 'oxc-parser';
+import { type FunctionSize, functionsOf, identifiersOf } from './syntax.ts';
 
 /** A source file with its imports of other files; packages are left out. Paths are relative to the root, with `/`. */
 export interface SourceFile {
@@ -9,6 +10,9 @@ export interface SourceFile {
   readonly imports: readonly string[];
   /** Modules that it declares under `requires` or `uses` (only in a module's `index.ts`). */
   readonly requires: readonly string[];
+  /** Every name in it, keys and types included. */
+  readonly identifiers: ReadonlySet<string>;
+  readonly functions: readonly FunctionSize[];
 }
 
 export function readSourceFile(root: string, path: string): SourceFile {
@@ -16,21 +20,41 @@ export function readSourceFile(root: string, path: string): SourceFile {
 }
 
 export function parseSourceFile(path: string, text: string): SourceFile {
-  const { module, program } = parseSync(path, text);
+  const { module, program, comments } = parseSync(path, text);
   const requests = [
     ...module.staticImports.map((one) => one.moduleRequest.value),
-    ...module.staticExports.flatMap((one) => one.entries.flatMap((entry) => entry.moduleRequest?.value ?? [])),
-    ...module.dynamicImports.flatMap((one) => literal(text.slice(one.moduleRequest.start, one.moduleRequest.end))),
-    ...[...text.matchAll(/\bimport\(\s*(['"][^'"]+['"])\s*\)/g)].flatMap((match) => literal(match[1] ?? '')),
+    ...module.staticExports.flatMap((one) =>
+      one.entries.flatMap((entry) => entry.moduleRequest?.value ?? []),
+    ),
+    ...module.dynamicImports.flatMap((one) =>
+      literal(text.slice(one.moduleRequest.start, one.moduleRequest.end)),
+    ),
+    ...[...text.matchAll(/\bimport\(\s*(['"][^'"]+['"])\s*\)/g)].flatMap((match) =>
+      literal(match[1] ?? ''),
+    ),
   ];
-  const imports = [...new Set(requests.filter((request) => request.startsWith('.')).map((request) => resolve(path, request)))];
-  return { path, imports, requires: requiredModules(path, module.staticImports, program) };
+  const imports = [
+    ...new Set(
+      requests
+        .filter((request) => request.startsWith('.'))
+        .map((request) => resolve(path, request)),
+    ),
+  ];
+  return {
+    path,
+    imports,
+    requires: requiredModules(path, module.staticImports, program),
+    identifiers: identifiersOf(program),
+    functions: functionsOf(text, program, comments),
+  };
 }
 
-const resolve = (from: string, request: string): string => normalize(join(dirname(from), request)).replaceAll('\\', '/');
+const resolve = (from: string, request: string): string =>
+  normalize(join(dirname(from), request)).replaceAll('\\', '/');
 
 /** The text of a string literal; an import that is computed cannot be judged and is not listed. */
-const literal = (source: string): string[] => (/^(['"]).*\1$/.test(source) ? [source.slice(1, -1)] : []);
+const literal = (source: string): string[] =>
+  /^(['"]).*\1$/.test(source) ? [source.slice(1, -1)] : [];
 
 type StaticImports = ReturnType<typeof parseSync>['module']['staticImports'];
 
@@ -41,7 +65,9 @@ function requiredModules(path: string, imports: StaticImports, program: unknown)
     const folder = /^src\/modules\/([^/]+)\//.exec(resolve(path, one.moduleRequest.value))?.[1];
     if (folder) for (const entry of one.entries) folderOf.set(entry.localName.value, folder);
   }
-  return [...namesUnder('requires', program), ...namesUnder('uses', program)].flatMap((name) => folderOf.get(name) ?? []);
+  return [...namesUnder('requires', program), ...namesUnder('uses', program)].flatMap(
+    (name) => folderOf.get(name) ?? [],
+  );
 }
 
 interface TreeNode {

@@ -29,7 +29,9 @@ interface Node {
   readonly property?: Node;
   readonly kind?: string;
   readonly declarations?: readonly { readonly id: Node; readonly init?: Node }[];
-  readonly quasis?: readonly { readonly value: { readonly raw: string; readonly cooked: string } }[];
+  readonly quasis?: readonly {
+    readonly value: { readonly raw: string; readonly cooked: string };
+  }[];
   readonly expressions?: readonly Node[];
 }
 
@@ -42,7 +44,9 @@ export function regexesOf(path: string, text: string): Regexes {
     const line = (): number => text.slice(0, node.start ?? 0).split('\n').length;
     if (node.regex) found.push({ path, line: line(), ...node.regex });
     else if (isRegExpCall(node)) {
-      const [pattern, flags = ''] = (node.arguments ?? []).map((argument) => constant(argument, constants));
+      const [pattern, flags = ''] = (node.arguments ?? []).map((argument) =>
+        constant(argument, constants),
+      );
       if (pattern === undefined) made.push(`${path}:${line()}`);
       else found.push({ path, line: line(), pattern, flags });
     }
@@ -58,18 +62,27 @@ function remember(constants: Map<string, string>, { declarations = [] }: Node): 
 }
 
 const isRegExpCall = ({ type, callee }: Node): boolean =>
-  (type === 'NewExpression' || type === 'CallExpression') && callee?.type === 'Identifier' && callee.name === 'RegExp';
+  (type === 'NewExpression' || type === 'CallExpression') &&
+  callee?.type === 'Identifier' &&
+  callee.name === 'RegExp';
 
 /** The text of a literal, of a template (`String.raw` included), or of a constant that is declared above. */
 function constant(node: Node, constants: ReadonlyMap<string, string>): string | undefined {
   if (node.type === 'Literal') return typeof node.value === 'string' ? node.value : undefined;
   if (node.type === 'Identifier') return constants.get(node.name ?? '');
   if (node.type === 'TemplateLiteral') return filled(node, 'cooked', constants);
-  const isRaw = node.type === 'TaggedTemplateExpression' && node.tag?.object?.name === 'String' && node.tag.property?.name === 'raw';
+  const isRaw =
+    node.type === 'TaggedTemplateExpression' &&
+    node.tag?.object?.name === 'String' &&
+    node.tag.property?.name === 'raw';
   return isRaw && node.quasi ? filled(node.quasi, 'raw', constants) : undefined;
 }
 
-function filled(template: Node, form: 'raw' | 'cooked', constants: ReadonlyMap<string, string>): string | undefined {
+function filled(
+  template: Node,
+  form: 'raw' | 'cooked',
+  constants: ReadonlyMap<string, string>,
+): string | undefined {
   const holes = (template.expressions ?? []).map((hole) => constant(hole, constants));
   if (holes.includes(undefined)) return undefined;
   return (template.quasis ?? []).map(({ value }, i) => `${value[form]}${holes[i] ?? ''}`).join('');

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const ATTEMPTS = 30;
 const PAUSE_MS = 100;
-/** Set by src/kernel/supervision/running-operation.ts. */
+/** Set by src/kernel/supervisor.ts. */
 const question = `JSON.stringify(globalThis[Symbol.for('penstock.running')]?.() ?? {})`;
 
 const [pid, port] = process.argv.slice(2).map(Number);
@@ -29,7 +29,13 @@ async function debuggerAddress() {
 
 const socket = new WebSocket(await debuggerAddress());
 socket.addEventListener('open', () =>
-  socket.send(JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression: question, returnByValue: true } })),
+  socket.send(
+    JSON.stringify({
+      id: 1,
+      method: 'Runtime.evaluate',
+      params: { expression: question, returnByValue: true },
+    }),
+  ),
 );
 socket.addEventListener('message', ({ data }) => {
   const { id, result } = JSON.parse(data);

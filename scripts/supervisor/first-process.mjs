@@ -25,7 +25,15 @@ export function leaveFirstProcess() {
   if (process.pid !== 1 || typeof process.execve !== 'function' || !existsSync(SHELL)) return;
   process.execve(
     SHELL,
-    [SHELL, '-c', script, 'penstock-init', process.execPath, ...process.execArgv, ...process.argv.slice(1)],
+    [
+      SHELL,
+      '-c',
+      script,
+      'penstock-init',
+      process.execPath,
+      ...process.execArgv,
+      ...process.argv.slice(1),
+    ],
     process.env,
   );
 }

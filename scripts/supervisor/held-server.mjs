@@ -25,7 +25,14 @@ export function createHeldServer(onExit) {
       let log;
       try {
         log = openSync(logFile, 'a', 0o600);
-        const own = spawn(shell, args, { cwd, env, uid, gid, stdio: ['pipe', log, log], detached: true });
+        const own = spawn(shell, args, {
+          cwd,
+          env,
+          uid,
+          gid,
+          stdio: ['pipe', log, log],
+          detached: true,
+        });
         child = own;
         own.stdin.on('error', () => undefined);
         const end = (code, signal) => {

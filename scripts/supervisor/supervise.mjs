@@ -22,7 +22,9 @@ const SAME_PRESS_MS = 400;
 
 /** One JSON object per line, like the log of the platform. */
 export const report = (level, fields, message) =>
-  void process.stderr.write(`${JSON.stringify({ level, time: new Date().toISOString(), ...fields, message })}\n`);
+  void process.stderr.write(
+    `${JSON.stringify({ level, time: new Date().toISOString(), ...fields, message })}\n`,
+  );
 
 /**
  * Runs the platform until it is told to stop; answers the exit code.
@@ -65,11 +67,15 @@ class Supervisor {
     const { program, flags, args, cwd, env } = this.#command;
     const inspectPort = await this.#watchdog.reservePort();
     if (this.#stopping) return this.#finishIfAlone(0);
-    const child = spawn(program, [...flags, ...(inspectPort ? [`--inspect-port=127.0.0.1:${inspectPort}`] : []), ...args], {
-      cwd,
-      env: { ...env, PENSTOCK_WORKER: String(slot), PENSTOCK_WORKER_AGAIN: again ? '1' : '' },
-      stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
-    });
+    const child = spawn(
+      program,
+      [...flags, ...(inspectPort ? [`--inspect-port=127.0.0.1:${inspectPort}`] : []), ...args],
+      {
+        cwd,
+        env: { ...env, PENSTOCK_WORKER: String(slot), PENSTOCK_WORKER_AGAIN: again ? '1' : '' },
+        stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+      },
+    );
     const worker = { slot, child, ready: false, inspectPort, program };
     this.#workers.set(slot, worker);
     child.on('message', (message) => this.#onMessage(worker, message));
@@ -96,7 +102,11 @@ class Supervisor {
       case 'database.find':
         return send(worker, { type: 'database.found', id: message.id, ...this.#server.facts() });
       case 'database.start':
-        return send(worker, { type: 'database.started', id: message.id, ...this.#server.start(message.options) });
+        return send(worker, {
+          type: 'database.started',
+          id: message.id,
+          ...this.#server.start(message.options),
+        });
       case 'database.stop':
         return void this.#server.stop();
     }
@@ -123,7 +133,12 @@ class Supervisor {
     if (code === 0) return void this.#start(worker.slot, true);
     const now = Date.now();
     this.#crashes = [...this.#crashes.filter((at) => now - at < MINUTE_MS), now];
-    const fields = { worker: worker.slot, pid: worker.child.pid, code, ...(signal ? { signal } : {}) };
+    const fields = {
+      worker: worker.slot,
+      pid: worker.child.pid,
+      code,
+      ...(signal ? { signal } : {}),
+    };
     if (this.#crashes.length > CRASHES_PER_MINUTE) {
       report(
         'error',
@@ -163,7 +178,8 @@ class Supervisor {
       this.#failed = true;
       for (const worker of this.#workers.values()) worker.child.kill('SIGKILL');
     };
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => onSignal(signal));
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+      process.on(signal, () => onSignal(signal));
     this.#stopWithNpm();
   }
 

@@ -42,7 +42,8 @@ export function createWatchdog(report) {
 
   return {
     /** For the debugger of Node, which only opens when a stuck worker is examined. Nothing when the operator debugs himself. */
-    reservePort: () => (/--inspect/.test(process.env.NODE_OPTIONS ?? '') ? Promise.resolve(undefined) : freePort()),
+    reservePort: () =>
+      /--inspect/.test(process.env.NODE_OPTIONS ?? '') ? Promise.resolve(undefined) : freePort(),
     watch(worker, limitMs) {
       if (!limitMs || !worker.inspectPort) return;
       worker.limitMs = limitMs;
@@ -82,7 +83,9 @@ function freePort() {
 /** What the worker is doing: `{operation, requestId, stack}`; empty when it does not say. */
 function examine({ child, inspectPort, program }) {
   return new Promise((resolve) => {
-    const helper = spawn(program, [examiner, String(child.pid), String(inspectPort)], { stdio: ['ignore', 'pipe', 'ignore'] });
+    const helper = spawn(program, [examiner, String(child.pid), String(inspectPort)], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
     const timer = setTimeout(() => helper.kill('SIGKILL'), EXAMINE_MS);
     let text = '';
     helper.stdout.on('data', (chunk) => (text += chunk));

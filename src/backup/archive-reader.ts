@@ -85,7 +85,10 @@ async function sizeOf(path: string): Promise<number> {
 }
 
 /** `onRead` is told how many bytes of the file have been read so far. */
-async function* entriesOf(path: string, onRead?: (bytes: number) => void): AsyncGenerator<ArchiveEntry> {
+async function* entriesOf(
+  path: string,
+  onRead?: (bytes: number) => void,
+): AsyncGenerator<ArchiveEntry> {
   const tar = extract();
   const file = createReadStream(path);
   const onPiece = onRead && ((): void => onRead(file.bytesRead));
@@ -94,7 +97,11 @@ async function* entriesOf(path: string, onRead?: (bytes: number) => void): Async
   read.catch(() => undefined);
   try {
     for await (const entry of tar)
-      yield { name: entry.header.name, size: entry.header.size ?? 0, content: wholeContent(path, entry as AsyncIterable<Buffer>, onPiece) };
+      yield {
+        name: entry.header.name,
+        size: entry.header.size ?? 0,
+        content: wholeContent(path, entry as AsyncIterable<Buffer>, onPiece),
+      };
     await read;
   } catch (cause) {
     throw damaged(path, cause instanceof Error ? cause.message : String(cause), cause);
@@ -102,7 +109,11 @@ async function* entriesOf(path: string, onRead?: (bytes: number) => void): Async
 }
 
 /** A fault of the file that shows while an entry is read. */
-async function* wholeContent(path: string, content: AsyncIterable<Buffer>, onPiece?: () => void): AsyncGenerator<Buffer> {
+async function* wholeContent(
+  path: string,
+  content: AsyncIterable<Buffer>,
+  onPiece?: () => void,
+): AsyncGenerator<Buffer> {
   try {
     for await (const piece of content) {
       yield piece;
@@ -147,10 +158,12 @@ function compare(path: string, seen: Manifest['entries'], { entries, format }: M
   const others = seen.filter(({ name }) => name !== manifestName);
   if (seen.at(-1)?.name !== manifestName || others.length !== seen.length - 1)
     throw damaged(path, 'its list of contents is not at its end');
-  if (others.length !== entries.length) throw damaged(path, `it holds ${others.length} parts, not ${entries.length}`);
+  if (others.length !== entries.length)
+    throw damaged(path, `it holds ${others.length} parts, not ${entries.length}`);
   for (const [index, { name, sha256 }] of entries.entries()) {
     const found = others[index];
-    if (found?.name !== name || found.sha256 !== sha256) throw damaged(path, `${name} is not as it was written`);
+    if (found?.name !== name || found.sha256 !== sha256)
+      throw damaged(path, `${name} is not as it was written`);
   }
 }
 
@@ -162,7 +175,8 @@ function json(text: Buffer | undefined): unknown {
   }
 }
 
-const noBackup = (path: string): StartError => new StartError(`${path} is not a backup made by penstock backup`);
+const noBackup = (path: string): StartError =>
+  new StartError(`${path} is not a backup made by penstock backup`);
 
 function damaged(path: string, why: string, cause?: unknown): StartError {
   if (cause instanceof StartError) return cause;

@@ -2,12 +2,12 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
-import { open, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import { pack } from 'tar-stream';
+import { type Pack, pack } from 'tar-stream';
 import { StartError } from '../kernel/start-error.ts';
 import type { Manifest } from './format.ts';
 
@@ -30,15 +30,13 @@ type Chunks = AsyncIterable<Buffer> | Iterable<Buffer>;
 
 /** @throws StartError when the file cannot be made there, as do all its functions when it cannot be written. */
 export async function createArchiveWriter(path: string): Promise<ArchiveWriter> {
-  const draft = `${path}.part`;
-  const file = await open(draft, 'w', 0o600).catch((cause) => {
+  const temporary = `${path}.part`;
+  const file = await open(temporary, 'w', 0o600).catch((cause) => {
     throw notWritten(path, cause);
   });
   const tar = pack();
   const entries: Manifest['entries'] = [];
-  const written = pipeline(tar, createGzip({ level: COMPRESSION }), file.createWriteStream({ flush: true })).catch((cause) => {
-    throw notWritten(path, cause);
-  });
+  const written = writeAll(tar, file, path);
   const failed = written.then(() => undefined);
   // Whoever adds next is told; this keeps a failure in between from ending the process.
   failed.catch(() => undefined);
@@ -62,7 +60,8 @@ export async function createArchiveWriter(path: string): Promise<ArchiveWriter> 
       length += chunk.length;
       if (!sink.write(chunk)) await Promise.race([once(sink, 'drain'), failed]);
     }
-    if (length !== size) throw new StartError(`${name} became shorter while it was read: make the backup again`);
+    if (length !== size)
+      throw new StartError(`${name} became shorter while it was read: make the backup again`);
     sink.end();
     await Promise.race([once(sink, 'finish'), failed]);
     entries.push({ name, size, sha256: hash.digest('hex') });
@@ -80,16 +79,24 @@ export async function createArchiveWriter(path: string): Promise<ArchiveWriter> 
     async finish() {
       tar.finalize();
       await written;
-      await rename(draft, path);
+      await rename(temporary, path);
       await syncFolder(dirname(path));
     },
     async abandon() {
       tar.destroy(new Error('The backup was abandoned'));
       await written.catch(() => undefined);
-      await rm(draft, { force: true });
+      await rm(temporary, { force: true });
     },
   };
 }
+
+/** Until the compressed archive is on the disk. */
+const writeAll = (tar: Pack, file: FileHandle, path: string): Promise<void> =>
+  pipeline(tar, createGzip({ level: COMPRESSION }), file.createWriteStream({ flush: true })).catch(
+    (cause: NodeJS.ErrnoException) => {
+      throw notWritten(path, cause);
+    },
+  );
 
 const whys: Readonly<Record<string, string>> = {
   ENOENT: 'its folder does not exist: make it',
@@ -103,7 +110,10 @@ const whys: Readonly<Record<string, string>> = {
 };
 
 function notWritten(path: string, cause: NodeJS.ErrnoException): StartError {
-  return new StartError(`${path} could not be written, and nothing of it is left: ${whys[cause.code ?? ''] ?? cause.message}`, { cause });
+  return new StartError(
+    `${path} could not be written, and nothing of it is left: ${whys[cause.code ?? ''] ?? cause.message}`,
+    { cause },
+  );
 }
 
 /** The new name is safe as well, where the system can say so. */
@@ -118,7 +128,11 @@ function ifAbsent(error: NodeJS.ErrnoException): undefined {
 }
 
 /** The first `size` bytes: a file may grow while it is read. */
-async function* wholeFile(path: string, size: number, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
+async function* wholeFile(
+  path: string,
+  size: number,
+  onRead: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
   if (size === 0) return;
   try {
     for await (const chunk of createReadStream(path, { end: size - 1 }) as AsyncIterable<Buffer>) {
@@ -128,6 +142,9 @@ async function* wholeFile(path: string, size: number, onRead: (bytes: number) =>
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === undefined) throw cause;
-    throw new StartError(`${path} could not be read (${message}): a backup without it would not be whole`, { cause });
+    throw new StartError(
+      `${path} could not be read (${message}): a backup without it would not be whole`,
+      { cause },
+    );
   }
 }

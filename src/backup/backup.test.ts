@@ -6,17 +6,20 @@ import { visitStore } from '../../examples/music-store/store.ts';
 import { createTestDatabase } from '../../test/support/database.ts';
 import { silentLog } from '../../test/support/log.ts';
 import { createTestNode, testAdminPassword, testMasterKey } from '../../test/support/node.ts';
-import { createTestPlatform, type TestPlatform, testEnvironment } from '../../test/support/platform.ts';
+import {
+  createTestPlatform,
+  type TestPlatform,
+  testEnvironment,
+} from '../../test/support/platform.ts';
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { refuseUnknown } from '../kernel/database/migrate.ts';
-import { readSettings } from '../kernel/settings.ts';
+import { readSettings } from '../kernel/settings/settings.ts';
 import { platformMigrations, startPlatform } from '../platform.ts';
 import { proveArchive } from './archive-reader.ts';
 import { dump } from './dump.ts';
-import type { Manifest } from './format.ts';
+import { type Manifest, readRows } from './format.ts';
 import { checkKeys } from './keys.ts';
 import { load } from './load.ts';
-import { readRows } from './rows.ts';
 import { connectExternal, connectToSource, startFor } from './source.ts';
 import { verify } from './verify.ts';
 
@@ -25,7 +28,8 @@ const quiet = (): void => undefined;
 /** The rows of every table that a manifest names, as they are now. */
 async function digests(client: pg.Client, { tables }: Manifest): Promise<Record<string, string>> {
   const found: Record<string, string> = {};
-  for (const table of tables) found[`${table.schema}.${table.name}`] = (await readRows(client, table, quiet)).sha256;
+  for (const table of tables)
+    found[`${table.schema}.${table.name}`] = (await readRows(client, table, quiet)).sha256;
   return found;
 }
 
@@ -34,7 +38,10 @@ describe('a backup of a running platform', () => {
   let folder: string;
   let archive: string;
   const make = async (path: string, withKeys = false): Promise<void> => {
-    const { client, close } = await connectToSource({ dataDir: platform.dataDir, databaseUrl: undefined }, silentLog);
+    const { client, close } = await connectToSource(
+      { dataDir: platform.dataDir, databaseUrl: undefined },
+      silentLog,
+    );
     try {
       await dump({ client, path, dataDir: platform.dataDir, withKeys, onProgress: quiet });
     } finally {
@@ -47,10 +54,16 @@ describe('a backup of a running platform', () => {
     archive = join(folder, 'music.penstock');
     platform = await createTestPlatform({ server: 'own' });
     const { client: clientOrigin, admin: adminOrigin } = platform.addresses;
-    await visitStore({ clientOrigin, adminOrigin, masterKey: testMasterKey }, { reset: false, print: quiet });
+    await visitStore(
+      { clientOrigin, adminOrigin, masterKey: testMasterKey },
+      { reset: false, print: quiet },
+    );
     await platform.registerUser({ email: 'kept@example.com', password: 'Battery-Staple-17' });
     await mkdir(join(platform.dataDir, 'files', 'covers'), { recursive: true });
-    await writeFile(join(platform.dataDir, 'files', 'covers', 'größe 1.bin'), Buffer.alloc(3_000_000, 'penstock'));
+    await writeFile(
+      join(platform.dataDir, 'files', 'covers', 'größe 1.bin'),
+      Buffer.alloc(3_000_000, 'penstock'),
+    );
     await writeFile(join(platform.dataDir, 'files', 'empty'), '');
     await make(archive);
   }, 120_000);
@@ -61,7 +74,10 @@ describe('a backup of a running platform', () => {
 
   test('is whole, and readable by its owner only', async () => {
     const { manifest, header } = await proveArchive(archive, quiet);
-    expect(manifest.tables.find(({ name }) => name === 'Track')).toMatchObject({ schema: 'app', rows: 3503 });
+    expect(manifest.tables.find(({ name }) => name === 'Track')).toMatchObject({
+      schema: 'app',
+      rows: 3503,
+    });
     expect(header.postgres).toMatch(/^18/);
     expect((await stat(archive)).mode & 0o077).toBe(0);
   });
@@ -73,20 +89,31 @@ describe('a backup of a running platform', () => {
     const target = { filesFolder: join(dataDir, 'files'), keysFile: join(dataDir, 'secrets.json') };
     const { client, close } = await startFor(join(dataDir, 'postgres'), dataDir, silentLog);
     await load({ client, archive: proven, target, onProgress: quiet });
-    const expected = Object.fromEntries(proven.manifest.tables.map(({ schema, name, sha256 }) => [`${schema}.${name}`, sha256]));
+    const expected = Object.fromEntries(
+      proven.manifest.tables.map(({ schema, name, sha256 }) => [`${schema}.${name}`, sha256]),
+    );
     expect(await digests(client, proven.manifest)).toEqual(expected);
     await close();
     for (const name of ['covers/größe 1.bin', 'empty']) {
-      expect(await readFile(join(dataDir, 'files', name))).toEqual(await readFile(join(platform.dataDir, 'files', name)));
+      expect(await readFile(join(dataDir, 'files', name))).toEqual(
+        await readFile(join(platform.dataDir, 'files', name)),
+      );
     }
 
-    const running = await startPlatform({ settings: readSettings(testEnvironment(dataDir, undefined)) });
+    const running = await startPlatform({
+      settings: readSettings(testEnvironment(dataDir, undefined)),
+    });
     try {
-      const node = createTestNode(running.addresses, { masterKey: testMasterKey, adminPassword: testAdminPassword });
+      const node = createTestNode(running.addresses, {
+        masterKey: testMasterKey,
+        adminPassword: testAdminPassword,
+      });
       const user = await node.login('kept@example.com', 'Battery-Staple-17');
       expect((await user.api.get('/database/Track?limit=1')).body.count).toBe(3503);
       await node.createSchema({ name: 'AfterRestore', fields: { title: 'String' } });
-      expect((await node.client.post('/database/AfterRestore', { title: 'still grows' })).status).toBe(200);
+      expect(
+        (await node.client.post('/database/AfterRestore', { title: 'still grows' })).status,
+      ).toBe(200);
     } finally {
       await running.close();
     }
@@ -98,9 +125,9 @@ describe('a backup of a running platform', () => {
     try {
       const proven = await proveArchive(archive, quiet);
       await load({ client, archive: proven, target: undefined, onProgress: quiet });
-      await expect(load({ client, archive: proven, target: undefined, onProgress: quiet })).rejects.toThrow(
-        /not empty.*Nothing was changed/s,
-      );
+      await expect(
+        load({ client, archive: proven, target: undefined, onProgress: quiet }),
+      ).rejects.toThrow(/not empty.*Nothing was changed/s);
     } finally {
       await close();
       await database.drop();
@@ -108,7 +135,11 @@ describe('a backup of a running platform', () => {
   }, 120_000);
 
   test('verifies', async () => {
-    const { differences, rows } = await verify(await proveArchive(archive, quiet), silentLog, quiet);
+    const { differences, rows } = await verify(
+      await proveArchive(archive, quiet),
+      silentLog,
+      quiet,
+    );
     expect(differences).toEqual([]);
     expect(rows).toBeGreaterThan(15_607);
   }, 120_000);
@@ -125,15 +156,21 @@ describe('a backup of a running platform', () => {
     await make(path);
     stop.abort();
     await writing;
-    const pairs = (await proveArchive(path, quiet)).manifest.tables.find(({ name }) => name === 'Pair');
+    const pairs = (await proveArchive(path, quiet)).manifest.tables.find(
+      ({ name }) => name === 'Pair',
+    );
     expect((pairs?.rows ?? 1) % 2).toBe(0);
   }, 60_000);
 
   test('holds the keys only when asked to', async () => {
     const path = join(folder, 'keys.penstock');
-    await writeFile(join(platform.dataDir, 'secrets.json'), JSON.stringify({ masterKey: testMasterKey }));
+    await writeFile(
+      join(platform.dataDir, 'secrets.json'),
+      JSON.stringify({ masterKey: testMasterKey }),
+    );
     await make(path, true);
-    const names = async (file: string) => (await proveArchive(file, quiet)).manifest.entries.map(({ name }) => name);
+    const names = async (file: string) =>
+      (await proveArchive(file, quiet)).manifest.entries.map(({ name }) => name);
     expect(await names(path)).toContain('keys.json');
     expect(await names(archive)).not.toContain('keys.json');
   });
@@ -150,14 +187,23 @@ describe('a backup of a running platform', () => {
 
   test('knows the key that opens it', async () => {
     const { manifest } = await proveArchive(archive, quiet);
-    const keys = { masterKey: undefined, masterKeyPrevious: undefined, configEncryptionKey: undefined };
+    const keys = {
+      masterKey: undefined,
+      masterKeyPrevious: undefined,
+      configEncryptionKey: undefined,
+    };
     expect(checkKeys(manifest, keys)).toBe('unknown');
     expect(checkKeys(manifest, { ...keys, masterKey: testMasterKey })).toBe('fits');
-    expect(() => checkKeys(manifest, { ...keys, masterKey: 'another-key-0123456789' })).toThrow(/not the one of the installation/);
+    expect(() => checkKeys(manifest, { ...keys, masterKey: 'another-key-0123456789' })).toThrow(
+      /not the one of the installation/,
+    );
   });
 
   describe('that is not as it was written', () => {
-    const altered = async (name: string, change: (path: string, size: number) => Promise<void>): Promise<string> => {
+    const altered = async (
+      name: string,
+      change: (path: string, size: number) => Promise<void>,
+    ): Promise<string> => {
       const path = join(folder, name);
       await copyFile(archive, path);
       await change(path, (await stat(path)).size);
@@ -170,10 +216,16 @@ describe('a backup of a running platform', () => {
     };
 
     test.each([
-      ['cut off in the middle', (path: string, size: number) => truncate(path, Math.floor(size / 2))],
+      [
+        'cut off in the middle',
+        (path: string, size: number) => truncate(path, Math.floor(size / 2)),
+      ],
       ['cut off at its end', (path: string, size: number) => truncate(path, size - 1_500)],
       ['empty', (path: string) => truncate(path, 0)],
-      ['altered in the middle', (path: string, size: number) => overwrite(Math.floor(size / 2))(path)],
+      [
+        'altered in the middle',
+        (path: string, size: number) => overwrite(Math.floor(size / 2))(path),
+      ],
       ['altered near its end', (path: string, size: number) => overwrite(size - 2_000)(path)],
       ['something else', (path: string) => writeFile(path, 'no backup')],
     ])('is refused: %s', async (name, change) => {
@@ -185,14 +237,21 @@ describe('a backup of a running platform', () => {
       const { createArchiveWriter } = await import('./archive-writer.ts');
       const path = join(folder, 'future.penstock');
       const writer = await createArchiveWriter(path);
-      const header = { penstockBackup: 99, version: '9.0.0', postgres: '25', createdAt: '2031-01-01T00:00:00Z' };
+      const header = {
+        penstockBackup: 99,
+        version: '9.0.0',
+        postgres: '25',
+        createdAt: '2031-01-01T00:00:00Z',
+      };
       await writer.add('penstock-backup.json', Buffer.from(JSON.stringify(header)));
       await writer.finish();
       await expect(proveArchive(path, quiet)).rejects.toThrow(/Penstock 9\.0\.0/);
     });
 
     test('is refused when it is not there', async () => {
-      await expect(proveArchive(join(folder, 'absent'), quiet)).rejects.toThrow(/cannot be read \(ENOENT\)/);
+      await expect(proveArchive(join(folder, 'absent'), quiet)).rejects.toThrow(
+        /cannot be read \(ENOENT\)/,
+      );
     });
   });
 
@@ -204,7 +263,10 @@ describe('a backup of a running platform', () => {
     const open = () => connectToSource({ dataDir, databaseUrl: undefined }, silentLog);
     const both = await Promise.allSettled([open(), open()]);
     const [opened, refused] = both.toSorted((a, b) => a.status.localeCompare(b.status));
-    expect(refused).toMatchObject({ status: 'rejected', reason: { message: expect.stringContaining('is in use by') } });
+    expect(refused).toMatchObject({
+      status: 'rejected',
+      reason: { message: expect.stringContaining('is in use by') },
+    });
     if (opened?.status !== 'fulfilled') throw new Error('Neither got the server');
     expect((await opened.value.client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
     await opened.value.close();
@@ -215,11 +277,19 @@ describe('a backup of a running platform', () => {
     const dataDir = join(folder, 'half');
     await mkdir(dataDir, { mode: 0o711 });
     const proven = await proveArchive(archive, quiet);
-    const broken = { ...proven, structure: { ...proven.structure, after: [...proven.structure.after, 'select 1 / 0'] } };
+    const broken = {
+      ...proven,
+      structure: { ...proven.structure, after: [...proven.structure.after, 'select 1 / 0'] },
+    };
     const { client, close } = await startFor(join(dataDir, 'postgres'), dataDir, silentLog);
     try {
-      const target = { filesFolder: join(dataDir, 'files'), keysFile: join(dataDir, 'secrets.json') };
-      await expect(load({ client, archive: broken, target, onProgress: quiet })).rejects.toThrow(/nothing was changed/);
+      const target = {
+        filesFolder: join(dataDir, 'files'),
+        keysFile: join(dataDir, 'secrets.json'),
+      };
+      await expect(load({ client, archive: broken, target, onProgress: quiet })).rejects.toThrow(
+        /nothing was changed/,
+      );
       expect(await stat(join(dataDir, 'files.restoring')).catch(() => undefined)).toBeUndefined();
       await load({ client, archive: proven, target, onProgress: quiet });
     } finally {

@@ -3,7 +3,11 @@ import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createTestDatabase, type TestDatabase, type TestServer } from '../../test/support/database.ts';
+import {
+  createTestDatabase,
+  type TestDatabase,
+  type TestServer,
+} from '../../test/support/database.ts';
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { proveArchive } from './archive-reader.ts';
 import { type DumpResult, dump } from './dump.ts';
@@ -37,13 +41,23 @@ describe('a backup', () => {
     await client.connect();
     return client.query(statements).finally(() => client.end());
   };
-  const backUp = async (url: string, path: string, onProgress: Progress = quiet, dataDir = join(folder, 'none')): Promise<DumpResult> => {
+  const backUp = async (
+    url: string,
+    path: string,
+    onProgress: Progress = quiet,
+    dataDir = join(folder, 'none'),
+  ): Promise<DumpResult> => {
     const { client, close } = await connectExternal(url);
     return dump({ client, path, dataDir, withKeys: false, onProgress }).finally(close);
   };
   const restore = async (url: string, path: string): Promise<LoadResult> => {
     const { client, close } = await connectExternal(url);
-    return load({ client, archive: await proveArchive(path, quiet), target: undefined, onProgress: quiet }).finally(close);
+    return load({
+      client,
+      archive: await proveArchive(path, quiet),
+      target: undefined,
+      onProgress: quiet,
+    }).finally(close);
   };
 
   test('has the rows of a table that somebody rewrites or empties meanwhile', async () => {
@@ -54,11 +68,18 @@ describe('a backup', () => {
     const path = join(folder, 'rewritten');
     await backUp(url, path, ({ what }) => {
       if (what !== 'app.first' || changes.length > 0) return;
-      changes.push(ask(url, 'alter table app.second alter column n type text'), ask(url, 'truncate app.third'));
+      changes.push(
+        ask(url, 'alter table app.second alter column n type text'),
+        ask(url, 'truncate app.third'),
+      );
     });
     await Promise.all(changes);
     const { manifest } = await proveArchive(path, quiet);
-    expect(Object.fromEntries(manifest.tables.map(({ name, rows }) => [name, rows]))).toEqual({ first: 400_000, second: 2, third: 1 });
+    expect(Object.fromEntries(manifest.tables.map(({ name, rows }) => [name, rows]))).toEqual({
+      first: 400_000,
+      second: 2,
+      third: 1,
+    });
   });
 
   test('comes back with extensions that stand in a schema of their own, and without those that nothing needs', async () => {
@@ -71,7 +92,9 @@ describe('a backup', () => {
     await backUp(url, path);
     const target = await make('');
     expect(await restore(target, path)).toEqual({ missingExtensions: [] });
-    expect((await ask(target, 'select facts::text from app.thing')).rows).toEqual([{ facts: '"a"=>"1"' }]);
+    expect((await ask(target, 'select facts::text from app.thing')).rows).toEqual([
+      { facts: '"a"=>"1"' },
+    ]);
 
     const { client, close } = await connectExternal(await make(''));
     const proven = await proveArchive(path, quiet);
@@ -80,18 +103,23 @@ describe('a backup', () => {
       structure: { ...proven.structure, before: [statement, ...proven.structure.before] },
     });
     const unneeded = before('create extension if not exists not_there with schema public');
-    expect(await load({ client, archive: unneeded, target: undefined, onProgress: quiet })).toEqual({ missingExtensions: ['not_there'] });
+    expect(await load({ client, archive: unneeded, target: undefined, onProgress: quiet })).toEqual(
+      { missingExtensions: ['not_there'] },
+    );
     await close();
 
     const other = await connectExternal(await make(''));
     const [, ...rest] = proven.structure.before;
     const needed = {
       ...proven,
-      structure: { ...proven.structure, before: ['create extension if not exists not_there with schema public', ...rest] },
+      structure: {
+        ...proven.structure,
+        before: ['create extension if not exists not_there with schema public', ...rest],
+      },
     };
-    await expect(load({ client: other.client, archive: needed, target: undefined, onProgress: quiet })).rejects.toThrow(
-      /extension not_there could not be made: .*nothing was changed/s,
-    );
+    await expect(
+      load({ client: other.client, archive: needed, target: undefined, onProgress: quiet }),
+    ).rejects.toThrow(/extension not_there could not be made: .*nothing was changed/s);
     await other.close();
   });
 
@@ -107,7 +135,9 @@ describe('a backup', () => {
     expect((await backUp(url, path)).tablesOfOthers).toEqual(['public.orders']);
     const { manifest } = await proveArchive(path, quiet);
     expect(manifest.tablesOfOthers).toEqual(['public.orders']);
-    expect(manifest.tables.map(({ schema, name }) => `${schema}.${name}`)).not.toContain('public.orders');
+    expect(manifest.tables.map(({ schema, name }) => `${schema}.${name}`)).not.toContain(
+      'public.orders',
+    );
   });
 
   test('names what lies among the files and is none, and fails where files cannot be read', async () => {
@@ -116,16 +146,23 @@ describe('a backup', () => {
     await mkdir(join(dataDir, 'files/deep'), { recursive: true });
     await writeFile(join(dataDir, 'files/deep/one.txt'), 'one');
     await symlink('/etc/hostname', join(dataDir, 'files/link'));
-    expect(await backUp(url, join(folder, 'links'), quiet, dataDir)).toMatchObject({ files: 1, noFiles: ['link'] });
+    expect(await backUp(url, join(folder, 'links'), quiet, dataDir)).toMatchObject({
+      files: 1,
+      noFiles: ['link'],
+    });
 
     await mkdir(join(folder, 'odd'));
     await writeFile(join(folder, 'odd/files'), 'a file where the folder should be');
-    await expect(backUp(url, join(folder, 'unreadable'), quiet, join(folder, 'odd'))).rejects.toThrow(/cannot be read \(ENOTDIR\)/);
+    await expect(
+      backUp(url, join(folder, 'unreadable'), quiet, join(folder, 'odd')),
+    ).rejects.toThrow(/cannot be read \(ENOTDIR\)/);
   });
 
   test('that cannot be written, or is stopped, leaves nothing and says why', async () => {
     const url = await make('create schema app; create table app.one (n int)');
-    await expect(backUp(url, join(folder, 'absent/file'))).rejects.toThrow(/its folder does not exist/);
+    await expect(backUp(url, join(folder, 'absent/file'))).rejects.toThrow(
+      /its folder does not exist/,
+    );
     await expect(backUp(url, '/dev/full/file')).rejects.toThrow(/its folder is a file/);
     const stop = (): never => {
       throw new Error('enough');
@@ -135,7 +172,8 @@ describe('a backup', () => {
     const dataDir = join(folder, 'large');
     await mkdir(join(dataDir, 'files'), { recursive: true });
     await writeFile(join(dataDir, 'files/large'), randomBytes(5_000_000));
-    const late: Progress = ({ what, done }) => (what === 'file large' && done > 1_000_000 ? stop() : undefined);
+    const late: Progress = ({ what, done }) =>
+      what === 'file large' && done > 1_000_000 ? stop() : undefined;
     await expect(backUp(url, join(folder, 'stopped'), late, dataDir)).rejects.toThrow('enough');
     expect((await readdir(folder)).filter((name) => name.startsWith('stopped'))).toEqual([]);
   });

@@ -1,10 +1,12 @@
 /** Makes a backup: one consistent picture of the database, and the local files. */
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+
+import type { Dirent } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join, relative, sep } from 'node:path';
 import type pg from 'pg';
+import { StartError } from '../kernel/start-error.ts';
 import { version } from '../kernel/version.ts';
 import { type ArchiveWriter, createArchiveWriter } from './archive-writer.ts';
-import { type FoundFile, findFiles } from './files.ts';
 import {
   FORMAT,
   filesFolder,
@@ -14,17 +16,57 @@ import {
   type Manifest,
   manifestName,
   type Progress,
+  readRows,
   structureName,
   tableFolder,
 } from './format.ts';
-import { wrappedKey } from './keys.ts';
-import { migrationsOf, tablesOfOthers } from './platform-facts.ts';
-import { readRows } from './rows.ts';
+import { migrationsOf, tablesOfOthers, wrappedKey } from './keys.ts';
 import { withSnapshot } from './snapshot.ts';
 import { readStructure } from './structure.ts';
 import type { TableFacts } from './tables.ts';
 
-export interface DumpOptions {
+/* The local files that a backup takes along. */
+
+interface FoundFile {
+  /** Path below the folder, with `/`. */
+  readonly name: string;
+  readonly path: string;
+  readonly size: number;
+}
+
+/**
+ * Every file below the folder, by name. Links are not followed: they may lead anywhere, and are named with what else is no file.
+ * @throws StartError when a folder cannot be read: files would be missing, and nobody would know.
+ */
+async function findFiles(
+  folder: string,
+): Promise<{ readonly found: readonly FoundFile[]; readonly noFiles: readonly string[] }> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch((cause) =>
+    noEntries(folder, cause),
+  );
+  const found: FoundFile[] = [];
+  const noFiles: string[] = [];
+  for (const entry of entries) {
+    if (entry.isDirectory()) continue;
+    const path = join(entry.parentPath, entry.name);
+    const name = relative(folder, path).split(sep).join('/');
+    if (!entry.isFile()) noFiles.push(name);
+    else found.push({ name, path, size: (await stat(path).catch(() => undefined))?.size ?? 0 });
+  }
+  return { found: found.sort((a, b) => (a.name < b.name ? -1 : 1)), noFiles: noFiles.sort() };
+}
+
+function noEntries(folder: string, cause: NodeJS.ErrnoException): Dirent[] {
+  if (cause.code === 'ENOENT' && cause.path === folder) return [];
+  throw new StartError(
+    `The files in ${cause.path ?? folder} cannot be read (${cause.code ?? cause.message}): a backup without them would not be whole`,
+    {
+      cause,
+    },
+  );
+}
+
+interface DumpOptions {
   readonly client: pg.Client;
   readonly path: string;
   readonly dataDir: string;
@@ -61,16 +103,27 @@ export async function dump(options: DumpOptions): Promise<DumpResult> {
   }
 }
 
-async function write({ client, dataDir, withKeys, onProgress }: DumpOptions, archive: ArchiveWriter): Promise<DumpResult> {
+async function write(
+  { client, dataDir, withKeys, onProgress }: DumpOptions,
+  archive: ArchiveWriter,
+): Promise<DumpResult> {
   const { found, noFiles } = await findFiles(join(dataDir, localFiles));
   const ahead = found.reduce((all, { size }) => all + size, 0);
-  const { total, ...database } = await withSnapshot(client, (schemas) => writeDatabase(client, { schemas, archive, ahead, onProgress }));
+  const { total, ...database } = await withSnapshot(client, (schemas) =>
+    writeDatabase(client, { schemas, archive, ahead, onProgress }),
+  );
   const files = await writeFiles(found, archive, { done: total - ahead, total, onProgress });
   if (withKeys) await archive.add(keysName, await readFile(join(dataDir, 'secrets.json')));
   const manifest: Manifest = { format: FORMAT, entries: archive.entries, ...database };
   await archive.add(manifestName, json(manifest));
   const { tables, tablesOfOthers = [] } = database;
-  return { tables: tables.length, rows: tables.reduce((all, { rows }) => all + rows, 0), files, tablesOfOthers, noFiles };
+  return {
+    tables: tables.length,
+    rows: tables.reduce((all, { rows }) => all + rows, 0),
+    files,
+    tablesOfOthers,
+    noFiles,
+  };
 }
 
 interface DatabaseOptions {
@@ -81,7 +134,10 @@ interface DatabaseOptions {
   readonly onProgress: Progress;
 }
 
-async function writeDatabase(client: pg.Client, { schemas, archive, ahead, onProgress }: DatabaseOptions) {
+async function writeDatabase(
+  client: pg.Client,
+  { schemas, archive, ahead, onProgress }: DatabaseOptions,
+) {
   await archive.add(headerName, json(await headerOf(client)));
   const { structure, tables } = await readStructure(client, schemas);
   await archive.add(structureName, json(structure));
@@ -96,8 +152,15 @@ async function writeDatabase(client: pg.Client, { schemas, archive, ahead, onPro
 }
 
 async function headerOf(client: pg.Client): Promise<Header> {
-  const { rows } = await client.query<{ postgres: string; now: Date }>(`select current_setting('server_version') as postgres, now()`);
-  return { penstockBackup: FORMAT, version, postgres: rows[0]?.postgres ?? '', createdAt: (rows[0]?.now ?? new Date()).toISOString() };
+  const { rows } = await client.query<{ postgres: string; now: Date }>(
+    `select current_setting('server_version') as postgres, now()`,
+  );
+  return {
+    penstockBackup: FORMAT,
+    version,
+    postgres: rows[0]?.postgres ?? '',
+    createdAt: (rows[0]?.now ?? new Date()).toISOString(),
+  };
 }
 
 /** How far the whole work is when a part of it begins. Bytes, as far as they can be known before. */
@@ -126,7 +189,12 @@ async function writeTables(
       onProgress({ what, done: done + Math.min(read, table.size), total });
     });
     await parts.flush();
-    entries.push({ schema: table.schema, name: table.name, columns: [...table.columns], ...digest });
+    entries.push({
+      schema: table.schema,
+      name: table.name,
+      columns: [...table.columns],
+      ...digest,
+    });
     done += table.size;
   }
   return entries;
@@ -154,7 +222,11 @@ function partsInto(archive: ArchiveWriter, folder: string) {
   };
 }
 
-async function writeFiles(files: readonly FoundFile[], archive: ArchiveWriter, { done: before, total, onProgress }: Way): Promise<number> {
+async function writeFiles(
+  files: readonly FoundFile[],
+  archive: ArchiveWriter,
+  { done: before, total, onProgress }: Way,
+): Promise<number> {
   let done = before;
   let count = 0;
   for (const { name, path } of files) {

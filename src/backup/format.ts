@@ -8,8 +8,52 @@
  * - `keys.json`: the data folder's secrets, only when asked for
  * - `manifest.json` last: size and SHA-256 of everything before it, rows and SHA-256 of each table
  */
-import Type, { type Static } from 'typebox';
+
+import { createHash } from 'node:crypto';
+import type pg from 'pg';
+import { to as copyTo } from 'pg-copy-streams';
+import type { Static } from 'typebox';
+import Type from 'typebox';
 import { Compile } from 'typebox/compile';
+import { identifier } from '../kernel/database/sql.ts';
+
+/* The rows of one table as COPY text. */
+
+interface RowSource {
+  readonly schema: string;
+  readonly name: string;
+  readonly columns: readonly string[];
+}
+
+/** What the rows of a table were, for the manifest and for comparison. */
+interface RowDigest {
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+export const tableName = ({ schema, name }: RowSource): string =>
+  `${identifier(schema)}.${identifier(name)}`;
+
+export const columnList = ({ columns }: RowSource): string =>
+  `(${columns.map(identifier).join(', ')})`;
+
+/** Hands the rows over in pieces and answers what they were. Reads at the pace of `take`. */
+export async function readRows(
+  client: pg.ClientBase,
+  table: RowSource,
+  take: (piece: Buffer) => Promise<void> | void,
+): Promise<RowDigest> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  const stream = client.query(copyTo(`copy ${tableName(table)} ${columnList(table)} to stdout`));
+  for await (const piece of stream as AsyncIterable<Buffer>) {
+    hash.update(piece);
+    bytes += piece.length;
+    await take(piece);
+  }
+  return { rows: stream.rowCount, bytes, sha256: hash.digest('hex') };
+}
 
 export const FORMAT = 1;
 
@@ -53,7 +97,9 @@ export type TableEntry = Static<typeof TableEntry>;
 
 export const Manifest = Type.Object({
   format: Type.Integer(),
-  entries: Type.Array(Type.Object({ name: Type.String(), size: Type.Integer(), sha256: Type.String() })),
+  entries: Type.Array(
+    Type.Object({ name: Type.String(), size: Type.Integer(), sha256: Type.String() }),
+  ),
   tables: Type.Array(TableEntry),
   /** The data key of the installation, wrapped: tells whether a master key is the one that opens its secrets. */
   wrappedKey: Type.Union([Type.String(), Type.Null()]),
@@ -69,4 +115,8 @@ export const isStructure = Compile(Structure);
 export const isManifest = Compile(Manifest);
 
 /** Told how far the work is; called often. `total` is an estimate where the end is not known. */
-export type Progress = (step: { readonly what: string; readonly done: number; readonly total: number }) => void;
+export type Progress = (step: {
+  readonly what: string;
+  readonly done: number;
+  readonly total: number;
+}) => void;

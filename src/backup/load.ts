@@ -10,8 +10,14 @@ import { from as copyFrom } from 'pg-copy-streams';
 import { StartError } from '../kernel/start-error.ts';
 import { cutText } from '../kernel/text.ts';
 import type { ArchiveEntry, ProvenArchive } from './archive-reader.ts';
-import { filesFolder, keysName, type Progress, type TableEntry } from './format.ts';
-import { columnList, tableName } from './rows.ts';
+import {
+  columnList,
+  filesFolder,
+  keysName,
+  type Progress,
+  type TableEntry,
+  tableName,
+} from './format.ts';
 import { presentSchemas } from './snapshot.ts';
 
 export interface LoadOptions {
@@ -33,9 +39,16 @@ export interface LoadResult {
 }
 
 /** @throws StartError when the database is not empty; whatever fails, nothing is left behind. */
-export async function load({ client, archive, target, onProgress }: LoadOptions): Promise<LoadResult> {
+export async function load({
+  client,
+  archive,
+  target,
+  onProgress,
+}: LoadOptions): Promise<LoadResult> {
   await requireEmpty(client);
-  const drafts = target ? { files: `${target.filesFolder}.restoring`, keys: `${target.keysFile}.restoring` } : undefined;
+  const drafts = target
+    ? { files: `${target.filesFolder}.restoring`, keys: `${target.keysFile}.restoring` }
+    : undefined;
   const run = statementRunner(client);
   try {
     // Of a restore that was killed.
@@ -48,9 +61,13 @@ export async function load({ client, archive, target, onProgress }: LoadOptions)
       await run.one(statement);
     }
     // Before the commit: a database with its rows and without its files would look whole.
-    if (target && drafts) await settle(drafts, target);
+    if (target && drafts) await finishDrafts(drafts, target);
     await client.query('commit').catch(async (error: unknown) => {
-      if (target) await Promise.all([rm(target.filesFolder, { recursive: true, force: true }), rm(target.keysFile, { force: true })]);
+      if (target)
+        await Promise.all([
+          rm(target.filesFolder, { recursive: true, force: true }),
+          rm(target.keysFile, { force: true }),
+        ]);
       throw error;
     });
   } catch (error) {
@@ -68,10 +85,13 @@ interface Drafts {
 }
 
 async function removeDrafts(drafts: Drafts | undefined): Promise<void> {
-  if (drafts) await Promise.all([drafts.files, drafts.keys].map((draft) => rm(draft, { recursive: true, force: true })));
+  if (drafts)
+    await Promise.all(
+      [drafts.files, drafts.keys].map((draft) => rm(draft, { recursive: true, force: true })),
+    );
 }
 
-async function settle(drafts: Drafts, target: LoadTarget): Promise<void> {
+async function finishDrafts(drafts: Drafts, target: LoadTarget): Promise<void> {
   await rename(drafts.files, target.filesFolder).catch(ifAbsent);
   await rename(drafts.keys, target.keysFile).catch(ifAbsent);
 }
@@ -90,8 +110,13 @@ const EXTENSION = /^(?:create schema if not exists \S+; )?create extension if no
 function statementRunner(client: pg.Client) {
   const refused = new Map<string, string>();
   const failure = (where: string, cause: unknown): StartError => {
-    const extensions = [...refused].map(([name, reason]) => `; the extension ${name} could not be made: ${reason}`).join('');
-    return new StartError(`The restore failed ${where}(${reasonOf(cause)}${extensions}): nothing was changed`, { cause });
+    const extensions = [...refused]
+      .map(([name, reason]) => `; the extension ${name} could not be made: ${reason}`)
+      .join('');
+    return new StartError(
+      `The restore failed ${where}(${reasonOf(cause)}${extensions}): nothing was changed`,
+      { cause },
+    );
   };
   return {
     missing: () => [...refused.keys()],
@@ -103,7 +128,8 @@ function statementRunner(client: pg.Client) {
         throw failure(`at "${cutText(statement, 200)}" `, cause);
       });
     },
-    explained: (error: unknown): StartError => (error instanceof StartError ? error : failure('', error)),
+    explained: (error: unknown): StartError =>
+      error instanceof StartError ? error : failure('', error),
   };
 
   async function tryExtension(name: string, statement: string): Promise<void> {
@@ -118,14 +144,19 @@ function statementRunner(client: pg.Client) {
   }
 }
 
-const reasonOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+const reasonOf = (cause: unknown): string =>
+  cause instanceof Error ? cause.message : String(cause);
 
 interface ReadOptions {
   readonly drafts: Drafts | undefined;
   readonly onProgress: Progress;
 }
 
-async function readEntries(client: pg.Client, archive: ProvenArchive, { drafts, onProgress }: ReadOptions): Promise<void> {
+async function readEntries(
+  client: pg.Client,
+  archive: ProvenArchive,
+  { drafts, onProgress }: ReadOptions,
+): Promise<void> {
   const { tables, entries } = archive.manifest;
   const total = entries.reduce((all, { size }) => all + size, 0);
   let done = 0;
@@ -148,7 +179,10 @@ async function readEntries(client: pg.Client, archive: ProvenArchive, { drafts, 
 }
 
 /** The same pieces; `onPiece` is told how many bytes each had. */
-async function* heard(content: AsyncIterable<Buffer>, onPiece: (bytes: number) => void): AsyncGenerator<Buffer> {
+async function* heard(
+  content: AsyncIterable<Buffer>,
+  onPiece: (bytes: number) => void,
+): AsyncGenerator<Buffer> {
   for await (const piece of content) {
     yield piece;
     onPiece(piece.length);
@@ -170,7 +204,8 @@ interface RowSink {
 
 function openSink(client: pg.Client, index: number, tables: readonly TableEntry[]): RowSink {
   const table = tables[index];
-  if (!table) throw new StartError(`The backup holds rows of a table ${index} that it does not describe`);
+  if (!table)
+    throw new StartError(`The backup holds rows of a table ${index} that it does not describe`);
   const stream = client.query(copyFrom(`copy ${tableName(table)} ${columnList(table)} from stdin`));
   const ended = once(stream, 'finish');
   ended.catch(() => undefined);
@@ -183,7 +218,10 @@ function openSink(client: pg.Client, index: number, tables: readonly TableEntry[
     async end() {
       stream.end();
       await ended;
-      if (stream.rowCount !== table.rows) throw new Error(`${table.schema}.${table.name} got ${stream.rowCount} rows, not ${table.rows}`);
+      if (stream.rowCount !== table.rows)
+        throw new Error(
+          `${table.schema}.${table.name} got ${stream.rowCount} rows, not ${table.rows}`,
+        );
     },
   };
 }
@@ -197,7 +235,8 @@ async function keepFile(entry: ArchiveEntry, drafts: ReadOptions['drafts']): Pro
   }
   const pieces: Buffer[] = [];
   for await (const piece of entry.content) pieces.push(piece);
-  if (drafts && entry.name === keysName) await writeFile(drafts.keys, Buffer.concat(pieces), { mode: 0o600 });
+  if (drafts && entry.name === keysName)
+    await writeFile(drafts.keys, Buffer.concat(pieces), { mode: 0o600 });
 }
 
 /** A file of the archive never lands outside of its folder. */

@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { codeOf } from '../kernel/database/failures.ts';
 import { identifier } from '../kernel/database/sql.ts';
-import { jobSchema } from '../kernel/jobs/create.ts';
+import { jobSchema } from '../kernel/jobs/create-jobs.ts';
 import { StartError } from '../kernel/start-error.ts';
 
 /** The platform's own. What operators keep elsewhere in the database is theirs, and not in the backup. */
@@ -23,7 +23,10 @@ const ATTEMPTS = 20;
  * Runs `work` with everything as of one moment. All tables are locked against changes of their form before that moment:
  * a table that is rewritten or truncated later looks empty from an earlier moment, and the backup would be so, silently.
  */
-export async function withSnapshot<T>(client: pg.Client, work: (schemas: readonly string[]) => Promise<T>): Promise<T> {
+export async function withSnapshot<T>(
+  client: pg.Client,
+  work: (schemas: readonly string[]) => Promise<T>,
+): Promise<T> {
   try {
     return await work(await openSnapshot(client));
   } finally {
@@ -38,14 +41,18 @@ async function openSnapshot(client: pg.Client): Promise<readonly string[]> {
     await client.query('begin isolation level repeatable read, read only');
     try {
       // The moment is that of the first statement after the locks (PostgreSQL manual, LOCK).
-      if (tables.length > 0) await client.query(`lock table ${tables.join(', ')} in access share mode`);
-      if ((await tableNames(client, await presentSchemas(client))).join() === tables.join()) return schemas;
+      if (tables.length > 0)
+        await client.query(`lock table ${tables.join(', ')} in access share mode`);
+      if ((await tableNames(client, await presentSchemas(client))).join() === tables.join())
+        return schemas;
     } catch (error) {
       if (!isGone(error)) throw explained(error);
     }
     await client.query('rollback');
   }
-  throw new StartError('Tables are made and dropped all the time: make the backup when that is over');
+  throw new StartError(
+    'Tables are made and dropped all the time: make the backup when that is over',
+  );
 }
 
 /** Undefined table: it was dropped before its lock was had. */
@@ -54,7 +61,10 @@ const isGone = (error: unknown): boolean => codeOf(error) === '42P01';
 /** lock_not_available */
 const explained = (error: unknown): unknown =>
   codeOf(error) === '55P03'
-    ? new StartError('A schema is being changed, and holds its table for long: make the backup when that is over', { cause: error })
+    ? new StartError(
+        'A schema is being changed, and holds its table for long: make the backup when that is over',
+        { cause: error },
+      )
     : error;
 
 async function tableNames(client: pg.ClientBase, schemas: readonly string[]): Promise<string[]> {

@@ -3,12 +3,19 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { lockFolder } from '../kernel/data-folder/lock.ts';
-import { type ConnectionModes, type ConnectionTarget, clientConfig } from '../kernel/database/connection.ts';
+import {
+  type ConnectionModes,
+  type ConnectionTarget,
+  clientConfig,
+} from '../kernel/database/connection.ts';
 import { SUPERUSER } from '../kernel/database/embedded/initialise.ts';
 import { type EmbeddedServer, startEmbeddedServer } from '../kernel/database/embedded/server.ts';
-import { checkExternal, parseDatabaseUrl } from '../kernel/database/external.ts';
-import { EMBEDDED_DATABASE } from '../kernel/database/open.ts';
-import type { Settings } from '../kernel/settings.ts';
+import {
+  checkExternal,
+  EMBEDDED_DATABASE,
+  parseDatabaseUrl,
+} from '../kernel/database/open-database.ts';
+import type { Settings } from '../kernel/settings/settings.ts';
 import { StartError } from '../kernel/start-error.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
 
@@ -18,7 +25,8 @@ export interface Connection {
   close(): Promise<void>;
 }
 
-type SourceSettings = Pick<Settings, 'dataDir' | 'databaseUrl'> & Partial<Pick<Settings, 'databasePreparedStatements'>>;
+type SourceSettings = Pick<Settings, 'dataDir' | 'databaseUrl'> &
+  Partial<Pick<Settings, 'databasePreparedStatements'>>;
 
 /**
  * Connects to the platform's database: the server of DATABASE_URL, the embedded server of a running platform,
@@ -26,7 +34,8 @@ type SourceSettings = Pick<Settings, 'dataDir' | 'databaseUrl'> & Partial<Pick<S
  * @throws StartError when there is none.
  */
 export async function connectToSource(settings: SourceSettings, log: Logger): Promise<Connection> {
-  if (settings.databaseUrl !== undefined) return connectExternal(settings.databaseUrl, settings.databasePreparedStatements);
+  if (settings.databaseUrl !== undefined)
+    return connectExternal(settings.databaseUrl, settings.databasePreparedStatements);
   const folder = join(settings.dataDir, 'postgres');
   const running = await runningServer(folder);
   if (running) {
@@ -54,7 +63,10 @@ async function lockedStart(folder: string, dataDir: string, log: Logger): Promis
 }
 
 /** @throws StartError when the server of DATABASE_URL does not answer, refuses us, or is too old. */
-export async function connectExternal(databaseUrl: string, preparedStatements = true): Promise<Connection> {
+export async function connectExternal(
+  databaseUrl: string,
+  preparedStatements = true,
+): Promise<Connection> {
   const target = parseDatabaseUrl(databaseUrl);
   const modes = { preparedStatements, pipelining: false };
   await checkExternal(target, modes);
@@ -63,7 +75,11 @@ export async function connectExternal(databaseUrl: string, preparedStatements = 
 
 /** Starts the embedded server in `folder` (a new cluster when there is none) for as long as the connection is open. */
 export async function startFor(folder: string, dataDir: string, log: Logger): Promise<Connection> {
-  const server: EmbeddedServer = await startEmbeddedServer({ folder, logFile: join(dataDir, 'logs', 'postgres.log'), log });
+  const server: EmbeddedServer = await startEmbeddedServer({
+    folder,
+    logFile: join(dataDir, 'logs', 'postgres.log'),
+    log,
+  });
   try {
     const { client, close } = await connect(await server.target(EMBEDDED_DATABASE));
     return {
@@ -87,7 +103,9 @@ const sessionSettings = `set search_path = ''; set datestyle = 'ISO, YMD'; set i
 const ownModes: ConnectionModes = { preparedStatements: true, pipelining: false };
 
 async function connect(target: ConnectionTarget, modes = ownModes): Promise<Connection> {
-  const client = new pg.Client(clientConfig({ target, modes, role: 'backup', statementTimeoutMs: 0 }));
+  const client = new pg.Client(
+    clientConfig({ target, modes, role: 'backup', statementTimeoutMs: 0 }),
+  );
   client.on('error', () => undefined);
   await client.connect();
   // Behind a pooler the session is not ours: whoever has it next would have our settings.
@@ -97,7 +115,9 @@ async function connect(target: ConnectionTarget, modes = ownModes): Promise<Conn
 
 /** What a running server wrote about itself (PostgreSQL manual, "postmaster.pid"). */
 async function runningServer(folder: string): Promise<ConnectionTarget | undefined> {
-  const lines = (await readFile(join(folder, 'postmaster.pid'), 'utf8').catch(() => '')).split('\n');
+  const lines = (await readFile(join(folder, 'postmaster.pid'), 'utf8').catch(() => '')).split(
+    '\n',
+  );
   const [port, host] = [Number(lines[3]), lines[4]?.trim() ?? ''];
   return host === '' ? undefined : { host, port, user: SUPERUSER, database: EMBEDDED_DATABASE };
 }
@@ -108,6 +128,9 @@ const exists = (path: string): Promise<boolean> =>
     () => true,
     (cause: NodeJS.ErrnoException) => {
       if (cause.code !== 'EACCES') return false;
-      throw new StartError(`${path} cannot be read by this user: run this as the user that runs the platform`, { cause });
+      throw new StartError(
+        `${path} cannot be read by this user: run this as the user that runs the platform`,
+        { cause },
+      );
     },
   );

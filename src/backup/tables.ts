@@ -42,7 +42,10 @@ interface ColumnRow {
 }
 
 /** Parents come before their partitions. */
-export async function readTables(client: pg.ClientBase, schemas: readonly string[]): Promise<readonly TableFacts[]> {
+export async function readTables(
+  client: pg.ClientBase,
+  schemas: readonly string[],
+): Promise<readonly TableFacts[]> {
   const { rows } = await client.query<TableRow>(tables, [schemas]);
   return rows.map((row) => {
     if (row.relkind === 'f')
@@ -84,7 +87,9 @@ function createStatement(row: TableRow): string {
   const partition = row.partition_key === null ? '' : ` partition by ${row.partition_key}`;
   const options = row.options && row.options.length > 0 ? ` with (${row.options.join(', ')})` : '';
   const create = `create ${row.unlogged ? 'unlogged ' : ''}table ${name} (${columns})${partition}${options}`;
-  return row.bound === null ? create : `${create}; alter table ${row.parent} attach partition ${name} ${row.bound}`;
+  return row.bound === null
+    ? create
+    : `${create}; alter table ${row.parent} attach partition ${name} ${row.bound}`;
 }
 
 function columnText(column: ColumnRow): string {
@@ -93,7 +98,9 @@ function columnText(column: ColumnRow): string {
 }
 
 function valueText({ default: expression, identity, sequence, generated }: ColumnRow): string {
-  if (generated !== '') return ` generated always as (${expression}) ${generated === 's' ? 'stored' : 'virtual'}`;
-  if (identity !== '') return ` generated ${identity === 'a' ? 'always' : 'by default'} as identity (sequence name ${sequence})`;
+  if (generated !== '')
+    return ` generated always as (${expression}) ${generated === 's' ? 'stored' : 'virtual'}`;
+  if (identity !== '')
+    return ` generated ${identity === 'a' ? 'always' : 'by default'} as identity (sequence name ${sequence})`;
   return expression === null ? '' : ` default ${expression}`;
 }

@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import type { Logger } from '../kernel/telemetry/logger.ts';
 import type { ProvenArchive } from './archive-reader.ts';
-import type { Progress, TableEntry } from './format.ts';
+import { type Progress, readRows, type TableEntry } from './format.ts';
 import { load } from './load.ts';
-import { readRows } from './rows.ts';
 import { startFor } from './source.ts';
 
 export interface Verification {
@@ -17,7 +16,11 @@ export interface Verification {
   readonly differences: readonly string[];
 }
 
-export async function verify(archive: ProvenArchive, log: Logger, onProgress: Progress): Promise<Verification> {
+export async function verify(
+  archive: ProvenArchive,
+  log: Logger,
+  onProgress: Progress,
+): Promise<Verification> {
   const folder = await mkdtemp(join(tmpdir(), 'penstock-verify-'));
   try {
     // The server may run as another user, which only has to pass.
@@ -35,7 +38,11 @@ export async function verify(archive: ProvenArchive, log: Logger, onProgress: Pr
 }
 
 /** A table that was filled in one go gives its rows back in the same order and in the same words. */
-async function compareTables(client: pg.Client, tables: readonly TableEntry[], onProgress: Progress): Promise<Verification> {
+async function compareTables(
+  client: pg.Client,
+  tables: readonly TableEntry[],
+  onProgress: Progress,
+): Promise<Verification> {
   const differences: string[] = [];
   let rows = 0;
   for (const [index, table] of tables.entries()) {
@@ -43,8 +50,10 @@ async function compareTables(client: pg.Client, tables: readonly TableEntry[], o
     onProgress({ what: `comparing ${name}`, done: index, total: tables.length });
     const found = await readRows(client, table, () => undefined);
     rows += found.rows;
-    if (found.rows !== table.rows) differences.push(`${name} has ${found.rows} rows, not ${table.rows}`);
-    else if (found.sha256 !== table.sha256) differences.push(`${name} has the right number of rows, but other values`);
+    if (found.rows !== table.rows)
+      differences.push(`${name} has ${found.rows} rows, not ${table.rows}`);
+    else if (found.sha256 !== table.sha256)
+      differences.push(`${name} has the right number of rows, but other values`);
   }
   return { tables: tables.length, rows, differences };
 }

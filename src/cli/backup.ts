@@ -8,9 +8,9 @@ import { checkKeys } from '../backup/keys.ts';
 import { type LoadResult, type LoadTarget, load } from '../backup/load.ts';
 import { connectExternal, connectToSource, startFor } from '../backup/source.ts';
 import { verify } from '../backup/verify.ts';
-import { openDataFolder } from '../kernel/data-folder.ts';
+import { openDataFolder } from '../kernel/data-folder/data-folder.ts';
 import { refuseUnknown } from '../kernel/database/migrate.ts';
-import { readSettings, type Settings } from '../kernel/settings.ts';
+import { readSettings, type Settings } from '../kernel/settings/settings.ts';
 import { StartError } from '../kernel/start-error.ts';
 import { createLogger } from '../kernel/telemetry/create-logger.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
@@ -37,22 +37,36 @@ export async function backup(args: readonly string[]): Promise<number> {
 
 async function makeBackup(path: string, withKeys: boolean): Promise<number> {
   if (await stat(path).catch(() => undefined))
-    throw new StartError(`${path} exists already: choose another name, a backup overwrites nothing`);
+    throw new StartError(
+      `${path} exists already: choose another name, a backup overwrites nothing`,
+    );
   const { settings, log } = environment();
   requireSession(settings);
   const line = stoppableLine();
   const connection = await connectToSource(settings, log);
   try {
     const { dataDir } = settings;
-    const made = await dump({ client: connection.client, path, dataDir, withKeys, onProgress: line.show });
+    const made = await dump({
+      client: connection.client,
+      path,
+      dataDir,
+      withKeys,
+      onProgress: line.show,
+    });
     line.end();
     const { size } = await stat(path);
-    print(`Backup made: ${path} (${sizeText(size)}; ${made.tables} tables, ${made.rows} rows, ${made.files} files)`);
+    print(
+      `Backup made: ${path} (${sizeText(size)}; ${made.tables} tables, ${made.rows} rows, ${made.files} files)`,
+    );
     if (made.tablesOfOthers.length > 0) {
-      print(`Not in it: ${listed(made.tablesOfOthers, 'table')} served in place that the platform does not own. Back up these yourself.`);
+      print(
+        `Not in it: ${listed(made.tablesOfOthers, 'table')} served in place that the platform does not own. Back up these yourself.`,
+      );
     }
     if (made.noFiles.length > 0)
-      print(`Not in it: ${listed(made.noFiles, 'entry', 'entries')} of ${join(dataDir, localFiles)} that are no files (links, sockets).`);
+      print(
+        `Not in it: ${listed(made.noFiles, 'entry', 'entries')} of ${join(dataDir, localFiles)} that are no files (links, sockets).`,
+      );
     print(
       withKeys
         ? 'It holds the keys of this installation: whoever has the file owns the platform. Keep it as you keep them.'
@@ -110,14 +124,18 @@ function reportRestored(
   keys: ReturnType<typeof checkKeys>,
 ): void {
   const { tables, entries, tablesOfOthers = [] }: Manifest = manifest;
-  print(`Restored: ${tables.length} tables, ${tables.reduce((all, { rows }) => all + rows, 0)} rows, as of ${header.createdAt}.`);
+  print(
+    `Restored: ${tables.length} tables, ${tables.reduce((all, { rows }) => all + rows, 0)} rows, as of ${header.createdAt}.`,
+  );
   if (tablesOfOthers.length > 0) {
     print(
       `Not in the backup: ${listed(tablesOfOthers, 'table')} served in place. Bring these back into the same database before you start.`,
     );
   }
   if (missingExtensions.length > 0)
-    print(`This server does not have ${listed(missingExtensions, 'extension')}; nothing that was restored needs them.`);
+    print(
+      `This server does not have ${listed(missingExtensions, 'extension')}; nothing that was restored needs them.`,
+    );
   const broughtKeys = entries.some(({ name }) => name === keysName);
   print(
     keys === 'unknown' && !broughtKeys
@@ -139,16 +157,25 @@ interface RestoreParts {
   readonly show: Progress;
 }
 
-const targetIn = (dataDir: string): LoadTarget => ({ filesFolder: join(dataDir, localFiles), keysFile: join(dataDir, 'secrets.json') });
+const targetIn = (dataDir: string): LoadTarget => ({
+  filesFolder: join(dataDir, localFiles),
+  keysFile: join(dataDir, 'secrets.json'),
+});
 
 async function requireNoFiles(target: LoadTarget): Promise<void> {
   for (const path of Object.values(target)) {
     if (await stat(path).catch(() => undefined))
-      throw new StartError(`${path} exists already: restore into an empty data folder. Nothing was changed.`);
+      throw new StartError(
+        `${path} exists already: restore into an empty data folder. Nothing was changed.`,
+      );
   }
 }
 
-async function restoreInto(settings: Settings, archive: ProvenArchive, { log, show }: RestoreParts): Promise<LoadResult> {
+async function restoreInto(
+  settings: Settings,
+  archive: ProvenArchive,
+  { log, show }: RestoreParts,
+): Promise<LoadResult> {
   const folder = await openDataFolder(settings, log);
   try {
     const target = targetIn(folder.path);
@@ -188,7 +215,10 @@ function stoppableLine(): ProgressLine {
   return {
     end: line.end,
     show(step) {
-      if (stoppedBy !== undefined) throw new StartError(`Stopped by ${stoppedBy}: nothing was changed, and nothing half done is left`);
+      if (stoppedBy !== undefined)
+        throw new StartError(
+          `Stopped by ${stoppedBy}: nothing was changed, and nothing half done is left`,
+        );
       line.show(step);
     },
   };

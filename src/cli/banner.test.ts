@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { bannerText } from './banner.ts';
-import type { StartedPlatform } from './started-platform.ts';
+import { bannerText, type StartedPlatform } from './banner.ts';
 
 const platform = {
   addresses: {
@@ -11,7 +10,12 @@ const platform = {
     adminDocs: 'http://127.0.0.1:3030/reference',
   },
   dataDir: '/srv/data',
-  database: { kind: 'embedded', version: '18.4', location: '/srv/data/postgres', connections: { total: 3, idle: 3, waiting: 0 } },
+  database: {
+    kind: 'embedded',
+    version: '18.4',
+    location: '/srv/data/postgres',
+    connections: { total: 3, idle: 3, waiting: 0 },
+  },
   firstStart: {},
 } as unknown as StartedPlatform;
 
@@ -34,7 +38,9 @@ const firstStart = { masterKey: 'the-key', adminUsername: 'admin', adminPassword
 
 it('names only the file where no person reads, as in the log of a container', () => {
   const text = bannerText({ ...platform, firstStart }, 1, { isTerminal: false });
-  expect(text).toContain('Made at the first start: master key and admin. Read /srv/data/secrets.json');
+  expect(text).toContain(
+    'Made at the first start: master key and admin. Read /srv/data/secrets.json',
+  );
   expect(text).not.toMatch(/the-key|the-password/);
 });
 

@@ -1,13 +1,21 @@
 /** What the operator sees once, when the platform is ready. */
 import { join } from 'node:path';
 import { version } from '../kernel/version.ts';
-import type { StartedPlatform } from './started-platform.ts';
+import type { startPlatform } from '../platform.ts';
+
+/* The running platform, as far as the command line needs it. */
+
+export type StartedPlatform = Awaited<ReturnType<typeof startPlatform>>;
 
 /**
  * @param seconds how long the start took.
  * @param isTerminal whether a person reads this; elsewhere (a container's log) secrets would be kept by strangers.
  */
-export function bannerText(platform: StartedPlatform, seconds: number, { isTerminal }: { isTerminal: boolean }): string {
+export function bannerText(
+  platform: StartedPlatform,
+  seconds: number,
+  { isTerminal }: { isTerminal: boolean },
+): string {
   const { addresses, database, dataDir, firstStart } = platform;
   const rows: [string, string][] = [
     ['Client surface', `${addresses.client}   (API: ${addresses.clientDocs})`],
@@ -18,7 +26,8 @@ export function bannerText(platform: StartedPlatform, seconds: number, { isTermi
   ];
   const made: [string, string][] = [];
   if (firstStart.masterKey !== undefined) made.push(['Master key', firstStart.masterKey]);
-  if (firstStart.adminPassword !== undefined) made.push(['Admin', `${firstStart.adminUsername ?? 'admin'} / ${firstStart.adminPassword}`]);
+  if (firstStart.adminPassword !== undefined)
+    made.push(['Admin', `${firstStart.adminUsername ?? 'admin'} / ${firstStart.adminPassword}`]);
   const file = join(dataDir, 'secrets.json');
   const shown = `\nMade at the first start, and kept in ${file} (readable only by you):\n${table(made)}\n`;
   const named = `\nMade at the first start: ${made.map(([label]) => label.toLowerCase()).join(' and ')}. Read ${file} (readable only by you).\n`;

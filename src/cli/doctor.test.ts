@@ -5,7 +5,11 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { silentLog } from '../../test/support/log.ts';
 import { startPretendPostgres } from '../../test/support/old-postgres.ts';
-import { createTestPlatform, type TestPlatform, testEnvironment } from '../../test/support/platform.ts';
+import {
+  createTestPlatform,
+  type TestPlatform,
+  testEnvironment,
+} from '../../test/support/platform.ts';
 import { projectRoot } from '../../test/support/spawn.ts';
 import { removeFolder, temporaryFolder } from '../../test/support/temporary-folder.ts';
 import { connectToSource } from '../backup/source.ts';
@@ -18,16 +22,23 @@ interface Report {
 }
 
 /** Runs the command as a user does. */
-const doctor = (env: Readonly<Record<string, string>>, args: readonly string[] = ['--json']): Promise<Report> =>
+const doctor = (
+  env: Readonly<Record<string, string>>,
+  args: readonly string[] = ['--json'],
+): Promise<Report> =>
   new Promise((resolve) => {
     const program = [join(projectRoot, 'bin/penstock.mjs'), 'doctor', ...args];
     execFile('node', program, { env: { PATH: process.env.PATH, ...env } }, (error, stdout) => {
-      const findings = args.includes('--json') && stdout.startsWith('{') ? (JSON.parse(stdout) as { findings: Finding[] }).findings : [];
+      const findings =
+        args.includes('--json') && stdout.startsWith('{')
+          ? (JSON.parse(stdout) as { findings: Finding[] }).findings
+          : [];
       resolve({ code: error ? Number(error.code) : 0, text: stdout, findings });
     });
   });
 
-const about = ({ findings }: Report, subject: string): Finding | undefined => findings.find((finding) => finding.subject === subject);
+const about = ({ findings }: Report, subject: string): Finding | undefined =>
+  findings.find((finding) => finding.subject === subject);
 
 describe('penstock doctor', () => {
   let platform: TestPlatform;
@@ -47,8 +58,14 @@ describe('penstock doctor', () => {
 
   test('finds a running platform well, and sees that it runs', async () => {
     const port = new URL(platform.addresses.client).port;
-    const report = await doctor({ ...testEnvironment(platform.dataDir, undefined), CLIENT_HTTP_PORT: port });
-    expect(about(report, `Port ${port}`)).toMatchObject({ severity: 'ok', message: expect.stringContaining('running Penstock') });
+    const report = await doctor({
+      ...testEnvironment(platform.dataDir, undefined),
+      CLIENT_HTTP_PORT: port,
+    });
+    expect(about(report, `Port ${port}`)).toMatchObject({
+      severity: 'ok',
+      message: expect.stringContaining('running Penstock'),
+    });
     expect(about(report, 'Structure')).toMatchObject({ severity: 'ok' });
     expect(about(report, 'Clock')).toMatchObject({ severity: 'ok' });
     expect(report.findings.filter(({ severity }) => severity === 'problem')).toEqual([]);
@@ -58,8 +75,14 @@ describe('penstock doctor', () => {
   test('says who has a port, and what to do', async () => {
     const address = busy.address();
     const port = typeof address === 'object' && address ? String(address.port) : '';
-    const report = await doctor({ ...testEnvironment(join(folder, 'none'), undefined), ADMIN_HTTP_PORT: port });
-    expect(about(report, `Port ${port}`)).toMatchObject({ severity: 'problem', advice: expect.stringContaining('ADMIN_HTTP_PORT') });
+    const report = await doctor({
+      ...testEnvironment(join(folder, 'none'), undefined),
+      ADMIN_HTTP_PORT: port,
+    });
+    expect(about(report, `Port ${port}`)).toMatchObject({
+      severity: 'problem',
+      advice: expect.stringContaining('ADMIN_HTTP_PORT'),
+    });
     expect(report.code).toBe(1);
   });
 
@@ -79,24 +102,46 @@ describe('penstock doctor', () => {
   test('finds a key that does not open the secrets, and a database that a newer version has changed', async () => {
     const fine = await doctor(testEnvironment(platform.dataDir, undefined));
     expect(about(fine, 'Sealed secrets')).toMatchObject({ severity: 'ok' });
-    const { client, close } = await connectToSource({ dataDir: platform.dataDir, databaseUrl: undefined }, silentLog);
-    await client.query(`insert into penstock.migrations (owner, id) values ('kernel/config', '9999-of-the-future')`);
-    const report = await doctor({ ...testEnvironment(platform.dataDir, undefined), MASTER_KEY: 'another-key-0123456789' });
-    await client.query(`delete from penstock.migrations where id = '9999-of-the-future'`).finally(close);
-    expect(about(report, 'Sealed secrets')).toMatchObject({ severity: 'problem', advice: expect.stringContaining('MASTER_KEY') });
-    expect(about(report, 'Structure')).toMatchObject({ severity: 'problem', message: expect.stringContaining('9999-of-the-future') });
+    const { client, close } = await connectToSource(
+      { dataDir: platform.dataDir, databaseUrl: undefined },
+      silentLog,
+    );
+    await client.query(
+      `insert into penstock.migrations (owner, id) values ('kernel/config', '9999-of-the-future')`,
+    );
+    const report = await doctor({
+      ...testEnvironment(platform.dataDir, undefined),
+      MASTER_KEY: 'another-key-0123456789',
+    });
+    await client
+      .query(`delete from penstock.migrations where id = '9999-of-the-future'`)
+      .finally(close);
+    expect(about(report, 'Sealed secrets')).toMatchObject({
+      severity: 'problem',
+      advice: expect.stringContaining('MASTER_KEY'),
+    });
+    expect(about(report, 'Structure')).toMatchObject({
+      severity: 'problem',
+      message: expect.stringContaining('9999-of-the-future'),
+    });
     expect(report.code).toBe(1);
   });
 
   test('warns of passkeys that would belong to an IP address', async () => {
-    const passkeys = (config: object) => platform.admin.patch('/config/authentication', { config: { passkeys: config } });
-    const host = (hostUrl: string) => platform.admin.patch('/config/router', { config: { hostUrl } });
-    const found = async () => about(await doctor(testEnvironment(platform.dataDir, undefined)), 'Passkeys');
+    const passkeys = (config: object) =>
+      platform.admin.patch('/config/authentication', { config: { passkeys: config } });
+    const host = (hostUrl: string) =>
+      platform.admin.patch('/config/router', { config: { hostUrl } });
+    const found = async () =>
+      about(await doctor(testEnvironment(platform.dataDir, undefined)), 'Passkeys');
     await passkeys({ enabled: true });
     expect(await found()).toBeUndefined();
     for (const hostUrl of ['https://192.0.2.7:3000', 'https://[2001:db8::7]']) {
       await host(hostUrl);
-      expect(await found()).toMatchObject({ severity: 'warning', advice: expect.stringContaining('passkeys.rpId') });
+      expect(await found()).toMatchObject({
+        severity: 'warning',
+        advice: expect.stringContaining('passkeys.rpId'),
+      });
     }
     await passkeys({ rpId: 'example.com', origins: ['https://app.example.com'] });
     expect(await found()).toBeUndefined();
@@ -107,16 +152,23 @@ describe('penstock doctor', () => {
   test('asks whether the mail server answers', async () => {
     const mail = (port: number) =>
       platform.admin.patch('/config/communications', {
-        email: { sendingDomain: 'example.com', transportSettings: { smtp: { host: '127.0.0.1', port } } },
+        email: {
+          sendingDomain: 'example.com',
+          transportSettings: { smtp: { host: '127.0.0.1', port } },
+        },
       });
     const address = busy.address();
     await mail(typeof address === 'object' && address ? address.port : 0);
-    expect(about(await doctor(testEnvironment(platform.dataDir, undefined)), 'Mail')).toMatchObject({ severity: 'ok' });
+    expect(about(await doctor(testEnvironment(platform.dataDir, undefined)), 'Mail')).toMatchObject(
+      { severity: 'ok' },
+    );
     await mail(1);
-    expect(about(await doctor(testEnvironment(platform.dataDir, undefined)), 'Mail')).toMatchObject({
-      severity: 'problem',
-      message: expect.stringContaining('127.0.0.1:1'),
-    });
+    expect(about(await doctor(testEnvironment(platform.dataDir, undefined)), 'Mail')).toMatchObject(
+      {
+        severity: 'problem',
+        message: expect.stringContaining('127.0.0.1:1'),
+      },
+    );
   });
 
   test('refuses a server that is too old, and sees a folder that others may write into', async () => {
@@ -126,8 +178,14 @@ describe('penstock doctor', () => {
     await chmod(shared, 0o777);
     const report = await doctor(testEnvironment(shared, old.url));
     old.close();
-    expect(about(report, 'Database')).toMatchObject({ severity: 'problem', message: expect.stringMatching(/13\.12.*15 or newer/) });
-    expect(about(report, 'Data folder')).toMatchObject({ severity: 'problem', advice: expect.stringContaining('chmod 700') });
+    expect(about(report, 'Database')).toMatchObject({
+      severity: 'problem',
+      message: expect.stringMatching(/13\.12.*15 or newer/),
+    });
+    expect(about(report, 'Data folder')).toMatchObject({
+      severity: 'problem',
+      advice: expect.stringContaining('chmod 700'),
+    });
   });
 
   test('tells people in words, and refuses what it does not know', async () => {

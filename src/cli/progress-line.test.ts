@@ -7,7 +7,14 @@ describe('progress', () => {
 
   const output = (isTTY: boolean) => {
     const written: string[] = [];
-    return { written, out: { isTTY, columns: 20, write: (text: string | Uint8Array) => written.push(String(text)) > 0 } };
+    return {
+      written,
+      out: {
+        isTTY,
+        columns: 20,
+        write: (text: string | Uint8Array) => written.push(String(text)) > 0,
+      },
+    };
   };
 
   test('is one line of a terminal that is written over, and gone at the end', () => {
@@ -33,6 +40,12 @@ describe('progress', () => {
   });
 
   test('writes sizes for people', () => {
-    expect([0, 999, 1_000, 12_345_678, 5e15].map(sizeText)).toEqual(['0 bytes', '999 bytes', '1.0 KB', '12.3 MB', '5000.0 TB']);
+    expect([0, 999, 1_000, 12_345_678, 5e15].map(sizeText)).toEqual([
+      '0 bytes',
+      '999 bytes',
+      '1.0 KB',
+      '12.3 MB',
+      '5000.0 TB',
+    ]);
   });
 });

@@ -25,7 +25,10 @@ export function createProgressLine(out: Output = process.stderr): ProgressLine {
     show({ what, done, total }) {
       if (Date.now() - last < interval) return;
       last = Date.now();
-      const share = total > 0 ? `${String(Math.min(100, Math.floor((done / total) * 100))).padStart(3)} %` : sizeText(done);
+      const share =
+        total > 0
+          ? `${String(Math.min(100, Math.floor((done / total) * 100))).padStart(3)} %`
+          : sizeText(done);
       const text = `${share}  ${what}`;
       if (!out.isTTY) return void out.write(`${text}\n`);
       clear();

@@ -1,10 +1,9 @@
 /** `penstock start`: runs the platform until it is told to stop. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readSettings, type Settings } from '../kernel/settings.ts';
-import { findSupervisor, type Supervisor } from '../kernel/supervision/supervisor.ts';
+import { readSettings, type Settings } from '../kernel/settings/settings.ts';
+import { findSupervisor, type Supervisor } from '../kernel/supervisor.ts';
 import { startPlatform } from '../platform.ts';
-import { bannerText } from './banner.ts';
-import type { StartedPlatform } from './started-platform.ts';
+import { bannerText, type StartedPlatform } from './banner.ts';
 import { listenForStop } from './stop-signal.ts';
 
 /** Closing everything may take this many ms longer than requests may run; then the process ends anyway. */
@@ -27,7 +26,10 @@ export async function start(): Promise<number> {
   const stop = listenForStop(supervisor);
   const crash = watchForCrash();
   const settings = readSettings(process.env);
-  const platform = await Promise.race([startPlatform({ settings, supervisor, onProgress: progressPrinter() }), crash]);
+  const platform = await Promise.race([
+    startPlatform({ settings, supervisor, onProgress: progressPrinter() }),
+    crash,
+  ]);
   if (platform instanceof Error) throw platform;
   announce(platform, supervisor);
   supervisor?.ready({ workers: settings.workers, watchdogMs: settings.watchdogMs });
@@ -49,17 +51,28 @@ function announce(platform: StartedPlatform, supervisor: Supervisor | undefined)
 }
 
 /** Drains and stops everything. Answers false when that took too long. */
-async function closeInTime(platform: StartedPlatform, { stop }: Settings, how: { patient: boolean }): Promise<boolean> {
+async function closeInTime(
+  platform: StartedPlatform,
+  { stop }: Settings,
+  how: { patient: boolean },
+): Promise<boolean> {
   const timeoutMs = stop.pauseMs + stop.graceMs + STOP_MARGIN_MS;
-  const timely = await Promise.race([platform.close(how).then(() => true), sleep(timeoutMs, false)]);
-  if (!timely) process.stderr.write(`Not everything stopped within ${timeoutMs / 1000} s; the process ends now\n`);
+  const timely = await Promise.race([
+    platform.close(how).then(() => true),
+    sleep(timeoutMs, false),
+  ]);
+  if (!timely)
+    process.stderr.write(
+      `Not everything stopped within ${timeoutMs / 1000} s; the process ends now\n`,
+    );
   return timely;
 }
 
 /** An error that nobody handled leaves the platform in a state that nobody knows: it is stopped. */
 function watchForCrash(): Promise<Error> {
   return new Promise((resolve) => {
-    const onError = (reason: unknown): void => resolve(reason instanceof Error ? reason : new Error(String(reason)));
+    const onError = (reason: unknown): void =>
+      resolve(reason instanceof Error ? reason : new Error(String(reason)));
     process.on('uncaughtException', onError);
     process.on('unhandledRejection', onError);
   });

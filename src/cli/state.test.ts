@@ -11,7 +11,10 @@ describe('penstock state', () => {
   let source: TestPlatform;
   let target: TestPlatform;
   let folder: string;
-  const run = async (args: readonly string[], { to = target, answer }: { to?: TestPlatform; answer?: string } = {}) => {
+  const run = async (
+    args: readonly string[],
+    { to = target, answer }: { to?: TestPlatform; answer?: string } = {},
+  ) => {
     let printed = '';
     const code = await state(args, {
       environment: { PENSTOCK_URL: to.addresses.admin, MASTER_KEY: testMasterKey },
@@ -23,10 +26,15 @@ describe('penstock state', () => {
     });
     return { code, printed };
   };
-  const exported = async (platform: TestPlatform): Promise<string> => (await platform.admin.get('/state/export')).text;
+  const exported = async (platform: TestPlatform): Promise<string> =>
+    (await platform.admin.get('/state/export')).text;
 
   beforeAll(async () => {
-    [source, target, folder] = await Promise.all([createTestPlatform(), createTestPlatform(), temporaryFolder('state')]);
+    [source, target, folder] = await Promise.all([
+      createTestPlatform(),
+      createTestPlatform(),
+      temporaryFolder('state'),
+    ]);
     await fillState(source.admin);
     await writeFile(join(folder, 'secrets.json'), JSON.stringify(exampleSecrets));
   });
@@ -37,7 +45,9 @@ describe('penstock state', () => {
   it('writes a folder with one file per type, plans, applies, and finds nothing more to do', async () => {
     const files = join(folder, 'store');
     expect(await run(['export', files], { to: source })).toMatchObject({ code: 0 });
-    expect(await readFile(join(files, 'modules/authorization/roles.yaml'), 'utf8')).toContain('name: editor');
+    expect(await readFile(join(files, 'modules/authorization/roles.yaml'), 'utf8')).toContain(
+      'name: editor',
+    );
     const secrets = ['--secrets-file', join(folder, 'secrets.json')];
 
     const plan = await run(['plan', files, ...secrets]);
@@ -50,44 +60,67 @@ describe('penstock state', () => {
     expect(await exported(target)).not.toBe(await exported(source));
     expect((await run(['apply', files, ...secrets])).code).toBe(0);
     expect(await exported(target)).toBe(await exported(source));
-    expect(await run(['plan', files])).toEqual({ code: 0, printed: 'Nothing to do: the platform is as the files say.\n' });
+    expect(await run(['plan', files])).toEqual({
+      code: 0,
+      printed: 'Nothing to do: the platform is as the files say.\n',
+    });
     expect((await run(['apply', files])).code).toBe(0);
   });
 
-  it.each(['json', 'yaml'])('takes one file of %s too, with colours for whoever wants them', async (type) => {
-    const file = join(folder, `store.${type}`);
-    await run(['export', file, '--modules', 'authorization'], { to: source });
-    await target.admin.patch('/config/authorization', { config: { maxBatch: 7 } });
-    const { code, printed } = await run(['plan', file, '--color']);
-    expect(code).toBe(2);
-    expect(printed).toContain('\u001b[33m~ authorization configuration\u001b[0m');
-    expect((await run(['apply', file])).code).toBe(0);
-  });
+  it.each(['json', 'yaml'])(
+    'takes one file of %s too, with colours for whoever wants them',
+    async (type) => {
+      const file = join(folder, `store.${type}`);
+      await run(['export', file, '--modules', 'authorization'], { to: source });
+      await target.admin.patch('/config/authorization', { config: { maxBatch: 7 } });
+      const { code, printed } = await run(['plan', file, '--color']);
+      expect(code).toBe(2);
+      expect(printed).toContain('\u001b[33m~ authorization configuration\u001b[0m');
+      expect((await run(['apply', file])).code).toBe(0);
+    },
+  );
 
   it('takes nothing away without a yes', async () => {
     const file = join(folder, 'roles.json');
     await writeFile(file, JSON.stringify({ modules: { authorization: { roles: [] } } }));
-    await expect(run(['apply', file, '--prune'])).rejects.toThrow(/1 thing would be taken away.*--yes/);
+    await expect(run(['apply', file, '--prune'])).rejects.toThrow(
+      /1 thing would be taken away.*--yes/,
+    );
     expect(await run(['apply', file, '--prune'], { answer: 'no' })).toMatchObject({ code: 1 });
-    expect((await target.admin.get('/authorization/roles', { query: { search: 'editor' } })).body.count).toBe(1);
+    expect(
+      (await target.admin.get('/authorization/roles', { query: { search: 'editor' } })).body.count,
+    ).toBe(1);
     const { code, printed } = await run(['apply', file, '--prune'], { answer: 'yes' });
-    expect({ code, printed }).toMatchObject({ code: 0, printed: expect.stringContaining('- authorization roles editor') });
-    expect((await target.admin.get('/authorization/roles', { query: { search: 'editor' } })).body.count).toBe(0);
+    expect({ code, printed }).toMatchObject({
+      code: 0,
+      printed: expect.stringContaining('- authorization roles editor'),
+    });
+    expect(
+      (await target.admin.get('/authorization/roles', { query: { search: 'editor' } })).body.count,
+    ).toBe(0);
   });
 
   it('says what is wrong in one message', async () => {
     const file = join(folder, 'wrong.yaml');
     await writeFile(file, 'modules:\n  authorization:\n    roles: [{ name: 1 }]\n');
-    await expect(run(['plan', file])).rejects.toThrow(/Refused \(400\):\n {2}modules\.authorization\.roles\.0\.name: must be a string/);
+    await expect(run(['plan', file])).rejects.toThrow(
+      /Refused \(400\):\n {2}modules\.authorization\.roles\.0\.name: must be a string/,
+    );
     await writeFile(file, 'modules: [');
     await expect(run(['plan', file])).rejects.toThrow(/wrong\.yaml is not valid/);
-    await expect(run(['plan', join(folder, 'nowhere')])).rejects.toThrow(/cannot be read \(ENOENT\)/);
+    await expect(run(['plan', join(folder, 'nowhere')])).rejects.toThrow(
+      /cannot be read \(ENOENT\)/,
+    );
     await expect(run(['plan'])).rejects.toThrow(/^Usage/);
     await expect(run(['plan', file, '--fast'])).rejects.toThrow(/--fast/);
-    await expect(state(['plan', file], { environment: {}, isSeen: false, print: () => undefined })).rejects.toThrow(/PENSTOCK_TOKEN/);
+    await expect(
+      state(['plan', file], { environment: {}, isSeen: false, print: () => undefined }),
+    ).rejects.toThrow(/PENSTOCK_TOKEN/);
     const dead = { PENSTOCK_URL: 'http://127.0.0.1:1', MASTER_KEY: 'x' };
     await rm(file);
     await writeFile(file, 'modules: {}');
-    await expect(state(['plan', file], { environment: dead, isSeen: false, print: () => undefined })).rejects.toThrow(/does not answer/);
+    await expect(
+      state(['plan', file], { environment: dead, isSeen: false, print: () => undefined }),
+    ).rejects.toThrow(/does not answer/);
   });
 });

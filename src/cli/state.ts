@@ -6,18 +6,35 @@ import { StartError } from '../kernel/start-error.ts';
 import { type AdminApi, adminApi } from './state/admin-api.ts';
 import { type Options, readOptions } from './state/arguments.ts';
 import { readStateFiles, writeStateFiles } from './state/files.ts';
-import { changesOf, type Plan, planLines, summaryOf, things } from './state/plan-text.ts';
-import { resultLines } from './state/result-text.ts';
-import { type Paint, paintFor, processTerminal, type Terminal } from './state/terminal.ts';
+import {
+  changesOf,
+  type Paint,
+  type Plan,
+  paintFor,
+  planLines,
+  processTerminal,
+  resultLines,
+  summaryOf,
+  type Terminal,
+  things,
+} from './state/report.ts';
 import { readVariables } from './state/variables.ts';
 
 /** `plan`: there are differences. Errors are 1, as for every command. */
 const DIFFERENT = 2;
 
 /** Answers the exit code. */
-export async function state(args: readonly string[], terminal: Terminal = processTerminal): Promise<number> {
+export async function state(
+  args: readonly string[],
+  terminal: Terminal = processTerminal,
+): Promise<number> {
   const options = await readOptions(args, terminal.environment);
-  const run: Run = { options, api: adminApi(options), terminal, paint: paintFor(terminal, options.colour) };
+  const run: Run = {
+    options,
+    api: adminApi(options),
+    terminal,
+    paint: paintFor(terminal, options.colour),
+  };
   switch (options.command) {
     case 'export':
       return exportState(run);
@@ -35,15 +52,23 @@ interface Run {
   readonly paint: Paint;
 }
 
-async function exportState({ api, options: { target, modules, types, env, keepVariables }, terminal }: Run): Promise<number> {
-  const exported = await api.get('/state/export', { ...(modules !== undefined && { modules }), ...(types !== undefined && { types }) });
+async function exportState({
+  api,
+  options: { target, modules, types, env, keepVariables },
+  terminal,
+}: Run): Promise<number> {
+  const exported = await api.get('/state/export', {
+    ...(modules !== undefined && { modules }),
+    ...(types !== undefined && { types }),
+  });
   const differing: string[] = [];
   const keep = keepVariables && {
     variables: await readVariables(target, env, terminal.environment),
     note: (place: string) => differing.push(place),
   };
   const files = await writeStateFiles(target, { exported, keep: keep || undefined });
-  for (const place of differing) terminal.print(`Kept as a variable, although the platform has another value: ${place}`);
+  for (const place of differing)
+    terminal.print(`Kept as a variable, although the platform has another value: ${place}`);
   terminal.print(
     `Exported to ${target} (${files} ${files === 1 ? 'file' : 'files'}). Secrets are references: see docs/guides/state-as-code.md.`,
   );
@@ -59,19 +84,27 @@ interface Planned {
   readonly body: object;
 }
 
-const queryOf = ({ prune, onConflict }: Options) => ({ ...(prune && { prune: 'true' }), ...(onConflict && { onConflict }) });
+const queryOf = ({ prune, onConflict }: Options) => ({
+  ...(prune && { prune: 'true' }),
+  ...(onConflict && { onConflict }),
+});
 
 async function planned({ api, options, terminal }: Run): Promise<Planned> {
   const { target, env } = options;
   const variables = await readVariables(target, env, terminal.environment);
   const secrets = { ...variables.secrets, ...options.secrets };
-  const body = { ...(await readStateFiles(target, variables)), ...(Object.keys(secrets).length > 0 && { secrets }) };
+  const body = {
+    ...(await readStateFiles(target, variables)),
+    ...(Object.keys(secrets).length > 0 && { secrets }),
+  };
   return { plan: (await api.post('/state/plan', body, queryOf(options))) as Plan, body };
 }
 
 async function showPlan(run: Run): Promise<number> {
   const { plan } = await planned(run);
-  run.terminal.print(run.options.json ? JSON.stringify(plan, undefined, 2) : planLines(plan, run.paint).join('\n'));
+  run.terminal.print(
+    run.options.json ? JSON.stringify(plan, undefined, 2) : planLines(plan, run.paint).join('\n'),
+  );
   return changesOf(plan).length + obstaclesIn(plan) > 0 ? DIFFERENT : 0;
 }
 
@@ -94,14 +127,22 @@ async function applyState(run: Run): Promise<number> {
 async function isAgreed({ options, terminal }: Run, plan: Plan): Promise<boolean> {
   const { takes } = summaryOf(plan);
   if (takes === 0 || options.yes) return true;
-  if (!terminal.ask) throw new StartError(`${things(takes)} would be taken away: look at the plan, then say --yes`);
+  if (!terminal.ask)
+    throw new StartError(`${things(takes)} would be taken away: look at the plan, then say --yes`);
   const answer = await terminal.ask(`${things(takes)} will be taken away. Type yes to go on: `);
   return answer.trim().toLowerCase() === 'yes';
 }
 
 /** Does what was shown: if anything changed in between, the platform refuses. */
-async function carryOut({ api, options, terminal, paint }: Run, { plan, body }: Planned): Promise<number> {
-  const query = { ...queryOf(options), confirm: plan.checksum, ...(options.continueOnError && { continueOnError: 'true' }) };
+async function carryOut(
+  { api, options, terminal, paint }: Run,
+  { plan, body }: Planned,
+): Promise<number> {
+  const query = {
+    ...queryOf(options),
+    confirm: plan.checksum,
+    ...(options.continueOnError && { continueOnError: 'true' }),
+  };
   const result = await api.post('/state/import', body, query);
   const { lines, complete } = resultLines(result, plan, paint);
   terminal.print(options.json ? JSON.stringify(result, undefined, 2) : lines.join('\n'));

@@ -1,5 +1,5 @@
 /** When to stop: a signal, a word of the supervisor, or the end of the process that started us. */
-import type { Supervisor } from '../kernel/supervision/supervisor.ts';
+import type { Supervisor } from '../kernel/supervisor.ts';
 
 /** Two signals within this many ms are one: a terminal and a launcher may both pass on the same Ctrl-C. */
 const SAME_PRESS_MS = 400;
@@ -29,7 +29,8 @@ export function listenForStop(supervisor: Supervisor | undefined): StopSignal {
     }
   };
 
-  for (const [name, exitCode] of Object.entries(exitCodes)) process.on(name, () => onRequest(name, exitCode));
+  for (const [name, exitCode] of Object.entries(exitCodes))
+    process.on(name, () => onRequest(name, exitCode));
   supervisor?.onStop(resolve);
   // Started with a channel to the launcher: without the launcher nobody could stop us.
   if (process.connected) process.once('disconnect', () => resolve('the end of the launcher'));

@@ -24,7 +24,9 @@ describe('penstock test permissions', () => {
     await writeFile(path, text);
     return path;
   };
-  const example = fileURLToPath(new URL('../../examples/permissions/documents.yaml', import.meta.url));
+  const example = fileURLToPath(
+    new URL('../../examples/permissions/documents.yaml', import.meta.url),
+  );
 
   it('answers 0 when everything holds', async () => {
     const { code, printed } = await run('permissions', example);
@@ -33,7 +35,10 @@ describe('penstock test permissions', () => {
   });
 
   it('answers 1 when something does not, and goes on with the other files', async () => {
-    const wrong = await file('wrong.json', '{"model": {"User": null}, "tests": [{"name": "no", "allowed": ["User:a fly User:b"]}]}');
+    const wrong = await file(
+      'wrong.json',
+      '{"model": {"User": null}, "tests": [{"name": "no", "allowed": ["User:a fly User:b"]}]}',
+    );
     const { code, printed } = await run('permissions', wrong, example);
     expect(code).toBe(1);
     expect(printed).toContain(`FAILED ${wrong}`);
@@ -50,10 +55,21 @@ describe('penstock test permissions', () => {
   });
 
   it('says what it cannot read', async () => {
-    await expect(run('permissions', join(folder, 'absent.yaml'))).rejects.toThrow('cannot be read (ENOENT)');
-    await expect(run('permissions', await file('broken.yaml', 'a: [b'))).rejects.toThrow('is not valid YAML');
-    const aliases = ['a: &a [x, x, x, x, x, x, x, x, x, x, x]', 'b: &b [*a, *a, *a, *a, *a, *a, *a, *a]', 'c: &c [*b, *b, *b, *b, *b, *b]'];
-    const growing = await file('growing.yaml', [...aliases, 'tests: [*c, *c, *c, *c, *c]'].join('\n'));
+    await expect(run('permissions', join(folder, 'absent.yaml'))).rejects.toThrow(
+      'cannot be read (ENOENT)',
+    );
+    await expect(run('permissions', await file('broken.yaml', 'a: [b'))).rejects.toThrow(
+      'is not valid YAML',
+    );
+    const aliases = [
+      'a: &a [x, x, x, x, x, x, x, x, x, x, x]',
+      'b: &b [*a, *a, *a, *a, *a, *a, *a, *a]',
+      'c: &c [*b, *b, *b, *b, *b, *b]',
+    ];
+    const growing = await file(
+      'growing.yaml',
+      [...aliases, 'tests: [*c, *c, *c, *c, *c]'].join('\n'),
+    );
     await expect(run('permissions', growing)).rejects.toThrow('is not valid YAML');
     await expect(run('permissions')).rejects.toThrow('Usage:');
     await expect(run('something', example)).rejects.toThrow('Usage:');

@@ -2,12 +2,21 @@
 import { readFile } from 'node:fs/promises';
 import { parse } from 'yaml';
 import { StartError } from '../kernel/start-error.ts';
-import { problemLines, readPermissionTests, resultLines, runPermissionTests } from '../modules/authorization/index.ts';
+import {
+  problemLines,
+  readPermissionTests,
+  resultLines,
+  runPermissionTests,
+} from '../modules/authorization/index.ts';
 
-const usage = 'Usage: penstock test permissions <file.yaml> ... (see docs/guides/permission-tests.md)';
+const usage =
+  'Usage: penstock test permissions <file.yaml> ... (see docs/guides/permission-tests.md)';
 
 /** Answers the exit code: 0 when everything holds. Throws `StartError` for what cannot be read. */
-export async function testPermissions(args: readonly string[], print: (text: string) => void): Promise<number> {
+export async function testPermissions(
+  args: readonly string[],
+  print: (text: string) => void,
+): Promise<number> {
   const [what, ...files] = args;
   if (what !== 'permissions' || files.length === 0) throw new StartError(usage);
   let failed = false;
@@ -34,12 +43,17 @@ async function testFile(file: string): Promise<Outcome> {
 /** YAML, and with it JSON. */
 async function readDocument(file: string): Promise<unknown> {
   const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new StartError(`${file} cannot be read (${error.code ?? error.message})`, { cause: error });
+    throw new StartError(`${file} cannot be read (${error.code ?? error.message})`, {
+      cause: error,
+    });
   });
   try {
     return parse(text) as unknown;
   } catch (error) {
     // Beside faults of the text: aliases that would grow without end.
-    throw new StartError(`${file} is not valid YAML: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    throw new StartError(
+      `${file} is not valid YAML: ${error instanceof Error ? error.message : String(error)}`,
+      { cause: error },
+    );
   }
 }

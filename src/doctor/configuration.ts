@@ -1,16 +1,105 @@
 /** Settings that are weaker than they should be, of the environment and of the stored configuration. */
-import { isIP } from 'node:net';
+import { connect, isIP } from 'node:net';
 import type pg from 'pg';
 import { wrappedKey } from '../backup/keys.ts';
 import { readSecrets } from '../kernel/data-folder/secrets-file.ts';
-import { opensDataKey } from '../kernel/security/open-secret-box.ts';
-import { masterKeyWeakness, type Settings } from '../kernel/settings.ts';
+import { opensDataKey } from '../kernel/security/secret-box.ts';
+import { masterKeyWeakness, type Settings } from '../kernel/settings/settings.ts';
 import { type Finding, note, ok, problem, warning } from './finding.ts';
-import { readStored, type Stored } from './stored.ts';
+
+/* The stored configuration, past the platform. */
+
+/** Parts that are looked at. Absent keys have their default. */
+interface Stored {
+  readonly core?: { readonly env?: string };
+  readonly admin?: {
+    readonly hostUrl?: string;
+    readonly cors?: { readonly enabled?: boolean; readonly origin?: string };
+    readonly docs?: { readonly public?: boolean | string };
+  };
+  readonly authentication?: {
+    readonly passkeys?: { readonly enabled?: boolean; readonly rpId?: string };
+  };
+  readonly router?: { readonly hostUrl?: string; readonly cors?: { readonly origin?: string } };
+  readonly communications?: {
+    readonly email?: {
+      readonly active?: boolean;
+      readonly transport?: string;
+      readonly transportSettings?: {
+        readonly smtp?: {
+          readonly host?: string;
+          readonly port?: number;
+          readonly secure?: boolean;
+        };
+      };
+    };
+  };
+}
+
+async function readStored(client: pg.Client): Promise<Stored> {
+  const there = await client.query<{ there: boolean }>(
+    `select to_regclass('penstock.config') is not null as there`,
+  );
+  if (!there.rows[0]?.there) return {};
+  const { rows } = await client.query<{ name: string; config: unknown }>(
+    'select name, config from penstock.config',
+  );
+  return Object.fromEntries(rows.map(({ name, config }) => [name, config])) as Stored;
+}
+
+/* The mail server of the stored configuration: whether somebody answers there. Nobody logs in, and nothing is sent. */
+
+const PATIENCE_MS = 5_000;
+
+export async function checkMailServer(client: pg.Client): Promise<Finding[]> {
+  const { communications } = await readStored(client);
+  const {
+    active = true,
+    transport = 'smtp',
+    transportSettings: { smtp = {} } = {},
+  } = communications?.email ?? {};
+  if (!active) return [];
+  const { host = '', port = -1, secure = false } = smtp;
+  if (transport !== 'smtp' || host === '') {
+    return [
+      note(
+        'Mail',
+        'No mail server is set: messages are captured for operators to read',
+        'See docs/guides/messages.md before users need mail',
+      ),
+    ];
+  }
+  const address = { host, port: port > 0 ? port : secure ? 465 : 587 };
+  const failure = await answers(address);
+  if (failure === undefined) return [ok('Mail', `${host}:${address.port} answers`)];
+  return [
+    problem(
+      'Mail',
+      `The mail server ${host}:${address.port} does not answer (${failure})`,
+      'Correct email.transportSettings.smtp (PATCH /config/communications), or let this machine reach it; messages wait meanwhile',
+    ),
+  ];
+}
+
+/** Why nobody answers; `undefined` when somebody does. */
+const answers = (address: { host: string; port: number }): Promise<string | undefined> =>
+  new Promise((resolve) => {
+    const socket = connect({ ...address, timeout: PATIENCE_MS });
+    const end = (reason: string | undefined): void => {
+      socket.destroy();
+      resolve(reason);
+    };
+    socket.once('connect', () => end(undefined));
+    socket.once('timeout', () => end('no answer in time'));
+    socket.once('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message));
+  });
 
 const LOOPBACK = /^(127\.|::1$|localhost$)/;
 
-export async function checkConfiguration(settings: Settings, client: pg.Client | undefined): Promise<Finding[]> {
+export async function checkConfiguration(
+  settings: Settings,
+  client: pg.Client | undefined,
+): Promise<Finding[]> {
   const stored = client ? await readStored(client) : {};
   const production = (stored.core?.env ?? 'development') === 'production';
   const reachable = !LOOPBACK.test(settings.host);
@@ -27,10 +116,20 @@ export async function checkConfiguration(settings: Settings, client: pg.Client |
     production ? checkAddresses(stored) : undefined,
     checkPasskeys(stored),
     production && stored.admin?.docs?.public === true
-      ? warning('API documents', 'Those of the admin surface are open to everybody', 'Set admin.docs.public to "auto" or false')
+      ? warning(
+          'API documents',
+          'Those of the admin surface are open to everybody',
+          'Set admin.docs.public to "auto" or false',
+        )
       : undefined,
-    production && (stored.admin?.cors?.origin ?? '*') === '*' && stored.admin?.cors?.enabled !== false
-      ? note('CORS', 'Any web page may call the admin surface (without cookies)', 'Set admin.cors.origin to the address of your panel')
+    production &&
+    (stored.admin?.cors?.origin ?? '*') === '*' &&
+    stored.admin?.cors?.enabled !== false
+      ? note(
+          'CORS',
+          'Any web page may call the admin surface (without cookies)',
+          'Set admin.cors.origin to the address of your panel',
+        )
       : undefined,
     production && settings.databaseUrl === undefined
       ? note(
@@ -40,7 +139,10 @@ export async function checkConfiguration(settings: Settings, client: pg.Client |
         )
       : undefined,
     settings.redisUrl === undefined && settings.databaseUrl !== undefined
-      ? note('Redis', 'REDIS_URL is not set: several nodes find each other through PostgreSQL, and count rate limits one by one')
+      ? note(
+          'Redis',
+          'REDIS_URL is not set: several nodes find each other through PostgreSQL, and count rate limits one by one',
+        )
       : undefined,
   ].filter((finding) => finding !== undefined);
   return found.some(({ severity }) => severity === 'warning' || severity === 'problem')
@@ -49,11 +151,24 @@ export async function checkConfiguration(settings: Settings, client: pg.Client |
 }
 
 /** Without the right key the platform does not start: the secrets in its database cannot be opened. */
-async function checkSeal(settings: Settings, client: pg.Client | undefined): Promise<Finding | undefined> {
+async function checkSeal(
+  settings: Settings,
+  client: pg.Client | undefined,
+): Promise<Finding | undefined> {
   const wrapped = client ? await wrappedKey(client) : null;
   if (wrapped === null) return undefined;
-  const { masterKey = (await readSecrets(settings.dataDir)).masterKey, masterKeyPrevious, configEncryptionKey } = settings;
-  if (opensDataKey(wrapped, { ...(masterKey === undefined ? {} : { masterKey }), masterKeyPrevious, configEncryptionKey }))
+  const {
+    masterKey = (await readSecrets(settings.dataDir)).masterKey,
+    masterKeyPrevious,
+    configEncryptionKey,
+  } = settings;
+  if (
+    opensDataKey(wrapped, {
+      ...(masterKey === undefined ? {} : { masterKey }),
+      masterKeyPrevious,
+      configEncryptionKey,
+    })
+  )
     return ok('Sealed secrets', 'The key of this installation opens them');
   return problem(
     'Sealed secrets',

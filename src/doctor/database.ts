@@ -1,8 +1,7 @@
 /** The database: reachable, new enough, in step with the clock and with this version, and in good health. */
 import type pg from 'pg';
-import { unknownMigrations } from '../kernel/database/migrate.ts';
-import type { MigrationSet } from '../kernel/database/migration.ts';
-import { jobSchema } from '../kernel/jobs/create.ts';
+import { type MigrationSet, unknownMigrations } from '../kernel/database/migrate.ts';
+import { jobSchema } from '../kernel/jobs/create-jobs.ts';
 import { type Finding, note, ok, problem, warning } from './finding.ts';
 
 /** Rows of one statement. */
@@ -12,8 +11,12 @@ type Ask = <R extends pg.QueryResultRow>(text: string) => Promise<R[]>;
 const MAX_SKEW_MS = 2_000;
 const SLOW_MS = 20;
 
-export async function checkDatabase(client: pg.Client, migrations: readonly MigrationSet[]): Promise<Finding[]> {
-  const ask: Ask = async <R extends pg.QueryResultRow>(text: string) => (await client.query<R>(text)).rows;
+export async function checkDatabase(
+  client: pg.Client,
+  migrations: readonly MigrationSet[],
+): Promise<Finding[]> {
+  const ask: Ask = async <R extends pg.QueryResultRow>(text: string) =>
+    (await client.query<R>(text)).rows;
   return [
     ...(await checkServer(ask)),
     await checkMigrations(ask, migrations),
@@ -34,10 +37,20 @@ async function checkServer(ask: Ask): Promise<Finding[]> {
   const skew = Math.abs(row.now.getTime() - (before + took / 2));
   return [
     row.recovering
-      ? problem('Database', `PostgreSQL ${row.version} is a read-only replica`, 'Set DATABASE_URL to the primary server')
+      ? problem(
+          'Database',
+          `PostgreSQL ${row.version} is a read-only replica`,
+          'Set DATABASE_URL to the primary server',
+        )
       : ok('Database', `PostgreSQL ${row.version} answers in ${took} ms`),
     ...(took > SLOW_MS
-      ? [note('Database', `The way to the database takes ${took} ms`, 'Run the platform near its database: every request waits for it')]
+      ? [
+          note(
+            'Database',
+            `The way to the database takes ${took} ms`,
+            'Run the platform near its database: every request waits for it',
+          ),
+        ]
       : []),
     skew > MAX_SKEW_MS
       ? problem(
@@ -50,10 +63,18 @@ async function checkServer(ask: Ask): Promise<Finding[]> {
 }
 
 async function checkMigrations(ask: Ask, sets: readonly MigrationSet[]): Promise<Finding> {
-  const known = sets.flatMap(({ owner, migrations }) => migrations.map(({ id }) => `${owner}/${id}`));
-  const [table] = await ask<{ there: boolean }>(`select to_regclass('penstock.migrations') is not null as there`);
+  const known = sets.flatMap(({ owner, migrations }) =>
+    migrations.map(({ id }) => `${owner}/${id}`),
+  );
+  const [table] = await ask<{ there: boolean }>(
+    `select to_regclass('penstock.migrations') is not null as there`,
+  );
   if (!table?.there) return note('Structure', 'The database is empty; the first start sets it up');
-  const applied = new Set((await ask<{ key: string }>(`select owner || '/' || id as key from penstock.migrations`)).map(({ key }) => key));
+  const applied = new Set(
+    (await ask<{ key: string }>(`select owner || '/' || id as key from penstock.migrations`)).map(
+      ({ key }) => key,
+    ),
+  );
   const unknown = unknownMigrations(applied, sets);
   if (unknown.length > 0) {
     return problem(
@@ -90,7 +111,11 @@ async function checkConnections(ask: Ask): Promise<Finding> {
   );
   const { used = 0, most = 0 } = row ?? {};
   if (used > most * 0.8)
-    return warning('Connections', `${used} of ${most} connections are in use`, 'Raise max_connections, or put a pooler between');
+    return warning(
+      'Connections',
+      `${used} of ${most} connections are in use`,
+      'Raise max_connections, or put a pooler between',
+    );
   return ok('Connections', `${used} of ${most} are in use`);
 }
 
@@ -107,11 +132,17 @@ async function checkTransactions(ask: Ask): Promise<Finding | undefined> {
 }
 
 async function checkJobs(ask: Ask): Promise<Finding | undefined> {
-  const [table] = await ask<{ there: boolean }>(`select to_regclass('${jobSchema}.job') is not null as there`);
+  const [table] = await ask<{ there: boolean }>(
+    `select to_regclass('${jobSchema}.job') is not null as there`,
+  );
   if (!table?.there) return undefined;
   const rows = await ask<{ name: string; count: number }>(`
     select name, count(*)::int as count from ${jobSchema}.job where state = 'failed' and completed_on > now() - interval '24 hours' group by name order by 2 desc limit 5`);
   if (rows.length === 0) return ok('Background jobs', 'None has failed in the last 24 hours');
   const list = rows.map(({ name, count }) => `${name} (${count})`).join(', ');
-  return warning('Background jobs', `Failed for good in the last 24 hours: ${list}`, 'Look into the log for the reason');
+  return warning(
+    'Background jobs',
+    `Failed for good in the last 24 hours: ${list}`,
+    'Look into the log for the reason',
+  );
 }

@@ -13,12 +13,24 @@ export interface Finding {
   readonly advice?: string;
 }
 
-export const ok = (subject: string, message: string): Finding => ({ severity: 'ok', subject, message });
-export const note = (subject: string, message: string, advice?: string): Finding => found('note', subject, message, advice);
-export const warning = (subject: string, message: string, advice: string): Finding => found('warning', subject, message, advice);
-export const problem = (subject: string, message: string, advice: string): Finding => found('problem', subject, message, advice);
+export const ok = (subject: string, message: string): Finding => ({
+  severity: 'ok',
+  subject,
+  message,
+});
+export const note = (subject: string, message: string, advice?: string): Finding =>
+  found('note', subject, message, advice);
+export const warning = (subject: string, message: string, advice: string): Finding =>
+  found('warning', subject, message, advice);
+export const problem = (subject: string, message: string, advice: string): Finding =>
+  found('problem', subject, message, advice);
 
-const found = (severity: Severity, subject: string, message: string, advice: string | undefined): Finding => ({
+const found = (
+  severity: Severity,
+  subject: string,
+  message: string,
+  advice: string | undefined,
+): Finding => ({
   severity,
   subject,
   message,

@@ -3,7 +3,7 @@ import { constants } from 'node:fs';
 import { access, stat, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import type { Settings } from '../kernel/settings.ts';
+import type { Settings } from '../kernel/settings/settings.ts';
 import { version } from '../kernel/version.ts';
 import { type Finding, note, ok, problem, warning } from './finding.ts';
 
@@ -28,7 +28,8 @@ export async function checkMachine(settings: Settings): Promise<Finding[]> {
 
 function checkNode(): Finding {
   const major = Number(process.versions.node.split('.')[0]);
-  if (major >= OLDEST_NODE) return ok('Versions', `Penstock ${version} on Node.js ${process.versions.node}`);
+  if (major >= OLDEST_NODE)
+    return ok('Versions', `Penstock ${version} on Node.js ${process.versions.node}`);
   return problem(
     'Versions',
     `Penstock ${version} runs on Node.js ${process.versions.node}`,
@@ -52,13 +53,19 @@ async function checkFolder(path: string): Promise<Finding[]> {
       ),
     ];
   }
-  return [checkOwnership(path, facts.mode), await checkSecrets(path), await checkDisk(path)].filter((finding) => finding !== undefined);
+  return [checkOwnership(path, facts.mode), await checkSecrets(path), await checkDisk(path)].filter(
+    (finding) => finding !== undefined,
+  );
 }
 
 /** Who may write into the folder may put another key there. */
 function checkOwnership(path: string, mode: number): Finding {
   if ((mode & OTHERS_WRITE) === 0) return ok('Data folder', `${path} can be used`);
-  return problem('Data folder', `Other users of this machine may write into ${path}`, `Run: chmod 700 ${path}`);
+  return problem(
+    'Data folder',
+    `Other users of this machine may write into ${path}`,
+    `Run: chmod 700 ${path}`,
+  );
 }
 
 /** Whoever reads the file owns the platform. */
@@ -67,7 +74,11 @@ async function checkSecrets(folder: string): Promise<Finding | undefined> {
   const facts = await stat(path).catch(() => undefined);
   if (!facts) return undefined;
   if ((facts.mode & OTHERS) === 0) return ok('Keys', `${path} is readable by its owner only`);
-  return problem('Keys', `${path} can be read by others`, `Run: chmod 600 ${path}, and change the master key if somebody else has read it`);
+  return problem(
+    'Keys',
+    `${path} can be read by others`,
+    `Run: chmod 600 ${path}, and change the master key if somebody else has read it`,
+  );
 }
 
 async function checkDisk(path: string): Promise<Finding> {
@@ -75,20 +86,32 @@ async function checkDisk(path: string): Promise<Finding> {
   const free = bavail * bsize;
   const share = blocks > 0 ? bavail / blocks : 1;
   const text = `${(free / GB).toFixed(1)} GB are free where ${path} is`;
-  if (free < GB / 4) return problem('Disk', text, 'Free some space now: PostgreSQL stops when it cannot write');
-  if (free < 2 * GB || share < 0.05) return warning('Disk', text, 'Free some space, or move PENSTOCK_DATA_DIR to a larger disk');
+  if (free < GB / 4)
+    return problem('Disk', text, 'Free some space now: PostgreSQL stops when it cannot write');
+  if (free < 2 * GB || share < 0.05)
+    return warning('Disk', text, 'Free some space, or move PENSTOCK_DATA_DIR to a larger disk');
   return ok('Disk', text);
 }
 
 /** A port that is taken is fine when we are the ones who took it. */
-async function checkPort(what: string, variable: string, port: number, host: string): Promise<Finding | undefined> {
+async function checkPort(
+  what: string,
+  variable: string,
+  port: number,
+  host: string,
+): Promise<Finding | undefined> {
   if (port <= 0) return undefined;
   const subject = `Port ${port}`;
   const error = await tryListen(port, host);
   if (error === undefined) return ok(subject, `free, for the ${what}`);
   if (error.code === 'EADDRINUSE') {
-    if (await answersAsPenstock(port, host)) return ok(subject, `in use by a running Penstock (${what})`);
-    return problem(subject, `taken by another program, wanted for the ${what}`, `Stop that program, or set ${variable} to another port`);
+    if (await answersAsPenstock(port, host))
+      return ok(subject, `in use by a running Penstock (${what})`);
+    return problem(
+      subject,
+      `taken by another program, wanted for the ${what}`,
+      `Stop that program, or set ${variable} to another port`,
+    );
   }
   return problem(
     subject,
@@ -113,7 +136,9 @@ async function answersAsPenstock(port: number, host: string): Promise<boolean> {
   const answers = await Promise.all(
     ['/live', '/realtime/?EIO=4&transport=polling', '/'].map((path) =>
       fetch(base + path, { signal: AbortSignal.timeout(PATIENCE_MS) }).then(
-        async (response) => response.headers.has('x-request-id') || /"sid"|Metrics are at|metrics token/.test(await response.text()),
+        async (response) =>
+          response.headers.has('x-request-id') ||
+          /"sid"|Metrics are at|metrics token/.test(await response.text()),
         () => false,
       ),
     ),

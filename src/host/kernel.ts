@@ -3,27 +3,28 @@
 import type { RecordStore } from '../data/records/store.ts';
 import type { SchemaRegistry } from '../data/schema/registry/registry.ts';
 import type { Audit } from '../kernel/audit/audit.ts';
-import type { Caches } from '../kernel/cache/cache.ts';
-import type { ConfigService } from '../kernel/config/service.ts';
+import type { Caches } from '../kernel/cache.ts';
+import type { ConfigService } from '../kernel/config/config-service.ts';
 import type { Database } from '../kernel/database/database.ts';
-import type { StatementTimings } from '../kernel/database/timings.ts';
+import type { StatementTimings } from '../kernel/database/statement-timings.ts';
 import type { Bus } from '../kernel/events/bus.ts';
 import type { Events } from '../kernel/events/events.ts';
+import type { UserSignals } from '../kernel/events/user-signals.ts';
 import type { Health } from '../kernel/health.ts';
 import type { Identity } from '../kernel/identity.ts';
 import type { Jobs } from '../kernel/jobs/jobs.ts';
-import type { DurableLimits } from '../kernel/limits/durable.ts';
+import type { DurableLimits } from '../kernel/limits/durable-limits.ts';
 import type { Limits } from '../kernel/limits/limits.ts';
-import type { RouteMiddlewares } from '../kernel/middlewares/create.ts';
+import type { RouteMiddlewares } from '../kernel/middlewares/route-middlewares.ts';
+import type { OperationRegistry } from '../kernel/operations/registry.ts';
 import type { PermissionPort } from '../kernel/permissions.ts';
-import type { OperationRegistry } from '../kernel/registry.ts';
-import type { PasswordHasher } from '../kernel/security/passwords.ts';
+import type { PasswordHasher } from '../kernel/security/password-hasher.ts';
 import type { SecretBox } from '../kernel/security/secret-box.ts';
-import type { Settings } from '../kernel/settings.ts';
-import type { StateRegistry } from '../kernel/state/state.ts';
+import type { Settings } from '../kernel/settings/settings.ts';
+import type { StateRegistry } from '../kernel/state.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
 import type { Metrics } from '../kernel/telemetry/metrics.ts';
-import type { Tracing } from '../kernel/telemetry/tracing/tracing.ts';
+import type { Tracing } from '../kernel/telemetry/tracing.ts';
 
 export interface Kernel {
   readonly settings: Settings;
@@ -37,6 +38,8 @@ export interface Kernel {
   readonly timings: StatementTimings;
   readonly bus: Bus;
   readonly events: Events;
+  /** What sockets of users are told at once. */
+  readonly signals: UserSignals;
   readonly jobs: Jobs;
   readonly audit: Audit;
   readonly caches: Caches;
@@ -65,6 +68,8 @@ export interface ModuleDirectory {
 
 export interface ModuleState {
   readonly name: string;
+  /** Names under which old clients look for it too. */
+  readonly formerly?: readonly string[];
   readonly serving: boolean;
   /** Why it does not serve, or that it runs with an older configuration. */
   readonly note?: string;

@@ -1,9 +1,9 @@
 import Type from 'typebox';
 import { expect, it } from 'vitest';
 import { silentLog } from '../../test/support/quiet.ts';
-import type { ConfigHandle } from '../kernel/config/definition.ts';
-import { defineConfig } from '../kernel/config/definition.ts';
-import { createOperationRegistry } from '../kernel/registry.ts';
+import type { ConfigHandle } from '../kernel/config/config-definition.ts';
+import { defineConfig } from '../kernel/config/config-definition.ts';
+import { createOperationRegistry } from '../kernel/operations/registry.ts';
 import type { Kernel } from './kernel.ts';
 import { type AnyModule, defineModule } from './module.ts';
 import { createModuleHost, inDependencyOrder } from './module-host.ts';
@@ -43,7 +43,11 @@ function fakeKernel() {
 const config = defineConfig({ schema: Type.Object({}) });
 
 /** A module that writes down when it starts and stops. */
-const recorded = (name: string, seen: string[], requires: Record<string, AnyModule> = {}): AnyModule =>
+const recorded = (
+  name: string,
+  seen: string[],
+  requires: Record<string, AnyModule> = {},
+): AnyModule =>
   defineModule({
     name,
     description: name,
@@ -93,7 +97,9 @@ it('undoes a start that fails half-way', async () => {
   jobs.fail = true;
   await expect(setActive('half', true)).rejects.toThrow('no queue');
   expect(seen).toEqual(['+half', '-half', '+half', '-half']);
-  expect(host.list()).toEqual([{ name: 'half', serving: false, note: 'it failed to start; see the log' }]);
+  expect(host.list()).toEqual([
+    { name: 'half', serving: false, note: 'it failed to start; see the log' },
+  ]);
 });
 
 it('refuses modules that require each other, or one that is not there', () => {
@@ -120,9 +126,9 @@ it('runs a module with or without those that it uses, and tells it when they com
     requires: {},
     uses: { used },
     config,
-    async start({ companions }) {
-      seen.push(companions.used.current());
-      const stop = companions.used.onChange(() => seen.push(companions.used.current()));
+    async start({ optional }) {
+      seen.push(optional.used.current());
+      const stop = optional.used.onChange(() => seen.push(optional.used.current()));
       return { service: {}, operations: [], stop: async () => stop() };
     },
   });

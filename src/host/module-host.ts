@@ -4,21 +4,35 @@
  * reverse order. All transitions of one node happen one after the other.
  */
 import Type, { type TObject } from 'typebox';
-import { type ConfigDefinition, type ConfigHandle, defineConfig } from '../kernel/config/definition.ts';
-import type { MigrationSet } from '../kernel/database/migration.ts';
+import {
+  type ConfigDefinition,
+  type ConfigHandle,
+  defineConfig,
+} from '../kernel/config/config-definition.ts';
+import type { MigrationSet } from '../kernel/database/migrate.ts';
 import type { Kernel, ModuleDirectory, ModuleState } from './kernel.ts';
-import type { AnyModule, Companion, RunningModule } from './module.ts';
+import type { AnyModule, OptionalModule, RunningModule } from './module.ts';
 
 export interface ModuleHost extends ModuleDirectory {
   /** Brings every module's schemas, tables and configuration up to date, then starts those that are switched on. */
-  start(kernel: Kernel, modules: readonly AnyModule[], migrate: (sets: readonly MigrationSet[]) => Promise<void>): Promise<void>;
+  start(
+    kernel: Kernel,
+    modules: readonly AnyModule[],
+    migrate: (sets: readonly MigrationSet[]) => Promise<void>,
+  ): Promise<void>;
   /** The service of a running module, for the composition root. */
-  service<S>(module: { readonly name: string; start(context: never): Promise<RunningModule<S>> }): S | undefined;
+  service<S>(module: {
+    readonly name: string;
+    start(context: never): Promise<RunningModule<S>>;
+  }): S | undefined;
   stop(): Promise<void>;
 }
 
 /** Every module but an essential one gets this key. */
-const activeKey = Type.Boolean({ default: true, description: 'Whether the module serves. Off: its routes are withdrawn, its data stays.' });
+const activeKey = Type.Boolean({
+  default: true,
+  description: 'Whether the module serves. Off: its routes are withdrawn, its data stays.',
+});
 
 interface Entry {
   readonly module: AnyModule;
@@ -38,7 +52,8 @@ export function createModuleHost(): ModuleHost {
   let kernel: Kernel | undefined;
   let transitions: Promise<void> = Promise.resolve();
 
-  const entryOf = (module: { readonly name: string }): Entry | undefined => entries.find((e) => e.module.name === module.name);
+  const entryOf = (module: { readonly name: string }): Entry | undefined =>
+    entries.find((e) => e.module.name === module.name);
   const wanted = (entry: Entry): boolean =>
     (entry.module.essential === true || entry.config.current().active !== false) &&
     Object.values(entry.module.requires).every((required) => {
@@ -55,19 +70,27 @@ export function createModuleHost(): ModuleHost {
 
   const reconcile = async (): Promise<void> => {
     if (!kernel) return;
-    for (const entry of entries.toReversed()) if (entry.running && !wanted(entry)) await stopModule(kernel, entry);
-    for (const entry of entries) if (!entry.running && wanted(entry)) await startModule(kernel, entry, entryOf);
+    for (const entry of entries.toReversed())
+      if (entry.running && !wanted(entry)) await stopModule(kernel, entry);
+    for (const entry of entries)
+      if (!entry.running && wanted(entry)) await startModule(kernel, entry, entryOf);
   };
 
   return {
     async start(theKernel, modules, migrate) {
       kernel = theKernel;
       const ordered = inDependencyOrder(modules);
-      for (const module of ordered) if (module.schemas?.length) await kernel.schemas.install(module.name, module.schemas);
-      await migrate(ordered.flatMap((m) => (m.migrations ? [{ owner: m.name, migrations: m.migrations }] : [])));
+      for (const module of ordered)
+        if (module.schemas?.length) await kernel.schemas.install(module.name, module.schemas);
+      await migrate(
+        ordered.flatMap((m) => (m.migrations ? [{ owner: m.name, migrations: m.migrations }] : [])),
+      );
       for (const module of ordered) {
-        const config = await kernel.config.register<Record<string, unknown>>(module.name, configOf(module));
-        entries.push({ module, config, running: undefined, note: undefined, withdrawState: undefined, followers: new Set() });
+        const config = await kernel.config.register<Record<string, unknown>>(
+          module.name,
+          configOf(module),
+        );
+        entries.push(newEntry(module, config));
         config.onChange(() => serially(reconcile));
       }
       await serially(reconcile);
@@ -79,34 +102,56 @@ export function createModuleHost(): ModuleHost {
     stop: () =>
       serially(async () => {
         if (!kernel) return;
-        for (const entry of entries.toReversed()) if (entry.running) await stopModule(kernel, entry);
+        for (const entry of entries.toReversed())
+          if (entry.running) await stopModule(kernel, entry);
       }),
   };
 }
 
+const newEntry = (module: AnyModule, config: Entry['config']): Entry => ({
+  module,
+  config,
+  running: undefined,
+  note: undefined,
+  withdrawState: undefined,
+  followers: new Set(),
+});
+
 const stateOf = ({ module, running, note }: Entry): ModuleState => ({
   name: module.name,
+  ...(module.formerly === undefined ? {} : { formerly: module.formerly }),
   serving: running !== undefined,
   ...(note === undefined ? {} : { note }),
 });
 
 function configOf(module: AnyModule): ConfigDefinition {
   if (module.essential) return module.config;
-  return defineConfig({ ...module.config, schema: Type.Object({ active: activeKey, ...module.config.schema.properties }) as TObject });
+  return defineConfig({
+    ...module.config,
+    schema: Type.Object({ active: activeKey, ...module.config.schema.properties }) as TObject,
+  });
 }
 
 async function startModule(kernel: Kernel, entry: Entry, entryOf: FindEntry): Promise<void> {
   const { module } = entry;
   const services = Object.fromEntries(
-    Object.entries(module.requires).map(([alias, required]) => [alias, entryOf(required)?.running?.service]),
+    Object.entries(module.requires).map(([alias, required]) => [
+      alias,
+      entryOf(required)?.running?.service,
+    ]),
   );
-  const companions = Object.fromEntries(Object.entries(module.uses ?? {}).map(([alias, used]) => [alias, companion(entryOf, used)]));
+  const optional = Object.fromEntries(
+    Object.entries(module.uses ?? {}).map(([alias, used]) => [
+      alias,
+      optionalModule(entryOf, used),
+    ]),
+  );
   try {
     const running = await module.start({
       kernel,
       config: entry.config,
       services,
-      companions,
+      optional,
       log: kernel.log.child({ module: module.name }),
     });
     entry.running = running;
@@ -139,7 +184,10 @@ async function stopModule(kernel: Kernel, entry: Entry): Promise<void> {
 }
 
 /** A module as those see it that can do without it. */
-const companion = (entryOf: FindEntry, module: { readonly name: string }): Companion<unknown> => ({
+const optionalModule = (
+  entryOf: FindEntry,
+  module: { readonly name: string },
+): OptionalModule<unknown> => ({
   current: () => entryOf(module)?.running?.service,
   onChange(listener) {
     const followers = entryOf(module)?.followers;
@@ -159,10 +207,17 @@ export function inDependencyOrder(modules: readonly AnyModule[]): readonly AnyMo
   const ordered: AnyModule[] = [];
   const visit = (module: AnyModule, path: readonly string[]): void => {
     if (done.has(module.name)) return;
-    if (path.includes(module.name)) throw new Error(`Modules require each other: ${[...path, module.name].join(' -> ')}`);
-    for (const required of [...Object.values(module.requires), ...Object.values(module.uses ?? {})]) {
+    if (path.includes(module.name))
+      throw new Error(`Modules require each other: ${[...path, module.name].join(' -> ')}`);
+    for (const required of [
+      ...Object.values(module.requires),
+      ...Object.values(module.uses ?? {}),
+    ]) {
       const other = known.get(required.name);
-      if (!other) throw new Error(`Module ${module.name} requires ${required.name}, which is not part of this platform`);
+      if (!other)
+        throw new Error(
+          `Module ${module.name} requires ${required.name}, which is not part of this platform`,
+        );
       visit(other, [...path, module.name]);
     }
     done.add(module.name);

@@ -5,33 +5,42 @@
  */
 import type { Static, TObject } from 'typebox';
 import type { SchemaDefinition } from '../data/schema/language/definition.ts';
-import type { ConfigDefinition, ConfigHandle } from '../kernel/config/definition.ts';
-import type { Migration } from '../kernel/database/migration.ts';
+import type { ConfigDefinition, ConfigHandle } from '../kernel/config/config-definition.ts';
+import type { Migration } from '../kernel/database/migrate.ts';
 import type { JobDefinition } from '../kernel/jobs/jobs.ts';
-import type { Operation } from '../kernel/operation.ts';
-import type { StateType } from '../kernel/state/state.ts';
+import type { Operation } from '../kernel/operations/operation.ts';
+import type { StateType } from '../kernel/state.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
 import type { Kernel } from './kernel.ts';
 
 /** Modules that a module builds on, by the name it wants to call them. */
-export type Requirements = Readonly<Record<string, ModuleDefinition<TObject, unknown, Requirements>>>;
+export type Requirements = Readonly<
+  Record<string, ModuleDefinition<TObject, unknown, Requirements>>
+>;
 
 type ServiceOf<M> = M extends ModuleDefinition<TObject, infer S, Requirements> ? S : never;
 
 /** A module that another one works with while it runs, and does without while it does not. */
-export interface Companion<S> {
+export interface OptionalModule<S> {
   /** Its service, or nothing while it does not run. Ask anew for each use. */
   current(): S | undefined;
   /** Told after it has started, and before it stops (`current` answers nothing by then). Answers how to stop listening. */
   onChange(listener: () => void): () => void;
 }
 
-type Companions<U> = { readonly [K in keyof U]: Companion<ServiceOf<U[K]>> };
+type OptionalModules<U> = { readonly [K in keyof U]: OptionalModule<ServiceOf<U[K]>> };
 
-export interface ModuleDefinition<C extends TObject, S, R extends Requirements, U extends Requirements = Requirements> {
+export interface ModuleDefinition<
+  C extends TObject,
+  S,
+  R extends Requirements,
+  U extends Requirements = Requirements,
+> {
   /** Lower case; the first path segment of its admin routes and its `/config/<name>`. */
   readonly name: string;
   readonly description: string;
+  /** Names of modules of the 0.16 line that it took in: old clients look for them in the list of modules. */
+  readonly formerly?: readonly string[];
   readonly requires: R;
   /** Modules that it works with when they run; they start before it. */
   readonly uses?: U;
@@ -46,13 +55,17 @@ export interface ModuleDefinition<C extends TObject, S, R extends Requirements, 
 }
 
 /** Everything a module may reach. */
-export interface ModuleContext<C, R extends Requirements = Requirements, U extends Requirements = Requirements> {
+export interface ModuleContext<
+  C,
+  R extends Requirements = Requirements,
+  U extends Requirements = Requirements,
+> {
   readonly kernel: Kernel;
   readonly config: ConfigHandle<C>;
   /** Services of required modules; all of them run. */
   readonly services: { readonly [K in keyof R]: ServiceOf<R[K]> };
   /** What is named under `uses`. */
-  readonly companions: Companions<U>;
+  readonly optional: OptionalModules<U>;
   readonly log: Logger;
 }
 

@@ -2,6 +2,7 @@
  * Who is asking. Every service call carries a caller, the platform's own work
  * included (`system`), so that no check depends on somebody having forgotten one.
  */
+import { isIPv6 } from 'node:net';
 
 /** Nobody has signed in. */
 export interface AnonymousCaller {
@@ -59,10 +60,33 @@ export function callerKey(caller: Caller): string {
     case 'anonymous':
       return 'anonymous';
     case 'user':
-      return caller.impersonatedBy === undefined ? `user:${caller.userId}` : `user:${caller.userId} (admin:${caller.impersonatedBy})`;
+      return caller.impersonatedBy === undefined
+        ? `user:${caller.userId}`
+        : `user:${caller.userId} (admin:${caller.impersonatedBy})`;
     case 'admin':
       return `admin:${caller.adminId}`;
     case 'system':
       return `system:${caller.reason}`;
   }
+}
+
+/** What an address counts as: itself, or its /64 for IPv6, where one customer has at least that many addresses. */
+export function addressKey(address: string): string {
+  if (!address.includes(':')) return address;
+  if (address.startsWith('::ffff:') && address.includes('.'))
+    return address.slice('::ffff:'.length);
+  return isIPv6(address) ? `${network64(address)}/64` : address;
+}
+
+function network64(address: string): string {
+  const plain = address.split('%', 1)[0] ?? address;
+  const [head = '', tail] = plain.split('::', 2);
+  const left = head === '' ? [] : head.split(':');
+  const right = tail === undefined || tail === '' ? [] : tail.split(':');
+  const zeros = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
+  const groups = [...left, ...Array.from({ length: zeros }, () => '0'), ...right];
+  return groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':');
 }

@@ -48,7 +48,10 @@ export class PenstockError extends Error {
   readonly headers: Readonly<Record<string, string>> | undefined;
 
   constructor(code: string, status: number, message: string, details: ErrorDetails = {}) {
-    super(details.message ?? message, details.cause === undefined ? undefined : { cause: details.cause });
+    super(
+      details.message ?? message,
+      details.cause === undefined ? undefined : { cause: details.cause },
+    );
     this.name = nameOfStatus(status);
     this.code = code;
     this.status = status;
@@ -70,8 +73,11 @@ const namesByStatus: Readonly<Record<number, string>> = {
   412: 'PRECONDITION_FAILED',
   413: 'PAYLOAD_TOO_LARGE',
   415: 'UNSUPPORTED_MEDIA_TYPE',
+  416: 'RANGE_NOT_SATISFIABLE',
+  422: 'UNPROCESSABLE_CONTENT',
   429: 'RATE_LIMIT',
   500: 'INTERNAL_SERVER_ERROR',
+  502: 'BAD_GATEWAY',
   503: 'UNAVAILABLE',
   504: 'TIMEOUT',
 };
@@ -85,12 +91,19 @@ export const nameOfStatus = (status: number): string => namesByStatus[status] ??
  * export const errors = defineErrors({ USER_EXISTS: [409, 'A user with this e-mail exists already'] });
  * throw errors.USER_EXISTS();
  */
-export function defineErrors<const C extends Readonly<Record<string, readonly [status: number, message: string]>>>(
-  catalogue: C,
-): { readonly [K in keyof C]: ErrorFactory } {
+export function defineErrors<
+  const C extends Readonly<Record<string, readonly [status: number, message: string]>>,
+>(catalogue: C): { readonly [K in keyof C]: ErrorFactory } {
   const entries = Object.entries(catalogue).map(([code, [status, message]]) => {
     const make = (details?: ErrorDetails) => new PenstockError(code, status, message, details);
-    return [code, Object.defineProperties(make, { code: { value: code }, status: { value: status }, message: { value: message } })];
+    return [
+      code,
+      Object.defineProperties(make, {
+        code: { value: code },
+        status: { value: status },
+        message: { value: message },
+      }),
+    ];
   });
   return Object.fromEntries(entries) as { readonly [K in keyof C]: ErrorFactory };
 }
@@ -112,7 +125,10 @@ export const errors = defineErrors({
   RATE_LIMIT: [429, 'Too Many Requests'],
   INTERNAL_SERVER_ERROR: [500, 'Something went wrong on our side; the log has this request id'],
   UNAVAILABLE: [503, 'A part that this needs is not available now'],
-  STORAGE_FULL: [503, 'There is no room left on the disk of the database: an operator must make some'],
+  STORAGE_FULL: [
+    503,
+    'There is no room left on the disk of the database: an operator must make some',
+  ],
   TIMEOUT: [504, 'This took too long and was given up'],
 });
 
@@ -124,7 +140,10 @@ export function relocated(error: unknown, move: (path: string) => string): unkno
   if (!(error instanceof PenstockError) || !error.errors) return error;
   const { code, status, message, errors: problems, detail, retryAfter, headers } = error;
   const before = problems[0]?.path ?? '';
-  const sentence = before !== '' && message.startsWith(before) ? move(before) + message.slice(before.length) : message;
+  const sentence =
+    before !== '' && message.startsWith(before)
+      ? move(before) + message.slice(before.length)
+      : message;
   return new PenstockError(code, status, sentence, {
     errors: problems.map((problem) => ({ ...problem, path: move(problem.path) })),
     ...(detail !== undefined && { detail }),

@@ -19,7 +19,17 @@ it('makes ids that only grow and never repeat', () => {
 it('knows an id from other text', () => {
   expect(isId(newId())).toBe(true);
   expect(isId('018F2B6E-7C1A-7000-8000-000000000000')).toBe(true);
-  for (const other of ['', 'abc', `${newId()} `, `{${newId()}}`, newId().replaceAll('-', ''), 7, null, undefined, {}]) {
+  for (const other of [
+    '',
+    'abc',
+    `${newId()} `,
+    `{${newId()}}`,
+    newId().replaceAll('-', ''),
+    7,
+    null,
+    undefined,
+    {},
+  ]) {
     expect(isId(other)).toBe(false);
   }
 });

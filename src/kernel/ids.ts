@@ -41,7 +41,8 @@ export function newId(): string {
   const time = lastMs.toString(16).padStart(12, '0');
   const sequence = counter.toString(16).padStart(3, '0');
   const variant = hexAt(at + 2) + hexAt(at + 3);
-  const node = hexAt(at + 4) + hexAt(at + 5) + hexAt(at + 6) + hexAt(at + 7) + hexAt(at + 8) + hexAt(at + 9);
+  const node =
+    hexAt(at + 4) + hexAt(at + 5) + hexAt(at + 6) + hexAt(at + 7) + hexAt(at + 8) + hexAt(at + 9);
   return `${time.slice(0, 8)}-${time.slice(8)}-7${sequence}-${variant}-${node}`;
 }
 

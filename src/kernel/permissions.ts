@@ -6,13 +6,21 @@ import type { Caller } from './caller.ts';
 
 export type RecordAction = 'read' | 'edit' | 'delete';
 
-/** Where a predicate stands: on a row that is found by its id, on rows that are sought, or on all rows for their number. Only speed hangs on it. */
-export type RowUse = 'row' | 'rows' | 'count';
+/**
+ * Where a predicate stands: on a row that is found by its id, on rows that are sought, on rows in an order that no index
+ * gives (all are looked at, however few are wanted), or on all rows for their number. Only speed hangs on it.
+ */
+export type RowUse = 'row' | 'rows' | 'sorted' | 'count';
 
 /** What a caller may act on, as SQL for the statement that reads or writes it. Values are parameters. */
 export interface RowPredicate {
   /** True for rows that the subject may act on. `next(value)` adds a parameter and answers its placeholder. `alias` is that of the row itself. */
-  compile(idExpression: string, next: (value: unknown) => string, use?: RowUse, alias?: string): string;
+  compile(
+    idExpression: string,
+    next: (value: unknown) => string,
+    use?: RowUse,
+    alias?: string,
+  ): string;
   /** A faster way to the first rows in the order of their ids, where there is one. */
   readonly first?: FirstRows;
   /** A faster way to the number of all rows of a table (its quoted name), as an expression, where there is one. */
@@ -20,7 +28,7 @@ export interface RowPredicate {
   /** Stable key of the text shape, for the plan cache. */
   readonly shape: string;
   /**
-   * Set when the predicate rests on what the node remembers (`PermissionEngine.believe`): asks whether that is true now.
+   * Set when the predicate rests on what the node remembers (`PermissionEngine.cachedPredicate`): asks whether that is true now.
    * If not, what was read with it counts for nothing.
    */
   readonly confirm?: () => Promise<boolean>;
@@ -35,7 +43,10 @@ export interface FirstRows {
    * A query of whole rows of `rows` (what stands behind `from`) on which the subject may act, in order; the first
    * `count` (SQL) of all are its first.
    */
-  compile(wanted: { readonly rows: string; readonly count: string }, next: (value: unknown) => string): string;
+  compile(
+    wanted: { readonly rows: string; readonly count: string },
+    next: (value: unknown) => string,
+  ): string;
 }
 
 /** An object of a type, as the permission engine knows it. */
@@ -60,7 +71,14 @@ export interface LostRelation {
   readonly condition?: unknown;
   /** ISO 8601. */
   readonly expiresAt?: string;
+  /** It was a field of the record. */
+  readonly source?: 'record';
 }
+
+/** Throws 403 for records, as they will be written, that the caller may not create. */
+export type RequireCreation = (
+  records: readonly Readonly<Record<string, unknown>>[],
+) => Promise<void>;
 
 export interface PermissionEngine {
   check(caller: Caller, action: string, resource: string, scope?: string): Promise<boolean>;
@@ -68,18 +86,36 @@ export interface PermissionEngine {
    * Whether the caller could do this before the resource was deleted: by what holds now, and by the relations that went
    * with it. What was taken away earlier does not count.
    */
-  could(caller: Caller, action: string, resource: string, lost: readonly LostRelation[]): Promise<boolean>;
-  /** Predicate for lists and single rows; `action` is one of the type, or a relation. Throws 403 when the caller may not act for `scope`. */
+  could(
+    caller: Caller,
+    action: string,
+    resource: string,
+    lost: readonly LostRelation[],
+  ): Promise<boolean>;
+  /**
+   * Predicate for lists and single rows; `action` is one of the type, or a relation. Throws 403 when the caller may not
+   * act for `scope`, and 401 for visitors where nothing is public.
+   */
   predicate(caller: Caller, action: string, schema: string, scope?: string): Promise<RowPredicate>;
   /**
    * The same without waiting for what the database says about changes: for reads that are done again, with `predicate`,
    * when it is not confirmed. Absent: nothing is remembered.
    */
-  believe?(caller: Caller, action: string, schema: string, scope?: string): Promise<RowPredicate>;
+  cachedPredicate?(
+    caller: Caller,
+    action: string,
+    schema: string,
+    scope?: string,
+  ): Promise<RowPredicate>;
   /** Names of the roles that the caller holds. */
   roles(caller: Caller): Promise<ReadonlySet<string>>;
-  /** Who owns what the caller creates: the caller, or the scope, which he must be allowed to edit. Throws 403. */
+  /** Who owns what the caller creates: the caller, or the scope, which he must be allowed to edit; to read, where `create` of the type says who may create in it. Throws 403. */
   owner(caller: Caller, schema: string, scope?: string): Promise<Owner>;
+  /**
+   * What records must fulfil that the caller creates for this owner, by the action `create` of their type; `undefined`
+   * where the type has none: then the schema alone says who may create.
+   */
+  creation(caller: Caller, schema: string, owner: Owner): Promise<RequireCreation | undefined>;
   /** Makes sure that the schema's type is defined. Throws 409 when a definition of that name does not fit records. */
   prepare(caller: Caller, schema: string): Promise<void>;
   /** Gives the records that are there their owners, as a durable job. Throws 400 for a field that names no user. */
@@ -107,8 +143,11 @@ export interface RecordTuples {
    * name). Writes no event: that of the records names the owner (`payload.owner`, as `type:id`).
    */
   own(statement: TupleStatement & { readonly table: string }, owner: Owner): readonly string[];
-  /** Takes away everything that is written about the rows, on either side. */
-  forget(statement: TupleStatement): readonly string[];
+  /**
+   * Takes away everything that is written about the rows, on either side. `table`: the quoted name of what they are
+   * deleted from, where that is a table of the platform.
+   */
+  forget(statement: TupleStatement & { readonly table: string | undefined }): readonly string[];
 }
 
 export interface PermissionPort {
@@ -117,4 +156,7 @@ export interface PermissionPort {
   readonly tuples: RecordTuples | undefined;
 }
 
-export const createPermissionPort = (tuples?: RecordTuples): PermissionPort => ({ engine: undefined, tuples });
+export const createPermissionPort = (tuples?: RecordTuples): PermissionPort => ({
+  engine: undefined,
+  tuples,
+});

@@ -12,13 +12,21 @@ it('is absent without REDIS_URL', async () => {
 
 it('refuses to start on an address that is none or where nobody answers, without showing the password', async () => {
   const port = await freePort();
-  for (const redisUrl of ['not an address', 'http://user:geheim@127.0.0.1', `redis://user:geheim@127.0.0.1:${port}/2`]) {
-    const failure = await openRedis({ redisUrl }, silentLog, 'x').catch((error: unknown) => error as Error);
+  for (const redisUrl of [
+    'not an address',
+    'http://user:geheim@127.0.0.1',
+    `redis://user:geheim@127.0.0.1:${port}/2`,
+  ]) {
+    const failure = await openRedis({ redisUrl }, silentLog, 'x').catch(
+      (error: unknown) => error as Error,
+    );
     expect(failure).toBeInstanceOf(StartError);
     expect((failure as StartError).message).toContain('REDIS_URL');
     expect((failure as StartError).message).not.toMatch(/geheim|\n/);
     if (redisUrl.startsWith('redis:'))
-      expect((failure as StartError).message).toContain(`127.0.0.1:${port}/2 (REDIS_URL) cannot be used (ECONNREFUSED)`);
+      expect((failure as StartError).message).toContain(
+        `127.0.0.1:${port}/2 (REDIS_URL) cannot be used (ECONNREFUSED)`,
+      );
   }
 });
 

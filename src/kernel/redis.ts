@@ -6,7 +6,7 @@
  */
 import type { Redis as Client, RedisOptions } from 'ioredis';
 import type { Database } from './database/database.ts';
-import type { Settings } from './settings.ts';
+import type { Settings } from './settings/settings.ts';
 import { StartError } from './start-error.ts';
 import type { Logger } from './telemetry/logger.ts';
 
@@ -24,7 +24,8 @@ export interface Redis {
   close(): Promise<void>;
 }
 
-const notAnAddress = 'REDIS_URL is not a valid address: write it as redis://host:6379 or rediss://user:password@host:6380/0.';
+const notAnAddress =
+  'REDIS_URL is not a valid address: write it as redis://host:6379 or rediss://user:password@host:6380/0.';
 /** How long the first connection may take, in ms. */
 const connectTimeoutMs = 5_000;
 /** A command that takes longer than this, in ms, counts as failed. */
@@ -34,18 +35,30 @@ const commandTimeoutMs = 2_000;
  * Connects to `REDIS_URL`; `undefined` when there is none. `installation` keeps two installations
  * on one server apart (see `installationId`). Throws `StartError` when the server cannot be used.
  */
-export async function openRedis(settings: Pick<Settings, 'redisUrl'>, log: Logger, installation: string): Promise<Redis | undefined> {
+export async function openRedis(
+  settings: Pick<Settings, 'redisUrl'>,
+  log: Logger,
+  installation: string,
+): Promise<Redis | undefined> {
   if (settings.redisUrl === undefined) return undefined;
   const target = describeTarget(settings.redisUrl);
   // Loaded only when it is used: it takes time and memory.
   const { Redis: Driver } = await import('ioredis');
   const troubles: Error[] = [];
   const open = (role: string, options: RedisOptions): RedisClient => {
-    const client = new Driver(settings.redisUrl ?? '', { ...options, ...commonOptions(role), lazyConnect: true });
+    const client = new Driver(settings.redisUrl ?? '', {
+      ...options,
+      ...commonOptions(role),
+      lazyConnect: true,
+    });
     watch(client, log.child({ role }), (trouble) => troubles.push(trouble));
     return client;
   };
-  const commands = open('commands', { enableOfflineQueue: false, maxRetriesPerRequest: 0, commandTimeout: commandTimeoutMs });
+  const commands = open('commands', {
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    commandTimeout: commandTimeoutMs,
+  });
   const subscriber = open('subscriber', { maxRetriesPerRequest: null, autoResubscribe: false });
   try {
     await Promise.all([commands.connect(), subscriber.connect()]);
@@ -73,13 +86,16 @@ export async function openRedis(settings: Pick<Settings, 'redisUrl'>, log: Logge
 
 /** Says goodbye to a server that is there; waits for none that is away. */
 async function leave(client: RedisClient): Promise<void> {
-  if (client.status === 'ready') await withTimeout(client.quit(), commandTimeoutMs).catch(() => undefined);
+  if (client.status === 'ready')
+    await withTimeout(client.quit(), commandTimeoutMs).catch(() => undefined);
   client.disconnect();
 }
 
 /** The id of this installation, made with its database: the namespace on a shared Redis. */
 export async function installationId(database: Database): Promise<string> {
-  const { rows } = await database.query<{ id: string }>({ text: 'select id::text as id from penstock.installation' });
+  const { rows } = await database.query<{ id: string }>({
+    text: 'select id::text as id from penstock.installation',
+  });
   return rows[0]?.id ?? 'unknown';
 }
 

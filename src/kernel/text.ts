@@ -12,7 +12,8 @@ export function cutText(text: string, max: number): string {
 }
 
 /** The same with `...` at the end where something was cut off. */
-export const shortened = (text: string, max: number): string => (text.length > max ? `${cutText(text, max)}...` : text);
+export const shortened = (text: string, max: number): string =>
+  text.length > max ? `${cutText(text, max)}...` : text;
 
 /** The text without all of one character that stand at its end. */
 export function withoutEnd(text: string, character: string): string {
@@ -25,4 +26,5 @@ export function withoutEnd(text: string, character: string): string {
 export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
 /** The text without NUL and with U+FFFD for half characters: for what must be written down whatever it is. */
-export const storable = (text: string): string => (isStorable(text) ? text : text.toWellFormed().replaceAll('\0', ''));
+export const storable = (text: string): string =>
+  isStorable(text) ? text : text.toWellFormed().replaceAll('\0', '');

@@ -2,17 +2,31 @@
 import { readFile } from 'node:fs/promises';
 import pg from 'pg';
 
-export type SampleName = 'dvd-rental' | 'chinook' | 'northwind' | 'web-app' | 'adventure' | 'hostile' | 'odd';
+export type SampleName =
+  | 'dvd-rental'
+  | 'chinook'
+  | 'northwind'
+  | 'web-app'
+  | 'adventure'
+  | 'hostile'
+  | 'odd';
 
 export interface Sample {
   readonly client: pg.Client;
   /** One hash over the structure of all tables in these schemas, and one per table over its rows. */
-  fingerprint(): Promise<{ readonly structure: string; readonly rows: Readonly<Record<string, string>> }>;
+  fingerprint(): Promise<{
+    readonly structure: string;
+    readonly rows: Readonly<Record<string, string>>;
+  }>;
   close(): Promise<void>;
 }
 
 /** `schemas`: where its tables are. */
-export async function loadSample(name: SampleName, url: string, schemas: readonly string[] = ['public']): Promise<Sample> {
+export async function loadSample(
+  name: SampleName,
+  url: string,
+  schemas: readonly string[] = ['public'],
+): Promise<Sample> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   // A schema that is called like the role comes first otherwise, and the platform has one.

@@ -25,7 +25,12 @@ export interface Api {
   /** The same address with further headers on every request. */
   with(headers: Readonly<Record<string, string>>): Api;
   /** Sends `body` as it is when it is text, else as JSON. */
-  send<T = Json>(method: string, path: string, body?: unknown, options?: RequestOptions): Promise<Answer<T>>;
+  send<T = Json>(
+    method: string,
+    path: string,
+    body?: unknown,
+    options?: RequestOptions,
+  ): Promise<Answer<T>>;
   get<T = Json>(path: string, options?: RequestOptions): Promise<Answer<T>>;
   post<T = Json>(path: string, body?: unknown, options?: RequestOptions): Promise<Answer<T>>;
   patch<T = Json>(path: string, body?: unknown, options?: RequestOptions): Promise<Answer<T>>;
@@ -34,9 +39,15 @@ export interface Api {
 }
 
 export function createApi(baseUrl: string, standing: Readonly<Record<string, string>> = {}): Api {
-  const send = async <T>(method: string, path: string, body?: unknown, options: RequestOptions = {}): Promise<Answer<T>> => {
+  const send = async <T>(
+    method: string,
+    path: string,
+    body?: unknown,
+    options: RequestOptions = {},
+  ): Promise<Answer<T>> => {
     const url = new URL(path, baseUrl);
-    for (const [name, value] of Object.entries(options.query ?? {})) url.searchParams.set(name, String(value));
+    for (const [name, value] of Object.entries(options.query ?? {}))
+      url.searchParams.set(name, String(value));
     const headers = new Headers(standing);
     if (body !== undefined) headers.set('content-type', 'application/json');
     for (const [name, value] of Object.entries(headersOf(options))) headers.set(name, value);
@@ -44,7 +55,9 @@ export function createApi(baseUrl: string, standing: Readonly<Record<string, str
       method,
       headers,
       redirect: 'manual',
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      ...(body === undefined
+        ? {}
+        : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       signal: options.signal ?? null,
     });
     const text = await response.text();

@@ -5,34 +5,43 @@ import { migrations as schemaMigrations } from '../../src/data/schema/migrations
 import { createSchemaRegistry } from '../../src/data/schema/registry/schema-registry.ts';
 import type { Kernel } from '../../src/host/kernel.ts';
 import type { RunningModule } from '../../src/host/module.ts';
-import { createAudit } from '../../src/kernel/audit/create.ts';
+import { createAudit } from '../../src/kernel/audit/create-audit.ts';
 import { migrations as auditMigrations } from '../../src/kernel/audit/migrations.ts';
-import { createCaches } from '../../src/kernel/cache/create.ts';
+import { createCaches } from '../../src/kernel/cache.ts';
 import { system } from '../../src/kernel/caller.ts';
-import type { ConfigHandle } from '../../src/kernel/config/definition.ts';
+import type { ConfigHandle } from '../../src/kernel/config/config-definition.ts';
 import { fillDefaults, type SchemaNode } from '../../src/kernel/config/tree.ts';
 import type { Database } from '../../src/kernel/database/database.ts';
 import { migrate } from '../../src/kernel/database/migrate.ts';
-import { createEvents } from '../../src/kernel/events/create.ts';
 import { createBus, type NodeBus } from '../../src/kernel/events/create-bus.ts';
+import { createEvents } from '../../src/kernel/events/create-events.ts';
 import { migrations as eventMigrations } from '../../src/kernel/events/migrations.ts';
-import { migrations as idempotencyMigrations } from '../../src/kernel/idempotency/migrations.ts';
-import type { PresentedCredentials } from '../../src/kernel/identity.ts';
-import { createIdentity } from '../../src/kernel/identity.ts';
+import { createIdentity, type PresentedCredentials } from '../../src/kernel/identity.ts';
 import type { JobDefinition, Jobs } from '../../src/kernel/jobs/jobs.ts';
-import { createLimits } from '../../src/kernel/limits/create.ts';
-import { createDurableLimits } from '../../src/kernel/limits/durable.ts';
+import { createLimits } from '../../src/kernel/limits/create-limits.ts';
+import { createDurableLimits } from '../../src/kernel/limits/durable-limits.ts';
 import { migrations as limitMigrations } from '../../src/kernel/limits/migrations.ts';
-import type { Operation, OperationContext } from '../../src/kernel/operation.ts';
-import { Reply } from '../../src/kernel/operation.ts';
+import { type Operation, Reply } from '../../src/kernel/operations/operation.ts';
+import type { OperationContext } from '../../src/kernel/operations/operation-input.ts';
+import { createOperationRegistry } from '../../src/kernel/operations/registry.ts';
 import { createPermissionPort } from '../../src/kernel/permissions.ts';
-import { createOperationRegistry } from '../../src/kernel/registry.ts';
-import { createPasswordHasher } from '../../src/kernel/security/create-password-hasher.ts';
+import { migrations as idempotencyMigrations } from '../../src/kernel/pipeline/idempotency/migrations.ts';
 import { migrations as keyringMigrations } from '../../src/kernel/security/migrations.ts';
-import { openSecretBox } from '../../src/kernel/security/open-secret-box.ts';
-import { type AuthenticationConfig, authenticationConfig } from '../../src/modules/authentication/config.ts';
-import { type AuthenticationService, authentication } from '../../src/modules/authentication/index.ts';
-import type { CommunicationsService, PlainEmail, TemplatedEmail } from '../../src/modules/communications/index.ts';
+import { createPasswordHasher } from '../../src/kernel/security/password-hasher.ts';
+import { openSecretBox } from '../../src/kernel/security/secret-box.ts';
+import {
+  type AuthenticationConfig,
+  authenticationConfig,
+} from '../../src/modules/authentication/config.ts';
+import {
+  type AuthenticationService,
+  authentication,
+} from '../../src/modules/authentication/index.ts';
+import type {
+  CommunicationsService,
+  PlainEmail,
+  TemplatedEmail,
+} from '../../src/modules/communications/index.ts';
 import type { RouterService } from '../../src/modules/router/index.ts';
 import { openTestDatabase } from './database.ts';
 import { noMetrics, silentLog } from './quiet.ts';
@@ -80,7 +89,10 @@ export interface AuthenticationFixture {
   close(): Promise<void>;
 }
 
-const defaults = fillDefaults(authenticationConfig.schema as SchemaNode, {}) as AuthenticationConfig;
+const defaults = fillDefaults(
+  authenticationConfig.schema as SchemaNode,
+  {},
+) as AuthenticationConfig;
 
 export async function openAuthentication(): Promise<AuthenticationFixture> {
   const opened = await openTestDatabase({
@@ -143,7 +155,9 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
     permissions,
   } as unknown as Kernel;
   await schemas.install(authentication.name, authentication.schemas ?? []);
-  await migrate(database, [{ owner: authentication.name, migrations: authentication.migrations ?? [] }]);
+  await migrate(database, [
+    { owner: authentication.name, migrations: authentication.migrations ?? [] },
+  ]);
 
   const config = testConfig();
   const mails: TestMail[] = [];
@@ -153,7 +167,7 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
     kernel,
     config: config.handle,
     services,
-    companions: { authorization: absent },
+    optional: { authorization: absent },
     log: silentLog,
   });
   for (const job of running.jobs ?? []) await jobs.register(job);
@@ -183,7 +197,9 @@ function immediateJobs(database: Database) {
       const handled = Promise.withResolvers<void>();
       pending = Promise.all([pending, handled.promise]).then(() => undefined);
       database.afterCommit(() => {
-        void definition?.handler(data, { signal: new AbortController().signal, log: silentLog }).then(handled.resolve, handled.reject);
+        void definition
+          ?.handler(data, { signal: new AbortController().signal, log: silentLog })
+          .then(handled.resolve, handled.reject);
       });
       return name;
     },
@@ -192,16 +208,21 @@ function immediateJobs(database: Database) {
   return { jobs, settled: () => pending };
 }
 
-const fakeCommunications = (mails: TestMail[], texts: TestText[]): CommunicationsService => ({
-  messages: {
+/** Authentication notifies nobody in the inbox. */
+const fakeCommunications = (mails: TestMail[], texts: TestText[]) => {
+  const messages: CommunicationsService['messages'] = {
     available: () => true,
     sendEmail: async (_transaction, email) => String(mails.push(email)),
     sendSms: async (_transaction, text) => String(texts.push(text)),
+    sendPush: async () => undefined,
     forgetUsers: async () => undefined,
-  },
-  templates: { register: async () => undefined },
-  onChannelsChange: () => () => undefined,
-});
+  };
+  return {
+    messages,
+    templates: { register: async () => undefined },
+    onChannelsChange: () => () => undefined,
+  } as unknown as CommunicationsService;
+};
 
 const fakeRouter = () => ({ publicUrl: () => 'https://api.example.com' }) as RouterService;
 
@@ -210,7 +231,9 @@ const absent = { current: () => undefined, onChange: () => () => undefined };
 
 function testConfig() {
   let current = defaults;
-  const listeners = new Set<(next: AuthenticationConfig, previous: AuthenticationConfig) => void | Promise<void>>();
+  const listeners = new Set<
+    (next: AuthenticationConfig, previous: AuthenticationConfig) => void | Promise<void>
+  >();
   const handle: ConfigHandle<AuthenticationConfig> = {
     current: () => current,
     version: () => 1,
@@ -219,7 +242,9 @@ function testConfig() {
       return () => void listeners.delete(listener);
     },
   };
-  const change = async (edit: (config: AuthenticationConfig) => AuthenticationConfig): Promise<void> => {
+  const change = async (
+    edit: (config: AuthenticationConfig) => AuthenticationConfig,
+  ): Promise<void> => {
     const previous = current;
     current = edit(previous);
     for (const listener of listeners) await listener(current, previous);
@@ -232,11 +257,29 @@ async function call(kernel: Kernel, id: string, request: TestRequest): Promise<T
   if (!operation) return { status: 404, body: {} };
   try {
     const caller = await callerOf(kernel, operation, request);
-    const context = { ...baseContext, caller, bearer: request.bearer, address: request.address ?? '192.0.2.1' } as OperationContext;
-    const input = { params: request.params ?? {}, query: { skip: 0, limit: 25, ...request.query }, body: request.body, headers: {} };
+    const context = {
+      ...baseContext,
+      caller,
+      bearer: request.bearer,
+      address: request.address ?? '192.0.2.1',
+    } as OperationContext;
+    const input = {
+      params: request.params ?? {},
+      query: { skip: 0, limit: 25, ...request.query },
+      body: request.body,
+      headers: {},
+    };
     const result = await operation.handler(context, input);
-    if (result instanceof Reply) return { status: result.status, body: JSON.parse(result.json ?? '{}'), headers: result.headers };
-    return { status: 200, body: typeof result === 'string' ? { result } : (result as Record<string, unknown>) };
+    if (result instanceof Reply)
+      return {
+        status: result.status,
+        body: JSON.parse(result.json ?? '{}'),
+        headers: result.headers,
+      };
+    return {
+      status: 200,
+      body: typeof result === 'string' ? { result } : (result as Record<string, unknown>),
+    };
   } catch (error) {
     const { status = 500, code, message, errors, retryAfter } = error as Record<string, unknown>;
     if (status === 500) throw error;
@@ -256,12 +299,16 @@ const baseContext = {
 async function callerOf(kernel: Kernel, operation: Operation, { bearer, address }: TestRequest) {
   if (operation.surface === 'admin') return system('test');
   const anonymous = operation.access === 'optionalUser' && bearer === undefined;
-  if (anonymous || operation.access === 'public' || operation.access === 'refreshToken') return { kind: 'anonymous' as const };
+  if (anonymous || operation.access === 'public' || operation.access === 'refreshToken')
+    return { kind: 'anonymous' as const };
   return kernel.identity.client?.authenticate(credentials(bearer, address));
 }
 
 /** Credentials as the surface hands them on. */
-export const credentials = (bearer: string | undefined, address = '192.0.2.1'): PresentedCredentials => ({
+export const credentials = (
+  bearer: string | undefined,
+  address = '192.0.2.1',
+): PresentedCredentials => ({
   bearer,
   masterKey: undefined,
   apiToken: undefined,

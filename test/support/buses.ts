@@ -28,7 +28,9 @@ function createNode(nodeId: string): Node {
   const deliver = async (topic: string, payload: unknown): Promise<boolean> => {
     if (!connected) return false;
     try {
-      await Promise.all((handlers.get(topic) ?? []).map((handler) => handler(structuredClone(payload))));
+      await Promise.all(
+        (handlers.get(topic) ?? []).map((handler) => handler(structuredClone(payload))),
+      );
       return true;
     } catch {
       return false;
@@ -40,16 +42,25 @@ function createNode(nodeId: string): Node {
     isConnected: () => connected,
     connectTo: (others) => ({
       nodeId,
-      publish: async (topic, payload) => void (await Promise.all(others.map((other) => other.deliver(topic, payload)))),
+      publish: async (topic, payload) =>
+        void (await Promise.all(others.map((other) => other.deliver(topic, payload)))),
       async announce(topic, payload) {
         const live = others.filter((other) => other.isConnected());
-        const done = await Promise.all(live.map(async (other) => ((await other.deliver(topic, payload)) ? undefined : other.nodeId)));
+        const done = await Promise.all(
+          live.map(async (other) =>
+            (await other.deliver(topic, payload)) ? undefined : other.nodeId,
+          ),
+        );
         const failed = done.filter((id) => id !== undefined);
         return { replicas: 1 + live.length - failed.length, failed };
       },
-      subscribe: (topic, handler) => void handlers.set(topic, [...(handlers.get(topic) ?? []), handler]),
+      subscribe: (topic, handler) =>
+        void handlers.set(topic, [...(handlers.get(topic) ?? []), handler]),
       connected: () => connected,
-      freshness: { watch: (_topic, refresh) => void reconnects.push(() => void refresh()), settle: () => undefined },
+      freshness: {
+        watch: (_topic, refresh) => void reconnects.push(() => void refresh()),
+        catchUp: () => undefined,
+      },
       onReconnect: (listener) => void reconnects.push(listener),
       disconnect() {
         connected = false;

@@ -4,7 +4,12 @@ import { describe, it } from 'vitest';
 import { findOnPath } from './servers/find-program.ts';
 
 const names = ['chromium', 'chromium-browser', 'google-chrome'] as const;
-const flags = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-dev-shm-usage'];
+const flags = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-background-networking',
+  '--disable-dev-shm-usage',
+];
 
 async function findChromium(): Promise<string | undefined> {
   for (const name of names) {
@@ -23,7 +28,9 @@ export async function describeWithChromium(name: string, suite: () => void): Pro
     describe(name, suite);
   } else if (process.env.CI) {
     it(`${name}: needs a browser`, () => {
-      throw new Error(`None of ${names.join(', ')} is on the PATH: install Debian's package chromium`);
+      throw new Error(
+        `None of ${names.join(', ')} is on the PATH: install Debian's package chromium`,
+      );
     });
   } else {
     describe.skip(`${name} [skipped: none of ${names.join(', ')} is on the PATH]`, suite);
@@ -40,7 +47,12 @@ export async function startChromium(): Promise<TestBrowser> {
   const { chromium } = await import('playwright-core');
   const executablePath = await findChromium();
   if (!executablePath) throw new Error('There is no browser');
-  const browser = await chromium.launch({ executablePath, headless: true, args: flags, timeout: 120_000 });
+  const browser = await chromium.launch({
+    executablePath,
+    headless: true,
+    args: flags,
+    timeout: 120_000,
+  });
   return {
     async open(url) {
       const context = await browser.newContext();

@@ -1,23 +1,26 @@
 /** The core module over a real database, below the HTTP surface: one or more nodes that share it. */
 
 import type { Kernel, ModuleState } from '../../src/host/kernel.ts';
-import { createCaches } from '../../src/kernel/cache/create.ts';
-import type { Caller } from '../../src/kernel/caller.ts';
-import { anonymous } from '../../src/kernel/caller.ts';
-import { createConfigService } from '../../src/kernel/config/create.ts';
+import { createCaches } from '../../src/kernel/cache.ts';
+import { anonymous, type Caller } from '../../src/kernel/caller.ts';
+import { createConfigService } from '../../src/kernel/config/create-config-service.ts';
 import { migrations as configMigrations } from '../../src/kernel/config/migrations.ts';
 import type { Database } from '../../src/kernel/database/database.ts';
 import { createHealth } from '../../src/kernel/health.ts';
-import { createIdentity, isSuperAdmin, type PresentedCredentials } from '../../src/kernel/identity.ts';
-import { createLimits } from '../../src/kernel/limits/create.ts';
-import { createDurableLimits } from '../../src/kernel/limits/durable.ts';
+import {
+  createIdentity,
+  isSuperAdmin,
+  type PresentedCredentials,
+} from '../../src/kernel/identity.ts';
+import { createLimits } from '../../src/kernel/limits/create-limits.ts';
+import { createDurableLimits } from '../../src/kernel/limits/durable-limits.ts';
 import { migrations as limitMigrations } from '../../src/kernel/limits/migrations.ts';
-import type { Operation, OperationContext } from '../../src/kernel/operation.ts';
-import { Reply } from '../../src/kernel/operation.ts';
-import { createPasswordHasher } from '../../src/kernel/security/create-password-hasher.ts';
+import { type Operation, Reply } from '../../src/kernel/operations/operation.ts';
+import type { OperationContext } from '../../src/kernel/operations/operation-input.ts';
 import { migrations as keyringMigrations } from '../../src/kernel/security/migrations.ts';
-import { openSecretBox } from '../../src/kernel/security/open-secret-box.ts';
-import { readSettings } from '../../src/kernel/settings.ts';
+import { createPasswordHasher } from '../../src/kernel/security/password-hasher.ts';
+import { openSecretBox } from '../../src/kernel/security/secret-box.ts';
+import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { type CoreConfig, type CoreService, core } from '../../src/modules/core/index.ts';
 import { createTestBuses, type TestBus } from './buses.ts';
 import { openTestDatabase } from './database.ts';
@@ -70,7 +73,10 @@ export interface CoreFixture {
   close(): Promise<void>;
 }
 
-export async function openCore({ nodes: count = 1, env = {} }: CoreOptions = {}): Promise<CoreFixture> {
+export async function openCore({
+  nodes: count = 1,
+  env = {},
+}: CoreOptions = {}): Promise<CoreFixture> {
   const opened = await openTestDatabase({
     migrations: [
       { owner: 'config', migrations: configMigrations },
@@ -90,7 +96,10 @@ export async function openCore({ nodes: count = 1, env = {} }: CoreOptions = {})
     node,
     nodes,
     async login(username = 'admin', password = coreAdminPassword) {
-      const { status, body } = await node.call('core.session.login', { masterKey: coreMasterKey, body: { username, password } });
+      const { status, body } = await node.call('core.session.login', {
+        masterKey: coreMasterKey,
+        body: { username, password },
+      });
       if (status !== 200) throw new Error(`Login failed: ${status} ${body.message}`);
       return body.token;
     },
@@ -98,13 +107,21 @@ export async function openCore({ nodes: count = 1, env = {} }: CoreOptions = {})
   };
 }
 
-async function startNode(database: Database, bus: TestBus, env: Readonly<Record<string, string>>): Promise<CoreNode> {
+async function startNode(
+  database: Database,
+  bus: TestBus,
+  env: Readonly<Record<string, string>>,
+): Promise<CoreNode> {
   const modules: ModuleState[] = [{ name: 'core', serving: true }];
   const health = createHealth();
   const secrets = await openSecretBox(database, { masterKey: coreMasterKey });
   const config = await createConfigService({ database, bus, secrets, log: silentLog, health });
   const kernel = {
-    settings: readSettings({ MASTER_KEY: coreMasterKey, ADMIN_INITIAL_PASSWORD: coreAdminPassword, ...env }),
+    settings: readSettings({
+      MASTER_KEY: coreMasterKey,
+      ADMIN_INITIAL_PASSWORD: coreAdminPassword,
+      ...env,
+    }),
     log: silentLog,
     metrics: noMetrics,
     health,
@@ -120,40 +137,83 @@ async function startNode(database: Database, bus: TestBus, env: Readonly<Record<
     modules: { list: () => modules },
   } as unknown as Kernel;
   const handle = await config.register<CoreConfig>('core', core.config);
-  const { service, operations } = await core.start({ kernel, config: handle, services: {}, companions: {}, log: silentLog });
+  const { service, operations } = await core.start({
+    kernel,
+    config: handle,
+    services: {},
+    optional: {},
+    log: silentLog,
+  });
   let madePassword: string | undefined;
   await service.createFirstAdmin(async ({ password }) => {
     madePassword = password;
   });
-  return { kernel, bus, service, madePassword, modules, call: (id, request = {}) => call(kernel, operations, id, request) };
+  return {
+    kernel,
+    bus,
+    service,
+    madePassword,
+    modules,
+    call: (id, request = {}) => call(kernel, operations, id, request),
+  };
 }
 
-async function call(kernel: Kernel, operations: readonly Operation[], id: string, request: CoreRequest): Promise<CoreAnswer> {
+async function call(
+  kernel: Kernel,
+  operations: readonly Operation[],
+  id: string,
+  request: CoreRequest,
+): Promise<CoreAnswer> {
   const operation = operations.find((one) => one.id === id);
   if (!operation) throw new Error(`There is no operation ${id}`);
   try {
     const credentials = coreCredentials(request);
     const caller = await callerOf(kernel, operation, credentials);
-    const context = { ...baseContext, caller, bearer: request.bearer, address: credentials.address } as OperationContext;
+    const context = {
+      ...baseContext,
+      caller,
+      bearer: request.bearer,
+      address: credentials.address,
+    } as OperationContext;
     const { params = {}, query = {}, headers = {}, body } = request;
     return answerOf(await operation.handler(context, { params, query, headers, body }));
   } catch (error) {
-    const { status = 500, code, message, errors, retryAfter, headers = {} } = error as Record<string, unknown>;
+    const {
+      status = 500,
+      code,
+      message,
+      errors,
+      retryAfter,
+      headers = {},
+    } = error as Record<string, unknown>;
     if (status === 500) throw error;
-    return { status: status as number, body: { code, message, errors, retryAfter }, headers: headers as Record<string, string> };
+    return {
+      status: status as number,
+      body: { code, message, errors, retryAfter },
+      headers: headers as Record<string, string>,
+    };
   }
 }
 
 function answerOf(result: unknown): CoreAnswer {
   if (!(result instanceof Reply)) return { status: 200, body: result, headers: {} };
-  return { status: result.status, body: result.json === undefined ? result.text : JSON.parse(result.json), headers: result.headers };
+  return {
+    status: result.status,
+    body: result.json === undefined ? result.text : JSON.parse(result.json),
+    headers: result.headers,
+  };
 }
 
-async function callerOf({ identity }: Kernel, { access }: Operation, credentials: PresentedCredentials): Promise<Caller> {
+async function callerOf(
+  { identity }: Kernel,
+  { access }: Operation,
+  credentials: PresentedCredentials,
+): Promise<Caller> {
   if (access === 'public' || access === 'adminSecondFactor' || !identity.admin) return anonymous;
   if (access === 'masterKey') return identity.admin.masterKey(credentials);
   const caller = await identity.admin.authenticate(credentials);
-  if (access === 'superAdmin' && !isSuperAdmin(caller)) throw Object.assign(new Error('not super'), { status: 403 });
+  if (access === 'superAdmin' && !isSuperAdmin(caller))
+    throw Object.assign(new Error('not super'), { status: 403 });
   return caller;
 }
 
@@ -166,7 +226,11 @@ const baseContext = {
 };
 
 /** Credentials as the surface hands them on. */
-export const coreCredentials = ({ masterKey, bearer, address = '192.0.2.1' }: CoreRequest): PresentedCredentials => ({
+export const coreCredentials = ({
+  masterKey,
+  bearer,
+  address = '192.0.2.1',
+}: CoreRequest): PresentedCredentials => ({
   bearer,
   masterKey,
   apiToken: undefined,

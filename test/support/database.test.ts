@@ -7,13 +7,19 @@ it('opens a migrated database, for two nodes if wanted', async () => {
     {
       owner: 'sample',
       migrations: [
-        { id: '0001', run: async (database: Queryable) => void (await database.query({ text: 'create table sample (id int)' })) },
+        {
+          id: '0001',
+          run: async (database: Queryable) =>
+            void (await database.query({ text: 'create table sample (id int)' })),
+        },
       ],
     },
   ];
   const opened = await openTestDatabase({ migrations });
   const second = await opened.openAgain();
   await second.query({ text: 'insert into sample values (1)' });
-  expect((await opened.database.query({ text: 'select id from sample' })).rows).toEqual([{ id: 1 }]);
+  expect((await opened.database.query({ text: 'select id from sample' })).rows).toEqual([
+    { id: 1 },
+  ]);
   await opened.close();
 });

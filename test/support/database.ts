@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import type { Database } from '../../src/kernel/database/database.ts';
-import { migrate } from '../../src/kernel/database/migrate.ts';
-import type { MigrationSet } from '../../src/kernel/database/migration.ts';
-import { openDatabase } from '../../src/kernel/database/open.ts';
+import { type MigrationSet, migrate } from '../../src/kernel/database/migrate.ts';
+import { openDatabase } from '../../src/kernel/database/open-database.ts';
 import { silentLog } from './log.ts';
 import { requireFixture } from './servers/fixtures.ts';
 
@@ -17,11 +16,18 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** An empty database of the caller's own on a server that the whole run shares. */
-export async function createTestDatabase({ server = 'embedded' }: { server?: TestServer } = {}): Promise<TestDatabase> {
+/** A database of the caller's own, empty unless it has a template, on a server that the whole run shares. */
+export async function createTestDatabase({
+  server = 'embedded',
+  template = 'template0',
+}: {
+  server?: TestServer;
+  /** A database on the same server that nobody is connected to: the new one begins as its copy. */
+  template?: string;
+} = {}): Promise<TestDatabase> {
   const administration = await requireFixture(server);
   const name = `test_${randomBytes(8).toString('hex')}`;
-  await administer(administration, `CREATE DATABASE ${name} TEMPLATE template0`);
+  await administer(administration, `CREATE DATABASE ${name} TEMPLATE ${template}`);
   const url = new URL(administration);
   url.pathname = `/${name}`;
   return {
@@ -47,9 +53,17 @@ export interface OpenTestDatabaseOptions {
 }
 
 /** A new database behind the platform's own contract, for suites below the HTTP surface. */
-export async function openTestDatabase({ server = 'embedded', migrations = [] }: OpenTestDatabaseOptions = {}): Promise<OpenTestDatabase> {
+export async function openTestDatabase({
+  server = 'embedded',
+  migrations = [],
+}: OpenTestDatabaseOptions = {}): Promise<OpenTestDatabase> {
   const { url, drop } = await createTestDatabase({ server });
-  const settings = { databaseUrl: url, databasePreparedStatements: true, databasePipelining: true, dataDir: '' };
+  const settings = {
+    databaseUrl: url,
+    databasePreparedStatements: true,
+    databasePipelining: true,
+    dataDir: '',
+  };
   const opened: Database[] = [];
   const openAgain = async () => {
     const database = await openDatabase({ settings, log: silentLog });

@@ -5,16 +5,31 @@ import type { TestPlatform } from './platform.ts';
 export const operation = { get: 0, post: 1, put: 2, delete: 3, patch: 4, aggregate: 5 } as const;
 export const location = { body: 0, query: 1, path: 2 } as const;
 
-export const input = (name: string, type: string, place: number, more: Json = {}): Json => ({ name, type, location: place, ...more });
+export const input = (name: string, type: string, place: number, more: Json = {}): Json => ({
+  name,
+  type,
+  location: place,
+  ...more,
+});
 
 /** `[type, value]` is where the value comes from. */
-export const compare = (schemaField: string, code: number, [type, value]: readonly [string, unknown], more: Json = {}): Json => ({
+export const compare = (
+  schemaField: string,
+  code: number,
+  [type, value]: readonly [string, unknown],
+  more: Json = {},
+): Json => ({
   schemaField,
   operation: code,
   comparisonField: { type, value, ...more },
 });
 
-export const assign = (schemaField: string, action: number, type: string, value?: unknown): Json => ({
+export const assign = (
+  schemaField: string,
+  action: number,
+  type: string,
+  value?: unknown,
+): Json => ({
   schemaField,
   action,
   assignmentField: { type, value },
@@ -54,7 +69,10 @@ export function createEndpointBench(platform: TestPlatform): EndpointBench {
       return name;
     },
     async endpoint(name, definition) {
-      const { status, text, body } = await platform.admin.post('/database/customEndpoints', { name, ...definition });
+      const { status, text, body } = await platform.admin.post('/database/customEndpoints', {
+        name,
+        ...definition,
+      });
       if (status !== 200) throw new Error(`endpoint ${name}: ${status} ${text}`);
       return body;
     },
@@ -63,4 +81,5 @@ export function createEndpointBench(platform: TestPlatform): EndpointBench {
 }
 
 /** Titles of the records of an answer, in order of the alphabet. */
-export const titles = (body: Json): string[] => (body.documents ?? body).map(({ title }: Json) => title).sort();
+export const titles = (body: Json): string[] =>
+  (body.documents ?? body).map(({ title }: Json) => title).sort();

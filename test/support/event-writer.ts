@@ -4,12 +4,17 @@
  */
 
 import { system } from '../../src/kernel/caller.ts';
-import { openDatabase } from '../../src/kernel/database/open.ts';
-import { createEvents } from '../../src/kernel/events/create.ts';
+import { openDatabase } from '../../src/kernel/database/open-database.ts';
 import { createBus } from '../../src/kernel/events/create-bus.ts';
+import { createEvents } from '../../src/kernel/events/create-events.ts';
 import { noMetrics, silentLog } from './quiet.ts';
 
-const settings = { dataDir: '/nonexistent', databaseUrl: process.argv[2], databasePreparedStatements: true, databasePipelining: true };
+const settings = {
+  dataDir: '/nonexistent',
+  databaseUrl: process.argv[2],
+  databasePreparedStatements: true,
+  databasePipelining: true,
+};
 const database = await openDatabase({ settings, log: silentLog });
 const bus = await createBus({ database, redis: undefined, log: silentLog });
 const events = createEvents({ database, bus, log: silentLog, metrics: noMetrics });
@@ -18,7 +23,9 @@ await events.start();
 async function writeForEver(writer: number): Promise<never> {
   for (let i = 0; ; i += 1) {
     const id = `${writer}-${i}`;
-    await database.transaction((transaction) => events.emit(transaction, system('event-writer'), { topic: 'test:written', ids: [id] }));
+    await database.transaction((transaction) =>
+      events.emit(transaction, system('event-writer'), { topic: 'test:written', ids: [id] }),
+    );
     process.stdout.write(`${id}\n`);
   }
 }

@@ -1,15 +1,28 @@
 /** The HTTP surfaces over a few operations that answer from memory, for tests of GraphQL. */
 import Type, { type TObject, type TSchema } from 'typebox';
 import { errors } from '../../src/kernel/errors.ts';
-import { defineOperation, type Operation, Reply, TextResult } from '../../src/kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  TextResult,
+} from '../../src/kernel/operations/operation.ts';
 import type { GraphqlOptions } from '../../src/surfaces/graphql/options.ts';
 import { fixedGraphqlOptions } from '../../src/surfaces/graphql/options.ts';
 import type { Json } from './api.ts';
-import { type FixtureOptions, type SurfaceFixture, startSurfaceFixture } from './surface-fixture.ts';
+import {
+  type FixtureOptions,
+  type SurfaceFixture,
+  startSurfaceFixture,
+} from './surface-fixture.ts';
 
 export interface GraphqlFixture extends SurfaceFixture {
   /** Posts a document. */
-  ask(query: string, variables?: object, headers?: Readonly<Record<string, string>>): Promise<GraphqlAnswer>;
+  ask(
+    query: string,
+    variables?: object,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<GraphqlAnswer>;
   /** Posts any body. */
   send(body: unknown, headers?: Readonly<Record<string, string>>): Promise<GraphqlAnswer>;
   /** What operations were called with, as `id: input`. */
@@ -24,10 +37,19 @@ export interface GraphqlAnswer {
   readonly errors: Json;
 }
 
-export async function startGraphqlFixture(graphql: Partial<GraphqlOptions> = {}, options: FixtureOptions = {}): Promise<GraphqlFixture> {
+export async function startGraphqlFixture(
+  graphql: Partial<GraphqlOptions> = {},
+  options: FixtureOptions = {},
+): Promise<GraphqlFixture> {
   const calls: { id: string; query: Json; body: Json }[] = [];
-  const operations = options.operations ?? libraryOperations((id, query, body) => void calls.push({ id, query, body }));
-  const fixture = await startSurfaceFixture({ ...options, operations, graphql: fixedGraphqlOptions(graphql) });
+  const operations =
+    options.operations ??
+    libraryOperations((id, query, body) => void calls.push({ id, query, body }));
+  const fixture = await startSurfaceFixture({
+    ...options,
+    operations,
+    graphql: fixedGraphqlOptions(graphql),
+  });
   const send: GraphqlFixture['send'] = async (body, headers = {}) => {
     const text = typeof body === 'string' ? body : JSON.stringify(body);
     const response = await fixture.client('/graphql', {
@@ -37,26 +59,46 @@ export async function startGraphqlFixture(graphql: Partial<GraphqlOptions> = {},
     });
     return answerOf(response);
   };
-  return { ...fixture, calls, send, ask: (query, variables, headers) => send({ query, variables }, headers) };
+  return {
+    ...fixture,
+    calls,
+    send,
+    ask: (query, variables, headers) => send({ query, variables }, headers),
+  };
 }
 
 export async function answerOf(response: Response): Promise<GraphqlAnswer> {
   const text = await response.text();
-  const body: Json = (response.headers.get('content-type') ?? '').includes('json') ? JSON.parse(text) : {};
-  return { status: response.status, headers: response.headers, text, data: body.data, errors: body.errors };
+  const body: Json = (response.headers.get('content-type') ?? '').includes('json')
+    ? JSON.parse(text)
+    : {};
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    data: body.data,
+    errors: body.errors,
+  };
 }
 
 const id = Type.String({ format: 'uuid' });
 const relation = (model: string): TSchema =>
-  Type.Optional(Type.Union([Type.Union([id, Type.Object({ _id: id })], { relation: model }), Type.Null()]));
+  Type.Optional(
+    Type.Union([Type.Union([id, Type.Object({ _id: id })], { relation: model }), Type.Null()]),
+  );
 
-const Author = Type.Object({ _id: id, name: Type.Optional(Type.String()), best: relation('Book') }, { record: 'Author' });
+const Author = Type.Object(
+  { _id: id, name: Type.Optional(Type.String()), best: relation('Book') },
+  { record: 'Author' },
+);
 const Book = Type.Object(
   {
     _id: id,
     title: Type.Optional(Type.String({ description: 'With """ in it' })),
     author: relation('Author'),
-    authors: Type.Optional(Type.Array(Type.Union([id, Type.Object({ _id: id })], { relation: 'Author' }))),
+    authors: Type.Optional(
+      Type.Array(Type.Union([id, Type.Object({ _id: id })], { relation: 'Author' })),
+    ),
     publisher: relation('Publisher'),
   },
   { record: 'Book' },
@@ -75,7 +117,12 @@ type Note = (id: string, query: unknown, body: unknown) => void;
 
 /** Books and authors, a few routes with odd names, and one that costs a budget of its own. */
 export function libraryOperations(note: Note): readonly Operation[] {
-  const common = { surface: 'client', access: 'public', limit: 'standard', summary: 'Example' } as const;
+  const common = {
+    surface: 'client',
+    access: 'public',
+    limit: 'standard',
+    summary: 'Example',
+  } as const;
   const populate = Type.Optional(Type.Array(Type.String()));
   const limit = Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 }));
   const list = (name: string, schema: TObject, one: object): Operation =>
@@ -92,7 +139,15 @@ export function libraryOperations(note: Note): readonly Operation[] {
       },
     });
   const text = (path: string): Operation =>
-    defineOperation({ ...common, id: `example${path}`, method: 'GET', path, input: {}, output: TextResult, handler: () => path });
+    defineOperation({
+      ...common,
+      id: `example${path}`,
+      method: 'GET',
+      path,
+      input: {},
+      output: TextResult,
+      handler: () => path,
+    });
   return [
     list('Book', Book, firstBook),
     list('Author', Author, firstAuthor),
@@ -113,7 +168,10 @@ export function libraryOperations(note: Note): readonly Operation[] {
       id: 'example.echo',
       method: 'POST',
       path: '/echo',
-      input: { query: Type.Object({ params: Type.Optional(Type.String()) }), body: Type.Object({ value: Type.Unknown() }) },
+      input: {
+        query: Type.Object({ params: Type.Optional(Type.String()) }),
+        body: Type.Object({ value: Type.Unknown() }),
+      },
       output: Type.Object({ value: Type.Unknown(), 'odd-name': Type.Optional(Type.String()) }),
       handler: (_context, { query, body }) => {
         note('example.echo', query, body);

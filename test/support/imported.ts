@@ -26,14 +26,22 @@ export const open = {
 /** `schemas`: where the tables of the sample are. Nothing is introspected yet. */
 export async function startOnSample(
   name: SampleName,
-  { server = 'embedded', schemas = ['public'] }: { readonly server?: TestServer; readonly schemas?: readonly string[] } = {},
+  {
+    server = 'embedded',
+    schemas = ['public'],
+  }: { readonly server?: TestServer; readonly schemas?: readonly string[] } = {},
 ): Promise<ImportedPlatform> {
   const database = await createTestDatabase({ server });
   const sample = await loadSample(name, database.url, schemas);
   const before = await sample.fingerprint();
   const platform = await createTestPlatform({ databaseUrl: database.url });
   const { admin } = platform;
-  if (schemas.join() !== 'public') expectStatus(await admin.patch('/config/database', { introspection: { schemas } }), 200, 'config');
+  if (schemas.join() !== 'public')
+    expectStatus(
+      await admin.patch('/config/database', { introspection: { schemas } }),
+      200,
+      'config',
+    );
 
   async function declared(): Promise<readonly Json[]> {
     const { body } = await admin.get('/database/schemas', { query: { limit: 1_000 } });
@@ -49,10 +57,20 @@ export async function startOnSample(
     },
     async importAll() {
       expectStatus(await admin.post('/database/introspection'), 200, 'introspection');
-      const { body } = await admin.get('/database/introspection/schemas', { query: { limit: 1_000 } });
-      expectStatus(await admin.post('/database/introspection/schemas/finalize', { schemas: body.schemas }), 200, 'finalize');
+      const { body } = await admin.get('/database/introspection/schemas', {
+        query: { limit: 1_000 },
+      });
+      expectStatus(
+        await admin.post('/database/introspection/schemas/finalize', { schemas: body.schemas }),
+        200,
+        'finalize',
+      );
       for (const { _id } of await declared()) {
-        expectStatus(await admin.patch(`/database/schemas/${_id}`, { conduitOptions: open }), 200, 'exposure');
+        expectStatus(
+          await admin.patch(`/database/schemas/${_id}`, { conduitOptions: open }),
+          200,
+          'exposure',
+        );
       }
     },
     async close() {
@@ -64,9 +82,14 @@ export async function startOnSample(
 }
 
 /** Rows of the tables that a test did not write to are what they were, and so is the structure of all of them. */
-export async function expectUntouched({ sample, before }: ImportedPlatform, written: readonly string[]): Promise<void> {
+export async function expectUntouched(
+  { sample, before }: ImportedPlatform,
+  written: readonly string[],
+): Promise<void> {
   const after = await sample.fingerprint();
   expect(after.structure).toBe(before.structure);
-  const changed = Object.keys(after.rows).filter((table) => after.rows[table] !== before.rows[table]);
+  const changed = Object.keys(after.rows).filter(
+    (table) => after.rows[table] !== before.rows[table],
+  );
   expect(changed.filter((table) => !written.includes(table))).toEqual([]);
 }

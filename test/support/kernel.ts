@@ -1,7 +1,7 @@
 /** Parts of the kernel for tests of single kernel services, without a whole platform. */
 import type { Database } from '../../src/kernel/database/database.ts';
 import { migrate } from '../../src/kernel/database/migrate.ts';
-import { openDatabase } from '../../src/kernel/database/open.ts';
+import { openDatabase } from '../../src/kernel/database/open-database.ts';
 import { migrations } from '../../src/kernel/events/migrations.ts';
 import { createTestDatabase, type TestServer } from './database.ts';
 import { silentLog } from './quiet.ts';
@@ -16,9 +16,16 @@ export interface KernelDatabases {
 }
 
 /** A migrated database of the test's own on the shared server. */
-export async function openKernelDatabase(server: TestServer = 'embedded'): Promise<KernelDatabases> {
+export async function openKernelDatabase(
+  server: TestServer = 'embedded',
+): Promise<KernelDatabases> {
   const test = await createTestDatabase({ server });
-  const settings = { dataDir: '/nonexistent', databaseUrl: test.url, databasePreparedStatements: true, databasePipelining: true };
+  const settings = {
+    dataDir: '/nonexistent',
+    databaseUrl: test.url,
+    databasePreparedStatements: true,
+    databasePipelining: true,
+  };
   const opened: Database[] = [];
   const another = async (): Promise<Database> => {
     const database = await openDatabase({ settings, log: silentLog });

@@ -1,4 +1,10 @@
 import type { Logger } from '../../src/kernel/telemetry/logger.ts';
 
 /** For parts under test that must log somewhere. */
-export const silentLog: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => silentLog };
+export const silentLog: Logger = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  child: () => silentLog,
+};

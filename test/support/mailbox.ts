@@ -29,10 +29,16 @@ export interface Mailbox {
 export function createMailbox(admin: Api): Mailbox {
   const list = async (recipient: string, template: string): Promise<readonly Listed[]> => {
     const query = { recipient, template, status: 'captured', limit: 1000 };
-    return expectStatus(await admin.get('/communications/messages', { query }), 200, 'list messages').body.messages;
+    return expectStatus(
+      await admin.get('/communications/messages', { query }),
+      200,
+      'list messages',
+    ).body.messages;
   };
   const mail = async (recipient: string, template: string, nth = 1): Promise<CapturedMail> => {
-    const { _id } = await waitFor(async () => (await list(recipient, template)).at(-nth), { what: `a mail ${template} to ${recipient}` });
+    const { _id } = await waitFor(async () => (await list(recipient, template)).at(-nth), {
+      what: `a mail ${template} to ${recipient}`,
+    });
     return (await admin.get(`/communications/messages/${_id}`)).body.content;
   };
   return {

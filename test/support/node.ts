@@ -41,7 +41,11 @@ export interface TestNode {
   /** Logs the first admin in and answers the token. */
   adminLogin(password?: string): Promise<string>;
   /** Registers (a fresh e-mail unless given) and logs in; from the address `from`, where the platform trusts us as a proxy. */
-  registerUser(credentials?: { email?: string; password?: string; from?: string }): Promise<TestUser>;
+  registerUser(credentials?: {
+    email?: string;
+    password?: string;
+    from?: string;
+  }): Promise<TestUser>;
   /** Logs in a user that exists. */
   login(email: string, password: string, from?: string): Promise<TestUser>;
   /** Creates a schema through the admin surface and answers what it answered. */
@@ -70,9 +74,20 @@ export function createTestNode(addresses: NodeAddresses, credentials: NodeCreden
   const admin = adminAnonymous.with({ masterkey: credentials.masterKey });
 
   const login = async (email: string, password: string, from?: string): Promise<TestUser> => {
-    const answer = expectStatus(await client.post('/authentication/local', { email, password }, coming(from)), 200, 'login');
+    const answer = expectStatus(
+      await client.post('/authentication/local', { email, password }, coming(from)),
+      200,
+      'login',
+    );
     const { userId, accessToken, refreshToken } = answer.body;
-    return { email, password, userId, accessToken, refreshToken, api: client.with({ authorization: `Bearer ${accessToken}` }) };
+    return {
+      email,
+      password,
+      userId,
+      accessToken,
+      refreshToken,
+      api: client.with({ authorization: `Bearer ${accessToken}` }),
+    };
   };
 
   return {
@@ -86,14 +101,27 @@ export function createTestNode(addresses: NodeAddresses, credentials: NodeCreden
       const answer = await admin.post('/login', { username: 'admin', password });
       return expectStatus(answer, 200, 'admin login').body.token;
     },
-    async registerUser({ email = `user-${randomUUID()}@example.com`, password = userPassword, from } = {}) {
-      expectStatus(await client.post('/authentication/local/new', { email, password }, coming(from)), 200, 'registration');
+    async registerUser({
+      email = `user-${randomUUID()}@example.com`,
+      password = userPassword,
+      from,
+    } = {}) {
+      expectStatus(
+        await client.post('/authentication/local/new', { email, password }, coming(from)),
+        200,
+        'registration',
+      );
       return login(email, password, from);
     },
     async createSchema(definition) {
-      return expectStatus(await admin.post('/database/schemas', definition), 200, `schema ${definition.name}`).body;
+      return expectStatus(
+        await admin.post('/database/schemas', definition),
+        200,
+        `schema ${definition.name}`,
+      ).body;
     },
   };
 }
 
-const coming = (from: string | undefined) => (from === undefined ? {} : { headers: { 'x-forwarded-for': from } });
+const coming = (from: string | undefined) =>
+  from === undefined ? {} : { headers: { 'x-forwarded-for': from } };

@@ -4,7 +4,7 @@ import { expectStatus } from './node.ts';
 
 export interface DefinitionBody {
   readonly name: string;
-  readonly relations: Readonly<Record<string, readonly string[]>>;
+  readonly relations: Readonly<Record<string, unknown>>;
   readonly permissions: Readonly<Record<string, unknown>>;
   readonly conditions?: Readonly<Record<string, unknown>>;
   readonly actAs?: string;
@@ -28,22 +28,37 @@ export interface PermissionsApi {
 
 /** A test asks faster than any client may: the budget of its platform is made large. */
 export async function liftLimits(admin: Api): Promise<void> {
-  expectStatus(await admin.patch('/config/router', { rateLimit: { maxRequests: 1_000_000 } }), 200, 'lift the limits');
+  expectStatus(
+    await admin.patch('/config/router', { rateLimit: { maxRequests: 1_000_000 } }),
+    200,
+    'lift the limits',
+  );
 }
 
-const words = (text: string): [string, string, string] => text.split(' ') as [string, string, string];
+const words = (text: string): [string, string, string] =>
+  text.split(' ') as [string, string, string];
 
 export function permissionsApi(admin: Api): PermissionsApi {
   const ask: PermissionsApi['ask'] = (text) => {
     const [subject, permission, resource] = words(text);
-    return admin.get('/authorization/permissions/can', { query: { subject, permission, resource } });
+    return admin.get('/authorization/permissions/can', {
+      query: { subject, permission, resource },
+    });
   };
-  const walk = async (path: string, query: Record<string, string | number>, key: string): Promise<string[]> => {
+  const walk = async (
+    path: string,
+    query: Record<string, string | number>,
+    key: string,
+  ): Promise<string[]> => {
     const found: string[] = [];
     let cursor: string | undefined;
     do {
       const options = { query: { ...query, ...(cursor === undefined ? {} : { cursor }) } };
-      const { body } = expectStatus(await admin.get(path, options), 200, `${path} ${JSON.stringify(query)}`);
+      const { body } = expectStatus(
+        await admin.get(path, options),
+        200,
+        `${path} ${JSON.stringify(query)}`,
+      );
       found.push(...body[key]);
       cursor = body.cursor;
     } while (cursor !== undefined);
@@ -51,29 +66,51 @@ export function permissionsApi(admin: Api): PermissionsApi {
   };
   return {
     define: async (definition) =>
-      expectStatus(await admin.post('/authorization/resources', definition), 200, `define ${definition.name}`).body,
+      expectStatus(
+        await admin.post('/authorization/resources', definition),
+        200,
+        `define ${definition.name}`,
+      ).body,
     async relate(...tuples) {
       const written: Json[] = [];
       for (const text of tuples) {
         const [subject, relation, resource] = words(text);
-        written.push(expectStatus(await admin.post('/authorization/relations', { subject, relation, resource }), 200, text).body);
+        written.push(
+          expectStatus(
+            await admin.post('/authorization/relations', { subject, relation, resource }),
+            200,
+            text,
+          ).body,
+        );
       }
       return written;
     },
     async unrelate(text) {
       const [subject, relation, resource] = words(text);
-      const { body } = expectStatus(await admin.delete('/authorization/relations', { query: { subject, relation, resource } }), 200, text);
+      const { body } = expectStatus(
+        await admin.delete('/authorization/relations', { query: { subject, relation, resource } }),
+        200,
+        text,
+      );
       if (body.deleted !== 1) throw new Error(`${text} was not there`);
     },
     ask,
     can: async (text) => expectStatus(await ask(text), 200, text).body.allowed,
     list(text, limit = 100) {
       const [subject, permission, resourceType] = words(text);
-      return walk('/authorization/permissions/resources', { subject, permission, resourceType, limit }, 'resources');
+      return walk(
+        '/authorization/permissions/resources',
+        { subject, permission, resourceType, limit },
+        'resources',
+      );
     },
     who(text) {
       const [permission, resource] = words(text);
-      return walk('/authorization/permissions/subjects', { permission, resource, limit: 100 }, 'subjects');
+      return walk(
+        '/authorization/permissions/subjects',
+        { permission, resource, limit: 100 },
+        'subjects',
+      );
     },
   };
 }

@@ -1,6 +1,6 @@
-import { readSettings } from '../../src/kernel/settings.ts';
+import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { startPlatform } from '../../src/platform.ts';
-import { createTestDatabase, type TestServer } from './database.ts';
+import { createTestDatabase, type TestDatabase, type TestServer } from './database.ts';
 import { createTestNode, type TestNode, testAdminPassword, testMasterKey } from './node.ts';
 import { removeFolder, temporaryFolder } from './temporary-folder.ts';
 
@@ -26,7 +26,10 @@ export interface TestPlatform extends TestNode {
 /** A whole platform inside this process, on free ports, with a database and a data folder of its own. */
 export async function createTestPlatform(options: TestPlatformOptions = {}): Promise<TestPlatform> {
   const { server = 'embedded' } = options;
-  const database = options.databaseUrl === undefined && server !== 'own' ? await createTestDatabase({ server }) : undefined;
+  const database =
+    options.databaseUrl === undefined && server !== 'own'
+      ? await platformDatabase(server, options)
+      : undefined;
   const databaseUrl = options.databaseUrl ?? database?.url;
   const dataDir = await temporaryFolder('data');
   const cleanUp = async () => {
@@ -36,7 +39,10 @@ export async function createTestPlatform(options: TestPlatformOptions = {}): Pro
   try {
     const settings = readSettings({ ...testEnvironment(dataDir, databaseUrl), ...options.env });
     const platform = await startPlatform({ settings });
-    const node = createTestNode(platform.addresses, { masterKey: testMasterKey, adminPassword: testAdminPassword });
+    const node = createTestNode(platform.addresses, {
+      masterKey: testMasterKey,
+      adminPassword: testAdminPassword,
+    });
     const close = async () => {
       await platform.close();
       await cleanUp();
@@ -48,8 +54,34 @@ export async function createTestPlatform(options: TestPlatformOptions = {}): Pro
   }
 }
 
+/** Databases as a first start leaves them, one for each server and worker of the run. */
+const startedDatabases = new Map<TestServer, Promise<string>>();
+
+/** A database of its own. Where nothing of the environment decides what a first start makes, that start is over already. */
+async function platformDatabase(
+  server: TestServer,
+  { env }: TestPlatformOptions,
+): Promise<TestDatabase> {
+  if (env !== undefined) return createTestDatabase({ server });
+  const started = startedDatabases.get(server) ?? startOnce(server);
+  startedDatabases.set(server, started);
+  return createTestDatabase({ server, template: await started });
+}
+
+async function startOnce(server: TestServer): Promise<string> {
+  const { name, url } = await createTestDatabase({ server });
+  const dataDir = await temporaryFolder('data');
+  const platform = await startPlatform({ settings: readSettings(testEnvironment(dataDir, url)) });
+  await platform.close();
+  await removeFolder(dataDir);
+  return name;
+}
+
 /** The environment of every platform that tests start: free ports, known credentials, quiet. */
-export function testEnvironment(dataDir: string, databaseUrl: string | undefined): Record<string, string> {
+export function testEnvironment(
+  dataDir: string,
+  databaseUrl: string | undefined,
+): Record<string, string> {
   return {
     CLIENT_HTTP_PORT: '0',
     CLIENT_SOCKET_PORT: '0',

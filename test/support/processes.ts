@@ -11,7 +11,10 @@ export async function descendants(pid: number): Promise<RunningProcess[]> {
   const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
   const own = children.split(' ').filter(Boolean).map(Number);
   const found = await Promise.all(
-    own.map(async (child) => [{ pid: child, command: await commandOf(child) }, ...(await descendants(child))]),
+    own.map(async (child) => [
+      { pid: child, command: await commandOf(child) },
+      ...(await descendants(child)),
+    ]),
   );
   return found.flat();
 }

@@ -23,7 +23,8 @@ export interface FieldModel {
   readonly kind: 'leaf' | 'list' | 'object';
 }
 
-const fits = <T>(values: fc.Arbitrary<T>): fc.Arbitrary<Sample> => values.map((value) => ({ sent: value, seen: value, faults: [] }));
+const fits = <T>(values: fc.Arbitrary<T>): fc.Arbitrary<Sample> =>
+  values.map((value) => ({ sent: value, seen: value, faults: [] }));
 const wrong = (...values: readonly unknown[]): fc.Arbitrary<Sample> =>
   fc.constantFrom(...values).map((sent) => ({ sent, seen: undefined, faults: [''] }));
 
@@ -41,13 +42,23 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
     right: fits(fc.string({ unit: letters, minLength, maxLength })),
     wrong: wrong('x'.repeat(maxLength + 1), 5, true, {}, ['x'], 'a\u0000b'),
   })),
-  fc.constant({ declared: { type: 'String', enum: ['a', 'b'] }, right: fits(fc.constantFrom('a', 'b')), wrong: wrong('c', 'A', '', 1) }),
+  fc.constant({
+    declared: { type: 'String', enum: ['a', 'b'] },
+    right: fits(fc.constantFrom('a', 'b')),
+    wrong: wrong('c', 'A', '', 1),
+  }),
   fc.boolean().map((integer) => ({
     declared: { type: 'Number', validate: { min: -10, max: 10, ...(integer && { integer }) } },
-    right: fits(integer ? fc.integer({ min: -10, max: 10 }) : fc.constantFrom(-10, -0.5, 0, 1.25, 10)),
+    right: fits(
+      integer ? fc.integer({ min: -10, max: 10 }) : fc.constantFrom(-10, -0.5, 0, 1.25, 10),
+    ),
     wrong: wrong(11, -10.5, '1', true, [1], ...(integer ? [0.5] : [])),
   })),
-  fc.constant({ declared: { type: 'Boolean' }, right: fits(fc.boolean()), wrong: wrong('true', 1, {}) }),
+  fc.constant({
+    declared: { type: 'Boolean' },
+    right: fits(fc.boolean()),
+    wrong: wrong('true', 1, {}),
+  }),
   fc.constant({
     declared: { type: 'Date' },
     right: fc
@@ -62,7 +73,9 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
   }),
   fc.constant({
     declared: { type: 'JSON' },
-    right: fits(fc.constantFrom<unknown>('text', 0, false, [], [1, { a: null }], { $set: 1, 'a b': [] })),
+    right: fits(
+      fc.constantFrom<unknown>('text', 0, false, [], [1, { a: null }], { $set: 1, 'a b': [] }),
+    ),
     wrong: wrong('a\u0000b', { key: 'a\u0000b' }),
   }),
 );
@@ -74,43 +87,53 @@ const mixed = (right: fc.Arbitrary<Sample>, faulty: fc.Arbitrary<Sample>): fc.Ar
 const nothing: Sample = { sent: undefined, seen: null, faults: [] };
 const missing: Sample = { sent: undefined, seen: undefined, faults: [''] };
 
-const options = fc.record({ required: fc.boolean(), hasDefault: fc.boolean(), hidden: fc.integer({ min: 0, max: 5 }).map((n) => n === 0) });
-
-const leafModel: fc.Arbitrary<FieldModel> = fc.tuple(leaf, options, fc.gen()).map(([{ declared, right, wrong: faulty }, chosen, gen]) => {
-  const { required, hasDefault, hidden } = chosen;
-  const byDefault = hasDefault ? gen(() => right) : undefined;
-  return {
-    field: {
-      ...declared,
-      ...(required && { required }),
-      ...(byDefault && { default: byDefault.sent }),
-      ...(hidden && { select: false }),
-    } as FieldInput,
-    required,
-    hidden,
-    given: mixed(right, faulty),
-    absent: byDefault ? { ...byDefault, sent: undefined } : required ? missing : nothing,
-    kind: 'leaf',
-  };
+const options = fc.record({
+  required: fc.boolean(),
+  hasDefault: fc.boolean(),
+  hidden: fc.integer({ min: 0, max: 5 }).map((n) => n === 0),
 });
+
+const leafModel: fc.Arbitrary<FieldModel> = fc
+  .tuple(leaf, options, fc.gen())
+  .map(([{ declared, right, wrong: faulty }, chosen, gen]) => {
+    const { required, hasDefault, hidden } = chosen;
+    const byDefault = hasDefault ? gen(() => right) : undefined;
+    return {
+      field: {
+        ...declared,
+        ...(required && { required }),
+        ...(byDefault && { default: byDefault.sent }),
+        ...(hidden && { select: false }),
+      } as FieldInput,
+      required,
+      hidden,
+      given: mixed(right, faulty),
+      absent: byDefault ? { ...byDefault, sent: undefined } : required ? missing : nothing,
+      kind: 'leaf',
+    };
+  });
 
 const listModel: fc.Arbitrary<FieldModel> = fc
   .tuple(leaf, fc.boolean())
   .filter(([{ declared }]) => declared.type !== 'JSON')
   .map(([{ declared, right, wrong: faulty }, bounded]) => {
-    const items = fc.array(mixed(right, faulty), { minLength: bounded ? 1 : 0, maxLength: bounded ? 2 : 4 }).map(
-      (list): Sample => ({
-        sent: list.map(({ sent }) => sent),
-        seen: list.map(({ seen }) => seen),
-        faults: list.flatMap(({ faults }, i) => faults.map((rest) => `.${i}${rest}`)),
-      }),
-    );
+    const items = fc
+      .array(mixed(right, faulty), { minLength: bounded ? 1 : 0, maxLength: bounded ? 2 : 4 })
+      .map(
+        (list): Sample => ({
+          sent: list.map(({ sent }) => sent),
+          seen: list.map(({ seen }) => seen),
+          faults: list.flatMap(({ faults }, i) => faults.map((rest) => `.${i}${rest}`)),
+        }),
+      );
     const { type, validate, ...rest } = declared;
     // The rules of a bounded list are its own; its elements then have none.
     const plain = validate === undefined && Object.keys(rest).length === 0;
     const isBounded = bounded && plain;
     return {
-      field: (isBounded ? { type: [type], validate: { minItems: 1, maxItems: 2 } } : [declared]) as FieldInput,
+      field: (isBounded
+        ? { type: [type], validate: { minItems: 1, maxItems: 2 } }
+        : [declared]) as FieldInput,
       required: false,
       hidden: false,
       given: mixed(items, isBounded ? wrong('x', {}, []) : wrong('x', {}, 1)),
@@ -126,19 +149,28 @@ const objectModel = (child: fc.Arbitrary<FieldModel>): fc.Arbitrary<FieldModel> 
     const given = fc.tuple(...children.map(sampleOf)).map((samples): Sample => {
       const of = (name: string): Sample => samples[Number(name.slice(1))] ?? nothing;
       return {
-        sent: Object.fromEntries(named.flatMap(([name]) => (of(name).sent === undefined ? [] : [[name, of(name).sent]]))),
+        sent: Object.fromEntries(
+          named.flatMap(([name]) => (of(name).sent === undefined ? [] : [[name, of(name).sent]])),
+        ),
         seen: Object.fromEntries(shown.map(([name]) => [name, of(name).seen])),
         faults: named.flatMap(([name]) => of(name).faults.map((rest) => `.${name}${rest}`)),
       };
     });
     const defaults = named.map(([, { absent }]) => absent);
-    const complete = defaults.every(({ faults }) => faults.length === 0) && defaults.some(({ seen }) => seen !== null);
+    const complete =
+      defaults.every(({ faults }) => faults.length === 0) &&
+      defaults.some(({ seen }) => seen !== null);
     return {
       field: Object.fromEntries(named.map(([name, { field }]) => [name, field])) as FieldInput,
       required: false,
       hidden: false,
       given: mixed(given, wrong('x', 1, ['x'])),
-      absent: complete ? { ...nothing, seen: Object.fromEntries(shown.map(([name, { absent }]) => [name, absent.seen])) } : nothing,
+      absent: complete
+        ? {
+            ...nothing,
+            seen: Object.fromEntries(shown.map(([name, { absent }]) => [name, absent.seen])),
+          }
+        : nothing,
       kind: 'object',
     };
   });
@@ -156,8 +188,17 @@ export function sampleOf({ given, absent, required }: FieldModel): fc.Arbitrary<
 export const fieldModel: fc.Arbitrary<FieldModel> = fc.oneof(
   { weight: 5, arbitrary: leafModel },
   { weight: 2, arbitrary: listModel },
-  { weight: 2, arbitrary: objectModel(fc.oneof({ weight: 3, arbitrary: leafModel }, { weight: 1, arbitrary: objectModel(leafModel) })) },
+  {
+    weight: 2,
+    arbitrary: objectModel(
+      fc.oneof(
+        { weight: 3, arbitrary: leafModel },
+        { weight: 1, arbitrary: objectModel(leafModel) },
+      ),
+    ),
+  },
 );
 
 /** Fields called `f0`, `f1`, ... */
-export const fieldMapOf = (models: readonly FieldModel[]): FieldMap => Object.fromEntries(models.map(({ field }, i) => [`f${i}`, field]));
+export const fieldMapOf = (models: readonly FieldModel[]): FieldMap =>
+  Object.fromEntries(models.map(({ field }, i) => [`f${i}`, field]));

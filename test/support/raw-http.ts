@@ -2,7 +2,11 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 
 /** Sends bytes as they are and answers everything that comes until the other side closes, or is silent for `quietMs`. */
-export async function sendRaw(baseUrl: string, bytes: string | Buffer, quietMs = 2_000): Promise<string> {
+export async function sendRaw(
+  baseUrl: string,
+  bytes: string | Buffer,
+  quietMs = 2_000,
+): Promise<string> {
   const { hostname, port } = new URL(baseUrl);
   const socket = connect(Number(port), hostname);
   const chunks: Buffer[] = [];
@@ -17,8 +21,16 @@ export async function sendRaw(baseUrl: string, bytes: string | Buffer, quietMs =
 }
 
 /** Status and body of the first response in what came over the wire. */
-export function parseRaw(text: string): { readonly status: number; readonly head: string; readonly body: string } {
+export function parseRaw(text: string): {
+  readonly status: number;
+  readonly head: string;
+  readonly body: string;
+} {
   const end = text.indexOf('\r\n\r\n');
   const head = end < 0 ? text : text.slice(0, end);
-  return { status: Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1] ?? 0), head, body: end < 0 ? '' : text.slice(end + 4) };
+  return {
+    status: Number(/^HTTP\/1\.1 (\d{3})/.exec(head)?.[1] ?? 0),
+    head,
+    body: end < 0 ? '' : text.slice(end + 4),
+  };
 }

@@ -4,12 +4,17 @@ import type { RecordStore } from '../../src/data/records/store.ts';
 import { platformKey } from '../../src/data/schema/language/record-key.ts';
 import type { SchemaRegistry } from '../../src/data/schema/registry/registry.ts';
 import { errors } from '../../src/kernel/errors.ts';
+import { createLocalBus } from '../../src/kernel/events/create-bus.ts';
 import type { EventHandler, Events, PublishedEvent } from '../../src/kernel/events/events.ts';
-import { createLocalBus } from '../../src/kernel/events/local-bus.ts';
+import { createUserSignals } from '../../src/kernel/events/user-signals.ts';
 import { createIdentity } from '../../src/kernel/identity.ts';
-import { createLimits } from '../../src/kernel/limits/create.ts';
-import { readSettings } from '../../src/kernel/settings.ts';
-import { type RealtimeKernel, type RealtimeOptions, startRealtimeSurface } from '../../src/surfaces/realtime/start.ts';
+import { createLimits } from '../../src/kernel/limits/create-limits.ts';
+import { readSettings } from '../../src/kernel/settings/settings.ts';
+import {
+  type RealtimeKernel,
+  type RealtimeOptions,
+  startRealtimeSurface,
+} from '../../src/surfaces/realtime/realtime-surface.ts';
 import { noMetrics, silentLog } from './quiet.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -37,12 +42,20 @@ function createEventsInMemory() {
     position: async () => all.length,
   };
   const publish = async (event: Partial<PublishedEvent>): Promise<void> => {
-    const published = { topic: 'test', actor: 'x', occurredAt: '2026-01-01T00:00:00.000Z', ...event, sequence: all.length + 1 };
+    const published = {
+      topic: 'test',
+      actor: 'x',
+      occurredAt: '2026-01-01T00:00:00.000Z',
+      ...event,
+      sequence: all.length + 1,
+    };
     all.push(published);
     for (const handler of handlers) await handler(published);
   };
-  const change = (schema: string, ...ids: string[]): Promise<void> => publish({ schema, ids, operation: 'insert' });
-  const remove = (schema: string, ...ids: string[]): Promise<void> => publish({ schema, ids, operation: 'delete' });
+  const change = (schema: string, ...ids: string[]): Promise<void> =>
+    publish({ schema, ids, operation: 'insert' });
+  const remove = (schema: string, ...ids: string[]): Promise<void> =>
+    publish({ schema, ids, operation: 'delete' });
   return {
     events,
     publish,
@@ -70,14 +83,25 @@ function createKernel() {
     authenticate({ bearer = '' }) {
       const userId = tokens.get(bearer);
       if (userId === undefined) throw errors.UNAUTHORIZED();
-      return { kind: 'user', userId, sessionId: 's', authenticatedAt: 0, complete: bearer !== 'half', clientId: 'c' };
+      return {
+        kind: 'user',
+        userId,
+        sessionId: 's',
+        authenticatedAt: 0,
+        complete: bearer !== 'half',
+        clientId: 'c',
+      };
     },
   };
-  const schema = { key: platformKey, modelOptions: { conduit: {} as { realtime?: { enabled: boolean } } } };
+  const schema = {
+    key: platformKey,
+    modelOptions: { conduit: {} as { realtime?: { enabled: boolean } } },
+  };
   const names = ['Post', 'Hidden', 'WriteOnly', 'Private', 'Owned'];
   const schemas = new Map(names.map((name) => [name, structuredClone(schema)]));
   const schemaListeners: SchemaListener[] = [];
-  const tellSchemas = (...changed: string[]) => Promise.all(schemaListeners.map((listener) => listener(changed)));
+  const tellSchemas = (...changed: string[]) =>
+    Promise.all(schemaListeners.map((listener) => listener(changed)));
   const readable = new Set<string>();
   /** What could be read right before it was deleted. */
   const readableBefore = new Set<string>();
@@ -89,11 +113,13 @@ function createKernel() {
     mayRead: async (_caller, schema, id) => readable.has(`${schema}:${id}`),
     couldRead: async (_caller, schema, id) => readableBefore.has(`${schema}:${id}`),
   };
+  const bus = createLocalBus('test');
   const kernel: RealtimeKernel = {
     settings: readSettings({ CLIENT_SOCKET_PORT: '0' }),
     log: silentLog,
     metrics: noMetrics,
-    bus: createLocalBus('test'),
+    bus,
+    signals: createUserSignals(bus),
     events: stream.events,
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
     identity,
@@ -120,7 +146,10 @@ export async function openRealtime(options: RealtimeOptions = {}) {
   if (!surface) throw new Error('the surface did not start');
   const sockets: Socket[] = [];
 
-  const connect = (options: ClientOptions = { auth: { token: 'good' } }, namespace = '/database/'): Socket => {
+  const connect = (
+    options: ClientOptions = { auth: { token: 'good' } },
+    namespace = '/database/',
+  ): Socket => {
     const socket = io(`${surface.address}${namespace}`, {
       path: '/realtime',
       transports: ['websocket'],
@@ -144,7 +173,13 @@ export async function openRealtime(options: RealtimeOptions = {}) {
       socket.on('change', (change) => changes.push(change));
       socket.on('conduit_error', (failure) => failures.push(failure));
       await waitFor(() => socket.connected, { what: 'the connection' });
-      return { socket, changes, failures, ask: (event: string, ...args: unknown[]) => socket.timeout(2_000).emitWithAck(event, ...args) };
+      return {
+        socket,
+        changes,
+        failures,
+        ask: (event: string, ...args: unknown[]) =>
+          socket.timeout(2_000).emitWithAck(event, ...args),
+      };
     },
     async close() {
       for (const socket of sockets) socket.disconnect();
@@ -154,7 +189,9 @@ export async function openRealtime(options: RealtimeOptions = {}) {
 }
 
 /** The error with which a connection is refused. */
-export const refusedWith = (socket: Socket): Promise<{ message: string; data?: { status: number } }> =>
+export const refusedWith = (
+  socket: Socket,
+): Promise<{ message: string; data?: { status: number } }> =>
   new Promise((resolve, reject) => {
     socket.on('connect_error', resolve as (error: Error) => void);
     socket.on('connect', () => reject(new Error('it connected')));

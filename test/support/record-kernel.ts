@@ -6,8 +6,8 @@ import { migrations as schemaTables } from '../../src/data/schema/migrations.ts'
 import type { SchemaRegistry } from '../../src/data/schema/registry/registry.ts';
 import { createSchemaRegistry } from '../../src/data/schema/registry/schema-registry.ts';
 import type { Database } from '../../src/kernel/database/database.ts';
-import { createEvents } from '../../src/kernel/events/create.ts';
 import { createBus, type NodeBus } from '../../src/kernel/events/create-bus.ts';
+import { createEvents } from '../../src/kernel/events/create-events.ts';
 import { migrations as databaseOwn } from '../../src/kernel/events/migrations.ts';
 import { createPermissionPort, type PermissionPort } from '../../src/kernel/permissions.ts';
 import { createMetrics } from '../../src/kernel/telemetry/create-metrics.ts';
@@ -30,7 +30,10 @@ export interface RecordKernel extends RecordNode {
 }
 
 /** The same on every node, as the secret box of an installation is. */
-const secrets = { digest: (token: string, purpose: string) => createHash('sha256').update(`${purpose}\0${token}`).digest('hex') };
+const secrets = {
+  digest: (token: string, purpose: string) =>
+    createHash('sha256').update(`${purpose}\0${token}`).digest('hex'),
+};
 
 export async function openRecordKernel(server: TestServer = 'embedded'): Promise<RecordKernel> {
   const test = await openTestDatabase({
@@ -44,10 +47,20 @@ export async function openRecordKernel(server: TestServer = 'embedded'): Promise
   const node = async (database: Database): Promise<RecordNode> => {
     const bus = await createBus({ database, redis: undefined, log: silentLog });
     buses.push(bus);
-    const events = createEvents({ database, bus, log: silentLog, metrics: createMetrics({ metricsPrefix: '', metricsPort: undefined }) });
+    const events = createEvents({
+      database,
+      bus,
+      log: silentLog,
+      metrics: createMetrics({ metricsPrefix: '', metricsPort: undefined }),
+    });
     const permissions = createPermissionPort();
     const schemas = await createSchemaRegistry({ database, bus, events });
-    return { database, schemas, permissions, records: createRecordStore({ database, schemas, permissions, events, secrets }) };
+    return {
+      database,
+      schemas,
+      permissions,
+      records: createRecordStore({ database, schemas, permissions, events, secrets }),
+    };
   };
   return {
     ...(await node(test.database)),

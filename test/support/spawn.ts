@@ -26,7 +26,11 @@ export interface Exit {
 /** A process of the platform that may or may not get as far as serving. */
 export interface PlatformProcess {
   readonly pid: number;
-  readonly addresses: { readonly client: string; readonly admin: string; readonly realtime: string };
+  readonly addresses: {
+    readonly client: string;
+    readonly admin: string;
+    readonly realtime: string;
+  };
   readonly dataDir: string;
   stdout(): string;
   stderr(): string;
@@ -73,7 +77,9 @@ export async function launchPlatform(options: SpawnOptions = {}): Promise<Platfo
   child.stderr.on('data', (chunk) => (output.stderr += chunk));
   const exit: Promise<Exit> = once(child, 'close').then(([code, signal]) => ({ code, signal }));
   const kill = async () => {
-    const workers = (await descendants(child.pid ?? 0)).filter(({ command }) => command.includes('src/main.ts'));
+    const workers = (await descendants(child.pid ?? 0)).filter(({ command }) =>
+      command.includes('src/main.ts'),
+    );
     // The launcher first: it would replace them.
     if (child.exitCode === null) child.kill('SIGKILL');
     for (const { pid } of workers) tryKill(pid);
@@ -82,12 +88,19 @@ export async function launchPlatform(options: SpawnOptions = {}): Promise<Platfo
   return {
     pid: child.pid ?? 0,
     dataDir,
-    addresses: { client: `http://127.0.0.1:${client}`, admin: `http://127.0.0.1:${admin}`, realtime: `http://127.0.0.1:${socket}` },
+    addresses: {
+      client: `http://127.0.0.1:${client}`,
+      admin: `http://127.0.0.1:${admin}`,
+      realtime: `http://127.0.0.1:${socket}`,
+    },
     stdout: () => output.stdout,
     stderr: () => output.stderr,
     exit,
     kill,
-    workers: async () => (await descendants(child.pid ?? 0)).filter(({ command }) => command.includes('src/main.ts')).map(({ pid }) => pid),
+    workers: async () =>
+      (await descendants(child.pid ?? 0))
+        .filter(({ command }) => command.includes('src/main.ts'))
+        .map(({ pid }) => pid),
     stop: (signal = 'SIGTERM') => {
       child.kill(signal);
       return exit;
@@ -108,13 +121,21 @@ export async function spawnPlatform(options: SpawnOptions = {}): Promise<Spawned
   let readyMs = 0;
   void launched.exit.then(() => (ended = true));
   try {
-    await waitFor(async () => ended || (await probe.get('/ready')).status === 200, { timeoutMs: readyTimeoutMs, what: '/ready' });
+    await waitFor(async () => ended || (await probe.get('/ready')).status === 200, {
+      timeoutMs: readyTimeoutMs,
+      what: '/ready',
+    });
     readyMs = performance.now() - begin;
-    await waitFor(() => ended || launched.stdout().includes(launched.addresses.admin), { what: 'the banner' });
+    await waitFor(() => ended || launched.stdout().includes(launched.addresses.admin), {
+      what: 'the banner',
+    });
     if (ended) throw new Error('The platform ended before it was ready');
   } catch (error) {
     await launched.dispose();
-    throw new Error(`${(error as Error).message}\n${launched.stdout().slice(-3000)}\n${launched.stderr().slice(-3000)}`, { cause: error });
+    throw new Error(
+      `${(error as Error).message}\n${launched.stdout().slice(-3000)}\n${launched.stderr().slice(-3000)}`,
+      { cause: error },
+    );
   }
   const masterKey = options.env?.MASTER_KEY || testMasterKey;
   const adminPassword = options.env?.ADMIN_INITIAL_PASSWORD || testAdminPassword;
@@ -131,4 +152,6 @@ function tryKill(pid: number): void {
 }
 
 const withoutEmpty = (env: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
-  Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
+  Object.fromEntries(
+    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
+  );

@@ -5,15 +5,28 @@ import type { Audit } from '../../src/kernel/audit/audit.ts';
 import type { Database } from '../../src/kernel/database/database.ts';
 import { defineErrors, errors } from '../../src/kernel/errors.ts';
 import { createIdentity, type Identity } from '../../src/kernel/identity.ts';
-import { createLimits } from '../../src/kernel/limits/create.ts';
-import { type Access, defineOperation, type Operation, Reply, TextResult } from '../../src/kernel/operation.ts';
-import { createOperationRegistry, type OperationRegistry } from '../../src/kernel/registry.ts';
+import { createLimits } from '../../src/kernel/limits/create-limits.ts';
+import {
+  type Access,
+  defineOperation,
+  type Operation,
+  Reply,
+  TextResult,
+} from '../../src/kernel/operations/operation.ts';
+import {
+  createOperationRegistry,
+  type OperationRegistry,
+} from '../../src/kernel/operations/registry.ts';
 import type { SecretBox } from '../../src/kernel/security/secret-box.ts';
-import type { Settings } from '../../src/kernel/settings.ts';
+import type { Settings } from '../../src/kernel/settings/settings.ts';
 import { createMetrics } from '../../src/kernel/telemetry/create-metrics.ts';
 import type { Logger } from '../../src/kernel/telemetry/logger.ts';
 import type { Metrics } from '../../src/kernel/telemetry/metrics.ts';
-import { type HttpSurfaceOptions, type HttpSurfaces, startHttpSurfaces } from '../../src/surfaces/http/start.ts';
+import {
+  type HttpSurfaceOptions,
+  type HttpSurfaces,
+  startHttpSurfaces,
+} from '../../src/surfaces/http-surfaces.ts';
 
 export interface LogLine {
   readonly level: string;
@@ -86,7 +99,8 @@ const plenty = { standard: { requests: 1_000_000, seconds: 1 } };
 
 /** The same key on every node. */
 const fixedSecrets = {
-  digest: (token: string, purpose: string): string => createHmac('sha256', 'a key of tests').update(`${purpose}:${token}`).digest('hex'),
+  digest: (token: string, purpose: string): string =>
+    createHmac('sha256', 'a key of tests').update(`${purpose}:${token}`).digest('hex'),
 } as SecretBox;
 
 const noDatabase = new Proxy({} as Database, {
@@ -98,7 +112,7 @@ const noDatabase = new Proxy({} as Database, {
 
 const forgetfulAudit: Audit = {
   record: async () => undefined,
-  alongside: (_entry, work) => work({ isWritten: () => false, end: () => undefined }),
+  recordWith: (_entry, work) => work({ isWritten: () => false, end: () => undefined }),
   recordLater: () => undefined,
   flush: async () => undefined,
   list: async () => [],
@@ -108,8 +122,15 @@ const forgetfulAudit: Audit = {
 };
 
 function recordingLog(lines: LogLine[]): Logger {
-  const at = (level: string) => (fields: object, message: string) => void lines.push({ level, fields, message });
-  const log: Logger = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), child: () => log };
+  const at = (level: string) => (fields: object, message: string) =>
+    void lines.push({ level, fields, message });
+  const log: Logger = {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    child: () => log,
+  };
   return log;
 }
 
@@ -120,8 +141,16 @@ export function fakeIdentity(): Identity {
     cookieTokens: { accessToken: (cookies) => cookies.accessToken, refreshToken: () => undefined },
     authenticate({ bearer, cookies }) {
       const token = bearer ?? cookies.accessToken;
-      if (token !== 'good' && token !== 'partial') throw errors.UNAUTHORIZED({ message: 'Token is not valid' });
-      return { kind: 'user', userId: 'u1', sessionId: 's1', authenticatedAt: 0, complete: token === 'good', clientId: 'c' };
+      if (token !== 'good' && token !== 'partial')
+        throw errors.UNAUTHORIZED({ message: 'Token is not valid' });
+      return {
+        kind: 'user',
+        userId: 'u1',
+        sessionId: 's1',
+        authenticatedAt: 0,
+        complete: token === 'good',
+        clientId: 'c',
+      };
     },
   };
   const adminOf = (name: string) => ({
@@ -134,10 +163,12 @@ export function fakeIdentity(): Identity {
   });
   identity.admin = {
     async authenticate({ bearer, masterKey, apiToken }) {
-      if (masterKey !== undefined && masterKey !== 'master') throw errors.UNAUTHORIZED({ message: 'Wrong master key' });
+      if (masterKey !== undefined && masterKey !== 'master')
+        throw errors.UNAUTHORIZED({ message: 'Wrong master key' });
       const token = bearer ?? apiToken;
       if (token === undefined) return adminOf('super');
-      if (!['admin', 'super', 'fresh'].includes(token)) throw errors.UNAUTHORIZED({ message: 'Invalid token' });
+      if (!['admin', 'super', 'fresh'].includes(token))
+        throw errors.UNAUTHORIZED({ message: 'Invalid token' });
       return adminOf(token);
     },
     async masterKey({ masterKey }) {
@@ -221,7 +252,8 @@ export const exampleOperations: readonly Operation[] = [
     access: 'public',
     input: { params: Type.Object({ id: Type.String({ maxLength: 50 }) }) },
     output: Type.Object({ id: Type.String() }),
-    handler: (_context, { params }) => Reply.json(JSON.stringify({ id: params.id }), { etag: '"7"' }),
+    handler: (_context, { params }) =>
+      Reply.json(JSON.stringify({ id: params.id }), { etag: '"7"' }),
   }),
   defineOperation({
     ...text,
@@ -241,7 +273,11 @@ export const exampleOperations: readonly Operation[] = [
     access: 'public',
     input: { body: Note },
     output: Type.Object({
-      body: Type.Object({ title: Type.String(), extra: Type.Optional(Type.Unknown()), pages: Type.Optional(Type.Integer()) }),
+      body: Type.Object({
+        title: Type.String(),
+        extra: Type.Optional(Type.Unknown()),
+        pages: Type.Optional(Type.Integer()),
+      }),
     }),
     errors: [exampleErrors.NOTE_LOCKED],
     bodyLimit: 100_000,

@@ -2,8 +2,8 @@
 
 import type { Database } from '../../src/kernel/database/database.ts';
 import { newId } from '../../src/kernel/ids.ts';
-import type { Tuple } from '../../src/modules/authorization/engine/tuple.ts';
 import { migrations } from '../../src/modules/authorization/migrations.ts';
+import type { Tuple } from '../../src/modules/authorization/model/tuple.ts';
 import { openTestDatabase } from './database.ts';
 
 export interface TupleTable {
@@ -18,7 +18,9 @@ export interface TupleTable {
 }
 
 export async function openTupleTable(): Promise<TupleTable> {
-  const { database, openAgain, close } = await openTestDatabase({ migrations: [{ owner: 'authorization', migrations }] });
+  const { database, openAgain, close } = await openTestDatabase({
+    migrations: [{ owner: 'authorization', migrations }],
+  });
   const add = async (tuples: readonly Tuple[]): Promise<readonly string[]> => {
     const ids = tuples.map(() => newId());
     await database.query({ text: insertText, values: columnsOf(tuples, ids) });
@@ -33,7 +35,10 @@ export async function openTupleTable(): Promise<TupleTable> {
     add,
     another: openAgain,
     async remove(ids) {
-      await database.query({ text: 'delete from penstock.tuples where id = any($1::uuid[])', values: [ids] });
+      await database.query({
+        text: 'delete from penstock.tuples where id = any($1::uuid[])',
+        values: [ids],
+      });
     },
     close,
   };
@@ -57,4 +62,5 @@ const columnsOf = (tuples: readonly Tuple[], ids: readonly string[]): readonly u
 ];
 
 /** Far away: what a test says about time must not hang on when it runs. */
-const expiryOf = ({ expired }: Tuple): string | null => (expired === undefined ? null : expired ? '2001-01-01' : '2999-01-01');
+const expiryOf = ({ expired }: Tuple): string | null =>
+  expired === undefined ? null : expired ? '2001-01-01' : '2999-01-01';

@@ -27,9 +27,14 @@ export async function startTwoNodes(options: TwoNodesOptions): Promise<TwoNodes>
   const redis = options.redis ? await startTestRedis() : undefined;
   const start = (redisUrl = redis?.url ?? '') =>
     spawnPlatform({ env: { ...options.env, DATABASE_URL: database.url, REDIS_URL: redisUrl } });
-  const nodes = await Promise.allSettled([start(options.redisUrls?.[0]), start(options.redisUrls?.[1])]);
+  const nodes = await Promise.allSettled([
+    start(options.redisUrls?.[0]),
+    start(options.redisUrls?.[1]),
+  ]);
   const close = async () => {
-    await Promise.all(nodes.map((node) => (node.status === 'fulfilled' ? stopAndRemove(node.value) : undefined)));
+    await Promise.all(
+      nodes.map((node) => (node.status === 'fulfilled' ? stopAndRemove(node.value) : undefined)),
+    );
     await redis?.stop();
     await database.drop();
   };

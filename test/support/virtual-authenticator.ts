@@ -9,7 +9,10 @@ export interface PasskeyPage {
   close(): Promise<void>;
 }
 
-const script = new URL('../../node_modules/@simplewebauthn/browser/dist/bundle/index.umd.min.js', import.meta.url);
+const script = new URL(
+  '../../node_modules/@simplewebauthn/browser/dist/bundle/index.umd.min.js',
+  import.meta.url,
+);
 
 /** A page on localhost with the script that apps use. */
 export async function startPasskeyPage(): Promise<PasskeyPage> {
@@ -17,7 +20,9 @@ export async function startPasskeyPage(): Promise<PasskeyPage> {
   const server = createServer((request, response) => {
     const isScript = request.url === '/webauthn.js';
     response.setHeader('content-type', isScript ? 'text/javascript' : 'text/html');
-    response.end(isScript ? bundle : '<!doctype html><title>App</title><script src="/webauthn.js"></script>');
+    response.end(
+      isScript ? bundle : '<!doctype html><title>App</title><script src="/webauthn.js"></script>',
+    );
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {
@@ -60,10 +65,15 @@ export interface BrowserCredential {
 
 /** The functions of the script, in the page. */
 interface PageScript {
-  readonly SimpleWebAuthnBrowser: Readonly<Record<string, (given: { readonly optionsJSON: unknown }) => Promise<BrowserCredential>>>;
+  readonly SimpleWebAuthnBrowser: Readonly<
+    Record<string, (given: { readonly optionsJSON: unknown }) => Promise<BrowserCredential>>
+  >;
 }
 
-export async function addVirtualAuthenticator(browser: TestBrowser, url: string): Promise<VirtualAuthenticator> {
+export async function addVirtualAuthenticator(
+  browser: TestBrowser,
+  url: string,
+): Promise<VirtualAuthenticator> {
   const { page, devices } = await browser.open(url);
   await devices.send('WebAuthn.enable');
   const options = {
@@ -86,8 +96,11 @@ export async function addVirtualAuthenticator(browser: TestBrowser, url: string)
   return {
     create: (given) => run('startRegistration', given),
     get: (given) => run('startAuthentication', given),
-    setUserVerified: async (isUserVerified) => void (await devices.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified })),
-    credentials: async () => (await devices.send('WebAuthn.getCredentials', { authenticatorId })).credentials,
-    addCredential: async (credential) => void (await devices.send('WebAuthn.addCredential', { authenticatorId, credential })),
+    setUserVerified: async (isUserVerified) =>
+      void (await devices.send('WebAuthn.setUserVerified', { authenticatorId, isUserVerified })),
+    credentials: async () =>
+      (await devices.send('WebAuthn.getCredentials', { authenticatorId })).credentials,
+    addCredential: async (credential) =>
+      void (await devices.send('WebAuthn.addCredential', { authenticatorId, credential })),
   };
 }

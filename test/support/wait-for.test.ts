@@ -11,5 +11,8 @@ it('names what it waited for and keeps the last error', async () => {
     throw new Error('refused');
   };
   const waiting = waitFor(refuse, { timeoutMs: 10, everyMs: 1, what: 'the moon' });
-  await expect(waiting).rejects.toMatchObject({ message: 'Waited 10 ms in vain for the moon', cause: { message: 'refused' } });
+  await expect(waiting).rejects.toMatchObject({
+    message: 'Waited 10 ms in vain for the moon',
+    cause: { message: 'refused' },
+  });
 });

@@ -13,7 +13,10 @@ export interface WaitOptions {
  * Asks again and again until `probe` answers something truthy, and answers that. A probe that throws
  * counts as "not yet"; its last error is the cause of the time-out.
  */
-export async function waitFor<T>(probe: () => T | Promise<T>, options: WaitOptions = {}): Promise<NonNullable<T>> {
+export async function waitFor<T>(
+  probe: () => T | Promise<T>,
+  options: WaitOptions = {},
+): Promise<NonNullable<T>> {
   const { timeoutMs = 10_000, everyMs = 20, what = 'the condition' } = options;
   const deadline = performance.now() + timeoutMs;
   let lastError: unknown;

@@ -19,8 +19,13 @@ export function createTestWallet(secret?: string): TestWallet {
     address: `0x${hex(keccak_256(point.subarray(1)).subarray(-20))}`,
     sign(text) {
       const bytes = Buffer.from(text);
-      const hash = keccak_256(Buffer.concat([Buffer.from(`\x19Ethereum Signed Message:\n${bytes.length}`), bytes]));
-      const [bit = 0, ...compact] = secp256k1.sign(hash, key, { prehash: false, format: 'recovered' });
+      const hash = keccak_256(
+        Buffer.concat([Buffer.from(`\x19Ethereum Signed Message:\n${bytes.length}`), bytes]),
+      );
+      const [bit = 0, ...compact] = secp256k1.sign(hash, key, {
+        prehash: false,
+        format: 'recovered',
+      });
       return `0x${hex(Uint8Array.from(compact))}${(bit + 27).toString(16)}`;
     },
   };

@@ -62,10 +62,14 @@ const flags = {
 const commands: ReadonlySet<string> = new Set(['plan', 'apply', 'export']);
 
 /** Throws `StartError` with the usage for what it does not understand. */
-export async function readOptions(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<Options> {
+export async function readOptions(
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv,
+): Promise<Options> {
   const { values, positionals } = parsed(args);
   const [command = '', target, ...rest] = positionals;
-  if (!commands.has(command) || target === undefined || rest.length > 0) throw new StartError(usage);
+  if (!commands.has(command) || target === undefined || rest.length > 0)
+    throw new StartError(usage);
   return {
     command: command as Options['command'],
     target,
@@ -90,28 +94,43 @@ function parsed(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: flags, allowPositionals: true });
   } catch (error) {
-    throw new StartError(`${error instanceof Error ? error.message : String(error)}\n${usage}`, { cause: error });
+    throw new StartError(`${error instanceof Error ? error.message : String(error)}\n${usage}`, {
+      cause: error,
+    });
   }
 }
 
 function addressOf(text: string): string {
-  if (!URL.canParse(text) || !/^https?:/.test(text)) throw new StartError(`"${text}" is no address such as https://admin.example.com`);
+  if (!URL.canParse(text) || !/^https?:/.test(text))
+    throw new StartError(`"${text}" is no address such as https://admin.example.com`);
   return withoutEnd(text, '/');
 }
 
 /** Never an argument of its own: arguments are seen by everybody on the machine. */
-async function credentialOf(file: string | undefined, environment: NodeJS.ProcessEnv): Promise<Readonly<Record<string, string>>> {
+async function credentialOf(
+  file: string | undefined,
+  environment: NodeJS.ProcessEnv,
+): Promise<Readonly<Record<string, string>>> {
   const token = file === undefined ? environment.PENSTOCK_TOKEN : (await contentOf(file)).trim();
   if (token) return { authorization: `Bearer ${token}` };
   if (environment.MASTER_KEY) return { masterkey: environment.MASTER_KEY };
-  throw new StartError('Who is calling? Set PENSTOCK_TOKEN (an API token), or MASTER_KEY, or say --token-file');
+  throw new StartError(
+    'Who is calling? Set PENSTOCK_TOKEN (an API token), or MASTER_KEY, or say --token-file',
+  );
 }
 
 async function secretsIn(file: string): Promise<Readonly<Record<string, string>>> {
-  const fault = new StartError(`${file} must be a JSON object of texts, such as {"communications.email.password": "..."}`);
+  const fault = new StartError(
+    `${file} must be a JSON object of texts, such as {"communications.email.password": "..."}`,
+  );
   try {
     const value: unknown = JSON.parse(await contentOf(file));
-    if (typeof value !== 'object' || value === null || Object.values(value).some((one) => typeof one !== 'string')) throw fault;
+    if (
+      typeof value !== 'object' ||
+      value === null ||
+      Object.values(value).some((one) => typeof one !== 'string')
+    )
+      throw fault;
     return value as Readonly<Record<string, string>>;
   } catch (error) {
     throw error instanceof SyntaxError ? fault : error;
@@ -120,5 +139,7 @@ async function secretsIn(file: string): Promise<Readonly<Record<string, string>>
 
 const contentOf = (file: string): Promise<string> =>
   readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new StartError(`${file} cannot be read (${error.code ?? error.message})`, { cause: error });
+    throw new StartError(`${file} cannot be read (${error.code ?? error.message})`, {
+      cause: error,
+    });
   });

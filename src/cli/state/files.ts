@@ -14,7 +14,8 @@ import { requireSet, substituted, type Unset, type Variables, withVariables } fr
 
 type Tree = Readonly<Record<string, unknown>>;
 
-const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isTree = (value: unknown): value is Tree =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 const extensions: ReadonlySet<string> = new Set(['.json', '.yaml', '.yml']);
 
 /** The document that a file or a folder holds, variables filled in. Throws `StartError` with the file, and the place in it, that is wrong. */
@@ -33,18 +34,25 @@ type Change = (content: unknown, file: string) => unknown;
 
 async function readRaw(path: string, change: Change): Promise<Tree> {
   const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
-    throw new StartError(`${path} cannot be read (${error.code ?? error.message})`, { cause: error });
+    throw new StartError(`${path} cannot be read (${error.code ?? error.message})`, {
+      cause: error,
+    });
   });
   if (found.isDirectory()) return readFolder(path, change);
   const document = change(await readOne(path), path);
-  if (!isTree(document)) throw new StartError(`${path} is no state document: it must be an object with configs and modules`);
+  if (!isTree(document))
+    throw new StartError(
+      `${path} is no state document: it must be an object with configs and modules`,
+    );
   return document;
 }
 
 export interface Export {
   readonly exported: unknown;
   /** Keep the variables of the files that are there. */
-  readonly keep?: { readonly variables: Variables; readonly note: (place: string) => void } | undefined;
+  readonly keep?:
+    | { readonly variables: Variables; readonly note: (place: string) => void }
+    | undefined;
 }
 
 /** Answers how many files were written. Files that are not written stay: remove them by hand where a module is gone. */
@@ -66,9 +74,13 @@ export async function writeStateFiles(path: string, { exported, keep }: Export):
   } = exported as { configs: { modules: Tree }; modules: Record<string, Tree>; checksum: string };
   const files: (readonly [string, unknown])[] = [
     [join(path, 'state.yaml'), about],
-    ...Object.entries(configs.modules).map(([module, config]) => [join(path, 'configs', `${module}.yaml`), config] as const),
+    ...Object.entries(configs.modules).map(
+      ([module, config]) => [join(path, 'configs', `${module}.yaml`), config] as const,
+    ),
     ...Object.entries(modules).flatMap(([module, types]) =>
-      Object.entries(types).map(([type, documents]) => [join(path, 'modules', module, `${type}.yaml`), documents] as const),
+      Object.entries(types).map(
+        ([type, documents]) => [join(path, 'modules', module, `${type}.yaml`), documents] as const,
+      ),
     ),
   ];
   for (const [file, content] of files) await writeOne(file, content);
@@ -93,13 +105,23 @@ async function readFolder(folder: string, change: Change): Promise<Tree> {
     const content = change(await readOne(join(folder, file)), join(folder, file));
     const [room = '', name, type, ...rest] = file.slice(0, -extname(file).length).split(sep);
     if (room === 'state' && name === undefined && isTree(content)) about = content;
-    else if (room === 'configs' && name !== undefined && type === undefined) configs.set(name, content);
-    else if (room === 'modules' && name !== undefined && type !== undefined && rest.length === 0) typesOf(modules, name).set(type, content);
-    else throw new StartError(`${join(folder, file)} has no place here: state.yaml, configs/<module>.yaml, modules/<module>/<type>.yaml`);
+    else if (room === 'configs' && name !== undefined && type === undefined)
+      configs.set(name, content);
+    else if (room === 'modules' && name !== undefined && type !== undefined && rest.length === 0)
+      typesOf(modules, name).set(type, content);
+    else
+      throw new StartError(
+        `${join(folder, file)} has no place here: state.yaml, configs/<module>.yaml, modules/<module>/<type>.yaml`,
+      );
   }
-  if (configs.size + modules.size === 0) throw new StartError(`${folder} holds no state: penstock state export ${folder} writes it`);
+  if (configs.size + modules.size === 0)
+    throw new StartError(`${folder} holds no state: penstock state export ${folder} writes it`);
   const types = [...modules].map(([module, of]) => [module, Object.fromEntries(of)] as const);
-  return { ...about, configs: { modules: Object.fromEntries(configs) }, modules: Object.fromEntries(types) };
+  return {
+    ...about,
+    configs: { modules: Object.fromEntries(configs) },
+    modules: Object.fromEntries(types),
+  };
 }
 
 function typesOf(modules: Map<string, Map<string, unknown>>, module: string): Map<string, unknown> {
@@ -113,6 +135,9 @@ async function readOne(file: string): Promise<unknown> {
   try {
     return parse(await readFile(file, 'utf8')) as unknown;
   } catch (error) {
-    throw new StartError(`${file} is not valid: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    throw new StartError(
+      `${file} is not valid: ${error instanceof Error ? error.message : String(error)}`,
+      { cause: error },
+    );
   }
 }

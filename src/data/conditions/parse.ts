@@ -25,13 +25,19 @@ export function parseFilter(query: unknown, place = 'query'): Condition {
   return parseQuery({ parts: 0 }, query, { path: place, depth: 0 });
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const inner = (place: Place, key: string | number): Place => ({ path: `${place.path}.${shown(String(key))}`, depth: place.depth + 1 });
+const inner = (place: Place, key: string | number): Place => ({
+  path: `${place.path}.${shown(String(key))}`,
+  depth: place.depth + 1,
+});
 
 function enter(state: ParseState, { path, depth }: Place): void {
-  if (depth > MAX_DEPTH) throw invalid(path, 'depth', `conditions are nested at most ${MAX_DEPTH} levels deep`);
-  if (++state.parts > MAX_PARTS) throw invalid(path, 'count', `a filter has at most ${MAX_NODES} conditions`);
+  if (depth > MAX_DEPTH)
+    throw invalid(path, 'depth', `conditions are nested at most ${MAX_DEPTH} levels deep`);
+  if (++state.parts > MAX_PARTS)
+    throw invalid(path, 'count', `a filter has at most ${MAX_NODES} conditions`);
 }
 
 function parseQuery(state: ParseState, query: unknown, place: Place): Condition {
@@ -39,13 +45,19 @@ function parseQuery(state: ParseState, query: unknown, place: Place): Condition 
   if (!isObject(query)) throw invalid(place.path, 'type', 'must be an object of conditions');
   const parts = Object.entries(query).map(([key, value]) => {
     const at = inner(place, key);
-    return key.startsWith('$') ? parseLogic(state, { operator: key, value }, at) : parseField(state, { path: key, value }, at);
+    return key.startsWith('$')
+      ? parseLogic(state, { operator: key, value }, at)
+      : parseField(state, { path: key, value }, at);
   });
   const [only] = parts;
   return only && parts.length === 1 ? only : { kind: 'all', of: parts };
 }
 
-function parseLogic(state: ParseState, { operator, value }: { operator: string; value: unknown }, place: Place): Condition {
+function parseLogic(
+  state: ParseState,
+  { operator, value }: { operator: string; value: unknown },
+  place: Place,
+): Condition {
   switch (operator) {
     case '$and':
       return { kind: 'all', of: parseList(state, value, place) };
@@ -56,12 +68,17 @@ function parseLogic(state: ParseState, { operator, value }: { operator: string; 
     case '$not':
       return { kind: 'not', of: parseQuery(state, value, place) };
     default:
-      throw invalid(place.path, 'operator', `${shown(operator)} is not an operator here; there are $and, $or, $nor and $not`);
+      throw invalid(
+        place.path,
+        'operator',
+        `${shown(operator)} is not an operator here; there are $and, $or, $nor and $not`,
+      );
   }
 }
 
 function parseList(state: ParseState, value: unknown, place: Place): readonly Condition[] {
-  if (!Array.isArray(value) || value.length === 0) throw invalid(place.path, 'type', 'must be a list of at least one query');
+  if (!Array.isArray(value) || value.length === 0)
+    throw invalid(place.path, 'type', 'must be a list of at least one query');
   return value.map((item, index) => parseQuery(state, item, inner(place, index)));
 }
 
@@ -78,7 +95,9 @@ function parseField(state: ParseState, { path, value }: FieldQuery, place: Place
   }
   const parts = Object.entries(value)
     .filter(([operator]) => operator !== '$options' || !Object.hasOwn(value, '$regex'))
-    .map(([operator, operand]) => parseOperator(state, { path, operator, operand, beside: value }, inner(place, operator)));
+    .map(([operator, operand]) =>
+      parseOperator(state, { path, operator, operand, beside: value }, inner(place, operator)),
+    );
   const [only] = parts;
   return only && parts.length === 1 ? only : { kind: 'all', of: parts };
 }
@@ -105,14 +124,16 @@ const oneOf: ReadTest = (operand, { path }) => {
 const like =
   (ignoreCase: boolean): ReadTest =>
   (operand, { path }) => {
-    if (typeof operand !== 'string') throw invalid(path, 'type', 'must be text, with % where anything may stand');
+    if (typeof operand !== 'string')
+      throw invalid(path, 'type', 'must be text, with % where anything may stand');
     return { kind: 'like', pieces: operand.split('%'), ignoreCase };
   };
 
 const regex: ReadTest = (operand, { path }, beside) => {
   if (typeof operand !== 'string') throw invalid(path, 'type', 'must be the text of a pattern');
   const options = Object.hasOwn(beside, '$options') ? beside.$options : '';
-  if (options !== '' && options !== 'i') throw invalid(path, 'options', 'takes only the option i (case does not matter)');
+  if (options !== '' && options !== 'i')
+    throw invalid(path, 'options', 'takes only the option i (case does not matter)');
   return { kind: 'matches', pattern: operand, ignoreCase: options === 'i' };
 };
 
@@ -143,15 +164,22 @@ const opposites: ReadonlyMap<string, ReadTest> = new Map<string, ReadTest>([
 
 const operatorNames = [...tests.keys(), ...opposites.keys(), '$exists', '$not'].join(', ');
 
-function parseOperator(state: ParseState, { path, operator, operand, beside }: OperatorUse, place: Place): Condition {
+function parseOperator(
+  state: ParseState,
+  { path, operator, operand, beside }: OperatorUse,
+  place: Place,
+): Condition {
   const leaf = (test: Test): Condition => ({ kind: 'test', path, test, place: place.path });
   const test = tests.get(operator);
   if (test) return leaf(test(operand, place, beside));
   const opposite = opposites.get(operator);
   if (opposite) return { kind: 'not', of: leaf(opposite(operand, place, beside)) };
-  if (operator === '$not') return { kind: 'not', of: parseField(state, { path, value: operand }, place) };
+  if (operator === '$not')
+    return { kind: 'not', of: parseField(state, { path, value: operand }, place) };
   if (operator === '$exists') return parseExists(leaf({ kind: 'exists' }), operand, place);
-  const known = operator.startsWith('$') ? `the operators are ${operatorNames}` : 'operators and plain values cannot be mixed';
+  const known = operator.startsWith('$')
+    ? `the operators are ${operatorNames}`
+    : 'operators and plain values cannot be mixed';
   throw invalid(place.path, 'operator', `${shown(operator)} is not an operator: ${known}`);
 }
 

@@ -1,7 +1,13 @@
 // Random definitions with options, and records that fit them or do not, against a model of what is stored, answered and refused.
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type FieldModel, fieldMapOf, fieldModel, type Sample, sampleOf } from '../../../test/support/random-fields.ts';
+import {
+  type FieldModel,
+  fieldMapOf,
+  fieldModel,
+  type Sample,
+  sampleOf,
+} from '../../../test/support/random-fields.ts';
 import { openRecordKernel, type RecordKernel } from '../../../test/support/record-kernel.ts';
 import { system } from '../../kernel/caller.ts';
 import type { RecordText } from './store.ts';
@@ -18,25 +24,40 @@ interface Expected {
 function recordOf(models: readonly FieldModel[], samples: readonly Sample[]): Expected {
   const named = samples.map((sample, i) => [`f${i}`, sample, models[i]] as const);
   return {
-    input: Object.fromEntries(named.flatMap(([name, { sent }]) => (sent === undefined ? [] : [[name, sent]]))),
-    seen: Object.fromEntries(named.flatMap(([name, { seen }, model]) => (model?.hidden ? [] : [[name, seen]]))),
+    input: Object.fromEntries(
+      named.flatMap(([name, { sent }]) => (sent === undefined ? [] : [[name, sent]])),
+    ),
+    seen: Object.fromEntries(
+      named.flatMap(([name, { seen }, model]) => (model?.hidden ? [] : [[name, seen]])),
+    ),
     faults: named.flatMap(([name, { faults }]) => faults.map((rest) => name + rest)).sort(),
   };
 }
 
 /** What became of a write: the record, or the places of its faults. */
-async function outcomeOf(write: Promise<RecordText>): Promise<{ record?: Record<string, unknown>; faults: readonly string[] }> {
+async function outcomeOf(
+  write: Promise<RecordText>,
+): Promise<{ record?: Record<string, unknown>; faults: readonly string[] }> {
   try {
     return { record: JSON.parse((await write).json) as Record<string, unknown>, faults: [] };
   } catch (error) {
-    const { status, errors = [] } = error as { status?: number; errors?: readonly { path: string }[] };
+    const { status, errors = [] } = error as {
+      status?: number;
+      errors?: readonly { path: string }[];
+    };
     if (status !== 400) throw error;
     return { faults: [...new Set(errors.map(({ path }) => path))].sort() };
   }
 }
 
 /** Without what the platform adds. */
-const own = ({ _id, __v, createdAt, updatedAt, ...fields }: Record<string, unknown>): Record<string, unknown> => fields;
+const own = ({
+  _id,
+  __v,
+  createdAt,
+  updatedAt,
+  ...fields
+}: Record<string, unknown>): Record<string, unknown> => fields;
 
 describe('records of random definitions', () => {
   let kernel: RecordKernel;
@@ -53,7 +74,9 @@ describe('records of random definitions', () => {
   };
   const definition = fc.array(fieldModel, { minLength: 1, maxLength: 5 });
 
-  it('are stored and answered as the model says, or refused with every place that is wrong', { timeout: 60_000 }, async () => {
+  it('are stored and answered as the model says, or refused with every place that is wrong', {
+    timeout: 60_000,
+  }, async () => {
     const tally = { stored: 0, refused: 0 };
     const property = fc.asyncProperty(definition, fc.gen(), async (models, gen) => {
       const name = await declare(models);
@@ -65,8 +88,13 @@ describe('records of random definitions', () => {
       const stored: Expected[] = [];
       for (let turn = 0; turn < 4; turn += 1) {
         const expected = draw();
-        const { record, faults } = await outcomeOf(kernel.records.create(admin, name, expected.input));
-        expect({ input: expected.input, faults }).toEqual({ input: expected.input, faults: expected.faults });
+        const { record, faults } = await outcomeOf(
+          kernel.records.create(admin, name, expected.input),
+        );
+        expect({ input: expected.input, faults }).toEqual({
+          input: expected.input,
+          faults: expected.faults,
+        });
         if (!record) continue;
         stored.push(expected);
         expect(own(record)).toEqual(expected.seen);
@@ -84,8 +112,12 @@ describe('records of random definitions', () => {
     expect(Math.min(tally.stored, tally.refused)).toBeGreaterThan(20);
   });
 
-  it('are changed in the fields that are named, and in no others', { timeout: 60_000 }, async () => {
-    const flat = definition.map((models) => models.filter(({ kind }) => kind !== 'object')).filter((models) => models.length > 0);
+  it('are changed in the fields that are named, and in no others', {
+    timeout: 60_000,
+  }, async () => {
+    const flat = definition
+      .map((models) => models.filter(({ kind }) => kind !== 'object'))
+      .filter((models) => models.length > 0);
     const property = fc.asyncProperty(flat, fc.gen(), async (models, gen) => {
       const name = await declare(models);
       const draw = (): Expected =>
@@ -101,11 +133,24 @@ describe('records of random definitions', () => {
       for (let turn = 0; turn < 3; turn += 1) {
         const samples = models.map((model) => gen(() => sampleOf(model)));
         // What a change leaves out stays as it is, required or not.
-        const kept = samples.map((sample) => (sample.sent === undefined ? { ...sample, faults: [] } : sample));
+        const kept = samples.map((sample) =>
+          sample.sent === undefined ? { ...sample, faults: [] } : sample,
+        );
         const change = recordOf(models, kept);
-        const { record, faults } = await outcomeOf(kernel.records.update(admin, name, id, change.input));
-        expect({ input: change.input, faults }).toEqual({ input: change.input, faults: change.faults });
-        if (record) now = { ...now, ...Object.fromEntries(Object.entries(change.seen).filter(([key]) => key in change.input)) };
+        const { record, faults } = await outcomeOf(
+          kernel.records.update(admin, name, id, change.input),
+        );
+        expect({ input: change.input, faults }).toEqual({
+          input: change.input,
+          faults: change.faults,
+        });
+        if (record)
+          now = {
+            ...now,
+            ...Object.fromEntries(
+              Object.entries(change.seen).filter(([key]) => key in change.input),
+            ),
+          };
         expect(own(JSON.parse((await kernel.records.get(admin, name, id)).json))).toEqual(now);
       }
     });

@@ -6,11 +6,17 @@ import { externalReadError, externalWriteError } from './external-table-errors.t
 
 export const recordErrors = defineErrors({
   RECORD_INVALID: [400, 'The record is not valid'],
-  TOO_MANY_RECORDS: [400, 'More records fit than one request can hold: ask for a page, or narrow the filter'],
+  TOO_MANY_RECORDS: [
+    400,
+    'More records fit than one request can hold: ask for a page, or narrow the filter',
+  ],
   RECORD_NOT_FOUND: [404, 'Document does not exist'],
   RECORD_NOT_UNIQUE: [409, 'Another record has this value already'],
   RECORD_IN_USE: [409, 'Other records refer to this one'],
-  TOO_MANY_DEPENDANTS: [409, 'More records hang on this one than one request may delete or change: delete those first'],
+  TOO_MANY_DEPENDANTS: [
+    409,
+    'More records hang on this one than one request may delete or change: delete those first',
+  ],
   NO_TRASH: [404, 'This schema does not keep deleted records'],
   NOT_IN_TRASH: [404, 'There is no such record in the trash'],
   RESTORE_FIRST: [409, 'A deleted record has this id: restore or purge that first'],
@@ -21,7 +27,10 @@ export const recordErrors = defineErrors({
   FIELD_FORBIDDEN: [403, 'You may not set this field'],
   WRITE_CONFLICT: [409, 'Somebody else changed the same records; try again'],
   POPULATE_FORBIDDEN: [403, 'You may not read this relation'],
-  PERMISSIONS_UNAVAILABLE: [503, 'This schema needs the authorization module, which is not running'],
+  PERMISSIONS_UNAVAILABLE: [
+    503,
+    'This schema needs the authorization module, which is not running',
+  ],
 });
 
 /** All faults of a record as one 400. */
@@ -35,7 +44,10 @@ export function invalidRecord(problems: readonly Problem[]): PenstockError {
 export function fieldsForbidden(paths: readonly string[]): PenstockError {
   const message = 'you may not set this field';
   const problems = paths.map((path) => ({ path, rule: 'access', message }));
-  return recordErrors.FIELD_FORBIDDEN({ message: `${paths.join(', ')}: ${message}`, errors: problems });
+  return recordErrors.FIELD_FORBIDDEN({
+    message: `${paths.join(', ')}: ${message}`,
+    errors: problems,
+  });
 }
 
 /** The statement that was refused. */
@@ -61,7 +73,10 @@ export function recordError(error: unknown, refused: RefusedWrite): unknown {
       return missingError(refused.schema, error);
     case '22003':
     case '54000':
-      return recordErrors.RECORD_INVALID({ message: 'A value is too large for its field', cause: error });
+      return recordErrors.RECORD_INVALID({
+        message: 'A value is too large for its field',
+        cause: error,
+      });
     case '40001':
     case '40P01':
       return recordErrors.WRITE_CONFLICT({ retryAfter: 1, cause: error });
@@ -76,39 +91,67 @@ export function recordError(error: unknown, refused: RefusedWrite): unknown {
 
 /** The schema was changed between the reading of it and the statement. */
 const changedMeanwhile = (cause: unknown): PenstockError =>
-  recordErrors.WRITE_CONFLICT({ message: 'The schema was changed at this moment; try again', retryAfter: 1, cause });
+  recordErrors.WRITE_CONFLICT({
+    message: 'The schema was changed at this moment; try again',
+    retryAfter: 1,
+    cause,
+  });
 
 function missingError({ mapping, layout }: CompiledSchema, cause: unknown): PenstockError {
   const { column = '' } = cause as { column?: string };
   // What a record is checked for is there: the field has become required since the schema was read.
   if (!mapping && !layout.columns[column]?.notNull) return changedMeanwhile(cause);
-  const [path] = mapping ? (Object.entries(mapping.columns).find(([, mapped]) => mapped.column === column) ?? []) : [column];
-  if (path === undefined) return recordErrors.RECORD_INVALID({ message: 'A required field is missing', cause });
+  const [path] = mapping
+    ? (Object.entries(mapping.columns).find(([, mapped]) => mapped.column === column) ?? [])
+    : [column];
+  if (path === undefined)
+    return recordErrors.RECORD_INVALID({ message: 'A required field is missing', cause });
   const problems = [{ path, rule: 'required', message: 'is required' }];
   return recordErrors.RECORD_INVALID({ message: `${path}: is required`, errors: problems, cause });
 }
 
 /** Which hidden field has a value that somebody else has is not told: the answer would say what others keep there. */
-function uniqueError({ schema, seesHidden }: RefusedWrite, constraint: string, cause: unknown): PenstockError {
+function uniqueError(
+  { schema, seesHidden }: RefusedWrite,
+  constraint: string,
+  cause: unknown,
+): PenstockError {
   // What is not declared is the key of a table of ours, and may be any expression in a table of others.
   const columns = schema.layout.indexes[constraint]?.columns ?? (schema.mapping ? [] : ['_id']);
-  const isHidden = columns.some((column) => schema.tree.fields.get(column.split('.', 1)[0] ?? '')?.hidden === true);
-  if (columns.length === 0 || (isHidden && !seesHidden)) return recordErrors.RECORD_NOT_UNIQUE({ cause });
+  const isHidden = columns.some(
+    (column) => schema.tree.fields.get(column.split('.', 1)[0] ?? '')?.hidden === true,
+  );
+  if (columns.length === 0 || (isHidden && !seesHidden))
+    return recordErrors.RECORD_NOT_UNIQUE({ cause });
   const message = 'another record has this value already';
   const problems = columns.map((path) => ({ path, rule: 'unique', message }));
-  return recordErrors.RECORD_NOT_UNIQUE({ message: `${columns.join(', ')}: ${message}`, errors: problems, cause });
+  return recordErrors.RECORD_NOT_UNIQUE({
+    message: `${columns.join(', ')}: ${message}`,
+    errors: problems,
+    cause,
+  });
 }
 
 /** In tables of others several foreign keys may have one name. */
-function holderOf(constraint: string, schemas: readonly CompiledSchema[], cause: unknown): CompiledSchema | undefined {
+function holderOf(
+  constraint: string,
+  schemas: readonly CompiledSchema[],
+  cause: unknown,
+): CompiledSchema | undefined {
   const { schema, table } = cause as { readonly schema?: string; readonly table?: string };
   const [first, ...others] = schemas.filter(({ layout }) => layout.foreignKeys[constraint]);
   if (others.length === 0) return first;
-  return [first, ...others].find((one) => one?.mapping?.source.schema === schema && one?.mapping?.source.name === table);
+  return [first, ...others].find(
+    (one) => one?.mapping?.source.schema === schema && one?.mapping?.source.name === table,
+  );
 }
 
 /** Deleting: records that point here are in the way. Writing: the record points to nothing. */
-function relationError({ schema, deleting, schemas }: RefusedWrite, constraint: string, cause: unknown): PenstockError {
+function relationError(
+  { schema, deleting, schemas }: RefusedWrite,
+  constraint: string,
+  cause: unknown,
+): PenstockError {
   if (deleting) {
     const holder = holderOf(constraint, schemas(), cause);
     const message = holder ? `Records of ${holder.name} refer to this one` : undefined;
@@ -118,7 +161,13 @@ function relationError({ schema, deleting, schemas }: RefusedWrite, constraint: 
   // A foreign key of a table of others that is no relation: of several columns, or to something that is not an id.
   const fields = key ? [key.column] : (schema.mapping?.rules[constraint] ?? []);
   if (fields.length === 0) return errors.CONFLICT({ cause });
-  const message = key ? `there is no such record of ${key.target}` : 'there is no row that this refers to';
+  const message = key
+    ? `there is no such record of ${key.target}`
+    : 'there is no row that this refers to';
   const problems = fields.map((path) => ({ path, rule: 'relation', message }));
-  return recordErrors.RECORD_INVALID({ message: `${fields.join(', ')}: ${message}`, errors: problems, cause });
+  return recordErrors.RECORD_INVALID({
+    message: `${fields.join(', ')}: ${message}`,
+    errors: problems,
+    cause,
+  });
 }

@@ -5,7 +5,10 @@ import { schemaErrors } from '../schema/errors.ts';
 import type { TableMapping } from '../schema/mapping/table-mapping.ts';
 
 export const externalTableErrors = defineErrors({
-  READ_ONLY: [403, 'This schema shows a view, or a table without a key: its records can only be read'],
+  READ_ONLY: [
+    403,
+    'This schema shows a view, or a table without a key: its records can only be read',
+  ],
   RULE_BROKEN: [400, 'The record breaks a rule of the table'],
   NOT_PERMITTED: [403, 'The database does not let the platform do this'],
 });
@@ -17,7 +20,10 @@ export function externalReadError(error: unknown): unknown {
     case '42P01':
     case '42703':
     case '42883':
-      return schemaErrors.SCHEMA_NOT_FOUND({ message: 'The table is not what it was: introspect it again, and finalise it', cause: error });
+      return schemaErrors.SCHEMA_NOT_FOUND({
+        message: 'The table is not what it was: introspect it again, and finalise it',
+        cause: error,
+      });
     case '42501':
       return externalTableErrors.NOT_PERMITTED({ cause: error });
     // object_not_in_prerequisite_state: a materialized view that was never filled
@@ -37,9 +43,17 @@ export function externalWriteError({ rules }: TableMapping, error: unknown): unk
     case '23514':
     case '23P01': {
       const fields = (Object.hasOwn(rules, constraint) && rules[constraint]) || [];
-      const problems = fields.map((path) => ({ path, rule: 'check', message: 'breaks a rule of the table' }));
-      const message = fields.length > 0 ? `${fields.join(', ')}: breaks a rule of the table` : undefined;
-      return externalTableErrors.RULE_BROKEN({ ...(message && { message, errors: problems }), cause: error });
+      const problems = fields.map((path) => ({
+        path,
+        rule: 'check',
+        message: 'breaks a rule of the table',
+      }));
+      const message =
+        fields.length > 0 ? `${fields.join(', ')}: breaks a rule of the table` : undefined;
+      return externalTableErrors.RULE_BROKEN({
+        ...(message && { message, errors: problems }),
+        cause: error,
+      });
     }
     // insufficient_privilege
     case '42501':
@@ -51,6 +65,11 @@ export function externalWriteError({ rules }: TableMapping, error: unknown): unk
       return errors.CONFLICT({ message: 'The database refused the record', cause: error });
     default:
       // A value that does not fit its type: too long, out of range, no such date.
-      return code.startsWith('22') ? externalTableErrors.RULE_BROKEN({ message: 'A value does not fit its column', cause: error }) : error;
+      return code.startsWith('22')
+        ? externalTableErrors.RULE_BROKEN({
+            message: 'A value does not fit its column',
+            cause: error,
+          })
+        : error;
   }
 }

@@ -47,13 +47,20 @@ class Book {
       case 'remove':
         return !entry.deleted && this.change(entry, { deleted: true });
       case 'restore':
-        return entry.deleted && this.isFree(entry.key, entry) && this.change(entry, { deleted: false });
+        return (
+          entry.deleted && this.isFree(entry.key, entry) && this.change(entry, { deleted: false })
+        );
       case 'purge':
         if (entry.deleted) this.entries = this.entries.filter((other) => other !== entry);
         return entry.deleted;
       case 'turnBack': {
         const before = entry.earlier.get(content.n);
-        return !entry.deleted && before !== undefined && this.isFree(before.key, entry) && this.change(entry, before);
+        return (
+          !entry.deleted &&
+          before !== undefined &&
+          this.isFree(before.key, entry) &&
+          this.change(entry, before)
+        );
       }
     }
   }
@@ -64,7 +71,8 @@ class Book {
 
   private change(entry: Entry, change: Partial<Entry>): true {
     entry.earlier.set(entry.version, { key: entry.key, n: entry.n });
-    for (const version of entry.earlier.keys()) if (version <= entry.version - 4) entry.earlier.delete(version);
+    for (const version of entry.earlier.keys())
+      if (version <= entry.version - 4) entry.earlier.delete(version);
     Object.assign(entry, change, { version: entry.version + 1 });
     return true;
   }
@@ -82,18 +90,31 @@ const suite = (server: TestServer) => () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
         const name = `Life${count++}`;
-        const fields: FieldMap = { key: { type: 'String', required: true, unique: true }, n: 'Number' };
-        await kernel.schemas.create(admin, { name, fields, options: { softDelete: true, history: { max: 4 } } });
+        const fields: FieldMap = {
+          key: { type: 'String', required: true, unique: true },
+          n: 'Number',
+        };
+        await kernel.schemas.create(admin, {
+          name,
+          fields,
+          options: { softDelete: true, history: { max: 4 } },
+        });
         const book = new Book();
         for (const { action, at, key, n } of steps) {
           const entry = book.entries[at % Math.max(1, book.entries.length)];
           const expected = book.does(action, entry, { key, n });
-          const done = await perform(name, { action, id: entry?.id ?? newId(), input: { key, n }, version: n }).catch((error: unknown) => {
+          const done = await perform(name, {
+            action,
+            id: entry?.id ?? newId(),
+            input: { key, n },
+            version: n,
+          }).catch((error: unknown) => {
             if (error instanceof PenstockError && error.status < 500) return undefined;
             throw error;
           });
           expect([action, done !== undefined]).toEqual([action, expected]);
-          if (action === 'create' && done) book.entries.push({ id: done, key, n, version: 0, deleted: false, earlier: new Map() });
+          if (action === 'create' && done)
+            book.entries.push({ id: done, key, n, version: 0, deleted: false, earlier: new Map() });
         }
         await compare(name, book);
       }),
@@ -103,25 +124,45 @@ const suite = (server: TestServer) => () => {
 
   const compare = async (name: string, book: Book): Promise<void> => {
     const list = async (deleted: boolean) => {
-      const { documents, count: all } = JSON.parse(await kernel.records.list(admin, name, { deleted, limit: 1_000 }));
+      const { documents, count: all } = JSON.parse(
+        await kernel.records.list(admin, name, { deleted, limit: 1_000 }),
+      );
       expect(all).toBe(documents.length);
-      return documents.map(({ _id, key, n, __v }: Record<string, unknown>) => ({ id: _id, key, n, version: __v }));
+      return documents.map(({ _id, key, n, __v }: Record<string, unknown>) => ({
+        id: _id,
+        key,
+        n,
+        version: __v,
+      }));
     };
     const shown = (deleted: boolean) =>
-      book.entries.filter((entry) => entry.deleted === deleted).map(({ id, key, n, version }) => ({ id, key, n, version }));
+      book.entries
+        .filter((entry) => entry.deleted === deleted)
+        .map(({ id, key, n, version }) => ({ id, key, n, version }));
     expect([await list(false), await list(true)]).toEqual([shown(false), shown(true)]);
     for (const { id, earlier } of book.entries) {
-      const { versions } = JSON.parse(await kernel.records.history.list(admin, name, id, { limit: 1_000 }));
-      expect(versions.map(({ version }: { version: number }) => version)).toEqual([...earlier.keys()].reverse());
+      const { versions } = JSON.parse(
+        await kernel.records.history.list(admin, name, id, { limit: 1_000 }),
+      );
+      expect(versions.map(({ version }: { version: number }) => version)).toEqual(
+        [...earlier.keys()].reverse(),
+      );
       for (const [version, { key, n }] of earlier) {
-        expect(JSON.parse(await kernel.records.history.get(admin, name, id, version)).document).toMatchObject({ key, n, __v: version });
+        expect(
+          JSON.parse(await kernel.records.history.get(admin, name, id, version)).document,
+        ).toMatchObject({ key, n, __v: version });
       }
     }
   };
 
   const perform = async (
     name: string,
-    { action, id, input, version }: { action: Action; id: string; input: Record<string, unknown>; version: number },
+    {
+      action,
+      id,
+      input,
+      version,
+    }: { action: Action; id: string; input: Record<string, unknown>; version: number },
   ): Promise<string> => {
     const { records } = kernel;
     switch (action) {
@@ -144,4 +185,7 @@ const suite = (server: TestServer) => () => {
 };
 
 describe('the trash and the history against a model', suite('embedded'));
-await describeWithPostgres15('the trash and the history against a model on PostgreSQL 15', suite('external15'));
+await describeWithPostgres15(
+  'the trash and the history against a model on PostgreSQL 15',
+  suite('external15'),
+);

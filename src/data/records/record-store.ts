@@ -31,13 +31,23 @@ export interface RecordStoreOptions {
 }
 
 export function createRecordStore(options: RecordStoreOptions): RecordStore {
-  const dependencies: WriteDependencies = { ...options, plans: createPlanCache(), cursors: createCursors(options.secrets) };
+  const dependencies: WriteDependencies = {
+    ...options,
+    plans: createPlanCache(),
+    cursors: createCursors(options.secrets),
+  };
   const requestScopeOf = createRequestScopes(dependencies);
 
   const write: OpenWrite = (caller, name, operation, writeOptions = {}) => {
     const open = ({ dependencies: own, viewer, schema: find }: RequestScope<WriteDependencies>) => {
       const schema = find(name);
-      return openWrite(own, { caller, schema, operation, options: writeOptions, rights: rightsOf(schema, viewer) });
+      return openWrite(own, {
+        caller,
+        schema,
+        operation,
+        options: writeOptions,
+        rights: rightsOf(schema, viewer),
+      });
     };
     const requestScope = requestScopeOf(caller, name);
     return requestScope instanceof Promise ? requestScope.then(open) : open(requestScope);
@@ -46,19 +56,28 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
   return {
     ...retryingReads(options.database, createReads(requestScopeOf)),
     ...createRecordAccess(requestScopeOf),
-    create: async (caller, name, input, writeOptions) => createRecord(await write(caller, name, 'create', writeOptions), input),
-    createMany: async (caller, name, inputs, writeOptions) => createRecords(await write(caller, name, 'create', writeOptions), inputs),
+    create: async (caller, name, input, writeOptions) =>
+      createRecord(await write(caller, name, 'create', writeOptions), input),
+    createMany: async (caller, name, inputs, writeOptions) =>
+      createRecords(await write(caller, name, 'create', writeOptions), inputs),
     async update(...[caller, name, id, input, writeOptions]) {
       return updateRecord(await write(caller, name, 'update', writeOptions), id, input);
     },
-    updateMany: async (caller, name, inputs, writeOptions) => updateRecords(await write(caller, name, 'update', writeOptions), inputs),
+    updateMany: async (caller, name, inputs, writeOptions) =>
+      updateRecords(await write(caller, name, 'update', writeOptions), inputs),
     async replace(...[caller, name, id, input, writeOptions]) {
       const replace = () => write(caller, name, 'update', writeOptions);
       if (!writeOptions?.upsert) return replaceRecord(await replace(), id, input);
-      return upsertRecord({ replace, create: () => write(caller, name, 'create', writeOptions) }, id, input);
+      return upsertRecord(
+        { replace, create: () => write(caller, name, 'create', writeOptions) },
+        id,
+        input,
+      );
     },
-    replaceMany: async (caller, name, inputs, writeOptions) => replaceRecords(await write(caller, name, 'update', writeOptions), inputs),
-    remove: async (caller, name, id, writeOptions) => removeRecord(await write(caller, name, 'delete', writeOptions), id),
+    replaceMany: async (caller, name, inputs, writeOptions) =>
+      replaceRecords(await write(caller, name, 'update', writeOptions), inputs),
+    remove: async (caller, name, id, writeOptions) =>
+      removeRecord(await write(caller, name, 'delete', writeOptions), id),
     async updateWhere(...[caller, name, assignments, { filter, ...writeOptions }]) {
       return updateSelected(await write(caller, name, 'update', writeOptions), filter, assignments);
     },

@@ -56,26 +56,48 @@ describe('the record engine under attack', () => {
     expect(await statusOf(kernel.records.remove(admin, 'Vault', name))).toBe(400);
     const wellFormed = !name.includes('\0') && name.isWellFormed();
     expect(
-      await statusOf(kernel.records.update(admin, 'Vault', id, { open: name, free: { [name === '__proto__' ? 'p' : name]: name } })),
+      await statusOf(
+        kernel.records.update(admin, 'Vault', id, {
+          open: name,
+          free: { [name === '__proto__' ? 'p' : name]: name },
+        }),
+      ),
     ).toBe(wellFormed ? 200 : 400);
-    expect(await statusOf(kernel.schemas.create(admin, { name, fields: { a: 'String' } }))).toBeGreaterThanOrEqual(
-      name === 'secret' ? 200 : 400,
-    );
-    expect(await statusOf(kernel.schemas.create(admin, { name: 'Ok', fields: { [name]: { type: name as 'String' } } }))).toBe(400);
+    expect(
+      await statusOf(kernel.schemas.create(admin, { name, fields: { a: 'String' } })),
+    ).toBeGreaterThanOrEqual(name === 'secret' ? 200 : 400);
+    expect(
+      await statusOf(
+        kernel.schemas.create(admin, {
+          name: 'Ok',
+          fields: { [name]: { type: name as 'String' } },
+        }),
+      ),
+    ).toBe(400);
   });
 
   it('hides, drops and purges nested fields whose name is a word of the database', async () => {
     const { records, schemas } = kernel;
-    const fields = { inner: { null: { type: 'String', select: false }, NULL: 'String', deep: { null: 'String', o: 'String' } } } as const;
+    const fields = {
+      inner: {
+        null: { type: 'String', select: false },
+        NULL: 'String',
+        deep: { null: 'String', o: 'String' },
+      },
+    } as const;
     const { _id } = await schemas.create(admin, { name: 'Words', fields });
     const input = { inner: { null: 'TOPSECRET', NULL: 'n', deep: { null: 'd', o: 'o' } } };
     const { id } = await records.create(admin, 'Words', input);
     const inner = async () => JSON.parse((await records.get(admin, 'Words', id)).json).inner;
     expect(await inner()).toEqual({ NULL: 'n', deep: { null: 'd', o: 'o' } });
-    await schemas.update(admin, _id, { fields: { inner: { null: { type: 'String', select: false }, deep: { o: 'String' } } } });
+    await schemas.update(admin, _id, {
+      fields: { inner: { null: { type: 'String', select: false }, deep: { o: 'String' } } },
+    });
     expect(await inner()).toEqual({ deep: { o: 'o' } });
     await schemas.apply(admin, { kind: 'purge', fields: [{ id: _id, field: 'inner.deep.null' }] });
-    const { rows } = await kernel.database.query<{ deep: object }>({ text: `select "inner" -> 'deep' as deep from "app"."Words"` });
+    const { rows } = await kernel.database.query<{ deep: object }>({
+      text: `select "inner" -> 'deep' as deep from "app"."Words"`,
+    });
     expect(rows).toEqual([{ deep: { o: 'o' } }]);
   });
 
@@ -93,7 +115,9 @@ describe('the record engine under attack', () => {
       (await kernel.records.update(admin, 'Vault', created.id, { inner: { visible: 'w' } })).json,
       (await kernel.records.replace(admin, 'Vault', created.id, value)).json,
       ...(await kernel.records.createMany(admin, 'Vault', [value])).map(({ json }) => json),
-      ...(await kernel.records.updateMany(admin, 'Vault', [{ _id: created.id, ...value }])).map(({ json }) => json),
+      ...(await kernel.records.updateMany(admin, 'Vault', [{ _id: created.id, ...value }])).map(
+        ({ json }) => json,
+      ),
       await kernel.records.list(admin, 'Vault', { limit: 2, sort: ['-_id'] }),
     ];
     for (const answer of answers) {
@@ -119,10 +143,16 @@ describe('the record engine under attack', () => {
     expect(version).toBe(0);
     expect(JSON.parse(json)).toMatchObject({ _id: id, open: null });
     expect(JSON.parse(json).createdAt > '2020').toBe(true);
-    expect(await statusOf(kernel.records.create(admin, 'Vault', { $set: { open: 'x' } }))).toBe(400);
-    expect(await statusOf(kernel.records.replace(admin, 'Vault', id, { $set: { open: 'x' } }))).toBe(400);
+    expect(await statusOf(kernel.records.create(admin, 'Vault', { $set: { open: 'x' } }))).toBe(
+      400,
+    );
+    expect(
+      await statusOf(kernel.records.replace(admin, 'Vault', id, { $set: { open: 'x' } })),
+    ).toBe(400);
     const inherited = Object.create({ open: 'inherited' }) as Record<string, unknown>;
-    expect(JSON.parse((await kernel.records.create(admin, 'Vault', inherited)).json).open).toBeNull();
+    expect(
+      JSON.parse((await kernel.records.create(admin, 'Vault', inherited)).json).open,
+    ).toBeNull();
     expect(({} as { open?: string }).open).toBeUndefined();
   });
 

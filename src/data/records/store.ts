@@ -4,7 +4,7 @@
  * make the record and its event in one statement.
  */
 import type { Caller } from '../../kernel/caller.ts';
-import type { Wanted } from '../../kernel/operation.ts';
+import type { SelectedFields } from '../../kernel/operations/operation-input.ts';
 import type { LostRelation } from '../../kernel/permissions.ts';
 import type { Condition } from '../conditions/condition.ts';
 
@@ -33,7 +33,7 @@ export interface ListOptions extends ReadOptions {
   /** How the answer's `count` is made; `exact` unless set. */
   readonly count?: CountMode;
   /** Fields that will be looked at, here and in what is populated: others may be left out, and are where that saves work. All unless set. */
-  readonly only?: Wanted;
+  readonly only?: SelectedFields;
   /**
    * Instead of `skip`: where an earlier page ended (its `nextCursor`), empty or `start` for the first page. The
    * answer then has `nextCursor`, null on the last page. Records that come or go meanwhile are neither
@@ -158,9 +158,21 @@ export interface RecordHistory {
   /** `{"versions":[...],"count":n}` as text, the youngest first. Operators see it also of records that are gone. */
   list(caller: Caller, schema: string, id: string, options?: HistoryOptions): Promise<string>;
   /** One version with its fields, and what changed after it, as JSON text. */
-  get(caller: Caller, schema: string, id: string, version: number, options?: VersionOptions): Promise<string>;
+  get(
+    caller: Caller,
+    schema: string,
+    id: string,
+    version: number,
+    options?: VersionOptions,
+  ): Promise<string>;
   /** Makes the record what it was, as a new version. An operator brings back also a record that was destroyed. */
-  restore(caller: Caller, schema: string, id: string, version: number, options?: WriteOptions): Promise<RecordText>;
+  restore(
+    caller: Caller,
+    schema: string,
+    id: string,
+    version: number,
+    options?: WriteOptions,
+  ): Promise<RecordText>;
   /** Lets go of versions that are older than the schema keeps them. Answers how many. */
   prune(caller: Caller, schema: string, signal: AbortSignal): Promise<number>;
 }
@@ -181,7 +193,12 @@ export type RecordInput = Readonly<Record<string, unknown>>;
 /** Records that one transaction is about to change. */
 export interface RecordHolder {
   /** Throws 401, 403, 404 or 503 when the caller may change no record of the schema in this way. */
-  add(schema: string, operation: 'update' | 'delete', id: string, options?: { readonly scope?: string | undefined }): Promise<void>;
+  add(
+    schema: string,
+    operation: 'update' | 'delete',
+    id: string,
+    options?: { readonly scope?: string | undefined },
+  ): Promise<void>;
   /** Locks those that the caller may change, in one order for everybody. Inside a transaction. */
   lock(): Promise<void>;
 }
@@ -192,7 +209,11 @@ export interface RecordStore extends RecordAccess {
   /** The same for the records that fit a condition. */
   select(caller: Caller, schema: string, options: SelectOptions): Promise<string>;
   /** All records that fit a condition as a JSON list, at most 1,000; throws 400 when there are more. */
-  find(caller: Caller, schema: string, options: Omit<SelectOptions, 'skip' | 'limit' | 'count' | 'cursor'>): Promise<string>;
+  find(
+    caller: Caller,
+    schema: string,
+    options: Omit<SelectOptions, 'skip' | 'limit' | 'count' | 'cursor'>,
+  ): Promise<string>;
   /**
    * All records that fit a condition, however many, as JSON in batches of about a megabyte. They are those of one
    * moment; a connection is held while they are read, so few can be read at once (503).
@@ -207,17 +228,54 @@ export interface RecordStore extends RecordAccess {
   aggregate(caller: Caller, schema: string, options: AggregateOptions): Promise<string>;
   /** Throws 404 when absent or invisible. */
   get(caller: Caller, schema: string, id: string, options?: ReadOptions): Promise<RecordText>;
-  create(caller: Caller, schema: string, input: RecordInput, options?: WriteOptions): Promise<RecordText>;
-  createMany(caller: Caller, schema: string, inputs: readonly RecordInput[], options?: WriteOptions): Promise<readonly RecordText[]>;
+  create(
+    caller: Caller,
+    schema: string,
+    input: RecordInput,
+    options?: WriteOptions,
+  ): Promise<RecordText>;
+  createMany(
+    caller: Caller,
+    schema: string,
+    inputs: readonly RecordInput[],
+    options?: WriteOptions,
+  ): Promise<readonly RecordText[]>;
   /** Changes the given fields; `null` clears an optional one. */
-  update(caller: Caller, schema: string, id: string, input: RecordInput, options?: WriteOptions): Promise<RecordText>;
-  updateMany(caller: Caller, schema: string, inputs: readonly RecordInput[], options?: WriteOptions): Promise<readonly RecordText[]>;
+  update(
+    caller: Caller,
+    schema: string,
+    id: string,
+    input: RecordInput,
+    options?: WriteOptions,
+  ): Promise<RecordText>;
+  updateMany(
+    caller: Caller,
+    schema: string,
+    inputs: readonly RecordInput[],
+    options?: WriteOptions,
+  ): Promise<readonly RecordText[]>;
   /** Replaces the record: fields that are left out take their default or become null. */
-  replace(caller: Caller, schema: string, id: string, input: RecordInput, options?: WriteOptions): Promise<RecordText>;
-  replaceMany(caller: Caller, schema: string, inputs: readonly RecordInput[], options?: WriteOptions): Promise<readonly RecordText[]>;
+  replace(
+    caller: Caller,
+    schema: string,
+    id: string,
+    input: RecordInput,
+    options?: WriteOptions,
+  ): Promise<RecordText>;
+  replaceMany(
+    caller: Caller,
+    schema: string,
+    inputs: readonly RecordInput[],
+    options?: WriteOptions,
+  ): Promise<readonly RecordText[]>;
   remove(caller: Caller, schema: string, id: string, options?: WriteOptions): Promise<void>;
   /** Changes every record that fits a condition, by one statement; answers how many. All or nothing. */
-  updateWhere(caller: Caller, schema: string, assignments: readonly Assignment[], options: SelectionOptions): Promise<number>;
+  updateWhere(
+    caller: Caller,
+    schema: string,
+    assignments: readonly Assignment[],
+    options: SelectionOptions,
+  ): Promise<number>;
   /** Deletes every record that fits a condition; answers how many. All or nothing. */
   removeWhere(caller: Caller, schema: string, options: SelectionOptions): Promise<number>;
   /** For transactions that change several records by their ids. */
@@ -232,5 +290,10 @@ export interface RecordAccess {
   /** Whether `get` would answer the record now. Throws 401, 404 for the schema, 503 while nobody can tell. */
   mayRead(caller: Caller, schema: string, id: string): Promise<boolean>;
   /** Whether the caller could read a record right before it was deleted, and `lost` with it. */
-  couldRead(caller: Caller, schema: string, id: string, lost: readonly LostRelation[]): Promise<boolean>;
+  couldRead(
+    caller: Caller,
+    schema: string,
+    id: string,
+    lost: readonly LostRelation[],
+  ): Promise<boolean>;
 }

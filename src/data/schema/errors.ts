@@ -19,7 +19,10 @@ export const schemaErrors = defineErrors({
   INDEX_OF_FIELD: [409, 'This index belongs to what its field is: change the field'],
   IMPORTED_TABLE: [403, 'The table of this schema is your own and stays as it is'],
   SCHEMA_IN_VIEW: [409, 'A view is made from this: remove it first'],
-  SCHEMA_BUSY: [503, 'The table is in use by a long transaction, or an index of it is being made; try again'],
+  SCHEMA_BUSY: [
+    503,
+    'The table is in use by a long transaction, or an index of it is being made; try again',
+  ],
 });
 
 /** All faults of a definition as one 400. */

@@ -1,5 +1,5 @@
 /** Tables of the schema registry, and the PostgreSQL schema that holds the tables of declared schemas. */
-import type { Migration } from '../../kernel/database/migration.ts';
+import type { Migration } from '../../kernel/database/migrate.ts';
 import { countVersions } from '../../kernel/freshness/migrations.ts';
 
 const registry = `
@@ -95,8 +95,17 @@ const dataChanges = `alter table penstock.declared_schemas add column changes js
  */
 export const migrations: readonly Migration[] = [
   { id: '0001-schemas', run: async (database) => void (await database.query({ text: registry })) },
-  { id: '0002-record-history', run: async (database) => void (await database.query({ text: history })) },
-  { id: '0003-schema-changes', run: async (database) => void (await database.query({ text: changes })) },
+  {
+    id: '0002-record-history',
+    run: async (database) => void (await database.query({ text: history })),
+  },
+  {
+    id: '0003-schema-changes',
+    run: async (database) => void (await database.query({ text: changes })),
+  },
   countVersions('0004-version', 'penstock.declared_schemas', 'schemas'),
-  { id: '0005-data-changes', run: async (database) => void (await database.query({ text: dataChanges })) },
+  {
+    id: '0005-data-changes',
+    run: async (database) => void (await database.query({ text: dataChanges })),
+  },
 ];

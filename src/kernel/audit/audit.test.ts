@@ -4,7 +4,7 @@ import { silentLog } from '../../../test/support/log.ts';
 import { type AdminCaller, system } from '../caller.ts';
 import { sql } from '../database/sql.ts';
 import type { Audit, AuditEntry } from './audit.ts';
-import { createAudit } from './create.ts';
+import { createAudit } from './create-audit.ts';
 import { migrations } from './migrations.ts';
 
 const admin: AdminCaller = {
@@ -16,7 +16,12 @@ const admin: AdminCaller = {
   tokenPrefix: 'cdt_abcd1234',
 };
 
-const entry = (more: Partial<AuditEntry> = {}): AuditEntry => ({ caller: admin, action: 'core.admin.create', outcome: 'success', ...more });
+const entry = (more: Partial<AuditEntry> = {}): AuditEntry => ({
+  caller: admin,
+  action: 'core.admin.create',
+  outcome: 'success',
+  ...more,
+});
 
 describe('the audit log', () => {
   let opened: OpenTestDatabase;
@@ -29,14 +34,24 @@ describe('the audit log', () => {
   afterAll(() => opened.close());
 
   test('is listed by number, not by its text', async () => {
-    for (let i = 1; i <= 12; i += 1) await audit.record(entry({ action: 'ordered', target: String(i) }));
+    for (let i = 1; i <= 12; i += 1)
+      await audit.record(entry({ action: 'ordered', target: String(i) }));
     const listed = await audit.list({ action: 'ordered' }, { skip: 0, limit: 12 });
-    expect(listed.map(({ target }) => target)).toEqual(Array.from({ length: 12 }, (_, i) => String(12 - i)));
+    expect(listed.map(({ target }) => target)).toEqual(
+      Array.from({ length: 12 }, (_, i) => String(12 - i)),
+    );
   });
 
   test('says who did what, to what, from where, and how it ended', async () => {
     await audit.record(
-      entry({ target: 'id:1', status: 200, address: '192.0.2.7', userAgent: 'curl', requestId: 'r-1', changes: { body: { name: 'Eva' } } }),
+      entry({
+        target: 'id:1',
+        status: 200,
+        address: '192.0.2.7',
+        userAgent: 'curl',
+        requestId: 'r-1',
+        changes: { body: { name: 'Eva' } },
+      }),
     );
     const [row] = await audit.list({ target: 'id:1' }, { skip: 0, limit: 1 });
     expect(row).toMatchObject({
@@ -50,31 +65,67 @@ describe('the audit log', () => {
   });
 
   test('keeps no secret, by name and by form', async () => {
-    await audit.record(entry({ target: 'secrets', changes: { body: { password: 'hunter2hunter2', note: 'Bearer abcdefgh.ijkl' } } }));
+    await audit.record(
+      entry({
+        target: 'secrets',
+        changes: { body: { password: 'hunter2hunter2', note: 'Bearer abcdefgh.ijkl' } },
+      }),
+    );
     const text = JSON.stringify(await audit.list({ target: 'secrets' }, { skip: 0, limit: 10 }));
     expect(text).not.toContain('hunter2');
     expect(text).not.toContain('abcdefgh');
   });
 
-  const changesAt = async (target: string): Promise<unknown> => (await audit.list({ target }, { skip: 0, limit: 1 }))[0]?.changes;
+  const changesAt = async (target: string): Promise<unknown> =>
+    (await audit.list({ target }, { skip: 0, limit: 1 }))[0]?.changes;
 
   test('keeps the places of what was changed, whatever surrounds them', async () => {
-    const padding = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`field${i}`, { description: 'x'.repeat(3_000) }]));
+    const padding = Object.fromEntries(
+      Array.from({ length: 60 }, (_, i) => [`field${i}`, { description: 'x'.repeat(3_000) }]),
+    );
     await audit.record(
-      entry({ target: 'padded', changes: { body: { padding, options: { open: true }, more: ['y'.repeat(70_000), { deep: { er: 1 } }] } } }),
+      entry({
+        target: 'padded',
+        changes: {
+          body: {
+            padding,
+            options: { open: true },
+            more: ['y'.repeat(70_000), { deep: { er: 1 } }],
+          },
+        },
+      }),
     );
     const changes = await changesAt('padded');
-    expect(changes).toMatchObject({ body: { options: { open: true }, more: [expect.stringMatching(/^y+\.\.\.$/), { deep: { er: 1 } }] } });
-    expect(changes).toHaveProperty('body.padding.field59.description', expect.stringMatching(/^x{100,}\.\.\.$/));
+    expect(changes).toMatchObject({
+      body: {
+        options: { open: true },
+        more: [expect.stringMatching(/^y+\.\.\.$/), { deep: { er: 1 } }],
+      },
+    });
+    expect(changes).toHaveProperty(
+      'body.padding.field59.description',
+      expect.stringMatching(/^x{100,}\.\.\.$/),
+    );
     expect(JSON.stringify(changes).length).toBeLessThan(40_000);
   });
 
   test('bounds what is too wide or too deep', async () => {
     const wide = Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [`key${i}`, i]));
-    const deep = Array.from({ length: 1_000 }).reduce<unknown>((inner) => [inner, 'x'.repeat(100)], 'end');
-    await audit.record(entry({ target: 'wide', changes: { wide, deep, list: Array.from({ length: 50_000 }, String), last: 'seen' } }));
+    const deep = Array.from({ length: 1_000 }).reduce<unknown>(
+      (inner) => [inner, 'x'.repeat(100)],
+      'end',
+    );
+    await audit.record(
+      entry({
+        target: 'wide',
+        changes: { wide, deep, list: Array.from({ length: 50_000 }, String), last: 'seen' },
+      }),
+    );
     const changes = await changesAt('wide');
-    expect(changes).toMatchObject({ wide: { key0: 0, key99999: 99_999, '[omitted]': expect.stringMatching(/^\d+ more$/) }, last: 'seen' });
+    expect(changes).toMatchObject({
+      wide: { key0: 0, key99999: 99_999, '[omitted]': expect.stringMatching(/^\d+ more$/) },
+      last: 'seen',
+    });
     expect(JSON.stringify(changes).length).toBeLessThan(100_000);
   });
 
@@ -82,7 +133,14 @@ describe('the audit log', () => {
   test('is written whatever the texts are, and wherever they are cut', async () => {
     const half = '\ud83d';
     await audit.record(
-      entry({ target: 'nul', changes: { text: 'a\u0000b', escaped: '\\u0000', [`k${half}`]: [half, `${'x'.repeat(8_191)}😀`] } }),
+      entry({
+        target: 'nul',
+        changes: {
+          text: 'a\u0000b',
+          escaped: '\\u0000',
+          [`k${half}`]: [half, `${'x'.repeat(8_191)}😀`],
+        },
+      }),
     );
     expect(await changesAt('nul')).toEqual({
       text: 'ab',
@@ -91,7 +149,9 @@ describe('the audit log', () => {
     });
     for (const units of [511, 512, 1_023, 1_024]) {
       const text = `${'x'.repeat(units)}😀\u0000${half}`;
-      await audit.record(entry({ action: 'cut', target: text, userAgent: text, requestId: text, address: text }));
+      await audit.record(
+        entry({ action: 'cut', target: text, userAgent: text, requestId: text, address: text }),
+      );
     }
     expect(await audit.count({ action: 'cut' })).toBe(4);
   });
@@ -117,17 +177,20 @@ describe('the audit log', () => {
     expect(await audit.count({ target: 'undone' })).toBe(0);
   });
 
-  describe('alongside some work', () => {
+  describe('together with some work', () => {
     const note = (name: string) => sql`insert into penstock.test_notes (name) values (${name})`;
     const transactionOf = async (table: string, name: string) => {
-      const text = table === 'notes' ? sql`select xmin::text from penstock.test_notes where name = ${name}` : undefined;
+      const text =
+        table === 'notes'
+          ? sql`select xmin::text from penstock.test_notes where name = ${name}`
+          : undefined;
       const { rows } = await opened.database.query<{ xmin: string }>(
         text ?? sql`select xmin::text from penstock.audit_log where target = ${name}`,
       );
       return rows.map(({ xmin }) => xmin);
     };
     const along = (target: string, work: () => Promise<unknown>) =>
-      audit.alongside(
+      audit.recordWith(
         () => entry({ target }),
         async (row) => {
           await work();
@@ -148,7 +211,9 @@ describe('the audit log', () => {
         }),
       ).toBe(true);
       expect(await transactionOf('audit', 'one')).toEqual(await transactionOf('notes', 'one'));
-      expect(await transactionOf('audit', 'several')).toEqual(await transactionOf('notes', 'several'));
+      expect(await transactionOf('audit', 'several')).toEqual(
+        await transactionOf('notes', 'several'),
+      );
     });
 
     test('is not there when the change is not', async () => {
@@ -160,7 +225,9 @@ describe('the audit log', () => {
         }),
       );
       await expect(undone).rejects.toThrow('no');
-      expect(await along('reading', () => database.transaction(() => database.query(sql`select 1`)))).toBe(false);
+      expect(
+        await along('reading', () => database.transaction(() => database.query(sql`select 1`))),
+      ).toBe(false);
       expect(await audit.count({ target: 'undone along' })).toBe(0);
       expect(await audit.count({ target: 'reading' })).toBe(0);
     });
@@ -177,7 +244,9 @@ describe('the audit log', () => {
       expect(
         await along('again', async () => {
           await failing();
-          await Promise.all(Array.from({ length: 20 }, (_, i) => database.query(note(`parallel ${i}`))));
+          await Promise.all(
+            Array.from({ length: 20 }, (_, i) => database.query(note(`parallel ${i}`))),
+          );
         }),
       ).toBe(true);
       expect(await audit.count({ target: 'again' })).toBe(1);

@@ -60,7 +60,7 @@ export interface AuditFilter {
   readonly modules?: readonly string[];
 }
 
-/** The row of `alongside`. */
+/** The row of `recordWith`. */
 export interface AccompanyingRow {
   isWritten(): boolean;
   /** From now on no change takes it along. */
@@ -74,13 +74,19 @@ export interface Audit {
    * Runs `work` so that the row is written with the first change that it makes, by the same transaction: neither is
    * there without the other, whatever happens to this process.
    */
-  alongside<T>(entry: () => AuditEntry | undefined, work: (row: AccompanyingRow) => Promise<T>): Promise<T>;
+  recordWith<T>(
+    entry: () => AuditEntry | undefined,
+    work: (row: AccompanyingRow) => Promise<T>,
+  ): Promise<T>;
   /** Adds a row a moment later, together with others; what waits when the process dies is lost. */
   recordLater(entry: AuditEntry): void;
   /** Writes what waits to be written. */
   flush(): Promise<void>;
   /** Newest first. */
-  list(filter: AuditFilter, page: { readonly skip: number; readonly limit: number }): Promise<readonly AuditRecord[]>;
+  list(
+    filter: AuditFilter,
+    page: { readonly skip: number; readonly limit: number },
+  ): Promise<readonly AuditRecord[]>;
   count(filter: AuditFilter): Promise<number>;
   /** All rows of the filter, oldest first, in batches: for exports of any length. */
   read(filter: AuditFilter): AsyncIterable<AuditRecord>;

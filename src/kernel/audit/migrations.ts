@@ -1,4 +1,4 @@
-import type { Migration } from '../database/migration.ts';
+import type { Migration } from '../database/migrate.ts';
 
 /** The trigger lets a delete pass only inside `purge`, which says so for the length of its transaction. */
 const auditLog = `
@@ -50,7 +50,10 @@ const keepTheLastDay = `
   $body$;
 `;
 
-const statement = (id: string, text: string): Migration => ({ id, run: async (database) => void (await database.query({ text })) });
+const statement = (id: string, text: string): Migration => ({
+  id,
+  run: async (database) => void (await database.query({ text })),
+});
 
 export const migrations: readonly Migration[] = [
   statement('0001-audit-log', auditLog),

@@ -1,5 +1,5 @@
 /** The keys of a configuration as people read about them. */
-import type { ConfigDefinition } from './definition.ts';
+import type { ConfigDefinition } from './config-definition.ts';
 
 /** A leaf: what can be written, and what it means. */
 export interface ConfigKey {
@@ -62,8 +62,13 @@ function leavesOf(node: Node, place: Place): readonly Leaf[] {
 }
 
 /** What an entry of a map or of a list is made of. */
-const entryLeaves = ({ patternProperties, items }: Node, { prefix, harmless }: Place): readonly Leaf[] => [
-  ...Object.values(patternProperties ?? {}).flatMap((entry) => leavesOf(entry, { prefix: `${prefix}.<name>.`, harmless })),
+const entryLeaves = (
+  { patternProperties, items }: Node,
+  { prefix, harmless }: Place,
+): readonly Leaf[] => [
+  ...Object.values(patternProperties ?? {}).flatMap((entry) =>
+    leavesOf(entry, { prefix: `${prefix}.<name>.`, harmless }),
+  ),
   ...(items ? leavesOf(items, { prefix: `${prefix}[].`, harmless }) : []),
 ];
 
@@ -71,7 +76,11 @@ function described(key: string, node: Node): Omit<ConfigKey, 'class'> {
   const choices = choicesOf(node);
   return {
     key,
-    type: node.type ?? (choices ? typeof choices[0] : [...new Set((node.anyOf ?? []).map(typeOf))].join(' or ') || 'any'),
+    type:
+      node.type ??
+      (choices
+        ? typeof choices[0]
+        : [...new Set((node.anyOf ?? []).map(typeOf))].join(' or ') || 'any'),
     ...(choices && { choices }),
     // The default of a secret is that there is none.
     ...(node.default !== undefined && !node.sensitive && { default: node.default }),
@@ -83,9 +92,14 @@ function described(key: string, node: Node): Omit<ConfigKey, 'class'> {
 }
 
 /** One value stands for itself among types. */
-const typeOf = ({ type, const: value }: Node): string => (value === undefined ? (type ?? 'any') : JSON.stringify(value));
+const typeOf = ({ type, const: value }: Node): string =>
+  value === undefined ? (type ?? 'any') : JSON.stringify(value);
 
-function choicesOf({ enum: values, const: only, anyOf = [] }: Node): readonly unknown[] | undefined {
+function choicesOf({
+  enum: values,
+  const: only,
+  anyOf = [],
+}: Node): readonly unknown[] | undefined {
   if (values) return values;
   if (only !== undefined) return [only];
   const constants = anyOf.filter((one) => one.const !== undefined).map((one) => one.const);

@@ -1,5 +1,5 @@
 /** Tables of the configuration service: one row per document, and its last versions. */
-import type { Migration } from '../database/migration.ts';
+import type { Migration } from '../database/migrate.ts';
 import { countVersions } from '../freshness/migrations.ts';
 
 export const migrations: readonly Migration[] = [

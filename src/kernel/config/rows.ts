@@ -29,7 +29,13 @@ export interface NewVersion {
   readonly updatedBy: string;
 }
 
-export const emptyRow = (name: string): ConfigRow => ({ name, config: {}, version: 0, updatedAt: null, updatedBy: null });
+export const emptyRow = (name: string): ConfigRow => ({
+  name,
+  config: {},
+  version: 0,
+  updatedAt: null,
+  updatedBy: null,
+});
 
 export async function readAllRows(database: Database): Promise<readonly ConfigRow[]> {
   const { rows } = await database.query<ConfigRow>(
@@ -46,7 +52,10 @@ export async function readRow(database: Database, name: string): Promise<ConfigR
 }
 
 /** Stores the next version in one statement; `undefined` when another one was stored in the meantime. */
-export async function storeVersion(database: Database, next: NewVersion): Promise<ConfigRow | undefined> {
+export async function storeVersion(
+  database: Database,
+  next: NewVersion,
+): Promise<ConfigRow | undefined> {
   const { name, after, updatedBy } = next;
   const { rows } = await database.query<ConfigRow>(sql`
     with written as (
@@ -67,7 +76,10 @@ export async function storeVersion(database: Database, next: NewVersion): Promis
   return rows[0];
 }
 
-export async function readHistory(database: Database, name: string): Promise<readonly VersionRow[]> {
+export async function readHistory(
+  database: Database,
+  name: string,
+): Promise<readonly VersionRow[]> {
   const { rows } = await database.query<VersionRow>(
     sql`select version, updated_at as "updatedAt", updated_by as "updatedBy" from penstock.config_history
         where name = ${name} order by version desc`,
@@ -75,7 +87,11 @@ export async function readHistory(database: Database, name: string): Promise<rea
   return rows;
 }
 
-export async function readVersion(database: Database, name: string, version: number): Promise<Tree | undefined> {
+export async function readVersion(
+  database: Database,
+  name: string,
+  version: number,
+): Promise<Tree | undefined> {
   const { rows } = await database.query<{ config: Tree }>(
     sql`select config from penstock.config_history where name = ${name} and version = ${version}`,
   );

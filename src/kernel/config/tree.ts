@@ -17,7 +17,8 @@ export interface SchemaNode {
 export type Path = readonly (string | number)[];
 export type Tree = Record<string, unknown>;
 
-export const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value);
+export const isTree = (value: unknown): value is Tree =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The value at a path of own keys, or `undefined`. */
 export function valueAt(value: unknown, path: Path): unknown {
@@ -36,13 +37,16 @@ function childNode(node: SchemaNode, key: string): SchemaNode | undefined {
   return Object.values(node.patternProperties ?? {})[0];
 }
 
-const takesKeys = (node: SchemaNode): boolean => node.properties !== undefined || node.patternProperties !== undefined;
+const takesKeys = (node: SchemaNode): boolean =>
+  node.properties !== undefined || node.patternProperties !== undefined;
 
 /** The whole configuration: what is stored, and the default wherever nothing is. */
 export function fillDefaults(node: SchemaNode, stored: unknown): unknown {
   if (!node.properties) return stored === undefined ? structuredClone(node.default) : stored;
   if (stored !== undefined && !isTree(stored)) return stored;
-  const filled = Object.entries(node.properties).map(([key, child]) => [key, fillDefaults(child, valueAt(stored, [key]))] as const);
+  const filled = Object.entries(node.properties).map(
+    ([key, child]) => [key, fillDefaults(child, valueAt(stored, [key]))] as const,
+  );
   return Object.fromEntries(filled.filter(([, value]) => value !== undefined));
 }
 
@@ -50,9 +54,18 @@ export function fillDefaults(node: SchemaNode, stored: unknown): unknown {
  * RFC 7396 along the schema: null removes (back to the default), arrays are replaced, keys that are
  * not declared are left out and reported with their dotted path.
  */
-export function mergePatch(node: SchemaNode, stored: unknown, patch: unknown, report: (unknownKey: string) => void): unknown {
+export function mergePatch(
+  node: SchemaNode,
+  stored: unknown,
+  patch: unknown,
+  report: (unknownKey: string) => void,
+): unknown {
   if (Array.isArray(patch)) {
-    return patch.map((item, index) => (node.items ? mergePatch(node.items, undefined, item, (key) => report(`${index}.${key}`)) : item));
+    return patch.map((item, index) =>
+      node.items
+        ? mergePatch(node.items, undefined, item, (key) => report(`${index}.${key}`))
+        : item,
+    );
   }
   if (!isTree(patch) || !takesKeys(node)) return patch;
   const merged = new Map(Object.entries(isTree(stored) ? stored : {}));
@@ -70,10 +83,17 @@ export function mergePatch(node: SchemaNode, stored: unknown, patch: unknown, re
 }
 
 /** Replaces every value whose schema says `sensitive`; `undefined` leaves the key out. */
-export function mapSecrets(node: SchemaNode, value: unknown, replace: (secret: unknown, path: Path) => unknown, path: Path = []): unknown {
+export function mapSecrets(
+  node: SchemaNode,
+  value: unknown,
+  replace: (secret: unknown, path: Path) => unknown,
+  path: Path = [],
+): unknown {
   if (node.sensitive) return replace(value, path);
   if (Array.isArray(value)) {
-    return value.map((item, index) => (node.items ? mapSecrets(node.items, item, replace, [...path, index]) : item));
+    return value.map((item, index) =>
+      node.items ? mapSecrets(node.items, item, replace, [...path, index]) : item,
+    );
   }
   if (!isTree(value) || !takesKeys(node)) return value;
   const mapped = Object.entries(value).map(([key, item]) => {
@@ -90,7 +110,8 @@ export function mapSecrets(node: SchemaNode, value: unknown, replace: (secret: u
 export function shownPatch(node: SchemaNode, patch: unknown, mask: string): unknown {
   if (patch === null) return null;
   if (node.sensitive) return mask;
-  if (Array.isArray(patch) && node.items) return patch.map((item) => shownPatch(node.items ?? {}, item, mask));
+  if (Array.isArray(patch) && node.items)
+    return patch.map((item) => shownPatch(node.items ?? {}, item, mask));
   if (!takesKeys(node)) return patch;
   if (!isTree(patch)) return UNEXPECTED;
   const entries = Object.entries(patch).map(([key, value]) => {
@@ -106,7 +127,9 @@ const UNEXPECTED = '[unexpected]';
 export function changedLeaves(before: unknown, after: unknown, path: Path = []): readonly Path[] {
   if (isTree(before) && isTree(after)) {
     const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])];
-    return keys.flatMap((key) => changedLeaves(valueAt(before, [key]), valueAt(after, [key]), [...path, key]));
+    return keys.flatMap((key) =>
+      changedLeaves(valueAt(before, [key]), valueAt(after, [key]), [...path, key]),
+    );
   }
   return isDeepStrictEqual(before, after) ? [] : [path];
 }

@@ -39,7 +39,10 @@ export interface LockOwner {
 }
 
 /** @throws StartError that names the process which uses the folder. */
-export async function lockFolder(folder: string, owner: LockOwner = { pid: process.pid }): Promise<FolderLock> {
+export async function lockFolder(
+  folder: string,
+  owner: LockOwner = { pid: process.pid },
+): Promise<FolderLock> {
   const file = join(folder, 'lock');
   const self = await describeSelf(owner.pid);
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
@@ -50,12 +53,19 @@ export async function lockFolder(folder: string, owner: LockOwner = { pid: proce
     if (await isAlive(holder, self, file)) throw inUse(folder, holder, self);
     await discard(file, holder);
   }
-  throw new StartError(`The data folder ${folder} cannot be locked: remove the file ${file} when no Penstock uses it`);
+  throw new StartError(
+    `The data folder ${folder} cannot be locked: remove the file ${file} when no Penstock uses it`,
+  );
 }
 
 function inUse(folder: string, holder: Holder, self: Holder): StartError {
-  const who = holder.place === self.place ? `process ${holder.pid}` : `process ${holder.pid} on ${holder.host}`;
-  return new StartError(`The data folder ${folder} is in use by ${who}: stop it, or set PENSTOCK_DATA_DIR to another folder`);
+  const who =
+    holder.place === self.place
+      ? `process ${holder.pid}`
+      : `process ${holder.pid} on ${holder.host}`;
+  return new StartError(
+    `The data folder ${folder} is in use by ${who}: stop it, or set PENSTOCK_DATA_DIR to another folder`,
+  );
 }
 
 /** Another process of the same supervisor made the lock. */
@@ -69,7 +79,13 @@ async function describeSelf(pid: number): Promise<Holder> {
     startOf(pid),
   ]);
   const host = hostname();
-  return { pid, startedAt, place: [host, boot.trim(), namespace].join(' '), host, id: randomBytes(8).toString('hex') };
+  return {
+    pid,
+    startedAt,
+    place: [host, boot.trim(), namespace].join(' '),
+    host,
+    id: randomBytes(8).toString('hex'),
+  };
 }
 
 /** Start time of a living process; `undefined` when it is gone or only waits to be reaped. */

@@ -21,7 +21,8 @@ export interface SecretsFile {
   merge(change: Secrets): Promise<void>;
 }
 
-const ABOUT = 'Made by Penstock at its first start. Whoever reads this file owns the platform: keep it private and in your backup.';
+const ABOUT =
+  'Made by Penstock at its first start. Whoever reads this file owns the platform: keep it private and in your backup.';
 const OTHERS = 0o077;
 const check = Compile(Secrets);
 
@@ -39,7 +40,8 @@ export async function readSecrets(folder: string): Promise<Secrets> {
     throw new StartError(whyUnreadable(path, code), { cause: error });
   }
   const value = parse(text);
-  if (!check.Check(value)) throw new StartError(`${path} is damaged: restore it from a backup, or correct it by hand`);
+  if (!check.Check(value))
+    throw new StartError(`${path} is damaged: restore it from a backup, or correct it by hand`);
   return { masterKey: value.masterKey, admin: value.admin, unshown: value.unshown };
 }
 
@@ -70,7 +72,9 @@ export function openSecretsFile(folder: string): SecretsFile {
       const draft = `${path}.new`;
       const file = await open(draft, 'w', 0o600);
       try {
-        await file.writeFile(`${JSON.stringify({ about: ABOUT, ...(await read()), ...change }, undefined, 2)}\n`);
+        await file.writeFile(
+          `${JSON.stringify({ about: ABOUT, ...(await read()), ...change }, undefined, 2)}\n`,
+        );
         await file.sync();
       } finally {
         await file.close();

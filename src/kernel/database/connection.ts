@@ -1,5 +1,64 @@
 /** How connections of this process to PostgreSQL are set up, whoever runs the server. */
+
+import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+
+/*
+ * A connection that ends when an answer cannot be read. The driver reads in the event of the socket, where whatever
+ * it throws (a text longer than any string, a broken message) would be nobody's error and the end of the process.
+ */
+
+/** What the driver listens with; called again when the connection is encrypted. */
+interface Wire {
+  attachListeners(stream: Duplex): void;
+}
+
+export class GuardedClient extends pg.Client {
+  constructor(config?: string | pg.ClientConfig) {
+    super(config);
+    guard((this as unknown as { readonly connection: Wire }).connection);
+  }
+}
+
+function guard(wire: Wire): void {
+  const attach = wire.attachListeners.bind(wire);
+  wire.attachListeners = (stream) => {
+    const before = new Set(stream.listeners('data'));
+    attach(stream);
+    for (const read of stream.listeners('data')) {
+      if (before.has(read)) continue;
+      stream.off('data', read as (chunk: Buffer) => void);
+      stream.on('data', (chunk: Buffer) => {
+        try {
+          read(chunk);
+        } catch (error) {
+          stream.destroy(error as Error);
+        }
+      });
+    }
+  };
+}
+
+/* How connections that were lost come back. */
+
+const FIRST_DELAY_MS = 20;
+const LONGEST_DELAY_MS = 2_000;
+
+/** Tries until it works or `givenUp` answers true, waiting longer each time. */
+export async function keepTrying(
+  attempt: () => Promise<void>,
+  givenUp: () => boolean,
+): Promise<void> {
+  for (let delay = FIRST_DELAY_MS; !givenUp(); delay = Math.min(delay * 2, LONGEST_DELAY_MS)) {
+    try {
+      return await attempt();
+    } catch {
+      // The loss itself was logged; each further attempt would only repeat it.
+      await sleep(delay, undefined, { ref: false });
+    }
+  }
+}
 
 /** Where a server is and how to log in. `host` may be the folder of a unix socket. */
 export interface ConnectionTarget {
@@ -28,7 +87,7 @@ export interface ConnectionModes {
 const sessionSettings = { TimeZone: 'UTC', jit: 'off' };
 
 /** A statement is given up after this many ms. */
-export const STATEMENT_TIMEOUT_MS = 15_000;
+const STATEMENT_TIMEOUT_MS = 15_000;
 const CONNECT_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_DELAY_MS = 30_000;
 
@@ -42,10 +101,14 @@ function parseInt8(text: string): number | string {
   return Number.isSafeInteger(number) ? number : text;
 }
 
-const readInt8Array = pg.types.getTypeParser(INT8_ARRAY as typeof INT8) as (text: string) => unknown;
+const readInt8Array = pg.types.getTypeParser(INT8_ARRAY as typeof INT8) as (
+  text: string,
+) => unknown;
 
 const parseInt8Array = (text: string): (number | string | null)[] =>
-  (readInt8Array(text) as (string | null)[]).map((item) => (item === null ? null : parseInt8(item)));
+  (readInt8Array(text) as (string | null)[]).map((item) =>
+    item === null ? null : parseInt8(item),
+  );
 
 const getTypeParser = ((oid: number, format?: 'text' | 'binary') => {
   if (oid === INT8 && format !== 'binary') return parseInt8;
@@ -70,7 +133,8 @@ const startOptions = Object.entries(sessionSettings)
   .join(' ');
 
 /** The end of the name of every session of that instance. */
-export const sessionMark = ({ instance }: ConnectionModes): string => (instance === undefined ? '' : ` [${instance}]`);
+export const sessionMark = ({ instance }: ConnectionModes): string =>
+  instance === undefined ? '' : ` [${instance}]`;
 
 /** The driver's configuration for one connection. Session settings travel in the start-up message and cost nothing. */
 export function clientConfig({
@@ -89,7 +153,10 @@ export function clientConfig({
     keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
     types: { getTypeParser },
     pipeline: pipeline && modes.pipelining,
-    ...(modes.preparedStatements && { options: startOptions, statement_timeout: statementTimeoutMs }),
+    ...(modes.preparedStatements && {
+      options: startOptions,
+      statement_timeout: statementTimeoutMs,
+    }),
     ...(modes.preparedStatements && lockTimeoutMs !== undefined && { lock_timeout: lockTimeoutMs }),
   };
 }
@@ -97,7 +164,10 @@ export function clientConfig({
 /** Sets up a session behind a pooler, which refuses settings in the start-up message. */
 export async function prepareSession(client: pg.ClientBase, options: ClientOptions): Promise<void> {
   if (options.modes.preparedStatements) return;
-  const settings = { ...sessionSettings, statement_timeout: Number(options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS) };
+  const settings = {
+    ...sessionSettings,
+    statement_timeout: Number(options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS),
+  };
   await client.query(
     Object.entries(settings)
       .map(([name, value]) => `set ${name} = '${value}'`)

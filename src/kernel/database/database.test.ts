@@ -1,19 +1,38 @@
 /** The contract of database.ts, on the server that ships with us and on the oldest one that operators may bring. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createTestDatabase, type TestDatabase, type TestServer } from '../../../test/support/database.ts';
+import {
+  createTestDatabase,
+  type TestDatabase,
+  type TestServer,
+} from '../../../test/support/database.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Database } from './database.ts';
-import { openDatabase } from './open.ts';
+import { openDatabase } from './open-database.ts';
 import { sql } from './sql.ts';
 
 const errorsLogged: string[] = [];
-const log: Logger = { debug() {}, info() {}, warn() {}, error: (_, message) => void errorsLogged.push(message), child: () => log };
+const log: Logger = {
+  debug() {},
+  info() {},
+  warn() {},
+  error: (_, message) => void errorsLogged.push(message),
+  child: () => log,
+};
 
-const open = (url: string, modes: { databasePreparedStatements?: boolean; databasePipelining?: boolean } = {}): Promise<Database> =>
+const open = (
+  url: string,
+  modes: { databasePreparedStatements?: boolean; databasePipelining?: boolean } = {},
+): Promise<Database> =>
   openDatabase({
-    settings: { dataDir: '/nowhere', databaseUrl: url, databasePreparedStatements: true, databasePipelining: true, ...modes },
+    settings: {
+      dataDir: '/nowhere',
+      databaseUrl: url,
+      databasePreparedStatements: true,
+      databasePipelining: true,
+      ...modes,
+    },
     log,
   });
 
@@ -35,7 +54,9 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
   beforeAll(async () => {
     testDatabase = await createTestDatabase({ server });
     database = await open(testDatabase.url);
-    await database.query({ text: 'create table items (id serial primary key, name text unique, size bigint, at timestamptz(3))' });
+    await database.query({
+      text: 'create table items (id serial primary key, name text unique, size bigint, at timestamptz(3))',
+    });
   });
 
   afterAll(async () => {
@@ -44,13 +65,17 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
   });
 
   const names = async (): Promise<string[]> =>
-    (await database.query<{ name: string }>({ text: 'select name from items order by id' })).rows.map(({ name }) => name);
+    (
+      await database.query<{ name: string }>({ text: 'select name from items order by id' })
+    ).rows.map(({ name }) => name);
   const insert = (name: string) => sql`insert into items (name) values (${name})`;
 
   describe('query', () => {
     it('answers rows and the number of rows touched', async () => {
       await database.query({ text: 'truncate items' });
-      expect(await database.query(sql`insert into items (name) values (${'a'}), (${'b'})`)).toEqual({ rows: [], count: 2 });
+      expect(await database.query(sql`insert into items (name) values (${'a'}), (${'b'})`)).toEqual(
+        { rows: [], count: 2 },
+      );
       const { rows, count } = await database.query(sql`select name from items order by name`);
       expect({ rows, count }).toEqual({ rows: [{ name: 'a' }, { name: 'b' }], count: 2 });
     });
@@ -72,8 +97,14 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
     it('leaves the errors of PostgreSQL as they are and its neighbours alone', async () => {
       await database.query({ text: 'truncate items' });
       await database.query(insert('once'));
-      const [twice, fine] = await Promise.allSettled([database.query(insert('once')), database.query(insert('other'))]);
-      expect(twice).toMatchObject({ status: 'rejected', reason: { code: '23505', constraint: 'items_name_key' } });
+      const [twice, fine] = await Promise.allSettled([
+        database.query(insert('once')),
+        database.query(insert('other')),
+      ]);
+      expect(twice).toMatchObject({
+        status: 'rejected',
+        reason: { code: '23505', constraint: 'items_name_key' },
+      });
       expect(fine.status).toBe('fulfilled');
     });
 
@@ -86,11 +117,15 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
       const results = await Promise.all(Array.from({ length: 10 }, () => database.query(all)));
       for (const { rows } of results) expect(rows).toEqual([{ a: 1, b: 7 }]);
       await database.query({ text: 'alter table shape drop column b' });
-      expect((await database.transaction((transaction) => transaction.query(all))).rows).toEqual([{ a: 1 }]);
+      expect((await database.transaction((transaction) => transaction.query(all))).rows).toEqual([
+        { a: 1 },
+      ]);
     });
 
     it('repeats reads whose connection died, and answers writes with 503', async () => {
-      const slow = Array.from({ length: 6 }, () => database.query({ text: 'select 1 as one from pg_sleep(0.3)' }));
+      const slow = Array.from({ length: 6 }, () =>
+        database.query({ text: 'select 1 as one from pg_sleep(0.3)' }),
+      );
       await sleep(100);
       await terminate(database, 'statements');
       for (const { rows } of await Promise.all(slow)) expect(rows).toEqual([{ one: 1 }]);
@@ -101,7 +136,10 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
       await terminate(database, 'statements');
       await outcome;
       // Every connection has to notice its loss before the next test writes on it.
-      const writes = () => Promise.all(Array.from({ length: 12 }, () => database.query({ text: 'update items set size = 2' })));
+      const writes = () =>
+        Promise.all(
+          Array.from({ length: 12 }, () => database.query({ text: 'update items set size = 2' })),
+        );
       await waitFor(writes, { what: 'all connections back' });
     });
   });
@@ -153,7 +191,9 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
 
     it('runs statements side by side that were sent side by side', async () => {
       const results = await database.transaction((transaction) =>
-        Promise.all([1, 2, 3].map((n) => transaction.query<{ n: number }>(sql`select ${n}::int as n`))),
+        Promise.all(
+          [1, 2, 3].map((n) => transaction.query<{ n: number }>(sql`select ${n}::int as n`)),
+        ),
       );
       expect(results.map(({ rows }) => rows[0]?.n)).toEqual([1, 2, 3]);
     });
@@ -169,13 +209,19 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
     });
 
     it('runs again after a serialisation failure', async () => {
-      await database.query({ text: `truncate items; insert into items (name, size) values ('counter', 0)` });
+      await database.query({
+        text: `truncate items; insert into items (name, size) values ('counter', 0)`,
+      });
       const add = () =>
         database.transaction(
           async (transaction) => {
-            const { rows } = await transaction.query<{ size: number }>(sql`select size from items where name = ${'counter'}`);
+            const { rows } = await transaction.query<{ size: number }>(
+              sql`select size from items where name = ${'counter'}`,
+            );
             await sleep(20);
-            await transaction.query(sql`update items set size = ${(rows[0]?.size ?? 0) + 1} where name = ${'counter'}`);
+            await transaction.query(
+              sql`update items set size = ${(rows[0]?.size ?? 0) + 1} where name = ${'counter'}`,
+            );
           },
           { isolation: 'serializable', attempts: 20 },
         );
@@ -188,7 +234,9 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
       const failing = database.transaction(
         async (transaction) => {
           runs += 1;
-          await transaction.query({ text: `do $$ begin raise exception using errcode = '40001'; end $$` });
+          await transaction.query({
+            text: `do $$ begin raise exception using errcode = '40001'; end $$`,
+          });
         },
         { attempts: 2 },
       );
@@ -197,7 +245,9 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
     });
 
     it('refuses writes when it is read only', async () => {
-      await expect(database.transaction((transaction) => transaction.query(insert('x')), { readOnly: true })).rejects.toMatchObject({
+      await expect(
+        database.transaction((transaction) => transaction.query(insert('x')), { readOnly: true }),
+      ).rejects.toMatchObject({
         code: '25006',
       });
     });
@@ -209,7 +259,10 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
         await database.query({ text: 'select 2' });
       });
       await expect(failing).rejects.toMatchObject({ code: 'UNAVAILABLE' });
-      expect((await database.transaction((transaction) => transaction.query(sql`select 3 as three`))).rows).toEqual([{ three: 3 }]);
+      expect(
+        (await database.transaction((transaction) => transaction.query(sql`select 3 as three`)))
+          .rows,
+      ).toEqual([{ three: 3 }]);
     });
 
     /** A second process' view: its own connections. */
@@ -228,8 +281,12 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
           await sleep(10);
           seen.push('first');
         });
-        await database.transaction(async (inner) => inner.afterCommit(() => void seen.push('second')));
-        transaction.afterCommit(async () => void seen.push(`outside: ${(await names()).length >= 0}`));
+        await database.transaction(async (inner) =>
+          inner.afterCommit(() => void seen.push('second')),
+        );
+        transaction.afterCommit(
+          async () => void seen.push(`outside: ${(await names()).length >= 0}`),
+        );
         seen.push('work');
       });
       expect(seen).toEqual(['work', 'first', 'second', 'outside: true']);
@@ -242,7 +299,10 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
         run += 1;
         const now = run;
         transaction.afterCommit(() => void seen.push(now));
-        if (now === 1) await transaction.query({ text: `do $$ begin raise exception using errcode = '40P01'; end $$` });
+        if (now === 1)
+          await transaction.query({
+            text: `do $$ begin raise exception using errcode = '40P01'; end $$`,
+          });
       });
       const failing = database.transaction(async (transaction) => {
         transaction.afterCommit(() => void seen.push(-1));
@@ -275,7 +335,9 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
         await sleep(5);
         inside -= 1;
       };
-      await Promise.all(Array.from({ length: 20 }, (_, i) => (i % 2 ? other : database).withLock('narrow', work)));
+      await Promise.all(
+        Array.from({ length: 20 }, (_, i) => (i % 2 ? other : database).withLock('narrow', work)),
+      );
       expect(most).toBe(1);
       await other.close();
     });
@@ -293,7 +355,9 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
     });
 
     it('is free again after the work failed', async () => {
-      await expect(database.withLock('failing', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+      await expect(
+        database.withLock('failing', () => Promise.reject(new Error('no'))),
+      ).rejects.toThrow('no');
       expect(await database.tryLock('failing', async () => 'in')).toBe('in');
     });
   });
@@ -307,7 +371,9 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
       await database.listen('other', () => {
         throw new Error('a broken subscriber');
       });
-      await database.query(sql`select pg_notify('other', ''), pg_notify('News "quoted"', ${'one'})`);
+      await database.query(
+        sql`select pg_notify('other', ''), pg_notify('News "quoted"', ${'one'})`,
+      );
       await waitFor(() => heard.length === 1, { what: 'the first notification' });
 
       await terminate(database, 'listener');
@@ -325,8 +391,11 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
     [{ databasePreparedStatements: false, databasePipelining: false }],
   ])('works with %o', async (modes) => {
     const plain = await open(testDatabase.url, modes);
-    const ask = async (n: number) => (await plain.query(sql`select ${n}::int as n, current_setting('TimeZone') as zone`)).rows;
-    expect(await Promise.all([1, 2, 3, 4, 5].map(ask))).toEqual([1, 2, 3, 4, 5].map((n) => [{ n, zone: 'UTC' }]));
+    const ask = async (n: number) =>
+      (await plain.query(sql`select ${n}::int as n, current_setting('TimeZone') as zone`)).rows;
+    expect(await Promise.all([1, 2, 3, 4, 5].map(ask))).toEqual(
+      [1, 2, 3, 4, 5].map((n) => [{ n, zone: 'UTC' }]),
+    );
     const both = await plain.transaction(() => Promise.all([ask(1), ask(2)]));
     expect(both.flat().map((row) => row.n)).toEqual([1, 2]);
     await plain.close();

@@ -48,7 +48,7 @@ export interface TransactionOptions {
 }
 
 /** A statement that belongs to the first change of some work. */
-export interface Companion {
+export interface TransactionHook {
   /** False once it was taken, and when it is not wanted any more. */
   isWaiting(): boolean;
   /** The statement; nothing when it cannot be made, then the work goes on without. It must leave a transaction alone that has written nothing (`pg_current_xact_id_if_assigned()`), and touch no row then. */
@@ -65,7 +65,10 @@ export interface Database extends Queryable {
    */
   query<R = Row>(statement: Statement): Promise<QueryResult<R>>;
   /** Several statements as one. Nested calls join the outer transaction. */
-  transaction<T>(work: (transaction: Transaction) => Promise<T>, options?: TransactionOptions): Promise<T>;
+  transaction<T>(
+    work: (transaction: Transaction) => Promise<T>,
+    options?: TransactionOptions,
+  ): Promise<T>;
   /**
    * A part of the open transaction that may fail without taking the whole with it (a savepoint): what it did is
    * undone, and the error can be caught. Parts run one after the other. Outside of a transaction it is one.
@@ -77,10 +80,10 @@ export interface Database extends Queryable {
    */
   session<T>(work: (session: Queryable) => Promise<T>): Promise<T>;
   /**
-   * Runs `work`; the first transaction of it that changes anything also runs the companion's statement, last, so that
+   * Runs `work`; the first transaction of it that changes anything also runs the hook's statement, last, so that
    * both stand or fall together. A change that is one statement becomes a transaction for it.
    */
-  alongside<T>(companion: Companion, work: () => T): T;
+  withTransactionHook<T>(hook: TransactionHook, work: () => T): T;
   /** Runs `work` as if no transaction were open in this flow: for what must be committed before the rest goes on. */
   outside<T>(work: () => T): T;
   /** True inside `transaction` of this asynchronous flow: statements see what it has written and others have not. */

@@ -1,6 +1,32 @@
 /** What went wrong between us and PostgreSQL, in the terms of the error catalogue. */
+
+import { statfs } from 'node:fs/promises';
 import { errors, type PenstockError } from '../errors.ts';
-import { noteDiskFull } from './storage-health.ts';
+import type { HealthResult } from '../health.ts';
+
+/* Whether the disk of the database is full: remembered from statements that failed of it, and looked up where the disk is ours. */
+
+/** A full disk is told by `/ready` until this many ms after the last statement that failed of it. */
+const MEMORY_MS = 30_000;
+/** Below this PostgreSQL cannot even write its log: its next checkpoint may stop it. */
+const LEAST_FREE_BYTES = 32 * 1_024 * 1_024;
+
+let lastFull = Number.NEGATIVE_INFINITY;
+
+/** Called for every statement that failed because there was no room. */
+function noteDiskFull(): void {
+  lastFull = performance.now();
+}
+
+/** `folder`: of the embedded database; nothing when the server's disk is not ours to look at. */
+export async function checkStorage(folder: string | undefined): Promise<HealthResult> {
+  if (performance.now() - lastFull < MEMORY_MS)
+    return { status: 'fail', message: 'the disk of the database is full' };
+  if (folder === undefined) return { status: 'pass' };
+  const { bavail, bsize } = await statfs(folder);
+  if (bavail * bsize >= LEAST_FREE_BYTES) return { status: 'pass' };
+  return { status: 'fail', message: 'the disk of the database is nearly full' };
+}
 
 interface DriverError {
   readonly code?: unknown;
@@ -8,7 +34,8 @@ interface DriverError {
   readonly routine?: unknown;
 }
 
-const asDriverError = (error: unknown): DriverError => (typeof error === 'object' && error !== null ? error : {});
+const asDriverError = (error: unknown): DriverError =>
+  typeof error === 'object' && error !== null ? error : {};
 
 /** SQLSTATE of a PostgreSQL error, or the code of a socket error. */
 export const codeOf = (error: unknown): string | undefined => {
@@ -36,13 +63,15 @@ const driverLoss =
 /** True when the connection died or could not be made, so that the statement itself is not to blame. */
 export function isConnectionLoss(error: unknown): boolean {
   const code = codeOf(error);
-  if (code !== undefined) return socketCodes.has(code) || lossStates.has(code) || code.startsWith('08');
+  if (code !== undefined)
+    return socketCodes.has(code) || lossStates.has(code) || code.startsWith('08');
   const { message } = asDriverError(error);
   return typeof message === 'string' && driverLoss.test(message);
 }
 
 /** serialization_failure and deadlock_detected: running the transaction again helps. */
-export const isTransient = (error: unknown): boolean => codeOf(error) === '40001' || codeOf(error) === '40P01';
+export const isTransient = (error: unknown): boolean =>
+  codeOf(error) === '40001' || codeOf(error) === '40P01';
 
 /**
  * The server no longer takes the prepared statement: it is gone (26000), or a schema change gave it
@@ -50,7 +79,10 @@ export const isTransient = (error: unknown): boolean => codeOf(error) === '40001
  */
 export function isStalePlan(error: unknown): boolean {
   const code = codeOf(error);
-  return code === '26000' || (code === '0A000' && asDriverError(error).routine === 'RevalidateCachedQuery');
+  return (
+    code === '26000' ||
+    (code === '0A000' && asDriverError(error).routine === 'RevalidateCachedQuery')
+  );
 }
 
 /** disk_full. Nothing was stored. */
@@ -66,11 +98,17 @@ export function toPublicError(error: unknown): unknown {
     return errors.STORAGE_FULL({ retryAfter: FULL_SECONDS, cause: error });
   }
   // query_canceled: our statement_timeout, or an operator who cancelled it.
-  if (codeOf(error) === '57014') return errors.TIMEOUT({ message: 'The database took too long to answer', cause: error });
+  if (codeOf(error) === '57014')
+    return errors.TIMEOUT({ message: 'The database took too long to answer', cause: error });
   // invalid_regular_expression: ours are well-formed, so it grew too large for the server.
-  if (codeOf(error) === '2201B') return errors.INVALID_ARGUMENTS({ message: 'The pattern is too complex', cause: error });
+  if (codeOf(error) === '2201B')
+    return errors.INVALID_ARGUMENTS({ message: 'The pattern is too complex', cause: error });
   return error;
 }
 
 export const unavailable = (cause?: unknown): PenstockError =>
-  errors.UNAVAILABLE({ message: 'The database is not available now: try again', retryAfter: 1, cause });
+  errors.UNAVAILABLE({
+    message: 'The database is not available now: try again',
+    retryAfter: 1,
+    cause,
+  });

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { boundsOf, FairTurns } from './fair-turns.ts';
 
-const always = { since: 0, deadlineAt: Number.POSITIVE_INFINITY, patientUntil: Number.POSITIVE_INFINITY };
+const always = {
+  since: 0,
+  deadlineAt: Number.POSITIVE_INFINITY,
+  patientUntil: Number.POSITIVE_INFINITY,
+};
 
 /** Asks for a turn and notes when it came. */
 function asking(turns: FairTurns) {

@@ -2,7 +2,48 @@
  * A bounded number of turns, shared by groups (tables): nobody waits behind a group that has taken
  * all it may have. Within a group first come, first served; between groups in rotation.
  */
-import { type Waiting, waitedTooLong } from './request.ts';
+import { errors, type PenstockError } from '../errors.ts';
+import { currentAccount } from '../request-account/request-account.ts';
+
+/* How long one statement may wait and run: what is left to the request it works for. */
+
+/** What works for a request waits this many ms for its turn; then the caller is told to come again. */
+const QUEUE_LIMIT_MS = 2_000;
+/** The platform's own work (jobs, relays, start) has nobody who would come again. */
+const OWN_QUEUE_LIMIT_MS = 15_000;
+
+/** On the clock of `performance.now()`. */
+export interface Waiting {
+  readonly since: number;
+  /** Nothing is sent from here on, and what runs is stopped. */
+  readonly deadlineAt: number;
+  /** The turn must have come by then. */
+  readonly patientUntil: number;
+}
+
+export function waitingNow(): Waiting {
+  const since = performance.now();
+  const account = currentAccount();
+  if (!account)
+    return {
+      since,
+      deadlineAt: Number.POSITIVE_INFINITY,
+      patientUntil: since + OWN_QUEUE_LIMIT_MS,
+    };
+  return { since, deadlineAt: account.deadlineAt, patientUntil: since + QUEUE_LIMIT_MS };
+}
+
+/** Whose turn did not come in time. @returns 504 when the request is over, else 503 with `Retry-After`. */
+export const waitedTooLong = ({ deadlineAt }: Waiting, now: number): PenstockError =>
+  now >= deadlineAt
+    ? outOfTime()
+    : errors.UNAVAILABLE({ message: 'The database is busy: try again', retryAfter: 1 });
+
+export const outOfTime = (cause?: unknown): PenstockError =>
+  errors.TIMEOUT({
+    message: 'The database took too long to answer',
+    ...(cause !== undefined && { cause }),
+  });
 
 export interface TurnBounds {
   readonly size: number;
@@ -57,7 +98,8 @@ export class FairTurns {
 
   /** Resolves with the turn's end. @throws 503 or 504 when it does not come in time. */
   take(group: string, waiting: Waiting): Promise<() => void> {
-    if (waiting.since >= waiting.deadlineAt) return Promise.reject(waitedTooLong(waiting, waiting.since));
+    if (waiting.since >= waiting.deadlineAt)
+      return Promise.reject(waitedTooLong(waiting, waiting.since));
     return new Promise((resolve, reject) => {
       const start = (): void => resolve(this.#begin(group));
       if (!this.#queues.has(group) && this.#permits(group)) return start();
@@ -68,9 +110,17 @@ export class FairTurns {
   figures(): TurnFigures {
     const now = performance.now();
     let oldest = now;
-    for (const [first] of this.#queues.values()) if (first) oldest = Math.min(oldest, first.waiting.since);
+    for (const [first] of this.#queues.values())
+      if (first) oldest = Math.min(oldest, first.waiting.since);
     const [running, waiting, waits] = [this.#running, this.#waiting, this.#waits];
-    return { running, waiting, oldestMs: now - oldest, waits, waitedMs: this.#waitedMs, refused: this.#refused };
+    return {
+      running,
+      waiting,
+      oldestMs: now - oldest,
+      waits,
+      waitedMs: this.#waitedMs,
+      refused: this.#refused,
+    };
   }
 
   /** Refuses all who wait. */

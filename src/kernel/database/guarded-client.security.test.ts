@@ -2,11 +2,13 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { GuardedClient } from './guarded-client.ts';
+import { GuardedClient } from './connection.ts';
 
 test('a message that the driver cannot read ends the connection, with the reason', async () => {
   const client = new GuardedClient({});
-  const { connection } = client as unknown as { connection: { attachListeners(stream: PassThrough): void } };
+  const { connection } = client as unknown as {
+    connection: { attachListeners(stream: PassThrough): void };
+  };
   const stream = new PassThrough();
   connection.attachListeners(stream);
   const failed = once(stream, 'error');

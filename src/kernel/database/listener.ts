@@ -1,9 +1,8 @@
 /** The one connection that listens to NOTIFY channels. It comes back by itself and subscribes again. */
 import pg from 'pg';
 import type { Logger } from '../telemetry/logger.ts';
-import { type ClientOptions, clientConfig, prepareSession } from './connection.ts';
+import { type ClientOptions, clientConfig, keepTrying, prepareSession } from './connection.ts';
 import { toPublicError } from './failures.ts';
-import { keepTrying } from './reconnect.ts';
 import { identifier } from './sql.ts';
 
 /** Connects when it is first asked to listen. */
@@ -65,12 +64,15 @@ export class Listener {
     client.on('error', (error) => this.#lost(client, error));
     client.on('end', () => this.#lost(client));
     client.on('notification', ({ channel, payload }) => {
-      for (const onMessage of this.#channels.get(channel) ?? []) this.#guarded(() => onMessage(payload ?? ''));
+      for (const onMessage of this.#channels.get(channel) ?? [])
+        this.#guarded(() => onMessage(payload ?? ''));
     });
     try {
       await client.connect();
       await prepareSession(client, this.#connection);
-      const subscriptions = [...this.#channels.keys()].map((channel) => `listen ${identifier(channel)}`);
+      const subscriptions = [...this.#channels.keys()].map(
+        (channel) => `listen ${identifier(channel)}`,
+      );
       if (subscriptions.length > 0) await client.query(subscriptions.join('; '));
     } catch (error) {
       void client.end().catch(() => undefined);
@@ -86,7 +88,10 @@ export class Listener {
     if (this.#client !== client) return;
     this.#client = undefined;
     if (this.#closed) return;
-    this.#log.warn({ err: error }, 'The listening database connection was lost and is being replaced');
+    this.#log.warn(
+      { err: error },
+      'The listening database connection was lost and is being replaced',
+    );
     void client.end().catch(() => undefined);
     this.#tell(false);
     void keepTrying(

@@ -3,9 +3,8 @@ import { createTestDatabase, type TestDatabase } from '../../../test/support/dat
 import { StartError } from '../start-error.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Database } from './database.ts';
-import { migrate } from './migrate.ts';
-import type { Migration, MigrationSet } from './migration.ts';
-import { openDatabase } from './open.ts';
+import { type Migration, type MigrationSet, migrate } from './migrate.ts';
+import { openDatabase } from './open-database.ts';
 import { sql } from './sql.ts';
 
 const log: Logger = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
@@ -14,7 +13,12 @@ let database: Database;
 
 const open = () =>
   openDatabase({
-    settings: { dataDir: '/nowhere', databaseUrl: testDatabase.url, databasePreparedStatements: true, databasePipelining: true },
+    settings: {
+      dataDir: '/nowhere',
+      databaseUrl: testDatabase.url,
+      databasePreparedStatements: true,
+      databasePipelining: true,
+    },
     log,
   });
 
@@ -28,9 +32,18 @@ afterEach(async () => {
   await testDatabase.drop();
 });
 
-const step = (id: string, text: string): Migration => ({ id, run: async (queryable) => void (await queryable.query({ text })) });
-const first: MigrationSet = { owner: 'first', migrations: [step('0001-table', 'create table public.things (id int)')] };
-const second: MigrationSet = { owner: 'second', migrations: [step('0001-rows', 'insert into public.things values (1)')] };
+const step = (id: string, text: string): Migration => ({
+  id,
+  run: async (queryable) => void (await queryable.query({ text })),
+});
+const first: MigrationSet = {
+  owner: 'first',
+  migrations: [step('0001-table', 'create table public.things (id int)')],
+};
+const second: MigrationSet = {
+  owner: 'second',
+  migrations: [step('0001-rows', 'insert into public.things values (1)')],
+};
 
 const applied = async (): Promise<string[]> => {
   const { rows } = await database.query<{ name: string }>(
@@ -46,7 +59,10 @@ it('runs what is pending, in order, once', async () => {
   expect(progress).toEqual(['Preparing the database', 'Preparing the database']);
   expect(await applied()).toEqual(['first/0001-table', 'second/0001-rows']);
   await migrate(database, [
-    { ...first, migrations: [...first.migrations, step('0002-more', 'alter table public.things add x int')] },
+    {
+      ...first,
+      migrations: [...first.migrations, step('0002-more', 'alter table public.things add x int')],
+    },
     second,
   ]);
   expect(await applied()).toHaveLength(3);
@@ -68,16 +84,23 @@ it('asks one question when nothing is pending', async () => {
 });
 
 it('leaves nothing of a migration that failed, and keeps those before it', async () => {
-  const broken: MigrationSet = { owner: 'second', migrations: [step('0001-broken', 'create table public.half (id int); select 1 / 0')] };
+  const broken: MigrationSet = {
+    owner: 'second',
+    migrations: [step('0001-broken', 'create table public.half (id int); select 1 / 0')],
+  };
   await expect(migrate(database, [first, broken])).rejects.toMatchObject({ code: '22012' });
   expect(await applied()).toEqual(['first/0001-table']);
-  expect((await database.query(sql`select to_regclass('public.half') as half`)).rows).toEqual([{ half: null }]);
+  expect((await database.query(sql`select to_regclass('public.half') as half`)).rows).toEqual([
+    { half: null },
+  ]);
 });
 
 it('runs each once when several nodes start together', async () => {
   const others = await Promise.all([open(), open()]);
   await Promise.all([database, ...others].map((each) => migrate(each, [first, second])));
-  expect((await database.query(sql`select count(*) from public.things`)).rows).toEqual([{ count: 1 }]);
+  expect((await database.query(sql`select count(*) from public.things`)).rows).toEqual([
+    { count: 1 },
+  ]);
   await Promise.all(others.map((each) => each.close()));
 });
 
@@ -85,6 +108,8 @@ it('refuses a database that a newer version has changed, and leaves unknown owne
   const newer = { ...first, migrations: [...first.migrations, step('0002-newer', 'select 1')] };
   await migrate(database, [newer, second]);
   await expect(migrate(database, [first])).rejects.toThrow(StartError);
-  await expect(migrate(database, [first])).rejects.toThrow(/newer version of Penstock \(it has first\/0002-newer\)/);
+  await expect(migrate(database, [first])).rejects.toThrow(
+    /newer version of Penstock \(it has first\/0002-newer\)/,
+  );
   await migrate(database, [newer]);
 });

@@ -1,9 +1,22 @@
 /** Runs the migrations of all owners: forward only, each in one transaction with the row that records it. */
 import { StartError } from '../start-error.ts';
-import type { Database } from './database.ts';
+import type { Database, Queryable } from './database.ts';
 import { codeOf } from './failures.ts';
-import type { Migration, MigrationSet } from './migration.ts';
 import { sql } from './sql.ts';
+
+/* Forward-only changes to the tables that the platform itself owns (never to user schemas: those have plans). */
+
+export interface Migration {
+  /** Stable and ordered within its owner: `0001-config`. */
+  readonly id: string;
+  run(database: Queryable): Promise<void>;
+}
+
+/** Migrations of one owner (`kernel`, or a module). */
+export interface MigrationSet {
+  readonly owner: string;
+  readonly migrations: readonly Migration[];
+}
 
 interface Applied {
   readonly owner: string;
@@ -13,12 +26,15 @@ interface Applied {
 const keyOf = ({ owner, id }: Applied): string => `${owner}/${id}`;
 
 /** Undefined table and invalid schema name: nothing was ever migrated here. */
-const isUntouched = (error: unknown): boolean => codeOf(error) === '42P01' || codeOf(error) === '3F000';
+const isUntouched = (error: unknown): boolean =>
+  codeOf(error) === '42P01' || codeOf(error) === '3F000';
 
 /** What has been applied. One statement; an untouched database answers nothing. */
 async function readApplied(database: Database): Promise<ReadonlySet<string>> {
   try {
-    const { rows } = await database.query<Applied>({ text: 'select owner, id from penstock.migrations' });
+    const { rows } = await database.query<Applied>({
+      text: 'select owner, id from penstock.migrations',
+    });
     return new Set(rows.map(keyOf));
   } catch (error) {
     if (isUntouched(error)) return new Set();
@@ -27,17 +43,28 @@ async function readApplied(database: Database): Promise<ReadonlySet<string>> {
 }
 
 /** Keys of `applied` that this version does not know. Owners that are not among `sets` are let pass. */
-export function unknownMigrations(applied: ReadonlySet<string>, sets: readonly MigrationSet[]): readonly string[] {
-  const known = new Set(sets.flatMap(({ owner, migrations }) => migrations.map(({ id }) => keyOf({ owner, id }))));
+export function unknownMigrations(
+  applied: ReadonlySet<string>,
+  sets: readonly MigrationSet[],
+): readonly string[] {
+  const known = new Set(
+    sets.flatMap(({ owner, migrations }) => migrations.map(({ id }) => keyOf({ owner, id }))),
+  );
   const owners = new Set(sets.map(({ owner }) => owner));
-  return [...applied].filter((key) => owners.has(key.slice(0, key.lastIndexOf('/'))) && !known.has(key)).sort();
+  return [...applied]
+    .filter((key) => owners.has(key.slice(0, key.lastIndexOf('/'))) && !known.has(key))
+    .sort();
 }
 
 /**
  * Refuses what a newer version has changed: this version does not know what it would break.
  * @throws StartError that begins with `what`.
  */
-export function refuseUnknown(applied: ReadonlySet<string>, sets: readonly MigrationSet[], what = 'The database was migrated by'): void {
+export function refuseUnknown(
+  applied: ReadonlySet<string>,
+  sets: readonly MigrationSet[],
+  what = 'The database was migrated by',
+): void {
   const unknown = unknownMigrations(applied, sets);
   if (unknown.length > 0) {
     throw new StartError(
@@ -46,8 +73,10 @@ export function refuseUnknown(applied: ReadonlySet<string>, sets: readonly Migra
   }
 }
 
-const pendingOf = (applied: ReadonlySet<string>, { owner, migrations }: MigrationSet): readonly Migration[] =>
-  migrations.filter(({ id }) => !applied.has(keyOf({ owner, id })));
+const pendingOf = (
+  applied: ReadonlySet<string>,
+  { owner, migrations }: MigrationSet,
+): readonly Migration[] => migrations.filter(({ id }) => !applied.has(keyOf({ owner, id })));
 
 async function createTable(database: Database): Promise<void> {
   await database.transaction(async (transaction) => {
@@ -69,7 +98,9 @@ async function apply(database: Database, owner: string, migration: Migration): P
       // Building an index on much data may take long.
       await transaction.query({ text: 'set local statement_timeout = 0' });
       await migration.run(transaction);
-      await transaction.query(sql`insert into penstock.migrations (owner, id) values (${owner}, ${migration.id})`);
+      await transaction.query(
+        sql`insert into penstock.migrations (owner, id) values (${owner}, ${migration.id})`,
+      );
     },
     { attempts: 1 },
   );
@@ -80,7 +111,11 @@ async function apply(database: Database, owner: string, migration: Migration): P
  * costs one statement and takes no lock. Owners that are not among `sets` are left alone.
  * @throws StartError when a newer version ran on this database.
  */
-export async function migrate(database: Database, sets: readonly MigrationSet[], onProgress?: (text: string) => void): Promise<void> {
+export async function migrate(
+  database: Database,
+  sets: readonly MigrationSet[],
+  onProgress?: (text: string) => void,
+): Promise<void> {
   const before = await readApplied(database);
   refuseUnknown(before, sets);
   if (sets.every((set) => pendingOf(before, set).length === 0)) return;
@@ -94,7 +129,9 @@ export async function migrate(database: Database, sets: readonly MigrationSet[],
       const isNew = pending.length === set.migrations.length;
       for (const migration of pending) {
         // What is made for the first time is empty and quick; a change may have to work on much data.
-        onProgress?.(isNew ? 'Preparing the database' : `Changing the database: ${set.owner} ${migration.id}`);
+        onProgress?.(
+          isNew ? 'Preparing the database' : `Changing the database: ${set.owner} ${migration.id}`,
+        );
         await apply(database, set.owner, migration);
       }
     }

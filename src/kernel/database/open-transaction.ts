@@ -1,14 +1,15 @@
 /** One open transaction: what runs on it, and how it ends. */
-import { currentAccount } from '../account/request-account.ts';
+
 import { errors } from '../errors.ts';
+import { currentAccount } from '../request-account/request-account.ts';
 import type { QueryResult, Statement, Transaction } from './database.ts';
 import { codeOf, isConnectionLoss, isStalePlan, isTransient, toPublicError } from './failures.ts';
+import { outOfTime, type Waiting, waitingNow } from './fair-turns.ts';
 import type { OwnedConnection, OwnedConnections } from './owned-connections.ts';
 import { send } from './owned-statements.ts';
-import { outOfTime, type Waiting, waitingNow } from './request.ts';
-import type { StatementNames } from './statement-names.ts';
-import { tableOf } from './tables.ts';
-import type { StatementTimings } from './timings.ts';
+import { tableOf } from './slow-tables.ts';
+import type { StatementNames } from './sql.ts';
+import type { StatementTimings } from './statement-timings.ts';
 
 export type AfterCommit = () => void | Promise<void>;
 
@@ -53,7 +54,10 @@ export class OpenTransaction implements Ambient {
 
   async query<R>(statement: Statement): Promise<QueryResult<R>> {
     currentAccount()?.charge('statements');
-    if (this.finished) throw new Error('A statement was sent to a transaction that has ended: await all work before it returns');
+    if (this.finished)
+      throw new Error(
+        'A statement was sent to a transaction that has ended: await all work before it returns',
+      );
     const waiting = waitingNow();
     try {
       if (this.#connection) return await this.#send<R>(this.#connection, statement, waiting);
@@ -63,7 +67,8 @@ export class OpenTransaction implements Ambient {
         return await first;
       }
       await this.#opening;
-      if (!this.#connection) throw this.#statementFailure ?? new Error('The transaction could not be opened');
+      if (!this.#connection)
+        throw this.#statementFailure ?? new Error('The transaction could not be opened');
       return await this.#send<R>(this.#connection, statement, waiting);
     } catch (error) {
       this.#statementFailure ??= error;
@@ -95,7 +100,11 @@ export class OpenTransaction implements Ambient {
     }
   }
 
-  async #send<R>(connection: OwnedConnection, statement: Statement, { deadlineAt }: Waiting): Promise<QueryResult<R>> {
+  async #send<R>(
+    connection: OwnedConnection,
+    statement: Statement,
+    { deadlineAt }: Waiting,
+  ): Promise<QueryResult<R>> {
     if (performance.now() >= deadlineAt) throw outOfTime();
     connection.stopAt(deadlineAt);
     const query = this.#options.names.toQuery(statement);
@@ -132,7 +141,8 @@ export class OpenTransaction implements Ambient {
       const connection = this.#connection;
       const command = await commandOf(connection).catch(refused);
       // PostgreSQL answers ROLLBACK to COMMIT when a statement had failed and the failure was swallowed.
-      if (command !== 'COMMIT') throw this.#statementFailure ?? new Error('The transaction was rolled back');
+      if (command !== 'COMMIT')
+        throw this.#statementFailure ?? new Error('The transaction was rolled back');
     } else if (this.#statementFailure !== undefined) throw this.#statementFailure;
     this.committed = true;
   }
@@ -153,4 +163,5 @@ export class OpenTransaction implements Ambient {
   }
 }
 
-const commandOf = async ({ client }: OwnedConnection): Promise<string> => (await client.query('commit')).command;
+const commandOf = async ({ client }: OwnedConnection): Promise<string> =>
+  (await client.query('commit')).command;

@@ -4,12 +4,10 @@
  */
 import type pg from 'pg';
 import type { Logger } from '../telemetry/logger.ts';
-import { cancelRunning } from './cancel.ts';
-import { type ClientOptions, clientConfig, prepareSession } from './connection.ts';
+import { type ClientOptions, clientConfig, GuardedClient, prepareSession } from './connection.ts';
+import { cancelRunning } from './end-sessions.ts';
 import { unavailable } from './failures.ts';
-import { FairTurns, type TurnBounds, type TurnFigures } from './fair-turns.ts';
-import { GuardedClient } from './guarded-client.ts';
-import type { Waiting } from './request.ts';
+import { FairTurns, type TurnBounds, type TurnFigures, type Waiting } from './fair-turns.ts';
 
 export interface OwnedConnectionsOptions {
   readonly connection: ClientOptions;

@@ -2,11 +2,11 @@
 import pg from 'pg';
 import type { QueryResult, Statement } from './database.ts';
 import { codeOf, isConnectionLoss, isStalePlan, toPublicError } from './failures.ts';
+import { outOfTime, type Waiting } from './fair-turns.ts';
 import type { OwnedConnection, OwnedConnections } from './owned-connections.ts';
-import { outOfTime, type Waiting } from './request.ts';
-import type { StatementNames } from './statement-names.ts';
-import { tableOf } from './tables.ts';
-import type { StatementTimings } from './timings.ts';
+import { tableOf } from './slow-tables.ts';
+import type { StatementNames } from './sql.ts';
+import type { StatementTimings } from './statement-timings.ts';
 
 /** A statement and how long it may take. */
 export interface StatementRun {
@@ -30,7 +30,11 @@ interface OwnedStatementsOptions {
 /** A statement that changes nothing, as far as its first word tells; it may be sent twice. */
 export const isRead = (text: string): boolean => /^\s*select\b/i.test(text);
 
-export function createOwnedStatements({ connections, names, timings }: OwnedStatementsOptions): Lane {
+export function createOwnedStatements({
+  connections,
+  names,
+  timings,
+}: OwnedStatementsOptions): Lane {
   async function once<R>({ statement, waiting, ran }: StatementRun): Promise<QueryResult<R>> {
     const connection = await connections.acquire(tableOf(statement), waiting);
     const query = names.toQuery(statement);
@@ -39,7 +43,9 @@ export function createOwnedStatements({ connections, names, timings }: OwnedStat
     try {
       // Making a connection takes time, too.
       if (begin >= waiting.deadlineAt) throw outOfTime();
-      connection.stopAt(Math.min(waiting.deadlineAt, begin + (statement.limitMs ?? Number.POSITIVE_INFINITY)));
+      connection.stopAt(
+        Math.min(waiting.deadlineAt, begin + (statement.limitMs ?? Number.POSITIVE_INFINITY)),
+      );
       return await send<R>(connection, query);
     } catch (error) {
       broken = isConnectionLoss(error);
@@ -52,7 +58,8 @@ export function createOwnedStatements({ connections, names, timings }: OwnedStat
   }
 
   /** A read whose connection died (others may be dead as well, unnoticed so far), or what has to be prepared anew. */
-  const again = (error: unknown, { text }: Statement): boolean => isStalePlan(error) || (isConnectionLoss(error) && isRead(text));
+  const again = (error: unknown, { text }: Statement): boolean =>
+    isStalePlan(error) || (isConnectionLoss(error) && isRead(text));
 
   return {
     async run<R>(request: StatementRun): Promise<QueryResult<R>> {
@@ -73,18 +80,26 @@ export function createOwnedStatements({ connections, names, timings }: OwnedStat
 }
 
 /** Sends one statement on a connection that nobody else uses. */
-export function send<R>({ client }: OwnedConnection, { text, values, name }: pg.QueryConfig<unknown[]>): Promise<QueryResult<R>> {
+export function send<R>(
+  { client }: OwnedConnection,
+  { text, values, name }: pg.QueryConfig<unknown[]>,
+): Promise<QueryResult<R>> {
   return new Promise((resolve, reject) => {
     // Handed over ready-made: the driver copies a configuration object property by property, on each statement.
-    const submitted: pg.Query & { name?: string | undefined } = new pg.Query(text, values, (error: Error | undefined | null, result) => {
-      if (error) return reject(error);
-      const { rows, rowCount } = result as pg.QueryResult;
-      resolve({ rows: rows as R[], count: rowCount ?? 0 });
-    });
+    const submitted: pg.Query & { name?: string | undefined } = new pg.Query(
+      text,
+      values,
+      (error: Error | undefined | null, result) => {
+        if (error) return reject(error);
+        const { rows, rowCount } = result as pg.QueryResult;
+        resolve({ rows: rows as R[], count: rowCount ?? 0 });
+      },
+    );
     submitted.name = name;
     client.query(submitted);
   });
 }
 
 /** lock_not_available and query_canceled: nothing was executed for good, and its time was over. */
-export const isTimeOver = (error: unknown): boolean => codeOf(error) === '55P03' || codeOf(error) === '57014';
+export const isTimeOver = (error: unknown): boolean =>
+  codeOf(error) === '55P03' || codeOf(error) === '57014';

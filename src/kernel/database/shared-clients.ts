@@ -6,22 +6,29 @@
  */
 import type pg from 'pg';
 import type { Logger } from '../telemetry/logger.ts';
-import { type ClientOptions, clientConfig, prepareSession } from './connection.ts';
+import {
+  type ClientOptions,
+  clientConfig,
+  GuardedClient,
+  keepTrying,
+  prepareSession,
+} from './connection.ts';
 import type { ClassFigures, QueryResult } from './database.ts';
 import { isConnectionLoss, isStalePlan, toPublicError, unavailable } from './failures.ts';
-import { GuardedClient } from './guarded-client.ts';
+import { waitedTooLong } from './fair-turns.ts';
 import { isRead, isTimeOver, type Lane, type StatementRun } from './owned-statements.ts';
-import { keepTrying } from './reconnect.ts';
-import { waitedTooLong } from './request.ts';
 import { StatementSender } from './shared-statement.ts';
-import { SlowTables } from './slow-tables.ts';
-import type { StatementNames } from './statement-names.ts';
-import { tableOf } from './tables.ts';
-import type { StatementTimings } from './timings.ts';
+import { SlowTables, tableOf } from './slow-tables.ts';
+import type { StatementNames } from './sql.ts';
+import type { StatementTimings } from './statement-timings.ts';
 import { WaitingLine } from './waiting-line.ts';
 
 export interface SharedClients extends Lane {
-  figures(): ClassFigures & { readonly total: number; readonly idle: number; readonly moved: number };
+  figures(): ClassFigures & {
+    readonly total: number;
+    readonly idle: number;
+    readonly moved: number;
+  };
   close(): Promise<void>;
 }
 
@@ -72,10 +79,19 @@ class PipelinedClients implements SharedClients {
 
   constructor(options: SharedClientsOptions) {
     this.#options = options;
-    this.#slots = Array.from({ length: options.size }, () => ({ client: undefined, sender: undefined, inFlight: 0 }));
+    this.#slots = Array.from({ length: options.size }, () => ({
+      client: undefined,
+      sender: undefined,
+      inFlight: 0,
+    }));
     this.#line = new WaitingLine({
-      untilOf: ({ waiting }) => Math.min(waiting.deadlineAt, this.#isDown() ? waiting.since + OUTAGE_PATIENCE_MS : waiting.patientUntil),
-      refuse: ({ reject, waiting }, now) => reject(this.#isDown() ? unavailable() : waitedTooLong(waiting, now)),
+      untilOf: ({ waiting }) =>
+        Math.min(
+          waiting.deadlineAt,
+          this.#isDown() ? waiting.since + OUTAGE_PATIENCE_MS : waiting.patientUntil,
+        ),
+      refuse: ({ reject, waiting }, now) =>
+        reject(this.#isDown() ? unavailable() : waitedTooLong(waiting, now)),
     });
   }
 
@@ -92,7 +108,14 @@ class PipelinedClients implements SharedClients {
     return new Promise((resolve, reject) => {
       const { statement, waiting, ran } = request;
       const again = this.#options.size;
-      this.#place({ statement, waiting, again, resolve: resolve as Job['resolve'], reject, ...(ran && { ran }) });
+      this.#place({
+        statement,
+        waiting,
+        again,
+        resolve: resolve as Job['resolve'],
+        reject,
+        ...(ran && { ran }),
+      });
     });
   }
 
@@ -154,7 +177,11 @@ class PipelinedClients implements SharedClients {
   #leastBusy(): Slot | undefined {
     let best: Slot | undefined;
     for (const slot of this.#slots) {
-      if (slot.client !== undefined && slot.inFlight < this.#options.depth && (best === undefined || slot.inFlight < best.inFlight))
+      if (
+        slot.client !== undefined &&
+        slot.inFlight < this.#options.depth &&
+        (best === undefined || slot.inFlight < best.inFlight)
+      )
         best = slot;
     }
     return best;
@@ -190,12 +217,15 @@ class PipelinedClients implements SharedClients {
   #runElsewhere(job: Job): void {
     this.#moved += 1;
     const { statement, waiting } = job;
-    this.#slow.apart(tableOf(statement), (ran) => this.#options.elsewhere.run({ statement, waiting, ran })).then(job.resolve, job.reject);
+    this.#slow
+      .apart(tableOf(statement), (ran) => this.#options.elsewhere.run({ statement, waiting, ran }))
+      .then(job.resolve, job.reject);
   }
 
   #send(slot: Slot, job: Job): void {
     const { client, sender } = slot;
-    if (client === undefined || sender === undefined) throw new Error('A statement was given to a connection that is not there');
+    if (client === undefined || sender === undefined)
+      throw new Error('A statement was given to a connection that is not there');
     const { statement, waiting } = job;
     const query = this.#options.names.toQuery(statement);
     slot.inFlight += 1;

@@ -22,10 +22,13 @@ afterAll(async () => {
 
 const ask = (query: pg.QueryConfig<unknown[]>): Promise<readonly unknown[]> =>
   new Promise((resolve, reject) => {
-    sender.send(query, (error, result) => (error ? reject(error) : resolve((result as pg.QueryResult).rows)));
+    sender.send(query, (error, result) =>
+      error ? reject(error) : resolve((result as pg.QueryResult).rows),
+    );
   });
 
-const wireOf = (of: pg.Client): pg.Connection => (of as unknown as { connection: pg.Connection }).connection;
+const wireOf = (of: pg.Client): pg.Connection =>
+  (of as unknown as { connection: pg.Connection }).connection;
 
 /** Messages that the server sent meanwhile. */
 async function answersDuring(name: string, work: () => Promise<unknown>): Promise<number> {
@@ -43,17 +46,20 @@ const named = { name: 'pair', text: 'select $1::integer as first, $2::text as se
 
 it('asks for the columns of a prepared statement once', async () => {
   const described = await answersDuring('rowDescription', async () => {
-    for (const first of [1, 2, 3]) expect(await ask({ ...named, values: [first, 'two'] })).toEqual([{ first, second: 'two' }]);
+    for (const first of [1, 2, 3])
+      expect(await ask({ ...named, values: [first, 'two'] })).toEqual([{ first, second: 'two' }]);
   });
   expect(described).toBe(1);
 });
 
 it('answers each statement of one turn with its own rows, whatever fails among them', async () => {
   const values = Array.from({ length: 11 }, (_, index) => (index === 4 ? 'none' : index));
-  const answers = await Promise.allSettled(values.map((first) => ask({ ...named, values: [first, 'x'] })));
-  expect(answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : 'refused'))).toEqual(
-    values.map((first) => (first === 'none' ? 'refused' : [{ first, second: 'x' }])),
+  const answers = await Promise.allSettled(
+    values.map((first) => ask({ ...named, values: [first, 'x'] })),
   );
+  expect(
+    answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : 'refused')),
+  ).toEqual(values.map((first) => (first === 'none' ? 'refused' : [{ first, second: 'x' }])));
 });
 
 it('asks again for what has no name', async () => {
@@ -62,7 +68,9 @@ it('asks again for what has no name', async () => {
 });
 
 it('refuses a prepared statement whose columns have changed, so that no row is misread', async () => {
-  await client.query('create table public.changing (n integer); insert into public.changing values (7)');
+  await client.query(
+    'create table public.changing (n integer); insert into public.changing values (7)',
+  );
   const all = { name: 'all', text: 'select * from public.changing' };
   expect(await ask(all)).toEqual([{ n: 7 }]);
   await client.query('alter table public.changing rename column n to m');

@@ -1,7 +1,7 @@
 /**
  * Statements on a connection that many share. PostgreSQL describes the columns of a prepared statement the first
  * time only: under one name they cannot change on a connection, a statement whose columns would change fails there
- * and is prepared under a new name (statement-names.ts).
+ * and is prepared under a new name (sql.ts).
  */
 import pg from 'pg';
 
@@ -23,12 +23,20 @@ interface DriverQuery extends pg.Submittable {
 
 type OnAnswer = (error: Error | undefined | null, result: unknown) => void;
 
-const DriverQuery = pg.Query as unknown as new (text: string, values: unknown[] | undefined, onAnswer: OnAnswer) => DriverQuery;
+const DriverQuery = pg.Query as unknown as new (
+  text: string,
+  values: unknown[] | undefined,
+  onAnswer: OnAnswer,
+) => DriverQuery;
 
 class SharedStatement extends DriverQuery {
   readonly #sender: StatementSender;
 
-  constructor({ text, values, name }: pg.QueryConfig<unknown[]>, onAnswer: OnAnswer, sender: StatementSender) {
+  constructor(
+    { text, values, name }: pg.QueryConfig<unknown[]>,
+    onAnswer: OnAnswer,
+    sender: StatementSender,
+  ) {
     super(text, values, onAnswer);
     this.name = name;
     this.#sender = sender;
@@ -46,7 +54,8 @@ class SharedStatement extends DriverQuery {
   override handleRowDescription(message: unknown): void {
     super.handleRowDescription(message);
     const { fields, _parsers, _prebuiltEmptyResultObject } = this._result;
-    if (this.name !== undefined) this.#sender.columns.set(this.name, { fields, _parsers, _prebuiltEmptyResultObject });
+    if (this.name !== undefined)
+      this.#sender.columns.set(this.name, { fields, _parsers, _prebuiltEmptyResultObject });
   }
 }
 
@@ -67,7 +76,9 @@ export class StatementSender {
   constructor(client: pg.Client) {
     this.#client = client;
     this.#connection = (client as unknown as { readonly connection: pg.Connection }).connection;
-    this.withoutDescribing = Object.create(this.#connection, { describe: { value: () => undefined } });
+    this.withoutDescribing = Object.create(this.#connection, {
+      describe: { value: () => undefined },
+    });
   }
 
   /** Handed over ready-made: the driver copies a configuration object property by property, on each statement. */

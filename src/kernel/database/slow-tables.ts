@@ -2,6 +2,27 @@
  * Tables whose short statements have turned out not to be short: somebody holds a lock, or the
  * table is slow. Until one of them is fast again, theirs run on connections of their own.
  */
+import type { Statement } from './database.ts';
+import { statementKind } from './statement-timings.ts';
+
+/* Which table a statement is about: what cannot be used there (locked, slow) must not hold up others. */
+
+/** Names of prepared statements whose tables are remembered. */
+const MAX_NAMES = 5_000;
+
+const byName = new Map<string, string>();
+
+/** `app.Post`; empty for a statement about no table of a named schema. */
+export function tableOf({ name, text }: Statement): string {
+  if (name === undefined) return statementKind(text).table;
+  const known = byName.get(name);
+  if (known !== undefined) return known;
+  // Names go with the schemas that they were made for.
+  if (byName.size >= MAX_NAMES) byName.clear();
+  const { table } = statementKind(text);
+  byName.set(name, table);
+  return table;
+}
 
 /** A table is kept apart for at least this many ms after something took long. */
 const APART_MS = 1_000;

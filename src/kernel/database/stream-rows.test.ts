@@ -33,7 +33,8 @@ describe('rows in batches', () => {
 
   it('come whole and in order, with values as parameters', async () => {
     const seen: number[] = [];
-    for await (const batch of streamRows<Numbered>(database, numbers(10_000), { sizeOf })) seen.push(...batch.map(({ n }) => n));
+    for await (const batch of streamRows<Numbered>(database, numbers(10_000), { sizeOf }))
+      seen.push(...batch.map(({ n }) => n));
     expect(seen).toEqual(Array.from({ length: 10_000 }, (_, i) => i + 1));
     expect(await inTransaction()).toBe(0);
   });
@@ -45,7 +46,8 @@ describe('rows in batches', () => {
       rows += batch.length;
     }
     expect(rows).toBe(300);
-    for await (const batch of streamRows<Numbered>(database, numbers(0), { sizeOf })) expect(batch).toBe('nothing');
+    for await (const batch of streamRows<Numbered>(database, numbers(0), { sizeOf }))
+      expect(batch).toBe('nothing');
   });
 
   it('end the transaction when the reader stops', async () => {
@@ -55,7 +57,10 @@ describe('rows in batches', () => {
 
   it('end with the signal, also while nobody reads', async () => {
     const controller = new AbortController();
-    const rows = streamRows<Numbered>(database, numbers(100_000), { sizeOf, signal: controller.signal });
+    const rows = streamRows<Numbered>(database, numbers(100_000), {
+      sizeOf,
+      signal: controller.signal,
+    });
     await rows.next();
     controller.abort(new Error('enough'));
     await waitFor(async () => (await inTransaction()) === 0);
@@ -67,10 +72,13 @@ describe('rows in batches', () => {
   it('pass failures on, before and between rows', async () => {
     const wrong = streamRows<Numbered>(database, { text: 'select nothing' }, { sizeOf });
     await expect(wrong.next()).rejects.toThrow();
-    const later = { text: `select n::integer as n, (1 / (1000 - n))::text as text from generate_series(1, 2000) n` };
+    const later = {
+      text: `select n::integer as n, (1 / (1000 - n))::text as text from generate_series(1, 2000) n`,
+    };
     let seen = 0;
     const reading = async (): Promise<void> => {
-      for await (const batch of streamRows<Numbered>(database, later, { sizeOf })) seen += batch.length;
+      for await (const batch of streamRows<Numbered>(database, later, { sizeOf }))
+        seen += batch.length;
     };
     await expect(reading()).rejects.toThrow();
     expect(seen).toBeGreaterThan(0);
@@ -82,7 +90,11 @@ describe('rows in batches', () => {
     await database.query({ text: 'create table moment (n integer)' });
     await database.query({ text: 'insert into moment select generate_series(1, 5000)' });
     const seen: number[] = [];
-    for await (const batch of streamRows<Numbered>(database, { text: `select n, '' as text from moment` }, { sizeOf: () => 1_000 })) {
+    for await (const batch of streamRows<Numbered>(
+      database,
+      { text: `select n, '' as text from moment` },
+      { sizeOf: () => 1_000 },
+    )) {
       if (seen.length === 0) await database.query({ text: 'delete from moment' });
       seen.push(...batch.map(({ n }) => n));
     }

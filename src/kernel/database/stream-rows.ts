@@ -5,7 +5,7 @@
  * the reader stops, or when the signal is aborted.
  */
 import { randomBytes } from 'node:crypto';
-import { offAccount } from '../account/request-account.ts';
+import { offAccount } from '../request-account/request-account.ts';
 import type { Database, Statement, Transaction } from './database.ts';
 
 export interface StreamOptions<R> {
@@ -21,12 +21,17 @@ const FIRST_BATCH = 50;
 const MAX_BATCH = 2_000;
 
 /** Inside an open transaction of the same flow the rows are those of that transaction. */
-export async function* streamRows<R>(database: Database, statement: Statement, options: StreamOptions<R>): AsyncGenerator<R[]> {
+export async function* streamRows<R>(
+  database: Database,
+  statement: Statement,
+  options: StreamOptions<R>,
+): AsyncGenerator<R[]> {
   const { signal } = options;
   const hand = createHandover<R[]>();
   const stop = (): void => hand.stop(signal?.reason);
   signal?.addEventListener('abort', stop, { once: true });
-  const read = (transaction: Transaction): Promise<void> => readBatches(transaction, statement, { ...options, give: hand.give });
+  const read = (transaction: Transaction): Promise<void> =>
+    readBatches(transaction, statement, { ...options, give: hand.give });
   // What is read over minutes has time limits of its own.
   const work = offAccount(() => database.transaction(read, { readOnly: true, attempts: 1 }));
   work.then(hand.end, hand.stop);
@@ -45,7 +50,11 @@ interface Reading<R> extends StreamOptions<R> {
   readonly give: (batch: R[]) => Promise<boolean>;
 }
 
-async function readBatches<R>(transaction: Transaction, { text, values = [] }: Statement, { give, sizeOf }: Reading<R>): Promise<void> {
+async function readBatches<R>(
+  transaction: Transaction,
+  { text, values = [] }: Statement,
+  { give, sizeOf }: Reading<R>,
+): Promise<void> {
   // A transaction may hold several.
   const name = `streamed_${randomBytes(8).toString('hex')}`;
   await transaction.query({ text: `set local statement_timeout = ${BATCH_TIMEOUT_MS}` });
@@ -55,7 +64,10 @@ async function readBatches<R>(transaction: Transaction, { text, values = [] }: S
     if (rows.length > 0 && !(await give(rows))) break;
     if (rows.length < size) break;
     const bytes = rows.reduce((sum, row) => sum + sizeOf(row), 0);
-    size = Math.max(1, Math.min(MAX_BATCH, size * 2, Math.floor((TARGET_BYTES * rows.length) / Math.max(1, bytes))));
+    size = Math.max(
+      1,
+      Math.min(MAX_BATCH, size * 2, Math.floor((TARGET_BYTES * rows.length) / Math.max(1, bytes))),
+    );
   }
   await transaction.query({ text: `close ${name}` });
 }

@@ -12,7 +12,9 @@ beforeEach(() => opened.database.query({ text: 'truncate items' }));
 const insert = (name: string) => ({ text: 'insert into items values ($1)', values: [name] });
 const nonsense = { text: 'nonsense' };
 const names = async () =>
-  (await opened.database.query<{ name: string }>({ text: 'select name from items order by name' })).rows.map(({ name }) => name);
+  (
+    await opened.database.query<{ name: string }>({ text: 'select name from items order by name' })
+  ).rows.map(({ name }) => name);
 
 it('undoes a part that failed, and goes on', async () => {
   const { database } = opened;

@@ -4,15 +4,69 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { offAccount } from '../account/request-account.ts';
+import { offAccount } from '../request-account/request-account.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { Accompanied, type Companions } from './companions.ts';
-import type { QueryResult, Statement, Transaction, TransactionOptions } from './database.ts';
+import type {
+  Queryable,
+  QueryResult,
+  Statement,
+  Transaction,
+  TransactionHook,
+  TransactionOptions,
+} from './database.ts';
 import { isStalePlan, isTransient, toPublicError } from './failures.ts';
 import { type AfterCommit, type Ambient, OpenTransaction } from './open-transaction.ts';
 import type { OwnedConnections } from './owned-connections.ts';
-import type { StatementNames } from './statement-names.ts';
-import type { StatementTimings } from './timings.ts';
+import type { StatementNames } from './sql.ts';
+import type { StatementTimings } from './statement-timings.ts';
+
+/* What is written with the first change of a piece of work, by the transaction that makes the change. */
+
+interface TransactionHooks {
+  run<T>(hook: TransactionHook, work: () => T): T;
+  /** That of this flow, while it is still to be written. */
+  waiting(): TransactionHook | undefined;
+}
+
+export function createTransactionHooks(): TransactionHooks {
+  const store = new AsyncLocalStorage<TransactionHook>();
+  return {
+    run: (hook, work) => store.run(hook, work),
+    waiting() {
+      const hook = store.getStore();
+      return hook?.isWaiting() ? hook : undefined;
+    },
+  };
+}
+
+/**
+ * The hook of one transaction: taken when the work is done, given back when it does not commit. Two transactions
+ * of one flow that run at the same time do not write it twice.
+ */
+class HookedTransaction {
+  readonly #hook: TransactionHook | undefined;
+  #written = false;
+
+  constructor(hook: TransactionHook | undefined) {
+    this.#hook = hook;
+  }
+
+  /** Right before the commit. The statement itself leaves a transaction alone that has written nothing. */
+  async write(transaction: Queryable): Promise<void> {
+    if (!this.#hook?.isWaiting()) return;
+    const statement = this.#hook.take();
+    if (!statement) return;
+    try {
+      this.#written = (await transaction.query(statement)).count > 0;
+    } finally {
+      if (!this.#written) this.#hook.giveBack();
+    }
+  }
+
+  failed(): void {
+    if (this.#written) this.#hook?.giveBack();
+  }
+}
 
 export interface Transactions {
   /** The open transaction of this flow, if there is one. */
@@ -33,12 +87,13 @@ const beginText = ({ isolation, readOnly }: TransactionOptions): string =>
 interface TransactionsOptions {
   readonly connections: OwnedConnections;
   readonly names: StatementNames;
-  readonly companions: Companions;
+  readonly transactionHooks: TransactionHooks;
   readonly timings?: StatementTimings | undefined;
   readonly log: Logger;
 }
 
-export function createTransactions({ connections, names, companions, timings, log }: TransactionsOptions): Transactions {
+export function createTransactions(options: TransactionsOptions): Transactions {
+  const { connections, names, transactionHooks, timings, log } = options;
   const store = new AsyncLocalStorage<Ambient | undefined>();
   /** Makes the names of savepoints unique. */
   let parts = 0;
@@ -48,72 +103,90 @@ export function createTransactions({ connections, names, companions, timings, lo
     return ambient === undefined || ambient.finished ? undefined : ambient;
   };
 
-  async function once<T>(work: (transaction: Transaction) => Promise<T>, options: TransactionOptions): Promise<T> {
-    const open = new OpenTransaction({ connections, names, timings, begin: beginText(options) });
-    const accompanied = new Accompanied(options.readOnly ? undefined : companions.waiting());
+  async function once<T>(
+    work: (transaction: Transaction) => Promise<T>,
+    how: TransactionOptions,
+  ): Promise<T> {
+    const open = new OpenTransaction({ connections, names, timings, begin: beginText(how) });
+    const hooked = new HookedTransaction(how.readOnly ? undefined : transactionHooks.waiting());
     try {
       const value = await store.run(open, () => work(open));
-      if (open.isSound) await accompanied.write(open);
+      if (open.isSound) await hooked.write(open);
       await open.commit();
       return value;
     } catch (error) {
-      accompanied.failed();
+      hooked.failed();
       await open.rollback();
       throw error;
     } finally {
       open.release();
       // After release, so that the work can take the connection for itself.
-      if (open.committed) await store.run(undefined, () => offAccount(() => runAll(open.afterwards, log)));
+      if (open.committed)
+        await store.run(undefined, () => offAccount(() => runAll(open.afterwards, log)));
     }
   }
 
-  async function outermost<T>(work: (transaction: Transaction) => Promise<T>, options: TransactionOptions): Promise<T> {
-    const attempts = options.attempts ?? DEFAULT_ATTEMPTS;
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await once(work, options);
-      } catch (error) {
-        if (attempt >= attempts || !(isTransient(error) || isStalePlan(error))) throw toPublicError(error);
-        await sleep(RETRY_DELAY_MS * attempt * (1 + Math.random()));
-      }
-    }
-  }
-
-  const run: Transactions['run'] = (work, options = {}) => {
+  const run: Transactions['run'] = (work, how = {}) => {
     const ambient = current();
-    return ambient ? join(ambient, work) : outermost(work, options);
+    return ambient ? join(ambient, work) : retried(how, () => once(work, how));
   };
-
-  async function partOf<T>(ambient: Ambient, work: (transaction: Transaction) => Promise<T>): Promise<T> {
-    const name = `part_${++parts}`;
-    await ambient.query({ text: `savepoint ${name}` });
-    const part = new TransactionPart(ambient);
-    try {
-      const value = await store.run(part, () => work(part));
-      part.close();
-      await ambient.query({ text: `release savepoint ${name}` });
-      for (const item of part.afterwards) ambient.afterCommit(item);
-      return value;
-    } catch (error) {
-      part.finished = true;
-      await ambient.query({ text: `rollback to savepoint ${name}` }).catch((failure: unknown) => ambient.doom(failure));
-      throw error;
-    }
-  }
 
   return {
     current,
     run,
     part(work) {
       const ambient = current();
-      return ambient ? partOf(ambient, work) : run(work);
+      return ambient ? partOf(store, ambient, `part_${++parts}`, work) : run(work);
     },
     outside: (work) => store.run(undefined, work),
   };
 }
 
+/** Again after a deadlock and the like, as often as is asked for. Throws what callers may see. */
+async function retried<T>(
+  { attempts = DEFAULT_ATTEMPTS }: TransactionOptions,
+  once: () => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await once();
+    } catch (error) {
+      if (attempt >= attempts || !(isTransient(error) || isStalePlan(error)))
+        throw toPublicError(error);
+      await sleep(RETRY_DELAY_MS * attempt * (1 + Math.random()));
+    }
+  }
+}
+
+/** A savepoint: what fails in it is taken back alone. */
+async function partOf<T>(
+  store: AsyncLocalStorage<Ambient | undefined>,
+  ambient: Ambient,
+  name: string,
+  work: (transaction: Transaction) => Promise<T>,
+): Promise<T> {
+  await ambient.query({ text: `savepoint ${name}` });
+  const part = new TransactionPart(ambient);
+  try {
+    const value = await store.run(part, () => work(part));
+    part.close();
+    await ambient.query({ text: `release savepoint ${name}` });
+    for (const item of part.afterwards) ambient.afterCommit(item);
+    return value;
+  } catch (error) {
+    part.finished = true;
+    await ambient
+      .query({ text: `rollback to savepoint ${name}` })
+      .catch((failure: unknown) => ambient.doom(failure));
+    throw error;
+  }
+}
+
 /** A part of an open transaction. When it fails, the whole fails, also if somebody catches its error. */
-async function join<T>(ambient: Ambient, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+async function join<T>(
+  ambient: Ambient,
+  work: (transaction: Transaction) => Promise<T>,
+): Promise<T> {
   try {
     return await work(ambient);
   } catch (error) {
@@ -145,7 +218,8 @@ class TransactionPart implements Ambient {
   }
 
   query<R>(statement: Statement): Promise<QueryResult<R>> {
-    if (this.finished) throw new Error('A statement was sent to a part of a transaction that has ended');
+    if (this.finished)
+      throw new Error('A statement was sent to a part of a transaction that has ended');
     return this.#whole.query<R>(statement);
   }
 

@@ -66,7 +66,13 @@ export class WaitingLine<T> {
   figures(): LineFigures {
     const first = this.#items[this.#head];
     const oldestMs = first ? performance.now() - first.since : 0;
-    return { waiting: this.length, oldestMs, waits: this.#waits, waitedMs: this.#waitedMs, refused: this.#refused };
+    return {
+      waiting: this.length,
+      oldestMs,
+      waits: this.#waits,
+      waitedMs: this.#waitedMs,
+      refused: this.#refused,
+    };
   }
 
   /** Refuses all. */

@@ -76,12 +76,12 @@ function behavesAsBus(join: Join, databaseOf: () => Database): void {
 
   it('distrusts memory at the first look after a pause, before any timer', async () => {
     const bus = await join();
-    expect([bus.connected(), bus.freshness.settle()]).toEqual([true, undefined]);
+    expect([bus.connected(), bus.freshness.catchUp()]).toEqual([true, undefined]);
     const wall = Date.now();
     const clock = vi.spyOn(Date, 'now').mockReturnValue(wall + 2_000);
     try {
       expect(bus.connected()).toBe(false);
-      expect(bus.freshness.settle()).toBeInstanceOf(Promise);
+      expect(bus.freshness.catchUp()).toBeInstanceOf(Promise);
     } finally {
       clock.mockRestore();
     }
@@ -95,7 +95,7 @@ function behavesAsBus(join: Join, databaseOf: () => Database): void {
     // A change that nobody announces: whoever made it died right after.
     await countConfig();
     const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 2_000);
-    const settled = Promise.all([bus.freshness.settle(), bus.freshness.settle()]);
+    const settled = Promise.all([bus.freshness.catchUp(), bus.freshness.catchUp()]);
     clock.mockRestore();
     await settled;
     expect(loaded).toEqual(['config']);

@@ -5,9 +5,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type KernelDatabases, openKernelDatabase } from '../../../test/support/kernel.ts';
 import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { createEvents } from './create.ts';
-import { createLocalBus } from './local-bus.ts';
-import { countWaiting } from './waiting.ts';
+import { createLocalBus } from './create-bus.ts';
+import { createEvents } from './create-events.ts';
+import { countWaiting } from './publication.ts';
 
 let kernel: KernelDatabases;
 beforeAll(async () => {
@@ -33,7 +33,12 @@ it('publishes every acknowledged event of a process that was killed while it wro
   const acknowledged = await writeAndKill(kernel.url, 700);
   expect(acknowledged.length).toBeGreaterThanOrEqual(700);
 
-  const events = createEvents({ database: kernel.database, bus: createLocalBus('after'), log: silentLog, metrics: noMetrics });
+  const events = createEvents({
+    database: kernel.database,
+    bus: createLocalBus('after'),
+    log: silentLog,
+    metrics: noMetrics,
+  });
   await events.start();
   await waitFor(async () => (await countWaiting(kernel.database)) === 0);
   const all = (await events.since(0, 100_000))?.events;

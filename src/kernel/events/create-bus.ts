@@ -3,21 +3,61 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database } from '../database/database.ts';
-import { type Moment, thisMoment } from '../freshness/moment.ts';
-import { unconfirmedReport } from '../freshness/unconfirmed.ts';
+import { alwaysFresh, unconfirmedReport } from '../freshness/freshness.ts';
 import { createVersions } from '../freshness/versions.ts';
 import type { Redis } from '../redis.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type Announcements, createAnnouncements } from './announcements.ts';
 import type { Announcement, Bus } from './bus.ts';
-import { Link } from './link.ts';
-import { createLocalBus } from './local-bus.ts';
+import { type ClockReading, clockNow, Link } from './link.ts';
 import { createNodeRegistry, leaseMs, type NodeRegistry } from './nodes.ts';
-import { createPostgresTransport } from './postgres-transport.ts';
-import { createRedisTransport } from './redis-transport.ts';
-import type { BusTransport } from './transport.ts';
+import { type BusTransport, createPostgresTransport, createRedisTransport } from './transport.ts';
 
-export interface BusOptions {
+/* Announcements that wait for their acknowledgements. */
+
+interface Announcements {
+  /** Starts to wait, at most `timeoutMs`; `send` puts the message with this id on its way. Answers who did not confirm it. */
+  wait(
+    nodes: readonly string[],
+    timeoutMs: number,
+    send: (id: string) => void,
+  ): Promise<readonly string[]>;
+  /** A node has run its handlers. */
+  acknowledge(id: string, node: string, ok: boolean): void;
+}
+
+interface Waiting {
+  readonly missing: Set<string>;
+  readonly failed: string[];
+  readonly done: () => void;
+}
+
+function createAnnouncements(): Announcements {
+  const waiting = new Map<string, Waiting>();
+  let count = 0;
+
+  return {
+    async wait(nodes, timeoutMs, send) {
+      const id = String(++count);
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const entry: Waiting = { missing: new Set(nodes), failed: [], done: resolve };
+      waiting.set(id, entry);
+      const timer = setTimeout(resolve, timeoutMs);
+      send(id);
+      if (entry.missing.size > 0) await promise;
+      clearTimeout(timer);
+      waiting.delete(id);
+      return [...entry.failed, ...entry.missing];
+    },
+    acknowledge(id, node, ok) {
+      const entry = waiting.get(id);
+      if (!entry?.missing.delete(node)) return;
+      if (!ok) entry.failed.push(node);
+      if (entry.missing.size === 0) entry.done();
+    },
+  };
+}
+
+interface BusOptions {
   readonly database: Database;
   readonly redis: Redis | undefined;
   readonly log: Logger;
@@ -35,7 +75,7 @@ export interface NodeBus extends Bus {
 type Handler = (payload: unknown) => void | Promise<void>;
 
 /** What travels: a message of a topic, an acknowledgement, or a probe to oneself. */
-interface Envelope {
+interface BusMessage {
   readonly from: string;
   readonly topic?: string;
   readonly payload?: unknown;
@@ -43,7 +83,7 @@ interface Envelope {
   readonly ack?: string;
   readonly ok?: boolean;
   /** On a probe: when it was sent. */
-  readonly sent?: Moment;
+  readonly sent?: ClockReading;
 }
 
 /** Milliseconds that an announcement waits for acknowledgements; after that it waits for the ends of leases. */
@@ -58,12 +98,19 @@ const unknownNodes = 'unknown';
 export async function createBus(options: BusOptions): Promise<NodeBus> {
   const { database, redis, workers = 1 } = options;
   const nodeId = randomBytes(8).toString('hex');
-  if (redis === undefined && workers === 1 && database.info().kind === 'embedded') return createLocalBus(nodeId);
-  const transport = redis ? createRedisTransport(redis, nodeId) : createPostgresTransport(database, nodeId);
+  if (redis === undefined && workers === 1 && database.info().kind === 'embedded')
+    return createLocalBus(nodeId);
+  const transport = redis
+    ? createRedisTransport(redis, nodeId)
+    : createPostgresTransport(database, nodeId);
   return joinBus(nodeId, transport, options);
 }
 
-async function joinBus(nodeId: string, transport: BusTransport, options: BusOptions): Promise<NodeBus> {
+async function joinBus(
+  nodeId: string,
+  transport: BusTransport,
+  options: BusOptions,
+): Promise<NodeBus> {
   const { database, log, heartbeatMs = defaultHeartbeatMs } = options;
   const registry = createNodeRegistry(database, nodeId);
   const announcements = createAnnouncements();
@@ -71,45 +118,28 @@ async function joinBus(nodeId: string, transport: BusTransport, options: BusOpti
   const gapListeners: (() => void)[] = [];
   // Bus work runs outside of whatever transaction the caller is in.
   const outside = AsyncLocalStorage.snapshot();
-  const pack = (envelope: Omit<Envelope, 'from'>): string => JSON.stringify({ from: nodeId, ...envelope });
+  const pack: Pack = (message) => JSON.stringify({ from: nodeId, ...message });
 
   const link = new Link({
     registry,
     log,
     heartbeatMs,
     probe: (sent) => transport.send(nodeId, pack({ sent })),
-    onGap: () => {
-      for (const listener of gapListeners) listener();
-    },
+    onGap: () => callAll(gapListeners),
   });
 
-  const runHandlers = async (topic: string, payload: unknown): Promise<boolean> => {
-    const results = await Promise.allSettled((handlers.get(topic) ?? []).map(async (handler) => handler(payload)));
-    const failures = results.filter((result) => result.status === 'rejected');
-    for (const { reason } of failures) log.error({ topic, err: reason }, 'A bus message could not be applied');
-    return failures.length === 0;
-  };
-
-  const receive = async (text: string): Promise<void> => {
-    const { from, topic, payload, ack, ok, sent }: Envelope = JSON.parse(text);
-    if (from === nodeId) return sent && link.echoed(sent);
-    if (topic === undefined) return ack === undefined ? undefined : announcements.settle(ack, from, ok === true);
-    const applied = await runHandlers(topic, payload);
-    if (ack !== undefined) await transport.send(from, pack({ ack, ok: applied }));
-  };
-
+  const receive = createReceiver({ nodeId, link, announcements, handlers, transport, pack, log });
   const announce = createAnnouncer({ registry, announcements, log }, (topic, payload, ack) => {
     // A transport that hangs must not hold up the caller: whether it arrived is known by the acknowledgement.
     transport.broadcast(pack({ topic, payload, ack })).catch(() => undefined);
   });
 
+  const onError = (err: unknown): void => log.error({ err }, 'A bus message could not be handled');
   await transport.start(
-    (text) => {
-      receive(text).catch((error: unknown) => log.error({ err: error }, 'A bus message could not be handled'));
-    },
+    (text) => void receive(text).catch(onError),
     (connected) => link.changed(connected),
   );
-  const registered = thisMoment();
+  const registered = clockNow();
   const versions = createVersions(database, await registry.beat(true), log);
   link.start(versions, registered);
 
@@ -128,13 +158,59 @@ async function joinBus(nodeId: string, transport: BusTransport, options: BusOpti
       handlers.set(topic, [...(handlers.get(topic) ?? []), handler]);
     },
     connected: () => link.certain(),
-    freshness: { watch: versions.watch, settle: () => (link.certain() ? undefined : versions.catchUp()) },
+    freshness: {
+      watch: versions.watch,
+      catchUp: () => (link.certain() ? undefined : versions.catchUp()),
+    },
     onReconnect: (listener) => void gapListeners.push(listener),
     async close() {
       await link.stop();
       await transport.close();
     },
   };
+}
+
+type Pack = (message: Omit<BusMessage, 'from'>) => string;
+
+interface ReceiverParts {
+  readonly nodeId: string;
+  readonly link: Link;
+  readonly announcements: Announcements;
+  readonly handlers: ReadonlyMap<string, readonly Handler[]>;
+  readonly transport: BusTransport;
+  readonly pack: Pack;
+  readonly log: Logger;
+}
+
+/** Runs the handlers of what comes in, and acknowledges what asks for it. */
+function createReceiver(parts: ReceiverParts): (text: string) => Promise<void> {
+  const { nodeId, link, announcements, handlers, transport, pack, log } = parts;
+  return async (text) => {
+    const { from, topic, payload, ack, ok, sent }: BusMessage = JSON.parse(text);
+    if (from === nodeId) return sent && link.echoed(sent);
+    if (topic === undefined)
+      return ack === undefined ? undefined : announcements.acknowledge(ack, from, ok === true);
+    const applied = await runHandlers(handlers.get(topic) ?? [], payload, (err) =>
+      log.error({ topic, err }, 'A bus message could not be applied'),
+    );
+    if (ack !== undefined) await transport.send(from, pack({ ack, ok: applied }));
+  };
+}
+
+/** True when all went well. */
+async function runHandlers(
+  handlers: readonly Handler[],
+  payload: unknown,
+  onError: (reason: unknown) => void,
+): Promise<boolean> {
+  const results = await Promise.allSettled(handlers.map(async (handler) => handler(payload)));
+  const failures = results.filter((result) => result.status === 'rejected');
+  for (const { reason } of failures) onError(reason);
+  return failures.length === 0;
+}
+
+function callAll(listeners: readonly (() => void)[]): void {
+  for (const listener of listeners) listener();
 }
 
 interface AnnouncerParts {
@@ -161,7 +237,10 @@ function createAnnouncer(
     if (performance.now() - (warned.get(key) ?? Number.NEGATIVE_INFINITY) < warnEveryMs) return;
     warned.clear();
     warned.set(key, performance.now());
-    log.warn({ topic, failed }, 'Some nodes did not confirm a change: they read it from the database before they answer');
+    log.warn(
+      { topic, failed },
+      'Some nodes did not confirm a change: they read it from the database before they answer',
+    );
   };
   const leasesEnd = async (failed: readonly string[]): Promise<void> => {
     const remainingMs = await registry.markMissed(failed).catch(() => leaseMs);
@@ -172,14 +251,19 @@ function createAnnouncer(
     const nodes = await registry.others().catch(() => undefined);
     if (nodes === undefined) {
       send(topic, payload, '0');
-      log.error({ topic }, 'A change could not be announced: the other nodes are not known, because the database does not answer');
+      log.error(
+        { topic },
+        'A change could not be announced: the other nodes are not known, because the database does not answer',
+      );
       await sleep(leaseMs + leaseMarginMs);
       return { replicas: 1, failed: [unknownNodes] };
     }
     if (nodes.length === 0) return { replicas: 1, failed: [] };
     const deaf = nodes.filter(({ hears }) => !hears).map(({ id }) => id);
-    const hearing = nodes.filter(({ hears }) => hears).map(({ id }) => id);
-    const silent = await announcements.wait(hearing, timeoutMs, (ack) => send(topic, payload, ack));
+    const listening = nodes.filter(({ hears }) => hears).map(({ id }) => id);
+    const silent = await announcements.wait(listening, timeoutMs, (ack) =>
+      send(topic, payload, ack),
+    );
     const failed = [...silent, ...deaf];
     if (failed.length > 0) {
       warn(topic, failed);
@@ -188,3 +272,16 @@ function createAnnouncer(
     return { replicas: 1 + nodes.length - failed.length, failed };
   };
 }
+
+/* The bus of a platform that is one process: there is nobody else to tell. */
+
+export const createLocalBus = (nodeId: string): NodeBus => ({
+  nodeId,
+  publish: async () => undefined,
+  announce: async () => ({ replicas: 1, failed: [] }),
+  subscribe: () => undefined,
+  connected: () => true,
+  freshness: alwaysFresh,
+  onReconnect: () => undefined,
+  close: async () => undefined,
+});

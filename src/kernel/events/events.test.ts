@@ -4,8 +4,8 @@ import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { system } from '../caller.ts';
 import type { Database } from '../database/database.ts';
-import { createEvents, type RunningEvents } from './create.ts';
 import { createBus, type NodeBus } from './create-bus.ts';
+import { createEvents, type RunningEvents } from './create-events.ts';
 import type { PublishedEvent } from './events.ts';
 
 const caller = system('test');
@@ -96,22 +96,31 @@ describe('events', () => {
     held.resolve();
     await long;
     await waitFor(() => seen.length === 2);
-    expect(seen.map((event) => event.topic)).toEqual(['test:first-committed', 'test:first-written']);
+    expect(seen.map((event) => event.topic)).toEqual([
+      'test:first-committed',
+      'test:first-written',
+    ]);
     expect(seen[1]!.sequence).toBe(before + 1);
   });
 
   it('shows every event to every node, in one order without gaps, while several write and relay', async () => {
-    const nodes = await Promise.all([kernel.database, await kernel.another(), await kernel.another()].map(startNode));
+    const nodes = await Promise.all(
+      [kernel.database, await kernel.another(), await kernel.another()].map(startNode),
+    );
     const seen = nodes.map((node) => record(node));
     const start = await nodes[0]!.position();
     await Promise.all(
       nodes.flatMap((node, n) =>
-        Array.from({ length: 60 }, (_, i) => node.emit(kernel.database, caller, { topic: 'test:load', ids: [`${n}-${i}`] })),
+        Array.from({ length: 60 }, (_, i) =>
+          node.emit(kernel.database, caller, { topic: 'test:load', ids: [`${n}-${i}`] }),
+        ),
       ),
     );
     for (const list of seen) await waitFor(() => list.length === 180);
     const [first, ...others] = seen;
-    expect(first!.map((event) => event.sequence)).toEqual(Array.from({ length: 180 }, (_, i) => start + 1 + i));
+    expect(first!.map((event) => event.sequence)).toEqual(
+      Array.from({ length: 180 }, (_, i) => start + 1 + i),
+    );
     for (const other of others) expect(other).toEqual(first);
     expect(new Set(first!.flatMap((event) => event.ids)).size).toBe(180);
   });
@@ -152,7 +161,8 @@ describe('events', () => {
     const events = await startNode(kernel.database);
     const seen = record(events);
     const start = await events.position();
-    for (const topic of ['test:1', 'test:2', 'test:3']) await events.emit(kernel.database, caller, { topic });
+    for (const topic of ['test:1', 'test:2', 'test:3'])
+      await events.emit(kernel.database, caller, { topic });
     await waitFor(() => seen.length === 3);
     expect(await topicsAfter(events, start, 2)).toEqual(['test:1', 'test:2']);
     expect(await events.since(start, 2)).toMatchObject({ more: true });

@@ -4,18 +4,36 @@
  * Both are reckoned from when they were sent, and looked at when somebody asks, so that a process
  * that was paused knows it before it answers anybody.
  */
-import { earlier, isYounger, type Moment, thisMoment } from '../freshness/moment.ts';
 import type { Versions } from '../freshness/versions.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { type Heartbeat, leaseMs, type NodeRegistry } from './nodes.ts';
 
-export interface LinkOptions {
+/*
+ * Moments for leases. A process that is paused or a machine that sleeps notices it here, at the first
+ * look at the clock, before any timer has run.
+ */
+
+/** On both clocks: `performance.now()`, which nobody sets, and the wall clock, which goes on while a machine sleeps. */
+export interface ClockReading {
+  readonly steady: number;
+  readonly wall: number;
+}
+
+export const clockNow = (): ClockReading => ({ steady: performance.now(), wall: Date.now() });
+
+/** Whether less than `ms` have passed by either clock. A wall clock that was set back counts as time that passed. */
+const isYounger = ({ steady, wall }: ClockReading, ms: number): boolean =>
+  performance.now() - steady < ms && Math.abs(Date.now() - wall) < ms;
+
+const earlier = (a: ClockReading, b: ClockReading): ClockReading => (a.steady < b.steady ? a : b);
+
+interface LinkOptions {
   readonly registry: NodeRegistry;
   readonly log: Logger;
   /** Milliseconds between heartbeats. */
   readonly heartbeatMs: number;
   /** Sends a message to this very node; it comes back to `echoed`. */
-  readonly probe: (sent: Moment) => Promise<void>;
+  readonly probe: (sent: ClockReading) => Promise<void>;
   /** Messages may have been missed: forget what was kept without a version. */
   readonly onGap: () => void;
 }
@@ -31,10 +49,10 @@ export class Link {
   #listening = false;
   #gap = false;
   #silent = 0;
-  #heard: Moment | undefined;
-  #beaten: Moment | undefined;
+  #heard: ClockReading | undefined;
+  #beaten: ClockReading | undefined;
   /** The earlier of the two: memory is true as of then. */
-  #trueAt: Moment | undefined;
+  #trueAt: ClockReading | undefined;
   #versions: Versions | undefined;
   #timer: NodeJS.Timeout | undefined;
   #beating = 0;
@@ -46,7 +64,7 @@ export class Link {
   }
 
   /** Starts the heartbeats. Call it once messages are received and the node has been registered, which began at `registered`. */
-  start(versions: Versions, registered: Moment): void {
+  start(versions: Versions, registered: ClockReading): void {
     this.#versions = versions;
     this.#heard = registered;
     this.#beaten = registered;
@@ -68,7 +86,7 @@ export class Link {
   }
 
   /** An own message came back: everything that was sent before it has come, too. */
-  echoed(sent: Moment): void {
+  echoed(sent: ClockReading): void {
     this.#silent = 0;
     this.#heard = sent;
     this.#reckon();
@@ -96,7 +114,7 @@ export class Link {
 
   #sendProbe(): void {
     this.#silent += 1;
-    this.#options.probe(thisMoment()).catch(() => undefined);
+    this.#options.probe(clockNow()).catch(() => undefined);
   }
 
   #lose(reason: string): void {
@@ -114,7 +132,7 @@ export class Link {
   #beat(): Promise<void> {
     this.#beating += 1;
     const turn = this.#queue.then(async () => {
-      const [sent, says] = [thisMoment(), this.#claimed];
+      const [sent, says] = [clockNow(), this.#claimed];
       await this.#take(sent, await this.#options.registry.beat(says));
       if (!says || !this.#claimed || this.#listening) return;
       this.#listening = true;
@@ -131,7 +149,7 @@ export class Link {
     this.#beating -= 1;
   }
 
-  async #take(sent: Moment, { missed, ...reading }: Heartbeat): Promise<void> {
+  async #take(sent: ClockReading, { missed, ...reading }: Heartbeat): Promise<void> {
     if (missed || this.#gap) {
       this.#gap = false;
       this.#options.onGap();
@@ -153,7 +171,10 @@ export class Link {
       },
       (error: unknown) => {
         if (!this.#complained)
-          this.#options.log.warn({ err: error }, 'The heartbeat of this node could not be written; it trusts its memory again when it can');
+          this.#options.log.warn(
+            { err: error },
+            'The heartbeat of this node could not be written; it trusts its memory again when it can',
+          );
         this.#complained = true;
       },
     );

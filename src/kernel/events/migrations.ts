@@ -1,6 +1,6 @@
 /** Tables of the outbox, of the node registry, and the installation's own id. */
 import type { Queryable } from '../database/database.ts';
-import type { Migration } from '../database/migration.ts';
+import type { Migration } from '../database/migrate.ts';
 import { createVersionTable } from '../freshness/migrations.ts';
 import { partitionOutbox } from './outbox-partitions.ts';
 

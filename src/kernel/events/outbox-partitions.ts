@@ -29,7 +29,10 @@ const tables = [
   ) partition by list (bucket)`,
   ...Array.from(
     { length: BUCKETS },
-    (_, bucket) => `create table ${bucketTable(bucket)} partition of penstock.outbox for values in (${bucket})
+    (
+      _,
+      bucket,
+    ) => `create table ${bucketTable(bucket)} partition of penstock.outbox for values in (${bucket})
       with (autovacuum_enabled = false, toast.autovacuum_enabled = false)`,
   ),
   'create index outbox_by_transaction on penstock.outbox (xid, seq)',

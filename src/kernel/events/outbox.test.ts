@@ -4,20 +4,22 @@ import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { Database } from '../database/database.ts';
 import { migrate } from '../database/migrate.ts';
-import { openDatabase } from '../database/open.ts';
-import { createEvents, type RunningEvents } from './create.ts';
+import { openDatabase } from '../database/open-database.ts';
+import { createLocalBus } from './create-bus.ts';
+import { createEvents, type RunningEvents } from './create-events.ts';
 import type { PublishedEvent } from './events.ts';
-import { createLocalBus } from './local-bus.ts';
 import { migrations } from './migrations.ts';
-import { publishEvents } from './publication.ts';
+import { countWaiting, lastPublishedAt, publishEvents, waitingSince } from './publication.ts';
 import { tidyOutbox } from './retention.ts';
-import { countWaiting, lastPublishedAt, waitingSince } from './waiting.ts';
 
 let test: TestDatabase;
 let database: Database;
 let running: RunningEvents | undefined;
 
-const upTo = (id: string) => migrate(database, [{ owner: 'kernel/events', migrations: migrations.filter((each) => each.id <= id) }]);
+const upTo = (id: string) =>
+  migrate(database, [
+    { owner: 'kernel/events', migrations: migrations.filter((each) => each.id <= id) },
+  ]);
 const run = (text: string, values: readonly unknown[] = []) => database.query({ text, values });
 const write = async (count: number, topic = 'test:written') => {
   const text = `insert into penstock.outbox (topic, actor, ids) select $1, 'system:test', array[n::text] from generate_series(1, $2::int) n`;
@@ -25,26 +27,46 @@ const write = async (count: number, topic = 'test:written') => {
   running?.wake();
 };
 const start = async (): Promise<RunningEvents> => {
-  const events = createEvents({ database, bus: createLocalBus('test'), log: silentLog, metrics: noMetrics });
+  const events = createEvents({
+    database,
+    bus: createLocalBus('test'),
+    log: silentLog,
+    metrics: noMetrics,
+  });
   await events.start();
   running = events;
   return events;
 };
 /** Everything after a position, read as readers do. */
-const readAll = async (events: RunningEvents, from: number, limit = 500): Promise<PublishedEvent[]> => {
+const readAll = async (
+  events: RunningEvents,
+  from: number,
+  limit = 500,
+): Promise<PublishedEvent[]> => {
   const all: PublishedEvent[] = [];
-  for (let page = await events.since(from, limit); page && page.events.length > 0; page = await events.since(all.at(-1)!.sequence, limit)) {
+  for (
+    let page = await events.since(from, limit);
+    page && page.events.length > 0;
+    page = await events.since(all.at(-1)!.sequence, limit)
+  ) {
     all.push(...page.events);
   }
   return all;
 };
 const sequences = (events: readonly PublishedEvent[]) => events.map(({ sequence }) => sequence);
-const counted = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
-const settled = () => waitFor(async () => (await countWaiting(database)) === 0, { timeoutMs: 30_000 });
+const counted = (from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, i) => from + i);
+const settled = () =>
+  waitFor(async () => (await countWaiting(database)) === 0, { timeoutMs: 30_000 });
 
 beforeEach(async () => {
   test = await createTestDatabase();
-  const settings = { dataDir: '/nonexistent', databaseUrl: test.url, databasePreparedStatements: true, databasePipelining: true };
+  const settings = {
+    dataDir: '/nonexistent',
+    databaseUrl: test.url,
+    databasePreparedStatements: true,
+    databasePipelining: true,
+  };
   database = await openDatabase({ settings, log: silentLog });
 });
 afterEach(async () => {
@@ -70,7 +92,9 @@ describe('the outbox', () => {
     const all = await readAll(events, 10);
     expect(sequences(all)).toEqual(counted(11, 2530));
     expect(all.slice(0, 2490).map(({ ids }) => Number(ids?.[0]))).toEqual(counted(11, 2500));
-    expect(all.slice(2490).map(({ topic, ids }) => [topic, Number(ids?.[0])])).toEqual(counted(1, 30).map((n) => ['test:waits', n]));
+    expect(all.slice(2490).map(({ topic, ids }) => [topic, Number(ids?.[0])])).toEqual(
+      counted(1, 30).map((n) => ['test:waits', n]),
+    );
     expect(all[0]).toMatchObject({ schema: 'Post', operation: 'insert', payload: { n: 1 } });
     await write(1);
     await waitFor(async () => (await events.position()) === 2531);
@@ -92,7 +116,9 @@ describe('the outbox', () => {
     expect(rows).toEqual([{ pages: 250, first: 1, last: 250_000 }]);
     // A position in the middle is found again.
     const page = await events.since(123_456, 3);
-    expect(page?.events.map(({ sequence, ids }) => [sequence, ids])).toEqual([123_457, 123_458, 123_459].map((n) => [n, [String(n)]]));
+    expect(page?.events.map(({ sequence, ids }) => [sequence, ids])).toEqual(
+      [123_457, 123_458, 123_459].map((n) => [n, [String(n)]]),
+    );
     await run('select pg_stat_force_next_flush()');
     const stats = await run(
       `select sum(n_tup_upd)::int as updated, sum(n_tup_del)::int as deleted from pg_stat_all_tables where relname ~ '^outbox_[0-9]+$'`,
@@ -108,7 +134,9 @@ describe('the outbox', () => {
     const events = await start();
     await settled();
     expect(await events.position()).toBe(300_000);
-    expect((await readAll(events, 299_000)).map(({ sequence }) => sequence)).toEqual(counted(299_001, 300_000));
+    expect((await readAll(events, 299_000)).map(({ sequence }) => sequence)).toEqual(
+      counted(299_001, 300_000),
+    );
   });
 
   it('gives a transaction that stayed open over thousands of others its positions when it commits', async () => {
@@ -122,10 +150,13 @@ describe('the outbox', () => {
       });
       written.resolve();
       await held.promise;
-      await transaction.query({ text: `insert into penstock.outbox (topic, actor) values ('test:long', 'system:test')` });
+      await transaction.query({
+        text: `insert into penstock.outbox (topic, actor) values ('test:long', 'system:test')`,
+      });
     });
     await written.promise;
-    for (let i = 0; i < 30; i += 1) await Promise.all(Array.from({ length: 50 }, () => write(1, 'test:short')));
+    for (let i = 0; i < 30; i += 1)
+      await Promise.all(Array.from({ length: 50 }, () => write(1, 'test:short')));
     await settled();
     expect(await events.position()).toBe(1500);
     held.resolve();
@@ -161,8 +192,12 @@ describe('retention', () => {
       ).rows[0]!.bytes,
     );
   const age = (interval: string) =>
-    run(`update penstock.outbox_buckets set published_at = published_at - $1::interval, opened_at = opened_at - $1::interval`, [interval]);
-  const tidy = (minutes = 60, megabytes = 1_000) => tidyOutbox(database, { minutes, megabytes }, silentLog);
+    run(
+      `update penstock.outbox_buckets set published_at = published_at - $1::interval, opened_at = opened_at - $1::interval`,
+      [interval],
+    );
+  const tidy = (minutes = 60, megabytes = 1_000) =>
+    tidyOutbox(database, { minutes, megabytes }, silentLog);
 
   it('writes to the next partition after a while, and empties what is old as a whole', async () => {
     await upTo('9');
@@ -175,14 +210,22 @@ describe('retention', () => {
     expect(await tidy()).toBe(0);
     await write(10, 'test:next');
     await settled();
-    expect((await run('select distinct bucket from penstock.outbox order by 1')).rows).toHaveLength(2);
+    expect((await run('select distinct bucket from penstock.outbox order by 1')).rows).toHaveLength(
+      2,
+    );
     expect(await readAll(events, 0)).toHaveLength(20_010);
 
-    await run(`update penstock.outbox_buckets set published_at = published_at - interval '45 minutes' where last_position = 20000`);
+    await run(
+      `update penstock.outbox_buckets set published_at = published_at - interval '45 minutes' where last_position = 20000`,
+    );
     expect(await tidy()).toBe(1);
     expect(await events.since(19_999, 10)).toBeUndefined();
-    expect((await events.since(20_000, 100))?.events.map(({ topic }) => topic)).toEqual(Array(10).fill('test:next'));
-    expect((await run('select count(*)::int as count from penstock.outbox_pages')).rows).toEqual([{ count: 1 }]);
+    expect((await events.since(20_000, 100))?.events.map(({ topic }) => topic)).toEqual(
+      Array(10).fill('test:next'),
+    );
+    expect((await run('select count(*)::int as count from penstock.outbox_pages')).rows).toEqual([
+      { count: 1 },
+    ]);
     expect(await bytes()).toBeLessThan(empty + 200_000);
     await write(1);
     await waitFor(async () => (await events.position()) === 20_011);
@@ -198,7 +241,9 @@ describe('retention', () => {
     const held = Promise.withResolvers<void>();
     const written = Promise.withResolvers<void>();
     const open = database.transaction(async (transaction) => {
-      await transaction.query({ text: `insert into penstock.outbox (topic, actor) values ('test:open', 'system:test')` });
+      await transaction.query({
+        text: `insert into penstock.outbox (topic, actor) values ('test:open', 'system:test')`,
+      });
       written.resolve();
       await held.promise;
     });
@@ -215,7 +260,10 @@ describe('retention', () => {
     const events = await start();
     await settled();
     expect(await events.position()).toBe(10_002);
-    expect((await readAll(events, 10_000)).map(({ topic }) => topic).sort()).toEqual(['test:open', 'test:written']);
+    expect((await readAll(events, 10_000)).map(({ topic }) => topic).sort()).toEqual([
+      'test:open',
+      'test:written',
+    ]);
   });
 
   it('goes round: more partitions are written in turn than there are', async () => {
@@ -228,7 +276,9 @@ describe('retention', () => {
       await tidy();
     }
     expect(await events.position()).toBe(60);
-    expect((await run('select count(*)::int as count from penstock.outbox')).rows[0]!.count).toBeLessThan(30);
+    expect(
+      (await run('select count(*)::int as count from penstock.outbox')).rows[0]!.count,
+    ).toBeLessThan(30);
     expect(sequences(await readAll(events, 54))).toEqual(counted(55, 60));
   });
 });
@@ -242,12 +292,17 @@ describe('a database that was moved to another server', () => {
     // As in a dump of a server that has seen many more transactions.
     await run(`update penstock.outbox set xid = '900000' where topic = 'test:written'`);
     await run(`update penstock.outbox set xid = '900007' where topic = 'test:waits'`);
-    await run(`update penstock.outbox_state set snapshot = '900005:900010:900005,900007', cluster = 'another'`);
+    await run(
+      `update penstock.outbox_state set snapshot = '900005:900010:900005,900007', cluster = 'another'`,
+    );
     await write(2, 'test:after');
     const events = await start();
     await waitFor(async () => (await events.position()) === 15);
     expect(await events.since(9, 10)).toBeUndefined();
-    expect((await readAll(events, 10)).map(({ topic }) => topic)).toEqual([...Array(3).fill('test:waits'), ...Array(2).fill('test:after')]);
+    expect((await readAll(events, 10)).map(({ topic }) => topic)).toEqual([
+      ...Array(3).fill('test:waits'),
+      ...Array(2).fill('test:after'),
+    ]);
     await write(1);
     await waitFor(async () => (await events.position()) === 16);
   });

@@ -7,6 +7,61 @@
 import type { Database, Queryable, Statement } from '../database/database.ts';
 import { sql, statementName } from '../database/sql.ts';
 
+/* What was committed and has no position yet: how much, and since when. */
+
+/** Up to here waiting events are counted; beyond it, the numbers of rows tell how many there are. */
+const COUNTED = 10_000;
+
+/** Transactions that the last snapshot did not see: open at that time, or younger. */
+const open = 'array(select pg_snapshot_xip(snapshot) from penstock.outbox_state)';
+const younger = '(select pg_snapshot_xmax(snapshot) from penstock.outbox_state)';
+
+const countText = `
+  select count(*)::int as count, (select last_value from penstock.outbox_seq_seq) - (select last_seq from penstock.outbox_state) as numbers
+  from (select from (
+    select xid from penstock.outbox where xid = any(${open}) union all
+    (select xid from penstock.outbox where xid >= ${younger} order by xid, seq limit ${COUNTED})
+  ) waiting limit ${COUNTED}) counted`;
+
+/**
+ * Events that wait for their position. Exact while they are few; of more than 10,000, how many numbers were given since
+ * the last one that is published, which counts those of writes that were rolled back as well.
+ */
+export async function countWaiting(database: Queryable): Promise<number> {
+  const { rows } = await database.query<{ count: number; numbers: string }>({
+    text: countText,
+    name: statementName(countText),
+  });
+  const { count = 0, numbers = '0' } = rows[0] ?? {};
+  return count < COUNTED ? count : Math.max(count, Number(numbers));
+}
+
+const oldestText = `
+  select extract(epoch from now() - min(occurred_at))::float8 as seconds from (
+    (select occurred_at from penstock.outbox where xid = any(${open}) order by xid, seq limit 1) union all
+    (select occurred_at from penstock.outbox where xid >= ${younger} order by xid, seq limit 1)
+  ) oldest`;
+
+/** Seconds that the oldest of them has waited; `undefined` when none waits. */
+export async function waitingSince(database: Queryable): Promise<number | undefined> {
+  const { rows } = await database.query<{ seconds: number | null }>({
+    text: oldestText,
+    name: statementName(oldestText),
+  });
+  const seconds = rows[0]?.seconds ?? undefined;
+  return seconds === undefined ? undefined : Math.max(0, seconds);
+}
+
+/** ISO 8601: when the event with the highest position happened; `undefined` when it is no longer kept. */
+export async function lastPublishedAt(database: Queryable): Promise<string | undefined> {
+  const { rows } = await database.query<{ at: Date }>(
+    sql`
+    select o.occurred_at as at from (select to_xid, to_seq from penstock.outbox_pages order by last_position desc limit 1) p
+    join penstock.outbox o on o.xid = p.to_xid and o.seq = p.to_seq`,
+  );
+  return rows[0]?.at.toISOString();
+}
+
 /** Advisory lock of the relay: an arbitrary constant of this program. */
 export const relayLock = 7_203_114_001;
 /** Events of one page. */
@@ -19,7 +74,7 @@ const MOST = 100_000;
  */
 const NEAR = 1_000;
 
-export interface Published {
+interface Published {
   /** The highest position given so far. */
   readonly position: number;
   readonly count: number;
@@ -84,12 +139,20 @@ const publish: Statement = { text: publishText, name: statementName(publishText)
 /** Publishes what was committed; `undefined` when another node is doing so at this moment. */
 export function publishEvents(database: Database): Promise<Published | undefined> {
   return database.transaction(async (transaction) => {
-    const lock = await transaction.query<{ held: boolean }>(sql`select pg_try_advisory_xact_lock(${relayLock}) as held`);
+    const lock = await transaction.query<{ held: boolean }>(
+      sql`select pg_try_advisory_xact_lock(${relayLock}) as held`,
+    );
     if (lock.rows[0]?.held !== true) return undefined;
     // A statement of its own: its snapshot must be younger than the lock.
-    const { rows } = await transaction.query<{ position: string; count: number; more: boolean }>(publish);
+    const { rows } = await transaction.query<{ position: string; count: number; more: boolean }>(
+      publish,
+    );
     const [row] = rows;
-    return { position: Number(row?.position ?? 0), count: row?.count ?? 0, more: row?.more ?? false };
+    return {
+      position: Number(row?.position ?? 0),
+      count: row?.count ?? 0,
+      more: row?.more ?? false,
+    };
   });
 }
 
@@ -99,12 +162,14 @@ export function publishEvents(database: Database): Promise<Published | undefined
  * since, is made to wait under an id of this server. Numbers (`seq`) go on from those of the dump. Answers whether the
  * database had moved.
  */
-export function settleMovedOutbox(database: Database): Promise<boolean> {
+export function finishOutboxMove(database: Database): Promise<boolean> {
   return database.transaction(async (transaction) => {
     await transaction.query(sql`select pg_advisory_xact_lock(${relayLock})`);
     if (!(await hasMoved(transaction))) return false;
     // Before the first write: later ids, this transaction's own among them, are not in it.
-    const { rows } = await transaction.query<{ snapshot: string }>(sql`select pg_current_snapshot()::text as snapshot`);
+    const { rows } = await transaction.query<{ snapshot: string }>(
+      sql`select pg_current_snapshot()::text as snapshot`,
+    );
     await transaction.query(sql`
       update penstock.outbox o set xid = pg_current_xact_id() from penstock.outbox_state s
        where o.seq > s.last_seq or not pg_visible_in_snapshot(o.xid, s.snapshot)`);

@@ -9,9 +9,38 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Database } from '../database/database.ts';
 import { sql } from '../database/sql.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { publishEvents, settleMovedOutbox } from './publication.ts';
-import { waitingSince } from './waiting.ts';
-import { createWakeup } from './wakeup.ts';
+import { finishOutboxMove, publishEvents, waitingSince } from './publication.ts';
+
+/** A bell for one loop: rung as often as one likes, heard once. */
+interface Wakeup {
+  ring(): void;
+  /** Resolves true when rung (also if that was before), false after `timeoutMs`. */
+  wait(timeoutMs: number): Promise<boolean>;
+}
+
+export function createWakeup(): Wakeup {
+  let rung = false;
+  let answer: ((rung: boolean) => void) | undefined;
+  return {
+    ring() {
+      rung = true;
+      answer?.(true);
+    },
+    async wait(timeoutMs) {
+      if (!rung) {
+        const { promise, resolve } = Promise.withResolvers<boolean>();
+        const timer = setTimeout(resolve, timeoutMs, false);
+        answer = resolve;
+        await promise;
+        clearTimeout(timer);
+        answer = undefined;
+      }
+      const heard = rung;
+      rung = false;
+      return heard;
+    },
+  };
+}
 
 /** Milliseconds from the first write to its publication: more writes join in. */
 const gatherMs = 2;
@@ -22,14 +51,14 @@ const lookEveryMs = 500;
 /** Milliseconds to wait after an error. */
 const recoverMs = 1_000;
 
-export interface RelayOptions {
+interface RelayOptions {
   readonly database: Database;
   readonly log: Logger;
   /** Called with the highest published position when it may have grown, and how many were published here. */
   readonly onPosition: (position: number, published: number) => void;
 }
 
-export interface Relay {
+interface Relay {
   wake(): void;
   /** Runs until stopped. */
   start(): void;
@@ -50,8 +79,11 @@ export function createRelay({ database, log, onPosition }: RelayOptions): Relay 
   let sameServer = false;
 
   const turn = async (): Promise<void> => {
-    if (!sameServer && (await settleMovedOutbox(database))) {
-      log.warn({}, 'The database was moved to another server: readers of events must load their data anew');
+    if (!sameServer && (await finishOutboxMove(database))) {
+      log.warn(
+        {},
+        'The database was moved to another server: readers of events must load their data anew',
+      );
     }
     sameServer = true;
     const woken = await bell.wait(lookEveryMs);
@@ -98,6 +130,11 @@ export function createRelay({ database, log, onPosition }: RelayOptions): Relay 
 }
 
 async function look(database: Database): Promise<Look> {
-  const { rows } = await database.query<{ position: string }>(sql`select last_position as position from penstock.outbox_state`);
-  return { position: Number(rows[0]?.position ?? 0), pending: (await waitingSince(database)) !== undefined };
+  const { rows } = await database.query<{ position: string }>(
+    sql`select last_position as position from penstock.outbox_state`,
+  );
+  return {
+    position: Number(rows[0]?.position ?? 0),
+    pending: (await waitingSince(database)) !== undefined,
+  };
 }

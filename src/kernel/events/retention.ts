@@ -36,7 +36,11 @@ const LOCK_MS = 2_000;
  * Empties partitions whose events are all published and old enough (or too much), and lets the next one take new rows
  * when the current one has had its share. Answers how many were emptied.
  */
-export async function tidyOutbox(database: Database, retention: OutboxRetention, log: Logger): Promise<number> {
+export async function tidyOutbox(
+  database: Database,
+  retention: OutboxRetention,
+  log: Logger,
+): Promise<number> {
   const count = await database.tryLock('events.tidy', async () => {
     const buckets = await readBuckets(database, retention);
     const most = retention.megabytes * 1_000_000;
@@ -88,7 +92,12 @@ async function emptyBucket(database: Database, bucket: number, log: Logger): Pro
 }
 
 /** Lets a partition with nothing in it take the new rows, when the current one has had its share. */
-async function openNext(database: Database, retention: OutboxRetention, before: readonly Bucket[], log: Logger): Promise<void> {
+async function openNext(
+  database: Database,
+  retention: OutboxRetention,
+  before: readonly Bucket[],
+  log: Logger,
+): Promise<void> {
   const current = before.find((bucket) => bucket.current);
   if (!current || current.unused) return;
   const seconds = (retention.minutes * 60) / SHARE;
@@ -105,7 +114,10 @@ async function openNext(database: Database, retention: OutboxRetention, before: 
 }
 
 /** Oldest first. */
-async function readBuckets(database: Database, { minutes }: OutboxRetention): Promise<readonly Bucket[]> {
+async function readBuckets(
+  database: Database,
+  { minutes }: OutboxRetention,
+): Promise<readonly Bucket[]> {
   const { rows } = await database.query<Omit<Bucket, 'bytes'> & { bytes: string }>(sql`
     select bucket, bucket = pg_sequence_last_value('penstock.outbox_bucket') as current, last_position is null as unused,
       pg_total_relation_size(format('penstock.outbox_%s', bucket)::regclass) as bytes,
@@ -116,7 +128,10 @@ async function readBuckets(database: Database, { minutes }: OutboxRetention): Pr
 }
 
 /** The job that keeps the outbox small. Events stay readable (`Events.since`) for the retention. */
-export const createOutboxJob = (database: Database, retention: () => OutboxRetention): JobDefinition =>
+export const createOutboxJob = (
+  database: Database,
+  retention: () => OutboxRetention,
+): JobDefinition =>
   defineJob({
     name: 'events.purge',
     data: Type.Object({}),

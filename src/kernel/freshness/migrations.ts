@@ -3,7 +3,7 @@
  * writer can forget it and a change is never visible without its version.
  */
 import type { Queryable } from '../database/database.ts';
-import type { Migration } from '../database/migration.ts';
+import type { Migration } from '../database/migrate.ts';
 import type { Topic } from './freshness.ts';
 
 const versions = `
@@ -25,7 +25,8 @@ const trigger = (table: string, topic: Topic): string => `
   for each statement execute function penstock.count_version('${topic}')`;
 
 /** The table of versions. Everything else here makes it too, in whatever order owners migrate. */
-export const createVersionTable = async (database: Queryable): Promise<void> => void (await database.query({ text: versions }));
+export const createVersionTable = async (database: Queryable): Promise<void> =>
+  void (await database.query({ text: versions }));
 
 /** A migration: from now on each change of the table counts up the version of the topic. */
 export const countVersions = (id: string, table: string, topic: Topic): Migration => ({

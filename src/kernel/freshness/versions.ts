@@ -43,7 +43,10 @@ export function createVersions(database: Database, first: VersionReading, log: L
     } catch (error) {
       // Without the database nobody can say what holds. Any other failure would come again: it must not stop the node.
       if (error instanceof PenstockError && error.status >= 503) throw error;
-      log.error({ err: error, topic: watch.topic }, 'A change of another node could not be taken in');
+      log.error(
+        { err: error, topic: watch.topic },
+        'A change of another node could not be taken in',
+      );
     }
     if (watch.server === server && watch.version >= version) return;
     watch.server = server;
@@ -53,7 +56,9 @@ export function createVersions(database: Database, first: VersionReading, log: L
   const take = async ({ server, versions }: VersionReading): Promise<void> => {
     const renewals = watches.flatMap((watch) => {
       const version = versions?.[watch.topic] ?? 0;
-      return watch.server === server && watch.version >= version ? [] : [renew(watch, server, version)];
+      return watch.server === server && watch.version >= version
+        ? []
+        : [renew(watch, server, version)];
     });
     if (renewals.length > 0) await Promise.all(renewals);
   };
@@ -69,7 +74,13 @@ export function createVersions(database: Database, first: VersionReading, log: L
   };
 
   return {
-    watch: (topic, refresh) => void watches.push({ topic, refresh, server: first.server, version: first.versions?.[topic] ?? 0 }),
+    watch: (topic, refresh) =>
+      void watches.push({
+        topic,
+        refresh,
+        server: first.server,
+        version: first.versions?.[topic] ?? 0,
+      }),
     take,
     catchUp() {
       if (!running) return begin();

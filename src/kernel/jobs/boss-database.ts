@@ -20,7 +20,9 @@ export function createBossDatabase(database: Database): BossDatabase {
   return {
     executeSql(text, values) {
       const inner = envelope.exec(text)?.[1];
-      return outside(() => (inner === undefined ? run(database, text, values) : runEnveloped(database, inner)));
+      return outside(() =>
+        inner === undefined ? run(database, text, values) : runEnveloped(database, inner),
+      );
     },
     async listen(channel, onNotification, onReconnect) {
       let open = true;
@@ -44,7 +46,11 @@ export const callerDatabase = (queryable: Queryable): BossDatabase => ({
   executeSql: (text, values) => run(queryable, text, values),
 });
 
-const run = async (queryable: Queryable, text: string, values?: unknown[]): ReturnType<BossDatabase['executeSql']> => {
+const run = async (
+  queryable: Queryable,
+  text: string,
+  values?: unknown[],
+): ReturnType<BossDatabase['executeSql']> => {
   const { rows } = await queryable.query({ text, ...(values?.length && { values }) });
   return { rows: rows ?? [] };
 };

@@ -4,7 +4,7 @@ import { type KernelDatabases, openKernelDatabase } from '../../../test/support/
 import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { Database } from '../database/database.ts';
-import { createJobs, type RunningJobs } from './create.ts';
+import { createJobs, type RunningJobs } from './create-jobs.ts';
 import { defineJob, type JobDefinition } from './jobs.ts';
 
 interface Attempt {
@@ -16,7 +16,10 @@ describe('jobs', () => {
   let kernel: KernelDatabases;
   const started: RunningJobs[] = [];
 
-  const startNode = async (definitions: readonly JobDefinition[], database: Database = kernel.database): Promise<RunningJobs> => {
+  const startNode = async (
+    definitions: readonly JobDefinition[],
+    database: Database = kernel.database,
+  ): Promise<RunningJobs> => {
     const jobs = createJobs({ database, log: silentLog, metrics: noMetrics });
     started.push(jobs);
     for (const definition of definitions) await jobs.register(definition);
@@ -27,7 +30,11 @@ describe('jobs', () => {
   const noting = (
     name: string,
     runs: Attempt[],
-    { node = 'a', fail, retries }: { node?: string; fail?: (n: number) => void; retries?: number } = {},
+    {
+      node = 'a',
+      fail,
+      retries,
+    }: { node?: string; fail?: (n: number) => void; retries?: number } = {},
   ): JobDefinition =>
     defineJob({
       name,
@@ -53,7 +60,12 @@ describe('jobs', () => {
     const id = (await jobs.enqueue('test.simple', { n: 1 })) ?? '';
     await waitFor(() => runs.length === 1);
     await waitFor(async () => (await jobs.status(id))?.state === 'completed');
-    expect(await jobs.status(id)).toEqual({ id, name: 'test.simple', state: 'completed', attempts: 1 });
+    expect(await jobs.status(id)).toEqual({
+      id,
+      name: 'test.simple',
+      state: 'completed',
+      attempts: 1,
+    });
     expect(await jobs.status('not-an-id')).toBeUndefined();
     expect(await jobs.status('00000000-0000-7000-8000-000000000000')).toBeUndefined();
   });
@@ -66,7 +78,9 @@ describe('jobs', () => {
       throw new Error('roll back');
     });
     await expect(failing).rejects.toThrow('roll back');
-    await kernel.database.transaction((transaction) => jobs.enqueue('test.transactional', { n: 2 }, { transaction }));
+    await kernel.database.transaction((transaction) =>
+      jobs.enqueue('test.transactional', { n: 2 }, { transaction }),
+    );
     // Without naming it, the transaction of the same flow counts too.
     await expect(
       kernel.database.transaction(async () => {
@@ -86,7 +100,9 @@ describe('jobs', () => {
     };
     const jobs = await startNode([noting('test.retried', runs, { fail })]);
     const id = (await jobs.enqueue('test.retried', { n: 1 })) ?? '';
-    await waitFor(async () => (await jobs.status(id))?.state === 'completed', { timeoutMs: 15_000 });
+    await waitFor(async () => (await jobs.status(id))?.state === 'completed', {
+      timeoutMs: 15_000,
+    });
     expect(await jobs.status(id)).toMatchObject({ state: 'completed', attempts: 2 });
   });
 
@@ -95,7 +111,10 @@ describe('jobs', () => {
     const fail = (): void => {
       throw new Error('always');
     };
-    const jobs = await startNode([noting('test.hopeless', runs, { fail, retries: 0 }), noting('test.other', runs)]);
+    const jobs = await startNode([
+      noting('test.hopeless', runs, { fail, retries: 0 }),
+      noting('test.other', runs),
+    ]);
     const id = (await jobs.enqueue('test.hopeless', { n: 7 })) ?? '';
     await waitFor(async () => (await jobs.status(id))?.state === 'failed');
     const { rows } = await kernel.database.query({
@@ -108,8 +127,12 @@ describe('jobs', () => {
 
   it('refuses data that does not fit and names that nobody registered', async () => {
     const jobs = await startNode([noting('test.strict', [])]);
-    await expect(jobs.enqueue('test.strict', { n: 'one' })).rejects.toThrow('does not fit its schema');
-    await expect(jobs.enqueue('test.unknown', {})).rejects.toThrow('There is no job "test.unknown"');
+    await expect(jobs.enqueue('test.strict', { n: 'one' })).rejects.toThrow(
+      'does not fit its schema',
+    );
+    await expect(jobs.enqueue('test.unknown', {})).rejects.toThrow(
+      'There is no job "test.unknown"',
+    );
   });
 
   it('runs each job once when several nodes work', async () => {
@@ -118,7 +141,9 @@ describe('jobs', () => {
     await startNode([noting('test.shared', runs, { node: 'b' })], await kernel.another());
     await Promise.all(Array.from({ length: 100 }, (_, n) => a.enqueue('test.shared', { n })));
     await waitFor(() => runs.length >= 100);
-    expect(runs.map(({ n }) => n).sort((x, y) => x - y)).toEqual(Array.from({ length: 100 }, (_, n) => n));
+    expect(runs.map(({ n }) => n).sort((x, y) => x - y)).toEqual(
+      Array.from({ length: 100 }, (_, n) => n),
+    );
   });
 
   it('holds one waiting job per key', async () => {
@@ -127,8 +152,12 @@ describe('jobs', () => {
     const options = { singletonKey: 'k', startAfterSeconds: 60 };
     expect(await jobs.enqueue('test.keyed', { n: 1 }, options)).toEqual(expect.any(String));
     expect(await jobs.enqueue('test.keyed', { n: 2 }, options)).toBeNull();
-    expect(await jobs.enqueue('test.keyed', { n: 3 }, { startAfterSeconds: 60 })).toEqual(expect.any(String));
-    expect(await jobs.enqueue('test.keyed', { n: 4 }, { startAfterSeconds: 60 })).toEqual(expect.any(String));
+    expect(await jobs.enqueue('test.keyed', { n: 3 }, { startAfterSeconds: 60 })).toEqual(
+      expect.any(String),
+    );
+    expect(await jobs.enqueue('test.keyed', { n: 4 }, { startAfterSeconds: 60 })).toEqual(
+      expect.any(String),
+    );
   });
 
   it('waits for running jobs when it stops', async () => {
@@ -152,7 +181,11 @@ describe('jobs', () => {
 
   it('takes over changed retries of a queue that exists', async () => {
     const limit = async (): Promise<unknown> =>
-      (await kernel.database.query({ text: `select retry_limit from penstock_jobs.queue where name = 'test.changed'` })).rows[0];
+      (
+        await kernel.database.query({
+          text: `select retry_limit from penstock_jobs.queue where name = 'test.changed'`,
+        })
+      ).rows[0];
     await startNode([noting('test.changed', [], { retries: 1 })]);
     expect(await limit()).toEqual({ retry_limit: 1 });
     await startNode([noting('test.changed', [], { retries: 7 })]);
@@ -170,8 +203,17 @@ describe('jobs', () => {
   it('registers and withdraws schedules and jobs while it runs', async () => {
     const jobs = await startNode([]);
     const schedules = async (): Promise<number> =>
-      (await kernel.database.query({ text: `select 1 from penstock_jobs.schedule where name = 'test.nightly'` })).count;
-    const nightly = defineJob({ name: 'test.nightly', data: Type.Object({}), schedule: '0 3 * * *', handler: async () => undefined });
+      (
+        await kernel.database.query({
+          text: `select 1 from penstock_jobs.schedule where name = 'test.nightly'`,
+        })
+      ).count;
+    const nightly = defineJob({
+      name: 'test.nightly',
+      data: Type.Object({}),
+      schedule: '0 3 * * *',
+      handler: async () => undefined,
+    });
     await jobs.register(nightly);
     expect(await schedules()).toBe(1);
     await jobs.unregister('test.nightly');

@@ -13,16 +13,24 @@ export interface JobDefinition<D extends TSchema = TSchema> {
   readonly retries?: number;
   /** Seconds after which a running attempt counts as lost; 300 unless set. */
   readonly expireInSeconds?: number;
-  handler(data: Static<D>, context: { readonly signal: AbortSignal; readonly log: Logger }): Promise<void>;
+  handler(
+    data: Static<D>,
+    context: { readonly signal: AbortSignal; readonly log: Logger },
+  ): Promise<void>;
 }
 
-export const defineJob = <D extends TSchema>(definition: JobDefinition<D>): JobDefinition => definition as unknown as JobDefinition;
+export const defineJob = <D extends TSchema>(definition: JobDefinition<D>): JobDefinition =>
+  definition as unknown as JobDefinition;
 
 export interface Jobs {
   register(definition: JobDefinition): Promise<void>;
   unregister(name: string): Promise<void>;
   /** Enqueues with the change: with a transaction, the job exists only if it commits. Returns the job's id. */
-  enqueue(name: string, data: Readonly<Record<string, unknown>>, options?: EnqueueOptions): Promise<string | null>;
+  enqueue(
+    name: string,
+    data: Readonly<Record<string, unknown>>,
+    options?: EnqueueOptions,
+  ): Promise<string | null>;
   status(id: string): Promise<JobStatus | undefined>;
 }
 

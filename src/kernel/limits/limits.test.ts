@@ -3,7 +3,7 @@ import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
 import { describeWithRedis, startTestRedis } from '../../../test/support/servers/fixtures.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { openRedis, type Redis } from '../redis.ts';
-import { createLimits } from './create.ts';
+import { createLimits } from './create-limits.ts';
 import type { LimitBucket, Limits } from './limits.ts';
 
 const bucket: LimitBucket = { name: 'test', requests: 3, seconds: 60 };
@@ -12,18 +12,25 @@ const bucket: LimitBucket = { name: 'test', requests: 3, seconds: 60 };
 function behavesAsLimits(limitsOf: () => Limits): void {
   it('allows up to the budget, then refuses until it is whole again', async () => {
     const limits = limitsOf();
-    for (const remaining of [2, 1, 0]) expect(await limits.consume(bucket, 'a')).toMatchObject({ allowed: true, remaining });
+    for (const remaining of [2, 1, 0])
+      expect(await limits.consume(bucket, 'a')).toMatchObject({ allowed: true, remaining });
     const refused = await limits.consume(bucket, 'a');
     expect(refused).toMatchObject({ allowed: false, remaining: 0 });
     expect(refused.resetMs).toBeGreaterThan(0);
     expect(refused.resetMs).toBeLessThanOrEqual(60_000);
     expect(await limits.consume(bucket, 'b')).toMatchObject({ allowed: true });
-    expect(await limits.consume({ ...bucket, name: 'other' }, 'a')).toMatchObject({ allowed: true });
+    expect(await limits.consume({ ...bucket, name: 'other' }, 'a')).toMatchObject({
+      allowed: true,
+    });
   });
 
   it('peeks without taking, and gives everything back', async () => {
     const limits = limitsOf();
-    expect(await limits.peek(bucket, 'peeked')).toEqual({ allowed: true, remaining: 3, resetMs: 0 });
+    expect(await limits.peek(bucket, 'peeked')).toEqual({
+      allowed: true,
+      remaining: 3,
+      resetMs: 0,
+    });
     await limits.consume(bucket, 'peeked', 2);
     expect(await limits.peek(bucket, 'peeked')).toMatchObject({ allowed: true, remaining: 1 });
     await limits.consume(bucket, 'peeked');
@@ -34,7 +41,9 @@ function behavesAsLimits(limitsOf: () => Limits): void {
 
   it('is atomic', async () => {
     const limits = limitsOf();
-    const states = await Promise.all(Array.from({ length: 50 }, () => limits.consume(bucket, 'crowd')));
+    const states = await Promise.all(
+      Array.from({ length: 50 }, () => limits.consume(bucket, 'crowd')),
+    );
     expect(states.filter((state) => state.allowed)).toHaveLength(3);
   });
 }
@@ -95,7 +104,12 @@ await describeWithRedis('limits in Redis', () => {
     try {
       const states = [];
       for (let i = 0; i < 20; i += 1) states.push(await limits.consume(bucket, 'hanging'));
-      expect(states.map((state) => state.allowed)).toEqual([true, true, true, ...Array.from({ length: 17 }, () => false)]);
+      expect(states.map((state) => state.allowed)).toEqual([
+        true,
+        true,
+        true,
+        ...Array.from({ length: 17 }, () => false),
+      ]);
       // One of them waited for a moment; before, each waited for two seconds.
       expect(performance.now() - begin).toBeLessThan(5_000);
     } finally {

@@ -1,5 +1,5 @@
 /** The table of budgets that outlive a process, and how a point is taken. */
-import type { Migration } from '../database/migration.ts';
+import type { Migration } from '../database/migrate.ts';
 
 /**
  * One row per bucket and key, gone when its window is over. `take_limits` goes through the claims in

@@ -1,11 +1,25 @@
 /** What operators put before a route can only make it stricter (spec/router.md 5.2). CWE-284. */
 import Type from 'typebox';
 import { describe, expect, test } from 'vitest';
-import { type Access, defineOperation, type Operation, type SurfaceName } from '../operation.ts';
-import { middlewaresOf, withMiddlewares } from './apply.ts';
-import { declaredMiddlewares, middlewareMeanings, routeKeyOf } from './names.ts';
+import {
+  type Access,
+  defineOperation,
+  type Operation,
+  type SurfaceName,
+} from '../operations/operation.ts';
+import {
+  declaredMiddlewares,
+  middlewareMeanings,
+  middlewaresOf,
+  routeKeyOf,
+  withMiddlewares,
+} from './middleware-lists.ts';
 
-const operation = (surface: SurfaceName, access: Access, limit: Operation['limit'] = 'standard'): Operation =>
+const operation = (
+  surface: SurfaceName,
+  access: Access,
+  limit: Operation['limit'] = 'standard',
+): Operation =>
   defineOperation({
     id: 'test.op',
     surface,
@@ -20,17 +34,34 @@ const operation = (surface: SurfaceName, access: Access, limit: Operation['limit
     handler: () => ({}),
   });
 
-const clientAccess: readonly Access[] = ['public', 'optionalUser', 'user', 'partialUser', 'refreshToken'];
-const adminAccess: readonly Access[] = ['admin', 'superAdmin', 'masterKey', 'adminSecondFactor', 'public'];
+const clientAccess: readonly Access[] = [
+  'public',
+  'optionalUser',
+  'user',
+  'partialUser',
+  'refreshToken',
+];
+const adminAccess: readonly Access[] = [
+  'admin',
+  'superAdmin',
+  'masterKey',
+  'adminSecondFactor',
+  'public',
+];
 const all = [
   ...clientAccess.map((access) => operation('client', access)),
   ...adminAccess.map((access) => operation('admin', access)),
   operation('client', 'public', { requests: 5, seconds: 900 }),
 ];
 const names = [...middlewareMeanings.keys(), 'rateLimit:3/60', 'rateLimit:900/1', 'nonsense'];
-const stricterThan: Partial<Record<Access, readonly Access[]>> = { public: ['user'], optionalUser: ['user'], admin: ['superAdmin'] };
+const stricterThan: Partial<Record<Access, readonly Access[]>> = {
+  public: ['user'],
+  optionalUser: ['user'],
+  admin: ['superAdmin'],
+};
 
-const under = (path: string, list: readonly string[], { surface }: Operation) => new Map([[routeKeyOf(surface, 'GET', path), list]]);
+const under = (path: string, list: readonly string[], { surface }: Operation) =>
+  new Map([[routeKeyOf(surface, 'GET', path), list]]);
 
 describe('a stored list', () => {
   test.each(all)('never makes $surface $access $limit weaker, whatever it says', (given) => {
@@ -54,6 +85,10 @@ describe('a stored list', () => {
   test('loses what no longer fits, and keeps what the module came to demand', () => {
     const given = operation('client', 'partialUser', { requests: 5, seconds: 900 });
     const list = ['authMiddleware', 'rateLimit:3/60', 'nonsense'];
-    expect(middlewaresOf(given, under('/things/:id', list, given))).toEqual(['partialAuthMiddleware', 'rateLimit:5/900', 'rateLimit:3/60']);
+    expect(middlewaresOf(given, under('/things/:id', list, given))).toEqual([
+      'partialAuthMiddleware',
+      'rateLimit:5/900',
+      'rateLimit:3/60',
+    ]);
   });
 });

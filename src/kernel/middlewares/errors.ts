@@ -2,8 +2,14 @@
 import { defineErrors } from '../errors.ts';
 
 export const middlewareErrors = defineErrors({
-  ROUTE_NOT_FOUND: [404, 'There is no such route: GET /router/routes lists them, with :name for parameters'],
+  ROUTE_NOT_FOUND: [
+    404,
+    'There is no such route: GET /router/routes lists them, with :name for parameters',
+  ],
   MIDDLEWARE_NOT_FOUND: [404, 'There is no such middleware: GET /router/middlewares lists them'],
-  MIDDLEWARE_DEMANDED: [403, 'A module demands this middleware: only what operators added can be taken away'],
+  MIDDLEWARE_DEMANDED: [
+    403,
+    'A module demands this middleware: only what operators added can be taken away',
+  ],
   MIDDLEWARE_UNFIT: [400, 'This middleware cannot be added to this route'],
 });

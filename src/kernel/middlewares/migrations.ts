@@ -1,4 +1,4 @@
-import type { Migration } from '../database/migration.ts';
+import type { Migration } from '../database/migrate.ts';
 import { countVersions } from '../freshness/migrations.ts';
 
 /** One row for each route to which operators added something; `path` with its parameters unnamed (`/database/Post/:`). */
@@ -13,6 +13,9 @@ const table = `
 `;
 
 export const migrations: readonly Migration[] = [
-  { id: '0001-route-middlewares', run: async (database) => void (await database.query({ text: table })) },
+  {
+    id: '0001-route-middlewares',
+    run: async (database) => void (await database.query({ text: table })),
+  },
   countVersions('0002-version', 'penstock.route_middlewares', 'middlewares'),
 ];

@@ -1,9 +1,9 @@
 import Type, { type TObject, type TSchema } from 'typebox';
 import { describe, expect, it } from 'vitest';
 import { PenstockError } from '../errors.ts';
-import { defineOperation, TextResult } from '../operation.ts';
 import { compileOperation } from './compile.ts';
-import { MAX_DEPTH } from './hostile.ts';
+import { MAX_DEPTH } from './invalid-value.ts';
+import { defineOperation, TextResult } from './operation.ts';
 
 interface Shape {
   readonly body?: TSchema;
@@ -29,7 +29,8 @@ const compile = ({ body, query, output = TextResult, strict = false }: Shape) =>
     }),
   );
 
-const accept = (shape: Shape, body: unknown): unknown => compile(shape).decode({ params: {}, query: '', headers: {}, body }).body;
+const accept = (shape: Shape, body: unknown): unknown =>
+  compile(shape).decode({ params: {}, query: '', headers: {}, body }).body;
 
 const refusal = (run: () => unknown): PenstockError => {
   try {
@@ -53,7 +54,13 @@ const Person = Type.Object({
 
 describe('input', () => {
   it('drops undeclared keys at every level, and keeps free JSON', () => {
-    const body = { name: 'Ann', isAdmin: true, address: { city: 'B', x: 1 }, lines: [{ price: 1, y: 2 }], free: { z: { deep: 1 } } };
+    const body = {
+      name: 'Ann',
+      isAdmin: true,
+      address: { city: 'B', x: 1 },
+      lines: [{ price: 1, y: 2 }],
+      free: { z: { deep: 1 } },
+    };
     expect(accept({ body: Person }, body)).toEqual({
       name: 'Ann',
       address: { city: 'B' },
@@ -69,22 +76,43 @@ describe('input', () => {
   });
 
   it('treats null as absent for optional fields, unless null is a value of theirs', () => {
-    expect(accept({ body: Person }, { name: 'Ann', age: null, note: null })).toEqual({ name: 'Ann', note: null });
-    expect(refusal(() => accept({ body: Person }, { name: null })).message).toBe('name: must be a string');
+    expect(accept({ body: Person }, { name: 'Ann', age: null, note: null })).toEqual({
+      name: 'Ann',
+      note: null,
+    });
+    expect(refusal(() => accept({ body: Person }, { name: null })).message).toBe(
+      'name: must be a string',
+    );
   });
 
   it('reports everything at once, readably', () => {
-    const error = refusal(() => accept({ body: Person }, { name: 'A', email: 'x', age: -1, lines: [{ price: 'p' }, {}] }));
+    const error = refusal(() =>
+      accept({ body: Person }, { name: 'A', email: 'x', age: -1, lines: [{ price: 'p' }, {}] }),
+    );
     expect(error.status).toBe(400);
     expect(error.message).toBe(
       'name: must have at least 2 characters; email: must be an e-mail address; age: must be at least 0; lines.0.price: must be a number; lines.1.price: is required',
     );
-    expect(error.errors?.map(({ rule }) => rule)).toEqual(['minLength', 'format', 'minimum', 'type', 'required']);
+    expect(error.errors?.map(({ rule }) => rule)).toEqual([
+      'minLength',
+      'format',
+      'minimum',
+      'type',
+      'required',
+    ]);
   });
 
   it('says of what has several forms where in it the fault is', () => {
-    const orNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
-    const lines = orNull(Type.Array(Type.Object({ price: orNull(Type.Number({ minimum: 0 })), tags: orNull(Type.Array(Type.String())) })));
+    const orNull = <T extends TSchema>(schema: T) =>
+      Type.Optional(Type.Union([schema, Type.Null()]));
+    const lines = orNull(
+      Type.Array(
+        Type.Object({
+          price: orNull(Type.Number({ minimum: 0 })),
+          tags: orNull(Type.Array(Type.String())),
+        }),
+      ),
+    );
     const body = Type.Object({
       lines,
       kind: orNull(Type.Union([Type.Literal('a'), Type.Literal('b')])),
@@ -93,7 +121,9 @@ describe('input', () => {
       wide: orNull(Type.Union([Type.Integer(), Type.String()])),
     });
     const faults = (value: unknown) => refusal(() => accept({ body }, value)).message;
-    expect(faults({ lines: [{ price: 1 }, { price: 'x', tags: ['a', 2] }, 3, { price: -1, tags: 4 }] })).toBe(
+    expect(
+      faults({ lines: [{ price: 1 }, { price: 'x', tags: ['a', 2] }, 3, { price: -1, tags: 4 }] }),
+    ).toBe(
       'lines.1.price: must be a number or null; lines.1.tags.1: must be a string; lines.2: must be an object; ' +
         'lines.3.price: must be at least 0; lines.3.tags: must be an array or null',
     );
@@ -115,40 +145,72 @@ describe('input', () => {
 
   it('joins problems of query and body and does not report one field twice', () => {
     const query = Type.Object({ limit: Type.Integer() });
-    const error = refusal(() => compile({ body: Person, query }).decode({ params: {}, query: 'limit=x', headers: {}, body: {} }));
+    const error = refusal(() =>
+      compile({ body: Person, query }).decode({
+        params: {},
+        query: 'limit=x',
+        headers: {},
+        body: {},
+      }),
+    );
     expect(error.message).toBe('limit: must be a whole number; name: is required');
   });
 
   it('refuses unknown keys when strict', () => {
     const error = refusal(() =>
-      accept({ body: Person, strict: true }, { name: 'Ann', x: 1, address: { city: 'B', y: 1 }, lines: [{ price: 1, z: 1 }] }),
+      accept(
+        { body: Person, strict: true },
+        { name: 'Ann', x: 1, address: { city: 'B', y: 1 }, lines: [{ price: 1, z: 1 }] },
+      ),
     );
-    expect(error.message).toBe('x: is not known here; address.y: is not known here; lines.0.z: is not known here');
+    expect(error.message).toBe(
+      'x: is not known here; address.y: is not known here; lines.0.z: is not known here',
+    );
   });
 
   it('refuses unknown keys in what is closed, and operators where only those are', () => {
-    const switches = Type.Object({ read: Type.Optional(Type.Object({ open: Type.Optional(Type.Boolean()) })) }, { closed: 'all' });
-    const record = Type.Object({ n: Type.Optional(Type.Number()), free: Type.Optional(Type.Unknown()) }, { closed: 'operators' });
-    const body = Type.Object({ switches: Type.Optional(switches), docs: Type.Optional(Type.Array(record)) });
-    expect(refusal(() => accept({ body }, { extra: 1, switches: { read: { opn: true }, rd: {} } })).message).toBe(
-      'switches.read.opn: is not known here; switches.rd: is not known here',
+    const switches = Type.Object(
+      { read: Type.Optional(Type.Object({ open: Type.Optional(Type.Boolean()) })) },
+      { closed: 'all' },
     );
-    expect(refusal(() => accept({ body }, { docs: [{ extra: 1 }, { $inc: { n: 1 } }] })).message).toBe(
-      'docs.1.$inc: is not an operator here',
+    const record = Type.Object(
+      { n: Type.Optional(Type.Number()), free: Type.Optional(Type.Unknown()) },
+      { closed: 'operators' },
     );
+    const body = Type.Object({
+      switches: Type.Optional(switches),
+      docs: Type.Optional(Type.Array(record)),
+    });
+    expect(
+      refusal(() => accept({ body }, { extra: 1, switches: { read: { opn: true }, rd: {} } }))
+        .message,
+    ).toBe('switches.read.opn: is not known here; switches.rd: is not known here');
+    expect(
+      refusal(() => accept({ body }, { docs: [{ extra: 1 }, { $inc: { n: 1 } }] })).message,
+    ).toBe('docs.1.$inc: is not an operator here');
     const accepted = { switches: { read: { open: true } }, docs: [{ n: 1, free: { $inc: 1 } }] };
-    expect(accept({ body }, { ...accepted, extra: 1, docs: [{ ...accepted.docs[0], extra: 1 }] })).toEqual(accepted);
+    expect(
+      accept({ body }, { ...accepted, extra: 1, docs: [{ ...accepted.docs[0], extra: 1 }] }),
+    ).toEqual(accepted);
   });
 
   it('refuses hostile strings and names, also inside free JSON', () => {
-    expect(refusal(() => accept({ body: Person }, { name: 'a\0b' })).message).toBe('name: must not hold the NUL character');
-    expect(refusal(() => accept({ body: Person }, { name: 'ok', free: { a: ['\ud800'] } })).message).toBe(
-      'free.a.0: must be well-formed Unicode',
+    expect(refusal(() => accept({ body: Person }, { name: 'a\0b' })).message).toBe(
+      'name: must not hold the NUL character',
     );
-    expect(refusal(() => accept({ body: Person }, JSON.parse('{"name":"ok","free":{"__proto__":{"x":1}}}'))).message).toBe(
-      'free.__proto__: is not allowed as a name',
-    );
-    expect(refusal(() => accept({ body: Person }, { name: 'ok', free: { constructor: { prototype: {} } } })).status).toBe(400);
+    expect(
+      refusal(() => accept({ body: Person }, { name: 'ok', free: { a: ['\ud800'] } })).message,
+    ).toBe('free.a.0: must be well-formed Unicode');
+    expect(
+      refusal(() =>
+        accept({ body: Person }, JSON.parse('{"name":"ok","free":{"__proto__":{"x":1}}}')),
+      ).message,
+    ).toBe('free.__proto__: is not allowed as a name');
+    expect(
+      refusal(() =>
+        accept({ body: Person }, { name: 'ok', free: { constructor: { prototype: {} } } }),
+      ).status,
+    ).toBe(400);
     expect(({} as Record<string, unknown>).x).toBeUndefined();
   });
 
@@ -160,7 +222,9 @@ describe('input', () => {
   });
 
   it('shortens names that came from the caller', () => {
-    const error = refusal(() => accept({ body: Person, strict: true }, { name: 'Ann', ['k'.repeat(64_000)]: 1 }));
+    const error = refusal(() =>
+      accept({ body: Person, strict: true }, { name: 'Ann', ['k'.repeat(64_000)]: 1 }),
+    );
     expect(error.message.length).toBeLessThan(300);
   });
 
@@ -174,15 +238,27 @@ describe('output', () => {
   const project = (output: TSchema, value: unknown) => compile({ output }).project(value);
 
   it('lets only declared keys out', () => {
-    const output = Type.Object({ user: Type.Object({ id: Type.String() }), list: Type.Array(Type.Object({ a: Type.Number() })) });
+    const output = Type.Object({
+      user: Type.Object({ id: Type.String() }),
+      list: Type.Array(Type.Object({ a: Type.Number() })),
+    });
     const value = { user: { id: '1', password: 'x' }, list: [{ a: 1, b: 2 }], hash: 'y' };
     expect(project(output, value)).toEqual({ user: { id: '1' }, list: [{ a: 1 }] });
   });
 
   it('lets out what any part of a union or intersection declares', () => {
-    const output = Type.Union([Type.String(), Type.Object({ a: Type.Number() }), Type.Object({ b: Type.Number() })]);
+    const output = Type.Union([
+      Type.String(),
+      Type.Object({ a: Type.Number() }),
+      Type.Object({ b: Type.Number() }),
+    ]);
     expect(project(output, { a: 1, b: 2, c: 3 })).toEqual({ a: 1, b: 2 });
-    expect(project(Type.Intersect([Type.Object({ a: Type.Number() }), Type.Object({ b: Type.Number() })]), { a: 1, b: 2, c: 3 })).toEqual({
+    expect(
+      project(
+        Type.Intersect([Type.Object({ a: Type.Number() }), Type.Object({ b: Type.Number() })]),
+        { a: 1, b: 2, c: 3 },
+      ),
+    ).toEqual({
       a: 1,
       b: 2,
     });
@@ -190,7 +266,13 @@ describe('output', () => {
 
   it('keeps null, dates and open objects', () => {
     const at = new Date(0);
-    expect(project(Type.Object({ at: Type.Unknown(), gone: Type.Optional(Type.String()) }), { at, gone: null, x: 1 })).toEqual({
+    expect(
+      project(Type.Object({ at: Type.Unknown(), gone: Type.Optional(Type.String()) }), {
+        at,
+        gone: null,
+        x: 1,
+      }),
+    ).toEqual({
       at,
       gone: null,
     });

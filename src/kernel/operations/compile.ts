@@ -6,13 +6,18 @@
 import type { TObject, TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Problem } from '../errors.ts';
-import type { BodyStream, DecodedInput, Operation } from '../operation.ts';
+import {
+  compileKeyCheck,
+  compileProjector,
+  type KeyCheck,
+  type Projector,
+} from './declared-keys.ts';
 import { decodeQuery, decodeTexts, type TextFields, textFields } from './decode.ts';
-import { hostileProblem } from './hostile.ts';
+import { invalidValueProblem } from './invalid-value.ts';
 import { type JsonSchema, jsonSchema } from './json-schema.ts';
+import type { Operation } from './operation.ts';
+import type { BodyStream, DecodedInput } from './operation-input.ts';
 import { invalidInput, problemsOf, type ValidatorError } from './problems.ts';
-import { compileProjector, type Projector } from './project.ts';
-import { compileKeyCheck, type KeyCheck } from './unknown-keys.ts';
 
 /** Input as it stands in a request: texts everywhere but in the body, which is parsed JSON. */
 export interface RawInput {
@@ -48,7 +53,9 @@ export function compileOperation(operation: Operation): CompiledOperation {
   return made;
 }
 
-const nothing: Readonly<Record<string, never>> = Object.freeze(Object.create(null) as Record<string, never>);
+const nothing: Readonly<Record<string, never>> = Object.freeze(
+  Object.create(null) as Record<string, never>,
+);
 
 class LazyOperation implements CompiledOperation {
   readonly operation: Operation;
@@ -70,7 +77,9 @@ class LazyOperation implements CompiledOperation {
   }
 
   project(result: unknown): unknown {
-    this.#output ??= { project: compileProjector(jsonSchema(this.operation.output), { dropNulls: false }) };
+    this.#output ??= {
+      project: compileProjector(jsonSchema(this.operation.output), { dropNulls: false }),
+    };
     return this.#output.project ? this.#output.project(result) : result;
   }
 }
@@ -94,8 +103,12 @@ class CompiledInput {
   decode(raw: RawInput): DecodedInput {
     const problems: Problem[] = [];
     const params = this.#params ? decodeTexts(this.#params.fields, raw.params, problems) : nothing;
-    const query = this.#query ? decodeQuery(this.#query.fields, raw.query, problems, this.#strict) : nothing;
-    const headers = this.#headers ? decodeTexts(this.#headers.fields, raw.headers, problems) : nothing;
+    const query = this.#query
+      ? decodeQuery(this.#query.fields, raw.query, problems, this.#strict)
+      : nothing;
+    const headers = this.#headers
+      ? decodeTexts(this.#headers.fields, raw.headers, problems)
+      : nothing;
     const body = raw.form === undefined ? raw.body : this.#body?.decodeForm(raw.form, problems);
     return this.#validate({ params, query, headers, body, stream: raw.stream }, problems);
   }
@@ -108,7 +121,7 @@ class CompiledInput {
       [this.#headers, input.headers],
     ] as const;
     for (const [place, values] of places) {
-      const problem = place && hostileProblem(values, '');
+      const problem = place && invalidValueProblem(values, '');
       if (problem) problems.push(problem);
     }
     return this.#validate(input, problems);
@@ -118,9 +131,16 @@ class CompiledInput {
     this.#params?.check(input.params, problems);
     this.#query?.check(input.query, problems);
     this.#headers?.check(input.headers, problems);
-    const body = this.#body ? this.#body.accept(input.body, problems) : undefined;
+    const parsed = input.stream ? undefined : this.#body;
+    const body = parsed ? parsed.accept(input.body, problems) : undefined;
     if (problems.length > 0) throw invalidInput(problems);
-    return { params: input.params, query: input.query, headers: input.headers, body, stream: input.stream };
+    return {
+      params: input.params,
+      query: input.query,
+      headers: input.headers,
+      body,
+      stream: input.stream,
+    };
   }
 }
 
@@ -135,7 +155,8 @@ class Place {
   }
 
   check(values: Record<string, unknown>, problems: Problem[]): void {
-    if (!this.#check.passes(values)) problems.push(...unreported(this.#check.problems(values), problems));
+    if (!this.#check.passes(values))
+      problems.push(...unreported(this.#check.problems(values), problems));
   }
 }
 
@@ -164,14 +185,15 @@ class BodyPlace {
   /** An absent body counts as an empty object, so that the answer names the fields that are missing. */
   accept(body: unknown, problems: Problem[]): unknown {
     const given = body === undefined && this.#schema.type === 'object' ? {} : body;
-    const hostile = hostileProblem(given, '');
-    if (hostile) {
-      problems.push(hostile);
+    const refused = invalidValueProblem(given, '');
+    if (refused) {
+      problems.push(refused);
       return undefined;
     }
     if (this.#keyCheck) problems.push(...this.#keyCheck(given, ''));
     const value = this.#project ? this.#project(given) : given;
-    if (!this.#check.passes(value)) problems.push(...unreported(this.#check.problems(value), problems));
+    if (!this.#check.passes(value))
+      problems.push(...unreported(this.#check.problems(value), problems));
     return value;
   }
 }
@@ -199,6 +221,10 @@ class Check {
   }
 
   problems(value: unknown): readonly Problem[] {
-    return problemsOf(this.#schema, this.#validator.Errors(value) as unknown as readonly ValidatorError[], this.#root);
+    return problemsOf(
+      this.#schema,
+      this.#validator.Errors(value) as unknown as readonly ValidatorError[],
+      this.#root,
+    );
   }
 }

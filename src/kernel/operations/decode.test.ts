@@ -16,7 +16,10 @@ const fields = textFields(
   }),
 );
 
-const decode = (query: string, strict = false): { values: Record<string, unknown>; problems: Problem[] } => {
+const decode = (
+  query: string,
+  strict = false,
+): { values: Record<string, unknown>; problems: Problem[] } => {
   const problems: Problem[] = [];
   const values = decodeQuery(fields, query, problems, strict);
   return { values: { ...values }, problems };
@@ -26,7 +29,20 @@ describe('query values', () => {
   it('takes canonical numbers only', () => {
     expect(decode('price=-1.50').values.price).toBe(-1.5);
     expect(Object.is(decode('price=-0').values.price, 0)).toBe(true);
-    for (const bad of ['abc', '', '1e3', '0x10', '007', '1.', '.5', ' 1', 'NaN', 'Infinity', '1,2', '٣']) {
+    for (const bad of [
+      'abc',
+      '',
+      '1e3',
+      '0x10',
+      '007',
+      '1.',
+      '.5',
+      ' 1',
+      'NaN',
+      'Infinity',
+      '1,2',
+      '٣',
+    ]) {
       expect(decode(`price=${encodeURIComponent(bad)}`).problems, bad).toEqual([
         { path: 'price', rule: 'type', message: 'must be a number' },
       ]);
@@ -34,13 +50,21 @@ describe('query values', () => {
   });
 
   it('refuses whole numbers that a double cannot hold', () => {
-    expect(decode('limit=9007199254740993').problems).toEqual([{ path: 'limit', rule: 'type', message: 'must be a whole number' }]);
+    expect(decode('limit=9007199254740993').problems).toEqual([
+      { path: 'limit', rule: 'type', message: 'must be a whole number' },
+    ]);
     expect(decode('limit=1.5').problems[0]?.message).toBe('must be a whole number');
   });
 
   it('takes true, false, 1 and 0 for booleans, and nothing else', () => {
-    expect(['true', 'false', '1', '0'].map((text) => decode(`flag=${text}`).values.flag)).toEqual([true, false, true, false]);
-    for (const bad of ['TRUE', 'yes', '', '2', 'null']) expect(decode(`flag=${bad}`).problems).toHaveLength(1);
+    expect(['true', 'false', '1', '0'].map((text) => decode(`flag=${text}`).values.flag)).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ]);
+    for (const bad of ['TRUE', 'yes', '', '2', 'null'])
+      expect(decode(`flag=${bad}`).problems).toHaveLength(1);
   });
 
   it('splits commas only for arrays', () => {
@@ -56,25 +80,35 @@ describe('query values', () => {
   });
 
   it('refuses repeated scalars and nested keys', () => {
-    expect(decode('text=a&text=b').problems).toEqual([{ path: 'text', rule: 'single', message: 'must be given once' }]);
+    expect(decode('text=a&text=b').problems).toEqual([
+      { path: 'text', rule: 'single', message: 'must be given once' },
+    ]);
     expect(decode('text[b]=1').problems[0]).toMatchObject({ path: 'text', rule: 'nested' });
     expect(decode('sort[b]=1').problems[0]).toMatchObject({ path: 'sort', rule: 'nested' });
   });
 
   it('drops unknown keys, or reports them when strict', () => {
     expect(decode('zz=1&zz[a]=2&__proto__=x&constructor=y').problems).toEqual([]);
-    expect(decode('zz=1', true).problems).toEqual([{ path: 'zz', rule: 'unknown', message: 'is not known here' }]);
+    expect(decode('zz=1', true).problems).toEqual([
+      { path: 'zz', rule: 'unknown', message: 'is not known here' },
+    ]);
   });
 
   it('reads JSON text for declared objects', () => {
     expect(decode(`filter=${encodeURIComponent('{"a":1}')}`).values.filter).toEqual({ a: 1 });
     expect(decode('filter={').problems[0]?.rule).toBe('type');
-    expect(decode(`filter=${encodeURIComponent('{"__proto__":{}}')}`).problems[0]?.rule).toBe('name');
+    expect(decode(`filter=${encodeURIComponent('{"__proto__":{}}')}`).problems[0]?.rule).toBe(
+      'name',
+    );
   });
 
   it('names the field of NUL and of broken encoding', () => {
-    expect(decode('text=a%00b').problems).toEqual([{ path: 'text', rule: 'text', message: 'must not hold the NUL character' }]);
-    expect(decode('text=%ff').problems).toEqual([{ path: 'text', rule: 'encoding', message: 'is not valid percent-encoding' }]);
+    expect(decode('text=a%00b').problems).toEqual([
+      { path: 'text', rule: 'text', message: 'must not hold the NUL character' },
+    ]);
+    expect(decode('text=%ff').problems).toEqual([
+      { path: 'text', rule: 'encoding', message: 'is not valid percent-encoding' },
+    ]);
     expect(decode('%zz=1').problems[0]?.path).toBe('query');
   });
 
@@ -85,7 +119,11 @@ describe('query values', () => {
   });
 
   it('collects every problem', () => {
-    expect(decode('price=x&flag=y&limit=z').problems.map(({ path }) => path)).toEqual(['price', 'flag', 'limit']);
+    expect(decode('price=x&flag=y&limit=z').problems.map(({ path }) => path)).toEqual([
+      'price',
+      'flag',
+      'limit',
+    ]);
   });
 });
 

@@ -5,7 +5,7 @@
  */
 import type { TObject } from 'typebox';
 import type { Problem } from '../errors.ts';
-import { hostileProblem, textProblem } from './hostile.ts';
+import { invalidValueProblem, textProblem } from './invalid-value.ts';
 import { alternatives, type JsonSchema, jsonSchema, typesOf } from './json-schema.ts';
 
 /** Converts one text; answers a problem as a `Refusal`. */
@@ -37,7 +37,11 @@ export function textFields(schema: TObject): TextFields {
 function textField(schema: JsonSchema): TextField {
   const array = alternatives(schema).find((one) => one.type === 'array' || one.items !== undefined);
   const item = array?.items && !Array.isArray(array.items) ? (array.items as JsonSchema) : {};
-  return { convert: converterFor(array ? item : schema), isArray: array !== undefined, default: schema.default };
+  return {
+    convert: converterFor(array ? item : schema),
+    isArray: array !== undefined,
+    default: schema.default,
+  };
 }
 
 /** Text stays text wherever a string is allowed; otherwise the narrowest declared type decides. */
@@ -75,7 +79,7 @@ function toJson(text: string): unknown {
   } catch {
     return new Refusal('type', 'must be JSON text');
   }
-  const problem = hostileProblem(value, '');
+  const problem = invalidValueProblem(value, '');
   return problem ? new Refusal(problem.rule, problem.message) : value;
 }
 
@@ -88,9 +92,11 @@ export interface Decoded {
 function convertInto(decoded: Decoded, name: string, field: TextField, text: string): void {
   const problem = textProblem(text);
   const value = problem ? new Refusal(problem.rule, problem.message) : field.convert(text);
-  if (value instanceof Refusal) decoded.problems.push({ path: name, rule: value.rule, message: value.message });
+  if (value instanceof Refusal)
+    decoded.problems.push({ path: name, rule: value.rule, message: value.message });
   else if (field.isArray) appendItem(decoded.values, name, value);
-  else if (name in decoded.values) decoded.problems.push({ path: name, rule: 'single', message: 'must be given once' });
+  else if (name in decoded.values)
+    decoded.problems.push({ path: name, rule: 'single', message: 'must be given once' });
   else decoded.values[name] = value;
 }
 
@@ -109,13 +115,19 @@ export function decodeTexts(
   const decoded: Decoded = { values: Object.create(null) as Record<string, unknown>, problems };
   for (const [name, field] of fields) {
     const text = texts[name];
-    if (text !== undefined) convertInto(decoded, name, field, typeof text === 'string' ? text : text.join(','));
+    if (text !== undefined)
+      convertInto(decoded, name, field, typeof text === 'string' ? text : text.join(','));
   }
   return decoded.values;
 }
 
 /** The part after `?`. Unknown keys are dropped, or reported when `strict`. */
-export function decodeQuery(fields: TextFields, query: string, problems: Problem[], strict = false): Record<string, unknown> {
+export function decodeQuery(
+  fields: TextFields,
+  query: string,
+  problems: Problem[],
+  strict = false,
+): Record<string, unknown> {
   const decoded: Decoded = { values: Object.create(null) as Record<string, unknown>, problems };
   if (query !== '') {
     for (const pair of query.split('&')) {
@@ -123,7 +135,8 @@ export function decodeQuery(fields: TextFields, query: string, problems: Problem
     }
   }
   for (const [name, field] of fields) {
-    if (field.default !== undefined && !(name in decoded.values)) decoded.values[name] = structuredClone(field.default);
+    if (field.default !== undefined && !(name in decoded.values))
+      decoded.values[name] = structuredClone(field.default);
   }
   return decoded.values;
 }
@@ -137,15 +150,31 @@ function decodePair(fields: TextFields, pair: string, decoded: Decoded, strict: 
   }
   const name = nameOf(key);
   const field = fields.get(name);
-  if (field) decodeNamed(decoded, { key, name, text: equals < 0 ? '' : percentDecode(pair.slice(equals + 1)) }, field);
-  else if (strict) decoded.problems.push({ path: key, rule: 'unknown', message: 'is not known here' });
+  if (field)
+    decodeNamed(
+      decoded,
+      { key, name, text: equals < 0 ? '' : percentDecode(pair.slice(equals + 1)) },
+      field,
+    );
+  else if (strict)
+    decoded.problems.push({ path: key, rule: 'unknown', message: 'is not known here' });
 }
 
-function decodeNamed(decoded: Decoded, pair: { key: string; name: string; text: string | undefined }, field: TextField): void {
+function decodeNamed(
+  decoded: Decoded,
+  pair: { key: string; name: string; text: string | undefined },
+  field: TextField,
+): void {
   const { key, name, text } = pair;
   if (text === undefined) decoded.problems.push(badEncoding(name));
-  else if (key === name || (field.isArray && arrayKey.test(key.slice(name.length)))) decodeField(decoded, name, field, text);
-  else decoded.problems.push({ path: name, rule: 'nested', message: 'must be a plain value, without brackets in its name' });
+  else if (key === name || (field.isArray && arrayKey.test(key.slice(name.length))))
+    decodeField(decoded, name, field, text);
+  else
+    decoded.problems.push({
+      path: name,
+      rule: 'nested',
+      message: 'must be a plain value, without brackets in its name',
+    });
 }
 
 /** What may follow the name of an array: `[]` or `[0]`. */
@@ -163,7 +192,11 @@ function decodeField(decoded: Decoded, name: string, field: TextField, text: str
   else for (const item of text.split(',')) convertInto(decoded, name, field, item);
 }
 
-const badEncoding = (path: string): Problem => ({ path, rule: 'encoding', message: 'is not valid percent-encoding' });
+const badEncoding = (path: string): Problem => ({
+  path,
+  rule: 'encoding',
+  message: 'is not valid percent-encoding',
+});
 
 function percentDecode(text: string): string | undefined {
   const spaced = text.includes('+') ? text.replaceAll('+', ' ') : text;

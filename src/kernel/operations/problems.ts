@@ -24,7 +24,9 @@ export interface ValidatorError {
 
 /** A 400 that names every problem. */
 export function invalidInput(problems: readonly Problem[]): PenstockError {
-  const shown = problems.slice(0, MAX_PROBLEMS).map((problem) => ({ ...problem, path: shorten(problem.path) }));
+  const shown = problems
+    .slice(0, MAX_PROBLEMS)
+    .map((problem) => ({ ...problem, path: shorten(problem.path) }));
   return errors.INVALID_ARGUMENTS({
     message: shown.map((problem) => `${problem.path}: ${problem.message}`).join('; '),
     errors: shown,
@@ -34,37 +36,58 @@ export function invalidInput(problems: readonly Problem[]): PenstockError {
 const shorten = (path: string): string => storable(shortened(path, MAX_PATH));
 
 /** Turns validator errors into problems. `schema` is what was checked; `root` names the value as a whole. */
-export function problemsOf(schema: JsonSchema, found: readonly ValidatorError[], root: string): readonly Problem[] {
+export function problemsOf(
+  schema: JsonSchema,
+  found: readonly ValidatorError[],
+  root: string,
+): readonly Problem[] {
   const problems = tellable(schema, found).flatMap((error) => problemOf(schema, error, root));
   return problems.length > 0 ? problems : [{ path: root, rule: 'valid', message: 'is not valid' }];
 }
 
 /** Of a union it is told that none of its forms fits, or, where one of them is of the value's type, what is wrong in that. */
 function tellable(schema: JsonSchema, found: readonly ValidatorError[]): readonly ValidatorError[] {
-  const unions = found.filter(isUnion).map((union) => ({ union, form: formOf(schema, union, found) }));
+  const unions = found
+    .filter(isUnion)
+    .map((union) => ({ union, form: formOf(schema, union, found) }));
   return found.filter(
     (error) =>
       error.keyword !== 'boolean' &&
       unions.every(({ union, form }) => {
         if (error === union) return form === undefined;
-        return !isInside(error, union, `${union.schemaPath}/${union.keyword}`) || (form !== undefined && isInside(error, union, form));
+        return (
+          !isInside(error, union, `${union.schemaPath}/${union.keyword}`) ||
+          (form !== undefined && isInside(error, union, form))
+        );
       }),
   );
 }
 
-const isUnion = ({ keyword }: ValidatorError): boolean => keyword === 'anyOf' || keyword === 'oneOf';
+const isUnion = ({ keyword }: ValidatorError): boolean =>
+  keyword === 'anyOf' || keyword === 'oneOf';
 
 /** Whether an error is about the value of the union, or something in it, at this place of the schema. */
-const isInside = ({ schemaPath, instancePath }: ValidatorError, union: ValidatorError, place: string): boolean =>
-  `${schemaPath}/`.startsWith(`${place}/`) && `${instancePath}/`.startsWith(`${union.instancePath}/`);
+const isInside = (
+  { schemaPath, instancePath }: ValidatorError,
+  union: ValidatorError,
+  place: string,
+): boolean =>
+  `${schemaPath}/`.startsWith(`${place}/`) &&
+  `${instancePath}/`.startsWith(`${union.instancePath}/`);
 
 /** The place of the only form of a union that is of the value's type. */
-function formOf(schema: JsonSchema, union: ValidatorError, found: readonly ValidatorError[]): string | undefined {
+function formOf(
+  schema: JsonSchema,
+  union: ValidatorError,
+  found: readonly ValidatorError[],
+): string | undefined {
   const at = resolve(schema, union.schemaPath);
   const [form, ...others] = (at?.anyOf ?? at?.oneOf ?? []).flatMap((_, i) => {
     const place = `${union.schemaPath}/${union.keyword}/${i}`;
     const faults = found.filter((error) => isInside(error, union, place));
-    const isOther = faults.some(({ keyword, instancePath }) => keyword === 'type' && instancePath === union.instancePath);
+    const isOther = faults.some(
+      ({ keyword, instancePath }) => keyword === 'type' && instancePath === union.instancePath,
+    );
     return faults.length > 0 && !isOther ? [place] : [];
   });
   return others.length === 0 ? form : undefined;
@@ -73,13 +96,20 @@ function formOf(schema: JsonSchema, union: ValidatorError, found: readonly Valid
 function problemOf(schema: JsonSchema, error: ValidatorError, root: string): readonly Problem[] {
   const path = dotted(error.instancePath);
   const each = (names: unknown, rule: string, message: string): readonly Problem[] =>
-    ((names ?? []) as readonly string[]).map((name) => ({ path: path === '' ? name : `${path}.${name}`, rule, message }));
-  if (error.keyword === 'required') return each(error.params.requiredProperties, 'required', 'is required');
-  if (error.keyword === 'additionalProperties') return each(error.params.additionalProperties, 'unknown', 'is not known here');
+    ((names ?? []) as readonly string[]).map((name) => ({
+      path: path === '' ? name : `${path}.${name}`,
+      rule,
+      message,
+    }));
+  if (error.keyword === 'required')
+    return each(error.params.requiredProperties, 'required', 'is required');
+  if (error.keyword === 'additionalProperties')
+    return each(error.params.additionalProperties, 'unknown', 'is not known here');
   return [{ path: path || root, rule: ruleOf(error.keyword), message: messageOf(schema, error) }];
 }
 
-const ruleOf = (keyword: string): string => (keyword === 'anyOf' || keyword === 'oneOf' || keyword === 'const' ? 'enum' : keyword);
+const ruleOf = (keyword: string): string =>
+  keyword === 'anyOf' || keyword === 'oneOf' || keyword === 'const' ? 'enum' : keyword;
 
 const dotted = (pointer: string): string =>
   pointer
@@ -132,18 +162,27 @@ function messageOf(schema: JsonSchema, error: ValidatorError): string {
   const at = resolve(schema, error.schemaPath);
   if (at?.sentence !== undefined) return at.sentence;
   if (isUnion(error)) return unionMessage(at);
-  if (error.keyword === 'enum') return oneOf((error.params.allowedValues ?? []) as readonly unknown[]);
+  if (error.keyword === 'enum')
+    return oneOf((error.params.allowedValues ?? []) as readonly unknown[]);
   const { params } = error;
-  const argument = params.limit ?? params.type ?? params.format ?? params.pattern ?? params.multipleOf ?? params.allowedValue;
+  const argument =
+    params.limit ??
+    params.type ??
+    params.format ??
+    params.pattern ??
+    params.multipleOf ??
+    params.allowedValue;
   return sentences.get(error.keyword)?.(argument) ?? error.message;
 }
 
-const oneOf = (values: readonly unknown[]): string => `must be one of ${values.map((value) => JSON.stringify(value)).join(', ')}`;
+const oneOf = (values: readonly unknown[]): string =>
+  `must be one of ${values.map((value) => JSON.stringify(value)).join(', ')}`;
 
 /** A union of fixed values reads as a list of them, any other as a list of types. */
 function unionMessage(schema: JsonSchema | undefined): string {
   const variants = schema?.anyOf ?? schema?.oneOf ?? [];
-  if (variants.length > 0 && variants.every((variant) => 'const' in variant)) return oneOf(variants.map((variant) => variant.const));
+  if (variants.length > 0 && variants.every((variant) => 'const' in variant))
+    return oneOf(variants.map((variant) => variant.const));
   const types = variants.flatMap(typesIn);
   return types.length > 0 ? `must be ${wordsFor(types)}` : 'has none of the allowed forms';
 }
@@ -152,7 +191,8 @@ function unionMessage(schema: JsonSchema | undefined): string {
 const typesIn = ({ type, anyOf, oneOf }: JsonSchema): readonly string[] =>
   type === undefined ? (anyOf ?? oneOf ?? []).flatMap(typesIn) : [type].flat();
 
-const wordsFor = (types: readonly string[]): string => [...new Set(types)].map((type) => typeWords.get(type) ?? type).join(' or ');
+const wordsFor = (types: readonly string[]): string =>
+  [...new Set(types)].map((type) => typeWords.get(type) ?? type).join(' or ');
 
 /** Follows a schema path such as `#/properties/a/anyOf`. */
 function resolve(schema: JsonSchema, path: string): JsonSchema | undefined {

@@ -26,4 +26,5 @@ const common: ReadonlySet<string> = new Set(
 );
 
 /** True for a password of the list, in any case and in any Unicode form. */
-export const isCommonPassword = (password: string): boolean => common.has(password.normalize('NFKC').toLowerCase());
+export const isCommonPassword = (password: string): boolean =>
+  common.has(password.normalize('NFKC').toLowerCase());

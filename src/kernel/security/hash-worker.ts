@@ -28,7 +28,9 @@ export interface VerifyTask {
   readonly password: string;
 }
 
-export const hashPassword = ({ password, parameters }: HashTask): string => hashSync(password, parameters);
+export const hashPassword = ({ password, parameters }: HashTask): string =>
+  hashSync(password, parameters);
 
 /** Throws when `stored` is not a hash. */
-export const verifyPassword = ({ stored, password }: VerifyTask): boolean => verifySync(stored, password);
+export const verifyPassword = ({ stored, password }: VerifyTask): boolean =>
+  verifySync(stored, password);

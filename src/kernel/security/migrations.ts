@@ -1,5 +1,5 @@
 /** The key ring: the platform's data key, wrapped by a key that only the environment knows. */
-import type { Migration } from '../database/migration.ts';
+import type { Migration } from '../database/migrate.ts';
 
 export const migrations: readonly Migration[] = [
   {

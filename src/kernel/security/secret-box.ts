@@ -1,3 +1,43 @@
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import type { Database } from '../database/database.ts';
+import { sql } from '../database/sql.ts';
+import { StartError } from '../start-error.ts';
+
+/* Authenticated encryption of short texts: AES-256-GCM with a random nonce, in one printable string. */
+
+const ALGORITHM = 'aes-256-gcm';
+/** Bytes, as NIST SP 800-38D recommends for GCM. */
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+/** Names the format, so that a later one can stand beside it. */
+const PREFIX = 'v1.';
+
+/** Encrypts; `context` is authenticated with the text and must be the same to decrypt. */
+function encrypt(key: Buffer, plain: Buffer, context: string): string {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES }).setAAD(
+    Buffer.from(context, 'utf8'),
+  );
+  const body = Buffer.concat([cipher.update(plain), cipher.final()]);
+  return PREFIX + Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64url');
+}
+
+/** Decrypts what `encrypt` made. Throws on another key, another context, or a changed text. */
+function decrypt(key: Buffer, sealed: string, context: string): Buffer {
+  if (!sealed.startsWith(PREFIX)) throw new Error('This is not a sealed text of a known format');
+  const bytes = Buffer.from(sealed.slice(PREFIX.length), 'base64url');
+  if (bytes.length < NONCE_BYTES + TAG_BYTES) throw new Error('This sealed text is too short');
+  const decipher = createDecipheriv(ALGORITHM, key, bytes.subarray(0, NONCE_BYTES), {
+    authTagLength: TAG_BYTES,
+  })
+    .setAAD(Buffer.from(context, 'utf8'))
+    .setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES));
+  return Buffer.concat([
+    decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES)),
+    decipher.final(),
+  ]);
+}
+
 /** Encryption at rest for small secrets (configuration leaves, TOTP seeds, signing keys). */
 export interface SecretBox {
   /** AES-256-GCM under the platform's data key; `context` is bound to the text and must be the same to open it. */
@@ -5,4 +45,112 @@ export interface SecretBox {
   open(sealed: string, context: string): string;
   /** Keyed digest for looking up high-entropy tokens without storing them. Hex. */
   digest(token: string, purpose: string): string;
+}
+
+/*
+ * Opens the secret box: one random data key per installation, kept in
+ * `penstock.keyring` wrapped by a key derived from the environment. Changing the
+ * environment's key re-wraps 32 bytes and touches no sealed text.
+ */
+
+interface SecretBoxKeys {
+  /** `MASTER_KEY`: wraps the data key while `configEncryptionKey` is not set. */
+  readonly masterKey: string;
+  /** `MASTER_KEY_PREVIOUS`: opens what the earlier master key wrapped, once. */
+  readonly masterKeyPrevious?: string | undefined;
+  /** `CONFIG_ENCRYPTION_KEY`: wraps the data key, so that the master key can change freely. */
+  readonly configEncryptionKey?: string | undefined;
+}
+
+const DATA_KEY_BYTES = 32;
+const DATA_KEY_ID = 'data';
+const WRAP_CONTEXT = 'penstock/keyring/data';
+
+/**
+ * Reads (at the first start: makes) the data key and answers the box. Safe when several nodes start
+ * for the first time at once. Throws `StartError` when no given key opens what is stored.
+ */
+export async function openSecretBox(database: Database, keys: SecretBoxKeys): Promise<SecretBox> {
+  const [current, ...earlier] = wrappingKeys(keys);
+  if (!current)
+    throw new StartError('MASTER_KEY is missing: set it, or let the data folder keep one');
+  const wrapped = (await readWrapped(database)) ?? (await createWrapped(database, current));
+  const dataKey = tryUnwrap(wrapped, current);
+  if (dataKey) return boxOf(dataKey);
+  for (const key of earlier) {
+    const found = tryUnwrap(wrapped, key);
+    if (!found) continue;
+    await rewrap(database, wrapped, wrap(found, current));
+    return boxOf(found);
+  }
+  throw new StartError(wrongKeyMessage(keys));
+}
+
+/** Whether one of the keys opens a stored data key: a restored installation needs the key of the one that was backed up. */
+export const opensDataKey = (wrapped: string, keys: Partial<SecretBoxKeys>): boolean =>
+  wrappingKeys(keys).some((key) => tryUnwrap(wrapped, key) !== undefined);
+
+/** The wrapping key in force first, then those that may have wrapped before. */
+function wrappingKeys(keys: Partial<SecretBoxKeys>): readonly Buffer[] {
+  const texts = [keys.configEncryptionKey, keys.masterKey, keys.masterKeyPrevious].filter(
+    (text) => text !== undefined && text !== '',
+  );
+  return texts.map((text) => derive(text ?? '', 'penstock/keyring/wrapping-key'));
+}
+
+function wrongKeyMessage({ configEncryptionKey }: SecretBoxKeys): string {
+  const name = configEncryptionKey ? 'CONFIG_ENCRYPTION_KEY' : 'MASTER_KEY';
+  return (
+    `The secrets in the database were sealed with another key: give ${name} the value that the other nodes and earlier starts of ` +
+    'this installation use; if MASTER_KEY was changed on purpose, start once with the earlier value in MASTER_KEY_PREVIOUS'
+  );
+}
+
+const derive = (secret: string | Buffer, purpose: string): Buffer =>
+  Buffer.from(hkdfSync('sha256', secret, 'penstock', purpose, 32));
+
+const wrap = (dataKey: Buffer, key: Buffer): string => encrypt(key, dataKey, WRAP_CONTEXT);
+
+function tryUnwrap(wrapped: string, key: Buffer): Buffer | undefined {
+  try {
+    return decrypt(key, wrapped, WRAP_CONTEXT);
+  } catch {
+    return undefined;
+  }
+}
+
+async function readWrapped(database: Database): Promise<string | undefined> {
+  const { rows } = await database.query<{ wrapped: string }>(
+    sql`select wrapped from penstock.keyring where id = ${DATA_KEY_ID}`,
+  );
+  return rows[0]?.wrapped;
+}
+
+/** Whoever inserts first decides; everybody reads the one row that won. */
+async function createWrapped(database: Database, key: Buffer): Promise<string> {
+  const mine = wrap(randomBytes(DATA_KEY_BYTES), key);
+  await database.query(
+    sql`insert into penstock.keyring (id, wrapped) values (${DATA_KEY_ID}, ${mine}) on conflict (id) do nothing`,
+  );
+  const stored = await readWrapped(database);
+  if (stored === undefined) throw new Error('The key ring could not be written');
+  return stored;
+}
+
+/** Only replaces what was read: of two nodes that re-wrap at once, either result opens. */
+async function rewrap(database: Database, before: string, after: string): Promise<void> {
+  await database.query(
+    sql`update penstock.keyring set wrapped = ${after}, rewrapped_at = now() where id = ${DATA_KEY_ID} and wrapped = ${before}`,
+  );
+}
+
+function boxOf(dataKey: Buffer): SecretBox {
+  const sealKey = derive(dataKey, 'penstock/seal');
+  const digestKey = derive(dataKey, 'penstock/digest');
+  return {
+    seal: (plain, context) => encrypt(sealKey, Buffer.from(plain, 'utf8'), context),
+    open: (sealed, context) => decrypt(sealKey, sealed, context).toString('utf8'),
+    digest: (token, purpose) =>
+      createHmac('sha256', digestKey).update(`${purpose}\0${token}`).digest('hex'),
+  };
 }

@@ -23,7 +23,10 @@ export async function newTotpSecret(): Promise<string> {
 }
 
 /** `issuer` and `label` name the entry in the app. */
-export async function describeTotp(secret: string, names: { readonly issuer: string; readonly label: string }): Promise<TotpEnrolment> {
+export async function describeTotp(
+  secret: string,
+  names: { readonly issuer: string; readonly label: string },
+): Promise<TotpEnrolment> {
   const [{ generateURI }, { toDataURL }] = await Promise.all([import('otplib'), import('qrcode')]);
   const uri = generateURI({ ...names, secret });
   return { image: await toDataURL(uri), uri, secret };
@@ -33,7 +36,12 @@ export async function describeTotp(secret: string, names: { readonly issuer: str
 export async function totpStep(secret: string, code: string): Promise<number | undefined> {
   if (!codeShape.test(code)) return undefined;
   const { verifySync } = await import('otplib');
-  const result = verifySync({ secret, token: code, period: stepSeconds, epochTolerance: toleranceSeconds });
+  const result = verifySync({
+    secret,
+    token: code,
+    period: stepSeconds,
+    epochTolerance: toleranceSeconds,
+  });
   return result.valid && 'timeStep' in result ? result.timeStep : undefined;
 }
 

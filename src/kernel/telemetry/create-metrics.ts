@@ -1,11 +1,86 @@
 /** Prometheus metrics of this process, in a registry of our own. */
 import { Counter, collectDefaultMetrics, Gauge, type Metric, Registry } from 'prom-client';
-import type { Settings } from '../settings.ts';
-import { createHistogram } from './histogram.ts';
+import type { Settings } from '../settings/settings.ts';
 import type { GaugeReading, Histogram, Metrics } from './metrics.ts';
 
+/*
+ * A histogram that costs nanoseconds per observation: each label set has its
+ * own counters, looked up once (`bind`); text is made when it is scraped.
+ */
+
+interface Series {
+  readonly labels: Readonly<Record<string, string>>;
+  /** One per bucket, not cumulative; the last one is beyond all bounds. */
+  readonly counts: Float64Array;
+  sum: number;
+}
+
+interface Sample {
+  readonly metricName: string;
+  readonly value: number;
+  readonly labels: Readonly<Record<string, string | number>>;
+}
+
+interface CollectableHistogram extends Histogram {
+  samples(): readonly Sample[];
+}
+
+/** `bounds`: upper bounds in seconds, ascending. */
+function createHistogram(
+  name: string,
+  labelNames: readonly string[],
+  bounds: readonly number[],
+): CollectableHistogram {
+  const all = new Map<string, Series>();
+
+  const seriesOf = (labels: Record<string, string>): Series => {
+    const key = JSON.stringify(labelNames.map((label) => labels[label] ?? ''));
+    const known = all.get(key);
+    if (known) return known;
+    const clean = Object.fromEntries(labelNames.map((label) => [label, labels[label] ?? '']));
+    const series: Series = { labels: clean, counts: new Float64Array(bounds.length + 1), sum: 0 };
+    all.set(key, series);
+    return series;
+  };
+
+  const observe = (series: Series, seconds: number): void => {
+    let bucket = 0;
+    while (bucket < bounds.length && seconds > (bounds[bucket] ?? 0)) bucket++;
+    series.counts[bucket] = (series.counts[bucket] ?? 0) + 1;
+    series.sum += seconds;
+  };
+
+  return {
+    observe: (labels, seconds) => observe(seriesOf(labels), seconds),
+    bind(labels) {
+      const series = seriesOf(labels);
+      return (seconds) => observe(series, seconds);
+    },
+    samples: () => [...all.values()].flatMap((series) => samplesOf(name, bounds, series)),
+  };
+}
+
+function samplesOf(
+  name: string,
+  bounds: readonly number[],
+  { labels, counts, sum }: Series,
+): readonly Sample[] {
+  let total = 0;
+  const buckets = [...bounds, '+Inf' as const].map((le, i): Sample => {
+    total += counts[i] ?? 0;
+    return { metricName: `${name}_bucket`, value: total, labels: { ...labels, le } };
+  });
+  return [
+    ...buckets,
+    { metricName: `${name}_sum`, value: sum, labels },
+    { metricName: `${name}_count`, value: total, labels },
+  ];
+}
+
 /** Seconds. From a cached read to the deadline of a handler. */
-const defaultBuckets: readonly number[] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const defaultBuckets: readonly number[] = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30,
+];
 
 /**
  * Names get `metricsPrefix`; those of the process itself too. Asking twice for a name answers the
@@ -22,24 +97,38 @@ export function createMetrics(settings: Pick<Settings, 'metricsPrefix' | 'metric
 
   return {
     counter(name, help, labels = []) {
-      const counter = counters.get(name) ?? new Counter({ name: prefix + name, help, labelNames: [...labels], registers: [registry] });
+      const counter =
+        counters.get(name) ??
+        new Counter({ name: prefix + name, help, labelNames: [...labels], registers: [registry] });
       counters.set(name, counter);
       return { inc: (values, by = 1) => (values ? counter.inc(values, by) : counter.inc(by)) };
     },
     histogram(name, help, labels = [], buckets = defaultBuckets) {
-      const histogram = histograms.get(name) ?? registerHistogram(registry, { name: prefix + name, help, labels, buckets });
+      const histogram =
+        histograms.get(name) ??
+        registerHistogram(registry, { name: prefix + name, help, labels, buckets });
       histograms.set(name, histogram);
       return histogram;
     },
     gauge(name, help, read, labels = []) {
       const known = readers.has(name);
       readers.set(name, read);
-      if (!known) registerGauge(registry, { name: prefix + name, help, labels }, async () => readers.get(name)?.() ?? 0);
+      if (!known)
+        registerGauge(
+          registry,
+          { name: prefix + name, help, labels },
+          async () => readers.get(name)?.() ?? 0,
+        );
     },
     total(name, help, read, labels = []) {
       const known = readers.has(name);
       readers.set(name, read);
-      if (!known) registerTotal(registry, { name: prefix + name, help, labels }, async () => readers.get(name)?.() ?? 0);
+      if (!known)
+        registerTotal(
+          registry,
+          { name: prefix + name, help, labels },
+          async () => readers.get(name)?.() ?? 0,
+        );
     },
     expose: () => registry.metrics(),
   };
@@ -55,19 +144,31 @@ interface HistogramDefinition extends MetricDefinition {
   readonly buckets: readonly number[];
 }
 
-function registerHistogram(registry: Registry, { name, help, labels, buckets }: HistogramDefinition): Histogram {
+function registerHistogram(
+  registry: Registry,
+  { name, help, labels, buckets }: HistogramDefinition,
+): Histogram {
   const histogram = createHistogram(name, labels, buckets);
   const facts = { name, help, type: 'histogram', aggregator: 'sum' };
   // The registry reads these members of a metric and no others.
-  const metric = { ...facts, get: async () => ({ ...facts, values: histogram.samples() }), reset: () => undefined };
+  const metric = {
+    ...facts,
+    get: async () => ({ ...facts, values: histogram.samples() }),
+    reset: () => undefined,
+  };
   registry.registerMetric(metric as unknown as Metric);
   return histogram;
 }
 
 /** A figure that cannot be had now stays as it was: without the database all others are needed more than ever. */
-const known = (read: () => Promise<GaugeReading>): Promise<GaugeReading | undefined> => read().catch(() => undefined);
+const known = (read: () => Promise<GaugeReading>): Promise<GaugeReading | undefined> =>
+  read().catch(() => undefined);
 
-function registerTotal(registry: Registry, { name, help, labels }: MetricDefinition, read: () => Promise<GaugeReading>): void {
+function registerTotal(
+  registry: Registry,
+  { name, help, labels }: MetricDefinition,
+  read: () => Promise<GaugeReading>,
+): void {
   new Counter({
     name,
     help,
@@ -83,7 +184,11 @@ function registerTotal(registry: Registry, { name, help, labels }: MetricDefinit
   });
 }
 
-function registerGauge(registry: Registry, { name, help, labels }: MetricDefinition, read: () => Promise<GaugeReading>): void {
+function registerGauge(
+  registry: Registry,
+  { name, help, labels }: MetricDefinition,
+  read: () => Promise<GaugeReading>,
+): void {
   new Gauge({
     name,
     help,

@@ -2,7 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Settings } from '../settings.ts';
+import type { Settings } from '../settings/settings.ts';
 import { StartError } from '../start-error.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -15,13 +15,23 @@ export interface MetricsServer {
 export type MetricsSettings = Pick<Settings, 'metricsPort' | 'metricsHost' | 'metricsToken'>;
 
 /** `undefined` unless METRICS_PORT is set. Throws `StartError` when the port cannot be used. */
-export async function startMetricsServer(settings: MetricsSettings, metrics: Metrics): Promise<MetricsServer | undefined> {
+export async function startMetricsServer(
+  settings: MetricsSettings,
+  metrics: Metrics,
+): Promise<MetricsServer | undefined> {
   const { metricsPort, metricsHost, metricsToken } = settings;
   if (metricsPort === undefined) return undefined;
-  const server = createServer((request, response) => void answer(request, response, metrics, metricsToken));
+  const server = createServer(
+    (request, response) => void answer(request, response, metrics, metricsToken),
+  );
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
-      reject(new StartError(`Metrics cannot be served on ${metricsHost}:${metricsPort}: set METRICS_PORT or METRICS_HOST`, { cause })),
+      reject(
+        new StartError(
+          `Metrics cannot be served on ${metricsHost}:${metricsPort}: set METRICS_PORT or METRICS_HOST`,
+          { cause },
+        ),
+      ),
     );
     server.listen(metricsPort, metricsHost, resolve);
   });
@@ -36,9 +46,16 @@ export async function startMetricsServer(settings: MetricsSettings, metrics: Met
   };
 }
 
-async function answer(request: IncomingMessage, response: ServerResponse, metrics: Metrics, token: string | undefined): Promise<void> {
+async function answer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  metrics: Metrics,
+  token: string | undefined,
+): Promise<void> {
   if (token !== undefined && !presents(request, token)) {
-    response.writeHead(401, { 'www-authenticate': 'Bearer', 'content-type': 'text/plain' }).end('This needs the metrics token\n');
+    response
+      .writeHead(401, { 'www-authenticate': 'Bearer', 'content-type': 'text/plain' })
+      .end('This needs the metrics token\n');
     return;
   }
   const path = request.url?.split('?', 1)[0];
@@ -48,7 +65,12 @@ async function answer(request: IncomingMessage, response: ServerResponse, metric
   }
   try {
     const text = await metrics.expose();
-    response.writeHead(200, { 'content-type': 'text/plain; version=0.0.4; charset=utf-8', 'cache-control': 'no-store' }).end(text);
+    response
+      .writeHead(200, {
+        'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+        'cache-control': 'no-store',
+      })
+      .end(text);
   } catch {
     response.writeHead(500, { 'content-type': 'text/plain' }).end('The figures cannot be shown\n');
   }

@@ -3,10 +3,103 @@
  * the value. Callers still pass none; this is the net below them.
  *
  * What is passed may be as large as a request, so the work is bounded by what comes out: a value that is too large
- * is cut so that each of its parts keeps a fair share (fair-share.ts), and every expression takes linear time.
+ * is cut so that each of its parts keeps a fair share, and every expression takes linear time.
  */
 import { cutText, shortened, storable } from '../text.ts';
-import { isSmall, shared } from './fair-share.ts';
+
+/*
+ * Divides room among the parts of a value that has too little of it. A part that needs less than its share leaves
+ * the rest to the others, so that a large part is cut and small ones stay whole: whoever pads a request cannot push
+ * out of a row what they changed.
+ */
+
+interface Part {
+  readonly name: string;
+  readonly value: unknown;
+  /** UTF-16 units that it may take. */
+  readonly share: number;
+}
+
+interface Parts {
+  readonly kept: readonly Part[];
+  /** How many there was no room for. */
+  readonly omitted: number;
+}
+
+/** Room that each part has at least: its name and a few characters. */
+const LEAST = 24;
+/** Levels that are measured; what is deeper is nobody's text. */
+const MAX_DEPTH = 64;
+const MAX_PART_NAME = 128;
+
+/** Gives each entry its share of `room`; where not even the names fit, the first and the last ones are kept. */
+function shared(entries: readonly (readonly [string, unknown])[], room: number): Parts {
+  const whole = inFull(entries, room);
+  if (whole) return { kept: whole, omitted: 0 };
+  const places = Math.max(2, Math.floor(room / LEAST));
+  const kept =
+    entries.length > places
+      ? [...entries.slice(0, places >> 1), ...entries.slice(-(places >> 1))]
+      : entries;
+  const needs = kept.map(([name, value]) => need(name) + measured(value, room, MAX_DEPTH));
+  const shares = new Array<number>(kept.length).fill(0);
+  let left = room;
+  const bySize = needs.map((size, index) => ({ size, index })).sort((a, b) => a.size - b.size);
+  for (const [done, { size, index }] of bySize.entries()) {
+    const share = Math.min(size, Math.max(LEAST, Math.floor(left / (bySize.length - done))));
+    shares[index] = share;
+    left = Math.max(0, left - share);
+  }
+  const parts = kept.map(([name, value], index) => ({
+    name,
+    value,
+    share: Math.max(1, (shares[index] ?? 0) - need(name)),
+  }));
+  return { kept: parts, omitted: entries.length - kept.length };
+}
+
+/** The parts with all that they need, when there is room for it. */
+function inFull(
+  entries: readonly (readonly [string, unknown])[],
+  room: number,
+): readonly Part[] | undefined {
+  const kept: Part[] = [];
+  let left = room;
+  for (const [name, value] of entries) {
+    const share = measured(value, left, MAX_DEPTH);
+    left -= need(name) + share;
+    if (left < 0) return undefined;
+    kept.push({ name, value, share });
+  }
+  return kept;
+}
+
+/** True when the value takes at most so many units. */
+const isSmall = (value: unknown, room: number): boolean => measured(value, room, MAX_DEPTH) <= room;
+
+/** Quotes, colon and comma included. */
+const need = (name: string): number => Math.min(name.length, MAX_PART_NAME) + 4;
+
+/** About the length of the value's JSON. Stops soon after `enough`, so that it costs no more than that. */
+function measured(value: unknown, enough: number, depth: number): number {
+  if (typeof value === 'string') return value.length + 2;
+  if (typeof value !== 'object' || value === null) return 8;
+  if (value instanceof Error || value instanceof Date || ArrayBuffer.isView(value) || depth === 0)
+    return 32;
+  let sum = 2;
+  if (Array.isArray(value)) {
+    for (const item of value) {
+      if (sum > enough) break;
+      sum += need('') + measured(item, enough - sum, depth - 1);
+    }
+    return sum;
+  }
+  for (const key in value) {
+    if (sum > enough) break;
+    sum += need(key) + measured((value as Record<string, unknown>)[key], enough - sum, depth - 1);
+  }
+  return sum;
+}
 
 const secretKey =
   /authorization|cookie|master-?_?key|credential|password|passwd|passphrase|secret|token|api-?_?key|private-?_?key|bearer|otp|backup-?_?codes?/i;
@@ -31,7 +124,7 @@ const MAX_TEXT = 8_192;
 const MAX_NAME = 128;
 
 /** What may come out. */
-export interface RedactionLimits {
+interface RedactionLimits {
   /** UTF-16 units of all texts and names; their JSON may be longer by what it escapes. */
   readonly characters: number;
   /** Levels of objects and lists. */
@@ -44,8 +137,13 @@ const lineLimits: RedactionLimits = { characters: 16_384, depth: 8 };
 export function redactText(text: string, max = MAX_TEXT): string {
   // What is cut off by `max` alone may be the end of a secret by which it is known.
   const cut = cutText(text, Math.min(MAX_TEXT, max + 1_024));
-  const redacted = secretValues.reduce((all, [pattern, replacement]) => all.replace(pattern, replacement), storable(cut));
-  return text.length > cut.length || redacted.length > max ? `${cutText(redacted, max)}...` : redacted;
+  const redacted = secretValues.reduce(
+    (all, [pattern, replacement]) => all.replace(pattern, replacement),
+    storable(cut),
+  );
+  return text.length > cut.length || redacted.length > max
+    ? `${cutText(redacted, max)}...`
+    : redacted;
 }
 
 /** A copy of `fields` that is fit for a log line, or within other limits. */
@@ -62,13 +160,16 @@ function redactObject(object: object, characters: number, depth: number): Record
   return Object.fromEntries(omitted > 0 ? [...copy, ['[omitted]', `${omitted} more`]] : copy);
 }
 
-const isSecret = (key: string, value: unknown): boolean => secretKey.test(key) && !harmlessKey.test(key) && mayBeSecret(value);
+const isSecret = (key: string, value: unknown): boolean =>
+  secretKey.test(key) && !harmlessKey.test(key) && mayBeSecret(value);
 
 /** A flag is no secret. A number may be: one-time codes are numbers. */
-const mayBeSecret = (value: unknown): boolean => value !== undefined && value !== null && typeof value !== 'boolean';
+const mayBeSecret = (value: unknown): boolean =>
+  value !== undefined && value !== null && typeof value !== 'boolean';
 
 function redactValue(value: unknown, characters: number, depth: number): unknown {
-  if (typeof value === 'string') return redactText(value, isSmall(value, characters) ? MAX_TEXT : characters);
+  if (typeof value === 'string')
+    return redactText(value, isSmall(value, characters) ? MAX_TEXT : characters);
   if (typeof value === 'bigint') return String(value);
   if (typeof value !== 'object' || value === null) return value;
   if (depth < 0) return '[deep]';
@@ -88,7 +189,16 @@ function redactValue(value: unknown, characters: number, depth: number): unknown
 function describeError(error: Error, characters: number, depth: number): Record<string, unknown> {
   const message = redactText(withoutValues(error));
   const described: Record<string, unknown> = { type: error.name, message, stack: framesOf(error) };
-  for (const key of ['code', 'status', 'severity', 'schema', 'table', 'column', 'constraint', 'routine'] as const) {
+  for (const key of [
+    'code',
+    'status',
+    'severity',
+    'schema',
+    'table',
+    'column',
+    'constraint',
+    'routine',
+  ] as const) {
     const value: unknown = Reflect.get(error, key);
     if (typeof value === 'string' || typeof value === 'number') described[key] = value;
   }
@@ -100,7 +210,9 @@ function describeError(error: Error, characters: number, depth: number): Record<
 function withoutValues(error: Error): string {
   const message = cutText(error.message, MAX_TEXT);
   const fromServer = 'severity' in error && 'routine' in error;
-  return fromServer ? message.replace(/: ".*$/s, '').replace(/=\([^)]*(?:\)|$)/g, '=(...)') : message;
+  return fromServer
+    ? message.replace(/: ".*$/s, '').replace(/=\([^)]*(?:\)|$)/g, '=(...)')
+    : message;
 }
 
 /** The stack without its first lines, which repeat the message. */

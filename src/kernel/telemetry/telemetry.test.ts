@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createLogger } from './create-logger.ts';
 import { createMetrics } from './create-metrics.ts';
+import { remembered } from './metrics.ts';
 import { type MetricsServer, startMetricsServer } from './metrics-server.ts';
 import { redact, redactText } from './redact.ts';
-import { remembered } from './remembered.ts';
 
 const recordingLogger = (logLevel: 'debug' | 'info' = 'info') => {
   const lines: string[] = [];
@@ -17,7 +17,13 @@ describe('the log', () => {
     log.debug({}, 'not written');
     log.child({ part: 'x' }).info({ n: 1 }, 'written');
     expect(lines).toHaveLength(1);
-    expect(last()).toEqual({ level: 'info', time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/), part: 'x', n: 1, message: 'written' });
+    expect(last()).toEqual({
+      level: 'info',
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
+      part: 'x',
+      n: 1,
+      message: 'written',
+    });
   });
 
   it('replaces secrets by the name of their key, at any depth', () => {
@@ -49,20 +55,29 @@ describe('the log', () => {
   it('replaces secrets by their form, wherever they stand', () => {
     const { log, lines } = recordingLogger();
     const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJpZCI6MX0.abcdefghijk';
-    log.info({ text: `got cdt_abcdefghijklmnop and ${jwt}`, url: 'postgres://me:hunter2@host/db' }, `Bearer hunter2 ${jwt}`);
-    log.error({ error: new Error(`bad token ${jwt}`, { cause: new Error('postgres://me:hunter2@host') }) }, 'failed');
+    log.info(
+      { text: `got cdt_abcdefghijklmnop and ${jwt}`, url: 'postgres://me:hunter2@host/db' },
+      `Bearer hunter2 ${jwt}`,
+    );
+    log.error(
+      { error: new Error(`bad token ${jwt}`, { cause: new Error('postgres://me:hunter2@host') }) },
+      'failed',
+    );
     expect(lines.join('')).not.toMatch(/hunter2|abcdefghij|eyJ/);
   });
 
   it('shows errors with their frames and cause, and database errors without values', () => {
     const { log, last } = recordingLogger();
-    const error = Object.assign(new Error('invalid input syntax for type uuid: "ann@example.com"'), {
-      severity: 'ERROR',
-      routine: 'string_to_uuid',
-      code: '22P02',
-      table: 'User',
-      detail: 'Key (email)=(ann@example.com) already exists.',
-    });
+    const error = Object.assign(
+      new Error('invalid input syntax for type uuid: "ann@example.com"'),
+      {
+        severity: 'ERROR',
+        routine: 'string_to_uuid',
+        code: '22P02',
+        table: 'User',
+        detail: 'Key (email)=(ann@example.com) already exists.',
+      },
+    );
     log.error({ error }, 'failed');
     expect(JSON.stringify(last())).not.toContain('ann@example.com');
     expect(last().error).toMatchObject({
@@ -116,8 +131,16 @@ describe('redaction of hostile text', () => {
 
   it('does not grow with what it is given', () => {
     const many = Array.from({ length: 20_000 }, () => 'a'.repeat(50));
-    const nested = Array.from({ length: 5_000 }).reduce<unknown>((inner) => ({ inner, text: 'x'.repeat(100) }), 1);
-    for (const value of [many, nested, { many, nested }, Object.fromEntries(many.map((text, i) => [`${text}${i}`, text]))]) {
+    const nested = Array.from({ length: 5_000 }).reduce<unknown>(
+      (inner) => ({ inner, text: 'x'.repeat(100) }),
+      1,
+    );
+    for (const value of [
+      many,
+      nested,
+      { many, nested },
+      Object.fromEntries(many.map((text, i) => [`${text}${i}`, text])),
+    ]) {
       const text = JSON.stringify(redact({ value, next: 'kept' }));
       expect(text.length).toBeLessThan(50_000);
       expect(text).toContain('"next":"kept"');
@@ -126,13 +149,17 @@ describe('redaction of hostile text', () => {
 
   it('leaves no part of a secret where it is cut', () => {
     const secret = `eyJ${'h'.repeat(40)}.${'p'.repeat(400)}.${'s'.repeat(40)}`;
-    const texts = Array.from({ length: 200 }, (_, i) => `${'x '.repeat(i)}${secret} cdt_${'q'.repeat(40)} Bearer ${'z'.repeat(40)}`);
+    const texts = Array.from(
+      { length: 200 },
+      (_, i) => `${'x '.repeat(i)}${secret} cdt_${'q'.repeat(40)} Bearer ${'z'.repeat(40)}`,
+    );
     expect(JSON.stringify(redact({ texts }))).not.toMatch(/hhhh|pppp|ssss|qqqq|zzzz/);
     expect(redactText(`${'x'.repeat(8_180)} ${secret}`)).not.toMatch(/hhhh/);
   });
 
   it('cuts between characters', () => {
-    for (const text of [`${'x'.repeat(8_191)}😀`, `${'x'.repeat(8_190)}😀😀`]) expect(redactText(text).isWellFormed()).toBe(true);
+    for (const text of [`${'x'.repeat(8_191)}😀`, `${'x'.repeat(8_190)}😀😀`])
+      expect(redactText(text).isWellFormed()).toBe(true);
   });
 });
 
@@ -155,7 +182,9 @@ describe('metrics', () => {
     observe(0.1);
     observe(0.5);
     histogram.observe({ route: '/a' }, 5);
-    const lines = (await metrics.expose()).split('\n').filter((line) => line.startsWith('p_time_seconds'));
+    const lines = (await metrics.expose())
+      .split('\n')
+      .filter((line) => line.startsWith('p_time_seconds'));
     expect(lines).toEqual([
       'p_time_seconds_bucket{route="/a",le="0.1"} 1',
       'p_time_seconds_bucket{route="/a",le="1"} 2',
@@ -172,7 +201,9 @@ describe('metrics', () => {
       { labels: { module: 'b' }, value: 0 },
     ];
     metrics.total('kept_total', 'Kept', () => kept, ['module']);
-    expect(await metrics.expose()).toContain('# TYPE p_kept_total counter\np_kept_total{module="a"} 3\np_kept_total{module="b"} 0');
+    expect(await metrics.expose()).toContain(
+      '# TYPE p_kept_total counter\np_kept_total{module="a"} 3\np_kept_total{module="b"} 0',
+    );
     kept = [{ labels: { module: 'a' }, value: 4 }];
     const text = await metrics.expose();
     expect(text).toContain('p_kept_total{module="a"} 4');
@@ -202,7 +233,8 @@ describe('metrics', () => {
     await metrics.expose();
     away = true;
     const text = await metrics.expose();
-    for (const line of ['p_waiting 7', 'p_seen_total 7', 'p_failed_total 1']) expect(text).toContain(line);
+    for (const line of ['p_waiting 7', 'p_seen_total 7', 'p_failed_total 1'])
+      expect(text).toContain(line);
   });
 
   it('answer the same metric for the same name', async () => {
@@ -224,14 +256,23 @@ describe('the metrics server', () => {
 
   it('is absent without a port', async () => {
     expect(
-      await startMetricsServer({ ...settings, metricsPort: undefined }, createMetrics({ metricsPrefix: 'p_', metricsPort: undefined })),
+      await startMetricsServer(
+        { ...settings, metricsPort: undefined },
+        createMetrics({ metricsPrefix: 'p_', metricsPort: undefined }),
+      ),
     ).toBeUndefined();
   });
 
   it('serves the text, with process figures, and nothing else', async () => {
-    server = await startMetricsServer(settings, createMetrics({ metricsPrefix: 'p_', metricsPort: 0 }));
+    server = await startMetricsServer(
+      settings,
+      createMetrics({ metricsPrefix: 'p_', metricsPort: 0 }),
+    );
     const response = await fetch(`${server?.address}/metrics`);
-    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8']);
+    expect([response.status, response.headers.get('content-type')]).toEqual([
+      200,
+      'text/plain; version=0.0.4; charset=utf-8',
+    ]);
     expect(await response.text()).toContain('p_process_resident_memory_bytes');
     expect((await fetch(`${server?.address}/other`)).status).toBe(404);
     expect((await fetch(`${server?.address}/metrics`, { method: 'POST' })).status).toBe(404);
@@ -243,14 +284,22 @@ describe('the metrics server', () => {
       createMetrics({ metricsPrefix: 'p_', metricsPort: undefined }),
     );
     const status = async (authorization?: string) =>
-      (await fetch(`${server?.address}/metrics`, { headers: authorization ? { authorization } : {} })).status;
-    expect([await status(), await status('Bearer wrong'), await status('Bearer right')]).toEqual([401, 401, 200]);
+      (
+        await fetch(`${server?.address}/metrics`, {
+          headers: authorization ? { authorization } : {},
+        })
+      ).status;
+    expect([await status(), await status('Bearer wrong'), await status('Bearer right')]).toEqual([
+      401, 401, 200,
+    ]);
   });
 
   it('says what to set when the port is taken', async () => {
     const metrics = createMetrics({ metricsPrefix: 'p_', metricsPort: undefined });
     server = await startMetricsServer(settings, metrics);
     const metricsPort = Number(new URL(server?.address ?? '').port);
-    await expect(startMetricsServer({ ...settings, metricsPort }, metrics)).rejects.toThrow(/METRICS_PORT/);
+    await expect(startMetricsServer({ ...settings, metricsPort }, metrics)).rejects.toThrow(
+      /METRICS_PORT/,
+    );
   });
 });

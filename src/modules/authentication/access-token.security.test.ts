@@ -2,9 +2,19 @@
  * Algorithm and issuer confusion: https://github.com/advisories/GHSA-4q3h-vp4r-prv2, CVE-2026-31813; malformed
  * credentials: https://github.com/advisories/GHSA-8fpg-xm3f-6cx3; OWASP ASVS 5.0 section 9.
  */
-import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import {
+  createHmac,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  sign,
+} from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type AuthenticationFixture, credentials, openAuthentication } from '../../../test/support/authentication.ts';
+import {
+  type AuthenticationFixture,
+  credentials,
+  openAuthentication,
+} from '../../../test/support/authentication.ts';
 
 let fixture: AuthenticationFixture;
 let token: string;
@@ -13,19 +23,25 @@ let payload: Record<string, unknown>;
 let publicPem: string;
 
 const encode = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
-const part = (text: string, index: number) => JSON.parse(Buffer.from(text.split('.')[index] ?? '', 'base64url').toString());
+const part = (text: string, index: number) =>
+  JSON.parse(Buffer.from(text.split('.')[index] ?? '', 'base64url').toString());
 const foreign = generateKeyPairSync('ed25519');
 
 beforeAll(async () => {
   fixture = await openAuthentication();
   const body = { email: 'ada@example.com', password: 'correct horse battery staple' };
   await fixture.node.call('authentication.local.register', { body });
-  token = String((await fixture.node.call('authentication.local.login', { body })).body.accessToken);
+  token = String(
+    (await fixture.node.call('authentication.local.login', { body })).body.accessToken,
+  );
   header = part(token, 0);
   payload = part(token, 1);
   const { body: jwks } = await fixture.node.call('authentication.keys.list');
   const [jwk] = jwks.keys as { x: string }[];
-  publicPem = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: jwk?.x ?? '' }, format: 'jwk' })
+  publicPem = createPublicKey({
+    key: { kty: 'OKP', crv: 'Ed25519', x: jwk?.x ?? '' },
+    format: 'jwk',
+  })
     .export({ format: 'pem', type: 'spki' })
     .toString();
 });
@@ -50,8 +66,18 @@ const hmac = (head: object, body: object, secret: string): string => {
 
 test('our own token is accepted and says what is agreed', async () => {
   expect(await status(token)).toBe(200);
-  expect(header).toEqual({ alg: 'EdDSA', typ: 'at+jwt', kid: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/) });
-  expect(payload).toMatchObject({ iss: 'penstock', aud: 'client', authorized: true, sudo: true, id: payload.sub });
+  expect(header).toEqual({
+    alg: 'EdDSA',
+    typ: 'at+jwt',
+    kid: expect.stringMatching(/^[A-Za-z0-9_-]{43}$/),
+  });
+  expect(payload).toMatchObject({
+    iss: 'penstock',
+    aud: 'client',
+    authorized: true,
+    sudo: true,
+    id: payload.sub,
+  });
   expect(Number(payload.exp) - Number(payload.iat)).toBe(3600);
 });
 
@@ -68,7 +94,11 @@ test('keys are chosen among ours alone', async () => {
   const jwk = foreign.publicKey.export({ format: 'jwk' });
   expect(await status(signed(header, payload))).toBe(401);
   expect(await status(signed({ ...header, jwk }, payload))).toBe(401);
-  expect(await status(signed({ ...header, jku: 'http://127.0.0.1/keys', x5u: 'http://127.0.0.1/c' }, payload))).toBe(401);
+  expect(
+    await status(
+      signed({ ...header, jku: 'http://127.0.0.1/keys', x5u: 'http://127.0.0.1/c' }, payload),
+    ),
+  ).toBe(401);
   for (const kid of [
     '../../../../dev/null',
     '/dev/null',
@@ -88,8 +118,14 @@ test('keys are chosen among ours alone', async () => {
 
 test('nothing signed may be changed', async () => {
   const [head, body, signature = ''] = token.split('.');
-  expect(await status(`${head}.${encode({ ...payload, sub: '00000000-0000-7000-8000-000000000000' })}.${signature}`)).toBe(401);
-  expect(await status(`${head}.${encode({ ...payload, exp: 4_000_000_000 })}.${signature}`)).toBe(401);
+  expect(
+    await status(
+      `${head}.${encode({ ...payload, sub: '00000000-0000-7000-8000-000000000000' })}.${signature}`,
+    ),
+  ).toBe(401);
+  expect(await status(`${head}.${encode({ ...payload, exp: 4_000_000_000 })}.${signature}`)).toBe(
+    401,
+  );
   expect(await status(`${head}.${body}.${signature.slice(0, -2)}`)).toBe(401);
   expect(await status(`${head}.${body}.`)).toBe(401);
   expect(await status(`${head}.${body}`)).toBe(401);
@@ -120,7 +156,10 @@ async function ownSigned(body: object, head: object = header): Promise<string> {
     text: 'select private_key_sealed as sealed, kid from penstock.signing_keys where verifies_until is null',
   });
   const { createPrivateKey } = await import('node:crypto');
-  const pem = fixture.node.kernel.secrets.open(rows[0]?.sealed ?? '', `authentication:signing-key:${rows[0]?.kid}`);
+  const pem = fixture.node.kernel.secrets.open(
+    rows[0]?.sealed ?? '',
+    `authentication:signing-key:${rows[0]?.kid}`,
+  );
   return signed(head, body, createPrivateKey(pem));
 }
 
@@ -138,14 +177,29 @@ test('even signed by us, a token must be of the right kind, for the right audien
   ]) {
     expect(await status(await ownSigned({ ...payload, ...change }))).toBe(401);
   }
-  for (const claim of ['exp', 'aud', 'iss', 'sub', 'sid', 'jti', 'iat', 'auth_time', 'authorized', 'client_id']) {
+  for (const claim of [
+    'exp',
+    'aud',
+    'iss',
+    'sub',
+    'sid',
+    'jti',
+    'iat',
+    'auth_time',
+    'authorized',
+    'client_id',
+  ]) {
     const { [claim]: _, ...rest } = payload;
     expect(await status(await ownSigned(rest))).toBe(401);
   }
   expect(await status(await ownSigned(payload, { ...header, typ: 'JWT' }))).toBe(401);
   expect(await status(await ownSigned(payload, { ...header, crit: ['exp'] }))).toBe(401);
-  expect(await status(await ownSigned({ ...payload, sub: '00000000-0000-7000-8000-000000000000' }))).toBe(401);
-  expect(await status(await ownSigned({ ...payload, sid: '00000000-0000-7000-8000-000000000000' }))).toBe(401);
+  expect(
+    await status(await ownSigned({ ...payload, sub: '00000000-0000-7000-8000-000000000000' })),
+  ).toBe(401);
+  expect(
+    await status(await ownSigned({ ...payload, sid: '00000000-0000-7000-8000-000000000000' })),
+  ).toBe(401);
 });
 
 test('a token that has expired while it was cached is refused', async () => {
@@ -174,6 +228,11 @@ test('a warm request makes neither a promise nor a query', async () => {
   const caller = fixture.node.kernel.identity.client?.authenticate(credentials(token));
   Object.assign(fixture.database, { query: before });
   expect(caller).not.toBeInstanceOf(Promise);
-  expect(caller).toMatchObject({ kind: 'user', userId: payload.sub, sessionId: payload.sid, complete: true });
+  expect(caller).toMatchObject({
+    kind: 'user',
+    userId: payload.sub,
+    sessionId: payload.sid,
+    complete: true,
+  });
   expect(queries).toBe(0);
 });

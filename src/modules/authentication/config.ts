@@ -1,8 +1,13 @@
 /** Configuration of authentication. All times are in milliseconds. */
 import Type, { type Static } from 'typebox';
-import { defineConfig, sensitive } from '../../kernel/config/definition.ts';
+import { defineConfig, sensitive } from '../../kernel/config/config-definition.ts';
 import { cookieConfig, cookieProblems } from './config/cookies.ts';
-import { externalConfig, externalProblems, walletConfig, walletProblems } from './config/external.ts';
+import {
+  externalConfig,
+  externalProblems,
+  walletConfig,
+  walletProblems,
+} from './config/external.ts';
 import { factorsConfig, factorsProblems } from './config/factors.ts';
 import {
   captchaConfig,
@@ -14,6 +19,8 @@ import {
   passwordsConfig,
   userDataConfig,
 } from './config/local.ts';
+import { profilesConfig, profilesProblems } from './config/profiles.ts';
+import { shareInvitationsConfig, shareInvitationsProblems } from './config/share-invitations.ts';
 import { teamsConfig, teamsProblems } from './config/teams.ts';
 import { addressProblems, redirectsConfig } from './redirects.ts';
 
@@ -21,14 +28,22 @@ const minute = 60_000;
 const day = 24 * 60 * minute;
 
 const duration = (value: number, minimum: number, description: string) =>
-  Type.Integer({ default: value, minimum, maximum: 3650 * day, description: `${description} Milliseconds.` });
+  Type.Integer({
+    default: value,
+    minimum,
+    maximum: 3650 * day,
+    description: `${description} Milliseconds.`,
+  });
 
 const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
 
 export const authenticationConfig = defineConfig({
   schema: Type.Object({
     accessTokens: Type.Object({
-      jwtSecret: sensitive({ description: 'Without effect, for an existing panel: keys that nobody can read sign the tokens.' }),
+      jwtSecret: sensitive({
+        description:
+          'Without effect, for an existing panel: keys that nobody can read sign the tokens.',
+      }),
       expiryPeriod: duration(60 * minute, 1000, 'How long an access token is valid.'),
       keyRotationPeriod: duration(
         90 * day,
@@ -46,8 +61,16 @@ export const authenticationConfig = defineConfig({
       ...cookieConfig('refresh token'),
     }),
     sessions: Type.Object({
-      absoluteLifetime: duration(90 * day, minute, 'After how long a session ends, however often it was renewed.'),
-      sudoMaxAge: duration(10 * minute, 1000, 'How long after a login the account may be deleted without a new login.'),
+      absoluteLifetime: duration(
+        90 * day,
+        minute,
+        'After how long a session ends, however often it was renewed.',
+      ),
+      sudoMaxAge: duration(
+        10 * minute,
+        1000,
+        'How long after a login the account may be deleted without a new login.',
+      ),
       newDeviceNotice: flag(
         true,
         'Whether users are told by mail when somebody signs in from a device or a place that is new for the account.',
@@ -89,6 +112,8 @@ export const authenticationConfig = defineConfig({
     captcha: captchaConfig,
     teams: teamsConfig,
     userData: userDataConfig,
+    profiles: profilesConfig,
+    shareInvitations: shareInvitationsConfig,
     ...factorsConfig,
     ...externalConfig,
     metamask: walletConfig,
@@ -97,12 +122,15 @@ export const authenticationConfig = defineConfig({
         default: 15 * minute,
         minimum: minute,
         maximum: 60 * minute,
-        description: 'How long an operator may act as a user before he must ask again. Milliseconds.',
+        description:
+          'How long an operator may act as a user before he must ask again. Milliseconds.',
       }),
     }),
   }),
-  check: ({ teams, local, magic_link, ...config }) => [
+  check: ({ teams, profiles, shareInvitations, local, magic_link, ...config }) => [
     ...teamsProblems(teams),
+    ...profilesProblems(profiles),
+    ...shareInvitationsProblems(shareInvitations),
     ...externalProblems(config),
     ...factorsProblems(config),
     ...walletProblems(config),

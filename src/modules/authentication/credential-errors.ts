@@ -1,18 +1,34 @@
 /** What can go wrong with second factors, passkeys, phones and device keys. */
 import { defineErrors } from '../../kernel/errors.ts';
+
 /*
  * What can go wrong with a sign-in at another provider, or with a wallet. A provider's own failures are never ours (500): what
  * it says about the user's attempt is 400, what cannot be believed 401, what is not there 503.
  */
 
 export const externalErrors = defineErrors({
-  EXTERNAL_STATE_INVALID: [400, 'This sign-in was not started here, has ended already, or took too long: start it again'],
+  EXTERNAL_STATE_INVALID: [
+    400,
+    'This sign-in was not started here, has ended already, or took too long: start it again',
+  ],
   EXTERNAL_SIGN_IN_DENIED: [400, 'The sign-in was cancelled at the provider: start it again'],
-  EXTERNAL_CODE_REFUSED: [400, 'The provider did not accept the code of this sign-in: start it again'],
-  EXTERNAL_TOKEN_INVALID: [401, 'What the provider says about the user could not be verified: start the sign-in again'],
-  EXTERNAL_EXCHANGE_INVALID: [400, 'This code was used already, has expired, or its verifier does not fit: start the sign-in again'],
+  EXTERNAL_CODE_REFUSED: [
+    400,
+    'The provider did not accept the code of this sign-in: start it again',
+  ],
+  EXTERNAL_TOKEN_INVALID: [
+    401,
+    'What the provider says about the user could not be verified: start the sign-in again',
+  ],
+  EXTERNAL_EXCHANGE_INVALID: [
+    400,
+    'This code was used already, has expired, or its verifier does not fit: start the sign-in again',
+  ],
   WALLET_ADDRESS: [400, 'ethPublicAddress: this is not an address of Ethereum'],
-  WALLET_REFUSED: [401, 'The signature does not fit this address, or the text was used already or is too old: ask for a new one'],
+  WALLET_REFUSED: [
+    401,
+    'The signature does not fit this address, or the text was used already or is too old: ask for a new one',
+  ],
   EXTERNAL_LINKING_DISABLED: [
     403,
     'An account with this e-mail address exists, and this provider does not join it by itself: sign in to that account and link the provider there',
@@ -23,23 +39,44 @@ export const externalErrors = defineErrors({
   ],
   IDENTITY_TAKEN: [409, 'This account of the provider belongs to another user already'],
   IDENTITY_NOT_FOUND: [404, 'You have no such linked account'],
-  LAST_SIGN_IN_METHOD: [409, 'This is the last way into the account: set a password or link another provider first'],
+  LAST_SIGN_IN_METHOD: [
+    409,
+    'This is the last way into the account: set a password or link another provider first',
+  ],
   EXTERNAL_PROVIDER_UNAVAILABLE: [503, 'The provider cannot be used now: try again later'],
 });
 
 export const factorErrors = defineErrors({
-  SECOND_FACTOR_METHOD: [400, 'method: this kind of second factor cannot be used here, or you have none of it yet'],
+  SECOND_FACTOR_METHOD: [
+    400,
+    'method: this kind of second factor cannot be used here, or you have none of it yet',
+  ],
   NOTHING_OWED: [400, 'This session owes no second factor'],
-  WRONG_TOTP: [400, 'The code is not right: check that the clock of the device is, and try the next one'],
+  WRONG_TOTP: [
+    400,
+    'The code is not right: check that the clock of the device is, and try the next one',
+  ],
   PHONE_NOT_USABLE: [400, 'phone: this is not a phone number that can be used here'],
   PASSKEY_REFUSED: [400, 'The passkey could not be added: start again'],
-  DEVICE_KEY_REFUSED: [400, 'publicKey: write an RSA (2048 bits or more) or P-256 public key as DER (SPKI) in base64'],
-  DEVICE_PROOF_REFUSED: [400, 'The signature does not fit the challenge, or the challenge is over: start again'],
+  DEVICE_KEY_REFUSED: [
+    400,
+    'publicKey: write an RSA (2048 bits or more) or P-256 public key as DER (SPKI) in base64',
+  ],
+  DEVICE_PROOF_REFUSED: [
+    400,
+    'The signature does not fit the challenge, or the challenge is over: start again',
+  ],
   WRONG_CODE: [401, 'The code is not right, was used already, or is too old'],
   PASSKEY_INVALID: [401, 'This passkey was not accepted: try again, or sign in another way'],
   DEVICE_INVALID: [401, 'This device was not accepted: sign in another way and enrol it again'],
-  PASSKEY_DUE: [403, 'This account has a passkey: finish the sign-in with it (POST /authentication/twoFa/passkey/options)'],
-  PHONE_IS_SECOND_FACTOR: [403, 'This number is the second factor of the account: sign in another way, and prove the number after that'],
+  PASSKEY_DUE: [
+    403,
+    'This account has a passkey: finish the sign-in with it (POST /authentication/twoFa/passkey/options)',
+  ],
+  PHONE_IS_SECOND_FACTOR: [
+    403,
+    'This number is the second factor of the account: sign in another way, and prove the number after that',
+  ],
   NO_SECOND_FACTOR: [404, 'There is no second factor to prove: switch one on first'],
   NO_RECOVERY_CODES: [404, 'There are no recovery codes left'],
   PASSKEY_NOT_FOUND: [404, 'You have no such passkey'],

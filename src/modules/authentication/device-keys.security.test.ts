@@ -4,7 +4,11 @@
  */
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type AuthenticationFixture, openAuthentication, type TestRequest } from '../../../test/support/authentication.ts';
+import {
+  type AuthenticationFixture,
+  openAuthentication,
+  type TestRequest,
+} from '../../../test/support/authentication.ts';
 
 const password = 'correct horse battery staple';
 
@@ -18,7 +22,8 @@ beforeAll(async () => {
 });
 afterAll(() => fixture.close());
 
-const call = (id: string, request: TestRequest = {}) => fixture.node.call(`authentication.${id}`, request);
+const call = (id: string, request: TestRequest = {}) =>
+  fixture.node.call(`authentication.${id}`, request);
 let serial = 0;
 const register = async () => {
   const email = `device${++serial}@example.com`;
@@ -33,18 +38,26 @@ interface Key {
 }
 const rsa = (modulusLength = 2048): Key => generateKeyPairSync('rsa', { modulusLength });
 const p256 = (): Key => generateKeyPairSync('ec', { namedCurve: 'P-256' });
-const der = ({ publicKey }: Key): string => publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
-const signed = ({ privateKey }: Key, text: unknown): string => sign('sha256', Buffer.from(String(text)), privateKey).toString('base64');
+const der = ({ publicKey }: Key): string =>
+  publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
+const signed = ({ privateKey }: Key, text: unknown): string =>
+  sign('sha256', Buffer.from(String(text)), privateKey).toString('base64');
 
 const enrolled = async (key: Key = p256()) => {
   const user = await register();
-  const { challenge } = (await call('biometrics.enrol', { bearer: user.bearer, body: { publicKey: der(key) } })).body;
+  const { challenge } = (
+    await call('biometrics.enrol', { bearer: user.bearer, body: { publicKey: der(key) } })
+  ).body;
   expect(challenge).toMatch(/^[0-9a-f]{128}$/);
-  const { status, body } = await call('biometrics.confirm', { bearer: user.bearer, body: { encryptedData: signed(key, challenge) } });
+  const { status, body } = await call('biometrics.confirm', {
+    bearer: user.bearer,
+    body: { encryptedData: signed(key, challenge) },
+  });
   expect(status).toBe(200);
   return { ...user, key, keyId: body.keyId as string };
 };
-const challengeFor = async (keyId: string) => (await call('biometrics.challenge', { body: { keyId } })).body.challenge as string;
+const challengeFor = async (keyId: string) =>
+  (await call('biometrics.challenge', { body: { keyId } })).body.challenge as string;
 const signIn = (body: object) => call('biometrics.signIn', { body });
 
 test.each([
@@ -60,7 +73,9 @@ test.each([
     keys: [{ _id: keyId, lastUsedAt: expect.any(String) }],
   });
   const stranger = await register();
-  expect((await call('biometrics.remove', { bearer: stranger.bearer, params: { id: keyId } })).status).toBe(404);
+  expect(
+    (await call('biometrics.remove', { bearer: stranger.bearer, params: { id: keyId } })).status,
+  ).toBe(404);
   expect((await call('biometrics.remove', { bearer, params: { id: keyId } })).status).toBe(200);
   const next = await challengeFor(keyId);
   expect(await signIn({ keyId, challenge: next, encryptedData: signed(key, next) })).toMatchObject({
@@ -68,7 +83,9 @@ test.each([
     body: { code: 'DEVICE_INVALID' },
   });
   expect((await call('user.get', { bearer: answer.body.accessToken as string })).status).toBe(401);
-  const names = fixture.node.mails.flatMap((mail) => (mail.to === email && 'template' in mail ? [mail.template] : []));
+  const names = fixture.node.mails.flatMap((mail) =>
+    mail.to === email && 'template' in mail ? [mail.template] : [],
+  );
   expect(names).toEqual(['DeviceAdded', 'DeviceRemoved']);
 });
 
@@ -80,32 +97,51 @@ test('a captured sign-in, the user id and challenges of others open nothing; of 
   const answers = await Promise.all(Array.from({ length: 50 }, () => signIn(proof)));
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
   expect((await signIn(proof)).status).toBe(401);
-  expect((await signIn({ keyId, challenge: userId, encryptedData: signed(key, userId) })).status).toBe(401);
+  expect(
+    (await signIn({ keyId, challenge: userId, encryptedData: signed(key, userId) })).status,
+  ).toBe(401);
   const theirs = await challengeFor(other.keyId);
-  expect((await signIn({ keyId, challenge: theirs, encryptedData: signed(key, theirs) })).status).toBe(401);
+  expect(
+    (await signIn({ keyId, challenge: theirs, encryptedData: signed(key, theirs) })).status,
+  ).toBe(401);
   const mine = await challengeFor(keyId);
-  expect((await signIn({ keyId, challenge: mine, encryptedData: signed(other.key, mine) })).status).toBe(401);
+  expect(
+    (await signIn({ keyId, challenge: mine, encryptedData: signed(other.key, mine) })).status,
+  ).toBe(401);
   // A wrong signature uses the challenge up.
-  expect((await signIn({ keyId, challenge: mine, encryptedData: signed(key, mine) })).status).toBe(401);
+  expect((await signIn({ keyId, challenge: mine, encryptedData: signed(key, mine) })).status).toBe(
+    401,
+  );
 });
 
 test('a key that there is not gets a challenge like any other', async () => {
   const { keyId } = await enrolled();
-  const [known, unknown] = await Promise.all([challengeFor(keyId), challengeFor('00000000-0000-7000-8000-000000000000')]);
+  const [known, unknown] = await Promise.all([
+    challengeFor(keyId),
+    challengeFor('00000000-0000-7000-8000-000000000000'),
+  ]);
   for (const challenge of [known, unknown]) expect(challenge).toMatch(/^[A-Za-z0-9_-]{43}$/);
 });
 
 test('weak and foreign keys are refused, and so is a proof of another session or key', async () => {
   const { bearer } = await register();
   const enrol = (publicKey: string) => call('biometrics.enrol', { bearer, body: { publicKey } });
-  for (const weak of [rsa(1024), generateKeyPairSync('ed25519'), generateKeyPairSync('ec', { namedCurve: 'secp256k1' })])
-    expect(await enrol(der(weak))).toMatchObject({ status: 400, body: { code: 'DEVICE_KEY_REFUSED' } });
+  for (const weak of [
+    rsa(1024),
+    generateKeyPairSync('ed25519'),
+    generateKeyPairSync('ec', { namedCurve: 'secp256k1' }),
+  ])
+    expect(await enrol(der(weak))).toMatchObject({
+      status: 400,
+      body: { code: 'DEVICE_KEY_REFUSED' },
+    });
   expect((await enrol('AAAA')).status).toBe(400);
 
   const key = p256();
   const { challenge } = (await enrol(der(key))).body;
   const another = await register();
-  const confirm = (by: string, encryptedData: string) => call('biometrics.confirm', { bearer: by, body: { encryptedData } });
+  const confirm = (by: string, encryptedData: string) =>
+    call('biometrics.confirm', { bearer: by, body: { encryptedData } });
   expect((await confirm(another.bearer, signed(key, challenge))).status).toBe(400);
   expect((await confirm(bearer, signed(p256(), challenge))).status).toBe(400);
   expect((await confirm(bearer, signed(key, challenge))).status).toBe(400);
@@ -113,11 +149,17 @@ test('weak and foreign keys are refused, and so is a proof of another session or
 
 test('counts for one factor, and the routes are there only while they are wanted', async () => {
   const { key, keyId, userId } = await enrolled();
-  await call('users.update', { params: { id: userId }, body: { hasTwoFA: true, twoFaMethod: 'sms', phoneNumber: '+306900000042' } });
+  await call('users.update', {
+    params: { id: userId },
+    body: { hasTwoFA: true, twoFaMethod: 'sms', phoneNumber: '+306900000042' },
+  });
   const challenge = await challengeFor(keyId);
   const { body } = await signIn({ keyId, challenge, encryptedData: signed(key, challenge) });
   expect(body).toMatchObject({ twoFaRequired: true, twoFaMethod: 'sms' });
   expect(body).not.toHaveProperty('refreshToken');
-  await fixture.node.configure((config) => ({ ...config, biometricAuthentication: { ...config.biometricAuthentication, enabled: false } }));
+  await fixture.node.configure((config) => ({
+    ...config,
+    biometricAuthentication: { ...config.biometricAuthentication, enabled: false },
+  }));
   expect((await call('biometrics.challenge', { body: { keyId } })).status).toBe(404);
 });

@@ -22,7 +22,8 @@ beforeAll(async () => {
   mailbox = createMailbox(platform.admin);
   for (const state of states) {
     const { userId } = await platform.registerUser({ email: `${state}@known.example`, password });
-    if (state === 'verified') await platform.admin.patch(`/authentication/users/${userId}`, { isVerified: true });
+    if (state === 'verified')
+      await platform.admin.patch(`/authentication/users/${userId}`, { isVerified: true });
     if (state === 'blocked') await platform.admin.post(`/authentication/users/${userId}/block`);
   }
   await configure({
@@ -56,17 +57,26 @@ async function answers(ask: (email: string) => Promise<Answer>) {
 }
 
 const routes = {
-  'a wrong password': (email: string) => platform.client.post('/authentication/local', { email, password: 'not this one' }),
-  'a forgotten password': (email: string) => platform.client.post('/authentication/forgot-password', { email }),
+  'a wrong password': (email: string) =>
+    platform.client.post('/authentication/local', { email, password: 'not this one' }),
+  'a forgotten password': (email: string) =>
+    platform.client.post('/authentication/forgot-password', { email }),
   'a magic link': (email: string) => platform.client.post('/authentication/magic-link', { email }),
-  'a code to sign in': (email: string) => platform.client.post('/authentication/email-code', { email }),
+  'a code to sign in': (email: string) =>
+    platform.client.post('/authentication/email-code', { email }),
   'a wrong code to sign in': async (email: string) => {
     const { token } = (await platform.client.post('/authentication/email-code', { email })).body;
-    return platform.client.post('/authentication/email-code/verify', { token: token ?? 'x'.repeat(43), code: '000000' });
+    return platform.client.post('/authentication/email-code/verify', {
+      token: token ?? 'x'.repeat(43),
+      code: '000000',
+    });
   },
-  'the verification mail again': (email: string) => platform.client.post('/authentication/local/resend-verification', { email }),
-  'a wrong verification code': (email: string) => platform.client.post('/authentication/local/verify-email', { email, code: '000000' }),
-  'a second mail too soon': (email: string) => platform.client.post('/authentication/forgot-password', { email }),
+  'the verification mail again': (email: string) =>
+    platform.client.post('/authentication/local/resend-verification', { email }),
+  'a wrong verification code': (email: string) =>
+    platform.client.post('/authentication/local/verify-email', { email, code: '000000' }),
+  'a second mail too soon': (email: string) =>
+    platform.client.post('/authentication/forgot-password', { email }),
 } as const;
 
 test.each(Object.entries(routes))('%s is answered the same for everybody', async (_name, ask) => {
@@ -77,7 +87,8 @@ test.each(Object.entries(routes))('%s is answered the same for everybody', async
 });
 
 test('a registration is answered the same for a taken address, changes nothing, and its owner is told', async () => {
-  const ask = (email: string) => platform.client.post('/authentication/local/new', { email, password: 'another good password' });
+  const ask = (email: string) =>
+    platform.client.post('/authentication/local/new', { email, password: 'another good password' });
   const all = await answers(ask);
   const nobody = all.get('nobody');
   expect(nobody).toMatchObject({ status: 200 });
@@ -85,16 +96,36 @@ test('a registration is answered the same for a taken address, changes nothing, 
   await mailbox.mail('verified@known.example', 'AccountExists');
   await mailbox.mail('nobody@known.example', 'EmailVerificationWithCode');
   expect(await mailbox.count('nobody@known.example', 'AccountExists')).toBe(0);
-  expect((await platform.client.post('/authentication/local', { email: 'verified@known.example', password })).status).toBe(200);
-  const { body } = await platform.admin.get('/authentication/users', { query: { search: 'known.example' } });
+  expect(
+    (
+      await platform.client.post('/authentication/local', {
+        email: 'verified@known.example',
+        password,
+      })
+    ).status,
+  ).toBe(200);
+  const { body } = await platform.admin.get('/authentication/users', {
+    query: { search: 'known.example' },
+  });
   expect(body.count).toBe(states.length + 1);
 });
 
 test('what a registration refuses, it refuses for a taken address too', async () => {
   const register = (email: string, more: object) =>
-    platform.client.post('/authentication/local/new', { email, password: 'another good password', ...more });
-  for (const more of [{ password: 'short' }, { userData: { isVerified: true } }, { redirectUri: 'https://evil.example' }]) {
-    const [known, unknown] = [await register('verified@known.example', more), await register('new@known.example', more)];
+    platform.client.post('/authentication/local/new', {
+      email,
+      password: 'another good password',
+      ...more,
+    });
+  for (const more of [
+    { password: 'short' },
+    { userData: { isVerified: true } },
+    { redirectUri: 'https://evil.example' },
+  ]) {
+    const [known, unknown] = [
+      await register('verified@known.example', more),
+      await register('new@known.example', more),
+    ];
     expect(known.status).toBeGreaterThanOrEqual(400);
     expect(seen(known, 'verified@known.example')).toEqual(seen(unknown, 'new@known.example'));
   }
@@ -109,14 +140,18 @@ test('30 registrations of one address at the same time are all answered alike an
     statuses.set(status, (statuses.get(status) ?? 0) + 1);
   }
   expect([...statuses.keys()]).toEqual([200]);
-  expect((await platform.admin.get('/authentication/users', { query: { search: email } })).body.count).toBe(1);
+  expect(
+    (await platform.admin.get('/authentication/users', { query: { search: email } })).body.count,
+  ).toBe(1);
 });
 
 test('a blocked or unverified state is told only to whoever knows the password', async () => {
-  const login = (email: string, given: string) => platform.client.post('/authentication/local', { email, password: given });
+  const login = (email: string, given: string) =>
+    platform.client.post('/authentication/local', { email, password: given });
   expect((await login('blocked@known.example', password)).body.code).toBe('USER_BLOCKED');
   expect((await login('fresh@known.example', password)).body.code).toBe('EMAIL_NOT_VERIFIED');
-  for (const state of states) expect((await login(`${state}@known.example`, 'wrong')).body.code).toBe('WRONG_CREDENTIALS');
+  for (const state of states)
+    expect((await login(`${state}@known.example`, 'wrong')).body.code).toBe('WRONG_CREDENTIALS');
 });
 
 test('links in mail come from the configured address, whatever the request says', async () => {
@@ -131,7 +166,11 @@ test('links in mail come from the configured address, whatever the request says'
     await platform.client.with(forged).post('/authentication/magic-link', { email });
     return (await mailbox.link(email, 'MagicLink')).href;
   };
-  expect(await ask('local@hosts.example')).toMatch(new RegExp(`^${platform.addresses.client}/hook/`));
-  await platform.admin.patch('/config/router', { config: { hostUrl: 'https://api.example.com/v1/' } });
+  expect(await ask('local@hosts.example')).toMatch(
+    new RegExp(`^${platform.addresses.client}/hook/`),
+  );
+  await platform.admin.patch('/config/router', {
+    config: { hostUrl: 'https://api.example.com/v1/' },
+  });
   expect(await ask('public@hosts.example')).toMatch(/^https:\/\/api\.example\.com\/v1\/hook\//);
 });

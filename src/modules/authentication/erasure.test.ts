@@ -27,17 +27,24 @@ async function tablesWith(text: string): Promise<string[]> {
   );
   const found = [];
   for (const { name } of tables as { name: string }[]) {
-    const rows = await connection.query(`select 1 from ${name} t where to_jsonb(t)::text like '%' || $1 || '%' limit 1`, [text]);
+    const rows = await connection.query(
+      `select 1 from ${name} t where to_jsonb(t)::text like '%' || $1 || '%' limit 1`,
+      [text],
+    );
     if (rows.length > 0) found.push(name);
   }
-  return found.filter((name) => name !== 'penstock.audit_log' && !name.startsWith('penstock.outbox'));
+  return found.filter(
+    (name) => name !== 'penstock.audit_log' && !name.startsWith('penstock.outbox'),
+  );
 }
 
 test('after a user deleted himself nothing of him is left, and nothing of him works', async () => {
   const email = 'gone@example.com';
   const mailbox = createMailbox(platform.admin);
   const registering = { email, password };
-  await platform.client.with({ 'idempotency-key': 'registering' }).post('/authentication/local/new', registering);
+  await platform.client
+    .with({ 'idempotency-key': 'registering' })
+    .post('/authentication/local/new', registering);
   const user = await platform.login(email, password);
   await user.api.with({ 'idempotency-key': 'ending' }).delete('/authentication/sessions');
   const other = await platform.login(email, password);
@@ -47,14 +54,24 @@ test('after a user deleted himself nothing of him is left, and nothing of him wo
   await mailbox.mail(email, 'ForgotPassword');
   expect((await tablesWith(user.userId)).length).toBeGreaterThan(3);
 
-  expect(await user.api.delete('/authentication/user')).toMatchObject({ status: 200, body: { result: 'LoggedOut' } });
+  expect(await user.api.delete('/authentication/user')).toMatchObject({
+    status: 200,
+    body: { result: 'LoggedOut' },
+  });
   expect(await tablesWith(user.userId)).toEqual([]);
   expect(await tablesWith(email)).toEqual([]);
   expect((await other.api.get('/authentication/user')).status).toBe(401);
-  expect((await platform.client.post('/authentication/renew', undefined, { token: other.refreshToken })).status).toBe(401);
+  expect(
+    (await platform.client.post('/authentication/renew', undefined, { token: other.refreshToken }))
+      .status,
+  ).toBe(401);
   expect((await platform.client.send('POST', link.pathname)).status).toBe(404);
-  expect((await platform.client.post('/authentication/local', { email, password })).status).toBe(401);
-  expect((await platform.client.post('/authentication/local/new', { email, password })).status).toBe(200);
+  expect((await platform.client.post('/authentication/local', { email, password })).status).toBe(
+    401,
+  );
+  expect(
+    (await platform.client.post('/authentication/local/new', { email, password })).status,
+  ).toBe(200);
 });
 
 test('an operator who deletes users deletes as much', async () => {
@@ -72,14 +89,23 @@ test('the audit log says who did what, from where and how it ended, and holds no
   const client = platform.client.with({ 'user-agent': 'A test browser' });
   await client.post('/authentication/local/new', { email, password });
   await client.post('/authentication/local', { email, password: 'a wrong password' });
-  const { userId, accessToken } = (await client.post('/authentication/local', { email, password })).body;
+  const { userId, accessToken } = (await client.post('/authentication/local', { email, password }))
+    .body;
   const change = { oldPassword: password, newPassword: 'seven purple elephants' };
   await client.post('/authentication/local/change-password', change, { token: accessToken });
-  const of = async (query: Record<string, string>) => (await platform.admin.get('/audit-logs', { query: { limit: 100, ...query } })).text;
+  const of = async (query: Record<string, string>) =>
+    (await platform.admin.get('/audit-logs', { query: { limit: 100, ...query } })).text;
   const about = await of({ target: `User:${userId}` });
   const by = await of({ actor: userId });
-  for (const text of ['authentication.register', 'authentication.login', 'refused', 'A test browser', '127.0.0.1'])
+  for (const text of [
+    'authentication.register',
+    'authentication.login',
+    'refused',
+    'A test browser',
+    '127.0.0.1',
+  ])
     expect(about).toContain(text);
   expect(by).toContain('authentication.local.changePassword');
-  for (const secret of [password, 'a wrong password', 'seven purple elephants', accessToken]) expect(about + by).not.toContain(secret);
+  for (const secret of [password, 'a wrong password', 'seven purple elephants', accessToken])
+    expect(about + by).not.toContain(secret);
 });

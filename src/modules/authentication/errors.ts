@@ -3,9 +3,15 @@ import { defineErrors } from '../../kernel/errors.ts';
 
 export const authErrors = defineErrors({
   INVALID_EMAIL: [400, 'email: this is not an e-mail address that can be used'],
-  INVALID_USERNAME: [400, 'username: use 3 to 64 of the characters a-z, 0-9, dot, dash and underscore'],
+  INVALID_USERNAME: [
+    400,
+    'username: use 3 to 64 of the characters a-z, 0-9, dot, dash and underscore',
+  ],
   WEAK_PASSWORD: [400, 'password: choose another password'],
-  UNKNOWN_USER_DATA: [400, 'userData: only fields that extend the user, and that users may write, may be set here'],
+  UNKNOWN_USER_DATA: [
+    400,
+    'userData: only fields that extend the user, and that users may write, may be set here',
+  ],
   EMAIL_NOT_ALLOWED: [400, 'email: addresses of this kind cannot be used here'],
   INVALID_REDIRECT: [400, 'redirectUri: this is not an address that a browser can be sent to'],
   INVALID_CODE: [400, 'This link or code is not valid, or was used already: ask for a new one'],
@@ -41,7 +47,14 @@ export const authErrors = defineErrors({
   TEAM_NOT_FOUND: [404, 'There is no such team'],
   INVITE_NOT_FOUND: [404, 'There is no such invitation'],
   TEAM_EXISTS: [409, 'A team of this name exists already'],
-  LAST_OWNER: [409, 'You are the last owner of this team: make somebody else an owner first, or delete it'],
+  TOO_MANY_INVITATIONS: [
+    409,
+    'Too many of your invitations are open: withdraw some, or wait until they are answered',
+  ],
+  LAST_OWNER: [
+    409,
+    'You are the last owner of this team: make somebody else an owner first, or delete it',
+  ],
   DEFAULT_TEAM_EXISTS: [409, 'There is a default team already'],
   DEFAULT_TEAM: [412, 'The default team cannot be deleted: make another one the default, or none'],
   TOO_SOON: [429, 'A message was asked for a moment ago: wait before you ask again'],

@@ -1,6 +1,9 @@
 /** Events and audit rows of sign-ins: what happened, how, and to whom, so that a reader can tell one from another. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type AuthenticationFixture, openAuthentication } from '../../../test/support/authentication.ts';
+import {
+  type AuthenticationFixture,
+  openAuthentication,
+} from '../../../test/support/authentication.ts';
 
 let fixture: AuthenticationFixture;
 beforeAll(async () => {
@@ -10,11 +13,16 @@ afterAll(() => fixture.close());
 
 const password = 'correct horse battery staple';
 const register = async (email: string): Promise<string> => {
-  const { body } = await fixture.node.call('authentication.local.register', { body: { email, password } });
+  const { body } = await fixture.node.call('authentication.local.register', {
+    body: { email, password },
+  });
   return (body.user as { _id: string })._id;
 };
 const login = (email: string, given = password) =>
-  fixture.node.call('authentication.local.login', { body: { email, password: given }, address: '192.0.2.1' });
+  fixture.node.call('authentication.local.login', {
+    body: { email, password: given },
+    address: '192.0.2.1',
+  });
 
 interface Written {
   readonly topic: string;
@@ -43,7 +51,11 @@ test('a registration and a login say how they came about', async () => {
   await login('how@example.com');
   expect(await written()).toEqual([
     { topic: 'authentication:register:user', ids: [userId], payload: { strategy: 'local' } },
-    { topic: 'authentication:login:user', ids: [userId], payload: { strategy: 'local', sessionId: expect.any(String) } },
+    {
+      topic: 'authentication:login:user',
+      ids: [userId],
+      payload: { strategy: 'local', sessionId: expect.any(String) },
+    },
   ]);
 });
 
@@ -52,7 +64,10 @@ test('a failed login is an event, with the account where there is one and withou
   await written();
   await login('failing@example.com', 'wrong');
   await login('nobody-there@example.com', 'wrong');
-  const failed = { topic: 'authentication:loginFailed:user', payload: { strategy: 'local', reason: 'wrong' } };
+  const failed = {
+    topic: 'authentication:loginFailed:user',
+    payload: { strategy: 'local', reason: 'wrong' },
+  };
   expect(await written()).toEqual([
     { ...failed, ids: [userId] },
     { ...failed, ids: [] },
@@ -61,11 +76,17 @@ test('a failed login is an event, with the account where there is one and withou
 
 test('a blocked account is told apart, once the password was right', async () => {
   const userId = await register('blocked@example.com');
-  await fixture.database.query({ text: `update "app"."User" set "active" = false where "email" = 'blocked@example.com'` });
+  await fixture.database.query({
+    text: `update "app"."User" set "active" = false where "email" = 'blocked@example.com'`,
+  });
   await written();
   expect((await login('blocked@example.com')).status).toBe(403);
   expect(await written()).toEqual([
-    { topic: 'authentication:loginFailed:user', ids: [userId], payload: { strategy: 'local', reason: 'blocked' } },
+    {
+      topic: 'authentication:loginFailed:user',
+      ids: [userId],
+      payload: { strategy: 'local', reason: 'blocked' },
+    },
   ]);
 });
 

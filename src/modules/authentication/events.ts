@@ -44,15 +44,31 @@ export interface UserEventFacts {
 }
 
 /** The event for one user, or several at once, or nobody that there is; `sessionId` where it is about one session. */
-export const userEvent = (what: UserEvent, userIds: readonly string[], sessionId?: string, facts?: UserEventFacts): NewEvent => ({
+export const userEvent = (
+  what: UserEvent,
+  userIds: readonly string[],
+  sessionId?: string,
+  facts?: UserEventFacts,
+): NewEvent => ({
   topic: `authentication:${what}:user`,
   schema: 'User',
   ids: userIds,
-  ...(sessionId === undefined && facts === undefined ? {} : { payload: { ...facts, ...(sessionId === undefined ? {} : { sessionId }) } }),
+  ...(sessionId === undefined && facts === undefined
+    ? {}
+    : { payload: { ...facts, ...(sessionId === undefined ? {} : { sessionId }) } }),
 });
 
 /** What can happen to a team; the topic is `authentication:<what>:team`. */
-export type TeamEvent = 'create' | 'update' | 'delete' | 'addMembers' | 'changeRole' | 'removeMembers' | 'invite' | 'revokeInvite' | 'join';
+export type TeamEvent =
+  | 'create'
+  | 'update'
+  | 'delete'
+  | 'addMembers'
+  | 'changeRole'
+  | 'removeMembers'
+  | 'invite'
+  | 'revokeInvite'
+  | 'join';
 
 /** The event for a team. `payload` names users by their ids, and roles. */
 export const teamEvent = (

@@ -8,7 +8,12 @@ import { createVerifier } from 'fast-jwt';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
 import { createBrowser } from '../../../test/support/providers/browser.ts';
-import { type FakeProvider, foreignKey, type SeenRequest, startFakeProvider } from '../../../test/support/providers/fake-provider.ts';
+import {
+  type FakeProvider,
+  foreignKey,
+  type SeenRequest,
+  startFakeProvider,
+} from '../../../test/support/providers/fake-provider.ts';
 import { sha256 } from '../../kernel/security/tokens.ts';
 
 let platform: TestPlatform;
@@ -24,8 +29,19 @@ beforeAll(async () => {
   const jwksUrl = `${fake.url}/keys`;
   const config = {
     externalSignIn: { allowInternalAddresses: true },
-    google: { enabled: true, clientId: 'web.apps.example', clientSecret: 'g', jwksUrl, audiences: ['ios.apps.example'] },
-    facebook: { enabled: true, clientId: '4711', clientSecret: 'fb-secret', userInfoUrl: `${fake.url}/v24.0/me` },
+    google: {
+      enabled: true,
+      clientId: 'web.apps.example',
+      clientSecret: 'g',
+      jwksUrl,
+      audiences: ['ios.apps.example'],
+    },
+    facebook: {
+      enabled: true,
+      clientId: '4711',
+      clientSecret: 'fb-secret',
+      userInfoUrl: `${fake.url}/v24.0/me`,
+    },
     apple: {
       enabled: true,
       clientId: webClient,
@@ -33,7 +49,10 @@ beforeAll(async () => {
       teamId: 'TEAM',
       keyId: 'KEY',
       // As it comes out of an environment variable.
-      privateKey: appleKey.privateKey.export({ format: 'pem', type: 'pkcs8' }).toString().replaceAll('\n', '\\n'),
+      privateKey: appleKey.privateKey
+        .export({ format: 'pem', type: 'pkcs8' })
+        .toString()
+        .replaceAll('\n', '\\n'),
       tokenUrl: `${fake.url}/token`,
       jwksUrl,
     },
@@ -51,7 +70,9 @@ let calls = 0;
 /** Every call from an address of its own. */
 const post = (path: string, body: unknown, headers: Record<string, string> = {}) => {
   calls += 1;
-  return platform.client.post(path, body, { headers: { 'x-forwarded-for': `10.9.${calls >> 8}.${calls & 255}`, ...headers } });
+  return platform.client.post(path, body, {
+    headers: { 'x-forwarded-for': `10.9.${calls >> 8}.${calls & 255}`, ...headers },
+  });
 };
 
 describe('google', () => {
@@ -66,13 +87,21 @@ describe('google', () => {
         ...more,
       }),
     );
-  const signIn = (id_token: string, more: object = {}) => post('/authentication/google', { id_token, ...more });
+  const signIn = (id_token: string, more: object = {}) =>
+    post('/authentication/google', { id_token, ...more });
 
   test('a token for this app signs in, also one of its mobile clients and of the old issuer', async () => {
     const answer = await signIn(token());
-    expect(answer).toMatchObject({ status: 200, body: { userId: expect.any(String), accessToken: expect.any(String) } });
-    expect((await signIn(token({ aud: 'ios.apps.example', azp: 'android.apps.example' }))).body.userId).toBe(answer.body.userId);
-    expect((await signIn(token({ iss: 'accounts.google.com' }))).body.userId).toBe(answer.body.userId);
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { userId: expect.any(String), accessToken: expect.any(String) },
+    });
+    expect(
+      (await signIn(token({ aud: 'ios.apps.example', azp: 'android.apps.example' }))).body.userId,
+    ).toBe(answer.body.userId);
+    expect((await signIn(token({ iss: 'accounts.google.com' }))).body.userId).toBe(
+      answer.body.userId,
+    );
     expect((await signIn(token({ nonce: 'n' }), { nonce: 'n' })).status).toBe(200);
   });
 
@@ -82,7 +111,10 @@ describe('google', () => {
     ['expired', () => token({ exp: 1 }), {}],
     [
       'signed by another key',
-      () => fake.sign(fake.claims({ iss: 'https://accounts.google.com', aud: 'web.apps.example' }), { key: foreignKey() }),
+      () =>
+        fake.sign(fake.claims({ iss: 'https://accounts.google.com', aud: 'web.apps.example' }), {
+          key: foreignKey(),
+        }),
       {},
     ],
     ['with another nonce than the app gave', () => token({ nonce: 'other' }), { nonce: 'mine' }],
@@ -101,8 +133,11 @@ describe('google', () => {
 
 describe('facebook', () => {
   const facts = (data: object) =>
-    fake.answers.set('/v24.0/debug_token', { data: { app_id: '4711', is_valid: true, user_id: 'f-1', type: 'USER', ...data } });
-  const profile = (more: object = {}) => fake.answers.set('/v24.0/me', { id: 'f-1', name: 'F', email: 'fb@example.com', ...more });
+    fake.answers.set('/v24.0/debug_token', {
+      data: { app_id: '4711', is_valid: true, user_id: 'f-1', type: 'USER', ...data },
+    });
+  const profile = (more: object = {}) =>
+    fake.answers.set('/v24.0/me', { id: 'f-1', name: 'F', email: 'fb@example.com', ...more });
   const signIn = () => post('/authentication/facebook', { access_token: 'user-token' });
 
   test('a token of this app signs in; our secret is in no address', async () => {
@@ -133,7 +168,10 @@ describe('facebook', () => {
     fake.answers.set('/v24.0/me', status(400));
     expect(await signIn()).toMatchObject(invalid);
     fake.answers.set('/v24.0/debug_token', status(500));
-    expect(await signIn()).toMatchObject({ status: 503, body: { code: 'EXTERNAL_PROVIDER_UNAVAILABLE' } });
+    expect(await signIn()).toMatchObject({
+      status: 503,
+      body: { code: 'EXTERNAL_PROVIDER_UNAVAILABLE' },
+    });
   });
 });
 
@@ -168,23 +206,48 @@ describe('apple in a browser', () => {
 
   test('the answer comes as a form; the name, which is not signed, is used as a name only', async () => {
     const { browser, url, state } = await start();
-    expect(Object.fromEntries(url.searchParams)).toMatchObject({ response_mode: 'form_post', scope: 'name email', response_type: 'code' });
-    fake.issue('apple-code', { access_token: 'at', token_type: 'Bearer', id_token: idToken(url.searchParams.get('nonce')) });
-    const user = JSON.stringify({ name: { firstName: 'Grace', lastName: 'Hopper' }, email: 'victim@example.com' });
-    const forged = fake.sign(fake.claims({ iss: appleIssuer, aud: webClient, sub: 'somebody-else' }));
-    const answer = await formPost({ state, code: 'apple-code', id_token: forged, user }, cookieOf(browser));
+    expect(Object.fromEntries(url.searchParams)).toMatchObject({
+      response_mode: 'form_post',
+      scope: 'name email',
+      response_type: 'code',
+    });
+    fake.issue('apple-code', {
+      access_token: 'at',
+      token_type: 'Bearer',
+      id_token: idToken(url.searchParams.get('nonce')),
+    });
+    const user = JSON.stringify({
+      name: { firstName: 'Grace', lastName: 'Hopper' },
+      email: 'victim@example.com',
+    });
+    const forged = fake.sign(
+      fake.claims({ iss: appleIssuer, aud: webClient, sub: 'somebody-else' }),
+    );
+    const answer = await formPost(
+      { state, code: 'apple-code', id_token: forged, user },
+      cookieOf(browser),
+    );
     expect(answer.status).toBe(200);
     const { accessToken: token } = (await answer.json()) as { accessToken: string };
     const { body } = await platform.client.get('/authentication/identities', { token });
     expect(body.identities).toMatchObject([
-      { provider: 'apple', subject: 'a-1', email: 'relay@privaterelay.example', emailVerified: true, data: { name: 'Grace Hopper' } },
+      {
+        provider: 'apple',
+        subject: 'a-1',
+        email: 'relay@privaterelay.example',
+        emailVerified: true,
+        data: { name: 'Grace Hopper' },
+      },
     ]);
   });
 
   test('the client secret is a short token that the configured key signs', async () => {
     const secret = fake.last('/token').form.get('client_secret') ?? '';
     const pem = appleKey.publicKey.export({ format: 'pem', type: 'spki' }).toString();
-    const claims = createVerifier({ key: pem, algorithms: ['ES256'] })(secret) as Record<string, number | string>;
+    const claims = createVerifier({ key: pem, algorithms: ['ES256'] })(secret) as Record<
+      string,
+      number | string
+    >;
     expect(claims).toMatchObject({ iss: 'TEAM', sub: webClient, aud: appleIssuer });
     expect(Number(claims.exp) - Number(claims.iat)).toBeLessThanOrEqual(300);
   });
@@ -202,10 +265,27 @@ describe('apple inside an app', () => {
   const start = async (): Promise<{ state: string; nonce: string }> =>
     (await createBrowser(platform.client).get('/authentication/initNative/apple')).body;
   const token = (more: object) =>
-    fake.sign(fake.claims({ iss: appleIssuer, aud: iosClient, sub: 'n-1', email: 'n@example.com', email_verified: true, ...more }));
+    fake.sign(
+      fake.claims({
+        iss: appleIssuer,
+        aud: iosClient,
+        sub: 'n-1',
+        email: 'n@example.com',
+        email_verified: true,
+        ...more,
+      }),
+    );
   const finish = async (presented: object, redeemed: object, state: string) => {
-    fake.issue('native-code', { access_token: 'at', token_type: 'Bearer', id_token: token(redeemed) });
-    return post('/authentication/native/apple', { code: 'native-code', id_token: token(presented), state });
+    fake.issue('native-code', {
+      access_token: 'at',
+      token_type: 'Bearer',
+      id_token: token(redeemed),
+    });
+    return post('/authentication/native/apple', {
+      code: 'native-code',
+      id_token: token(presented),
+      state,
+    });
   };
 
   test('starts with what the app needs', async () => {
@@ -247,9 +327,15 @@ describe('apple inside an app', () => {
   test('the state works once, and only here', async () => {
     const { state } = await start();
     expect((await finish({}, {}, state)).status).toBe(200);
-    expect(await finish({}, {}, state)).toMatchObject({ status: 400, body: { code: 'EXTERNAL_STATE_INVALID' } });
+    expect(await finish({}, {}, state)).toMatchObject({
+      status: 400,
+      body: { code: 'EXTERNAL_STATE_INVALID' },
+    });
     const { state: another } = await start();
-    expect((await createBrowser(platform.client).back('apple', { state: another, code: 'native-code' })).status).toBe(400);
+    expect(
+      (await createBrowser(platform.client).back('apple', { state: another, code: 'native-code' }))
+        .status,
+    ).toBe(400);
     const web = await createBrowser(platform.client).start('apple');
     expect((await finish({}, {}, web.state)).status).toBe(400);
   });

@@ -22,9 +22,19 @@ let other: FakeProvider;
 beforeAll(async () => {
   platform = await createTestPlatform({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
   [fake, other] = await Promise.all([startFakeProvider(), startFakeProvider()]);
-  const settings = (one: FakeProvider) => ({ enabled: true, issuer: one.url, clientId: one.clientId, clientSecret: one.clientSecret });
-  const config = { externalSignIn: { allowInternalAddresses: true }, oidc: { fake: settings(fake), other: settings(other) } };
-  expect(await platform.admin.patch('/config/authentication', { config })).toMatchObject({ status: 200 });
+  const settings = (one: FakeProvider) => ({
+    enabled: true,
+    issuer: one.url,
+    clientId: one.clientId,
+    clientSecret: one.clientSecret,
+  });
+  const config = {
+    externalSignIn: { allowInternalAddresses: true },
+    oidc: { fake: settings(fake), other: settings(other) },
+  };
+  expect(await platform.admin.patch('/config/authentication', { config })).toMatchObject({
+    status: 200,
+  });
 });
 afterAll(async () => {
   await platform.close();
@@ -35,10 +45,16 @@ beforeEach(() => {
 });
 
 /** A whole sign-in whose ID token holds what the test says; `nonce` is the right one unless it says otherwise. */
-async function signInWith(token: (nonce: string) => string): Promise<{ status: number; code: string | undefined }> {
+async function signInWith(
+  token: (nonce: string) => string,
+): Promise<{ status: number; code: string | undefined }> {
   const browser = createBrowser(platform.client);
   const { url, state } = await browser.start('fake');
-  fake.answers.set('/token', { access_token: 'at', token_type: 'Bearer', id_token: token(url.searchParams.get('nonce') ?? '') });
+  fake.answers.set('/token', {
+    access_token: 'at',
+    token_type: 'Bearer',
+    id_token: token(url.searchParams.get('nonce') ?? ''),
+  });
   const { status, body } = await browser.back('fake', { state, code: 'c' });
   return { status, code: body?.code };
 }
@@ -56,8 +72,14 @@ describe('ID tokens that are refused', () => {
     ['another issuer', () => ({ iss: 'https://evil.example' })],
     ['the issuer of another provider here', () => ({ iss: other.url })],
     ['another audience', () => ({ aud: 'another-client' })],
-    ['several audiences without an authorized party', () => ({ aud: ['fake-client', 'another-client'] })],
-    ['several audiences, issued to another one', () => ({ aud: ['fake-client', 'another-client'], azp: 'another-client' })],
+    [
+      'several audiences without an authorized party',
+      () => ({ aud: ['fake-client', 'another-client'] }),
+    ],
+    [
+      'several audiences, issued to another one',
+      () => ({ aud: ['fake-client', 'another-client'], azp: 'another-client' }),
+    ],
     ['no audience', () => ({ aud: undefined })],
     ['expired', () => ({ exp: now() - 600 })],
     ['without an end', () => ({ exp: undefined })],
@@ -73,31 +95,62 @@ describe('ID tokens that are refused', () => {
   });
 
   const unsigned = (header: object, claims: object): string =>
-    [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
-  const hmac = (text: string, secret: string): string => `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`;
+    [header, claims]
+      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+      .join('.');
+  const hmac = (text: string, secret: string): string =>
+    `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`;
 
   test.each<[string, (nonce: string) => string]>([
     ['algorithm none', (nonce) => `${unsigned({ alg: 'none' }, fake.claims({ nonce }))}.`],
-    ['algorithm None with a signature', (nonce) => `${unsigned({ alg: 'None' }, fake.claims({ nonce }))}.AAAA`],
+    [
+      'algorithm None with a signature',
+      (nonce) => `${unsigned({ alg: 'None' }, fake.claims({ nonce }))}.AAAA`,
+    ],
     [
       'HS256 with the public key as secret',
-      (nonce) => hmac(unsigned({ alg: 'HS256', kid: 'fake-1' }, fake.claims({ nonce })), fake.publicKeyPem),
+      (nonce) =>
+        hmac(unsigned({ alg: 'HS256', kid: 'fake-1' }, fake.claims({ nonce })), fake.publicKeyPem),
     ],
-    ['HS256 with the client secret', (nonce) => hmac(unsigned({ alg: 'HS256', kid: 'fake-1' }, fake.claims({ nonce })), fake.clientSecret)],
-    ['signed by somebody else', (nonce) => fake.sign(fake.claims({ nonce }), { key: foreignKey() })],
-    ['a key that nobody published', (nonce) => fake.sign(fake.claims({ nonce }), { header: { kid: '../../fake-1' }, key: foreignKey() })],
+    [
+      'HS256 with the client secret',
+      (nonce) =>
+        hmac(unsigned({ alg: 'HS256', kid: 'fake-1' }, fake.claims({ nonce })), fake.clientSecret),
+    ],
+    [
+      'signed by somebody else',
+      (nonce) => fake.sign(fake.claims({ nonce }), { key: foreignKey() }),
+    ],
+    [
+      'a key that nobody published',
+      (nonce) =>
+        fake.sign(fake.claims({ nonce }), { header: { kid: '../../fake-1' }, key: foreignKey() }),
+    ],
     [
       'its own key in the header',
-      (nonce) => fake.sign(fake.claims({ nonce }), { header: { kid: 'mine', jku: 'http://127.0.0.1:1/keys', jwk: {} }, key: foreignKey() }),
+      (nonce) =>
+        fake.sign(fake.claims({ nonce }), {
+          header: { kid: 'mine', jku: 'http://127.0.0.1:1/keys', jwk: {} },
+          key: foreignKey(),
+        }),
     ],
-    ['a claim of ES256 for an RSA key', (nonce) => fake.sign(fake.claims({ nonce }), { header: { alg: 'ES256' } })],
-    ['a critical extension', (nonce) => fake.sign(fake.claims({ nonce }), { header: { crit: ['b64'], b64: false } })],
+    [
+      'a claim of ES256 for an RSA key',
+      (nonce) => fake.sign(fake.claims({ nonce }), { header: { alg: 'ES256' } }),
+    ],
+    [
+      'a critical extension',
+      (nonce) => fake.sign(fake.claims({ nonce }), { header: { crit: ['b64'], b64: false } }),
+    ],
     [
       'a payload changed after signing',
       (nonce) =>
         fake
           .sign(fake.claims({ nonce }))
-          .replace(/\.[^.]+\./, `.${Buffer.from(JSON.stringify(fake.claims({ nonce, sub: 'admin' }))).toString('base64url')}.`),
+          .replace(
+            /\.[^.]+\./,
+            `.${Buffer.from(JSON.stringify(fake.claims({ nonce, sub: 'admin' }))).toString('base64url')}.`,
+          ),
     ],
     ['no token at all', () => 'not a token'],
     ['an endless token', () => `a.${'b'.repeat(20_000)}.c`],
@@ -109,12 +162,22 @@ describe('ID tokens that are refused', () => {
     const browser = createBrowser(platform.client);
     const { state } = await browser.start('fake');
     fake.answers.set('/token', { access_token: 'at', token_type: 'Bearer' });
-    expect(await browser.back('fake', { state, code: 'c' })).toMatchObject({ status: 401, body: { code: 'EXTERNAL_TOKEN_INVALID' } });
+    expect(await browser.back('fake', { state, code: 'c' })).toMatchObject({
+      status: 401,
+      body: { code: 'EXTERNAL_TOKEN_INVALID' },
+    });
   });
 
   test('a profile about another subject than the ID token', async () => {
-    fake.answers.set('/userinfo', { sub: 'somebody-else', email: 'victim@example.com', email_verified: true });
-    expect(await signInWith(withClaims({ sub: 'subject-userinfo' }))).toMatchObject({ status: 503, code: 'EXTERNAL_PROVIDER_UNAVAILABLE' });
+    fake.answers.set('/userinfo', {
+      sub: 'somebody-else',
+      email: 'victim@example.com',
+      email_verified: true,
+    });
+    expect(await signInWith(withClaims({ sub: 'subject-userinfo' }))).toMatchObject({
+      status: 503,
+      code: 'EXTERNAL_PROVIDER_UNAVAILABLE',
+    });
   });
 });
 
@@ -129,21 +192,41 @@ describe('answers that are none', () => {
     ['text that is not JSON', () => reply(200, json, '<html>'), 503],
     ['a list', () => reply(200, json, '[]'), 503],
     ['null', () => reply(200, json, 'null'), 503],
-    ['a body without end', () => reply(200, json, `{"access_token":"${'a'.repeat(600_000)}"}`), 503],
-    ['a redirect to somewhere else', () => reply(302, { location: 'http://169.254.169.254/latest/meta-data' }, ''), 503],
+    [
+      'a body without end',
+      () => reply(200, json, `{"access_token":"${'a'.repeat(600_000)}"}`),
+      503,
+    ],
+    [
+      'a redirect to somewhere else',
+      () => reply(302, { location: 'http://169.254.169.254/latest/meta-data' }, ''),
+      503,
+    ],
     ['an empty answer', () => reply(204, {}, ''), 503],
     ['a failure of its own', () => reply(500, {}, 'stack trace'), 503],
     ['our client is not known', () => reply(401, json, '{"error":"invalid_client"}'), 503],
     ['the code is not known', () => reply(400, json, '{"error":"invalid_grant"}'), 400],
     ['a refusal with status 200', () => reply(200, json, '{"error":"bad_verification_code"}'), 400],
-    ['a cut connection', () => (_request: SeenRequest, response: import('node:http').ServerResponse) => void response.destroy(), 503],
-    ['numbers for texts', () => reply(200, json, '{"access_token":1,"token_type":2,"id_token":3}'), 503],
+    [
+      'a cut connection',
+      () => (_request: SeenRequest, response: import('node:http').ServerResponse) =>
+        void response.destroy(),
+      503,
+    ],
+    [
+      'numbers for texts',
+      () => reply(200, json, '{"access_token":1,"token_type":2,"id_token":3}'),
+      503,
+    ],
   ])('%s', async (_name, answer, status) => {
     const browser = createBrowser(platform.client);
     const { state } = await browser.start('fake');
     fake.answers.set('/token', answer());
     const got = await browser.back('fake', { state, code: 'c' });
-    expect(got, got.text).toMatchObject({ status, body: { code: expect.stringMatching(/^EXTERNAL_/), requestId: expect.any(String) } });
+    expect(got, got.text).toMatchObject({
+      status,
+      body: { code: expect.stringMatching(/^EXTERNAL_/), requestId: expect.any(String) },
+    });
     expect(got.text).not.toContain('stack trace');
     if (status === 503) expect(got.headers.get('retry-after')).toBeTruthy();
     expect(fake.seen.some(({ path }) => path.includes('meta-data'))).toBe(false);
@@ -165,7 +248,9 @@ describe('the state', () => {
       id_token: fake.sign(fake.claims({ nonce: url.searchParams.get('nonce') })),
     });
     const before = fake.seen.filter(({ path }) => path === '/token').length;
-    const answers = await Promise.all(Array.from({ length: 50 }, () => browser.back('fake', { state, code: 'c' })));
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => browser.back('fake', { state, code: 'c' })),
+    );
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(49);
     expect(fake.seen.filter(({ path }) => path === '/token')).toHaveLength(before + 1);
@@ -178,7 +263,9 @@ describe('the state', () => {
     await victim.start('fake');
     expect(await victim.back('fake', { state, code: 'attackers-code' })).toMatchObject(invalid);
     const { state: second } = await attacker.start('fake');
-    expect(await createBrowser(platform.client).back('fake', { state: second, code: 'c' })).toMatchObject(invalid);
+    expect(
+      await createBrowser(platform.client).back('fake', { state: second, code: 'c' }),
+    ).toMatchObject(invalid);
     expect(await attacker.back('fake', { state: second, code: 'c' })).toMatchObject(invalid);
   });
 
@@ -203,12 +290,20 @@ describe('the state', () => {
     await browser.start('fake');
     const ticket =
       new URL(
-        (await createBrowser(platform.client).get('/authentication/init/fake', {}, { origin: 'https://app.example' })).body.result,
+        (
+          await createBrowser(platform.client).get(
+            '/authentication/init/fake',
+            {},
+            { origin: 'https://app.example' },
+          )
+        ).body.result,
       ).searchParams.get('ticket') ?? '';
     for (const state of ['x', 'A'.repeat(43), ticket, "' or 1=1 --", '%00']) {
       expect(await browser.back('fake', { state, code: 'c' }), state).toMatchObject(invalid);
     }
-    expect((await platform.client.get('/hook/authentication/fake', { query: { code: 'c' } })).body).toMatchObject({
+    expect(
+      (await platform.client.get('/hook/authentication/fake', { query: { code: 'c' } })).body,
+    ).toMatchObject({
       status: 400,
       errors: [{ path: 'state' }],
     });
@@ -224,35 +319,51 @@ describe('the state', () => {
     expect(one.searchParams.get('code_challenge_method')).toBe('S256');
     await browser.back('fake', { state: one.searchParams.get('state') ?? '', code: 'c' });
     const { form } = fake.last('/token');
-    const digest = await crypto.subtle.digest('SHA-256', Buffer.from(form.get('code_verifier') ?? ''));
+    const digest = await crypto.subtle.digest(
+      'SHA-256',
+      Buffer.from(form.get('code_verifier') ?? ''),
+    );
     expect(Buffer.from(digest).toString('base64url')).toBe(one.searchParams.get('code_challenge'));
   });
 
   test('the secret goes into the form, never into an address', async () => {
-    for (const { path, query } of fake.seen) expect([...query.values()].join(), path).not.toContain(fake.clientSecret);
+    for (const { path, query } of fake.seen)
+      expect([...query.values()].join(), path).not.toContain(fake.clientSecret);
     expect(fake.last('/token').form.get('client_secret')).toBe(fake.clientSecret);
   });
 
   test('the cookie is out of reach for scripts and says nothing', async () => {
     const { headers } = await createBrowser(platform.client).get('/authentication/init/fake');
     const [cookie = ''] = headers.getSetCookie();
-    expect(cookie).toMatch(/^sign-in-fake=[\w-]{43}; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/);
+    expect(cookie).toMatch(
+      /^sign-in-fake=[\w-]{43}; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax$/,
+    );
   });
 });
 
 test('a person who cancels goes back to the app, other errors of the provider are 400', async () => {
   const browser = createBrowser(platform.client);
   const { state } = await browser.start('fake');
-  const answer = await browser.back('fake', { state, error: 'access_denied', error_description: '<script>' });
+  const answer = await browser.back('fake', {
+    state,
+    error: 'access_denied',
+    error_description: '<script>',
+  });
   expect(answer).toMatchObject({ status: 400, body: { code: 'EXTERNAL_SIGN_IN_DENIED' } });
   expect(answer.text).not.toContain('<script>');
 
-  await platform.admin.patch('/config/authentication', { config: { oidc: { fake: { redirect_uri: 'https://app.example/end?x=1' } } } });
+  await platform.admin.patch('/config/authentication', {
+    config: { oidc: { fake: { redirect_uri: 'https://app.example/end?x=1' } } },
+  });
   const second = await browser.start('fake');
   const back = await browser.back('fake', { state: second.state, error: 'access_denied' });
   expect(back.status).toBe(302);
-  expect(back.headers.get('location')).toMatch(/^https:\/\/app\.example\/end\?x=1&error=access_denied&/);
-  await platform.admin.patch('/config/authentication', { config: { oidc: { fake: { redirect_uri: '' } } } });
+  expect(back.headers.get('location')).toMatch(
+    /^https:\/\/app\.example\/end\?x=1&error=access_denied&/,
+  );
+  await platform.admin.patch('/config/authentication', {
+    config: { oidc: { fake: { redirect_uri: '' } } },
+  });
 });
 
 test.each([
@@ -266,8 +377,12 @@ test.each([
   'https://app.example\t.evil.example',
   'https://аpp.example/',
 ])('a redirect to %s is refused at the start', async (redirectUri) => {
-  await platform.admin.patch('/config/authentication', { config: { redirectUris: { whitelistedUris: ['https://app.example/*'] } } });
-  const answer = await createBrowser(platform.client).get('/authentication/init/fake', { redirectUri });
+  await platform.admin.patch('/config/authentication', {
+    config: { redirectUris: { whitelistedUris: ['https://app.example/*'] } },
+  });
+  const answer = await createBrowser(platform.client).get('/authentication/init/fake', {
+    redirectUri,
+  });
   expect([400, 403]).toContain(answer.status);
 });
 
@@ -281,7 +396,11 @@ test('private and loopback addresses are closed unless the operator opens them; 
     jwksUrl: 'https://idp.example/k',
     issuer: 'https://idp.example',
   };
-  for (const tokenUrl of ['http://169.254.169.254/token', 'http://[::ffff:169.254.169.254]/token', 'http://0.0.0.0/token']) {
+  for (const tokenUrl of [
+    'http://169.254.169.254/token',
+    'http://[::ffff:169.254.169.254]/token',
+    'http://0.0.0.0/token',
+  ]) {
     expect((await change({ oidc: { inner: { ...settings, tokenUrl } } })).status).toBe(200);
     const browser = createBrowser(platform.client);
     const { state } = await browser.start('inner');

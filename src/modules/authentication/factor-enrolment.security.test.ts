@@ -3,23 +3,36 @@
  * (https://cwe.mitre.org/data/definitions/308.html).
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type AuthenticationFixture, openAuthentication, type TestAnswer, type TestRequest } from '../../../test/support/authentication.ts';
+import {
+  type AuthenticationFixture,
+  openAuthentication,
+  type TestAnswer,
+  type TestRequest,
+} from '../../../test/support/authentication.ts';
 
 const password = 'correct horse battery staple';
 
 let fixture: AuthenticationFixture;
 beforeAll(async () => {
   fixture = await openAuthentication();
-  await fixture.node.configure((config) => ({ ...config, passkeys: { ...config.passkeys, enabled: true } }));
+  await fixture.node.configure((config) => ({
+    ...config,
+    passkeys: { ...config.passkeys, enabled: true },
+  }));
 });
 afterAll(() => fixture.close());
 
 const configure = (twoFa: object) =>
-  fixture.node.configure((config) => ({ ...config, twoFa: { ...config.twoFa, enabled: true, ...twoFa } }));
+  fixture.node.configure((config) => ({
+    ...config,
+    twoFa: { ...config.twoFa, enabled: true, ...twoFa },
+  }));
 const everyMethod = { authenticator: true, sms: true, passkey: true };
 const noMethod = { authenticator: false, sms: false, passkey: false };
-const call = (id: string, request: TestRequest = {}): Promise<TestAnswer> => fixture.node.call(`authentication.${id}`, request);
-const login = async (email: string) => (await call('local.login', { body: { email, password } })).body;
+const call = (id: string, request: TestRequest = {}): Promise<TestAnswer> =>
+  fixture.node.call(`authentication.${id}`, request);
+const login = async (email: string) =>
+  (await call('local.login', { body: { email, password } })).body;
 
 let serial = 0;
 const register = async () => {
@@ -51,7 +64,8 @@ test('who must set up a factor and has a passkey is asked for that: a password a
 });
 
 test('who must set up a factor begins a passkey with the token of the first step, while he has none and no other factor', async () => {
-  const begin = async (email: string) => call('passkeys.begin', { bearer: (await login(email)).accessToken as string });
+  const begin = async (email: string) =>
+    call('passkeys.begin', { bearer: (await login(email)).accessToken as string });
   const [owing, other] = [await register(), await register()];
   await call('users.update', { params: { id: owing.userId }, body: { requiresTwoFA: true } });
   await fixture.database.query({
@@ -60,7 +74,10 @@ test('who must set up a factor begins a passkey with the token of the first step
   });
   await configure({ methods: { ...noMethod, passkey: true } });
   expect(await login(owing.email)).toMatchObject({ twoFaEnrolment: true });
-  expect(await begin(owing.email)).toMatchObject({ status: 200, body: { challenge: expect.any(String) } });
+  expect(await begin(owing.email)).toMatchObject({
+    status: 200,
+    body: { challenge: expect.any(String) },
+  });
   expect((await begin(other.email)).status).toBe(401);
   await configure({ methods: { ...everyMethod, passkey: false } });
   expect((await begin(owing.email)).body).toMatchObject({ code: 'SECOND_FACTOR_METHOD' });

@@ -1,7 +1,12 @@
 /** The authentication module: accounts, sessions and the tokens that prove them. */
 
 import type { Kernel } from '../../host/kernel.ts';
-import { defineModule, type ModuleContext, type Requirements as ModuleRequirements, type RunningModule } from '../../host/module.ts';
+import {
+  defineModule,
+  type ModuleContext,
+  type Requirements as ModuleRequirements,
+  type RunningModule,
+} from '../../host/module.ts';
 import type { Caller } from '../../kernel/caller.ts';
 import { authorization } from '../authorization/index.ts';
 import { communications } from '../communications/index.ts';
@@ -15,8 +20,13 @@ import { clientOperations } from './operations/client-operations.ts';
 import { keyOperations, sessionOperations } from './operations/sessions.ts';
 import { securityEventsOperation } from './operations/user.ts';
 import { teamSchema, userSchema } from './schemas.ts';
-import { createAccountHelp, createImpersonation, helpTemplates } from './services/accounts/account-help.ts';
+import {
+  createAccountHelp,
+  createImpersonation,
+  helpTemplates,
+} from './services/accounts/account-help.ts';
 import type { RegistrationHook } from './services/accounts/account-lifecycle.ts';
+import { profileView } from './services/accounts/profiles.ts';
 import { createUserAdmin } from './services/accounts/user-admin.ts';
 import { migrateOpenFields } from './services/accounts/user-data.ts';
 import { createAuthenticationParts, type Requirements } from './services/authentication-parts.ts';
@@ -25,12 +35,14 @@ import { createClientIdentity } from './services/sessions/client-identity.ts';
 import type { TokenHook } from './services/sessions/session-opening.ts';
 import { createSessionStates, type SessionStates } from './services/sessions/sessions.ts';
 import { measureUsers } from './services/sessions/sign-in.ts';
+import { shareInviteTemplate } from './services/shares/invitations.ts';
 import { createTeamAccess } from './services/teams/access.ts';
 import { teamInviteTemplate } from './services/teams/invite-mail.ts';
 import { teamState } from './services/teams/team-state.ts';
 import { createTeams } from './services/teams/teams.ts';
 import { type AccessTokens, createAccessTokens } from './services/tokens/access-tokens.ts';
 import { openSigningKeys, type SigningKeys } from './services/tokens/signing-keys.ts';
+import { startShares } from './start-shares.ts';
 import { startTeams } from './start-teams.ts';
 
 /** What other modules may ask of authentication. */
@@ -61,36 +73,54 @@ interface Uses extends ModuleRequirements {
   readonly authorization: typeof authorization;
 }
 
-async function start(context: ModuleContext<AuthenticationConfig, Requirements, Uses>): Promise<RunningModule<AuthenticationService>> {
-  const { kernel, config, services, companions, log } = context;
+const allTemplates = [...mailTemplates, ...helpTemplates, teamInviteTemplate, shareInviteTemplate];
+
+/** What other modules reach. */
+const serviceOf = ({
+  sessions,
+  creation,
+  tokenHooks,
+}: ReturnType<typeof createAuthenticationParts>): AuthenticationService => ({
+  endSessions: (caller, userIds) => sessions.endAll(caller, userIds, { reason: 'revoked' }),
+  onRegistration: creation.onRegistration,
+  onToken: tokenHooks.onToken,
+});
+
+async function start(
+  context: ModuleContext<AuthenticationConfig, Requirements, Uses>,
+): Promise<RunningModule<AuthenticationService>> {
+  const { kernel, config, services, optional, log } = context;
   const { keys, accessTokens, states } = await lastingParts(kernel);
   const parts = createAuthenticationParts(context, { accessTokens, states });
-  const { sessions, creation, tokenHooks } = parts;
   await migrateOpenFields({ ...kernel, userDataConfig: () => config.current().userData, log });
   const users = createUserAdmin({ ...kernel, ...parts });
   const help = createAccountHelp({ ...kernel, ...parts });
   const impersonate = createImpersonation({ ...kernel, ...parts });
-  await services.communications.templates.register([...mailTemplates, ...helpTemplates, teamInviteTemplate]);
-  const teamAccess = createTeamAccess({ ...kernel, authorization: companions.authorization });
-  const stopTeams = await startTeams({ ...kernel, ...parts, authorization: companions.authorization, handle: config, log });
+  await services.communications.templates.register(allTemplates);
+  const access = createTeamAccess({ ...kernel, ...optional });
+  const beside = { ...kernel, ...parts, ...optional, handle: config, log };
+  const stopTeams = await startTeams(beside);
+  const stopShares = startShares({ ...beside, ...services });
 
   let running = true;
-  const publish = (): void => kernel.operations.replace(switchable, running ? clientOperations(parts, kernel.schemas) : []);
+  const publish = (): void => {
+    const view = running ? profileView(config.current().profiles) : undefined;
+    kernel.schemas.publicViews.set(userSchema.name, view);
+    kernel.operations.replace(switchable, running ? clientOperations(parts, kernel.schemas) : []);
+  };
   publish();
-  const stopListening = [config.onChange(publish), services.communications.onChannelsChange(publish)];
+  const { onChannelsChange } = services.communications;
+  const stopListening = [config.onChange(publish), onChannelsChange(publish)];
   // Answers name the fields of the user as they are now.
   kernel.schemas.onChange((changed) => {
     if (running && changed.includes(userSchema.name)) publish();
   });
   measureUsers(kernel);
-  kernel.identity.client = createClientIdentity({ accessTokens, states, keys, cookies: parts.tokenCookies });
+  const cookies = parts.tokenCookies;
+  kernel.identity.client = createClientIdentity({ accessTokens, states, keys, cookies });
 
   return {
-    service: {
-      endSessions: (caller, userIds) => sessions.endAll(caller, userIds, { reason: 'revoked' }),
-      onRegistration: creation.onRegistration,
-      onToken: tokenHooks.onToken,
-    },
+    service: serviceOf(parts),
     operations: [
       ...sessionOperations(parts),
       ...keyOperations(keys),
@@ -103,10 +133,11 @@ async function start(context: ModuleContext<AuthenticationConfig, Requirements, 
       anonymousExpiryJob(parts.factors.anonymousUsers),
       parts.requests.job,
     ],
-    state: [teamState({ ...kernel, access: teamAccess, teams: createTeams({ ...kernel, access: teamAccess }) })],
+    state: [teamState({ ...kernel, access, teams: createTeams({ ...kernel, access }) })],
     async stop() {
       running = false;
       stopTeams();
+      stopShares();
       for (const stop of stopListening) stop();
       kernel.identity.client = undefined;
       publish();
@@ -127,7 +158,11 @@ async function lastingParts(kernel: Kernel): Promise<LastingParts> {
   const known = partsOf.get(kernel);
   if (known) return known;
   const keys = await openSigningKeys(kernel);
-  const parts = { keys, accessTokens: createAccessTokens(keys), states: createSessionStates(kernel.database, kernel.caches) };
+  const parts = {
+    keys,
+    accessTokens: createAccessTokens(keys),
+    states: createSessionStates(kernel.database, kernel.caches),
+  };
   partsOf.set(kernel, parts);
   return parts;
 }

@@ -6,6 +6,7 @@ import type { AuthenticationConfig } from './config.ts';
 import type { AnonymousUsers } from './services/accounts/account-lifecycle.ts';
 import { purgeDevices } from './services/sessions/login-guard.ts';
 import { purge } from './services/sessions/queries.ts';
+import { purgeShareInvitations } from './services/shares/invitation-queries.ts';
 import { purgeInvites } from './services/teams/invite-queries.ts';
 import { purgeTokens } from './services/tokens/queries.ts';
 import type { SigningKeys } from './services/tokens/signing-keys.ts';
@@ -14,14 +15,19 @@ import type { SigningKeys } from './services/tokens/signing-keys.ts';
 const purgeBatch = 5000;
 const nothing = Type.Object({});
 
-export const authenticationJobs = (database: Database, keys: SigningKeys, config: () => AuthenticationConfig): readonly JobDefinition[] => [
+export const authenticationJobs = (
+  database: Database,
+  keys: SigningKeys,
+  config: () => AuthenticationConfig,
+): readonly JobDefinition[] => [
   defineJob({
     name: 'authentication.purge-sessions',
     data: nothing,
     schedule: '17 * * * *',
     async handler(_data, { signal, log }) {
       let total = 0;
-      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; total += gone) gone = await purge(database, purgeBatch);
+      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; total += gone)
+        gone = await purge(database, purgeBatch);
       if (total > 0) log.info({ rows: total }, 'Purged ended sessions and expired refresh tokens');
     },
   }),
@@ -30,7 +36,8 @@ export const authenticationJobs = (database: Database, keys: SigningKeys, config
     data: nothing,
     schedule: '37 * * * *',
     async handler(_data, { signal }) {
-      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; ) gone = await purgeTokens(database, purgeBatch);
+      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; )
+        gone = await purgeTokens(database, purgeBatch);
     },
   }),
   defineJob({
@@ -38,7 +45,10 @@ export const authenticationJobs = (database: Database, keys: SigningKeys, config
     data: nothing,
     schedule: '41 * * * *',
     async handler(_data, { signal }) {
-      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; ) gone = await purgeInvites(database, purgeBatch);
+      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; )
+        gone = await purgeInvites(database, purgeBatch);
+      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; )
+        gone = await purgeShareInvitations(database, purgeBatch);
     },
   }),
   defineJob({
@@ -46,7 +56,8 @@ export const authenticationJobs = (database: Database, keys: SigningKeys, config
     data: nothing,
     schedule: '47 4 * * *',
     async handler(_data, { signal }) {
-      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; ) gone = await purgeDevices(database, purgeBatch);
+      for (let gone = purgeBatch; gone >= purgeBatch && !signal.aborted; )
+        gone = await purgeDevices(database, purgeBatch);
     },
   }),
   defineJob({
@@ -55,7 +66,8 @@ export const authenticationJobs = (database: Database, keys: SigningKeys, config
     schedule: '29 3 * * *',
     async handler(_data, { log }) {
       const { keyRotationPeriod, expiryPeriod } = config().accessTokens;
-      if (await keys.rotate(keyRotationPeriod, expiryPeriod)) log.info({}, 'Made a new signing key for access tokens');
+      if (await keys.rotate(keyRotationPeriod, expiryPeriod))
+        log.info({}, 'Made a new signing key for access tokens');
     },
   }),
 ];
@@ -71,7 +83,9 @@ export const anonymousExpiryJob = ({ expire }: Pick<AnonymousUsers, 'expire'>): 
     schedule: '53 * * * *',
     async handler(_data, { signal, log }) {
       let total = 0;
-      for (let gone = erasureBatch; gone >= erasureBatch && !signal.aborted; total += gone) gone = await expire(erasureBatch);
-      if (total > 0) log.info({ users: total }, 'Deleted anonymous users who were not used for long');
+      for (let gone = erasureBatch; gone >= erasureBatch && !signal.aborted; total += gone)
+        gone = await expire(erasureBatch);
+      if (total > 0)
+        log.info({ users: total }, 'Deleted anonymous users who were not used for long');
     },
   });

@@ -1,8 +1,14 @@
 /** Tables of sessions, refresh tokens and signing keys. They run after the schema `User` has its table. */
-import type { Migration } from '../../kernel/database/migration.ts';
+import type { Migration } from '../../kernel/database/migrate.ts';
 import { countVersions } from '../../kernel/freshness/migrations.ts';
-import { adminMigrations, localMigrations, protectionMigrations, userDataMigrations } from './migrations/accounts.ts';
+import {
+  adminMigrations,
+  localMigrations,
+  protectionMigrations,
+  userDataMigrations,
+} from './migrations/accounts.ts';
 import { externalMigrations, factorMigrations } from './migrations/credentials.ts';
+import { shareMigrations } from './migrations/shares.ts';
 import { teamMigrations } from './migrations/teams.ts';
 
 const sessions = `
@@ -56,10 +62,14 @@ const signingKeys = `
  */
 export const migrations: readonly Migration[] = [
   { id: '0001-sessions', run: async (database) => void (await database.query({ text: sessions })) },
-  { id: '0002-signing-keys', run: async (database) => void (await database.query({ text: signingKeys })) },
+  {
+    id: '0002-signing-keys',
+    run: async (database) => void (await database.query({ text: signingKeys })),
+  },
   ...localMigrations,
   ...externalMigrations,
   ...teamMigrations,
+  ...shareMigrations,
   ...adminMigrations,
   ...factorMigrations,
   ...protectionMigrations,

@@ -5,7 +5,12 @@
  * https://cwe.mitre.org/data/definitions/204.html).
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type AuthenticationFixture, openAuthentication, type TestAnswer, type TestRequest } from '../../../test/support/authentication.ts';
+import {
+  type AuthenticationFixture,
+  openAuthentication,
+  type TestAnswer,
+  type TestRequest,
+} from '../../../test/support/authentication.ts';
 
 const password = 'correct horse battery staple';
 
@@ -29,17 +34,24 @@ const configure = (phoneAuthentication: object) =>
       ...phoneAuthentication,
     },
   }));
-const call = (id: string, request: TestRequest = {}): Promise<TestAnswer> => fixture.node.call(`authentication.${id}`, request);
+const call = (id: string, request: TestRequest = {}): Promise<TestAnswer> =>
+  fixture.node.call(`authentication.${id}`, request);
 
 let places = 0;
 /** From a new network each time, so that the pause between two messages does not matter. */
-const ask = (phone: string, address = `198.51.100.${++places}`) => call('phone.request', { body: { phone }, address });
-const codeTo = (phone: string): string => fixture.node.texts.findLast(({ to }) => to === phone)?.code ?? '';
-const textsTo = (phone: string): number => fixture.node.texts.filter(({ to }) => to === phone).length;
+const ask = (phone: string, address = `198.51.100.${++places}`) =>
+  call('phone.request', { body: { phone }, address });
+const codeTo = (phone: string): string =>
+  fixture.node.texts.findLast(({ to }) => to === phone)?.code ?? '';
+const textsTo = (phone: string): number =>
+  fixture.node.texts.filter(({ to }) => to === phone).length;
 const verify = (body: object, bearer?: string) => call('phone.verify', { body, bearer });
 const signIn = async (phone: string, bearer?: string, userData?: object) => {
   const { token } = (await ask(phone)).body;
-  return verify({ token, code: codeTo(phone), ...(userData === undefined ? {} : { userData }) }, bearer);
+  return verify(
+    { token, code: codeTo(phone), ...(userData === undefined ? {} : { userData }) },
+    bearer,
+  );
 };
 let serial = 0;
 /** Numbers of ranges that differ. */
@@ -48,16 +60,28 @@ const user = async (bearer: unknown) => (await call('user.get', { bearer: bearer
 const register = async () => {
   const email = `phone${++serial}@example.com`;
   await call('local.register', { body: { email, password } });
-  return (await call('local.login', { body: { email, password } })).body as { userId: string; accessToken: string };
+  return (await call('local.login', { body: { email, password } })).body as {
+    userId: string;
+    accessToken: string;
+  };
 };
 
 test('a new number makes an account, a known one signs in to it', async () => {
   const phone = newNumber();
   const first = await signIn(phone);
-  expect(first).toMatchObject({ status: 200, body: { userId: expect.any(String), refreshToken: expect.any(String) } });
-  expect(await user(first.body.accessToken)).toMatchObject({ phoneNumber: phone, email: null, isAnonymous: false });
+  expect(first).toMatchObject({
+    status: 200,
+    body: { userId: expect.any(String), refreshToken: expect.any(String) },
+  });
+  expect(await user(first.body.accessToken)).toMatchObject({
+    phoneNumber: phone,
+    email: null,
+    isAnonymous: false,
+  });
   expect((await signIn(phone)).body.userId).toBe(first.body.userId);
-  expect((await signIn(newNumber(), undefined, { email: 'set@example.com' })).body).toMatchObject({ code: 'UNKNOWN_USER_DATA' });
+  expect((await signIn(newNumber(), undefined, { email: 'set@example.com' })).body).toMatchObject({
+    code: 'UNKNOWN_USER_DATA',
+  });
 });
 
 test('known and unknown numbers get the same answer and the same message', async () => {
@@ -71,16 +95,27 @@ test('known and unknown numbers get the same answer and the same message', async
   expect(textsTo(phone)).toBe(2);
 });
 
-test.each(['12345', '+306', 'abc', '+99912345678', '+30691000000000000', '+306910000001;ext=5', '6912345678'])(
-  '%s is not a number that can be used',
-  async (phone) => {
-    expect(await ask(phone)).toMatchObject({ status: 400, body: { code: 'PHONE_NOT_USABLE', errors: [{ path: 'phone' }] } });
-  },
-);
+test.each([
+  '12345',
+  '+306',
+  'abc',
+  '+99912345678',
+  '+30691000000000000',
+  '+306910000001;ext=5',
+  '6912345678',
+])('%s is not a number that can be used', async (phone) => {
+  expect(await ask(phone)).toMatchObject({
+    status: 400,
+    body: { code: 'PHONE_NOT_USABLE', errors: [{ path: 'phone' }] },
+  });
+});
 
 test('numbers of other countries than those that are wanted are refused', async () => {
   await configure({ countries: ['GR'] });
-  expect(await ask('+4915112345678')).toMatchObject({ status: 400, body: { errors: [{ path: 'phone', rule: 'country' }] } });
+  expect(await ask('+4915112345678')).toMatchObject({
+    status: 400,
+    body: { errors: [{ path: 'phone', rule: 'country' }] },
+  });
   expect((await ask(newNumber())).status).toBe(200);
 });
 
@@ -97,7 +132,8 @@ test('a code works once, with its token alone, five tries', async () => {
   const { token: guessed } = (await ask(phone)).body;
   const right = codeTo(phone);
   const wrong = right === '111111' ? '222222' : '111111';
-  for (let i = 0; i < 5; i += 1) expect(await verify({ token: guessed, code: wrong })).toMatchObject({ status: 401 });
+  for (let i = 0; i < 5; i += 1)
+    expect(await verify({ token: guessed, code: wrong })).toMatchObject({ status: 401 });
   expect((await verify({ token: guessed, code: right })).status).toBe(401);
   expect((await verify({ token: 'x', code: right })).status).toBe(401);
 });
@@ -105,7 +141,8 @@ test('a code works once, with its token alone, five tries', async () => {
 test('two first sign-ins with one number at the same time make one account', async () => {
   const phone = newNumber();
   const proofs = [];
-  for (let i = 0; i < 4; i += 1) proofs.push({ token: (await ask(phone)).body.token, code: codeTo(phone) });
+  for (let i = 0; i < 4; i += 1)
+    proofs.push({ token: (await ask(phone)).body.token, code: codeTo(phone) });
   const answers = await Promise.all(proofs.map((proof) => verify(proof)));
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200]);
   expect(new Set(answers.map(({ body }) => body.userId)).size).toBe(1);
@@ -114,7 +151,10 @@ test('two first sign-ins with one number at the same time make one account', asy
 test('one number and one range get no more messages than are allowed', async () => {
   const phone = newNumber();
   expect((await ask(phone, '203.0.113.9')).status).toBe(200);
-  expect(await ask(phone, '203.0.113.9')).toMatchObject({ status: 429, body: { code: 'TOO_SOON' } });
+  expect(await ask(phone, '203.0.113.9')).toMatchObject({
+    status: 429,
+    body: { code: 'TOO_SOON' },
+  });
   for (let i = 0; i < 8; i += 1) expect((await ask(phone)).status).toBe(200);
   expect(textsTo(phone)).toBe(5);
 
@@ -129,7 +169,9 @@ test('waiting an hour gives one number no more than twenty messages in a day', a
   const phone = newNumber();
   for (let hour = 0; hour < 6; hour += 1) {
     for (let i = 0; i < 5; i += 1) expect((await ask(phone)).status).toBe(200);
-    await fixture.database.query({ text: `update penstock.limits set ends_at = ends_at - interval '61 minutes'` });
+    await fixture.database.query({
+      text: `update penstock.limits set ends_at = ends_at - interval '61 minutes'`,
+    });
   }
   expect(textsTo(phone)).toBe(20);
 });
@@ -139,7 +181,10 @@ test('an anonymous user becomes the account in place; his earlier sessions end',
   const phone = newNumber();
   const answer = await signIn(phone, anonymous.accessToken as string);
   expect(answer.body.userId).toBe(anonymous.userId);
-  expect(await user(answer.body.accessToken)).toMatchObject({ isAnonymous: false, phoneNumber: phone });
+  expect(await user(answer.body.accessToken)).toMatchObject({
+    isAnonymous: false,
+    phoneNumber: phone,
+  });
   expect((await call('user.get', { bearer: anonymous.accessToken as string })).status).toBe(401);
   // With a number that is known he is signed in to its account, and stays what he was.
   const second = (await call('local.registerAnonymous')).body;
@@ -155,10 +200,15 @@ test('a signed-in user gives himself a number that nobody has, after a fresh sig
   expect(await user(answer.body.accessToken)).toMatchObject({ phoneNumber: phone });
   expect((await call('user.get', { bearer: owner.accessToken })).status).toBe(401);
   const noted = `select 1 from penstock.audit_log where action = 'authentication.changePhone' and target = $1`;
-  expect((await fixture.database.query({ text: noted, values: [`User:${owner.userId}`] })).count).toBe(1);
+  expect(
+    (await fixture.database.query({ text: noted, values: [`User:${owner.userId}`] })).count,
+  ).toBe(1);
 
   const other = await register();
-  expect(await signIn(phone, other.accessToken)).toMatchObject({ status: 409, body: { code: 'PHONE_NUMBER_TAKEN' } });
+  expect(await signIn(phone, other.accessToken)).toMatchObject({
+    status: 409,
+    body: { code: 'PHONE_NUMBER_TAKEN' },
+  });
   expect((await user(other.accessToken)).phoneNumber).toBeNull();
   expect((await signIn(phone)).body.userId).toBe(owner.userId);
 });
@@ -168,17 +218,27 @@ test('of many who give themselves one number at the same time, one gets it and t
   const wishes = [];
   for (let i = 0; i < 4; i += 1) {
     const { accessToken } = await register();
-    wishes.push({ accessToken, proof: { token: (await ask(phone)).body.token, code: codeTo(phone) } });
+    wishes.push({
+      accessToken,
+      proof: { token: (await ask(phone)).body.token, code: codeTo(phone) },
+    });
   }
-  const answers = await Promise.all(wishes.map(({ accessToken, proof }) => verify(proof, accessToken)));
+  const answers = await Promise.all(
+    wishes.map(({ accessToken, proof }) => verify(proof, accessToken)),
+  );
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
-  expect(answers.find(({ status }) => status === 409)?.body).toMatchObject({ code: 'PHONE_NUMBER_TAKEN' });
+  expect(answers.find(({ status }) => status === 409)?.body).toMatchObject({
+    code: 'PHONE_NUMBER_TAKEN',
+  });
 });
 
 test('blocked users stay out, and who has a second factor is asked for it', async () => {
   const phone = newNumber();
   const { userId } = (await signIn(phone)).body as { userId: string };
-  await call('users.update', { params: { id: userId }, body: { hasTwoFA: true, twoFaMethod: 'sms' } });
+  await call('users.update', {
+    params: { id: userId },
+    body: { hasTwoFA: true, twoFaMethod: 'sms' },
+  });
   expect((await signIn(phone)).body).toMatchObject({ twoFaRequired: true });
   await call('users.block', { params: { id: userId } });
   expect(await signIn(phone)).toMatchObject({ status: 403, body: { code: 'USER_BLOCKED' } });
@@ -188,11 +248,24 @@ test('a phone that is the second factor of an account with a password is not the
   const phone = newNumber();
   const { userId, accessToken } = await register();
   expect((await signIn(phone, accessToken)).status).toBe(200);
-  await call('users.update', { params: { id: userId }, body: { hasTwoFA: true, twoFaMethod: 'sms' } });
-  expect(await signIn(phone)).toMatchObject({ status: 403, body: { code: 'PHONE_IS_SECOND_FACTOR' } });
+  await call('users.update', {
+    params: { id: userId },
+    body: { hasTwoFA: true, twoFaMethod: 'sms' },
+  });
+  expect(await signIn(phone)).toMatchObject({
+    status: 403,
+    body: { code: 'PHONE_IS_SECOND_FACTOR' },
+  });
   // With another second factor the phone is one of two.
-  await fixture.database.query({ text: `update "app"."User" set "twoFaMethod" = 'authenticator' where "_id" = $1`, values: [userId] });
-  expect((await signIn(phone)).body).toMatchObject({ userId, twoFaRequired: true, twoFaMethod: 'authenticator' });
+  await fixture.database.query({
+    text: `update "app"."User" set "twoFaMethod" = 'authenticator' where "_id" = $1`,
+    values: [userId],
+  });
+  expect((await signIn(phone)).body).toMatchObject({
+    userId,
+    twoFaRequired: true,
+    twoFaMethod: 'authenticator',
+  });
 });
 
 test('a second factor by text message spends the same budget of numbers as a sign-in', async () => {
@@ -204,7 +277,9 @@ test('a second factor by text message spends the same budget of numbers as a sig
   const range = newNumber().slice(0, -4);
   const enable = async (phoneNumber: string) => {
     const { accessToken } = await register();
-    return (await call('twoFa.enable', { bearer: accessToken, body: { method: 'sms', phoneNumber } })).status;
+    return (
+      await call('twoFa.enable', { bearer: accessToken, body: { method: 'sms', phoneNumber } })
+    ).status;
   };
   const statuses = [];
   for (let i = 0; i < 4; i += 1) statuses.push(await enable(`${range}${2000 + i}`));

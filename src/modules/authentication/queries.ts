@@ -2,7 +2,8 @@
 import type { Queryable, Transaction } from '../../kernel/database/database.ts';
 import { identitySql, sql, statementName } from '../../kernel/database/sql.ts';
 
-const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
+const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
+  (await result).rows[0];
 
 // --- Signing keys
 
@@ -39,8 +40,14 @@ export const insertSigningKey = (database: Queryable, key: StoredSigningKey): Pr
     values (${key.kid}, ${key.algorithm}, ${JSON.stringify(key.publicJwk)}::jsonb, ${key.privateKeySealed})`);
 
 /** Ends the signing time of a key that is older than `maxAgeMs`; false when it is younger. Forgets keys that verify nothing any more. */
-export async function retireSigningKey(database: Queryable, maxAgeMs: number, tokenLifetimeMs: number): Promise<boolean> {
-  await database.query(sql`delete from penstock.signing_keys where verifies_until < now() - interval '1 day'`);
+export async function retireSigningKey(
+  database: Queryable,
+  maxAgeMs: number,
+  tokenLifetimeMs: number,
+): Promise<boolean> {
+  await database.query(
+    sql`delete from penstock.signing_keys where verifies_until < now() - interval '1 day'`,
+  );
   const { count } = await database.query(sql`
     update penstock.signing_keys set verifies_until = now() + ${tokenLifetimeMs}::double precision * interval '1 millisecond'
     where verifies_until is null and created_at < now() - ${maxAgeMs}::double precision * interval '1 millisecond'`);
@@ -82,15 +89,34 @@ export const credentialsByPhone = credentialsBy('"phoneNumber"');
 export const credentialsById = credentialsBy('"_id"');
 
 /** The same while the transaction holds the row: nobody changes the account in between. */
-export const lockCredentials = (transaction: Transaction, userId: string): Promise<Credentials | undefined> =>
-  first(transaction.query<Credentials>({ text: `${credentials} where "_id" = $1 for update`, values: [userId] }));
+export const lockCredentials = (
+  transaction: Transaction,
+  userId: string,
+): Promise<Credentials | undefined> =>
+  first(
+    transaction.query<Credentials>({
+      text: `${credentials} where "_id" = $1 for update`,
+      values: [userId],
+    }),
+  );
 
 /** Locks the row of a user who is anonymous still; false when there is none. */
-export const lockAnonymousUser = async (transaction: Transaction, userId: string): Promise<boolean> =>
-  (await transaction.query(sql`select 1 from "app"."User" where "_id" = ${userId} and "isAnonymous" for update`)).count > 0;
+export const lockAnonymousUser = async (
+  transaction: Transaction,
+  userId: string,
+): Promise<boolean> =>
+  (
+    await transaction.query(
+      sql`select 1 from "app"."User" where "_id" = ${userId} and "isAnonymous" for update`,
+    )
+  ).count > 0;
 
 /** Notes that the owner of the mailbox has proven himself; false when it was noted before. */
-export const markVerified = async (database: Queryable, userId: string, email: string): Promise<boolean> =>
+export const markVerified = async (
+  database: Queryable,
+  userId: string,
+  email: string,
+): Promise<boolean> =>
   (
     await database.query(sql`
       update "app"."User" set "isVerified" = true, "updatedAt" = now(), "__v" = "__v" + 1
@@ -102,7 +128,11 @@ export const markVerified = async (database: Queryable, userId: string, email: s
  * password that somebody else may have set goes. False for an account with a second factor: a mailbox alone must
  * not take that off, and addresses of honest users are unproven too where nobody asks for the proof.
  */
-export const claimUnverified = async (transaction: Transaction, userId: string, email: string): Promise<boolean> =>
+export const claimUnverified = async (
+  transaction: Transaction,
+  userId: string,
+  email: string,
+): Promise<boolean> =>
   (
     await transaction.query(sql`
       update "app"."User" set "isVerified" = true, "hashedPassword" = null, "updatedAt" = now(), "__v" = "__v" + 1
@@ -122,7 +152,11 @@ export const replaceEmail = async (
   ).count > 0;
 
 /** Stores a hash, but only in place of the one that was checked; false when it was changed meanwhile. */
-export async function replacePassword(database: Queryable, userId: string, change: { from: string | null; to: string }): Promise<boolean> {
+export async function replacePassword(
+  database: Queryable,
+  userId: string,
+  change: { from: string | null; to: string },
+): Promise<boolean> {
   const { count } = await database.query(sql`
     update "app"."User" set "hashedPassword" = ${change.to}, "updatedAt" = now(), "__v" = "__v" + 1
     where "_id" = ${userId} and "hashedPassword" is not distinct from ${change.from}`);
@@ -130,7 +164,11 @@ export async function replacePassword(database: Queryable, userId: string, chang
 }
 
 /** Sets the hash whatever was there; `null` takes the password away. */
-export const setPassword = (transaction: Transaction, userId: string, hash: string | null): Promise<unknown> =>
+export const setPassword = (
+  transaction: Transaction,
+  userId: string,
+  hash: string | null,
+): Promise<unknown> =>
   transaction.query(sql`
     update "app"."User" set "hashedPassword" = ${hash}, "updatedAt" = now(), "__v" = "__v" + 1 where "_id" = ${userId}`);
 
@@ -153,7 +191,11 @@ export const clearSecondFactor = (transaction: Transaction, userId: string): Pro
     where "_id" = ${userId}`);
 
 /** Blocks or unblocks those that are not so already; answers who was changed. */
-export const setActive = async (database: Queryable, userIds: readonly string[], active: boolean): Promise<readonly string[]> =>
+export const setActive = async (
+  database: Queryable,
+  userIds: readonly string[],
+  active: boolean,
+): Promise<readonly string[]> =>
   (
     await database.query<{ id: string }>(sql`
       update "app"."User" set "active" = ${active}, "updatedAt" = now(), "__v" = "__v" + 1
@@ -164,7 +206,10 @@ export const setActive = async (database: Queryable, userIds: readonly string[],
  * Which of these users exist. Their rows stay locked until the transaction ends, so that no login
  * opens a session behind the back of whoever blocks or deletes them.
  */
-export const lockUsers = async (transaction: Transaction, userIds: readonly string[]): Promise<readonly string[]> =>
+export const lockUsers = async (
+  transaction: Transaction,
+  userIds: readonly string[],
+): Promise<readonly string[]> =>
   (
     await transaction.query<{ id: string }>(
       sql`select "_id" as id from "app"."User" where "_id" = any(${userIds}::uuid[]) order by "_id" for update`,

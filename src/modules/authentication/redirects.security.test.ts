@@ -87,13 +87,22 @@ test('any web address, where an operator wants that, but no other scheme', () =>
 });
 
 test('what is added to an address leaves what is there, and cannot break out', () => {
-  expect(withQuery('https://app.example/x?a=1#top', { token: 'a&b=c#d' })).toBe('https://app.example/x?a=1&token=a%26b%3Dc%23d#top');
-  expect(withQuery('https://app.example/x?token=old', { token: 'new' })).toBe('https://app.example/x?token=new');
-  expect(withFragment('https://app.example/x?a=1', { token: 'a b' })).toBe('https://app.example/x?a=1#token=a+b');
+  expect(withQuery('https://app.example/x?a=1#top', { token: 'a&b=c#d' })).toBe(
+    'https://app.example/x?a=1&token=a%26b%3Dc%23d#top',
+  );
+  expect(withQuery('https://app.example/x?token=old', { token: 'new' })).toBe(
+    'https://app.example/x?token=new',
+  );
+  expect(withFragment('https://app.example/x?a=1', { token: 'a b' })).toBe(
+    'https://app.example/x?a=1#token=a+b',
+  );
 });
 
 test('the policy of the page names nothing but the origin of the target', () => {
-  const policyFor = (target: string) => confirmPage({ title: 'a', text: 'b', button: 'c', target }).headers['content-security-policy'];
-  expect(policyFor("https://app.example/x;script-src 'unsafe-inline'")).toContain("form-action 'self' https://app.example;");
+  const policyFor = (target: string) =>
+    confirmPage({ title: 'a', text: 'b', button: 'c', target }).headers['content-security-policy'];
+  expect(policyFor("https://app.example/x;script-src 'unsafe-inline'")).toContain(
+    "form-action 'self' https://app.example;",
+  );
   expect(policyFor('com.example.app://callback')).toContain("form-action 'self' com.example.app:;");
 });

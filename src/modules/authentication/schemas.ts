@@ -1,5 +1,6 @@
 /** The data that authentication owns, in the schema language. */
 import type { SchemaDefinition } from '../../data/schema/language/definition.ts';
+
 /**
  * The roles of a team, from the least to the most. Each can what those before it can, so they are a
  * ladder: nobody gives, takes or changes a role above his own.
@@ -23,8 +24,18 @@ export const userSchema = {
     username: 'String',
     phoneNumber: 'String',
     hashedPassword: { type: 'String', select: false },
-    active: { type: 'Boolean', required: true, default: true, description: 'False while an operator has blocked the user.' },
-    isVerified: { type: 'Boolean', required: true, default: false, description: 'Whether the user has proven to own the address.' },
+    active: {
+      type: 'Boolean',
+      required: true,
+      default: true,
+      description: 'False while an operator has blocked the user.',
+    },
+    isVerified: {
+      type: 'Boolean',
+      required: true,
+      default: false,
+      description: 'Whether the user has proven to own the address.',
+    },
     hasTwoFA: { type: 'Boolean', required: true, default: false },
     twoFaMethod: { type: 'String', enum: ['authenticator', 'sms', 'passkey'] },
     requiresTwoFA: {
@@ -44,13 +55,24 @@ export const userSchema = {
     ],
     conduit: {
       cms: { enabled: false },
-      permissions: { extendable: true, canCreate: false, canModify: 'ExtensionOnly', canDelete: false },
+      permissions: {
+        extendable: true,
+        canCreate: false,
+        canModify: 'ExtensionOnly',
+        canDelete: false,
+      },
     },
   },
 } as const satisfies SchemaDefinition;
 
 /** Fields that only this module may write. Everything else in the compiled schema extends the user. */
-export const builtInFields: ReadonlySet<string> = new Set([...Object.keys(userSchema.fields), '_id', 'createdAt', 'updatedAt', '__v']);
+export const builtInFields: ReadonlySet<string> = new Set([
+  ...Object.keys(userSchema.fields),
+  '_id',
+  'createdAt',
+  'updatedAt',
+  '__v',
+]);
 
 /**
  * A team. Who belongs to it, and which team is above it, is said by relations of the authorization module;
@@ -78,7 +100,12 @@ export const teamSchema = {
     timestamps: true,
     conduit: {
       cms: { enabled: false },
-      permissions: { extendable: true, canCreate: false, canModify: 'ExtensionOnly', canDelete: false },
+      permissions: {
+        extendable: true,
+        canCreate: false,
+        canModify: 'ExtensionOnly',
+        canDelete: false,
+      },
     },
   },
 } as const satisfies SchemaDefinition;

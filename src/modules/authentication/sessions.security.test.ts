@@ -4,7 +4,11 @@
  * (sessions after deletion).
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type AuthenticationFixture, type AuthenticationNode, openAuthentication } from '../../../test/support/authentication.ts';
+import {
+  type AuthenticationFixture,
+  type AuthenticationNode,
+  openAuthentication,
+} from '../../../test/support/authentication.ts';
 
 let fixture: AuthenticationFixture;
 let first: AuthenticationNode;
@@ -34,8 +38,13 @@ async function signIn(email?: string): Promise<Signed> {
 }
 /** Statuses of the same request on both nodes. */
 const statuses = async (bearer: string): Promise<number[]> =>
-  (await Promise.all([first, second].map((node) => node.call('authentication.user.get', { bearer })))).map(({ status }) => status);
-const renew = async (bearer: string): Promise<number> => (await second.call('authentication.session.renew', { bearer })).status;
+  (
+    await Promise.all(
+      [first, second].map((node) => node.call('authentication.user.get', { bearer })),
+    )
+  ).map(({ status }) => status);
+const renew = async (bearer: string): Promise<number> =>
+  (await second.call('authentication.session.renew', { bearer })).status;
 
 test('both nodes accept the tokens that either has signed', async () => {
   const { accessToken } = await signIn();
@@ -43,12 +52,36 @@ test('both nodes accept the tokens that either has signed', async () => {
 });
 
 test.each<[string, number, (user: Signed) => Promise<unknown>]>([
-  ['logout', 401, (user) => first.call('authentication.session.logout', { bearer: user.accessToken })],
-  ['deletion by the user', 401, (user) => first.call('authentication.user.delete', { bearer: user.accessToken })],
-  ['deletion by an operator', 401, (user) => first.call('authentication.users.delete', { params: { id: user.userId } })],
-  ['block', 403, (user) => first.call('authentication.users.block', { params: { id: user.userId } })],
-  ['revocation by an operator', 401, (user) => first.call('authentication.users.endSessions', { params: { id: user.userId } })],
-  ['another module', 401, (user) => first.service.endSessions({ kind: 'system', reason: 'test' }, [user.userId])],
+  [
+    'logout',
+    401,
+    (user) => first.call('authentication.session.logout', { bearer: user.accessToken }),
+  ],
+  [
+    'deletion by the user',
+    401,
+    (user) => first.call('authentication.user.delete', { bearer: user.accessToken }),
+  ],
+  [
+    'deletion by an operator',
+    401,
+    (user) => first.call('authentication.users.delete', { params: { id: user.userId } }),
+  ],
+  [
+    'block',
+    403,
+    (user) => first.call('authentication.users.block', { params: { id: user.userId } }),
+  ],
+  [
+    'revocation by an operator',
+    401,
+    (user) => first.call('authentication.users.endSessions', { params: { id: user.userId } }),
+  ],
+  [
+    'another module',
+    401,
+    (user) => first.service.endSessions({ kind: 'system', reason: 'test' }, [user.userId]),
+  ],
 ])('%s ends the session on every node for the very next request', async (_name, expected, end) => {
   const user = await signIn();
   expect(await statuses(user.accessToken)).toEqual([200, 200]);
@@ -62,18 +95,30 @@ test('a change of password ends all other sessions and keeps this one', async ()
   const there = await signIn(here.email);
   expect(await statuses(there.accessToken)).toEqual([200, 200]);
   const body = { oldPassword: password, newPassword: 'another horse, another staple' };
-  expect(await first.call('authentication.local.changePassword', { bearer: here.accessToken, body })).toMatchObject({ status: 200 });
+  expect(
+    await first.call('authentication.local.changePassword', { bearer: here.accessToken, body }),
+  ).toMatchObject({ status: 200 });
   expect(await statuses(here.accessToken)).toEqual([200, 200]);
   expect(await statuses(there.accessToken)).toEqual([401, 401]);
   expect(await renew(there.refreshToken)).toBe(401);
-  expect((await first.call('authentication.local.login', { body: { email: here.email, password } })).status).toBe(401);
-  expect((await first.call('authentication.local.login', { body: { email: here.email, password: body.newPassword } })).status).toBe(200);
+  expect(
+    (await first.call('authentication.local.login', { body: { email: here.email, password } }))
+      .status,
+  ).toBe(401);
+  expect(
+    (
+      await first.call('authentication.local.login', {
+        body: { email: here.email, password: body.newPassword },
+      })
+    ).status,
+  ).toBe(200);
 });
 
 test('a login that runs beside a change of password or a block leaves no session behind', async () => {
   for (let round = 0; round < 10; round += 1) {
     const user = await signIn();
-    const login = () => second.call('authentication.local.login', { body: { email: user.email, password } });
+    const login = () =>
+      second.call('authentication.local.login', { body: { email: user.email, password } });
     const end =
       round % 2 === 0
         ? first.call('authentication.local.changePassword', {
@@ -83,7 +128,8 @@ test('a login that runs beside a change of password or a block leaves no session
         : first.call('authentication.users.block', { params: { id: user.userId } });
     const [ended, ...logins] = await Promise.all([end, login(), login(), login()]);
     expect(ended.status).toBe(200);
-    for (const { status, body } of logins) if (status === 200) expect(await statuses(String(body.accessToken))).not.toContain(200);
+    for (const { status, body } of logins)
+      if (status === 200) expect(await statuses(String(body.accessToken))).not.toContain(200);
   }
 });
 
@@ -91,7 +137,10 @@ test('a blocked user is told so, and an unblocked one must log in again', async 
   const user = await signIn();
   const params = { id: user.userId };
   await first.call('authentication.users.block', { params });
-  expect(await first.call('authentication.users.block', { params })).toMatchObject({ status: 400, body: { code: 'ALREADY_BLOCKED' } });
+  expect(await first.call('authentication.users.block', { params })).toMatchObject({
+    status: 400,
+    body: { code: 'ALREADY_BLOCKED' },
+  });
   await first.call('authentication.users.unblock', { params });
   expect(await statuses(user.accessToken)).toEqual([401, 401]);
   expect(await statuses((await signIn(user.email)).accessToken)).toEqual([200, 200]);
@@ -109,9 +158,14 @@ test('users see and end their own sessions, and nobody else can', async () => {
   const { sessions, count } = await list(here.accessToken);
   expect(count).toBe(2);
   expect(sessions.filter(({ current }) => current)).toHaveLength(1);
-  expect(sessions[0]).toMatchObject({ userAgent: 'vitest', ip: '192.0.2.1', clientId: 'anonymous-client' });
+  expect(sessions[0]).toMatchObject({
+    userAgent: 'vitest',
+    ip: '192.0.2.1',
+    clientId: 'anonymous-client',
+  });
   const other = sessions.find(({ current }) => !current)?._id;
-  const end = (bearer: string) => first.call('authentication.session.end', { bearer, params: { id: other } });
+  const end = (bearer: string) =>
+    first.call('authentication.session.end', { bearer, params: { id: other } });
   expect((await end(stranger.accessToken)).status).toBe(404);
   expect(await statuses(there.accessToken)).toEqual([200, 200]);
   expect((await end(here.accessToken)).status).toBe(200);
@@ -122,7 +176,9 @@ test('users see and end their own sessions, and nobody else can', async () => {
 test('all other sessions end together', async () => {
   const here = await signIn();
   const others = [await signIn(here.email), await signIn(here.email)];
-  expect(await first.call('authentication.session.endOthers', { bearer: here.accessToken })).toMatchObject({
+  expect(
+    await first.call('authentication.session.endOthers', { bearer: here.accessToken }),
+  ).toMatchObject({
     body: { result: '2 sessions ended' },
   });
   for (const { accessToken } of others) expect(await statuses(accessToken)).toEqual([401, 401]);
@@ -136,10 +192,20 @@ test('deleting the account needs a fresh login, which a renewal is not', async (
     values: [user.userId],
   });
   const { body } = await first.call('authentication.session.renew', { bearer: user.refreshToken });
-  const remove = (bearer: unknown) => first.call('authentication.user.delete', { bearer: bearer as string });
-  expect(await remove(body.accessToken)).toMatchObject({ status: 403, body: { message: 'Re-login required to enter sudo mode' } });
-  expect(await remove((await signIn(user.email)).accessToken)).toMatchObject({ status: 200, body: { result: 'LoggedOut' } });
-  expect((await first.call('authentication.local.login', { body: { email: user.email, password } })).status).toBe(401);
+  const remove = (bearer: unknown) =>
+    first.call('authentication.user.delete', { bearer: bearer as string });
+  expect(await remove(body.accessToken)).toMatchObject({
+    status: 403,
+    body: { message: 'Re-login required to enter sudo mode' },
+  });
+  expect(await remove((await signIn(user.email)).accessToken)).toMatchObject({
+    status: 200,
+    body: { result: 'LoggedOut' },
+  });
+  expect(
+    (await first.call('authentication.local.login', { body: { email: user.email, password } }))
+      .status,
+  ).toBe(401);
 });
 
 test('requests that overtake the deletion of their account are 401', async () => {
@@ -160,8 +226,12 @@ test('requests that overtake the deletion of their account are 401', async () =>
 test('a wrong old password is 401, keeps the session, and guessing it is limited', async () => {
   const { accessToken: bearer } = await signIn();
   const change = () =>
-    first.call('authentication.local.changePassword', { bearer, body: { oldPassword: 'wrong', newPassword: 'quite another one' } });
-  for (let i = 0; i < 9; i += 1) expect(await change()).toMatchObject({ status: 401, body: { code: 'WRONG_PASSWORD' } });
+    first.call('authentication.local.changePassword', {
+      bearer,
+      body: { oldPassword: 'wrong', newPassword: 'quite another one' },
+    });
+  for (let i = 0; i < 9; i += 1)
+    expect(await change()).toMatchObject({ status: 401, body: { code: 'WRONG_PASSWORD' } });
   const answers = await Promise.all([change(), change(), change()]);
   expect(answers.map(({ status }) => status).sort()).toEqual([401, 429, 429]);
   expect(await statuses(bearer)).toEqual([200, 200]);
@@ -170,11 +240,14 @@ test('a wrong old password is 401, keeps the session, and guessing it is limited
 test('a new signing key is known on every node at once, and the old one verifies on', async () => {
   const old = await signIn();
   const job = first.running.jobs?.find(({ name }) => name === 'authentication.rotate-signing-key');
-  await fixture.database.query({ text: `update penstock.signing_keys set created_at = created_at - interval '91 days'` });
+  await fixture.database.query({
+    text: `update penstock.signing_keys set created_at = created_at - interval '91 days'`,
+  });
   const context = { signal: new AbortController().signal, log: first.kernel.log };
   await Promise.all([job?.handler({}, context), job?.handler({}, context)]);
   const fresh = await signIn();
-  const kid = (token: string) => JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid;
+  const kid = (token: string) =>
+    JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString()).kid;
   expect(kid(fresh.accessToken)).not.toBe(kid(old.accessToken));
   expect(await statuses(fresh.accessToken)).toEqual([200, 200]);
   expect(await statuses(old.accessToken)).toEqual([200, 200]);

@@ -1,9 +1,9 @@
 /** Teams as a whole: their parts over one another, and their routes while they are switched on and can be answered. */
 
 import type { Kernel } from '../../host/kernel.ts';
-import type { Companion } from '../../host/module.ts';
-import type { ConfigHandle } from '../../kernel/config/definition.ts';
-import type { Operation } from '../../kernel/operation.ts';
+import type { OptionalModule } from '../../host/module.ts';
+import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
+import type { Operation } from '../../kernel/operations/operation.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { AuthorizationService } from '../authorization/index.ts';
 import type { CommunicationsService } from '../communications/index.ts';
@@ -19,11 +19,19 @@ import { forgetInvitesTo } from './services/teams/invite-queries.ts';
 import { createInvites, createOwnInvites } from './services/teams/invites.ts';
 import { createMembers, createOwnMembers } from './services/teams/members.ts';
 import { createOwnTeams } from './services/teams/own-teams.ts';
-import { createAcceptance, createTeamJoining, createTeamRegistration } from './services/teams/team-joining.ts';
+import {
+  createAcceptance,
+  createTeamJoining,
+  createTeamRegistration,
+} from './services/teams/team-joining.ts';
 import { createTeams } from './services/teams/teams.ts';
 
-interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas' | 'permissions' | 'operations'> {
-  readonly authorization: Companion<AuthorizationService>;
+interface Dependencies
+  extends Pick<
+    Kernel,
+    'database' | 'events' | 'records' | 'schemas' | 'permissions' | 'operations'
+  > {
+  readonly authorization: OptionalModule<AuthorizationService>;
   readonly messages: CommunicationsService['messages'];
   readonly creation: Pick<AccountCreation, 'onRegistration'>;
   readonly erasure: Pick<AccountErasure, 'onErasure'>;
@@ -66,7 +74,7 @@ interface TeamParts {
 }
 
 function createTeamParts(dependencies: Dependencies): TeamParts {
-  const { authorization, messages, creation, erasure, requireAllowedEmail, config, log } = dependencies;
+  const { authorization, messages, creation, erasure, requireAllowedEmail, config } = dependencies;
   const teamsConfig = () => config().teams;
   const userDataConfig = () => config().userData;
   const access = createTeamAccess(dependencies);
@@ -77,14 +85,36 @@ function createTeamParts(dependencies: Dependencies): TeamParts {
   });
   const teams = createTeams({ ...dependencies, access });
   const members = createMembers({ ...dependencies, access });
-  const invites = createInvites({ ...dependencies, access, mail, requireAllowedEmail, config: teamsConfig, userDataConfig });
+  const invites = createInvites({
+    ...dependencies,
+    access,
+    mail,
+    requireAllowedEmail,
+    config: teamsConfig,
+    userDataConfig,
+  });
   const joining = createTeamJoining({ ...dependencies, access, members, config: teamsConfig });
-  const parts = { ...dependencies, access, teams, members, invites, joining, config: teamsConfig, userDataConfig };
-  const own = { teams: createOwnTeams(parts), members: createOwnMembers(parts), invites: createOwnInvites(parts) };
+  const parts = {
+    ...dependencies,
+    access,
+    teams,
+    members,
+    invites,
+    joining,
+    config: teamsConfig,
+    userDataConfig,
+  };
+  const own = {
+    teams: createOwnTeams(parts),
+    members: createOwnMembers(parts),
+    invites: createOwnInvites(parts),
+  };
   const accept = createAcceptance(parts);
   const stops = [
     creation.onRegistration(createTeamRegistration(parts)),
-    erasure.onErasure(async (transaction, userIds) => void (await forgetInvitesTo(transaction, userIds))),
+    erasure.onErasure(
+      async (transaction, userIds) => void (await forgetInvitesTo(transaction, userIds)),
+    ),
   ];
 
   return {
@@ -98,17 +128,26 @@ function createTeamParts(dependencies: Dependencies): TeamParts {
         ...adminTeamOperations({ teams, members, invites }),
       ];
     },
-    async applyMemberAccess({ teams: { enabled, memberAccess } }) {
-      if (!enabled) return;
-      try {
-        const applied = await authorization.current()?.setTeamMemberAccess(memberAccess);
-        if (applied === false) log.warn({ memberAccess }, 'teams.memberAccess has no effect: an operator wrote his own definition of Team');
-      } catch (error) {
-        log.error({ err: error }, 'teams.memberAccess could not be applied');
-      }
-    },
+    applyMemberAccess: (config) => applyMemberAccess(dependencies, config),
     stop() {
       for (const stop of stops) stop();
     },
   };
+}
+
+async function applyMemberAccess(
+  { authorization, log }: Dependencies,
+  { teams: { enabled, memberAccess } }: AuthenticationConfig,
+): Promise<void> {
+  if (!enabled) return;
+  try {
+    const applied = await authorization.current()?.setTeamMemberAccess(memberAccess);
+    if (applied === false)
+      log.warn(
+        { memberAccess },
+        'teams.memberAccess has no effect: an operator wrote his own definition of Team',
+      );
+  } catch (error) {
+    log.error({ err: error }, 'teams.memberAccess could not be applied');
+  }
 }

@@ -5,7 +5,12 @@
  */
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type AuthenticationFixture, openAuthentication, type TestAnswer, type TestRequest } from '../../../test/support/authentication.ts';
+import {
+  type AuthenticationFixture,
+  openAuthentication,
+  type TestAnswer,
+  type TestRequest,
+} from '../../../test/support/authentication.ts';
 
 const password = 'correct horse battery staple';
 const another = 'seven purple elephants dancing';
@@ -25,8 +30,10 @@ beforeAll(async () => {
 });
 afterAll(() => fixture.close());
 
-const call = (id: string, request: TestRequest = {}): Promise<TestAnswer> => fixture.node.call(`authentication.${id}`, request);
-const query = (text: string, values: readonly unknown[]) => fixture.database.query<Record<string, unknown>>({ text, values });
+const call = (id: string, request: TestRequest = {}): Promise<TestAnswer> =>
+  fixture.node.call(`authentication.${id}`, request);
+const query = (text: string, values: readonly unknown[]) =>
+  fixture.database.query<Record<string, unknown>>({ text, values });
 const signIn = async (email: string): Promise<string> =>
   String((await call('local.login', { body: { email, password } })).body.accessToken);
 /** An account with the owner's session and that of the thief. */
@@ -43,32 +50,41 @@ const stolen = async () => {
 };
 const variables = async (to: string, template: string): Promise<Record<string, string>> => {
   await fixture.node.settled();
-  return (fixture.node.mails.findLast((one) => one.to === to && 'template' in one && one.template === template)?.variables ?? {}) as Record<
-    string,
-    string
-  >;
+  return (fixture.node.mails.findLast(
+    (one) => one.to === to && 'template' in one && one.template === template,
+  )?.variables ?? {}) as Record<string, string>;
 };
-const linkTo = async (to: string, template: string) => (await variables(to, template)).link?.split('/').at(-1) ?? '';
+const linkTo = async (to: string, template: string) =>
+  (await variables(to, template)).link?.split('/').at(-1) ?? '';
 const askToMove = async (bearer: string, newEmail: string): Promise<string> => {
   expect((await call('local.changeEmail', { bearer, body: { newEmail } })).status).toBe(200);
   return linkTo(newEmail, 'ChangeEmailVerification');
 };
-const confirm = (verificationToken: string) => call('hook.verifyChangeEmail', { params: { verificationToken } });
-const emailOf = async (userId: string) => (await query('select "email" from "app"."User" where "_id" = $1', [userId])).rows[0]?.email;
+const confirm = (verificationToken: string) =>
+  call('hook.verifyChangeEmail', { params: { verificationToken } });
+const emailOf = async (userId: string) =>
+  (await query('select "email" from "app"."User" where "_id" = $1', [userId])).rows[0]?.email;
 
 test.each([
   [
     'changes the password',
-    (own: string) => call('local.changePassword', { bearer: own, body: { oldPassword: password, newPassword: another } }),
+    (own: string) =>
+      call('local.changePassword', {
+        bearer: own,
+        body: { oldPassword: password, newPassword: another },
+      }),
   ],
   ['ends all other sessions', (own: string) => call('session.endOthers', { bearer: own })],
-])('the owner %s: a change of address that the thief has begun ends with his session', async (_name, throwOut) => {
-  const { email, userId, own, thief, next } = await stolen();
-  const link = await askToMove(thief, next);
-  expect((await throwOut(own)).status).toBe(200);
-  expect(await confirm(link)).toMatchObject({ status: 404, body: { code: 'LINK_NOT_FOUND' } });
-  expect(await emailOf(userId)).toBe(email);
-});
+])(
+  'the owner %s: a change of address that the thief has begun ends with his session',
+  async (_name, throwOut) => {
+    const { email, userId, own, thief, next } = await stolen();
+    const link = await askToMove(thief, next);
+    expect((await throwOut(own)).status).toBe(200);
+    expect(await confirm(link)).toMatchObject({ status: 404, body: { code: 'LINK_NOT_FOUND' } });
+    expect(await emailOf(userId)).toBe(email);
+  },
+);
 
 test('a change of address outlives the logout of the session that asked for it', async () => {
   const { userId, own, next } = await stolen();
@@ -82,9 +98,25 @@ test('a new password ends the links that were sent before it', async () => {
   const { email, own } = await stolen();
   await call('password.forgot', { body: { email } });
   await call('magicLink.request', { body: { email } });
-  const [{ token: passwordResetToken }, magicToken] = [await variables(email, 'ForgotPassword'), await linkTo(email, 'MagicLink')];
-  expect((await call('local.changePassword', { bearer: own, body: { oldPassword: password, newPassword: another } })).status).toBe(200);
-  expect((await call('password.reset', { body: { passwordResetToken, password: 'a third one for the thief' } })).status).toBe(400);
+  const [{ token: passwordResetToken }, magicToken] = [
+    await variables(email, 'ForgotPassword'),
+    await linkTo(email, 'MagicLink'),
+  ];
+  expect(
+    (
+      await call('local.changePassword', {
+        bearer: own,
+        body: { oldPassword: password, newPassword: another },
+      })
+    ).status,
+  ).toBe(200);
+  expect(
+    (
+      await call('password.reset', {
+        body: { passwordResetToken, password: 'a third one for the thief' },
+      })
+    ).status,
+  ).toBe(400);
   expect((await call('hook.useMagicLink', { params: { token: magicToken } })).status).toBe(404);
 });
 
@@ -107,7 +139,8 @@ const addKeys = async (userId: string, madeAt: string) => {
 };
 const keysOf = async (userId: string) => {
   const counts = ['passkeys', 'device_keys', 'identities', 'user_totp', 'user_backup_codes'].map(
-    async (table) => (await query(`select 1 from penstock.${table} where user_id = $1`, [userId])).count,
+    async (table) =>
+      (await query(`select 1 from penstock.${table} where user_id = $1`, [userId])).count,
   );
   return Promise.all(counts);
 };
@@ -120,41 +153,67 @@ const before = '2020-01-01T00:00:00Z';
 test('taking a change of address back takes away every key that came with it, and leaves the older ones', async () => {
   const { email, userId, thief, next } = await stolen();
   await addKeys(userId, before);
-  await query(`insert into penstock.user_totp (user_id, secret, confirmed, created_at) values ($1, 'sealed', true, $2::timestamptz)`, [
-    userId,
-    before,
-  ]);
-  await query(`insert into penstock.user_backup_codes (user_id, digest, made_at) values ($1, 'old', $2::timestamptz)`, [userId, before]);
+  await query(
+    `insert into penstock.user_totp (user_id, secret, confirmed, created_at) values ($1, 'sealed', true, $2::timestamptz)`,
+    [userId, before],
+  );
+  await query(
+    `insert into penstock.user_backup_codes (user_id, digest, made_at) values ($1, 'old', $2::timestamptz)`,
+    [userId, before],
+  );
   // Before he asks for the change, but with the same sign-in.
   await addKeys(userId, new Date().toISOString());
   const link = await askToMove(thief, next);
-  await query(`update "app"."User" set "hasTwoFA" = true, "twoFaMethod" = 'authenticator' where "_id" = $1`, [userId]);
+  await query(
+    `update "app"."User" set "hasTwoFA" = true, "twoFaMethod" = 'authenticator' where "_id" = $1`,
+    [userId],
+  );
   expect((await confirm(link)).status).toBe(200);
-  await query(`insert into penstock.user_backup_codes (user_id, digest) values ($1, 'new')`, [userId]);
+  await query(`insert into penstock.user_backup_codes (user_id, digest) values ($1, 'new')`, [
+    userId,
+  ]);
   expect(await keysOf(userId)).toEqual([2, 2, 2, 1, 2]);
   await takeBack(email);
   expect(await keysOf(userId)).toEqual([1, 1, 1, 1, 1]);
   const account = `select "email", "hasTwoFA", "twoFaMethod", "hashedPassword" from "app"."User" where "_id" = $1`;
-  expect((await query(account, [userId])).rows).toEqual([{ email, hasTwoFA: true, twoFaMethod: 'authenticator', hashedPassword: null }]);
+  expect((await query(account, [userId])).rows).toEqual([
+    { email, hasTwoFA: true, twoFaMethod: 'authenticator', hashedPassword: null },
+  ]);
 });
 
 test('the phone and the second factor of a thief go too, and his device does not sign in again', async () => {
   const { email, userId, thief, next } = await stolen();
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const signed = (text: unknown) => sign('sha256', Buffer.from(String(text)), privateKey).toString('base64');
+  const signed = (text: unknown) =>
+    sign('sha256', Buffer.from(String(text)), privateKey).toString('base64');
   const der = publicKey.export({ format: 'der', type: 'spki' }).toString('base64');
-  const { challenge } = (await call('biometrics.enrol', { bearer: thief, body: { publicKey: der } })).body;
-  const { keyId } = (await call('biometrics.confirm', { bearer: thief, body: { encryptedData: signed(challenge) } })).body;
+  const { challenge } = (
+    await call('biometrics.enrol', { bearer: thief, body: { publicKey: der } })
+  ).body;
+  const { keyId } = (
+    await call('biometrics.confirm', { bearer: thief, body: { encryptedData: signed(challenge) } })
+  ).body;
   expect((await confirm(await askToMove(thief, next))).status).toBe(200);
-  await call('twoFa.enable', { bearer: thief, body: { method: 'sms', phoneNumber: '+306912345678' } });
+  await call('twoFa.enable', {
+    bearer: thief,
+    body: { method: 'sms', phoneNumber: '+306912345678' },
+  });
   const code = fixture.node.texts.findLast(({ to }) => to === '+306912345678')?.code;
   expect((await call('twoFa.confirm', { bearer: thief, body: { code } })).status).toBe(200);
   await call('twoFa.makeCodes', { bearer: thief });
   await takeBack(email);
 
   const account = `select "phoneNumber", "hasTwoFA", "twoFaMethod" from "app"."User" where "_id" = $1`;
-  expect((await query(account, [userId])).rows).toEqual([{ phoneNumber: null, hasTwoFA: false, twoFaMethod: null }]);
+  expect((await query(account, [userId])).rows).toEqual([
+    { phoneNumber: null, hasTwoFA: false, twoFaMethod: null },
+  ]);
   expect(await keysOf(userId)).toEqual([0, 0, 0, 0, 0]);
   const { challenge: fresh } = (await call('biometrics.challenge', { body: { keyId } })).body;
-  expect((await call('biometrics.signIn', { body: { keyId, challenge: fresh, encryptedData: signed(fresh) } })).status).toBe(401);
+  expect(
+    (
+      await call('biometrics.signIn', {
+        body: { keyId, challenge: fresh, encryptedData: signed(fresh) },
+      })
+    ).status,
+  ).toBe(401);
 });

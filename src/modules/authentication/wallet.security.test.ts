@@ -5,7 +5,12 @@
  */
 import { secp256k1 } from '@noble/curves/secp256k1.js';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type AuthenticationFixture, openAuthentication, type TestAnswer, type TestRequest } from '../../../test/support/authentication.ts';
+import {
+  type AuthenticationFixture,
+  openAuthentication,
+  type TestAnswer,
+  type TestRequest,
+} from '../../../test/support/authentication.ts';
 import { createTestWallet, type TestWallet } from '../../../test/support/wallet.ts';
 import { authErrors } from './errors.ts';
 
@@ -24,15 +29,18 @@ const configure = (metamask: object) =>
     anonymousUsers: { ...config.anonymousUsers, enabled: true },
     metamask: { ...config.metamask, enabled: true, origin: 'https://app.example.com', ...metamask },
   }));
-const call = (id: string, request: TestRequest = {}): Promise<TestAnswer> => fixture.node.call(`authentication.${id}`, request);
-const users = async () => (await fixture.database.query({ text: 'select 1 from "app"."User"' })).rows.length;
+const call = (id: string, request: TestRequest = {}): Promise<TestAnswer> =>
+  fixture.node.call(`authentication.${id}`, request);
+const users = async () =>
+  (await fixture.database.query({ text: 'select 1 from "app"."User"' })).rows.length;
 
 interface Challenge {
   readonly nonce: string;
   readonly message: string;
 }
 const ask = async ({ address }: Pick<TestWallet, 'address'>) =>
-  (await call('metamask.nonce', { body: { ethPublicAddress: address } })).body as unknown as Challenge;
+  (await call('metamask.nonce', { body: { ethPublicAddress: address } }))
+    .body as unknown as Challenge;
 const present = ({ address }: TestWallet, proof: object, bearer?: string) =>
   call('metamask.authenticate', { body: { ethPublicAddress: address, ...proof }, bearer });
 const signIn = async (wallet: TestWallet, more: object = {}, bearer?: string) => {
@@ -43,14 +51,23 @@ let serial = 0;
 const register = async () => {
   const email = `wallet${++serial}@example.com`;
   await call('local.register', { body: { email, password } });
-  return { email, ...((await call('local.login', { body: { email, password } })).body as { userId: string; accessToken: string }) };
+  return {
+    email,
+    ...((await call('local.login', { body: { email, password } })).body as {
+      userId: string;
+      accessToken: string;
+    }),
+  };
 };
 const refused = { status: 401, body: { code: 'WALLET_REFUSED' } };
 
 test('a new address makes an account, a known one signs in to it, however it is written', async () => {
   const wallet = createTestWallet();
   const first = await signIn(wallet);
-  expect(first).toMatchObject({ status: 200, body: { userId: expect.any(String), refreshToken: expect.any(String) } });
+  expect(first).toMatchObject({
+    status: 200,
+    body: { userId: expect.any(String), refreshToken: expect.any(String) },
+  });
   const user = (await call('user.get', { bearer: first.body.accessToken as string })).body;
   expect(user).toMatchObject({ email: null, isAnonymous: false, isVerified: false });
   expect((await signIn(wallet)).body.userId).toBe(first.body.userId);
@@ -67,8 +84,15 @@ test('the text names the place, the chain, the nonce and its end', async () => {
   const lines = message.split('\n');
   expect(lines[0]).toBe('app.example.com wants you to sign in with your Ethereum account:');
   expect(lines[1]?.toLowerCase()).toBe(wallet.address);
-  expect(lines.slice(5, 9)).toEqual(['URI: https://app.example.com', 'Version: 1', 'Chain ID: 137', `Nonce: ${nonce}`]);
-  const [issued = 0, end = 0] = lines.slice(9).map((line) => Date.parse(line.slice(line.indexOf(': ') + 2)));
+  expect(lines.slice(5, 9)).toEqual([
+    'URI: https://app.example.com',
+    'Version: 1',
+    'Chain ID: 137',
+    `Nonce: ${nonce}`,
+  ]);
+  const [issued = 0, end = 0] = lines
+    .slice(9)
+    .map((line) => Date.parse(line.slice(line.indexOf(': ') + 2)));
   expect(end - issued).toBe(60_000);
   await configure({ origin: '' });
   expect((await ask(wallet)).message).toContain('URI: https://api.example.com\n');
@@ -86,7 +110,9 @@ test('a request for a nonce makes no user and looks the same for known and unkno
   }
   const stranger = createTestWallet();
   await ask(stranger);
-  expect(await present(stranger, { signature: wallet.sign((await ask(stranger)).message) })).toMatchObject(refused);
+  expect(
+    await present(stranger, { signature: wallet.sign((await ask(stranger)).message) }),
+  ).toMatchObject(refused);
   expect(await users()).toBe(before);
 });
 
@@ -120,7 +146,10 @@ test('the signature of another wallet, over another text, and of another address
     { signature: wallet.sign(message), nonce: 'unknown' },
     { signature: wallet.sign(message.replaceAll('app.example.com', 'evil.example.net')), nonce },
     { signature: wallet.sign(message.replace('Chain ID: 1', 'Chain ID: 5')), nonce },
-    { signature: wallet.sign(message.replace(/Expiration Time: \d{4}/, 'Expiration Time: 2999')), nonce },
+    {
+      signature: wallet.sign(message.replace(/Expiration Time: \d{4}/, 'Expiration Time: 2999')),
+      nonce,
+    },
     // What existing clients sign: a sentence that names no place, and the nonce.
     { signature: wallet.sign(`I am signing my one-time nonce: ${nonce}`), nonce },
     { signature: wallet.sign(nonce), nonce },
@@ -136,7 +165,9 @@ test('without a nonce the text that was asked for last counts; with it nobody ge
   const second = await ask(wallet);
   expect(await present(wallet, { signature: wallet.sign(first.message) })).toMatchObject(refused);
   expect((await present(wallet, { signature: wallet.sign(second.message) })).status).toBe(200);
-  expect((await present(wallet, { signature: wallet.sign(first.message), nonce: first.nonce })).status).toBe(200);
+  expect(
+    (await present(wallet, { signature: wallet.sign(first.message), nonce: first.nonce })).status,
+  ).toBe(200);
   expect(await present(wallet, { signature: wallet.sign(first.message) })).toMatchObject(refused);
 });
 
@@ -170,7 +201,8 @@ test('v may be 27, 28, 0 or 1; any other form of a signature is refused', async 
     `${right}00`,
     '',
   ];
-  for (const signature of malformed) expect(await present(wallet, { signature, nonce }), signature).toMatchObject(refused);
+  for (const signature of malformed)
+    expect(await present(wallet, { signature, nonce }), signature).toMatchObject(refused);
   expect((await present(wallet, { signature: withV(v - 27), nonce })).status).toBe(200);
   expect((await signIn(wallet, {})).status).toBe(200);
 });
@@ -200,18 +232,25 @@ test('blocked users stay out, and who has a second factor is asked for it', asyn
 test('where registration needs an invitation, an address alone makes no account', async () => {
   const known = createTestWallet();
   await signIn(known);
-  const stop = fixture.node.service.onRegistration(async (_transaction, _caller, { invitationToken }) => {
-    if (invitationToken === undefined) throw authErrors.INVITATION_REQUIRED();
-    return undefined;
-  });
+  const stop = fixture.node.service.onRegistration(
+    async (_transaction, _caller, { invitationToken }) => {
+      if (invitationToken === undefined) throw authErrors.INVITATION_REQUIRED();
+      return undefined;
+    },
+  );
   const wallet = createTestWallet();
   const { nonce, message } = await ask(wallet);
   const proof = { signature: wallet.sign(message), nonce };
   try {
     const before = await users();
-    expect(await present(wallet, proof)).toMatchObject({ status: 403, body: { code: 'INVITATION_REQUIRED' } });
+    expect(await present(wallet, proof)).toMatchObject({
+      status: 403,
+      body: { code: 'INVITATION_REQUIRED' },
+    });
     // An invitation is asked about as at any registration: this one there is not.
-    expect(await present(wallet, { ...proof, invitationToken: 'made up' })).toMatchObject({ body: { code: 'INVALID_INVITATION' } });
+    expect(await present(wallet, { ...proof, invitationToken: 'made up' })).toMatchObject({
+      body: { code: 'INVALID_INVITATION' },
+    });
     expect(await users()).toBe(before);
     expect((await signIn(known)).status).toBe(200);
   } finally {
@@ -222,19 +261,29 @@ test('where registration needs an invitation, an address alone makes no account'
 });
 
 test('an anonymous user becomes the account in place; his earlier sessions end', async () => {
-  const anonymous = (await call('local.registerAnonymous')).body as { userId: string; accessToken: string };
+  const anonymous = (await call('local.registerAnonymous')).body as {
+    userId: string;
+    accessToken: string;
+  };
   const answer = await signIn(createTestWallet(), {}, anonymous.accessToken);
   expect(answer).toMatchObject({ status: 200, body: { userId: anonymous.userId } });
-  expect((await call('user.get', { bearer: answer.body.accessToken as string })).body).toMatchObject({ isAnonymous: false });
+  expect(
+    (await call('user.get', { bearer: answer.body.accessToken as string })).body,
+  ).toMatchObject({ isAnonymous: false });
   expect((await call('user.get', { bearer: anonymous.accessToken })).status).toBe(401);
 });
 
 test('a signed-in user links an address that is nobody else’s, is told, and removes it again', async () => {
   const wallet = createTestWallet();
   const owner = await register();
-  expect(await signIn(wallet, {}, owner.accessToken)).toMatchObject({ status: 200, body: { userId: owner.userId } });
+  expect(await signIn(wallet, {}, owner.accessToken)).toMatchObject({
+    status: 200,
+    body: { userId: owner.userId },
+  });
   expect((await signIn(wallet)).body.userId).toBe(owner.userId);
-  const listed = (await call('identities.list', { bearer: owner.accessToken })).body as { identities: { _id: string }[] };
+  const listed = (await call('identities.list', { bearer: owner.accessToken })).body as {
+    identities: { _id: string }[];
+  };
   expect(listed.identities).toMatchObject([{ provider: 'metamask', subject: wallet.address }]);
 
   const other = await register();
@@ -243,16 +292,26 @@ test('a signed-in user links an address that is nobody else’s, is told, and re
   expect((await signIn(wallet)).body.userId).toBe(owner.userId);
 
   const id = listed.identities[0]?._id;
-  expect((await call('identities.unlink', { bearer: owner.accessToken, params: { id } })).status).toBe(200);
+  expect(
+    (await call('identities.unlink', { bearer: owner.accessToken, params: { id } })).status,
+  ).toBe(200);
   expect((await signIn(wallet)).body.userId).not.toBe(owner.userId);
-  const mails = fixture.node.mails.flatMap((mail) => (mail.to === owner.email && 'template' in mail ? [mail.template] : []));
+  const mails = fixture.node.mails.flatMap((mail) =>
+    mail.to === owner.email && 'template' in mail ? [mail.template] : [],
+  );
   expect(mails).toEqual(['IdentityLinked', 'IdentityUnlinked']);
 });
 
 test('the wallet stays while it is the last way into the account', async () => {
-  const { accessToken: bearer } = (await signIn(createTestWallet())).body as { accessToken: string };
-  const { identities } = (await call('identities.list', { bearer })).body as { identities: { _id: string }[] };
-  expect(await call('identities.unlink', { bearer, params: { id: identities[0]?._id } })).toMatchObject({
+  const { accessToken: bearer } = (await signIn(createTestWallet())).body as {
+    accessToken: string;
+  };
+  const { identities } = (await call('identities.list', { bearer })).body as {
+    identities: { _id: string }[];
+  };
+  expect(
+    await call('identities.unlink', { bearer, params: { id: identities[0]?._id } }),
+  ).toMatchObject({
     status: 409,
     body: { code: 'LAST_SIGN_IN_METHOD' },
   });
@@ -260,5 +319,6 @@ test('the wallet stays while it is the last way into the account', async () => {
 
 test('the routes are there only while they are wanted', async () => {
   await configure({ enabled: false });
-  for (const id of ['metamask.nonce', 'metamask.authenticate', 'identities.list']) expect((await call(id)).status).toBe(404);
+  for (const id of ['metamask.nonce', 'metamask.authenticate', 'identities.list'])
+    expect((await call(id)).status).toBe(404);
 });

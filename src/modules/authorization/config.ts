@@ -1,6 +1,6 @@
 /** Configuration of the authorization module. */
 import Type, { type Static } from 'typebox';
-import { defineConfig, harmless } from '../../kernel/config/definition.ts';
+import { defineConfig, harmless } from '../../kernel/config/config-definition.ts';
 
 export const authorizationConfig = defineConfig({
   schema: Type.Object({

@@ -3,51 +3,58 @@
  * the only truth; every answer is computed from them when it is asked for.
  */
 
+import { createObjectDirectory } from '../../data/schema/object-directory.ts';
 import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
-import { createObjectDirectory } from '../../kernel/authority/about.ts';
 import { type Caller, system } from '../../kernel/caller.ts';
+import type { Operation } from '../../kernel/operations/operation.ts';
 import type { PermissionEngine } from '../../kernel/permissions.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import { type AuthorizationConfig, authorizationConfig } from './config.ts';
 import { purgeChanges, purgeExpired } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { clientOperations } from './operations/client.ts';
-import { withTokens } from './operations/consistency.ts';
+import { explanationOperations } from './operations/explanations.ts';
+import { listOperations } from './operations/lists.ts';
 import { maintenanceOperations } from './operations/maintenance.ts';
 import { questionOperations } from './operations/questions.ts';
 import { relationOperations } from './operations/relations.ts';
 import { resourceOperations } from './operations/resources.ts';
 import { roleOperations } from './operations/roles.ts';
 import { ruleOperations } from './operations/rules.ts';
+import { sharingOperations } from './operations/sharing.ts';
 import type { TimedTuple } from './queries.ts';
-import { createAdoptions } from './services/adoption.ts';
-import { defineBuiltIn, setTeamMemberAccess, type TeamMemberAccess } from './services/built-in.ts';
-import { createChanges } from './services/changes.ts';
-import { type Checks, createChecks } from './services/checks.ts';
-import { createDefinitions, type Definitions } from './services/definitions.ts';
-import { createHeldRoles } from './services/held-roles.ts';
-import { createLegacyCheck } from './services/legacy-check.ts';
-import { createModels, type Models } from './services/models.ts';
+import { createChangeStreams } from './services/change-stream.ts';
+import { createChanges } from './services/changelog.ts';
+import { type Checks, createChecks, createLegacyCheck } from './services/checks.ts';
+import {
+  defineBuiltIn,
+  setTeamMemberAccess,
+  type TeamMemberAccess,
+} from './services/definitions/built-in.ts';
+import { createDefinitions, type Definitions } from './services/definitions/definitions.ts';
+import { createModels, type Models } from './services/definitions/models.ts';
+import { guardFields } from './services/definitions/record-fields.ts';
+import { guardRules } from './services/definitions/record-rules.ts';
+import { createTellExplanation } from './services/explanation.ts';
+import { createOwnerAssignments } from './services/owner-assignment.ts';
 import { createPermissionEngine } from './services/permission-engine.ts';
-import { createRoles } from './services/roles.ts';
-import { createRowTracking, type RowTracking } from './services/row-tracking.ts';
+import { createRelationChanges } from './services/relation-changes.ts';
+import { createHeldRoles, createRoles } from './services/roles.ts';
+import { createRowTracking } from './services/row-tracking.ts';
 import { createRules } from './services/rules.ts';
-import { scopedTuples } from './services/scoped-tuples.ts';
-import { createConsistencyTokens } from './services/tokens.ts';
-import { createTuples, type Tuples } from './services/tuples.ts';
+import { createSharing, type Sharing } from './services/sharing.ts';
+import { createConsistencyTokens, withTokens } from './services/tokens.ts';
+import { createTuples, scopedTuples, type Tuples } from './services/tuples.ts';
 import { createVerifications } from './services/verification.ts';
-import { definitionState } from './state/definitions.ts';
-import { roleState } from './state/roles.ts';
-import { ruleState } from './state/rules.ts';
+import { definitionState, roleState, ruleState } from './state.ts';
 
-export type { SubjectRef } from './model/grammar.ts';
+export { type ObjectRef, parseObject, type SubjectRef } from './model/grammar.ts';
 export { readPermissionTests } from './permission-test/file.ts';
-export { problemLines, resultLines } from './permission-test/report.ts';
-export { runPermissionTests } from './permission-test/run.ts';
+export { problemLines, resultLines, runPermissionTests } from './permission-test/run.ts';
 export type { TimedTuple } from './queries.ts';
 export { recordTuples } from './record-tuples.ts';
-export type { TeamMemberAccess } from './services/built-in.ts';
+export type { TeamMemberAccess } from './services/definitions/built-in.ts';
 export { countingRelations, uuidOf } from './tuple-sql.ts';
 
 /** What other modules may ask of authorization. */
@@ -59,6 +66,8 @@ export interface AuthorizationService
   relate(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
   /** Removes these relations, those that are not there included; joins the ambient transaction. */
   unrelate(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
+  /** What users give each other. */
+  readonly sharing: Pick<Sharing, 'requireGiver' | 'accept'>;
   /** What plain members of teams may do with the records of their teams; false where an operator defined `Team` himself. */
   setTeamMemberAccess(access: TeamMemberAccess): Promise<boolean>;
 }
@@ -72,31 +81,84 @@ export const authorization = defineModule({
   start,
 });
 
-async function start({ kernel, config, log }: ModuleContext<AuthorizationConfig>): Promise<RunningModule<AuthorizationService>> {
+type Context = ModuleContext<AuthorizationConfig>;
+
+/** The services of the module, each made of those before it. */
+function createServices({ kernel, config }: Pick<Context, 'kernel' | 'config'>) {
   const { database, events, schemas, records, secrets, jobs } = kernel;
   const models = modelsOf(kernel);
-  const hasRecords = (name: string) => schemas.get(name)?.modelOptions.conduit.authorization.enabled === true;
+  const hasRecords = (name: string) =>
+    schemas.get(name)?.modelOptions.conduit.authorization.enabled === true;
   const objects = createObjectDirectory(kernel);
-  const definitions = createDefinitions({ database, events, models, hasRecords, objects });
+  const definitions = createDefinitions({
+    database,
+    events,
+    models,
+    hasRecords,
+    objects,
+    schemas,
+  });
   const tuples = createTuples({ database, events, models, schemas });
   const checks = createChecks({ database, models });
+  const sharing = createSharing({ ...kernel, models, checks, tuples });
   const tokens = createConsistencyTokens(secrets);
   const heldRoles = createHeldRoles({ database, models });
   const roles = createRoles({ database, events, records, tuples, heldRoles });
   const rules = createRules({ database, events });
   const legacyCheck = createLegacyCheck({ database, records, schemas, models, checks, heldRoles });
   const verifications = createVerifications({ database, jobs, schemas, models });
-  const adoptions = createAdoptions({ database, schemas, events, jobs });
+  const ownerAssignments = createOwnerAssignments({ database, schemas, events, jobs });
   const recordSubjects = () => config.current().recordSubjects;
-  const engine = createPermissionEngine({ database, models, checks, definitions, adoptions, heldRoles, recordSubjects });
+  const engine = createPermissionEngine({
+    database,
+    models,
+    checks,
+    definitions,
+    ownerAssignments,
+    heldRoles,
+    recordSubjects,
+  });
+  return {
+    models,
+    objects,
+    definitions,
+    tuples,
+    checks,
+    sharing,
+    tokens,
+    roles,
+    rules,
+    legacyCheck,
+    verifications,
+    ownerAssignments,
+    engine,
+  };
+}
+
+type Services = ReturnType<typeof createServices>;
+
+async function start(context: Context): Promise<RunningModule<AuthorizationService>> {
+  const { kernel, config, log } = context;
+  const { database, schemas } = kernel;
+  const services = createServices(context);
+  const { definitions, tuples, checks, sharing, roles, rules, verifications } = services;
+  const { ownerAssignments, engine } = services;
 
   await defineBuiltIn(definitions);
   await roles.install();
   await prepareSchemas(kernel, engine, log);
+  const bindAgain = (names: readonly string[]): Promise<void> =>
+    definitions.bindAgain(system('authorization'), names).catch((error: unknown) => {
+      log.error({ err: error, names }, 'Relations from fields of these schemas count for nothing');
+    });
+  await bindAgain((await definitions.all()).map(({ name }) => name));
   const tracking = createRowTracking({ database, schemas, log });
   await tracking.track(schemas.all());
-  trackings.set(kernel, tracking);
-  trackChanges(kernel);
+  listeners.set(kernel, async (names) => {
+    await bindAgain(names);
+    await tracking.track(names.flatMap((name) => schemas.get(name) ?? []));
+  });
+  listen(kernel);
   kernel.permissions.engine = engine;
 
   return {
@@ -106,51 +168,102 @@ async function start({ kernel, config, log }: ModuleContext<AuthorizationConfig>
       define: definitions.define,
       list: tuples.list,
       removeMatching: tuples.removeMatching,
-      unrelate: tuples.removeAll,
+      unrelate: async (caller, gone) => void (await tuples.removeAll(caller, gone)),
+      sharing: { requireGiver: sharing.requireGiver, accept: sharing.accept },
       setTeamMemberAccess: (access) => setTeamMemberAccess(definitions, access),
       relate: async (caller, wanted) => void (await tuples.write(caller, wanted)),
     },
-    operations: [
-      ...clientOperations({ database, models, checks, legacyCheck, tokens }),
-      ...relationOperations({ tuples: scopedTuples(tuples, objects), tokens, maxBatch: () => config.current().maxBatch }),
-      ...withTokens(tokens, [...resourceOperations(definitions), ...roleOperations(roles), ...ruleOperations(rules)]),
-      ...questionOperations({ database, models, checks, tokens }),
-      ...maintenanceOperations({ database, schemas, verifications, changes: createChanges(events) }),
+    operations: operationsOf(context, services),
+    jobs: [
+      verifications.job,
+      ownerAssignments.job,
+      tracking.job,
+      purgeExpired(kernel, () => config.current().purgeExpired),
+      purgeChanges(kernel),
     ],
-    jobs: [verifications.job, adoptions.job, tracking.job, purgeExpired(kernel, () => config.current().purgeExpired), purgeChanges(kernel)],
     state: [definitionState(definitions), roleState(database, roles), ruleState(database, rules)],
     async stop() {
-      trackings.delete(kernel);
+      listeners.delete(kernel);
       kernel.permissions.engine = undefined;
     },
   };
 }
 
+function operationsOf({ kernel, config }: Context, services: Services): readonly Operation[] {
+  const { database, schemas, events } = kernel;
+  const { models, objects, definitions, tuples, checks, tokens } = services;
+  const { roles, rules, legacyCheck, verifications, sharing } = services;
+  const written = scopedTuples(tuples, objects);
+  const changes = createChanges(events);
+  return [
+    ...sharingOperations(sharing),
+    ...clientOperations({ database, models, checks, legacyCheck, tokens }),
+    ...relationOperations({
+      tuples: written,
+      change: createRelationChanges({ database, models, tuples: written }),
+      tokens,
+      maxBatch: () => config.current().maxBatch,
+    }),
+    ...withTokens(tokens, [
+      ...resourceOperations(definitions),
+      ...roleOperations(roles),
+      ...ruleOperations(rules),
+    ]),
+    ...questionOperations({ database, models, checks, tokens }),
+    ...explanationOperations({
+      database,
+      models,
+      checks,
+      tokens,
+      tell: createTellExplanation(kernel),
+    }),
+    ...listOperations({ database, models, checks, tokens }),
+    ...maintenanceOperations({
+      database,
+      schemas,
+      verifications,
+      changes,
+      streams: createChangeStreams(changes, events),
+    }),
+  ];
+}
+
 /** Schemas may have got row authorization while this module was off, or were restored without their definitions. */
-async function prepareSchemas({ schemas }: Kernel, engine: PermissionEngine, log: Logger): Promise<void> {
+async function prepareSchemas(
+  { schemas }: Kernel,
+  engine: PermissionEngine,
+  log: Logger,
+): Promise<void> {
   for (const { name, modelOptions } of schemas.all()) {
     if (!modelOptions.conduit.authorization.enabled) continue;
     await engine.prepare(system('authorization'), name).catch((error: unknown) => {
-      log.error({ err: error, schema: name }, 'The records of this schema cannot be served until its resource definition fits');
+      log.error(
+        { err: error, schema: name },
+        'The records of this schema cannot be served until its resource definition fits',
+      );
     });
   }
 }
 
-/** Of kernels whose module runs. A listener of the registry is for life. */
-const trackings = new WeakMap<Kernel, RowTracking>();
+/** What changed schemas mean, for kernels whose module runs. A listener of the registry is for life. */
+const listeners = new WeakMap<Kernel, (names: readonly string[]) => Promise<void>>();
 const listening = new WeakSet<Kernel>();
 
-function trackChanges(kernel: Kernel): void {
+function listen(kernel: Kernel): void {
   if (listening.has(kernel)) return;
   listening.add(kernel);
-  kernel.schemas.onChange((names) => trackings.get(kernel)?.track(names.flatMap((name) => kernel.schemas.get(name) ?? [])));
+  kernel.schemas.guard(guardFields);
+  kernel.schemas.guard(guardRules);
+  kernel.schemas.onChange((names) => listeners.get(kernel)?.(names));
 }
 
 /** Tied to the bus for as long as the process lives, also while the module is switched off and on. */
 const lastingModels = new WeakMap<Kernel, Models>();
 
 function modelsOf(kernel: Kernel): Models {
-  const models = lastingModels.get(kernel) ?? createModels(kernel);
+  const models =
+    lastingModels.get(kernel) ??
+    createModels({ ...kernel, schemaOf: (type) => kernel.schemas.get(type) });
   lastingModels.set(kernel, models);
   return models;
 }

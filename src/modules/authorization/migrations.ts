@@ -1,10 +1,10 @@
 /**
  * Tables of the permission engine. Tuples and definitions are the only truth;
- * what is noted about them (change-tables.ts) only says what may still be kept.
+ * what is noted about them (change-tracking-tables.ts) only says what may still be kept.
  */
 import type { Queryable } from '../../kernel/database/database.ts';
-import type { Migration } from '../../kernel/database/migration.ts';
-import { createChanges, createRowTracking } from './change-tables.ts';
+import type { Migration } from '../../kernel/database/migrate.ts';
+import { createChanges, createRowTracking } from './change-tracking-tables.ts';
 
 /** Roles and rules of the 0.16 line. Who holds a role is a tuple: `User:u assignee Role:<id>`. */
 async function createRoles(database: Queryable): Promise<void> {
@@ -29,8 +29,12 @@ async function createRoles(database: Queryable): Promise<void> {
       updated_at timestamptz(3) not null default now()
     )`,
   });
-  await database.query({ text: 'create index role_rules_by_question on penstock.role_rules (resource, action, role_id)' });
-  await database.query({ text: 'create index role_rules_of_role on penstock.role_rules (role_id)' });
+  await database.query({
+    text: 'create index role_rules_by_question on penstock.role_rules (resource, action, role_id)',
+  });
+  await database.query({
+    text: 'create index role_rules_of_role on penstock.role_rules (role_id)',
+  });
 }
 
 /** Runs of the check of all tuples against the definitions; the newest tell their progress. */
@@ -121,4 +125,13 @@ export const migrations: readonly Migration[] = [
   { id: '0003-verifications', run: createVerifications },
   { id: '0004-changes', run: createChanges },
   { id: '0005-row-tracking', run: createRowTracking },
+  {
+    // What the fields are that relations are taken from: a model follows from its definitions alone.
+    id: '0006-record-fields',
+    async run(database) {
+      await database.query({
+        text: `alter table penstock.resource_definitions add column fields jsonb not null default '{}'`,
+      });
+    },
+  },
 ];

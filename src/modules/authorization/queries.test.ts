@@ -43,9 +43,14 @@ describe('stored tuples', () => {
     const [first] = await write(tuple('a', 'once'));
     const [again] = await write(tuple('a', 'once'));
     expect(again).toEqual(first);
-    const [changed] = await write(tuple('a', 'once', { condition: 'office', attributes: { n: 1 } }));
+    const [changed] = await write(
+      tuple('a', 'once', { condition: 'office', attributes: { n: 1 } }),
+    );
     expect(changed).toMatchObject({ id: first?.id, condition: 'office', attributes: { n: 1 } });
-    expect(await topics(first?.id ?? '')).toEqual(['authorization:create:relation', 'authorization:create:relation']);
+    expect(await topics(first?.id ?? '')).toEqual([
+      'authorization:create:relation',
+      'authorization:create:relation',
+    ]);
   });
 
   it('come back in bulk, old and new alike', async () => {
@@ -59,15 +64,30 @@ describe('stored tuples', () => {
     const docs = Array.from({ length: 50 }, (_, i) => `ring${i}`);
     const orders = Array.from({ length: 8 }, (_, i) => (i % 2 === 0 ? docs : [...docs].reverse()));
     await Promise.all(orders.map((order) => write(...order.map((doc) => tuple('ring', doc)))));
-    const { count } = await listTuples(database, 'relation', { subject: { type: 'User', id: 'ring', relation: '' } }, page);
+    const { count } = await listTuples(
+      database,
+      'relation',
+      { subject: { type: 'User', id: 'ring', relation: '' } },
+      page,
+    );
     expect(count).toBe(50);
   });
 
   it('are found by exact parts and by text that means itself', async () => {
-    await write(tuple('x_y', '100%'), tuple('xzy', '100x'), tuple('x_y', 'g', { relation: 'can:read' }));
-    const search = async (text: string) => (await listTuples(database, 'relation', { search: text }, page)).count;
+    await write(
+      tuple('x_y', '100%'),
+      tuple('xzy', '100x'),
+      tuple('x_y', 'g', { relation: 'can:read' }),
+    );
+    const search = async (text: string) =>
+      (await listTuples(database, 'relation', { search: text }, page)).count;
     expect([await search('x_y'), await search('0%'), await search('\\')]).toEqual([1, 1, 0]);
-    const grants = await listTuples(database, 'permission', { subject: { type: 'User', id: 'x_y', relation: '' } }, page);
+    const grants = await listTuples(
+      database,
+      'permission',
+      { subject: { type: 'User', id: 'x_y', relation: '' } },
+      page,
+    );
     expect(grants.tuples.map(({ relation }) => relation)).toEqual(['can:read']);
   });
 
@@ -78,7 +98,12 @@ describe('stored tuples', () => {
     };
     await database.query(many);
     const find = async (search: string, skip: number, sort = '_id') => {
-      const { tuples, count } = await listTuples(database, 'relation', { search }, { skip, limit: 2, sort });
+      const { tuples, count } = await listTuples(
+        database,
+        'relation',
+        { search },
+        { skip, limit: 2, sort },
+      );
       return [count, ...tuples.map(({ subject }) => subject.id)];
     };
     // 12, 120 to 129 and 1200 to 1299.
@@ -93,7 +118,10 @@ describe('stored tuples', () => {
   });
 
   it('are deleted by filter with an event each, grants apart from relations', async () => {
-    const [relation, grant] = await write(tuple('gone', '1'), tuple('gone', '1', { relation: 'can:read' }));
+    const [relation, grant] = await write(
+      tuple('gone', '1'),
+      tuple('gone', '1', { relation: 'can:read' }),
+    );
     const filter = { subject: { type: 'User', id: 'gone', relation: '' } };
     expect(await deleteTuples(database, 'relation', filter, 'test')).toBe(1);
     expect(await deleteTuples(database, 'permission', filter, 'test')).toBe(1);
@@ -115,7 +143,12 @@ describe('stored tuples', () => {
     );
     expect(await deleteExpired(database, 1, 'test')).toBe(1);
     expect(await deleteExpired(database, 10, 'test')).toBe(1);
-    const left = await listTuples(database, 'relation', { subject: { type: 'User', id: 'e', relation: '' } }, page);
+    const left = await listTuples(
+      database,
+      'relation',
+      { subject: { type: 'User', id: 'e', relation: '' } },
+      page,
+    );
     expect(left.tuples.map(({ resource }) => resource.id)).toEqual(['3', '4']);
   });
 
@@ -137,7 +170,9 @@ describe('stored tuples', () => {
     const unhandled: unknown[] = [];
     const note = (reason: unknown): void => void unhandled.push(reason);
     process.on('unhandledRejection', note);
-    const broken = { query: () => Promise.reject(new Error('no connection')) } as unknown as Database;
+    const broken = {
+      query: () => Promise.reject(new Error('no connection')),
+    } as unknown as Database;
     await expect(listTuples(broken, 'relation', {}, page)).rejects.toThrow('no connection');
     await expect(listRoles(broken, page)).rejects.toThrow('no connection');
     await expect(listRules(broken, page)).rejects.toThrow('no connection');

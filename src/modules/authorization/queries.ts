@@ -1,8 +1,8 @@
 /** SQL over stored tuples. Every change writes its events in the same statement. What adds tuples stands in tuple-writes.ts. */
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql } from '../../kernel/database/sql.ts';
-import type { Tuple } from './engine/tuple.ts';
-import { resourceText, subjectText, tupleEvents } from './tuple-sql.ts';
+import type { Tuple } from './model/tuple.ts';
+import { liveTuple, resourceText, subjectText, tupleEvents } from './tuple-sql.ts';
 
 /** A tuple with the time until which it counts (ISO 8601). */
 export interface TimedTuple extends Tuple {
@@ -14,6 +14,8 @@ export interface StoredTuple extends TimedTuple {
   readonly id: string;
   readonly createdAt: Date;
   readonly updatedAt: Date;
+  /** It is a field of the record: `id` says which (services/relation-list.ts). */
+  readonly source?: 'record';
 }
 
 /** A row of the table, as far as anybody reads it. */
@@ -36,7 +38,8 @@ export const tupleColumns =
   'id, subject_type, subject_id, subject_relation, relation, resource_type, resource_id, condition, attributes, expires_at, created_at, updated_at';
 
 /** What makes a tuple unique, in the order of its index. */
-export const tupleKey = 'resource_type, resource_id, relation, subject_type, subject_id, subject_relation';
+export const tupleKey =
+  'resource_type, resource_id, relation, subject_type, subject_id, subject_relation';
 
 export const storedTuple = (row: TupleRow): StoredTuple => ({
   id: row.id,
@@ -51,13 +54,21 @@ export const storedTuple = (row: TupleRow): StoredTuple => ({
 });
 
 export async function findTuple(database: Queryable, id: string): Promise<StoredTuple | undefined> {
-  const { rows } = await database.query<TupleRow>(sql`select * from penstock.tuples where id = ${id}`);
+  const { rows } = await database.query<TupleRow>(
+    sql`select * from penstock.tuples where id = ${id}`,
+  );
   return rows[0] && storedTuple(rows[0]);
 }
 
 /** A page in the order of the ids. */
-export async function tuplesAfter(database: Queryable, id: string, limit: number): Promise<readonly StoredTuple[]> {
-  const { rows } = await database.query<TupleRow>(sql`select * from penstock.tuples where id > ${id} order by id limit ${limit}`);
+export async function tuplesAfter(
+  database: Queryable,
+  id: string,
+  limit: number,
+): Promise<readonly StoredTuple[]> {
+  const { rows } = await database.query<TupleRow>(
+    sql`select * from penstock.tuples where id > ${id} order by id limit ${limit}`,
+  );
   return rows.map(storedTuple);
 }
 
@@ -72,10 +83,23 @@ export interface TupleFilter {
   readonly search?: string | undefined;
 }
 
-/** Relations between objects, or direct grants of actions. */
-export type TupleKind = 'relation' | 'permission';
+/** Relations between objects, direct grants of actions, or both. */
+export type TupleKind = 'relation' | 'permission' | 'any';
 
-export const tupleOrders = ['_id', 'createdAt', 'updatedAt', 'relation', 'subject', 'resource'] as const;
+const kindText = {
+  relation: "t.relation not like 'can:%'",
+  permission: "t.relation like 'can:%'",
+  any: 'true',
+};
+
+export const tupleOrders = [
+  '_id',
+  'createdAt',
+  'updatedAt',
+  'relation',
+  'subject',
+  'resource',
+] as const;
 const orderColumns: ReadonlyMap<string, string> = new Map([
   ['_id', 'id'],
   ['createdAt', 'created_at'],
@@ -92,20 +116,31 @@ export interface TuplePage {
   readonly sort: string;
 }
 
-interface FoundTuples {
+export interface FoundTuples {
   readonly tuples: readonly StoredTuple[];
   readonly count: number;
 }
 
 /** A page, and the number of all that match. */
-export async function listTuples(database: Queryable, kind: TupleKind, filter: TupleFilter, page: TuplePage): Promise<FoundTuples> {
+export async function listTuples(
+  database: Queryable,
+  kind: TupleKind,
+  filter: TupleFilter,
+  page: TuplePage,
+): Promise<FoundTuples> {
   const few = filter.search === undefined ? undefined : await findFew(database, kind, filter, page);
   if (few) return few;
   const values: unknown[] = [];
   const where = conditionOf(kind, filter, (value) => `$${values.push(value)}`);
-  const counted = { text: `select count(*) from penstock.tuples t where ${where}`, values: [...values] };
+  const counted = {
+    text: `select count(*) from penstock.tuples t where ${where}`,
+    values: [...values],
+  };
   const text = `select * from penstock.tuples t where ${where} order by ${orderOf(page)} offset $${values.push(page.skip)} limit $${values.push(page.limit)}`;
-  const [count, { rows }] = await Promise.all([database.query<{ count: string }>(counted), database.query<TupleRow>({ text, values })]);
+  const [count, { rows }] = await Promise.all([
+    database.query<{ count: string }>(counted),
+    database.query<TupleRow>({ text, values }),
+  ]);
   return { tuples: rows.map(storedTuple), count: Number(count.rows[0]?.count ?? 0) };
 }
 
@@ -116,7 +151,12 @@ const MOST_GATHERED = 10_000;
  * A search that matches few; `undefined` when it matches many. No index knows parts of texts: all tuples are looked at,
  * once, in whatever order they lie. In the order of the page, as the planner would have it, that takes five times as long.
  */
-async function findFew(database: Queryable, kind: TupleKind, filter: TupleFilter, page: TuplePage): Promise<FoundTuples | undefined> {
+async function findFew(
+  database: Queryable,
+  kind: TupleKind,
+  filter: TupleFilter,
+  page: TuplePage,
+): Promise<FoundTuples | undefined> {
   const values: unknown[] = [];
   const where = conditionOf(kind, filter, (value) => `$${values.push(value)}`);
   const order = orderOf(page);
@@ -124,13 +164,16 @@ async function findFew(database: Queryable, kind: TupleKind, filter: TupleFilter
     select f.*, c.count from (select count(*)::int as count from found) c
       left join lateral (select * from found order by ${order} offset $${values.push(page.skip)} limit $${values.push(page.limit)}) f on true
     order by ${order}`;
-  const { rows } = await database.query<(TupleRow | { readonly id: null }) & { readonly count: number }>({ text, values });
+  const { rows } = await database.query<
+    (TupleRow | { readonly id: null }) & { readonly count: number }
+  >({ text, values });
   const count = rows[0]?.count ?? 0;
   if (count > MOST_GATHERED) return undefined;
   return { tuples: rows.flatMap((row) => (row.id === null ? [] : [storedTuple(row)])), count };
 }
 
-function orderOf({ sort }: TuplePage): string {
+/** SQL of an order of tuples. */
+export function orderOf({ sort }: TuplePage): string {
   const column = orderColumns.get(sort.replace(/^-/, '')) ?? 'id';
   const direction = sort.startsWith('-') ? ' desc' : '';
   return column === 'id' ? `id${direction}` : `${column}${direction}, id`;
@@ -138,37 +181,87 @@ function orderOf({ sort }: TuplePage): string {
 
 type Next = (value: unknown) => string;
 
-function conditionOf(kind: TupleKind, { subject, relation, resource, subjectType, resourceType, search }: TupleFilter, next: Next): string {
-  const all = [`t.relation ${kind === 'permission' ? 'like' : 'not like'} 'can:%'`];
+/** SQL of a filter, about the tuples `t`. */
+export function conditionOf(
+  kind: TupleKind,
+  { subject, relation, resource, subjectType, resourceType, search }: TupleFilter,
+  next: Next,
+): string {
+  const all: string[] = [kindText[kind]];
   if (subject) {
     all.push(
       `t.subject_type = ${next(subject.type)} and t.subject_id = ${next(subject.id)} and t.subject_relation = ${next(subject.relation)}`,
     );
   }
-  if (resource) all.push(`t.resource_type = ${next(resource.type)} and t.resource_id = ${next(resource.id)}`);
+  if (resource)
+    all.push(`t.resource_type = ${next(resource.type)} and t.resource_id = ${next(resource.id)}`);
   if (relation !== undefined) all.push(`t.relation = ${next(relation)}`);
   if (subjectType !== undefined) all.push(`t.subject_type = ${next(subjectType)}`);
   if (resourceType !== undefined) all.push(`t.resource_type = ${next(resourceType)}`);
   if (search !== undefined)
-    all.push(`${subjectText('t')} || '#' || t.relation || '@' || ${resourceText('t')} ilike ${next(likeText(search))}`);
+    all.push(
+      `${subjectText('t')} || '#' || t.relation || '@' || ${resourceText('t')} ilike ${next(likeText(search))}`,
+    );
   return all.join(' and ');
 }
 
 /** A pattern that matches the text itself anywhere: its own wildcards mean nothing. */
 const likeText = (text: string): string => `%${text.replace(/[\\%_]/g, '\\$&')}%`;
 
+/** Whether some tuple matches; the one that was found stays until the transaction ends. */
+export async function holdMatching(
+  transaction: Queryable,
+  kind: TupleKind,
+  filter: TupleFilter,
+): Promise<boolean> {
+  const values: unknown[] = [];
+  const where = conditionOf(kind, filter, (value) => `$${values.push(value)}`);
+  const text = `select 1 from penstock.tuples t where ${where} and ${liveTuple('t')} limit 1 for key share`;
+  return (await transaction.query({ text, values })).count > 0;
+}
+
+/** Keeps others who lock the same objects out until the transaction ends. Give them in one order. */
+export async function lockObjects(
+  transaction: Queryable,
+  objects: readonly string[],
+): Promise<void> {
+  await transaction.query(sql`
+    select pg_advisory_xact_lock(hashtextextended('penstock.relations ' || o.name, 0))
+    from unnest(${objects}::text[]) with ordinality o(name, n) order by o.n`);
+}
+
 /** Deletes by id; answers whether it was there. */
-export async function deleteTuple(database: Queryable, kind: TupleKind, id: string, actor: string): Promise<boolean> {
-  return (await runDelete(database, (next) => `t.id = ${next(id)} and ${conditionOf(kind, {}, next)}`, actor)) > 0;
+export async function deleteTuple(
+  database: Queryable,
+  kind: TupleKind,
+  id: string,
+  actor: string,
+): Promise<boolean> {
+  return (
+    (await runDelete(
+      database,
+      (next) => `t.id = ${next(id)} and ${conditionOf(kind, {}, next)}`,
+      actor,
+    )) > 0
+  );
 }
 
 /** Deletes all that match; answers how many. */
-export async function deleteTuples(database: Queryable, kind: TupleKind, filter: TupleFilter, actor: string): Promise<number> {
+export async function deleteTuples(
+  database: Queryable,
+  kind: TupleKind,
+  filter: TupleFilter,
+  actor: string,
+): Promise<number> {
   return runDelete(database, (next) => conditionOf(kind, filter, next), actor);
 }
 
 /** Deletes those of these tuples that are there; answers how many. */
-export function deleteExactly(database: Queryable, tuples: readonly Tuple[], actor: string): Promise<number> {
+export function deleteExactly(
+  database: Queryable,
+  tuples: readonly Tuple[],
+  actor: string,
+): Promise<number> {
   const given = (next: Next): string => {
     const columns = [
       tuples.map(({ resource }) => resource.type),
@@ -184,12 +277,24 @@ export function deleteExactly(database: Queryable, tuples: readonly Tuple[], act
 }
 
 /** Deletes everything about a type, as subject or resource, grants included. */
-export async function deleteTuplesOfType(database: Queryable, type: string, actor: string): Promise<number> {
-  return runDelete(database, (next) => `t.resource_type = ${next(type)} or t.subject_type = ${next(type)}`, actor);
+export async function deleteTuplesOfType(
+  database: Queryable,
+  type: string,
+  actor: string,
+): Promise<number> {
+  return runDelete(
+    database,
+    (next) => `t.resource_type = ${next(type)} or t.subject_type = ${next(type)}`,
+    actor,
+  );
 }
 
 /** Deletes one object's tuples on both sides. */
-export async function deleteTuplesOfObject(database: Queryable, object: Tuple['resource'], actor: string): Promise<number> {
+export async function deleteTuplesOfObject(
+  database: Queryable,
+  object: Tuple['resource'],
+  actor: string,
+): Promise<number> {
   const either = (next: Next): string => {
     const [type, id] = [next(object.type), next(object.id)];
     return `(t.resource_type = ${type} and t.resource_id = ${id}) or (t.subject_type = ${type} and t.subject_id = ${id})`;
@@ -198,7 +303,11 @@ export async function deleteTuplesOfObject(database: Queryable, object: Tuple['r
 }
 
 /** Deletes up to `limit` tuples that expired; answers how many. */
-export async function deleteExpired(database: Queryable, limit: number, actor: string): Promise<number> {
+export async function deleteExpired(
+  database: Queryable,
+  limit: number,
+  actor: string,
+): Promise<number> {
   const expired = (next: Next): string =>
     `t.id in (select id from penstock.tuples where expires_at < now() order by expires_at limit ${next(limit)})`;
   return runDelete(database, expired, actor);
@@ -223,7 +332,11 @@ export async function deleteOldChanges(database: Queryable): Promise<void> {
 }
 
 /** Deletes with the events; answers how many. They may be millions: none of them comes here. */
-async function runDelete(database: Queryable, condition: (next: Next) => string, actor: string): Promise<number> {
+async function runDelete(
+  database: Queryable,
+  condition: (next: Next) => string,
+  actor: string,
+): Promise<number> {
   const values: unknown[] = [actor];
   const where = condition((value) => `$${values.push(value)}`);
   const text = `with gone as (delete from penstock.tuples t where ${where} returning *), events as (${tupleEvents('delete', 'gone', '$1')}) select count(*)::int as count from gone`;
@@ -249,11 +362,18 @@ const shapeText = (
   ` and t.relation = ${next(relation)} and t.resource_type = ${next(resourceType)} and t.condition is not distinct from ${next(condition)}::text`;
 
 /** Deletes all tuples of a shape. */
-export const deleteAlike = (database: Queryable, shape: TupleShape, actor: string): Promise<number> =>
-  runDelete(database, (next) => shapeText(shape, next), actor);
+export const deleteAlike = (
+  database: Queryable,
+  shape: TupleShape,
+  actor: string,
+): Promise<number> => runDelete(database, (next) => shapeText(shape, next), actor);
 
 /** Some tuples of a shape, as they are written. */
-export async function examplesOf(database: Queryable, shape: TupleShape, limit: number): Promise<readonly string[]> {
+export async function examplesOf(
+  database: Queryable,
+  shape: TupleShape,
+  limit: number,
+): Promise<readonly string[]> {
   const values: unknown[] = [];
   const where = shapeText(shape, (value) => `$${values.push(value)}`);
   const text = `select ${subjectText('t')} || '#' || t.relation || '@' || ${resourceText('t')} as text from penstock.tuples t where ${where} limit $${values.push(limit)}`;

@@ -2,9 +2,10 @@
  * Keeps tuples in step with records, inside the statement that writes the
  * record: no record without its owner, no tuple about a record that is gone.
  */
-
 import { literalOf } from '../../kernel/database/literal.ts';
-import type { RecordTuples } from '../../kernel/permissions.ts';
+import { outboxTable } from '../../kernel/events/events.ts';
+import type { RecordTuples, TupleStatement } from '../../kernel/permissions.ts';
+import type { Definition } from './model/definition.ts';
 import { trackedOid, tupleEvents } from './tuple-sql.ts';
 
 /** The relation in which the creator stands to a record (spec/authorization.md 5.6). */
@@ -20,13 +21,62 @@ export const recordTuples: RecordTuples = {
     return [`owned as (${insert})`];
   },
 
-  forget({ rows, schema, actor }) {
+  forget({ rows, schema, table, actor }) {
     const type = literalOf(schema, 'text');
     // Each side by its own index, whatever the planner believes about how many there are (`offset 0` keeps the sides apart).
     const side = (name: 'resource' | 'subject'): string =>
       `select f.id from ${rows} x cross join lateral (
         select t.id from penstock.tuples t where t.${name}_type = ${type} and t.${name}_id = x."_id"::text offset 0) f`;
     const gone = `delete from penstock.tuples where id in (${side('resource')} union ${side('subject')}) returning *`;
-    return [`forgotten as (${gone})`, `forgotten_events as (${tupleEvents('delete', 'forgotten', actor)})`];
+    return [
+      `forgotten as (${gone})`,
+      `forgotten_events as (${tupleEvents('delete', 'forgotten', actor)})`,
+      ...(table === undefined
+        ? []
+        : [`forgotten_fields as (${fieldEvents({ rows, schema, table, actor })})`]),
+    ];
   },
+};
+
+/* What a definition must say so that records of its name can be served (spec/authorization.md 5.6). */
+
+const recordActions = ['read', 'edit', 'delete'] as const;
+
+/** True when an object of this type can own records. */
+export const takesOwner = (definition: Definition | undefined, type: string): boolean =>
+  // Who creates a record owns it: that is written beside the record, not in a field of it.
+  definition?.fields.has(ownerRelation) !== true &&
+  (definition?.relations.get(ownerRelation) ?? []).some(
+    (allowed) =>
+      (allowed.type === type || allowed.type === '*') &&
+      allowed.relation === '' &&
+      !allowed.wildcard &&
+      allowed.condition === undefined,
+  );
+
+/** True when users can own records of the type, and it says who may read, edit and delete them. */
+export const servesRecords = (definition: Definition): boolean =>
+  takesOwner(definition, 'User') && recordActions.every((action) => definition.actions.has(action));
+
+/**
+ * What the fields of rows say that go, as events: whoever could read a record by a field of it may hear that it is gone.
+ * Which fields that are is read from the definition, so that the text is the same for all; the statement sees the
+ * rows as they were.
+ */
+const fieldEvents = ({
+  rows,
+  schema,
+  table,
+  actor,
+}: TupleStatement & { readonly table: string }): string => {
+  const type = literalOf(schema, 'text');
+  return `insert into ${outboxTable} (topic, ids, payload, actor)
+    select 'authorization:delete:relation', array[d."_id"::text], jsonb_build_object(
+      'subject', (f.value ->> 'type') || ':' || s.id, 'relation', f.key, 'resource', ${type} || ':' || d."_id"::text, 'source', 'record'), ${actor}::text
+    from penstock.resource_definitions w
+      cross join lateral jsonb_each(w.fields) f
+      cross join ${rows} x join ${table} d on d."_id" = x."_id"
+      cross join lateral (select to_jsonb(d) -> (f.value ->> 'field') as held) v
+      cross join lateral jsonb_array_elements_text(case jsonb_typeof(v.held) when 'array' then v.held when 'string' then jsonb_build_array(v.held) else '[]' end) s(id)
+    where w.name = ${type} and w.fields <> '{}'`;
 };

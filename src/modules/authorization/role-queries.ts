@@ -22,8 +22,10 @@ export interface RuleRow {
   readonly updatedAt: Date;
 }
 
-const roleColumns = 'id, name, description, permissions, created_at as "createdAt", updated_at as "updatedAt"';
-const ruleColumns = 'x.id, x.resource, x.action, r.name as role, x.conditions, x.created_at as "createdAt", x.updated_at as "updatedAt"';
+const roleColumns =
+  'id, name, description, permissions, created_at as "createdAt", updated_at as "updatedAt"';
+const ruleColumns =
+  'x.id, x.resource, x.action, r.name as role, x.conditions, x.created_at as "createdAt", x.updated_at as "updatedAt"';
 
 /** `undefined` when the name is taken. */
 export async function insertRole(
@@ -31,7 +33,8 @@ export async function insertRole(
   { id, name, description, permissions }: Omit<RoleRow, 'createdAt' | 'updatedAt'>,
 ): Promise<RoleRow | undefined> {
   const text = `insert into penstock.roles (id, name, description, permissions) values ($1, $2, $3, $4) on conflict (name) do nothing returning ${roleColumns}`;
-  return (await database.query<RoleRow>({ text, values: [id, name, description, permissions] })).rows[0];
+  return (await database.query<RoleRow>({ text, values: [id, name, description, permissions] }))
+    .rows[0];
 }
 
 export interface RoleChange {
@@ -48,7 +51,12 @@ export async function updateRole(
 ): Promise<RoleRow | undefined> {
   const text = `update penstock.roles set name = coalesce($2, name), description = coalesce($3, description),
     permissions = coalesce($4, permissions), updated_at = now() where id = $1 returning ${roleColumns}`;
-  return (await database.query<RoleRow>({ text, values: [id, name ?? null, description ?? null, permissions ?? null] })).rows[0];
+  return (
+    await database.query<RoleRow>({
+      text,
+      values: [id, name ?? null, description ?? null, permissions ?? null],
+    })
+  ).rows[0];
 }
 
 /** Answers whether it was there. Its rules go with it. */
@@ -57,11 +65,21 @@ export async function deleteRole(database: Queryable, id: string): Promise<boole
 }
 
 export async function roleById(database: Queryable, id: string): Promise<RoleRow | undefined> {
-  return (await database.query<RoleRow>({ text: `select ${roleColumns} from penstock.roles where id = $1`, values: [id] })).rows[0];
+  return (
+    await database.query<RoleRow>({
+      text: `select ${roleColumns} from penstock.roles where id = $1`,
+      values: [id],
+    })
+  ).rows[0];
 }
 
 export async function roleByName(database: Queryable, name: string): Promise<RoleRow | undefined> {
-  return (await database.query<RoleRow>({ text: `select ${roleColumns} from penstock.roles where name = $1`, values: [name] })).rows[0];
+  return (
+    await database.query<RoleRow>({
+      text: `select ${roleColumns} from penstock.roles where name = $1`,
+      values: [name],
+    })
+  ).rows[0];
 }
 
 interface Page {
@@ -101,7 +119,10 @@ export async function listRoles(
 ): Promise<{ readonly roles: readonly RoleRow[]; readonly count: number }> {
   const where = "($1::text is null or name ilike '%' || $1 || '%')";
   const values = [likeText(search)];
-  const counted = { text: `select count(*)::int as count from penstock.roles where ${where}`, values };
+  const counted = {
+    text: `select count(*)::int as count from penstock.roles where ${where}`,
+    values,
+  };
   const text = `select ${roleColumns} from penstock.roles where ${where} order by ${orderOf(roleOrders, sort, 'id')} offset $2 limit $3`;
   const [count, { rows }] = await Promise.all([
     database.query<{ count: number }>(counted),
@@ -111,10 +132,14 @@ export async function listRoles(
 }
 
 /** A search text whose own wildcards mean nothing. */
-const likeText = (text: string | undefined): string | null => text?.replace(/[\\%_]/g, '\\$&') ?? null;
+const likeText = (text: string | undefined): string | null =>
+  text?.replace(/[\\%_]/g, '\\$&') ?? null;
 
 /** Those of the ids that are roles. */
-export async function rolesByIds(database: Queryable, ids: readonly string[]): Promise<readonly RoleRow[]> {
+export async function rolesByIds(
+  database: Queryable,
+  ids: readonly string[],
+): Promise<readonly RoleRow[]> {
   // Most users hold none, and this stands in the way of every request that asks for roles.
   if (ids.length === 0) return [];
   const text = `select ${roleColumns} from penstock.roles where id = any($1::uuid[]) order by name`;
@@ -130,14 +155,22 @@ export interface RoleAnswer {
 /** `held`: ids of the roles; `everybody` names the one that every user holds. */
 export async function roleAnswer(
   database: Queryable,
-  question: { readonly held: readonly string[]; readonly everybody: string; readonly resource: string; readonly action: string },
+  question: {
+    readonly held: readonly string[];
+    readonly everybody: string;
+    readonly resource: string;
+    readonly action: string;
+  },
 ): Promise<RoleAnswer> {
   const text = `with held as (select id, permissions from penstock.roles where name = $2 or id = any($1::uuid[]))
     select (select array_agg(distinct p) from held, unnest(held.permissions) p) as permissions,
       (select json_agg(x.conditions) from held join penstock.role_rules x on x.role_id = held.id
         where x.resource = $3 and x.action = $4) as conditions`;
   const values = [question.held, question.everybody, question.resource, question.action];
-  const { rows } = await database.query<{ permissions: string[] | null; conditions: RoleAnswer['conditions'] | null }>({ text, values });
+  const { rows } = await database.query<{
+    permissions: string[] | null;
+    conditions: RoleAnswer['conditions'] | null;
+  }>({ text, values });
   return { permissions: rows[0]?.permissions ?? [], conditions: rows[0]?.conditions ?? [] };
 }
 
@@ -149,14 +182,21 @@ export interface NewRule {
   readonly conditions: Readonly<Record<string, unknown>>;
 }
 
-export async function insertRule(database: Queryable, { id, roleId, resource, action, conditions }: NewRule): Promise<void> {
+export async function insertRule(
+  database: Queryable,
+  { id, roleId, resource, action, conditions }: NewRule,
+): Promise<void> {
   await database.query(sql`
     insert into penstock.role_rules (id, role_id, resource, action, conditions)
     values (${id}, ${roleId}, ${resource}, ${action}, ${JSON.stringify(conditions)}::jsonb)`);
 }
 
 /** Answers whether it is there. */
-export async function updateRule(database: Queryable, id: string, change: Partial<Omit<NewRule, 'id'>>): Promise<boolean> {
+export async function updateRule(
+  database: Queryable,
+  id: string,
+  change: Partial<Omit<NewRule, 'id'>>,
+): Promise<boolean> {
   const { roleId = null, resource = null, action = null, conditions } = change;
   const { count } = await database.query(sql`
     update penstock.role_rules set role_id = coalesce(${roleId}::uuid, role_id), resource = coalesce(${resource}, resource),

@@ -1,15 +1,64 @@
 /** Pieces of SQL about tuples that several statements share. */
-
 import { literalOf } from '../../kernel/database/literal.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
+import type { Tuple } from './model/tuple.ts';
+
+/* How a tuple is read from its table. */
+
+/** Columns of a tuple, without a table in front. */
+export const tupleColumns =
+  'subject_type, subject_id, subject_relation, relation, resource_type, resource_id, condition, attributes, expires_at';
+
+/** A tuple counts until its time is over, by the clock of the database. `alias` is the table's. */
+export const liveTuple = (alias: string): string =>
+  `(${alias}.expires_at is null or ${alias}.expires_at > now())`;
+
+export interface TupleRow {
+  readonly subject_type: string;
+  readonly subject_id: string;
+  readonly subject_relation: string;
+  readonly relation: string;
+  readonly resource_type: string;
+  readonly resource_id: string;
+  readonly condition: string | null;
+  readonly attributes: Record<string, unknown> | null;
+  readonly expired: boolean;
+}
+
+export const tupleOf = (row: TupleRow): Tuple => ({
+  subject: { type: row.subject_type, id: row.subject_id, relation: row.subject_relation },
+  relation: row.relation,
+  resource: { type: row.resource_type, id: row.resource_id },
+  condition: row.condition ?? undefined,
+  attributes: row.attributes ?? undefined,
+  expired: row.expired,
+});
+
+/* Lists as values of statements: the text of a list that is used again is made once. */
+
+const texts = new WeakMap<readonly (string | boolean)[], string>();
+
+/** A list as PostgreSQL reads it. The list must not be changed afterwards. */
+export function arrayText(values: readonly (string | boolean)[]): string {
+  let text = texts.get(values);
+  if (text === undefined) {
+    text = `{${values.map(elementText).join(',')}}`;
+    texts.set(values, text);
+  }
+  return text;
+}
+
+const elementText = (value: string | boolean): string =>
+  typeof value === 'string' ? `"${value.replace(/["\\]/g, '\\$&')}"` : value ? 't' : 'f';
 
 /** What happened to a tuple; the topic is `authorization:<what>:relation`, or `:permission` for a direct grant. */
 export type TupleEvent = 'create' | 'delete';
 
 /** `subject`, `resource` and the like as text, from the columns of `alias`. */
 export const subjectText = (alias: string): string =>
-  `${alias}.subject_type || ':' || ${alias}.subject_id || case when ${alias}.subject_relation = '' then '' else '#' || ${alias}.subject_relation end`;
-export const resourceText = (alias: string): string => `${alias}.resource_type || ':' || ${alias}.resource_id`;
+  `(case ${alias}.subject_type when '*' then '*' else ${alias}.subject_type || ':' || ${alias}.subject_id || case when ${alias}.subject_relation = '' then '' else '#' || ${alias}.subject_relation end end)`;
+export const resourceText = (alias: string): string =>
+  `${alias}.resource_type || ':' || ${alias}.resource_id`;
 
 /** One event for each row of `rows`, a relation of the statement with the columns of the table. `actor` is a placeholder. */
 export const tupleEvents = (what: TupleEvent, rows: string, actor: string): string => `

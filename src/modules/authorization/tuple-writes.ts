@@ -2,7 +2,14 @@
 import type { Queryable } from '../../kernel/database/database.ts';
 import { literalOf } from '../../kernel/database/literal.ts';
 import { statementName } from '../../kernel/database/sql.ts';
-import { type StoredTuple, storedTuple, type TimedTuple, type TupleRow, tupleColumns, tupleKey } from './queries.ts';
+import {
+  type StoredTuple,
+  storedTuple,
+  type TimedTuple,
+  type TupleRow,
+  tupleColumns,
+  tupleKey,
+} from './queries.ts';
 import { trackedOid, tupleEvents, uuidOf } from './tuple-sql.ts';
 
 /** A tuple to write, with the id it gets if it is new. */
@@ -14,7 +21,18 @@ const sameKey = tupleKey
   .split(', ')
   .map((column) => `t.${column} = i.${column}`)
   .join(' and ');
-const inputTypes = ['uuid', 'text', 'text', 'text', 'text', 'text', 'text', 'text', 'jsonb', 'timestamptz'] as const;
+const inputTypes = [
+  'uuid',
+  'text',
+  'text',
+  'text',
+  'text',
+  'text',
+  'text',
+  'text',
+  'jsonb',
+  'timestamptz',
+] as const;
 const inputColumns =
   'id, subject_type, subject_id, subject_relation, relation, resource_type, resource_id, condition, attributes, expires_at';
 const actorPlace = `$${inputTypes.length + 1}`;
@@ -84,7 +102,10 @@ const many: WriteForm = {
 /** Texts that come again and again: of one tuple, or about one type. Others are rare, and many. */
 const usualTexts = new Map<string, { readonly text: string; readonly name: string }>();
 
-function writeStatement(form: WriteForm, tables: RowTables): { readonly text: string; readonly name?: string } {
+function writeStatement(
+  form: WriteForm,
+  tables: RowTables,
+): { readonly text: string; readonly name?: string } {
   if (tables.size > 1) return { text: writeText(form, tables) };
   const key = `${form === one ? 'one' : 'many'} ${[...tables].join()}`;
   const known = usualTexts.get(key);
@@ -95,7 +116,15 @@ function writeStatement(form: WriteForm, tables: RowTables): { readonly text: st
   return usual;
 }
 
-const valuesOf = ({ id, subject, relation, resource, condition, attributes, expiresAt }: NewTuple): readonly unknown[] => [
+const valuesOf = ({
+  id,
+  subject,
+  relation,
+  resource,
+  condition,
+  attributes,
+  expiresAt,
+}: NewTuple): readonly unknown[] => [
   id,
   subject.type,
   subject.id,

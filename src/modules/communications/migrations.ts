@@ -1,5 +1,5 @@
 /** The outbox of messages to people. */
-import type { Migration } from '../../kernel/database/migration.ts';
+import type { Migration } from '../../kernel/database/migrate.ts';
 
 /**
  * `content_sealed` holds what is to be sent, encrypted, since it carries links and codes that open
@@ -26,6 +26,149 @@ const messages = `
   create index messages_of_user on penstock.messages (user_id) where user_id is not null;
 `;
 
+/**
+ * Devices, topics and the inbox. Figures of the inbox are counted by triggers, so that they are exact and cost one row
+ * however many entries there are. Ids grow with time, so that the newest entries are the largest ids.
+ */
+const push = `
+  create table penstock.push_devices (
+    id uuid primary key,
+    user_id uuid not null,
+    token text not null,
+    token_hash bytea not null,
+    platform text not null,
+    device_id text,
+    locale text,
+    app_version text,
+    environment text,
+    web_keys jsonb,
+    endpoint_ref text,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now()
+  );
+  create unique index push_devices_token on penstock.push_devices (token_hash);
+  create index push_devices_of_user on penstock.push_devices (user_id, updated_at desc);
+  create table penstock.push_topics (
+    topic text not null,
+    user_id uuid not null,
+    created_at timestamptz(3) not null default now(),
+    primary key (topic, user_id)
+  );
+  create index push_topics_of_user on penstock.push_topics (user_id);
+  create table penstock.broadcasts (
+    id uuid primary key,
+    status text not null,
+    topic text,
+    user_ids uuid[],
+    content_sealed text not null,
+    position uuid,
+    recipients integer not null,
+    queued integer not null default 0,
+    skipped integer not null default 0,
+    created_at timestamptz(3) not null default now(),
+    finished_at timestamptz(3)
+  );
+  create index broadcasts_by_time on penstock.broadcasts (created_at desc, id desc);
+  create table penstock.notifications (
+    id uuid primary key,
+    user_id uuid not null,
+    title text not null,
+    body text,
+    data jsonb,
+    platform text,
+    category text,
+    read_at timestamptz(3),
+    created_at timestamptz(3) not null default now()
+  );
+  create index notifications_of_user on penstock.notifications (user_id, id desc);
+  create index notifications_unread on penstock.notifications (user_id, id desc) where read_at is null;
+  create index notifications_read on penstock.notifications (user_id, id desc) where read_at is not null;
+  create index notifications_category on penstock.notifications (user_id, category, id desc) where category is not null;
+  create index notifications_platform on penstock.notifications (user_id, platform, id desc) where platform is not null;
+  create table penstock.inbox_counts (
+    user_id uuid not null,
+    platform text not null,
+    category text not null,
+    total bigint not null,
+    unread bigint not null,
+    primary key (user_id, platform, category)
+  );
+  create function penstock.count_inbox() returns trigger language plpgsql as $body$
+  begin
+    if tg_op = 'INSERT' then
+      insert into penstock.inbox_counts as c (user_id, platform, category, total, unread)
+        select user_id, coalesce(platform, ''), coalesce(category, ''), count(*), count(*) filter (where read_at is null)
+        from new_rows group by 1, 2, 3 order by 1, 2, 3
+        on conflict (user_id, platform, category) do update set total = c.total + excluded.total, unread = c.unread + excluded.unread;
+    elsif tg_op = 'DELETE' then
+      update penstock.inbox_counts c set total = c.total - gone.total, unread = c.unread - gone.unread
+        from (select d.user_id, d.platform, d.category, d.total, d.unread from (
+            select user_id, coalesce(platform, '') as platform, coalesce(category, '') as category, count(*) as total, count(*) filter (where read_at is null) as unread
+            from old_rows group by 1, 2, 3) d
+          join penstock.inbox_counts held using (user_id, platform, category) order by 1, 2, 3 for update of held) gone
+        where (c.user_id, c.platform, c.category) = (gone.user_id, gone.platform, gone.category);
+    else
+      update penstock.inbox_counts c set unread = c.unread + moved.unread
+        from (select d.user_id, d.platform, d.category, d.unread from (
+            select n.user_id, coalesce(n.platform, '') as platform, coalesce(n.category, '') as category,
+              count(*) filter (where n.read_at is null) - count(*) filter (where o.read_at is null) as unread
+            from new_rows n join old_rows o using (id) group by 1, 2, 3) d
+          join penstock.inbox_counts held using (user_id, platform, category) where d.unread <> 0 order by 1, 2, 3 for update of held) moved
+        where (c.user_id, c.platform, c.category) = (moved.user_id, moved.platform, moved.category);
+    end if;
+    return null;
+  end $body$;
+  create trigger count_insert after insert on penstock.notifications referencing new table as new_rows for each statement execute function penstock.count_inbox();
+  create trigger count_delete after delete on penstock.notifications referencing old table as old_rows for each statement execute function penstock.count_inbox();
+  create trigger count_update after update on penstock.notifications referencing old table as old_rows new table as new_rows for each statement execute function penstock.count_inbox();
+`;
+
+/**
+ * What happened to a message, in order, in the provider's own words. `settled` lists the devices that need no further
+ * attempt, so that a second one reaches only the others.
+ */
+const timeline = `
+  alter table penstock.messages
+    add column provider text,
+    add column provider_id text,
+    add column settled jsonb,
+    add column idempotency_key text,
+    add column request_hash text;
+  create index messages_of_provider on penstock.messages (provider_id) where provider_id is not null;
+  create unique index messages_idempotency on penstock.messages (idempotency_key) where idempotency_key is not null;
+  create table penstock.message_events (
+    message_id uuid not null references penstock.messages (id) on delete cascade,
+    sequence bigint generated always as identity,
+    kind text not null,
+    provider text,
+    detail text,
+    at timestamptz(3) not null default clock_timestamp(),
+    primary key (message_id, sequence)
+  );
+  create table penstock.suppressions (
+    channel text not null,
+    address text not null,
+    reason text not null,
+    detail text,
+    created_at timestamptz(3) not null default now(),
+    primary key (channel, address)
+  );
+  create table penstock.provider_events (
+    provider text not null,
+    event_id text not null,
+    created_at timestamptz(3) not null default now(),
+    primary key (provider, event_id)
+  );
+  create index provider_events_by_time on penstock.provider_events (created_at);
+`;
+
+const step = (id: string, text: string): Migration => ({
+  id,
+  run: async (database) => void (await database.query({ text })),
+});
+
 export const migrations: readonly Migration[] = [
-  { id: '0001-messages', run: async (database) => void (await database.query({ text: messages })) },
+  step('0001-messages', messages),
+  step('0002-push', push),
+  step('0003-timeline', timeline),
 ];

@@ -2,16 +2,19 @@
 import { messageErrors } from './errors.ts';
 
 /** One mailbox in ASCII: no name, no list, no quotes, no line breaks. */
-const mailbox = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*$/;
+const mailbox =
+  /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*$/;
 const senderName = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}$/;
 /** E.164. */
 const number = /^\+[1-9]\d{6,14}$/;
 
 const isMailbox = (text: string): boolean => text.length <= 254 && mailbox.test(text);
 /** Whether messages can be sent from there: a mailbox, or its name before the `@`. */
-export const isSender = (text: string): boolean => (text.includes('@') ? isMailbox(text) : senderName.test(text));
+export const isSender = (text: string): boolean =>
+  text.includes('@') ? isMailbox(text) : senderName.test(text);
 /** Whether mailboxes can be at that domain. */
-export const isMailDomain = (text: string): boolean => !text.includes('@') && isMailbox(`x@${text}`);
+export const isMailDomain = (text: string): boolean =>
+  !text.includes('@') && isMailbox(`x@${text}`);
 
 /** Throws INVALID_RECIPIENT. `path` names the input field in the answer. */
 export function requireMailbox(text: string, path = 'to'): string {
@@ -32,7 +35,31 @@ export function senderAddress(sender: string, domain: string, path = 'sender'): 
 }
 
 const refused = (path: string, message: string) =>
-  messageErrors.INVALID_RECIPIENT({ message: `${path}: ${message}`, errors: [{ path, rule: 'address', message }] });
+  messageErrors.INVALID_RECIPIENT({
+    message: `${path}: ${message}`,
+    errors: [{ path, rule: 'address', message }],
+  });
 
 /** A header value on one line. */
-export const oneLine = (text: string): string => text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
+export const oneLine = (text: string): string =>
+  text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim();
+
+/** Headers that the platform writes itself, or that a provider must. */
+const ownHeaders =
+  /^(?:from|to|cc|bcc|sender|reply-to|subject|date|message-id|mime-version|return-path|received|dkim-signature|content-.+)$/i;
+const headerName = /^[A-Za-z0-9-]{1,60}$/;
+/** Visible ASCII: anything else could become a second header, or needs an encoding. */
+const headerValue = /^[\x20-\x7e]{1,900}$/;
+
+/** Throws 400 for names that are ours and for values that do not stay on their line. */
+export function requireHeaders(
+  headers: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  for (const [name, value] of Object.entries(headers)) {
+    if (!headerName.test(name) || ownHeaders.test(name))
+      throw refused(`headers.${name.slice(0, 60)}`, 'this header cannot be given');
+    if (!headerValue.test(value))
+      throw refused(`headers.${name}`, 'must be one line of ASCII characters');
+  }
+  return headers;
+}

@@ -7,8 +7,17 @@ export const emailTemplateSchema = {
   fields: {
     name: { type: 'String', required: true, validate: { maxLength: 100 } },
     subject: { type: 'String', required: true, validate: { maxLength: 500 } },
-    body: { type: 'String', required: true, validate: { maxLength: 200_000 }, description: 'HTML with {{variables}}.' },
-    sender: { type: 'String', validate: { maxLength: 254 }, description: 'With or without a domain.' },
+    body: {
+      type: 'String',
+      required: true,
+      validate: { maxLength: 200_000 },
+      description: 'HTML with {{variables}}.',
+    },
+    sender: {
+      type: 'String',
+      validate: { maxLength: 254 },
+      description: 'With or without a domain.',
+    },
     variables: ['String'],
     externalManaged: { type: 'Boolean', required: true, default: false },
     externalId: 'String',
@@ -19,14 +28,24 @@ export const emailTemplateSchema = {
       default: false,
       description: 'Whether a module brought it. Deleting it brings its first text back.',
     },
-    edited: { type: 'Boolean', required: true, default: false, description: 'Whether an operator changed what the module brought.' },
+    edited: {
+      type: 'Boolean',
+      required: true,
+      default: false,
+      description: 'Whether an operator changed what the module brought.',
+    },
   },
   modelOptions: {
     timestamps: true,
     indexes: [{ fields: ['name'], options: { unique: true } }],
     conduit: {
       cms: { enabled: false },
-      permissions: { extendable: true, canCreate: false, canModify: 'ExtensionOnly', canDelete: false },
+      permissions: {
+        extendable: true,
+        canCreate: false,
+        canModify: 'ExtensionOnly',
+        canDelete: false,
+      },
     },
   },
 } as const satisfies SchemaDefinition;

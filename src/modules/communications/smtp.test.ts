@@ -24,7 +24,10 @@ interface Received {
 }
 
 /** A mail server on this port (a free one unless given) that takes everything, and what it took. */
-async function startServer(options: SMTPServerOptions = {}, port = 0): Promise<{ port: number; received: Received[] }> {
+async function startServer(
+  options: SMTPServerOptions = {},
+  port = 0,
+): Promise<{ port: number; received: Received[] }> {
   const received: Received[] = [];
   server = new SMTPServer({
     authOptional: true,
@@ -36,7 +39,10 @@ async function startServer(options: SMTPServerOptions = {}, port = 0): Promise<{
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));
       stream.on('end', () => {
         void PostalMime.parse(Buffer.concat(chunks)).then((mail) => {
-          received.push({ recipients: session.envelope.rcptTo.map(({ address }) => address), mail });
+          received.push({
+            recipients: session.envelope.rcptTo.map(({ address }) => address),
+            mail,
+          });
           done();
         });
       });
@@ -50,16 +56,28 @@ async function startServer(options: SMTPServerOptions = {}, port = 0): Promise<{
 }
 
 const use = async (port: number, more: object = {}) => {
-  const smtp = { host: '127.0.0.1', port, secure: false, ignoreTls: true, auth: { username: '', password: '' }, ...more };
+  const smtp = {
+    host: '127.0.0.1',
+    port,
+    secure: false,
+    ignoreTls: true,
+    auth: { username: '', password: '' },
+    ...more,
+  };
   const answer = await platform.admin.patch('/config/communications', {
     config: { email: { sendingDomain: 'example.com', transportSettings: { smtp } } },
   });
   expect(answer.status, answer.text).toBe(200);
 };
-const send = async (body: object): Promise<string> => (await platform.admin.post('/email/send', body)).body.messageId;
-const message = async (id: string) => (await platform.admin.get(`/communications/messages/${id}`)).body;
+const send = async (body: object): Promise<string> =>
+  (await platform.admin.post('/email/send', body)).body.messageId;
+const message = async (id: string) =>
+  (await platform.admin.get(`/communications/messages/${id}`)).body;
 const until = (id: string, status: string) =>
-  waitFor(async () => ((await message(id)).status === status ? message(id) : undefined), { timeoutMs: 20_000, what: `status ${status}` });
+  waitFor(async () => ((await message(id)).status === status ? message(id) : undefined), {
+    timeoutMs: 20_000,
+    what: `status ${status}`,
+  });
 
 test('a mail arrives as it was written, and is kept without its content', async () => {
   const { port, received } = await startServer();
@@ -90,7 +108,15 @@ test('no input becomes a header or a recipient (CWE-93, https://cwe.mitre.org/da
   const { port, received } = await startServer();
   await use(port);
   const evil = 'x\r\nBcc: eve@evil.example\r\nX-Evil: yes\r\n\r\nbody';
-  await until(await send({ email: 'ada@example.org', subject: `{{a}}${evil}`, body: '<p>{{a}}</p>', variables: { a: evil } }), 'sent');
+  await until(
+    await send({
+      email: 'ada@example.org',
+      subject: `{{a}}${evil}`,
+      body: '<p>{{a}}</p>',
+      variables: { a: evil },
+    }),
+    'sent',
+  );
   const { recipients, mail } = received[0]!;
   expect(recipients).toEqual(['ada@example.org']);
   expect(mail.bcc ?? []).toEqual([]);
@@ -112,11 +138,15 @@ test('while the server is down nothing is lost; when it is back the mail arrives
 test('a recipient that the server refuses is given up at once; an operator may try again', async () => {
   let refuse = true;
   const { port, received } = await startServer({
-    onRcptTo: (_address, _session, done) => done(refuse ? Object.assign(new Error('no such user'), { responseCode: 550 }) : null),
+    onRcptTo: (_address, _session, done) =>
+      done(refuse ? Object.assign(new Error('no such user'), { responseCode: 550 }) : null),
   });
   await use(port);
   const id = await send({ email: 'gone@example.org', subject: 'x', body: 'y' });
-  expect(await until(id, 'failed')).toMatchObject({ attempts: 1, error: expect.stringContaining('550') });
+  expect(await until(id, 'failed')).toMatchObject({
+    attempts: 1,
+    error: expect.stringContaining('550'),
+  });
   refuse = false;
   expect((await platform.admin.post(`/communications/messages/${id}/retry`)).status).toBe(200);
   await until(id, 'sent');

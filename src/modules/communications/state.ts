@@ -2,11 +2,20 @@
 import Type from 'typebox';
 import type { Caller } from '../../kernel/caller.ts';
 import type { Database } from '../../kernel/database/database.ts';
-import { placed } from '../../kernel/state/placed.ts';
-import type { StateChange, StateDocument, StateType } from '../../kernel/state/state.ts';
+import {
+  placed,
+  type StateChange,
+  type StateDocument,
+  type StateType,
+} from '../../kernel/state.ts';
 import { NewTemplateShape } from './operations/templates.ts';
 import { operatorTemplates, templateIdOf } from './queries.ts';
-import { checkTemplate, furtherVariables, type TemplateInput, type Templates } from './services/templates.ts';
+import {
+  checkTemplate,
+  furtherVariables,
+  type TemplateInput,
+  type Templates,
+} from './services/templates.ts';
 
 /** `null` where a reader of the database would see that there is none. */
 const TemplateDocument = Type.Object({
@@ -20,20 +29,32 @@ export const templateState = (database: Database, templates: Templates): StateTy
   priority: 30,
   document: TemplateDocument,
   keyOf: ({ name }) => String(name),
-  export: async () => (await operatorTemplates(database)).map((stored) => documentOf({ ...stored })),
+  export: async () =>
+    (await operatorTemplates(database)).map((stored) => documentOf({ ...stored })),
   async complete(_caller, documents) {
-    for (const { document, place } of documents) await placed(place, () => checkTemplate(textsOf(document)));
+    for (const { document, place } of documents)
+      await placed(place, () => checkTemplate(textsOf(document)));
     return documents.map(({ document }) => documentOf(document));
   },
   apply: (caller, changes) =>
     database.transaction(async (transaction) => {
-      for (const change of changes) await applyOne(templates, caller, change, await templateIdOf(transaction, change.key));
+      for (const change of changes)
+        await applyOne(templates, caller, change, await templateIdOf(transaction, change.key));
     }),
 });
 
-async function applyOne(templates: Templates, caller: Caller, { after }: StateChange, id: string | undefined): Promise<void> {
+async function applyOne(
+  templates: Templates,
+  caller: Caller,
+  { after }: StateChange,
+  id: string | undefined,
+): Promise<void> {
   if (after && id !== undefined)
-    await templates.update(caller, id, { variables: [], ...inputOf(after), sender: String(after.sender ?? '') });
+    await templates.update(caller, id, {
+      variables: [],
+      ...inputOf(after),
+      sender: String(after.sender ?? ''),
+    });
   else if (after) await templates.create(caller, inputOf(after));
   // A template of a module gets its first text back.
   else if (id !== undefined) await templates.remove(caller, [id]);
@@ -47,7 +68,10 @@ function textsOf(document: StateDocument): TemplateInput {
 /** In one form, so that equal templates are equal documents: without the variables that follow from the texts, which must be templates. */
 function inputOf(document: StateDocument): TemplateInput {
   const texts = textsOf(document);
-  const variables = furtherVariables({ ...texts, variables: (document as StateDocument & TemplateInput).variables ?? [] });
+  const variables = furtherVariables({
+    ...texts,
+    variables: (document as StateDocument & TemplateInput).variables ?? [],
+  });
   return variables.length === 0 ? texts : { ...texts, variables };
 }
 

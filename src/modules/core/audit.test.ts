@@ -5,7 +5,8 @@ import { createTestPlatform, type TestPlatform } from '../../../test/support/pla
 
 describe('the audit log of an installation', () => {
   let platform: TestPlatform;
-  const entries = async (query: string): Promise<Json[]> => (await platform.admin.get(`/audit-logs?${query}`)).body.entries;
+  const entries = async (query: string): Promise<Json[]> =>
+    (await platform.admin.get(`/audit-logs?${query}`)).body.entries;
 
   beforeAll(async () => {
     platform = await createTestPlatform();
@@ -13,10 +14,18 @@ describe('the audit log of an installation', () => {
   afterAll(() => platform.close());
 
   test('holds what an admin did, without the secrets that were sent', async () => {
-    const created = await platform.admin.post('/admins', { username: 'auditor', password: 'Correct-Horse-Battery-9' });
+    const created = await platform.admin.post('/admins', {
+      username: 'auditor',
+      password: 'Correct-Horse-Battery-9',
+    });
     expect(created.status).toBe(200);
     const [entry] = await entries('action=core.admins.create');
-    expect(entry).toMatchObject({ outcome: 'success', status: 200, actor: { type: 'admin' }, changes: { body: { username: 'auditor' } } });
+    expect(entry).toMatchObject({
+      outcome: 'success',
+      status: 200,
+      actor: { type: 'admin' },
+      changes: { body: { username: 'auditor' } },
+    });
     expect(JSON.stringify(entry)).not.toContain('Correct-Horse');
     expect(entry.requestId).toBe(created.headers.get('x-request-id'));
   });
@@ -27,11 +36,16 @@ describe('the audit log of an installation', () => {
     await platform.admin.patch('/config/core', { audit: { retentionDays: 365 } });
     const database = new pg.Client(platform.databaseUrl);
     await database.connect();
-    const transactions = async (text: string): Promise<unknown[]> => (await database.query(text)).rows.map(({ xmin }) => xmin);
+    const transactions = async (text: string): Promise<unknown[]> =>
+      (await database.query(text)).rows.map(({ xmin }) => xmin);
     const rows = (action: string, order: string) =>
-      transactions(`select xmin::text from penstock.audit_log where action = '${action}' order by id ${order} limit 1`);
+      transactions(
+        `select xmin::text from penstock.audit_log where action = '${action}' order by id ${order} limit 1`,
+      );
     expect(await rows('core.apiTokens.create', 'desc')).toEqual(
-      await transactions(`select xmin::text from penstock.admin_api_tokens where id = '${body.id}'`),
+      await transactions(
+        `select xmin::text from penstock.admin_api_tokens where id = '${body.id}'`,
+      ),
     );
     expect(await rows('core.config.change', 'desc')).toEqual(
       await transactions("select xmin::text from penstock.config where name = 'core'"),
@@ -45,7 +59,10 @@ describe('the audit log of an installation', () => {
 
   test('holds what was refused, and says of which API token', async () => {
     const { token } = (await platform.admin.post('/api-tokens', { name: 'ci' })).body;
-    const refused = await platform.adminAnonymous.delete('/admins/00000000-0000-7000-8000-000000000000', { token });
+    const refused = await platform.adminAnonymous.delete(
+      '/admins/00000000-0000-7000-8000-000000000000',
+      { token },
+    );
     expect(refused.status).toBe(404);
     const [entry] = await entries('action=core.admins.delete&outcome=refused');
     expect(entry).toMatchObject({
@@ -59,7 +76,10 @@ describe('the audit log of an installation', () => {
   test('does not hold what only reads, whatever its method', async () => {
     await platform.admin.get('/admins');
     await platform.createSchema({ name: 'Audited', fields: { title: 'String', pin: 'String' } });
-    expect((await platform.admin.post('/database/schemas/Audited/query', { query: { title: 'x' } })).status).toBe(200);
+    expect(
+      (await platform.admin.post('/database/schemas/Audited/query', { query: { title: 'x' } }))
+        .status,
+    ).toBe(200);
     expect(await entries('action=core.admins.list')).toEqual([]);
     expect(await entries('action=database.documents.query')).toEqual([]);
   });
@@ -72,17 +92,28 @@ describe('the audit log of an installation', () => {
     await platform.admin.post('/database/schemas/Audited/docs/many', {
       inputDocuments: [{ title: 'planted-one' }, { title: 'planted-two' }],
     });
-    await platform.admin.put('/database/schemas/Audited/docs', { changedDocuments: [{ _id, title: 'planted-three' }] });
+    await platform.admin.put('/database/schemas/Audited/docs', {
+      changedDocuments: [{ _id, title: 'planted-three' }],
+    });
     const rows = await entries('action=database.documents.');
-    expect(rows.map(({ changes }) => changes)).toEqual([{ documents: 1, ids: [_id] }, { documents: 2 }, { fields: ['title', 'pin'] }]);
+    expect(rows.map(({ changes }) => changes)).toEqual([
+      { documents: 1, ids: [_id] },
+      { documents: 2 },
+      { fields: ['title', 'pin'] },
+    ]);
     expect(JSON.stringify(rows)).not.toContain('planted');
   });
 
   test('has the difference that a change of configuration made, its secrets masked by the marks of the module', async () => {
-    const smtp = { host: 'mail.example.com', auth: { username: 'mailer', password: 'planted-mail-password' } };
+    const smtp = {
+      host: 'mail.example.com',
+      auth: { username: 'mailer', password: 'planted-mail-password' },
+    };
     const transportSettings = { smtp };
     const { config } = (
-      await platform.admin.patch('/config/communications', { config: { email: { sendingDomain: 'example.com', transportSettings } } })
+      await platform.admin.patch('/config/communications', {
+        config: { email: { sendingDomain: 'example.com', transportSettings } },
+      })
     ).body;
     expect(config.email.transportSettings.smtp.auth.password).toBe('********');
     const [changed] = await entries('action=core.config.change');
@@ -101,12 +132,28 @@ describe('the audit log of an installation', () => {
   test('masks what was refused too, and what stands where no key is', async () => {
     const secret = 'planted-in-the-wrong-place';
     const smtp = { port: 'x', auth: { password: secret, method: null }, hint: secret };
-    await platform.admin.patch('/config/communications', { email: { transportSettings: { smtp } }, other: { word: secret } });
-    await platform.admin.post('/config/import', { config: { modules: { communications: { email: secret }, nothing: { word: secret } } } });
-    const rows = [...(await entries('action=core.config.change')), ...(await entries('action=core.config.import'))];
+    await platform.admin.patch('/config/communications', {
+      email: { transportSettings: { smtp } },
+      other: { word: secret },
+    });
+    await platform.admin.post('/config/import', {
+      config: { modules: { communications: { email: secret }, nothing: { word: secret } } },
+    });
+    const rows = [
+      ...(await entries('action=core.config.change')),
+      ...(await entries('action=core.config.import')),
+    ];
     expect(rows[0]).toMatchObject({
       outcome: 'refused',
-      changes: { body: { email: { transportSettings: { smtp: { port: 'x', auth: { password: '[redacted]', method: null } } } } } },
+      changes: {
+        body: {
+          email: {
+            transportSettings: {
+              smtp: { port: 'x', auth: { password: '[redacted]', method: null } },
+            },
+          },
+        },
+      },
     });
     expect(JSON.stringify(rows)).not.toContain('planted');
   });
@@ -114,34 +161,90 @@ describe('the audit log of an installation', () => {
   test('holds each reveal of secrets', async () => {
     await platform.admin.get('/config/communications?reveal=true');
     await platform.admin.get('/config/communications');
-    expect((await entries('action=core.config.get')).map(({ target, changes }) => [target, changes])).toEqual([
-      ['module:communications', { query: { reveal: true } }],
-    ]);
+    expect(
+      (await entries('action=core.config.get')).map(({ target, changes }) => [target, changes]),
+    ).toEqual([['module:communications', { query: { reveal: true } }]]);
   });
 
   test('names who logged in, who failed to, and from where', async () => {
-    const { token } = (await platform.admin.post('/login', { username: 'AUDITOR', password: 'Correct-Horse-Battery-9' })).body;
-    await platform.admin.post('/login', { username: 'auditor', password: 'planted-wrong-password' });
-    await platform.adminAnonymous.post('/login', { username: 'auditor', password: 'any' }, { headers: { masterkey: 'planted-wrong-key' } });
+    const { token } = (
+      await platform.admin.post('/login', {
+        username: 'AUDITOR',
+        password: 'Correct-Horse-Battery-9',
+      })
+    ).body;
+    await platform.admin.post('/login', {
+      username: 'auditor',
+      password: 'planted-wrong-password',
+    });
+    await platform.adminAnonymous.post(
+      '/login',
+      { username: 'auditor', password: 'any' },
+      { headers: { masterkey: 'planted-wrong-key' } },
+    );
     const [wrongKey, wrongPassword, success] = await entries('action=core.session.login&limit=3');
-    expect(success).toMatchObject({ outcome: 'success', status: 200, actor: { type: 'admin', name: 'auditor' }, ip: expect.any(String) });
-    expect(wrongPassword).toMatchObject({ outcome: 'refused', status: 401, changes: { username: 'auditor' }, ip: expect.any(String) });
-    expect(wrongKey).toMatchObject({ outcome: 'refused', status: 401, actor: { type: 'anonymous' }, ip: expect.any(String) });
+    expect(success).toMatchObject({
+      outcome: 'success',
+      status: 200,
+      actor: { type: 'admin', name: 'auditor' },
+      ip: expect.any(String),
+    });
+    expect(wrongPassword).toMatchObject({
+      outcome: 'refused',
+      status: 401,
+      changes: { username: 'auditor' },
+      ip: expect.any(String),
+    });
+    expect(wrongKey).toMatchObject({
+      outcome: 'refused',
+      status: 401,
+      actor: { type: 'anonymous' },
+      ip: expect.any(String),
+    });
     expect(JSON.stringify([wrongKey, wrongPassword, success])).not.toMatch(/planted|eyJ/);
     expect(token).toBeTypeOf('string');
   });
 
   test('holds what an admin was refused for want of a right or a scope, reading included', async () => {
-    const { token } = (await platform.admin.post('/login', { username: 'auditor', password: 'Correct-Horse-Battery-9' })).body;
-    expect((await platform.adminAnonymous.post('/admins', { username: 'third', password: 'planted-password-3' }, { token })).status).toBe(
-      403,
-    );
+    const { token } = (
+      await platform.admin.post('/login', {
+        username: 'auditor',
+        password: 'Correct-Horse-Battery-9',
+      })
+    ).body;
+    expect(
+      (
+        await platform.adminAnonymous.post(
+          '/admins',
+          { username: 'third', password: 'planted-password-3' },
+          { token },
+        )
+      ).status,
+    ).toBe(403);
     expect((await platform.adminAnonymous.get('/audit-logs', { token })).status).toBe(403);
-    const reader = (await platform.admin.post('/api-tokens', { name: 'reader', scopes: ['read'] })).body.token;
-    expect((await platform.adminAnonymous.post('/api-tokens', { name: 'more' }, { token: reader })).status).toBe(403);
-    expect((await platform.adminAnonymous.post('/database/schemas/Audited/query', { query: {} }, { token: reader })).status).toBe(200);
-    expect((await entries('action=core.admins.create&outcome=refused'))[0]).toMatchObject({ status: 403, actor: { name: 'auditor' } });
-    expect((await entries('action=core.audit.list&outcome=refused'))[0]).toMatchObject({ status: 403, actor: { name: 'auditor' } });
+    const reader = (await platform.admin.post('/api-tokens', { name: 'reader', scopes: ['read'] }))
+      .body.token;
+    expect(
+      (await platform.adminAnonymous.post('/api-tokens', { name: 'more' }, { token: reader }))
+        .status,
+    ).toBe(403);
+    expect(
+      (
+        await platform.adminAnonymous.post(
+          '/database/schemas/Audited/query',
+          { query: {} },
+          { token: reader },
+        )
+      ).status,
+    ).toBe(200);
+    expect((await entries('action=core.admins.create&outcome=refused'))[0]).toMatchObject({
+      status: 403,
+      actor: { name: 'auditor' },
+    });
+    expect((await entries('action=core.audit.list&outcome=refused'))[0]).toMatchObject({
+      status: 403,
+      actor: { name: 'auditor' },
+    });
     expect((await entries('action=core.apiTokens.create&outcome=refused'))[0]).toMatchObject({
       actor: { tokenPrefix: reader.slice(0, 12) },
     });
@@ -149,9 +252,17 @@ describe('the audit log of an installation', () => {
 
   test('keeps no code of a second factor and no word of a message', async () => {
     await platform.admin.put('/toggle-twofa', { enableTwoFa: false, code: '918273' });
-    await platform.adminAnonymous.post('/verify-twofa', { code: '918273' }, { token: 'eyJhbGciOi.planted.x' });
+    await platform.adminAnonymous.post(
+      '/verify-twofa',
+      { code: '918273' },
+      { token: 'eyJhbGciOi.planted.x' },
+    );
     await platform.admin.post('/sms/send', { to: '+306900000000', message: 'Your code is 918273' });
-    await platform.admin.post('/email/send', { email: 'eva@example.com', subject: 'Code 918273', body: '<p>918273</p>' });
+    await platform.admin.post('/email/send', {
+      email: 'eva@example.com',
+      subject: 'Code 918273',
+      body: '<p>918273</p>',
+    });
     const rows = await entries('limit=1000');
     expect(rows.map(({ action }) => action)).toEqual(
       expect.arrayContaining([
@@ -185,7 +296,12 @@ describe('the audit log of an installation', () => {
   });
 
   test('is for super admins only', async () => {
-    const { token } = (await platform.admin.post('/login', { username: 'auditor', password: 'Correct-Horse-Battery-9' })).body;
+    const { token } = (
+      await platform.admin.post('/login', {
+        username: 'auditor',
+        password: 'Correct-Horse-Battery-9',
+      })
+    ).body;
     expect((await platform.adminAnonymous.get('/audit-logs', { token })).status).toBe(403);
   });
 });

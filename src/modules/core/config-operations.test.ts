@@ -5,7 +5,8 @@ import { createTestPlatform, type TestPlatform } from '../../../test/support/pla
 
 describe('configurations of a running platform', () => {
   let platform: TestPlatform;
-  const change = (module: string, config: unknown) => platform.admin.patch(`/config/${module}`, { config });
+  const change = (module: string, config: unknown) =>
+    platform.admin.patch(`/config/${module}`, { config });
   beforeAll(async () => {
     platform = await createTestPlatform();
   });
@@ -13,8 +14,13 @@ describe('configurations of a running platform', () => {
 
   it('explains every key, of one module or of all', async () => {
     const { keys } = (await platform.admin.get('/config/communications/docs')).body;
-    expect(keys.find(({ key }: Json) => key === 'email.transport')).toMatchObject({ choices: ['smtp', 'mock'], default: 'smtp' });
-    expect(keys.find(({ key }: Json) => key.endsWith('auth.password'))).toMatchObject({ sensitive: true });
+    expect(keys.find(({ key }: Json) => key === 'email.transport')).toMatchObject({
+      choices: expect.arrayContaining(['smtp', 'mock']),
+      default: 'smtp',
+    });
+    expect(keys.find(({ key }: Json) => key.endsWith('auth.password'))).toMatchObject({
+      sensitive: true,
+    });
     for (const { key, description } of keys) expect(description, key).not.toBe('');
     const { modules } = (await platform.admin.get('/config/docs')).body;
     expect(modules.communications).toEqual(keys);
@@ -36,22 +42,44 @@ describe('configurations of a running platform', () => {
     await change('core', { configuration: { strict: true } });
     const strict = await change('communications', { email: { colour: 'red', sender: 'nobody' } });
     expect(strict.status).toBe(400);
-    expect(strict.body.errors).toEqual([expect.objectContaining({ path: 'email.colour', rule: 'unknown' })]);
-    const imported = await platform.admin.post('/state/import', { configs: { modules: { communications: { colour: 'red' } } } });
-    expect(imported).toMatchObject({ status: 400, body: { errors: [{ path: 'configs.modules.communications.colour' }] } });
+    expect(strict.body.errors).toEqual([
+      expect.objectContaining({ path: 'email.colour', rule: 'unknown' }),
+    ]);
+    const imported = await platform.admin.post('/state/import', {
+      configs: { modules: { communications: { colour: 'red' } } },
+    });
+    expect(imported).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'configs.modules.communications.colour' }] },
+    });
     await change('core', { configuration: { strict: false } });
-    expect((await platform.admin.get('/config/communications')).body.config.email.sender).not.toBe('nobody');
+    expect((await platform.admin.get('/config/communications')).body.config.email.sender).not.toBe(
+      'nobody',
+    );
   });
 
   it('goes back to an earlier version, which is then the newest', async () => {
     const before = (await change('router', { cors: { maxAge: 10 } })).body.version;
     await change('router', { cors: { maxAge: 20 } });
     const back = await platform.admin.post('/config/router/rollback', { version: before });
-    expect(back).toMatchObject({ status: 200, body: { config: { cors: { maxAge: 10 } }, version: before + 2 } });
+    expect(back).toMatchObject({
+      status: 200,
+      body: { config: { cors: { maxAge: 10 } }, version: before + 2 },
+    });
     const { versions } = (await platform.admin.get('/config/router/history')).body;
-    expect(versions.slice(0, 3).map(({ version }: Json) => version)).toEqual([before + 2, before + 1, before]);
-    const { entries } = (await platform.admin.get('/audit-logs', { query: { action: 'core.config.rollback' } })).body;
-    expect(entries[0].changes).toEqual({ differences: [{ path: 'cors.maxAge', from: 20, to: 10 }] });
-    expect((await platform.admin.post('/config/router/rollback', { version: 999 })).status).toBe(404);
+    expect(versions.slice(0, 3).map(({ version }: Json) => version)).toEqual([
+      before + 2,
+      before + 1,
+      before,
+    ]);
+    const { entries } = (
+      await platform.admin.get('/audit-logs', { query: { action: 'core.config.rollback' } })
+    ).body;
+    expect(entries[0].changes).toEqual({
+      differences: [{ path: 'cors.maxAge', from: 20, to: 10 }],
+    });
+    expect((await platform.admin.post('/config/router/rollback', { version: 999 })).status).toBe(
+      404,
+    );
   });
 });

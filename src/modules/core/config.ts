@@ -1,9 +1,14 @@
 /** Configuration of the platform as a whole (`core`) and of its admin surface (`admin`), spec/core.md 6.3. */
 import Type, { type Static } from 'typebox';
-import { corsConfig, originProblems } from '../../kernel/config/cors.ts';
-import { defineConfig, harmless, sensitive } from '../../kernel/config/definition.ts';
-import { hostUrlConfig, hostUrlProblems } from '../../kernel/config/host-url.ts';
-import { hstsConfig, hstsProblems } from '../../kernel/config/hsts.ts';
+import { defineConfig, harmless, sensitive } from '../../kernel/config/config-definition.ts';
+import {
+  corsConfig,
+  hostUrlConfig,
+  hostUrlProblems,
+  hstsConfig,
+  hstsProblems,
+  originProblems,
+} from '../../kernel/config/surface-config.ts';
 
 const CORS_ALLOWED_HEADERS =
   'Content-Type,Authorization,Cache-Control,masterkey,credential,Idempotency-Key,If-Match,Last-Event-ID,' +
@@ -14,12 +19,21 @@ const CORS_EXPOSED_HEADERS =
 
 export const coreConfig = defineConfig({
   schema: Type.Object({
-    env: Type.Union([Type.Literal('development'), Type.Literal('production'), Type.Literal('test')], {
-      default: 'development',
-      description: 'What this installation is for. Only `development` opens the API documents and lets a first password stay.',
-    }),
+    env: Type.Union(
+      [Type.Literal('development'), Type.Literal('production'), Type.Literal('test')],
+      {
+        default: 'development',
+        description:
+          'What this installation is for. Only `development` opens the API documents and lets a first password stay.',
+      },
+    ),
     audit: Type.Object({
-      retentionDays: Type.Integer({ minimum: 1, maximum: 3_650, default: 365, description: 'Days that the audit log is kept.' }),
+      retentionDays: Type.Integer({
+        minimum: 1,
+        maximum: 3_650,
+        default: 365,
+        description: 'Days that the audit log is kept.',
+      }),
     }),
     events: Type.Object({
       retentionMinutes: Type.Integer({
@@ -33,29 +47,37 @@ export const coreConfig = defineConfig({
         minimum: 64,
         maximum: 1_000_000,
         default: 4_096,
-        description: 'Megabytes on disk from which events go earlier, looked at once a minute. Events that nobody has seen yet never go.',
+        description:
+          'Megabytes on disk from which events go earlier, looked at once a minute. Events that nobody has seen yet never go.',
       }),
     }),
     configuration: Type.Object({
       strict: Type.Boolean({
         ...harmless,
         default: false,
-        description: 'Whether a key that a configuration does not know is refused. Off: it is left out, and named under `warnings`.',
+        description:
+          'Whether a key that a configuration does not know is refused. Off: it is left out, and named under `warnings`.',
       }),
     }),
   }),
 });
 
-const count = (value: number, description: string) => Type.Integer({ minimum: 1, maximum: 10_000, default: value, description });
-const seconds = (value: number, description: string) => Type.Integer({ minimum: 1, maximum: 86_400, default: value, description });
+const count = (value: number, description: string) =>
+  Type.Integer({ minimum: 1, maximum: 10_000, default: value, description });
+const seconds = (value: number, description: string) =>
+  Type.Integer({ minimum: 1, maximum: 86_400, default: value, description });
 
 const auth = Type.Object({
-  tokenSecret: sensitive({ description: 'Without effect, for an existing panel: keys that nobody can read sign the tokens.' }),
+  tokenSecret: sensitive({
+    description:
+      'Without effect, for an existing panel: keys that nobody can read sign the tokens.',
+  }),
   hashRounds: Type.Integer({
     minimum: 1,
     maximum: 31,
     default: 11,
-    description: 'Without effect, for an existing panel: passwords are hashed in a way that has no rounds to choose.',
+    description:
+      'Without effect, for an existing panel: passwords are hashed in a way that has no rounds to choose.',
   }),
   tokenExpirationTime: Type.Integer({
     minimum: 60,
@@ -70,11 +92,21 @@ const auth = Type.Object({
   }),
 });
 
-const cors = corsConfig({ surface: 'admin', allowedHeaders: CORS_ALLOWED_HEADERS, exposedHeaders: CORS_EXPOSED_HEADERS });
+const cors = corsConfig({
+  surface: 'admin',
+  allowedHeaders: CORS_ALLOWED_HEADERS,
+  exposedHeaders: CORS_EXPOSED_HEADERS,
+});
 
 const rateLimit = Type.Object({
-  loginFailuresPerUsername: count(5, 'Logins that may fail for one username within `loginSeconds`.'),
-  loginFailuresPerAddress: count(20, 'Logins that may fail from one address within `loginSeconds`.'),
+  loginFailuresPerUsername: count(
+    5,
+    'Logins that may fail for one username within `loginSeconds`.',
+  ),
+  loginFailuresPerAddress: count(
+    20,
+    'Logins that may fail from one address within `loginSeconds`.',
+  ),
   loginSeconds: seconds(900, 'Seconds over which failed logins are counted.'),
   codeFailures: count(5, 'Wrong codes after which a second-factor token is void.'),
   masterKeyFailures: count(20, 'Wrong master keys from one address within `masterKeySeconds`.'),
@@ -85,18 +117,29 @@ const mcp = Type.Object({
   dynamic: Type.Boolean({
     ...harmless,
     default: false,
-    description: 'Adds the tools `search_tools` and `call_tool`, which reach all tools without loading their modules.',
+    description:
+      'Adds the tools `search_tools` and `call_tool`, which reach all tools without loading their modules.',
   }),
   allowSecrets: Type.Boolean({
     default: true,
-    description: 'Whether tools may answer secrets: those that are shown once, such as new API tokens, and stored ones.',
+    description:
+      'Whether tools may answer secrets: those that are shown once, such as new API tokens, and stored ones.',
   }),
 });
 
 const transports = Type.Object({
-  rest: Type.Boolean({ default: true, description: 'REST on the admin surface. It cannot be switched off.' }),
-  graphql: Type.Boolean({ default: false, description: 'GraphQL on the admin surface. Not available in this version.' }),
-  sockets: Type.Boolean({ default: false, description: 'Sockets on the admin surface. Not available in this version.' }),
+  rest: Type.Boolean({
+    default: true,
+    description: 'REST on the admin surface. It cannot be switched off.',
+  }),
+  graphql: Type.Boolean({
+    default: false,
+    description: 'GraphQL on the admin surface. Not available in this version.',
+  }),
+  sockets: Type.Boolean({
+    default: false,
+    description: 'Sockets on the admin surface. Not available in this version.',
+  }),
   mcp: Type.Boolean({ default: true, description: 'MCP for agents at /mcp on the admin surface.' }),
 });
 
@@ -109,7 +152,8 @@ export const adminConfig = defineConfig({
     docs: Type.Object({
       public: Type.Union([Type.Literal('auto'), Type.Boolean()], {
         default: 'auto',
-        description: 'Whether the API documents need no credential. `auto`: only while core.env is `development`.',
+        description:
+          'Whether the API documents need no credential. `auto`: only while core.env is `development`.',
       }),
     }),
     mcp,
@@ -132,5 +176,9 @@ function transportProblems(wanted: Static<typeof transports>) {
   const expected = { rest: true, graphql: false, sockets: false };
   return Object.entries(expected)
     .filter(([name, value]) => wanted[name as keyof typeof expected] !== value)
-    .map(([name, value]) => ({ path: `transports.${name}`, rule: 'available', message: `can only be ${value} in this version` }));
+    .map(([name, value]) => ({
+      path: `transports.${name}`,
+      rule: 'available',
+      message: `can only be ${value} in this version`,
+    }));
 }

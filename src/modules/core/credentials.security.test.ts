@@ -40,15 +40,31 @@ describe('admin credentials', () => {
   beforeAll(async () => {
     fixture = await openCore({ nodes: 2, env: { MASTER_KEY_PREVIOUS: oldKey } });
     bearer = await fixture.login();
-    cdt = (await fixture.node.call('core.apiTokens.create', { bearer, body: { name: 'ci' } })).body.token;
+    cdt = (await fixture.node.call('core.apiTokens.create', { bearer, body: { name: 'ci' } })).body
+      .token;
   });
   afterAll(() => fixture.close());
 
   it('suffice alone, each of the three', async () => {
-    expect(await authenticate({ masterKey })).toMatchObject({ via: 'masterkey', adminId: 'masterkey', isSuperAdmin: true });
-    expect(await authenticate({ bearer })).toMatchObject({ via: 'jwt', username: 'admin', isSuperAdmin: true });
-    expect(await authenticate({ bearer: cdt })).toMatchObject({ via: 'token', username: 'admin', tokenId: expect.any(String) });
-    expect(await authenticate({ apiToken: cdt })).toMatchObject({ via: 'token', username: 'admin' });
+    expect(await authenticate({ masterKey })).toMatchObject({
+      via: 'masterkey',
+      adminId: 'masterkey',
+      isSuperAdmin: true,
+    });
+    expect(await authenticate({ bearer })).toMatchObject({
+      via: 'jwt',
+      username: 'admin',
+      isSuperAdmin: true,
+    });
+    expect(await authenticate({ bearer: cdt })).toMatchObject({
+      via: 'token',
+      username: 'admin',
+      tokenId: expect.any(String),
+    });
+    expect(await authenticate({ apiToken: cdt })).toMatchObject({
+      via: 'token',
+      username: 'admin',
+    });
     expect(await authenticate({ masterKey: oldKey })).toMatchObject({ via: 'masterkey' });
   });
 
@@ -68,8 +84,12 @@ describe('admin credentials', () => {
   });
 
   it('are all believed or none: a wrong one beside a right one is 401', async () => {
-    expect(await authenticate({ masterKey: 'wrong', bearer })).toMatchObject(refused('Unauthorized'));
-    expect(await authenticate({ masterKey, bearer: 'nonsense' })).toMatchObject(refused('Invalid token'));
+    expect(await authenticate({ masterKey: 'wrong', bearer })).toMatchObject(
+      refused('Unauthorized'),
+    );
+    expect(await authenticate({ masterKey, bearer: 'nonsense' })).toMatchObject(
+      refused('Invalid token'),
+    );
     expect(await authenticate({ masterKey, apiToken: 'nonsense' })).toMatchObject(refused());
     expect(await authenticate({ bearer, apiToken: cdt })).toMatchObject(refused());
     expect(await authenticate({ masterKey, bearer: 'cdt_garbage' })).toMatchObject(refused());
@@ -78,7 +98,11 @@ describe('admin credentials', () => {
 
   it('are compared whole, also when their beginning is cached', async () => {
     await authenticate({ bearer: cdt });
-    const altered = [alteredAt(cdt, -1), cdt.slice(0, 12) + 'A'.repeat(cdt.length - 12), alteredAt(cdt, Math.floor(cdt.length / 2))];
+    const altered = [
+      alteredAt(cdt, -1),
+      cdt.slice(0, 12) + 'A'.repeat(cdt.length - 12),
+      alteredAt(cdt, Math.floor(cdt.length / 2)),
+    ];
     for (const token of altered) {
       expect(await authenticate({ bearer: token }), token).toMatchObject(refused());
       expect(await authenticate({ apiToken: token }), token).toMatchObject(refused());
@@ -87,15 +111,35 @@ describe('admin credentials', () => {
   });
 
   it('are asked for when there are none', async () => {
-    expect(await authenticate({})).toMatchObject({ ...refused(), headers: { 'www-authenticate': 'Bearer' } });
+    expect(await authenticate({})).toMatchObject({
+      ...refused(),
+      headers: { 'www-authenticate': 'Bearer' },
+    });
     expect(
-      (await fixture.node.call('core.session.login', { bearer: 'cdt_garbage', body: { username: 'admin', password: 'x' } })).status,
+      (
+        await fixture.node.call('core.session.login', {
+          bearer: 'cdt_garbage',
+          body: { username: 'admin', password: 'x' },
+        })
+      ).status,
     ).toBe(401);
-    expect((await fixture.node.call('core.session.login', { bearer, body: { username: 'admin', password: 'x' } })).status).toBe(401);
+    expect(
+      (
+        await fixture.node.call('core.session.login', {
+          bearer,
+          body: { username: 'admin', password: 'x' },
+        })
+      ).status,
+    ).toBe(401);
   });
 
   it('cannot be forged', async () => {
-    const claims = { id: ((await authenticate({ bearer })) as { adminId: string }).adminId, sv: 1, iat: 1, exp: 9_999_999_999 };
+    const claims = {
+      id: ((await authenticate({ bearer })) as { adminId: string }).adminId,
+      sv: 1,
+      iat: 1,
+      exp: 9_999_999_999,
+    };
     const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
     const forged = [
       `${encode({ alg: 'none', typ: 'JWT' })}.${encode(claims)}.`,
@@ -110,29 +154,50 @@ describe('admin credentials', () => {
       'a'.repeat(65_536),
       '\u00e9\u00e9',
     ];
-    for (const token of forged) expect(await authenticate({ bearer: token }), token.slice(0, 40)).toMatchObject(refused());
+    for (const token of forged)
+      expect(await authenticate({ bearer: token }), token.slice(0, 40)).toMatchObject(refused());
     const { kernel } = fixture.node;
     const key = kernel.secrets.digest('HS256', 'core:admin-token-key');
     const sign = createSigner({ key, algorithm: 'HS256' });
-    expect(await authenticate({ bearer: sign({ ...claims, exp: 1_000 }) })).toMatchObject(refused('Token has expired'));
-    expect(await authenticate({ bearer: sign({ ...claims, sv: '1' }) })).toMatchObject(refused('Invalid token'));
-    expect(await authenticate({ bearer: sign({ id: claims.id, sv: 1, iat: 1 }) })).toMatchObject(refused('Invalid token'));
-    expect(await authenticate({ bearer: sign({ ...claims, twoFaRequired: true }) })).toMatchObject(refused('Two FA required'));
-    expect(await authenticate({ bearer: sign({ ...claims, id: '01900000-0000-7000-8000-000000000000' }) })).toMatchObject(
-      refused('No such user exists'),
+    expect(await authenticate({ bearer: sign({ ...claims, exp: 1_000 }) })).toMatchObject(
+      refused('Token has expired'),
     );
-    expect(await authenticate({ bearer: createSigner({ key, algorithm: 'HS512' })(claims) })).toMatchObject(refused('Invalid token'));
+    expect(await authenticate({ bearer: sign({ ...claims, sv: '1' }) })).toMatchObject(
+      refused('Invalid token'),
+    );
+    expect(await authenticate({ bearer: sign({ id: claims.id, sv: 1, iat: 1 }) })).toMatchObject(
+      refused('Invalid token'),
+    );
+    expect(await authenticate({ bearer: sign({ ...claims, twoFaRequired: true }) })).toMatchObject(
+      refused('Two FA required'),
+    );
+    expect(
+      await authenticate({
+        bearer: sign({ ...claims, id: '01900000-0000-7000-8000-000000000000' }),
+      }),
+    ).toMatchObject(refused('No such user exists'));
+    expect(
+      await authenticate({ bearer: createSigner({ key, algorithm: 'HS512' })(claims) }),
+    ).toMatchObject(refused('Invalid token'));
   });
 
   it('stop an address that guesses the master key, before they look at the key', async () => {
     const from = '198.51.100.7';
     const statuses: number[] = [];
     for (let i = 0; i < 25; i += 1)
-      statuses.push(((await authenticate({ masterKey: `guess ${i}`, address: from })) as { status: number }).status);
+      statuses.push(
+        ((await authenticate({ masterKey: `guess ${i}`, address: from })) as { status: number })
+          .status,
+      );
     expect(statuses.slice(0, 20).every((status) => status === 401)).toBe(true);
     expect(statuses.slice(20).every((status) => status === 429)).toBe(true);
-    expect(await authenticate({ masterKey, address: from })).toMatchObject({ status: 429, retryAfter: expect.any(Number) });
-    expect(await authenticate({ masterKey, address: '198.51.100.8' })).toMatchObject({ via: 'masterkey' });
+    expect(await authenticate({ masterKey, address: from })).toMatchObject({
+      status: 429,
+      retryAfter: expect.any(Number),
+    });
+    expect(await authenticate({ masterKey, address: '198.51.100.8' })).toMatchObject({
+      via: 'masterkey',
+    });
   });
 
   describe('in gate mode', () => {

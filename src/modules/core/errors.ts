@@ -2,7 +2,10 @@
 import { defineErrors } from '../../kernel/errors.ts';
 
 export const coreErrors = defineErrors({
-  ADMIN_CREDENTIAL_MISSING: [401, 'This needs a credential: the masterkey header, an admin token, or an API token'],
+  ADMIN_CREDENTIAL_MISSING: [
+    401,
+    'This needs a credential: the masterkey header, an admin token, or an API token',
+  ],
   MASTER_KEY_INVALID: [401, 'Unauthorized'],
   ADMIN_TOKEN_MISSING: [401, 'No token provided'],
   ADMIN_TOKEN_INVALID: [401, 'Invalid token'],
@@ -19,7 +22,10 @@ export const coreErrors = defineErrors({
   ADMIN_DELETES_SELF: [400, 'You cannot delete yourself: another super admin must do it'],
   LAST_SUPER_ADMIN: [409, 'This is the last active super admin: make another one first'],
   PASSWORD_INCORRECT: [400, 'Incorrect Password'],
-  STORED_ADMIN_REQUIRED: [400, 'The master key has no account of its own: sign in as an admin for this'],
+  STORED_ADMIN_REQUIRED: [
+    400,
+    'The master key has no account of its own: sign in as an admin for this',
+  ],
   ADMIN_SESSION_REQUIRED: [403, 'This needs the token of a login, not an API token'],
   SECOND_FACTOR_ABSENT: [404, 'There is no second factor to verify: start with PUT /toggle-twofa'],
   API_TOKEN_NOT_FOUND: [404, 'Token not found'],

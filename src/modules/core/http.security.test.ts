@@ -11,7 +11,7 @@ import { type Api, createApi } from '../../../test/support/api.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
 import { testAdminPassword, testMasterKey } from '../../../test/support/node.ts';
 import { testEnvironment } from '../../../test/support/platform.ts';
-import { readSettings } from '../../kernel/settings.ts';
+import { readSettings } from '../../kernel/settings/settings.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import { type Platform, startPlatform } from '../../platform.ts';
 
@@ -55,10 +55,20 @@ describe('core over HTTP', () => {
     await admin.patch('/config/core', { env: 'production' }, { headers: { masterkey } });
     const { token } = (await login()).body;
     for (const path of ['/config', '/admins', '/admins/me', '/api-tokens', '/config/modules']) {
-      expect(await admin.get(path, { token }), path).toMatchObject({ status: 403, body: { code: 'PASSWORD_CHANGE_REQUIRED' } });
+      expect(await admin.get(path, { token }), path).toMatchObject({
+        status: 403,
+        body: { code: 'PASSWORD_CHANGE_REQUIRED' },
+      });
     }
-    const changed = await admin.put('/change-password', { oldPassword: testAdminPassword, newPassword }, { token });
-    expect(changed).toMatchObject({ status: 200, body: { message: 'OK', token: expect.any(String) } });
+    const changed = await admin.put(
+      '/change-password',
+      { oldPassword: testAdminPassword, newPassword },
+      { token },
+    );
+    expect(changed).toMatchObject({
+      status: 200,
+      body: { message: 'OK', token: expect.any(String) },
+    });
     expect((await admin.get('/admins/me', { token })).status).toBe(401);
     expect((await admin.get('/admins/me', { token: changed.body.token })).body).toMatchObject({
       username: 'admin',
@@ -81,7 +91,10 @@ describe('core over HTTP', () => {
     const headers = { masterkey };
     const bad = async (method: string, path: string, body: unknown, field: string) => {
       const answer = await admin.send(method, path, body, { headers });
-      expect(answer, `${method} ${path}`).toMatchObject({ status: 400, body: { name: 'INVALID_ARGUMENTS', errors: [{ path: field }] } });
+      expect(answer, `${method} ${path}`).toMatchObject({
+        status: 400,
+        body: { name: 'INVALID_ARGUMENTS', errors: [{ path: field }] },
+      });
     };
     await bad('POST', '/login', { username: 'admin' }, 'password');
     await bad('POST', '/login', { username: 'admin', password: 5 }, 'password');
@@ -103,41 +116,73 @@ describe('core over HTTP', () => {
     const headers = { masterkey };
     const read = await admin.get('/config/admin', { headers });
     const etag = read.headers.get('etag') ?? '';
-    const put = await admin.put('/config/admin', read.body.config, { headers: { ...headers, 'if-match': etag } });
+    const put = await admin.put('/config/admin', read.body.config, {
+      headers: { ...headers, 'if-match': etag },
+    });
     expect(put).toMatchObject({ status: 200, body: { warnings: [], applied: { failed: [] } } });
-    expect((await admin.patch('/config/admin', {}, { headers: { ...headers, 'if-match': etag } })).status).toBe(412);
+    expect(
+      (await admin.patch('/config/admin', {}, { headers: { ...headers, 'if-match': etag } }))
+        .status,
+    ).toBe(412);
   });
 
   it('serves health without a credential on both surfaces', async () => {
     const client = createApi(platform.addresses.client);
     for (const api of [admin, client]) {
       const headers = { accept: 'application/json' };
-      expect(await api.get('/ready', { headers })).toMatchObject({ status: 200, body: { status: 'ready', checks: expect.any(Array) } });
-      expect(await api.get('/live', { headers })).toMatchObject({ status: 200, body: { status: 'alive' } });
+      expect(await api.get('/ready', { headers })).toMatchObject({
+        status: 200,
+        body: { status: 'ready', checks: expect.any(Array) },
+      });
+      expect(await api.get('/live', { headers })).toMatchObject({
+        status: 200,
+        body: { status: 'alive' },
+      });
     }
     expect((await admin.get('/readyanything')).status).toBeOneOf([401, 404]);
-    const names = (await admin.get('/ready', { headers: { accept: 'application/json' } })).body.checks.map(
-      ({ name }: { name: string }) => name,
+    const names = (
+      await admin.get('/ready', { headers: { accept: 'application/json' } })
+    ).body.checks.map(({ name }: { name: string }) => name);
+    expect(names).toEqual(
+      expect.arrayContaining(['core.initialized', 'database', 'config.sync', 'modules.core']),
     );
-    expect(names).toEqual(expect.arrayContaining(['core.initialized', 'database', 'config.sync', 'modules.core']));
   });
 
   it('writes no credential into a log, a metric or an error', async () => {
     const session = (await login(newPassword)).body.token;
-    const apiToken = (await admin.post('/api-tokens', { name: 'scan' }, { token: session })).body.token;
-    const secrets = [masterkey, testAdminPassword, newPassword, session, apiToken, 'wrong-guess-5512'];
+    const apiToken = (await admin.post('/api-tokens', { name: 'scan' }, { token: session })).body
+      .token;
+    const secrets = [
+      masterkey,
+      testAdminPassword,
+      newPassword,
+      session,
+      apiToken,
+      'wrong-guess-5512',
+    ];
     const answers = [
       await admin.get('/config', { headers: { masterkey: 'wrong-guess-5512' } }),
       await admin.get('/config', { token: 'wrong-guess-5512' }),
       await admin.get('/config', { token: `${session}x` }),
       await admin.get('/config', { token: alteredAt(apiToken, -1) }),
       await login('wrong-guess-5512'),
-      await admin.send('POST', '/login', '{"username":"admin","password":"wrong-guess-5512"', { headers: { masterkey } }),
-      await admin.put('/change-password', { oldPassword: 'wrong-guess-5512', newPassword: 'short' }, { token: session }),
+      await admin.send('POST', '/login', '{"username":"admin","password":"wrong-guess-5512"', {
+        headers: { masterkey },
+      }),
+      await admin.put(
+        '/change-password',
+        { oldPassword: 'wrong-guess-5512', newPassword: 'short' },
+        { token: session },
+      ),
       await admin.get('/config', { token: session }),
       await admin.get('/api-tokens', { token: session }),
     ];
-    const texts = [...answers.map(({ text }) => text), ...lines, await platform.kernel.metrics.expose()];
-    for (const secret of secrets) for (const text of texts) expect(text.includes(secret), text.slice(0, 200)).toBe(false);
+    const texts = [
+      ...answers.map(({ text }) => text),
+      ...lines,
+      await platform.kernel.metrics.expose(),
+    ];
+    for (const secret of secrets)
+      for (const text of texts) expect(text.includes(secret), text.slice(0, 200)).toBe(false);
   });
 });

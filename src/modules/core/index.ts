@@ -9,8 +9,8 @@
 
 import type { Kernel } from '../../host/kernel.ts';
 import { defineModule } from '../../host/module.ts';
-import type { ConfigHandle } from '../../kernel/config/definition.ts';
-import type { Operation } from '../../kernel/operation.ts';
+import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
+import type { Operation } from '../../kernel/operations/operation.ts';
 import { StartError } from '../../kernel/start-error.ts';
 import { type AdminConfig, adminConfig, type CoreConfig, coreConfig } from './config.ts';
 import { purgeApiTokens, purgeAuditLog } from './jobs.ts';
@@ -24,7 +24,11 @@ import { healthOperations } from './operations/health.ts';
 import { secondFactorOperations, sessionOperations } from './operations/session.ts';
 import { stateOperations } from './operations/state.ts';
 import { createAccounts } from './services/accounts.ts';
-import { createAdminIdentity, createAdminTokens, createMasterKeyCheck } from './services/admin-identity.ts';
+import {
+  createAdminIdentity,
+  createAdminTokens,
+  createMasterKeyCheck,
+} from './services/admin-identity.ts';
 import { bootstrapAdmin, createAdmins, type KeepPassword } from './services/admins.ts';
 import { createApiTokens } from './services/api-tokens.ts';
 import { createFailureQuotas } from './services/failure-quotas.ts';
@@ -64,10 +68,20 @@ export const core = defineModule<typeof coreConfig.schema, CoreService>({
     return {
       service: {
         ...serviceOf(config, admin),
-        createFirstAdmin: (keep) => bootstrapAdmin({ database, passwords, log, initialPassword: settings.adminInitialPassword, keep }),
+        createFirstAdmin: (keep) =>
+          bootstrapAdmin({
+            database,
+            passwords,
+            log,
+            initialPassword: settings.adminInitialPassword,
+            keep,
+          }),
       },
       operations,
-      jobs: [purgeApiTokens(database), purgeAuditLog(kernel.audit, () => config.current().audit.retentionDays)],
+      jobs: [
+        purgeApiTokens(database),
+        purgeAuditLog(kernel.audit, () => config.current().audit.retentionDays),
+      ],
       async stop() {
         kernel.identity.admin = undefined;
       },
@@ -76,7 +90,11 @@ export const core = defineModule<typeof coreConfig.schema, CoreService>({
 });
 
 /** Builds the services over the kernel, and the operations over the services. */
-function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: ConfigHandle<AdminConfig>) {
+function assemble(
+  kernel: Kernel,
+  config: ConfigHandle<CoreConfig>,
+  admin: ConfigHandle<AdminConfig>,
+) {
   const { database, caches, secrets, passwords, settings } = kernel;
   const quotas = createFailureQuotas(kernel.durableLimits, () => admin.current().rateLimit);
   const accounts = createAccounts(database, caches);
@@ -85,7 +103,16 @@ function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: Confi
   const twoFactor = createTwoFactor(database, secrets);
   const lifetimeSeconds = () => admin.current().auth.tokenExpirationTime;
   const count = loginCounter(kernel);
-  const sessions = createSessions({ database, passwords, accounts, tokens, twoFactor, quotas, lifetimeSeconds, count });
+  const sessions = createSessions({
+    database,
+    passwords,
+    accounts,
+    tokens,
+    twoFactor,
+    quotas,
+    lifetimeSeconds,
+    count,
+  });
   const admins = createAdmins({ database, passwords, accounts, twoFactor, quotas });
   const identity = createAdminIdentity({
     accounts,
@@ -95,7 +122,11 @@ function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: Confi
     masterKeyMode: () => admin.current().auth.masterkeyMode,
     enforcePasswordChange: () => config.current().env !== 'development',
   });
-  const readiness = createReadiness({ health: kernel.health, modules: kernel.modules, settings: settings.ready });
+  const readiness = createReadiness({
+    health: kernel.health,
+    modules: kernel.modules,
+    settings: settings.ready,
+  });
   const operations: readonly Operation[] = [
     ...healthOperations({ readiness, identity, publicDetails: settings.ready.publicDetails }),
     ...sessionOperations(sessions),
@@ -106,28 +137,41 @@ function assemble(kernel: Kernel, config: ConfigHandle<CoreConfig>, admin: Confi
     ...auditOperations(kernel.audit),
     ...configOperations(kernel.config, kernel.modules, () => config.current().configuration.strict),
     ...configDocsOperations(kernel.config),
-    ...stateOperations(createState({ ...kernel, handle: config, environment: settings.stateSecrets })),
+    ...stateOperations(
+      createState({ ...kernel, handle: config, environment: settings.stateSecrets }),
+    ),
   ];
   return { operations, identity };
 }
 
 function masterKeys({ settings: { masterKey, masterKeyPrevious } }: Kernel): readonly string[] {
-  if (!masterKey) throw new StartError('MASTER_KEY is missing: set it, or let the data folder keep one');
+  if (!masterKey)
+    throw new StartError('MASTER_KEY is missing: set it, or let the data folder keep one');
   return masterKeyPrevious ? [masterKey, masterKeyPrevious] : [masterKey];
 }
 
 /** 1 while a module serves. */
 function measureModules({ metrics, modules }: Kernel): void {
-  const read = () => modules.list().map(({ name, serving }) => ({ labels: { module_name: name }, value: serving ? 1 : 0 }));
+  const read = () =>
+    modules
+      .list()
+      .map(({ name, serving }) => ({ labels: { module_name: name }, value: serving ? 1 : 0 }));
   metrics.gauge('module_health_state', 'Whether each module serves', read, ['module_name']);
 }
 
 function loginCounter({ metrics }: Kernel): (outcome: LoginOutcome) => void {
-  const logins = metrics.counter('admin_login_requests_total', 'Logins on the admin surface by outcome', ['outcome']);
+  const logins = metrics.counter(
+    'admin_login_requests_total',
+    'Logins on the admin surface by outcome',
+    ['outcome'],
+  );
   return (outcome) => logins.inc({ outcome });
 }
 
-function serviceOf(config: ConfigHandle<CoreConfig>, admin: ConfigHandle<AdminConfig>): Omit<CoreService, 'createFirstAdmin'> {
+function serviceOf(
+  config: ConfigHandle<CoreConfig>,
+  admin: ConfigHandle<AdminConfig>,
+): Omit<CoreService, 'createFirstAdmin'> {
   const environment = () => config.current().env;
   return {
     environment,

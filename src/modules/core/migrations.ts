@@ -1,5 +1,5 @@
 /** Tables of the admins and of what proves who they are. */
-import type { Migration } from '../../kernel/database/migration.ts';
+import type { Migration } from '../../kernel/database/migrate.ts';
 
 const statements = [
   `create table penstock.admins (
@@ -57,7 +57,9 @@ export const migrations: readonly Migration[] = [
   {
     id: '0002-api-token-scopes',
     async run(database) {
-      await database.query({ text: 'alter table penstock.admin_api_tokens add column scopes text[]' });
+      await database.query({
+        text: 'alter table penstock.admin_api_tokens add column scopes text[]',
+      });
     },
   },
 ];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ModuleState } from '../../host/kernel.ts';
 import { createHealth, type HealthResult } from '../../kernel/health.ts';
-import type { ReadySettings } from '../../kernel/settings.ts';
+import type { ReadySettings } from '../../kernel/settings/settings.ts';
 import { createReadiness } from './services/readiness.ts';
 
 const defaults: ReadySettings = {
@@ -23,13 +23,21 @@ interface Scene {
 
 function readinessOf({ checks = {}, modules = [], settings = {} }: Scene) {
   const health = createHealth();
-  for (const [name, run] of Object.entries(checks)) health.register({ name, run: async () => run() });
-  return createReadiness({ health, modules: { list: () => modules }, settings: { ...defaults, ...settings } });
+  for (const [name, run] of Object.entries(checks))
+    health.register({ name, run: async () => run() });
+  return createReadiness({
+    health,
+    modules: { list: () => modules },
+    settings: { ...defaults, ...settings },
+  });
 }
 
 const statusesOf = async (scene: Scene) => {
   const report = await readinessOf(scene).full();
-  return { status: report.status, ...Object.fromEntries(report.checks.map(({ name, status }) => [name, status])) };
+  return {
+    status: report.status,
+    ...Object.fromEntries(report.checks.map(({ name, status }) => [name, status])),
+  };
 };
 const pass = (): HealthResult => ({ status: 'pass' });
 const never = (): Promise<HealthResult> => new Promise(() => undefined);
@@ -61,14 +69,23 @@ describe('the readiness report', () => {
       },
     };
     const report = await readinessOf(scene).full();
-    expect(report).toMatchObject({ status: 'not_ready', message: 'Penstock is not ready: database, redis, other' });
+    expect(report).toMatchObject({
+      status: 'not_ready',
+      message: 'Penstock is not ready: database, redis, other',
+    });
     expect(JSON.stringify(report)).not.toContain('secret');
   });
 
   it('asks for modules as the settings say', async () => {
     const modules = [{ name: 'chat', serving: false, note: 'switched off' }];
-    expect(await statusesOf({ modules })).toMatchObject({ status: 'ready', 'modules.chat': 'warn' });
-    expect(await statusesOf({ modules, settings: { strict: true } })).toMatchObject({ status: 'not_ready', 'modules.chat': 'fail' });
+    expect(await statusesOf({ modules })).toMatchObject({
+      status: 'ready',
+      'modules.chat': 'warn',
+    });
+    expect(await statusesOf({ modules, settings: { strict: true } })).toMatchObject({
+      status: 'not_ready',
+      'modules.chat': 'fail',
+    });
     expect(await statusesOf({ modules, settings: { requiredModules: ['chat'] } })).toMatchObject({
       status: 'not_ready',
       'modules.chat': 'fail',
@@ -78,7 +95,10 @@ describe('the readiness report', () => {
       'modules.absent': 'fail',
     });
     const degraded = [{ name: 'chat', serving: true, note: 'an older configuration' }];
-    expect(await statusesOf({ modules: degraded })).toMatchObject({ status: 'ready', 'modules.chat': 'warn' });
+    expect(await statusesOf({ modules: degraded })).toMatchObject({
+      status: 'ready',
+      'modules.chat': 'warn',
+    });
   });
 
   it('leaves out Redis and probes of modules unless they are wanted', async () => {
@@ -89,7 +109,13 @@ describe('the readiness report', () => {
       'core.initialized': 'pass',
       'modules.chat': 'pass',
     });
-    expect(await statusesOf({ checks, modules, settings: { checkRedis: false, probeModulesActive: true } })).toMatchObject({
+    expect(
+      await statusesOf({
+        checks,
+        modules,
+        settings: { checkRedis: false, probeModulesActive: true },
+      }),
+    ).toMatchObject({
       'modules.chat': 'fail',
     });
   });
@@ -117,6 +143,8 @@ describe('the readiness report', () => {
       status: 'ready',
       checks: [{ name: 'core.initialized' }],
     });
-    expect(readinessOf({ modules, settings: { requiredModules: ['storage'] } }).shallow()).toMatchObject({ status: 'not_ready' });
+    expect(
+      readinessOf({ modules, settings: { requiredModules: ['storage'] } }).shallow(),
+    ).toMatchObject({ status: 'not_ready' });
   });
 });

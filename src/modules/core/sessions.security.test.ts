@@ -26,32 +26,45 @@ describe('login of admins', () => {
       verified.push(hash);
       return original(hash, password);
     };
-    const answers = [await login('admin', 'wrong password'), await login('nobody', 'wrong password')];
+    const answers = [
+      await login('admin', 'wrong password'),
+      await login('nobody', 'wrong password'),
+    ];
     passwords.verify = original;
     expect(answers[0]).toEqual(answers[1]);
-    expect(answers[0]).toMatchObject({ status: 401, body: { message: 'Invalid username/password' } });
+    expect(answers[0]).toMatchObject({
+      status: 401,
+      body: { message: 'Invalid username/password' },
+    });
     expect(verified).toEqual([expect.stringMatching(/^\$argon2id/), undefined]);
   });
 
   it('lets 5 attempts per name fail, also at once and from many addresses, then answers 429', async () => {
     const answers = await Promise.all(
-      Array.from({ length: 50 }, (_, i) => login(i % 2 ? 'victim' : 'VICTIM', `guess ${i}`, `203.0.113.${i}`)),
+      Array.from({ length: 50 }, (_, i) =>
+        login(i % 2 ? 'victim' : 'VICTIM', `guess ${i}`, `203.0.113.${i}`),
+      ),
     );
     expect(answers.filter(({ status }) => status === 401)).toHaveLength(5);
     const stopped = answers.filter(({ status }) => status === 429);
     expect(stopped).toHaveLength(45);
-    expect(stopped[0]?.body).toMatchObject({ code: 'ADMIN_ATTEMPTS_EXHAUSTED', retryAfter: expect.any(Number) });
+    expect(stopped[0]?.body).toMatchObject({
+      code: 'ADMIN_ATTEMPTS_EXHAUSTED',
+      retryAfter: expect.any(Number),
+    });
   });
 
   it('stops an address after 20 failures, whatever the names', async () => {
     const statuses: number[] = [];
-    for (let i = 0; i < 25; i += 1) statuses.push((await login(`name${i}`, 'a guess', '203.0.113.200')).status);
+    for (let i = 0; i < 25; i += 1)
+      statuses.push((await login(`name${i}`, 'a guess', '203.0.113.200')).status);
     expect(statuses).toEqual([...Array(20).fill(401), ...Array(5).fill(429)]);
   });
 
   it('counts a whole IPv6 network as one address', async () => {
     const statuses: number[] = [];
-    for (let i = 0; i < 25; i += 1) statuses.push((await login(`other${i}`, 'a guess', `2001:db8:7:7::${i + 1}`)).status);
+    for (let i = 0; i < 25; i += 1)
+      statuses.push((await login(`other${i}`, 'a guess', `2001:db8:7:7::${i + 1}`)).status);
     expect(statuses).toEqual([...Array(20).fill(401), ...Array(5).fill(429)]);
   });
 
@@ -63,9 +76,19 @@ describe('login of admins', () => {
   });
 
   it('refuses an inactive admin like a wrong password', async () => {
-    const created = await fixture.node.call('core.admins.create', { masterKey, body: { username: 'gone', password: 'a good password' } });
-    await fixture.node.call('core.admins.update', { masterKey, params: { id: created.body.admin._id }, body: { active: false } });
-    expect(await login('gone', 'a good password', '198.51.100.77')).toMatchObject({ status: 401, body: { code: 'ADMIN_LOGIN_INVALID' } });
+    const created = await fixture.node.call('core.admins.create', {
+      masterKey,
+      body: { username: 'gone', password: 'a good password' },
+    });
+    await fixture.node.call('core.admins.update', {
+      masterKey,
+      params: { id: created.body.admin._id },
+      body: { active: false },
+    });
+    expect(await login('gone', 'a good password', '198.51.100.77')).toMatchObject({
+      status: 401,
+      body: { code: 'ADMIN_LOGIN_INVALID' },
+    });
   });
 });
 
@@ -83,22 +106,45 @@ describe('sessions of admins', () => {
     serial += 1;
     const username = `operator${serial}`;
     const password = `password of ${username}`;
-    const { body } = await fixture.node.call('core.admins.create', { masterKey, body: { username, password } });
+    const { body } = await fixture.node.call('core.admins.create', {
+      masterKey,
+      body: { username, password },
+    });
     const bearer = await fixture.login(username, password);
-    for (const node of fixture.nodes) expect((await node.call('core.admins.get', { bearer, params: { id: 'me' } })).status).toBe(200);
+    for (const node of fixture.nodes)
+      expect((await node.call('core.admins.get', { bearer, params: { id: 'me' } })).status).toBe(
+        200,
+      );
     return { id: body.admin._id as string, bearer, password, username };
   };
   const statusesOf = async (bearer: string) =>
-    Promise.all(fixture.nodes.map(async (node) => (await node.call('core.admins.get', { bearer, params: { id: 'me' } })).status));
+    Promise.all(
+      fixture.nodes.map(
+        async (node) =>
+          (await node.call('core.admins.get', { bearer, params: { id: 'me' } })).status,
+      ),
+    );
 
   type Warm = Awaited<ReturnType<typeof warm>>;
   const endings: Record<string, (admin: Warm) => Promise<unknown>> = {
     logout: ({ bearer }) => fixture.node.call('core.session.logout', { bearer }),
     'own password change': ({ bearer, password }) =>
-      fixture.node.call('core.admins.changeOwnPassword', { bearer, body: { oldPassword: password, newPassword: 'another good one' } }),
+      fixture.node.call('core.admins.changeOwnPassword', {
+        bearer,
+        body: { oldPassword: password, newPassword: 'another good one' },
+      }),
     'password set by a super admin': ({ id }) =>
-      fixture.node.call('core.admins.setPassword', { masterKey, params: { adminId: id }, body: { newPassword: 'another good one' } }),
-    deactivation: ({ id }) => fixture.node.call('core.admins.update', { masterKey, params: { id }, body: { active: false } }),
+      fixture.node.call('core.admins.setPassword', {
+        masterKey,
+        params: { adminId: id },
+        body: { newPassword: 'another good one' },
+      }),
+    deactivation: ({ id }) =>
+      fixture.node.call('core.admins.update', {
+        masterKey,
+        params: { id },
+        body: { active: false },
+      }),
     deletion: ({ id }) => fixture.node.call('core.admins.delete', { masterKey, params: { id } }),
   };
 
@@ -110,21 +156,41 @@ describe('sessions of admins', () => {
 
   it('take away a right at once on every node', async () => {
     const { id, bearer } = await warm();
-    await fixture.node.call('core.admins.update', { masterKey, params: { id }, body: { isSuperAdmin: true } });
+    await fixture.node.call('core.admins.update', {
+      masterKey,
+      params: { id },
+      body: { isSuperAdmin: true },
+    });
     const create = (node: CoreFixture['node'], username: string) =>
       node.call('core.admins.create', { bearer, body: { username, password: 'a good password' } });
     expect((await create(fixture.nodes[1]!, 'made-by-it')).status).toBe(200);
-    await fixture.node.call('core.admins.update', { masterKey, params: { id }, body: { isSuperAdmin: false } });
+    await fixture.node.call('core.admins.update', {
+      masterKey,
+      params: { id },
+      body: { isSuperAdmin: false },
+    });
     for (const node of fixture.nodes) expect((await create(node, 'never')).status).toBe(403);
   });
 
   it('go on with a new token after an own password change, and the old password is worth nothing', async () => {
     const { bearer, password, username } = await warm();
     const change = (oldPassword: string, newPassword: string, token = bearer) =>
-      fixture.node.call('core.admins.changeOwnPassword', { bearer: token, body: { oldPassword, newPassword } });
-    expect(await change('wrong password', 'another good one')).toMatchObject({ status: 400, body: { message: 'Incorrect Password' } });
-    expect(await change(password, 'short')).toMatchObject({ status: 400, body: { errors: [{ path: 'newPassword' }] } });
-    expect(await change(password, password)).toMatchObject({ status: 400, body: { errors: [{ path: 'newPassword' }] } });
+      fixture.node.call('core.admins.changeOwnPassword', {
+        bearer: token,
+        body: { oldPassword, newPassword },
+      });
+    expect(await change('wrong password', 'another good one')).toMatchObject({
+      status: 400,
+      body: { message: 'Incorrect Password' },
+    });
+    expect(await change(password, 'short')).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'newPassword' }] },
+    });
+    expect(await change(password, password)).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'newPassword' }] },
+    });
     const { body } = await change(password, 'another good one');
     expect(body.message).toBe('OK');
     expect(await statusesOf(body.token)).toEqual([200, 200]);
@@ -135,8 +201,13 @@ describe('sessions of admins', () => {
   it('cannot be used to guess the password of their admin', async () => {
     const { bearer, password } = await warm();
     const guess = (oldPassword: string) =>
-      fixture.node.call('core.admins.changeOwnPassword', { bearer, body: { oldPassword, newPassword: 'another good one' } });
-    const answers = await Promise.all(Array.from({ length: 30 }, (_, i) => guess(`guess number ${i}`)));
+      fixture.node.call('core.admins.changeOwnPassword', {
+        bearer,
+        body: { oldPassword, newPassword: 'another good one' },
+      });
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, i) => guess(`guess number ${i}`)),
+    );
     expect(answers.filter(({ status }) => status === 400)).toHaveLength(20);
     expect((await guess(password)).status).toBe(429);
   });

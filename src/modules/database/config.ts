@@ -1,7 +1,7 @@
 /** Configuration of the database module. */
 import Type, { type Static } from 'typebox';
 import { shown } from '../../data/schema/language/names.ts';
-import { defineConfig } from '../../kernel/config/definition.ts';
+import { defineConfig } from '../../kernel/config/config-definition.ts';
 
 /** Schemas of PostgreSQL that hold nothing of users: its own, and those of the platform. */
 const closedSchema = /^(?:pg_.*|information_schema|app|penstock(?:_.*)?)$/;
@@ -11,7 +11,8 @@ export const databaseConfig = defineConfig({
     security: Type.Object({
       defaultAuthenticated: Type.Boolean({
         default: false,
-        description: 'Operations of new schemas need a signed-in user unless the schema says otherwise',
+        description:
+          'Operations of new schemas need a signed-in user unless the schema says otherwise',
       }),
     }),
     introspection: Type.Object({
@@ -19,7 +20,8 @@ export const databaseConfig = defineConfig({
         minItems: 1,
         maxItems: 32,
         default: ['public'],
-        description: 'Schemas of PostgreSQL in which introspection looks for tables that are there already',
+        description:
+          'Schemas of PostgreSQL in which introspection looks for tables that are there already',
       }),
     }),
     droppedFields: Type.Object({
@@ -27,7 +29,8 @@ export const databaseConfig = defineConfig({
         minimum: 0,
         maximum: 36_500,
         default: 0,
-        description: 'Days after which the data of fields that were taken out is destroyed; 0 keeps it until somebody purges it',
+        description:
+          'Days after which the data of fields that were taken out is destroyed; 0 keeps it until somebody purges it',
       }),
     }),
   }),

@@ -21,7 +21,9 @@ describe('records beyond the plain routes', () => {
       },
     });
     const path = '/database/schemas/Doc';
-    const made = await platform.admin.post(`${path}/docs`, { inputDocument: { a: 'one', n: 1, seo: { x: '1', y: '1' }, secret: 's' } });
+    const made = await platform.admin.post(`${path}/docs`, {
+      inputDocument: { a: 'one', n: 1, seo: { x: '1', y: '1' }, secret: 's' },
+    });
     expect(made).toMatchObject({ status: 200, body: { a: 'one', __v: 0 } });
     expect(made.body).not.toHaveProperty('secret');
     const many = await platform.admin.post(`${path}/docs/many`, {
@@ -31,40 +33,60 @@ describe('records beyond the plain routes', () => {
       ],
     });
     expect(many.body.docs).toHaveLength(2);
-    const query = async (body: Json, search = '') => platform.admin.post(`${path}/query${search}`, body);
+    const query = async (body: Json, search = '') =>
+      platform.admin.post(`${path}/query${search}`, body);
     expect((await query({ query: {} })).body.count).toBe(3);
     const page = await query({ query: { n: { $gte: 2 } } }, '?sort=-n&limit=1&skip=0');
     expect(page.body).toMatchObject({ count: 2, documents: [{ a: 'three' }] });
-    expect((await platform.admin.get(`${path}/docs/${made.body._id}`)).body).toEqual({ ...made.body, result: made.body });
-    const put = await platform.admin.put(`${path}/docs/${made.body._id}`, { changedDocument: { ...made.body, n: 9, seo: { y: '2' } } });
+    expect((await platform.admin.get(`${path}/docs/${made.body._id}`)).body).toEqual({
+      ...made.body,
+      result: made.body,
+    });
+    const put = await platform.admin.put(`${path}/docs/${made.body._id}`, {
+      changedDocument: { ...made.body, n: 9, seo: { y: '2' } },
+    });
     expect(put.body).toMatchObject({ a: 'one', n: 9, seo: { x: '1', y: '2' }, __v: 1 });
     const [two, three] = many.body.docs;
     const changedDocuments = [
       { _id: two._id, n: 20 },
       { _id: three._id, n: 30 },
     ];
-    expect((await platform.admin.put(`${path}/docs`, { changedDocuments })).body.docs).toMatchObject([{ a: 'two', n: 20 }, { n: 30 }]);
+    expect(
+      (await platform.admin.put(`${path}/docs`, { changedDocuments })).body.docs,
+    ).toMatchObject([{ a: 'two', n: 20 }, { n: 30 }]);
     expect((await platform.admin.delete(`${path}/docs/${two._id}`)).body).toEqual({ result: 'Ok' });
 
     expect((await platform.admin.delete(`${path}/docs/${two._id}`)).status).toBe(404);
     expect((await platform.admin.get(`${path}/docs/nonsense`)).status).toBe(404);
-    expect((await platform.admin.put(`${path}/docs/${two._id}`, { changedDocument: { n: 1 } })).status).toBe(404);
-    expect(await platform.admin.put(`${path}/docs/${made.body._id}`, { changedDocument: { evil: 1 } })).toMatchObject({
+    expect(
+      (await platform.admin.put(`${path}/docs/${two._id}`, { changedDocument: { n: 1 } })).status,
+    ).toBe(404);
+    expect(
+      await platform.admin.put(`${path}/docs/${made.body._id}`, { changedDocument: { evil: 1 } }),
+    ).toMatchObject({
       status: 404,
       body: { message: 'Wrong input fields!', errors: [{ path: 'changedDocument.evil' }] },
     });
-    expect((await platform.admin.post(`${path}/docs`, { inputDocument: { n: 1 } })).body.errors).toMatchObject([
-      { path: 'inputDocument.a', rule: 'required' },
-    ]);
+    expect(
+      (await platform.admin.post(`${path}/docs`, { inputDocument: { n: 1 } })).body.errors,
+    ).toMatchObject([{ path: 'inputDocument.a', rule: 'required' }]);
     const inputDocuments = [{ a: 'four' }, { n: 1 }];
-    expect((await platform.admin.post(`${path}/docs/many`, { inputDocuments })).body.errors).toMatchObject([
-      { path: 'inputDocuments.1.a' },
-    ]);
-    expect((await platform.admin.put(`${path}/docs`, { changedDocuments: [{ n: 1 }] })).body.errors).toMatchObject([
-      { path: 'changedDocuments.0._id' },
-    ]);
+    expect(
+      (await platform.admin.post(`${path}/docs/many`, { inputDocuments })).body.errors,
+    ).toMatchObject([{ path: 'inputDocuments.1.a' }]);
+    expect(
+      (await platform.admin.put(`${path}/docs`, { changedDocuments: [{ n: 1 }] })).body.errors,
+    ).toMatchObject([{ path: 'changedDocuments.0._id' }]);
     const seen = { headers: { 'if-match': made.headers.get('etag') ?? '' } };
-    expect((await platform.admin.put(`${path}/docs/${made.body._id}`, { changedDocument: { n: 1 } }, seen)).status).toBe(412);
+    expect(
+      (
+        await platform.admin.put(
+          `${path}/docs/${made.body._id}`,
+          { changedDocument: { n: 1 } },
+          seen,
+        )
+      ).status,
+    ).toBe(412);
     expect((await platform.admin.delete(`${path}/docs/${made.body._id}`, seen)).status).toBe(412);
     for (const [body, search, place] of [
       [{}, '', 'query'],
@@ -75,42 +97,67 @@ describe('records beyond the plain routes', () => {
       [{ query: {} }, '?limit=1001', 'limit'],
       [{ query: {} }, '?sort=secret', 'sort'],
     ] as const) {
-      expect(await query(body, search)).toMatchObject({ status: 400, body: { errors: [{ path: place }] } });
+      expect(await query(body, search)).toMatchObject({
+        status: 400,
+        body: { errors: [{ path: place }] },
+      });
     }
-    expect((await platform.admin.post('/database/schemas/None/query', { query: {} })).status).toBe(404);
+    expect((await platform.admin.post('/database/schemas/None/query', { query: {} })).status).toBe(
+      404,
+    );
     expect((await platform.adminAnonymous.post(`${path}/query`, { query: {} })).status).toBe(401);
   });
 
   it('shows records of modules, never what they hide, and keeps them as they are', async () => {
     const user = await platform.registerUser();
-    const found = await platform.admin.post('/database/schemas/User/query', { query: { email: user.email } });
-    expect(found.body).toMatchObject({ count: 1, documents: [{ _id: user.userId, email: user.email }] });
+    const found = await platform.admin.post('/database/schemas/User/query', {
+      query: { email: user.email },
+    });
+    expect(found.body).toMatchObject({
+      count: 1,
+      documents: [{ _id: user.userId, email: user.email }],
+    });
     expect(found.text).not.toContain('$argon2');
     expect(found.body.documents[0]).not.toHaveProperty('hashedPassword');
     const path = '/database/schemas/User';
-    expect(await platform.admin.post(`${path}/query`, { query: { hashedPassword: { $regex: '^a' } } })).toMatchObject({ status: 400 });
+    expect(
+      await platform.admin.post(`${path}/query`, { query: { hashedPassword: { $regex: '^a' } } }),
+    ).toMatchObject({ status: 400 });
     const message = 'Schema does not exist or disallows doc modifications';
-    expect(await platform.admin.post(`${path}/docs`, { inputDocument: { email: 'a@b.c' } })).toMatchObject({
+    expect(
+      await platform.admin.post(`${path}/docs`, { inputDocument: { email: 'a@b.c' } }),
+    ).toMatchObject({
       status: 404,
       body: { message },
     });
     const write = { changedDocument: { email: 'x@example.com' } };
-    expect((await platform.admin.put(`${path}/docs/${user.userId}`, write)).body.message).toBe(message);
+    expect((await platform.admin.put(`${path}/docs/${user.userId}`, write)).body.message).toBe(
+      message,
+    );
     expect((await platform.admin.delete(`${path}/docs/${user.userId}`)).body.message).toBe(message);
     expect((await platform.admin.get(`${path}/docs/${user.userId}`)).body.email).toBe(user.email);
   });
 
   it('does a batch as one, with what earlier operations made', async () => {
-    await platform.createSchema({ name: 'Band', fields: { name: { type: 'String', required: true, unique: true } } });
+    await platform.createSchema({
+      name: 'Band',
+      fields: { name: { type: 'String', required: true, unique: true } },
+    });
     await platform.createSchema({
       name: 'Song',
       fields: { title: 'String', band: { type: 'Relation', model: 'Band' }, note: 'String' },
-      conduitOptions: { cms: { crudOperations: { delete: { enabled: false }, update: { authenticated: true } } } },
+      conduitOptions: {
+        cms: { crudOperations: { delete: { enabled: false }, update: { authenticated: true } } },
+      },
     });
     const batch = (body: Json, api = platform.client) => api.post('/database/batch', body);
     const operations = [
       { op: 'create', schema: 'Band', data: { name: 'Low' }, ref: 'band' },
-      { op: 'create', schema: 'Song', data: { title: 'One', band: { $ref: 'band' }, note: { $ref: 'band.name' } } },
+      {
+        op: 'create',
+        schema: 'Song',
+        data: { title: 'One', band: { $ref: 'band' }, note: { $ref: 'band.name' } },
+      },
       { op: 'read', schema: 'Song', id: { $ref: '1' } },
     ];
     const done = await batch({ operations });
@@ -119,13 +166,22 @@ describe('records beyond the plain routes', () => {
     expect(song).toMatchObject({ title: 'One', band: band._id, note: 'Low' });
     expect(read).toEqual({ op: 'read', schema: 'Song', document: song });
 
-    const twice = await batch({ operations: [{ op: 'create', schema: 'Band', data: { name: 'High' } }, operations[0]] });
-    expect(twice).toMatchObject({ status: 409, body: { code: 'RECORD_NOT_UNIQUE', errors: [{ path: 'operations.1.name' }] } });
+    const twice = await batch({
+      operations: [{ op: 'create', schema: 'Band', data: { name: 'High' } }, operations[0]],
+    });
+    expect(twice).toMatchObject({
+      status: 409,
+      body: { code: 'RECORD_NOT_UNIQUE', errors: [{ path: 'operations.1.name' }] },
+    });
     expect((await platform.client.get('/database/Band')).body.count).toBe(1);
     const cases: readonly (readonly [Json, number, string])[] = [
       [{ op: 'create', schema: 'Band', data: {} }, 400, 'operations.0.name'],
       [{ op: 'create', schema: 'Band' }, 400, 'operations.0.data'],
-      [{ op: 'create', schema: 'Song', data: { band: { $ref: 'nobody' } } }, 400, 'operations.0.data.band'],
+      [
+        { op: 'create', schema: 'Song', data: { band: { $ref: 'nobody' } } },
+        400,
+        'operations.0.data.band',
+      ],
       [{ op: 'create', schema: 'Band', ref: '0', data: {} }, 400, 'operations.0.ref'],
       [{ op: 'read', schema: 'Band' }, 400, 'operations.0.id'],
       [{ op: 'explode', schema: 'Band' }, 400, 'operations.0.op'],
@@ -137,7 +193,11 @@ describe('records beyond the plain routes', () => {
     ];
     for (const [operation, status, path] of cases) {
       const answer = await batch({ operations: [operation] });
-      expect([JSON.stringify(operation), answer.status, answer.body.errors?.[0]?.path]).toEqual([JSON.stringify(operation), status, path]);
+      expect([JSON.stringify(operation), answer.status, answer.body.errors?.[0]?.path]).toEqual([
+        JSON.stringify(operation),
+        status,
+        path,
+      ]);
     }
     const user = await platform.registerUser();
     const stale = { op: 'update', schema: 'Song', id: song._id, data: { title: 'x' }, version: 7 };
@@ -150,11 +210,25 @@ describe('records beyond the plain routes', () => {
         { op: 'read', schema: 'Song', id: { $ref: '0' } },
       ],
     };
-    const answer = await platform.client.post('/database/batch', loose, { headers: { 'idempotency-key': 'batch-1' } });
-    expect(answer.body.results).toMatchObject([{ error: { status: 409 } }, { document: { name: 'Mid' } }, { error: { status: 400 } }]);
-    expect((await platform.client.post('/database/batch', loose, { headers: { 'idempotency-key': 'batch-1' } })).text).toBe(answer.text);
+    const answer = await platform.client.post('/database/batch', loose, {
+      headers: { 'idempotency-key': 'batch-1' },
+    });
+    expect(answer.body.results).toMatchObject([
+      { error: { status: 409 } },
+      { document: { name: 'Mid' } },
+      { error: { status: 400 } },
+    ]);
+    expect(
+      (
+        await platform.client.post('/database/batch', loose, {
+          headers: { 'idempotency-key': 'batch-1' },
+        })
+      ).text,
+    ).toBe(answer.text);
     expect((await platform.client.get('/database/Band')).body.count).toBe(2);
-    expect((await batch({ operations: Array.from({ length: 101 }, () => operations[0]) })).status).toBe(400);
+    expect(
+      (await batch({ operations: Array.from({ length: 101 }, () => operations[0]) })).status,
+    ).toBe(400);
     expect((await batch({ operations: [] })).status).toBe(400);
   });
 
@@ -164,18 +238,35 @@ describe('records beyond the plain routes', () => {
       fields: { n: { type: 'Number', default: 0 } },
       conduitOptions: { cms: { crudOperations: { update: { operators: true } } } },
     });
-    const { docs } = (await platform.client.post('/database/Account/many', { docs: [{}, {}] })).body;
-    const steps = docs.map(({ _id }: Json) => ({ op: 'update', schema: 'Account', id: _id, data: { $inc: { n: 1 } } }));
+    const { docs } = (await platform.client.post('/database/Account/many', { docs: [{}, {}] }))
+      .body;
+    const steps = docs.map(({ _id }: Json) => ({
+      op: 'update',
+      schema: 'Account',
+      id: _id,
+      data: { $inc: { n: 1 } },
+    }));
     const batches = Array.from({ length: 20 }, (_, i) =>
-      platform.client.post('/database/batch', { operations: i % 2 === 0 ? steps : steps.toReversed() }),
+      platform.client.post('/database/batch', {
+        operations: i % 2 === 0 ? steps : steps.toReversed(),
+      }),
     );
-    expect((await Promise.all(batches)).map(({ status }) => status)).toEqual(batches.map(() => 200));
-    expect((await platform.client.get('/database/Account')).body.documents).toMatchObject([{ n: 20 }, { n: 20 }]);
+    expect((await Promise.all(batches)).map(({ status }) => status)).toEqual(
+      batches.map(() => 200),
+    );
+    expect((await platform.client.get('/database/Account')).body.documents).toMatchObject([
+      { n: 20 },
+      { n: 20 },
+    ]);
   });
 
   it('lets clients filter only where, and by what, a schema allows', async () => {
-    const query = (body: Json, search = '') => platform.client.post(`/database/Shop/query${search}`, body);
-    const { _id: cityId } = await platform.createSchema({ name: 'City', fields: { name: 'String' } });
+    const query = (body: Json, search = '') =>
+      platform.client.post(`/database/Shop/query${search}`, body);
+    const { _id: cityId } = await platform.createSchema({
+      name: 'City',
+      fields: { name: 'String' },
+    });
     const fields = {
       name: 'String',
       price: 'Number',
@@ -184,12 +275,23 @@ describe('records beyond the plain routes', () => {
     } as const;
     const { _id } = await platform.createSchema({ name: 'Shop', fields });
     const city = await platform.client.post('/database/City', { name: 'Athens' });
-    for (const price of [1, 2, 3]) await platform.client.post('/database/Shop', { name: `s${price}`, price, city: city.body._id });
+    for (const price of [1, 2, 3])
+      await platform.client.post('/database/Shop', {
+        name: `s${price}`,
+        price,
+        city: city.body._id,
+      });
     expect((await query({ query: {} })).status).toBe(405);
-    const allow = (options: Json) => platform.admin.patch(`/database/schemas/${_id}`, { conduitOptions: { cms: { query: options } } });
+    const allow = (options: Json) =>
+      platform.admin.patch(`/database/schemas/${_id}`, {
+        conduitOptions: { cms: { query: options } },
+      });
     await allow({ enabled: true });
     expect((await query({ query: {} })).body.count).toBe(3);
-    expect(await query({ query: { price: 1 } })).toMatchObject({ status: 400, body: { errors: [{ path: 'query.price', rule: 'field' }] } });
+    expect(await query({ query: { price: 1 } })).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'query.price', rule: 'field' }] },
+    });
     await allow({ enabled: true, fields: ['price', 'name', 'city.name', 'hidden'], maxCost: 6 });
     const found = await query({ query: { price: { $gt: 1 } } }, '?sort=-price&limit=1');
     expect(found.body).toMatchObject({ count: 2, documents: [{ price: 3 }] });
@@ -203,14 +305,23 @@ describe('records beyond the plain routes', () => {
     ];
     for (const [body, rule] of refused) {
       const answer = await query({ query: body });
-      expect([JSON.stringify(body), answer.status, answer.body.errors[0].rule]).toEqual([JSON.stringify(body), 400, rule]);
+      expect([JSON.stringify(body), answer.status, answer.body.errors[0].rule]).toEqual([
+        JSON.stringify(body),
+        400,
+        rule,
+      ]);
     }
-    expect((await platform.client.get('/database/Shop?price=1&query={"price":1}')).body.count).toBe(3);
+    expect((await platform.client.get('/database/Shop?price=1&query={"price":1}')).body.count).toBe(
+      3,
+    );
     expect((await allow({ enabled: true, operators: ['$where'] })).status).toBe(400);
     const closed = { cms: { crudOperations: { read: { enabled: false } } } };
     await platform.admin.patch(`/database/schemas/${cityId}`, { conduitOptions: closed });
     const across = await query({ query: { $and: [{ price: 1 }, { 'city.name': 'Athens' }] } });
-    expect(across).toMatchObject({ status: 403, body: { code: 'POPULATE_FORBIDDEN', errors: [{ path: 'query.$and.1.city.name' }] } });
+    expect(across).toMatchObject({
+      status: 403,
+      body: { code: 'POPULATE_FORBIDDEN', errors: [{ path: 'query.$and.1.city.name' }] },
+    });
     await allow({ enabled: false });
     expect((await query({ query: {} })).status).toBe(405);
   });

@@ -23,6 +23,9 @@ it('fields that were taken out are kept until the retention ends, and for ever w
   expect(dropped()).toEqual(['old', 'seo.y']);
   await purgeOld(kernel.schemas, 30, Date.now() + 31 * DAY_MS);
   expect(dropped()).toEqual([]);
-  const text = "select to_jsonb(t) - '_id' - 'createdAt' - 'updatedAt' as row from \"app\".\"Retained\" t";
-  expect((await kernel.database.query({ text })).rows).toEqual([{ row: { keep: 'k', seo: { x: '1' }, __v: 0 } }]);
+  const text =
+    "select to_jsonb(t) - '_id' - 'createdAt' - 'updatedAt' as row from \"app\".\"Retained\" t";
+  expect((await kernel.database.query({ text })).rows).toEqual([
+    { row: { keep: 'k', seo: { x: '1' }, __v: 0 } },
+  ]);
 });

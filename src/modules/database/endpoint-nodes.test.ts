@@ -22,14 +22,20 @@ describe('custom endpoints on two nodes', () => {
       const { status, body } = await second.client.get('/database/function/shared');
       return status === 200 ? body.length : status;
     };
-    const { _id } = await bench.endpoint('shared', { operation: operation.get, selectedSchemaName, query: {} });
+    const { _id } = await bench.endpoint('shared', {
+      operation: operation.get,
+      selectedSchemaName,
+      query: {},
+    });
     expect(await seen()).toBe(2);
     const query = compare('title', 0, ['Custom', 'a']);
     await first.admin.patch(`/database/customEndpoints/${_id}`, { selectedSchemaName, query });
     expect(await seen()).toBe(1);
     const exported = await first.admin.get('/database/customEndpoints/export');
     // Both nodes import at once: one after the other does it, and there is one endpoint in the end.
-    const imports = [first, second].map(({ admin }) => admin.post('/database/customEndpoints/import', exported.body));
+    const imports = [first, second].map(({ admin }) =>
+      admin.post('/database/customEndpoints/import', exported.body),
+    );
     for (const { status } of await Promise.all(imports)) expect([200, 409]).toContain(status);
     expect(await seen()).toBe(1);
     const list = await second.admin.get('/database/customEndpoints');
@@ -42,8 +48,16 @@ describe('custom endpoints on two nodes', () => {
   it('honours an Idempotency-Key on their creation', async () => {
     const bench = createEndpointBench(second);
     await first.createSchema({ name: 'Keyed', fields: { a: 'String' } });
-    const body = { name: 'keyed', operation: operation.get, selectedSchemaName: 'Keyed', query: {} };
-    const make = () => first.admin.post('/database/customEndpoints', body, { headers: { 'idempotency-key': 'one' } });
+    const body = {
+      name: 'keyed',
+      operation: operation.get,
+      selectedSchemaName: 'Keyed',
+      query: {},
+    };
+    const make = () =>
+      first.admin.post('/database/customEndpoints', body, {
+        headers: { 'idempotency-key': 'one' },
+      });
     const [made, again] = [await make(), await make()];
     expect([made.status, again.text]).toEqual([200, made.text]);
     expect((await bench.call('keyed')).body).toEqual([]);

@@ -13,7 +13,14 @@ import {
 } from '../../../test/support/endpoints.ts';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
 
-const { get: GET, post: POST, put: PUT, delete: DELETE, patch: PATCH, aggregate: AGGREGATE } = operation;
+const {
+  get: GET,
+  post: POST,
+  put: PUT,
+  delete: DELETE,
+  patch: PATCH,
+  aggregate: AGGREGATE,
+} = operation;
 const { body: BODY, query: QUERY, path: PATH } = location;
 
 describe('custom endpoints', () => {
@@ -27,7 +34,14 @@ describe('custom endpoints', () => {
 
   it('reads with nested groups, every comparison and every source of values', async () => {
     const selectedSchemaName = await bench.posts([
-      { title: 'a', text: 'The 100% Story', views: 1, likes: 1, tags: ['x', 'y'], day: '2026-01-01' },
+      {
+        title: 'a',
+        text: 'The 100% Story',
+        views: 1,
+        likes: 1,
+        tags: ['x', 'y'],
+        day: '2026-01-01',
+      },
       { title: 'b', text: 'another story', views: 2, likes: 1, tags: ['y'], day: '2026-02-01' },
       { title: 'c', views: 3, likes: 5, meta: { $ne: null } },
     ]);
@@ -43,7 +57,11 @@ describe('custom endpoints', () => {
       expect(created.query).toEqual({ AND: [compare('views', code, ['Input', 'v'])] });
       expect(titles((await bench.call(`${name}?v=2`)).body)).toEqual(expected);
     }
-    const sets = { operation: GET, selectedSchemaName, inputs: [input('v', 'Number', QUERY, { array: true })] };
+    const sets = {
+      operation: GET,
+      selectedSchemaName,
+      inputs: [input('v', 'Number', QUERY, { array: true })],
+    };
     await bench.endpoint('inSet', { ...sets, query: compare('views', 6, ['Input', 'v']) });
     await bench.endpoint('notInSet', { ...sets, query: compare('views', 7, ['Input', 'v']) });
     expect(titles((await bench.call('inSet?v=1,3')).body)).toEqual(['a', 'c']);
@@ -55,7 +73,12 @@ describe('custom endpoints', () => {
       query: {
         AND: [
           compare('tags', 8, ['Input', 'tag']),
-          { OR: [compare('text', 0, ['Input', 'text'], { like: true }), compare('views', 0, ['Custom', 2])] },
+          {
+            OR: [
+              compare('text', 0, ['Input', 'text'], { like: true }),
+              compare('views', 0, ['Custom', 2]),
+            ],
+          },
         ],
       },
     });
@@ -72,7 +95,11 @@ describe('custom endpoints', () => {
     expect(titles((await bench.call('caseSensitive?text=Story')).body)).toEqual(['a']);
     expect(titles((await bench.call('caseSensitive?text=_tory')).body)).toEqual([]);
     expect(titles((await bench.call('caseSensitive?text=S%25y')).body)).toEqual([]);
-    await bench.endpoint('columns', { operation: GET, selectedSchemaName, query: compare('views', 0, ['Schema', 'likes']) });
+    await bench.endpoint('columns', {
+      operation: GET,
+      selectedSchemaName,
+      query: compare('views', 0, ['Schema', 'likes']),
+    });
     expect(titles((await bench.call('columns')).body)).toEqual(['a']);
     await bench.endpoint('words', {
       operation: GET,
@@ -88,15 +115,22 @@ describe('custom endpoints', () => {
       query: compare('day', 3, ['Input', 'day']),
     });
     expect(titles((await bench.call('since?day=2026-01-15')).body)).toEqual(['b']);
-    expect(await bench.call('since?day=yesterday')).toMatchObject({ status: 400, body: { errors: [{ path: 'day' }] } });
+    expect(await bench.call('since?day=yesterday')).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'day' }] },
+    });
     await bench.endpoint('json', {
       operation: GET,
       selectedSchemaName,
       inputs: [input('meta', 'JSON', QUERY)],
       query: compare('meta', 0, ['Input', 'meta']),
     });
-    expect(titles((await bench.call(`json?meta=${encodeURIComponent('{"$ne":null}')}`)).body)).toEqual(['c']);
-    expect(titles((await bench.call(`json?meta=${encodeURIComponent('{"$gt":""}')}`)).body)).toEqual([]);
+    expect(
+      titles((await bench.call(`json?meta=${encodeURIComponent('{"$ne":null}')}`)).body),
+    ).toEqual(['c']);
+    expect(
+      titles((await bench.call(`json?meta=${encodeURIComponent('{"$gt":""}')}`)).body),
+    ).toEqual([]);
   });
 
   it('answers the exact bodies of the five operations', async () => {
@@ -104,49 +138,101 @@ describe('custom endpoints', () => {
       { title: 'a', views: 1, tags: ['x'] },
       { title: 'b', views: 2, tags: [] },
     ]);
-    await bench.endpoint('pages', { operation: GET, selectedSchemaName, query: {}, paginated: true, sorted: true });
+    await bench.endpoint('pages', {
+      operation: GET,
+      selectedSchemaName,
+      query: {},
+      paginated: true,
+      sorted: true,
+    });
     const page = await bench.call('pages?skip=1&limit=1&sort=-views');
     expect(page.body).toMatchObject({ count: 2, documents: [{ title: 'a' }] });
-    expect(await bench.call('pages?skip=0')).toMatchObject({ status: 400, body: { errors: [{ path: 'limit' }] } });
+    expect(await bench.call('pages?skip=0')).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'limit' }] },
+    });
     expect((await bench.call('pages?skip=0&limit=5&sort=secret')).status).toBe(400);
     expect((await bench.call('pages?skip=0&limit=5&populate=title')).status).toBe(400);
 
     await bench.endpoint('make', {
       operation: POST,
       selectedSchemaName,
-      inputs: [input('title', 'String', BODY), input('views', 'Number', BODY, { optional: true }), input('tag', 'String', PATH)],
-      assignments: [assign('title', 0, 'Input', 'title'), assign('views', 0, 'Input', 'views'), assign('text', 0, 'Custom', 'fixed')],
+      inputs: [
+        input('title', 'String', BODY),
+        input('views', 'Number', BODY, { optional: true }),
+        input('tag', 'String', PATH),
+      ],
+      assignments: [
+        assign('title', 0, 'Input', 'title'),
+        assign('views', 0, 'Input', 'views'),
+        assign('text', 0, 'Custom', 'fixed'),
+      ],
     });
-    const made = await platform.client.post('/database/function/make/x', { title: 'c', secret: 'dropped' });
-    expect(made.body).toEqual([expect.objectContaining({ title: 'c', views: null, text: 'fixed', __v: 0 })]);
+    const made = await platform.client.post('/database/function/make/x', {
+      title: 'c',
+      secret: 'dropped',
+    });
+    expect(made.body).toEqual([
+      expect.objectContaining({ title: 'c', views: null, text: 'fixed', __v: 0 }),
+    ]);
     expect(await platform.client.post('/database/function/make/x', {})).toMatchObject({
       status: 400,
       body: { errors: [{ path: 'title' }] },
     });
 
-    const writes = { selectedSchemaName, inputs: [input('title', 'String', BODY), input('by', 'Number', BODY, { optional: true })] };
+    const writes = {
+      selectedSchemaName,
+      inputs: [input('title', 'String', BODY), input('by', 'Number', BODY, { optional: true })],
+    };
     const query = compare('title', 0, ['Input', 'title']);
     await bench.endpoint('bump', {
       ...writes,
       operation: PUT,
       query,
-      assignments: [assign('views', 1, 'Input', 'by'), assign('likes', 2, 'Custom', -3), assign('tags', 3, 'Custom', 'new')],
+      assignments: [
+        assign('views', 1, 'Input', 'by'),
+        assign('likes', 2, 'Custom', -3),
+        assign('tags', 3, 'Custom', 'new'),
+      ],
     });
-    expect((await platform.client.put('/database/function/bump', { title: 'a', by: 4 })).body).toEqual(['Ok']);
+    expect(
+      (await platform.client.put('/database/function/bump', { title: 'a', by: 4 })).body,
+    ).toEqual(['Ok']);
     await platform.client.put('/database/function/bump', { title: 'a' });
     const all = await platform.client.get(`/database/${selectedSchemaName}?sort=title`);
-    expect(all.body.documents[0]).toMatchObject({ views: 5, likes: 6, tags: ['x', 'new', 'new'], __v: 2 });
-    await bench.endpoint('clear', { ...writes, operation: PATCH, query, assignments: [assign('views', 0, 'Input', 'by')] });
-    expect((await platform.client.patch('/database/function/clear', { title: 'a', by: null })).body).toEqual({
+    expect(all.body.documents[0]).toMatchObject({
+      views: 5,
+      likes: 6,
+      tags: ['x', 'new', 'new'],
+      __v: 2,
+    });
+    await bench.endpoint('clear', {
+      ...writes,
+      operation: PATCH,
+      query,
+      assignments: [assign('views', 0, 'Input', 'by')],
+    });
+    expect(
+      (await platform.client.patch('/database/function/clear', { title: 'a', by: null })).body,
+    ).toEqual({
       matchedCount: 1,
       modifiedCount: 1,
     });
-    expect((await platform.client.patch('/database/function/clear', { title: 'none', by: 1 })).body).toEqual({
+    expect(
+      (await platform.client.patch('/database/function/clear', { title: 'none', by: 1 })).body,
+    ).toEqual({
       matchedCount: 0,
       modifiedCount: 0,
     });
-    await bench.endpoint('drop', { operation: DELETE, selectedSchemaName, inputs: [input('title', 'String', QUERY)], query });
-    expect((await platform.client.delete('/database/function/drop?title=a')).body).toEqual({ deletedCount: 1 });
+    await bench.endpoint('drop', {
+      operation: DELETE,
+      selectedSchemaName,
+      inputs: [input('title', 'String', QUERY)],
+      query,
+    });
+    expect((await platform.client.delete('/database/function/drop?title=a')).body).toEqual({
+      deletedCount: 1,
+    });
     expect((await platform.client.get(`/database/${selectedSchemaName}`)).body.count).toBe(2);
     expect((await platform.client.post('/database/function/drop?title=a', {})).status).toBe(405);
   });
@@ -154,12 +240,26 @@ describe('custom endpoints', () => {
   it('never widens a write when optional inputs are absent', async () => {
     const selectedSchemaName = await bench.posts([{ title: 'a' }, { title: 'b' }]);
     const optional = { optional: true };
-    const inputs = [input('one', 'String', QUERY, optional), input('two', 'String', QUERY, optional)];
-    const or = { OR: [compare('title', 0, ['Input', 'one']), { AND: [compare('title', 0, ['Input', 'two'])] }] };
+    const inputs = [
+      input('one', 'String', QUERY, optional),
+      input('two', 'String', QUERY, optional),
+    ];
+    const or = {
+      OR: [compare('title', 0, ['Input', 'one']), { AND: [compare('title', 0, ['Input', 'two'])] }],
+    };
     await bench.endpoint('sweep', { operation: DELETE, selectedSchemaName, inputs, query: or });
-    await bench.endpoint('sweepAll', { operation: DELETE, selectedSchemaName, inputs, query: or, matchAllWhenEmpty: true });
+    await bench.endpoint('sweepAll', {
+      operation: DELETE,
+      selectedSchemaName,
+      inputs,
+      query: or,
+      matchAllWhenEmpty: true,
+    });
     for (const name of ['sweep', 'sweepAll']) {
-      expect(await platform.client.delete(`/database/function/${name}`)).toMatchObject({ status: 400, body: { code: 'EMPTY_FILTER' } });
+      expect(await platform.client.delete(`/database/function/${name}`)).toMatchObject({
+        status: 400,
+        body: { code: 'EMPTY_FILTER' },
+      });
     }
     const guarded = { AND: [compare('title', 1, ['Custom', 'zzz']), or] };
     await bench.endpoint('guarded', {
@@ -169,15 +269,36 @@ describe('custom endpoints', () => {
       query: guarded,
       assignments: [assign('views', 0, 'Custom', 1)],
     });
-    expect((await platform.client.patch('/database/function/guarded', {})).body).toEqual({ matchedCount: 0, modifiedCount: 0 });
-    expect((await platform.client.patch('/database/function/guarded?two=b', {})).body.matchedCount).toBe(1);
+    expect((await platform.client.patch('/database/function/guarded', {})).body).toEqual({
+      matchedCount: 0,
+      modifiedCount: 0,
+    });
+    expect(
+      (await platform.client.patch('/database/function/guarded?two=b', {})).body.matchedCount,
+    ).toBe(1);
     await bench.endpoint('seen', { operation: GET, selectedSchemaName, inputs, query: or });
-    await bench.endpoint('seenAll', { operation: GET, selectedSchemaName, inputs, query: or, matchAllWhenEmpty: true });
-    expect([(await bench.call('seen')).body.length, (await bench.call('seenAll')).body.length]).toEqual([0, 2]);
+    await bench.endpoint('seenAll', {
+      operation: GET,
+      selectedSchemaName,
+      inputs,
+      query: or,
+      matchAllWhenEmpty: true,
+    });
+    expect([
+      (await bench.call('seen')).body.length,
+      (await bench.call('seenAll')).body.length,
+    ]).toEqual([0, 2]);
     expect(titles((await bench.call('seen?two=b')).body)).toEqual(['b']);
     expect((await platform.client.get(`/database/${selectedSchemaName}`)).body.count).toBe(2);
     expect(
-      (await platform.admin.post('/database/customEndpoints', { name: 'all', operation: DELETE, selectedSchemaName, query: {} })).status,
+      (
+        await platform.admin.post('/database/customEndpoints', {
+          name: 'all',
+          operation: DELETE,
+          selectedSchemaName,
+          query: {},
+        })
+      ).status,
     ).toBe(400);
   });
 
@@ -194,14 +315,23 @@ describe('custom endpoints', () => {
         assign('text', 0, 'Context', 'user.email'),
       ],
     });
-    await bench.endpoint('mine', { operation: GET, selectedSchemaName, query: compare('author', 0, ['Context', 'user._id']) });
+    await bench.endpoint('mine', {
+      operation: GET,
+      selectedSchemaName,
+      query: compare('author', 0, ['Context', 'user._id']),
+    });
     const [one, two] = [await platform.registerUser(), await platform.registerUser()];
-    expect((await platform.client.post('/database/function/addMine', { title: 'x' })).status).toBe(401);
+    expect((await platform.client.post('/database/function/addMine', { title: 'x' })).status).toBe(
+      401,
+    );
     const made = await one.api.post('/database/function/addMine', { title: 'one' });
     expect(made.body).toMatchObject([{ author: one.userId, text: one.email }]);
     await two.api.post('/database/function/addMine', { title: 'two' });
     expect(titles((await one.api.get('/database/function/mine')).body)).toEqual(['one']);
-    expect(await bench.call('mine')).toMatchObject({ status: 400, body: { errors: [{ path: 'user._id' }] } });
+    expect(await bench.call('mine')).toMatchObject({
+      status: 400,
+      body: { errors: [{ path: 'user._id' }] },
+    });
 
     const guarded = await bench.posts([], { authorization: { enabled: true } });
     const open = { name: 'open', operation: GET, selectedSchemaName: guarded, query: {} };
@@ -216,7 +346,12 @@ describe('custom endpoints', () => {
       inputs: [input('title', 'String', BODY)],
       assignments: [assign('title', 0, 'Input', 'title')],
     });
-    await bench.endpoint('guardedAll', { operation: GET, selectedSchemaName: guarded, authentication: true, query: {} });
+    await bench.endpoint('guardedAll', {
+      operation: GET,
+      selectedSchemaName: guarded,
+      authentication: true,
+      query: {},
+    });
     await bench.endpoint('guardedWipe', {
       operation: DELETE,
       selectedSchemaName: guarded,
@@ -226,9 +361,15 @@ describe('custom endpoints', () => {
     await one.api.post('/database/function/guardedAdd', { title: 'private one' });
     await two.api.post('/database/function/guardedAdd', { title: 'private two' });
     expect((await bench.call('guardedAll')).status).toBe(401);
-    expect(titles((await one.api.get('/database/function/guardedAll')).body)).toEqual(['private one']);
-    expect((await one.api.delete('/database/function/guardedWipe')).body).toEqual({ deletedCount: 1 });
-    expect(titles((await two.api.get('/database/function/guardedAll')).body)).toEqual(['private two']);
+    expect(titles((await one.api.get('/database/function/guardedAll')).body)).toEqual([
+      'private one',
+    ]);
+    expect((await one.api.delete('/database/function/guardedWipe')).body).toEqual({
+      deletedCount: 1,
+    });
+    expect(titles((await two.api.get('/database/function/guardedAll')).body)).toEqual([
+      'private two',
+    ]);
   });
 
   it('counts and adds up', async () => {
@@ -251,9 +392,17 @@ describe('custom endpoints', () => {
       query: compare('views', 3, ['Input', 'min']),
     };
     await bench.endpoint('totals', { ...facts, aggregate: { values } });
-    expect((await bench.call('totals?min=0')).body).toEqual([{ n: 3, views: 6, mean: 15, last: '2026-01-03T00:00:00.000Z', kinds: 2 }]);
-    expect((await bench.call('totals?min=9')).body).toEqual([{ n: 0, views: null, mean: null, last: null, kinds: 0 }]);
-    await bench.endpoint('perTitle', { ...facts, aggregate: { groupBy: ['title'], values }, sorted: true });
+    expect((await bench.call('totals?min=0')).body).toEqual([
+      { n: 3, views: 6, mean: 15, last: '2026-01-03T00:00:00.000Z', kinds: 2 },
+    ]);
+    expect((await bench.call('totals?min=9')).body).toEqual([
+      { n: 0, views: null, mean: null, last: null, kinds: 0 },
+    ]);
+    await bench.endpoint('perTitle', {
+      ...facts,
+      aggregate: { groupBy: ['title'], values },
+      sorted: true,
+    });
     expect((await bench.call('perTitle?min=0&sort=-n')).body).toMatchObject([
       { title: 'a', n: 2, views: 3 },
       { title: 'b', n: 1, mean: null },
@@ -262,7 +411,10 @@ describe('custom endpoints', () => {
     const wrong = {
       ...facts,
       name: 'wrong',
-      aggregate: { groupBy: ['secret', 'tags'], values: [{ as: 'x', function: 'sum', field: 'title' }] },
+      aggregate: {
+        groupBy: ['secret', 'tags'],
+        values: [{ as: 'x', function: 'sum', field: 'title' }],
+      },
     };
     const refused = await platform.admin.post('/database/customEndpoints', wrong);
     expect(refused.body.errors.map(({ path }: Json) => path)).toEqual([
@@ -274,9 +426,15 @@ describe('custom endpoints', () => {
 
   it('takes what clients send as values, whatever it looks like', async () => {
     const selectedSchemaName = await bench.posts([{ title: 'a', meta: { k: 1 } }]);
-    const inputs = [input('text', 'String', QUERY), input('json', 'JSON', QUERY, { optional: true })];
+    const inputs = [
+      input('text', 'String', QUERY),
+      input('json', 'JSON', QUERY, { optional: true }),
+    ];
     const query = {
-      AND: [compare('title', 0, ['Input', 'text'], { like: true }), compare('meta.k', 0, ['Input', 'json'])],
+      AND: [
+        compare('title', 0, ['Input', 'text'], { like: true }),
+        compare('meta.k', 0, ['Input', 'json']),
+      ],
     };
     await bench.endpoint('hostile', { operation: GET, selectedSchemaName, inputs, query });
     const texts = [
@@ -303,11 +461,16 @@ describe('custom endpoints', () => {
       [JSON.stringify({ a: '\0' }), 400],
       [`{"__proto__":{"x":1}}`, 400],
     ] as const) {
-      const answer = await platform.client.get('/database/function/hostile', { query: { text: 'a', json } });
+      const answer = await platform.client.get('/database/function/hostile', {
+        query: { text: 'a', json },
+      });
       expect([json, answer.status]).toEqual([json, status]);
       if (status === 200) expect(answer.body).toEqual([]);
     }
-    expect((await platform.client.get('/database/function/hostile', { query: { text: 'a', json: '1' } })).body).toHaveLength(1);
+    expect(
+      (await platform.client.get('/database/function/hostile', { query: { text: 'a', json: '1' } }))
+        .body,
+    ).toHaveLength(1);
     expect((await bench.call('hostile?text=%00')).status).toBe(400);
     expect((await bench.call('hostile?text[$ne]=a')).status).toBe(400);
     expect((await bench.call('hostile?text=a&text=b')).status).toBe(400);
@@ -322,13 +485,18 @@ describe('custom endpoints', () => {
     await bench.endpoint('long', { operation: GET, selectedSchemaName, query: {} });
     expect((await bench.call('long')).body).toHaveLength(1_000);
     await platform.client.post(`/database/${selectedSchemaName}`, { title: 'one more' });
-    expect(await bench.call('long')).toMatchObject({ status: 400, body: { code: 'TOO_MANY_RECORDS' } });
+    expect(await bench.call('long')).toMatchObject({
+      status: 400,
+      body: { code: 'TOO_MANY_RECORDS' },
+    });
   });
 
   it('stands in the description of the client surface as it is', async () => {
     const { body } = await platform.client.get('/swagger.json');
     const operation = body.paths['/database/function/contains/{tag}'].get;
-    expect(operation.parameters.map(({ name }: Json) => name)).toEqual(expect.arrayContaining(['tag', 'text']));
+    expect(operation.parameters.map(({ name }: Json) => name)).toEqual(
+      expect.arrayContaining(['tag', 'text']),
+    );
     expect(operation.responses['200'].content['application/json'].schema.type).toBe('array');
   });
 });

@@ -16,12 +16,17 @@ it('a large table gets its index by a job, and is written to meanwhile', async (
   }
   const path = `/database/schemas/${schema._id}`;
   const index = { fields: ['code'], options: { name: 'one', unique: true } };
-  expect((await platform.admin.post(`${path}/indexes?dryRun=true`, { indexes: [index] })).body.steps).toMatchObject([{ later: true }]);
+  expect(
+    (await platform.admin.post(`${path}/indexes?dryRun=true`, { indexes: [index] })).body.steps,
+  ).toMatchObject([{ later: true }]);
   expect((await platform.admin.post(`${path}/indexes`, { indexes: [index] })).status).toBe(200);
   expect((await platform.client.post('/database/Heap', { code: 'meanwhile' })).status).toBe(200);
   const state = async () => (await platform.admin.get(`${path}/indexes`)).body.indexes[0];
   await waitFor(async () => (await state()).state === 'ready');
   expect((await platform.client.post('/database/Heap', { code: 'meanwhile' })).status).toBe(409);
   const { body } = await platform.admin.get(`${path}/migrations?limit=1`);
-  expect(body.migrations[0]).toMatchObject({ state: 'applied', statements: [expect.stringContaining('index concurrently')] });
+  expect(body.migrations[0]).toMatchObject({
+    state: 'applied',
+    statements: [expect.stringContaining('index concurrently')],
+  });
 });

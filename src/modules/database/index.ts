@@ -17,6 +17,7 @@ import { adminHistoryOperations } from './operations/history.ts';
 import { insightOperations } from './operations/insights.ts';
 import { introspectionOperations } from './operations/introspection.ts';
 import { realtimeStatusOperation } from './operations/realtime-status.ts';
+import { createRecordRoutes } from './operations/record-routes.ts';
 import { schemaBatchOperations } from './operations/schema-batch.ts';
 import { schemaChangeOperations } from './operations/schema-changes.ts';
 import { schemaExtensionOperations } from './operations/schema-extensions.ts';
@@ -29,14 +30,13 @@ import { adminTrashOperations } from './operations/trash.ts';
 import { vectorOperations } from './operations/vectors.ts';
 import { createDocuments } from './services/documents.ts';
 import { createDroppedFieldAdmin, createPurgeFieldsJob } from './services/dropped-fields.ts';
-import { createEndpoints } from './services/endpoints/create.ts';
+import { createEndpoints } from './services/endpoints/serving.ts';
 import { createIndexAdmin } from './services/indexes.ts';
-import { measureDatabase } from './services/insights/measure.ts';
-import { createIntrospection } from './services/introspection/service.ts';
-import { createRecordRoutes } from './services/record-routes.ts';
+import { measureDatabase } from './services/insights/insights.ts';
+import { createIntrospection } from './services/introspection/introspection.ts';
 import { createRowAuthorization } from './services/row-authorization.ts';
 import { createSchemaAdmin } from './services/schema-admin.ts';
-import { databaseState } from './services/state/create.ts';
+import { databaseState } from './state/database-state.ts';
 
 const recordsOwner = 'database/records';
 
@@ -51,12 +51,18 @@ export const database = defineModule({
     const rows = createRowAuthorization({ database, permissions, get: schemas.get });
     const endpoints = await createEndpoints(kernel, log);
     const admin = createSchemaAdmin({ schemas, rows, config, log, endpoints: endpoints.admin });
-    const indexes = createIndexAdmin({ admin, schemas, database, build: () => enqueueIndexJob(kernel.jobs, log) });
+    const indexes = createIndexAdmin({
+      admin,
+      schemas,
+      database,
+      build: () => enqueueIndexJob(kernel.jobs, log),
+    });
     const routes = createRecordRoutes(kernel.records, schemas);
     const documents = createDocuments(kernel.records, schemas);
     measureDatabase(kernel.metrics, schemas, endpoints.store);
     let running = true;
-    const publish = (): void => operations.replace(recordsOwner, running ? routes.operations(schemas.all()) : []);
+    const publish = (): void =>
+      operations.replace(recordsOwner, running ? routes.operations(schemas.all()) : []);
     publish();
     // Also after a change on another node: its route is live here when the changing call returns there.
     schemas.onChange(() => {
@@ -73,7 +79,11 @@ export const database = defineModule({
         ...schemaIndexOperations(indexes),
         ...schemaExtensionOperations(admin, schemas),
         ...vectorOperations(admin, kernel.records, schemas),
-        realtimeStatusOperation({ schemas, database, listens: kernel.settings.clientSocketPort >= 0 }),
+        realtimeStatusOperation({
+          schemas,
+          database,
+          listens: kernel.settings.clientSocketPort >= 0,
+        }),
         ...documentOperations(documents),
         ...adminTrashOperations(kernel.records, documents),
         ...adminHistoryOperations(kernel.records, documents),

@@ -13,9 +13,19 @@ export const purgeTrash = ({ records, schemas }: Parts): JobDefinition =>
     data: Type.Object({}),
     schedule: '23 * * * *',
     async handler(_data, { signal, log }) {
-      for (const { name } of schemas.all().filter(({ softDelete }) => softDelete?.retainDays !== undefined)) {
-        const purged = await records.trash.purgeExpired(system('database.purge-trash'), name, signal);
-        if (purged > 0) log.info({ schema: name, records: purged }, 'Destroyed records whose time in the trash was over');
+      for (const { name } of schemas
+        .all()
+        .filter(({ softDelete }) => softDelete?.retainDays !== undefined)) {
+        const purged = await records.trash.purgeExpired(
+          system('database.purge-trash'),
+          name,
+          signal,
+        );
+        if (purged > 0)
+          log.info(
+            { schema: name, records: purged },
+            'Destroyed records whose time in the trash was over',
+          );
       }
     },
   });
@@ -27,9 +37,12 @@ export const pruneHistory = ({ records, schemas }: Parts): JobDefinition =>
     data: Type.Object({}),
     schedule: '38 * * * *',
     async handler(_data, { signal, log }) {
-      for (const { name } of schemas.all().filter(({ history }) => history?.retainDays !== undefined)) {
+      for (const { name } of schemas
+        .all()
+        .filter(({ history }) => history?.retainDays !== undefined)) {
         const pruned = await records.history.prune(system('database.prune-history'), name, signal);
-        if (pruned > 0) log.info({ schema: name, versions: pruned }, 'Let go of old versions of records');
+        if (pruned > 0)
+          log.info({ schema: name, versions: pruned }, 'Let go of old versions of records');
       }
     },
   });

@@ -13,7 +13,11 @@ describe('links to records that somebody else may read', () => {
 
   beforeAll(async () => {
     platform = await createTestPlatform();
-    await platform.createSchema({ name: 'Secret', fields: { title: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    await platform.createSchema({
+      name: 'Secret',
+      fields: { title: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
     await platform.createSchema({
       name: 'Mention',
       fields: {
@@ -36,7 +40,10 @@ describe('links to records that somebody else may read', () => {
 
   const refused = (path: string, model = 'Secret') => ({
     status: 400,
-    body: { code: 'RECORD_INVALID', errors: [{ path, rule: 'relation', message: `there is no such record of ${model}` }] },
+    body: {
+      code: 'RECORD_INVALID',
+      errors: [{ path, rule: 'relation', message: `there is no such record of ${model}` }],
+    },
   });
 
   it('are refused like links to nothing, on every way in, so that its owner can still delete it', async () => {
@@ -46,38 +53,64 @@ describe('links to records that somebody else may read', () => {
     for (const id of [secret._id, missing]) {
       expect(await api.post('/database/Mention', { of: id })).toMatchObject(refused('of'));
       expect(await api.post('/database/Mention', { also: [id] })).toMatchObject(refused('also.0'));
-      expect(await platform.client.post('/database/Mention', { of: id })).toMatchObject(refused('of'));
-      expect(await api.post('/database/Mention/many', { docs: [{ text: 'a' }, { of: id }] })).toMatchObject(refused('docs.1.of'));
+      expect(await platform.client.post('/database/Mention', { of: id })).toMatchObject(
+        refused('of'),
+      );
+      expect(
+        await api.post('/database/Mention/many', { docs: [{ text: 'a' }, { of: id }] }),
+      ).toMatchObject(refused('docs.1.of'));
       expect(await api.patch(path, { of: id })).toMatchObject(refused('of'));
       expect(await api.put(path, { of: id })).toMatchObject(refused('of'));
-      expect(await api.patch('/database/Mention/many', { docs: [{ _id: mention._id, of: id }] })).toMatchObject(refused('docs.0.of'));
+      expect(
+        await api.patch('/database/Mention/many', { docs: [{ _id: mention._id, of: id }] }),
+      ).toMatchObject(refused('docs.0.of'));
       expect((await api.patch(path, { $push: { also: id } })).status).toBe(400);
       const operations = [{ op: 'create', schema: 'Mention', data: { of: id } }];
-      expect(await api.post('/database/batch', { operations })).toMatchObject(refused('operations.0.of'));
+      expect(await api.post('/database/batch', { operations })).toMatchObject(
+        refused('operations.0.of'),
+      );
     }
     expect((await ann.api.delete(`/database/Secret/${secret._id}`)).status).toBe(200);
     secret = (await ann.api.post('/database/Secret', { title: 's' })).body;
   });
 
   it('are for those who may read it, and stay when somebody else changes the record', async () => {
-    const { body: mention } = await ann.api.post('/database/Mention', { of: secret._id, also: [secret._id] });
+    const { body: mention } = await ann.api.post('/database/Mention', {
+      of: secret._id,
+      also: [secret._id],
+    });
     const path = `/database/Mention/${mention._id}`;
     const links = { of: secret._id, also: [secret._id] };
-    expect(await bob.api.put(path, { ...links, text: 'new' })).toMatchObject({ status: 200, body: { ...links, text: 'new' } });
-    expect((await bob.api.patch('/database/Mention/many', { docs: [{ _id: mention._id, ...links }] })).status).toBe(200);
-    expect(await bob.api.patch(path, { also: [secret._id, missing] })).toMatchObject(refused('also.1'));
+    expect(await bob.api.put(path, { ...links, text: 'new' })).toMatchObject({
+      status: 200,
+      body: { ...links, text: 'new' },
+    });
+    expect(
+      (await bob.api.patch('/database/Mention/many', { docs: [{ _id: mention._id, ...links }] }))
+        .status,
+    ).toBe(200);
+    expect(await bob.api.patch(path, { also: [secret._id, missing] })).toMatchObject(
+      refused('also.1'),
+    );
     const { body: other } = await bob.api.post('/database/Mention', { text: 't' });
     const docs = [
       { _id: mention._id, of: secret._id },
       { _id: other._id, of: secret._id },
     ];
-    expect(await bob.api.patch('/database/Mention/many', { docs })).toMatchObject(refused('docs.1.of'));
-    expect((await platform.admin.post('/database/schemas/Mention/docs', { inputDocument: links })).status).toBe(200);
+    expect(await bob.api.patch('/database/Mention/many', { docs })).toMatchObject(
+      refused('docs.1.of'),
+    );
+    expect(
+      (await platform.admin.post('/database/schemas/Mention/docs', { inputDocument: links }))
+        .status,
+    ).toBe(200);
   });
 
   it('depend on the owner too where only that one may read', async () => {
     const { body: diary } = await ann.api.post('/database/Diary', {});
-    expect(await bob.api.post('/database/Mention', { own: diary._id })).toMatchObject(refused('own', 'Diary'));
+    expect(await bob.api.post('/database/Mention', { own: diary._id })).toMatchObject(
+      refused('own', 'Diary'),
+    );
     expect((await ann.api.post('/database/Mention', { own: diary._id })).status).toBe(200);
   });
 
@@ -91,9 +124,17 @@ describe('links to records that somebody else may read', () => {
         assignments: [{ schemaField: 'of', action: 0, assignmentField: of }],
       });
     expect((await endpoint('mentionIt', { type: 'Custom', value: secret._id })).status).toBe(200);
-    await endpoint('mentionAny', { type: 'Input', value: 'id' }, [{ name: 'id', type: 'ObjectId', location: 0 }]);
-    expect((await bob.api.post('/database/function/mentionIt', {})).body).toMatchObject([{ of: secret._id }]);
-    expect((await bob.api.post('/database/function/mentionAny', { id: secret._id })).status).toBe(400);
-    expect((await ann.api.post('/database/function/mentionAny', { id: secret._id })).status).toBe(200);
+    await endpoint('mentionAny', { type: 'Input', value: 'id' }, [
+      { name: 'id', type: 'ObjectId', location: 0 },
+    ]);
+    expect((await bob.api.post('/database/function/mentionIt', {})).body).toMatchObject([
+      { of: secret._id },
+    ]);
+    expect((await bob.api.post('/database/function/mentionAny', { id: secret._id })).status).toBe(
+      400,
+    );
+    expect((await ann.api.post('/database/function/mentionAny', { id: secret._id })).status).toBe(
+      200,
+    );
   });
 });

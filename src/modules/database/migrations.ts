@@ -1,5 +1,5 @@
 /** Tables of the database module beyond schemas and records. */
-import type { Migration } from '../../kernel/database/migration.ts';
+import type { Migration } from '../../kernel/database/migrate.ts';
 import { countVersions } from '../../kernel/freshness/migrations.ts';
 
 const customEndpoints = `
@@ -44,9 +44,18 @@ const dropViews = `
  * was a table that nothing filled.
  */
 export const migrations: readonly Migration[] = [
-  { id: '0001-custom-endpoints', run: async (database) => void (await database.query({ text: customEndpoints })) },
-  { id: '0002-pending-schemas', run: async (database) => void (await database.query({ text: pendingSchemas })) },
+  {
+    id: '0001-custom-endpoints',
+    run: async (database) => void (await database.query({ text: customEndpoints })),
+  },
+  {
+    id: '0002-pending-schemas',
+    run: async (database) => void (await database.query({ text: pendingSchemas })),
+  },
   { id: '0003-views', run: async () => {} },
-  { id: '0004-drop-views', run: async (database) => void (await database.query({ text: dropViews })) },
+  {
+    id: '0004-drop-views',
+    run: async (database) => void (await database.query({ text: dropViews })),
+  },
   countVersions('0005-version', 'penstock.custom_endpoints', 'endpoints'),
 ];

@@ -22,9 +22,11 @@ describe('rows in any number', () => {
       due: 'Date',
       secret: { type: 'String', select: false },
     } as const;
-    for (const name of ['Row', 'Copy', 'Upsert', 'Progress', 'Parallel']) await platform.createSchema({ name, fields });
+    for (const name of ['Row', 'Copy', 'Upsert', 'Progress', 'Parallel'])
+      await platform.createSchema({ name, fields });
     const code = { type: 'String', required: true, unique: true } as const;
-    for (const name of ['Atomic', 'Loose']) await platform.createSchema({ name, fields: { ...fields, code } });
+    for (const name of ['Atomic', 'Loose'])
+      await platform.createSchema({ name, fields: { ...fields, code } });
   });
   afterAll(async () => {
     await sql.end();
@@ -37,9 +39,11 @@ describe('rows in any number', () => {
   const put = (name: string, body: string, query = '', options = jsonl) =>
     platform.admin.post(`${place(name)}/import${query}`, body, options);
   const get = (name: string, query = '') => platform.admin.get(`${place(name)}/export${query}`);
-  const lines = (rows: readonly object[]): string => rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+  const lines = (rows: readonly object[]): string =>
+    rows.map((row) => `${JSON.stringify(row)}\n`).join('');
   const stored = async (name: string, query: Json = {}): Promise<Json[]> =>
-    (await platform.admin.post(`/database/schemas/${name}/query?limit=1000`, { query })).body.documents;
+    (await platform.admin.post(`/database/schemas/${name}/query?limit=1000`, { query })).body
+      .documents;
   const eventsOf = async (name: string): Promise<string[]> => {
     const { rows } = await sql.query(
       `select operation || ':' || id as event from penstock.outbox, unnest(ids) with ordinality i(id, place)
@@ -85,8 +89,13 @@ describe('rows in any number', () => {
 
     const asCsv = await get('Row', '?format=csv&delimiter=semicolon');
     expect(asCsv.headers.get('content-type')).toBe('text/csv; charset=utf-8');
-    expect(asCsv.text.split('\r\n')[0]).toBe('_id;title;rank;tags;extra;due;createdAt;updatedAt;__v');
-    expect((await put('Copy', asCsv.text, '?delimiter=semicolon', csv)).body).toMatchObject({ created: 3, failed: 0 });
+    expect(asCsv.text.split('\r\n')[0]).toBe(
+      '_id;title;rank;tags;extra;due;createdAt;updatedAt;__v',
+    );
+    expect((await put('Copy', asCsv.text, '?delimiter=semicolon', csv)).body).toMatchObject({
+      created: 3,
+      failed: 0,
+    });
     expect(await stored('Copy')).toEqual(all);
     expect((await get('Copy')).text).toBe(out.text);
     expect(await eventsOf('Copy')).toEqual(all.map(({ _id }) => `insert:${_id}`));
@@ -94,7 +103,9 @@ describe('rows in any number', () => {
 
   it('go out as they are asked for', async () => {
     const query = encodeURIComponent(JSON.stringify({ rank: { $gt: 1 } }));
-    expect((await get('Row', `?select=rank,title&query=${query}`)).text).toBe('{"title":"a,\\"b\\"\\n","rank":1.5}\n');
+    expect((await get('Row', `?select=rank,title&query=${query}`)).text).toBe(
+      '{"title":"a,\\"b\\"\\n","rank":1.5}\n',
+    );
     expect((await get('Row', '?format=csv&select=rank,extra&sort=-rank')).text).toBe(
       'rank,extra\r\n,"""text"""\r\n,\r\n1.5,"{""deep"":[1,null]}"\r\n',
     );
@@ -112,11 +123,16 @@ describe('rows in any number', () => {
     ['Row', '?delimiter=|', 400, 'delimiter'],
     ['None', '', 404, undefined],
   ])('do not go out of %s with %s', async (name, query, status, path) => {
-    expect(await get(name, query)).toMatchObject({ status, body: path === undefined ? {} : { errors: [{ path }] } });
+    expect(await get(name, query)).toMatchObject({
+      status,
+      body: path === undefined ? {} : { errors: [{ path }] },
+    });
   });
 
   it('come in all or not at all, and every fault has its line, field and rule', async () => {
-    const { body: first } = await platform.admin.post(place('Atomic'), { inputDocument: { title: 'there', code: 'taken' } });
+    const { body: first } = await platform.admin.post(place('Atomic'), {
+      inputDocument: { title: 'there', code: 'taken' },
+    });
     const rows = [
       { title: 'ok', code: '1' },
       { rank: 1, code: '2' },
@@ -148,18 +164,34 @@ describe('rows in any number', () => {
     expect(await eventsOf('Atomic')).toHaveLength(1);
     // Also when the fault stands far behind what was stored already.
     const many = Array.from({ length: 1_200 }, (_, i) => ({ title: String(i), code: String(i) }));
-    expect((await put('Atomic', lines([...many, { code: 'last' }]))).body.errors).toMatchObject([{ path: 'lines.1201.title' }]);
+    expect((await put('Atomic', lines([...many, { code: 'last' }]))).body.errors).toMatchObject([
+      { path: 'lines.1201.title' },
+    ]);
     expect(await stored('Atomic')).toHaveLength(1);
     expect(await eventsOf('Atomic')).toHaveLength(1);
   });
 
   it('come in as far as they are valid when that is asked for', async () => {
-    const rows = Array.from({ length: 1_100 }, (_, i) => ({ ...(i % 10 !== 3 && { title: String(i) }), code: `c${i % 550}` }));
+    const rows = Array.from({ length: 1_100 }, (_, i) => ({
+      ...(i % 10 !== 3 && { title: String(i) }),
+      code: `c${i % 550}`,
+    }));
     const { status, body } = await put('Loose', lines(rows), '?atomic=false');
     expect(status).toBe(200);
-    expect(body).toMatchObject({ read: 1_100, created: 495, updated: 0, failed: 605, truncated: true });
+    expect(body).toMatchObject({
+      read: 1_100,
+      created: 495,
+      updated: 0,
+      failed: 605,
+      truncated: true,
+    });
     expect(body.errors).toHaveLength(100);
-    expect(body.errors[0]).toEqual({ line: 4, field: 'title', rule: 'required', message: 'is required' });
+    expect(body.errors[0]).toEqual({
+      line: 4,
+      field: 'title',
+      rule: 'required',
+      message: 'is required',
+    });
     expect(await stored('Loose')).toHaveLength(495);
     expect(await eventsOf('Loose')).toHaveLength(495);
   });
@@ -175,9 +207,19 @@ describe('rows in any number', () => {
     ).body.docs;
     const given = '0190a0b0-0000-7000-8000-00000000000a';
     const text = `_id,rank,title\n${a._id},10,\n${given},30,new\n${b._id.toUpperCase()},,b2\n,40,fresh\n${given},31,twice\n`;
-    const refusedTitle = await put('Upsert', `_id,title,rank\n${a._id},"",1\n`, '?mode=upsert&dryRun=true', csv);
+    const refusedTitle = await put(
+      'Upsert',
+      `_id,title,rank\n${a._id},"",1\n`,
+      '?mode=upsert&dryRun=true',
+      csv,
+    );
     expect(refusedTitle.body).toMatchObject({ updated: 1, dryRun: true });
-    expect((await put('Upsert', text, '?mode=upsert', csv)).body).toMatchObject({ read: 5, created: 2, updated: 3, failed: 0 });
+    expect((await put('Upsert', text, '?mode=upsert', csv)).body).toMatchObject({
+      read: 5,
+      created: 2,
+      updated: 3,
+      failed: 0,
+    });
     const found = (await stored('Upsert')).map(({ title, rank, __v }) => ({ title, rank, __v }));
     expect(found).toHaveLength(4);
     expect(found).toEqual(
@@ -188,19 +230,36 @@ describe('rows in any number', () => {
         { title: 'fresh', rank: 40, __v: 0 },
       ]),
     );
-    expect((await put('Upsert', `_id,title\n${a._id},x\n`, '', csv)).body.errors).toMatchObject([{ path: 'lines.2._id', rule: 'unique' }]);
+    expect((await put('Upsert', `_id,title\n${a._id},x\n`, '', csv)).body.errors).toMatchObject([
+      { path: 'lines.2._id', rule: 'unique' },
+    ]);
   });
 
   it('can be tried without a trace', async () => {
     const before = await stored('Upsert');
-    const { status, body } = await put('Upsert', lines([{ title: 'x' }, { rank: 1 }]), '?dryRun=true');
-    expect([status, body]).toEqual([200, expect.objectContaining({ read: 2, created: 1, failed: 1, dryRun: true })]);
+    const { status, body } = await put(
+      'Upsert',
+      lines([{ title: 'x' }, { rank: 1 }]),
+      '?dryRun=true',
+    );
+    expect([status, body]).toEqual([
+      200,
+      expect.objectContaining({ read: 2, created: 1, failed: 1, dryRun: true }),
+    ]);
     expect(await stored('Upsert')).toEqual(before);
   });
 
   it('keep the times that they bring', async () => {
     const times = { createdAt: '2001-02-03T04:05:06.789Z', updatedAt: '2002-02-03T04:05:06.789Z' };
-    await put('Copy', lines([{ title: 'old', ...times }, { title: 'young' }, { title: 'wrong', createdAt: 'yesterday' }]), '?atomic=false');
+    await put(
+      'Copy',
+      lines([
+        { title: 'old', ...times },
+        { title: 'young' },
+        { title: 'wrong', createdAt: 'yesterday' },
+      ]),
+      '?atomic=false',
+    );
     const [old, young] = await stored('Copy', { title: { $in: ['old', 'young', 'wrong'] } });
     expect(old).toMatchObject({ title: 'old', ...times });
     expect(Date.parse(young.createdAt)).toBeGreaterThan(Date.parse('2020-01-01'));
@@ -212,28 +271,47 @@ describe('rows in any number', () => {
     ['Row', '?owner=User:someone', 'title\nx\n', csv, 400, 'owner'],
     ['Row', '?mode=replace', 'title\nx\n', csv, 400, 'mode'],
     ['Row', '?atomic=maybe', 'title\nx\n', csv, 400, 'atomic'],
-    ['Row', '', 'title\nx\n', { headers: { 'content-type': 'application/octet-stream' } }, 400, 'format'],
+    [
+      'Row',
+      '',
+      'title\nx\n',
+      { headers: { 'content-type': 'application/octet-stream' } },
+      400,
+      'format',
+    ],
     ['Row', '', 'title\nx\n', { headers: { 'content-type': 'application/json' } }, 415, undefined],
     ['None', '', 'title\nx\n', csv, 404, undefined],
     ['User', '', 'email\nx@y.example\n', csv, 404, undefined],
   ])('do not come into %s with %s %j', async (...[name, query, body, options, status, path]) => {
-    expect(await put(name, body, query, options)).toMatchObject({ status, body: path === undefined ? {} : { errors: [{ path }] } });
+    expect(await put(name, body, query, options)).toMatchObject({
+      status,
+      body: path === undefined ? {} : { errors: [{ path }] },
+    });
   });
 
   it('belong to whom the import says, or to nobody', async () => {
-    await platform.createSchema({ name: 'Mine', fields: { title: 'String' }, conduitOptions: { authorization: { enabled: true } } });
+    await platform.createSchema({
+      name: 'Mine',
+      fields: { title: 'String' },
+      conduitOptions: { authorization: { enabled: true } },
+    });
     const [ann, bob] = await Promise.all([platform.registerUser(), platform.registerUser()]);
     await put('Mine', lines([{ title: 'a' }, { title: 'b' }]), `?owner=User:${ann.userId}`);
     await put('Mine', lines([{ title: 'c' }]));
-    const seenBy = async (user: typeof ann) => (await user.api.get('/database/Mine')).body.documents.map(({ title }: Json) => title);
+    const seenBy = async (user: typeof ann) =>
+      (await user.api.get('/database/Mine')).body.documents.map(({ title }: Json) => title);
     expect([await seenBy(ann), await seenBy(bob)]).toEqual([['a', 'b'], []]);
-    expect(await put('Mine', lines([{ title: 'd' }]), '?owner=nobody')).toMatchObject({ status: 400 });
+    expect(await put('Mine', lines([{ title: 'd' }]), '?owner=nobody')).toMatchObject({
+      status: 400,
+    });
     expect(await stored('Mine')).toHaveLength(3);
   });
 
   it('are for admins', async () => {
     expect((await platform.adminAnonymous.get(`${place('Row')}/export`)).status).toBe(401);
-    expect((await platform.adminAnonymous.post(`${place('Row')}/import`, '{}', jsonl)).status).toBe(401);
+    expect((await platform.adminAnonymous.post(`${place('Row')}/import`, '{}', jsonl)).status).toBe(
+      401,
+    );
     expect((await platform.client.get(`${place('Row')}/export`)).status).toBe(404);
   });
 
@@ -245,25 +323,29 @@ describe('rows in any number', () => {
 
   it('come in while they are sent, a hundred thousand of them, and tell how far they are', async () => {
     const sending = upload('Progress', '?atomic=false', { accept: 'application/x-ndjson' });
-    const answered = new Promise<{ progress: Json[]; result: Json; type: string | undefined }>((resolve, reject) => {
-      sending.on('error', reject).on('response', async (response) => {
-        let pending = '';
-        const progress: Json[] = [];
-        for await (const chunk of response.setEncoding('utf8')) {
-          pending += chunk;
-          const told = pending.split('\n');
-          pending = told.pop() ?? '';
-          progress.push(...told.map((line) => JSON.parse(line)));
-          told.length && seen.push(...progress.map((line) => line.progress?.created ?? 0));
-        }
-        const { result } = progress.pop() ?? {};
-        resolve({ progress, result, type: response.headers['content-type'] });
-      });
-    });
+    const answered = new Promise<{ progress: Json[]; result: Json; type: string | undefined }>(
+      (resolve, reject) => {
+        sending.on('error', reject).on('response', async (response) => {
+          let pending = '';
+          const progress: Json[] = [];
+          for await (const chunk of response.setEncoding('utf8')) {
+            pending += chunk;
+            const told = pending.split('\n');
+            pending = told.pop() ?? '';
+            progress.push(...told.map((line) => JSON.parse(line)));
+            told.length && seen.push(...progress.map((line) => line.progress?.created ?? 0));
+          }
+          const { result } = progress.pop() ?? {};
+          resolve({ progress, result, type: response.headers['content-type'] });
+        });
+      },
+    );
     const seen: number[] = [];
-    const block = (from: number): string => lines(Array.from({ length: 1_000 }, (_, i) => ({ title: `row ${from + i}`, rank: i })));
+    const block = (from: number): string =>
+      lines(Array.from({ length: 1_000 }, (_, i) => ({ title: `row ${from + i}`, rank: i })));
     for (let i = 0; i < 100; i++) {
-      if (!sending.write(block(i * 1_000))) await new Promise((resolve) => sending.once('drain', resolve));
+      if (!sending.write(block(i * 1_000)))
+        await new Promise((resolve) => sending.once('drain', resolve));
       // The rest is sent when the server has told that it stored some: it cannot have waited for the whole.
       if (i === 49) await waitFor(() => seen.some((created) => created > 0));
     }
@@ -286,7 +368,9 @@ describe('rows in any number', () => {
            where state = 'idle in transaction' and query like 'fetch%' and state_change < clock_timestamp() - interval '300 ms'`,
         )
       ).rows[0].n;
-    const reading = request(`${platform.addresses.admin}${place('Progress')}/export`, { headers: { masterkey: platform.masterKey } });
+    const reading = request(`${platform.addresses.admin}${place('Progress')}/export`, {
+      headers: { masterkey: platform.masterKey },
+    });
     const response = await new Promise<import('node:http').IncomingMessage>((resolve, reject) => {
       reading.on('error', reject).on('response', resolve).end();
     });
@@ -303,21 +387,32 @@ describe('rows in any number', () => {
     );
     const start = async (): Promise<import('node:http').IncomingMessage> =>
       new Promise((resolve, reject) => {
-        const reading = request(`${platform.addresses.admin}${place('Parallel')}/export`, { headers: { masterkey: platform.masterKey } });
+        const reading = request(`${platform.addresses.admin}${place('Parallel')}/export`, {
+          headers: { masterkey: platform.masterKey },
+        });
         reading.on('error', reject).on('response', resolve).end();
       });
     const held = await Promise.all([start(), start(), start()]);
     const fourth = await get('Parallel');
-    expect([fourth.status, fourth.body.name, fourth.headers.get('retry-after')]).toEqual([503, 'UNAVAILABLE', '10']);
+    expect([fourth.status, fourth.body.name, fourth.headers.get('retry-after')]).toEqual([
+      503,
+      'UNAVAILABLE',
+      '10',
+    ]);
     for (const response of held) response.destroy();
-    await waitFor(async () => (await get('Parallel', '?select=title&query={"rank":1}')).status === 200);
+    await waitFor(
+      async () => (await get('Parallel', '?select=title&query={"rank":1}')).status === 200,
+    );
   });
 
   it('leave nothing of an upload that breaks off', async () => {
     const before = (await stored('Atomic')).length;
     const sending = upload('Atomic', '');
     sending.on('error', () => undefined);
-    for (let i = 0; i < 3; i++) sending.write(lines(Array.from({ length: 1_000 }, (_, n) => ({ title: 'x', code: `${i} ${n}` }))));
+    for (let i = 0; i < 3; i++)
+      sending.write(
+        lines(Array.from({ length: 1_000 }, (_, n) => ({ title: 'x', code: `${i} ${n}` }))),
+      );
     const running = async (): Promise<boolean> =>
       (
         await sql.query(

@@ -1,9 +1,14 @@
 /** Configuration of the client surface (spec/router.md section 3). */
 import Type, { type Static } from 'typebox';
-import { corsConfig, originProblems } from '../../kernel/config/cors.ts';
-import { defineConfig, harmless, sensitive } from '../../kernel/config/definition.ts';
-import { hostUrlConfig, hostUrlProblems } from '../../kernel/config/host-url.ts';
-import { hstsConfig, hstsProblems } from '../../kernel/config/hsts.ts';
+import { defineConfig, harmless, sensitive } from '../../kernel/config/config-definition.ts';
+import {
+  corsConfig,
+  hostUrlConfig,
+  hostUrlProblems,
+  hstsConfig,
+  hstsProblems,
+  originProblems,
+} from '../../kernel/config/surface-config.ts';
 
 const rateLimit = Type.Object({
   maxRequests: Type.Integer({
@@ -12,7 +17,12 @@ const rateLimit = Type.Object({
     default: 300,
     description: 'Requests that one user, or else one address, may send within `resetInterval`.',
   }),
-  resetInterval: Type.Integer({ minimum: 1, maximum: 3_600, default: 1, description: 'Seconds over which requests are counted.' }),
+  resetInterval: Type.Integer({
+    minimum: 1,
+    maximum: 3_600,
+    default: 1,
+    description: 'Seconds over which requests are counted.',
+  }),
 });
 
 const count = (minimum: number, maximum: number, of: number, description: string) =>
@@ -20,16 +30,56 @@ const count = (minimum: number, maximum: number, of: number, description: string
 
 /** What one request may use, whatever it causes: see docs/operations/limits.md. */
 const requests = Type.Object({
-  seconds: count(1, 300, 30, 'Seconds from the arrival of a request to its answer, waiting included. Few operations have longer ones.'),
-  megabytesIn: count(16, 256, 16, 'Megabytes of input once references and variables are put in their places.'),
-  megabytesOut: count(1, 16, 16, 'Megabytes of records that the answer to one request may be made of.'),
-  statements: count(100, 1_000_000, 5_000, 'Statements in the database that one request may cause. Operators may do twenty times as many.'),
-  lockedRows: count(1_000, 1_000_000, 60_000, 'Records that one request may change. Operators may change twenty times as many.'),
+  seconds: count(
+    1,
+    300,
+    30,
+    'Seconds from the arrival of a request to its answer, waiting included. Few operations have longer ones.',
+  ),
+  megabytesIn: count(
+    16,
+    256,
+    16,
+    'Megabytes of input once references and variables are put in their places.',
+  ),
+  megabytesOut: count(
+    1,
+    16,
+    16,
+    'Megabytes of records that the answer to one request may be made of.',
+  ),
+  statements: count(
+    100,
+    1_000_000,
+    5_000,
+    'Statements in the database that one request may cause. Operators may do twenty times as many.',
+  ),
+  lockedRows: count(
+    1_000,
+    1_000_000,
+    60_000,
+    'Records that one request may change. Operators may change twenty times as many.',
+  ),
   outboundCalls: count(5, 10_000, 50, 'Calls to servers of others that one request may cause.'),
-  callsPerCaller: count(1, 10_000, 64, 'Requests of one user, or else one address, that are worked on at once. Others wait.'),
-  heavyCallsPerCaller: count(1, 10_000, 8, 'Those among them that may take long: lists, filters, batches, GraphQL, many records.'),
+  callsPerCaller: count(
+    1,
+    10_000,
+    64,
+    'Requests of one user, or else one address, that are worked on at once. Others wait.',
+  ),
+  heavyCallsPerCaller: count(
+    1,
+    10_000,
+    8,
+    'Those among them that may take long: lists, filters, batches, GraphQL, many records.',
+  ),
   callsAtOnce: count(4, 100_000, 256, 'Requests that one process works on at once. Others wait.'),
-  maxWaitSeconds: count(1, 60, 2, 'Seconds that a request may wait for its turn. Then it is answered 429 or 503 with `Retry-After`.'),
+  maxWaitSeconds: count(
+    1,
+    60,
+    2,
+    'Seconds that a request may wait for its turn. Then it is answered 429 or 503 with `Retry-After`.',
+  ),
 });
 
 const openness = (description: string) =>
@@ -39,7 +89,10 @@ const openness = (description: string) =>
   });
 
 const graphql = Type.Object({
-  enabled: Type.Boolean({ default: true, description: 'Whether the client surface answers GraphQL at `/graphql`.' }),
+  enabled: Type.Boolean({
+    default: true,
+    description: 'Whether the client surface answers GraphQL at `/graphql`.',
+  }),
   introspection: openness('Whether clients may read the GraphQL schema.'),
   explorer: openness('Whether browsers get a page to try GraphQL on.'),
   maxDepth: Type.Integer({
@@ -54,20 +107,31 @@ const graphql = Type.Object({
     minimum: 1,
     maximum: 1_000_000,
     default: 1_000,
-    description: 'Objects that an operation may ask for: each record counts, with the length of lists.',
+    description:
+      'Objects that an operation may ask for: each record counts, with the length of lists.',
   }),
-  maxAliases: Type.Integer({ ...harmless, minimum: 0, maximum: 1_000, default: 20, description: 'Aliases that an operation may have.' }),
+  maxAliases: Type.Integer({
+    ...harmless,
+    minimum: 0,
+    maximum: 1_000,
+    default: 20,
+    description: 'Aliases that an operation may have.',
+  }),
 });
 
 const captcha = Type.Object({
   enabled: Type.Boolean({
     default: false,
-    description: 'Whether captchas are checked. Which routes want one is set in the modules, such as `captcha.routes` in authentication.',
+    description:
+      'Whether captchas are checked. Which routes want one is set in the modules, such as `captcha.routes` in authentication.',
   }),
-  provider: Type.Union([Type.Literal('recaptcha'), Type.Literal('hcaptcha'), Type.Literal('turnstile')], {
-    default: 'recaptcha',
-    description: 'The service whose captcha your pages show.',
-  }),
+  provider: Type.Union(
+    [Type.Literal('recaptcha'), Type.Literal('hcaptcha'), Type.Literal('turnstile')],
+    {
+      default: 'recaptcha',
+      description: 'The service whose captcha your pages show.',
+    },
+  ),
   secretKey: sensitive({ description: 'The secret that the service gave you for checking.' }),
   verifyUrl: Type.String({
     default: '',
@@ -89,14 +153,25 @@ const captcha = Type.Object({
 });
 
 const transports = Type.Object({
-  rest: Type.Boolean({ default: true, description: 'REST on the client surface. It cannot be switched off.' }),
-  graphql: Type.Boolean({ default: true, description: 'GraphQL on the client surface; `graphql.enabled` must be on too.' }),
-  sockets: Type.Boolean({ default: true, description: 'Realtime for clients. CLIENT_SOCKET_PORT=-1 switches it off, nothing here does.' }),
+  rest: Type.Boolean({
+    default: true,
+    description: 'REST on the client surface. It cannot be switched off.',
+  }),
+  graphql: Type.Boolean({
+    default: true,
+    description: 'GraphQL on the client surface; `graphql.enabled` must be on too.',
+  }),
+  sockets: Type.Boolean({
+    default: true,
+    description: 'Realtime for clients. CLIENT_SOCKET_PORT=-1 switches it off, nothing here does.',
+  }),
 });
 
 const transportProblems = ({ rest, sockets }: Static<typeof transports>) =>
   Object.entries({ rest, sockets }).flatMap(([name, on]) =>
-    on ? [] : [{ path: `transports.${name}`, rule: 'available', message: 'cannot be switched off here' }],
+    on
+      ? []
+      : [{ path: `transports.${name}`, rule: 'available', message: 'cannot be switched off here' }],
   );
 
 export const routerConfig = defineConfig({
@@ -104,7 +179,8 @@ export const routerConfig = defineConfig({
     hostUrl: hostUrlConfig('client'),
     cors: corsConfig({
       surface: 'client',
-      allowedHeaders: 'Content-Type,Authorization,Cache-Control,clientid,clientsecret,captchatoken,Idempotency-Key,If-Match',
+      allowedHeaders:
+        'Content-Type,Authorization,Cache-Control,clientid,clientsecret,captchatoken,Idempotency-Key,If-Match',
       exposedHeaders:
         'Content-Type,Authorization,Cache-Control,ETag,Retry-After,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,Idempotency-Replayed,X-Request-Id',
     }),
@@ -124,7 +200,8 @@ export const routerConfig = defineConfig({
     docs: Type.Object({
       public: Type.Boolean({
         default: true,
-        description: 'Whether the API documents need no credential. Otherwise only signed-in users read them.',
+        description:
+          'Whether the API documents need no credential. Otherwise only signed-in users read them.',
       }),
     }),
   }),
@@ -134,7 +211,13 @@ export const routerConfig = defineConfig({
     ...transportProblems(wanted),
     ...originProblems(cors.origin),
     ...(enabled && secretKey === ''
-      ? [{ path: 'captcha.secretKey', rule: 'required', message: 'captchas cannot be checked without it' }]
+      ? [
+          {
+            path: 'captcha.secretKey',
+            rule: 'required',
+            message: 'captchas cannot be checked without it',
+          },
+        ]
       : []),
   ],
 });

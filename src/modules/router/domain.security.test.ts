@@ -61,5 +61,8 @@ test.each([
 });
 
 test('the host header has a host without its port', () => {
-  expect([hostOfHeader('a.example.com:8080'), hostOfHeader('a b')]).toEqual(['a.example.com', undefined]);
+  expect([hostOfHeader('a.example.com:8080'), hostOfHeader('a b')]).toEqual([
+    'a.example.com',
+    undefined,
+  ]);
 });

@@ -6,13 +6,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openTestDatabase } from '../../../test/support/database.ts';
 import { noMetrics, silentLog } from '../../../test/support/quiet.ts';
-import { noApp } from '../../kernel/apps.ts';
-import { createCaches } from '../../kernel/cache/create.ts';
+import { createCaches } from '../../kernel/cache.ts';
 import { system } from '../../kernel/caller.ts';
 import type { Database } from '../../kernel/database/database.ts';
-import { createEvents } from '../../kernel/events/create.ts';
 import { createBus } from '../../kernel/events/create-bus.ts';
+import { createEvents } from '../../kernel/events/create-events.ts';
 import { migrations as eventMigrations } from '../../kernel/events/migrations.ts';
+import { noApp } from '../../kernel/identity.ts';
 import { migrations } from './migrations.ts';
 import { type Clients, createClients } from './services/clients.ts';
 import { type ClientGate, createClientGate } from './services/gate.ts';
@@ -52,7 +52,11 @@ afterAll(async () => {
 });
 
 const caller = system('test');
-const admits = async ({ gate }: Node, clientId: string | undefined, clientSecret?: string): Promise<boolean> => {
+const admits = async (
+  { gate }: Node,
+  clientId: string | undefined,
+  clientSecret?: string,
+): Promise<boolean> => {
   try {
     return (await gate.admit({ ...noApp, clientId, clientSecret })) === clientId;
   } catch (error) {
@@ -63,24 +67,35 @@ const admits = async ({ gate }: Node, clientId: string | undefined, clientSecret
 
 test('an app that is taken away, or gets a new secret, is refused on the other node at once', async () => {
   const app = await one.clients.create(caller, { platform: 'CLI' });
-  expect([await admits(one, app.clientId, app.clientSecret), await admits(two, app.clientId, app.clientSecret)]).toEqual([true, true]);
+  expect([
+    await admits(one, app.clientId, app.clientSecret),
+    await admits(two, app.clientId, app.clientSecret),
+  ]).toEqual([true, true]);
   const renewed = await one.clients.rotateSecret(caller, app._id, 0);
-  expect([await admits(two, app.clientId, app.clientSecret), await admits(two, app.clientId, renewed.clientSecret)]).toEqual([false, true]);
+  expect([
+    await admits(two, app.clientId, app.clientSecret),
+    await admits(two, app.clientId, renewed.clientSecret),
+  ]).toEqual([false, true]);
   await two.clients.remove(caller, app._id);
-  expect([await admits(one, app.clientId, renewed.clientSecret), await admits(two, app.clientId, renewed.clientSecret)]).toEqual([
-    false,
-    false,
-  ]);
+  expect([
+    await admits(one, app.clientId, renewed.clientSecret),
+    await admits(two, app.clientId, renewed.clientSecret),
+  ]).toEqual([false, false]);
 });
 
 test('a known app is admitted without a promise and without a query', async () => {
   const app = await one.clients.create(caller, { platform: 'IOS' });
   await admits(one, app.clientId, app.clientSecret);
-  expect(one.gate.admit({ ...noApp, clientId: app.clientId, clientSecret: app.clientSecret })).toBe(app.clientId);
+  expect(one.gate.admit({ ...noApp, clientId: app.clientId, clientSecret: app.clientSecret })).toBe(
+    app.clientId,
+  );
 });
 
 test('nothing but a registered id and its own secret gets in', async () => {
-  const [app, other] = [await one.clients.create(caller, { platform: 'CLI' }), await one.clients.create(caller, { platform: 'CLI' })];
+  const [app, other] = [
+    await one.clients.create(caller, { platform: 'CLI' }),
+    await one.clients.create(caller, { platform: 'CLI' }),
+  ];
   for (const [id, secret] of [
     [undefined, app.clientSecret],
     [app.clientId, undefined],

@@ -1,7 +1,7 @@
 /** The router: what can be set about the client surface as a whole, and which apps may use it. */
 
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
-import type { ConfigHandle } from '../../kernel/config/definition.ts';
+import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
 import { withoutEnd } from '../../kernel/text.ts';
 import { type RouterConfig, routerConfig } from './config.ts';
 import { migrations } from './migrations.ts';
@@ -38,7 +38,11 @@ export const router = defineModule<typeof routerConfig.schema, RouterService>({
   start,
 });
 
-async function start({ kernel, config, log }: ModuleContext<RouterConfig>): Promise<RunningModule<RouterService>> {
+async function start({
+  kernel,
+  config,
+  log,
+}: ModuleContext<RouterConfig>): Promise<RunningModule<RouterService>> {
   const gate = createClientGate({ ...kernel, log });
   const applyValidation = ({ security }: RouterConfig): void => {
     kernel.identity.apps = security.clientValidation ? gate : undefined;

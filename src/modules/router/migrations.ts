@@ -1,5 +1,5 @@
 /** The table of apps. Secrets are random, so that their SHA-256 is enough. */
-import type { Migration } from '../../kernel/database/migration.ts';
+import type { Migration } from '../../kernel/database/migrate.ts';
 
 const clients = `
   create table penstock.security_clients (
@@ -20,5 +20,8 @@ const clients = `
 
 /** `previous_hash`: the secret before the last rotation, good until `previous_until`. */
 export const migrations: readonly Migration[] = [
-  { id: '0001-security-clients', run: async (database) => void (await database.query({ text: clients })) },
+  {
+    id: '0001-security-clients',
+    run: async (database) => void (await database.query({ text: clients })),
+  },
 ];

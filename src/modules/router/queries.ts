@@ -2,7 +2,16 @@
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql } from '../../kernel/database/sql.ts';
 
-export const platforms = ['WEB', 'ANDROID', 'IOS', 'IPADOS', 'WINDOWS', 'MACOS', 'LINUX', 'CLI'] as const;
+export const platforms = [
+  'WEB',
+  'ANDROID',
+  'IOS',
+  'IPADOS',
+  'WINDOWS',
+  'MACOS',
+  'LINUX',
+  'CLI',
+] as const;
 export type Platform = (typeof platforms)[number];
 
 /** An app without its secret. */
@@ -22,20 +31,33 @@ export interface ClientRow {
 const columns =
   'id as "_id", client_id as "clientId", platform, domain, alias, notes, created_at as "createdAt", updated_at as "updatedAt", last_used_at as "lastUsedAt"';
 
-const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
+const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
+  (await result).rows[0];
 
-export interface NewClientRow extends Pick<ClientRow, 'clientId' | 'platform' | 'domain' | 'alias' | 'notes'> {
+export interface NewClientRow
+  extends Pick<ClientRow, 'clientId' | 'platform' | 'domain' | 'alias' | 'notes'> {
   readonly id: string;
   readonly secretHash: string;
 }
 
 /** `undefined` when the alias is taken. */
-export const insertClient = (database: Queryable, client: NewClientRow): Promise<ClientRow | undefined> =>
+export const insertClient = (
+  database: Queryable,
+  client: NewClientRow,
+): Promise<ClientRow | undefined> =>
   first(
     database.query<ClientRow>({
       text: `insert into penstock.security_clients (id, client_id, secret_hash, platform, domain, alias, notes)
         values ($1, $2, $3, $4, $5, $6, $7) on conflict (alias) do nothing returning ${columns}`,
-      values: [client.id, client.clientId, client.secretHash, client.platform, client.domain, client.alias, client.notes],
+      values: [
+        client.id,
+        client.clientId,
+        client.secretHash,
+        client.platform,
+        client.domain,
+        client.alias,
+        client.notes,
+      ],
     }),
   );
 
@@ -47,7 +69,9 @@ export async function listClients(
   const text = `select ${columns} from penstock.security_clients order by id limit $1 offset $2`;
   const [page, count] = await Promise.all([
     database.query<ClientRow>({ text, values: [limit, skip] }),
-    database.query<{ count: number }>({ text: 'select count(*)::integer as count from penstock.security_clients' }),
+    database.query<{ count: number }>({
+      text: 'select count(*)::integer as count from penstock.security_clients',
+    }),
   ]);
   return { clients: page.rows, count: count.rows[0]?.count ?? 0 };
 }
@@ -61,7 +85,12 @@ export async function countClients(database: Queryable): Promise<ReadonlyMap<Pla
 
 /** Reads for a change: nobody else changes it until the transaction ends. */
 export const lockClient = (transaction: Queryable, id: string): Promise<ClientRow | undefined> =>
-  first(transaction.query<ClientRow>({ text: `select ${columns} from penstock.security_clients where id = $1 for update`, values: [id] }));
+  first(
+    transaction.query<ClientRow>({
+      text: `select ${columns} from penstock.security_clients where id = $1 for update`,
+      values: [id],
+    }),
+  );
 
 /** Writes what can be changed; an alias that is taken is refused by the database (23505). */
 export const updateClient = (
@@ -77,7 +106,12 @@ export const updateClient = (
   );
 
 /** Gives a new secret; the one until now stays good for `keepMs`. */
-export const replaceSecret = (database: Queryable, id: string, hash: string, keepMs: number): Promise<ClientRow | undefined> =>
+export const replaceSecret = (
+  database: Queryable,
+  id: string,
+  hash: string,
+  keepMs: number,
+): Promise<ClientRow | undefined> =>
   first(
     database.query<ClientRow>({
       text: `update penstock.security_clients set previous_hash = secret_hash,
@@ -91,7 +125,9 @@ export const replaceSecret = (database: Queryable, id: string, hash: string, kee
 export const deleteClient = async (database: Queryable, id: string): Promise<string | undefined> =>
   (
     await first(
-      database.query<{ clientId: string }>(sql`delete from penstock.security_clients where id = ${id} returning client_id as "clientId"`),
+      database.query<{ clientId: string }>(
+        sql`delete from penstock.security_clients where id = ${id} returning client_id as "clientId"`,
+      ),
     )
   )?.clientId;
 
@@ -105,7 +141,10 @@ export interface ClientProof {
   readonly previousUntil: number | null;
 }
 
-export const clientProof = (database: Queryable, clientId: string): Promise<ClientProof | undefined> =>
+export const clientProof = (
+  database: Queryable,
+  clientId: string,
+): Promise<ClientProof | undefined> =>
   first(
     database.query<ClientProof>(sql`
       select platform, domain, secret_hash as "secretHash", previous_hash as "previousHash",
@@ -115,4 +154,6 @@ export const clientProof = (database: Queryable, clientId: string): Promise<Clie
 
 /** Notes that an app was used. */
 export const touchClient = (database: Queryable, clientId: string): Promise<unknown> =>
-  database.query(sql`update penstock.security_clients set last_used_at = now() where client_id = ${clientId}`);
+  database.query(
+    sql`update penstock.security_clients set last_used_at = now() where client_id = ${clientId}`,
+  );

@@ -7,12 +7,17 @@ import Type from 'typebox';
 import type { Caller } from '../../kernel/caller.ts';
 import type { Database } from '../../kernel/database/database.ts';
 import type { Problem } from '../../kernel/errors.ts';
-import type { RouteMiddlewares } from '../../kernel/middlewares/create.ts';
-import { isMiddleware, routeKeyOf } from '../../kernel/middlewares/names.ts';
-import type { Method } from '../../kernel/operation.ts';
+import { isMiddleware, routeKeyOf } from '../../kernel/middlewares/middleware-lists.ts';
+import type { RouteMiddlewares } from '../../kernel/middlewares/route-middlewares.ts';
+import type { Method } from '../../kernel/operations/operation.ts';
 import { invalidInput } from '../../kernel/operations/problems.ts';
-import { placed } from '../../kernel/state/placed.ts';
-import type { PlacedDocument, StateChange, StateDocument, StateType } from '../../kernel/state/state.ts';
+import {
+  type PlacedDocument,
+  placed,
+  type StateChange,
+  type StateDocument,
+  type StateType,
+} from '../../kernel/state.ts';
 import { NewClientShape } from './operations/clients.ts';
 import { listClients, type Platform } from './queries.ts';
 import { type Clients, checkedClient, type NamedClient } from './services/clients.ts';
@@ -27,7 +32,11 @@ const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
 
 const ListDocument = Type.Object({
   action: Type.Enum([...methods]),
-  path: Type.String({ pattern: '^/', maxLength: 1_024, description: 'Parameters without their names: /database/Post/:' }),
+  path: Type.String({
+    pattern: '^/',
+    maxLength: 1_024,
+    description: 'Parameters without their names: /database/Post/:',
+  }),
   middlewares: Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 16 }),
 });
 
@@ -52,7 +61,12 @@ export const middlewareState = (middlewares: RouteMiddlewares): StateType => ({
     }));
   },
   apply: (caller, changes) =>
-    middlewares.put(caller, new Map(changes.map(({ key, after }) => [key, after?.middlewares as readonly string[] | undefined]))),
+    middlewares.put(
+      caller,
+      new Map(
+        changes.map(({ key, after }) => [key, after?.middlewares as readonly string[] | undefined]),
+      ),
+    ),
 });
 
 function keyOfDocument({ action, path }: StateDocument): string {
@@ -61,7 +75,15 @@ function keyOfDocument({ action, path }: StateDocument): string {
 
 const unknownNames = ({ document, place }: PlacedDocument): readonly Problem[] =>
   (document.middlewares as readonly string[]).flatMap((name, i) =>
-    isMiddleware(name) ? [] : [{ path: `${place}.middlewares.${i}`, rule: 'enum', message: 'there is no such middleware' }],
+    isMiddleware(name)
+      ? []
+      : [
+          {
+            path: `${place}.middlewares.${i}`,
+            rule: 'enum',
+            message: 'there is no such middleware',
+          },
+        ],
   );
 
 const ALL = { skip: 0, limit: 100_000 } as const;
@@ -72,32 +94,49 @@ export const clientState = (database: Database, clients: Clients): StateType => 
   priority: 36,
   document: NewClientShape,
   keyOf: ({ alias }) => String(alias),
-  export: async () => (await listClients(database, ALL)).clients.map((client) => documentOf(client)),
+  export: async () =>
+    (await listClients(database, ALL)).clients.map((client) => documentOf(client)),
   async complete(_caller, documents) {
     const completed: StateDocument[] = [];
     for (const { document, place } of documents)
-      completed.push(await placed(place, () => documentOf(checkedClient(document as StateDocument & NamedClient))));
+      completed.push(
+        await placed(place, () =>
+          documentOf(checkedClient(document as StateDocument & NamedClient)),
+        ),
+      );
     return completed;
   },
   async check(_caller, changes) {
     const problems = changes.flatMap(({ before, after, place }): readonly Problem[] => {
       if (!before || !after || before.platform === after.platform) return [];
       return [
-        { path: `${place}.platform`, rule: 'fixed', message: `cannot change: ${String(before.alias)} is ${String(before.platform)}` },
+        {
+          path: `${place}.platform`,
+          rule: 'fixed',
+          message: `cannot change: ${String(before.alias)} is ${String(before.platform)}`,
+        },
       ];
     });
     if (problems.length > 0) throw invalidInput(problems);
   },
   apply: (caller, changes) =>
     database.transaction(async () => {
-      const stored = new Map((await listClients(database, ALL)).clients.map((client) => [client.alias, client._id]));
+      const stored = new Map(
+        (await listClients(database, ALL)).clients.map((client) => [client.alias, client._id]),
+      );
       for (const change of changes) await applyOne(clients, caller, change, stored.get(change.key));
     }),
 });
 
-async function applyOne(clients: Clients, caller: Caller, { after }: StateChange, id: string | undefined): Promise<void> {
+async function applyOne(
+  clients: Clients,
+  caller: Caller,
+  { after }: StateChange,
+  id: string | undefined,
+): Promise<void> {
   const client = after as (StateDocument & NamedClient) | undefined;
-  if (client && id !== undefined) await clients.update(caller, id, { domain: client.domain, notes: client.notes ?? '' });
+  if (client && id !== undefined)
+    await clients.update(caller, id, { domain: client.domain, notes: client.notes ?? '' });
   else if (client) await clients.create(caller, client);
   else if (id !== undefined) await clients.remove(caller, id);
 }

@@ -1,6 +1,8 @@
 /** Documents, read and checked once per text: parsed, measured, validated and, when they come often, compiled. */
 import {
   type DocumentNode,
+  type ExecutionResult,
+  execute,
   type FragmentDefinitionNode,
   GraphQLError,
   Kind,
@@ -10,15 +12,95 @@ import {
   type VariableDefinitionNode,
   validate,
 } from 'graphql';
+import { type CompiledQuery, compileQuery, isCompiledQuery } from 'graphql-jit';
 import { LRUCache } from 'lru-cache';
-import { countNodes } from './census.ts';
-import { type PreparedOperation, prepareOperation } from './compiled.ts';
-import { RefusedDocument, tooMuch } from './errors.ts';
-import { type Measure, measureOperation } from './measure.ts';
-import { nestsDeeper } from './nesting.ts';
+import {
+  countNodes,
+  type DocumentStatistics,
+  nestsDeeper,
+  type SharpenedTypes,
+  validationRules,
+} from './document-rules.ts';
+import { type Measure, measureOperation } from './operation-cost.ts';
 import type { GraphqlOptions } from './options.ts';
-import { type SharpenedTypes, validationRules } from './rules.ts';
+import { RefusedDocument, tooMuch } from './responses.ts';
 import type { BuiltSchema } from './schema.ts';
+import type { Selection } from './selection.ts';
+
+/* One operation of a document, ready to run: interpreted at first, compiled when it comes again and again. */
+
+/** Compiling takes a millisecond or more: whoever sends ever new documents must not make us spend it. */
+const USES_BEFORE_COMPILING = 4;
+
+export interface PreparedOperation {
+  readonly kind: OperationDefinitionNode['operation'];
+  readonly measure: Measure;
+  /** Selections by the name of the root field in the answer; undefined where they depend on variables. */
+  readonly selections: Map<string, Selection> | undefined;
+  run(
+    context: unknown,
+    variables: Readonly<Record<string, unknown>>,
+  ): Promise<ExecutionResult> | ExecutionResult;
+}
+
+interface OperationParts {
+  readonly built: BuiltSchema;
+  readonly document: DocumentNode;
+  readonly node: OperationDefinitionNode;
+  readonly measure: Measure;
+  readonly statistics: DocumentStatistics;
+}
+
+function prepareOperation({
+  built,
+  document,
+  node,
+  measure,
+  statistics,
+}: OperationParts): PreparedOperation {
+  const { schema } = built;
+  const operationName = node.name?.value;
+  let uses = 0;
+  let compiled: CompiledQuery | undefined;
+
+  const compile = (): CompiledQuery | undefined => {
+    const result = compileQuery(schema, document, operationName, {
+      disablingCapturingStackErrors: true,
+    });
+    return isCompiledQuery(result) ? result : undefined;
+  };
+
+  return {
+    kind: node.operation,
+    measure,
+    selections: statistics.directives === 0 ? new Map() : undefined,
+    run(context, variables) {
+      uses++;
+      if (uses === USES_BEFORE_COMPILING && isCompilable(node, statistics)) compiled = compile();
+      if (compiled)
+        return compiled.query(undefined, context, variables) as
+          | Promise<ExecutionResult>
+          | ExecutionResult;
+      return execute({
+        schema,
+        document,
+        contextValue: context,
+        variableValues: variables,
+        ...(operationName === undefined ? {} : { operationName }),
+      });
+    },
+  };
+}
+
+/**
+ * Plain queries only. The compiler reads JSON literals without their variables and has its own ways with
+ * directives; mutations spend their time in the database.
+ */
+const isCompilable = (node: OperationDefinitionNode, statistics: DocumentStatistics): boolean =>
+  node.operation === 'query' &&
+  statistics.directives === 0 &&
+  !statistics.variableInLiteral &&
+  !statistics.oddAlias;
 
 /** Limits of any document, far above what people write. */
 const MAX_TEXT = 100_000;
@@ -31,7 +113,7 @@ const MAX_ROOT_FIELDS = 20;
 const MAX_KEPT = 400;
 const MAX_KEPT_TEXT = 250_000;
 
-export interface PreparedDocument {
+interface PreparedDocument {
   readonly operations: ReadonlyMap<string, PreparedOperation>;
 }
 
@@ -58,26 +140,46 @@ export function createDocuments(built: BuiltSchema, options: GraphqlOptions): Do
   };
 }
 
-function prepareDocument(text: string, built: BuiltSchema, options: GraphqlOptions): PreparedDocument {
+function prepareDocument(
+  text: string,
+  built: BuiltSchema,
+  options: GraphqlOptions,
+): PreparedDocument {
   const ast = parseText(text);
-  const census = countNodes(ast);
-  if (census.fields > MAX_FIELDS) throw tooMuch(`The document has ${census.fields} fields: at most ${MAX_FIELDS} are allowed`);
-  if (census.directives > MAX_DIRECTIVES) throw tooMuch(`The document has more than ${MAX_DIRECTIVES} directives`);
-  const fragments = new Map(definitionsOf(ast, Kind.FRAGMENT_DEFINITION).map((fragment) => [fragment.name.value, fragment]));
+  const statistics = countNodes(ast);
+  if (statistics.fields > MAX_FIELDS)
+    throw tooMuch(
+      `The document has ${statistics.fields} fields: at most ${MAX_FIELDS} are allowed`,
+    );
+  if (statistics.directives > MAX_DIRECTIVES)
+    throw tooMuch(`The document has more than ${MAX_DIRECTIVES} directives`);
+  const fragments = new Map(
+    definitionsOf(ast, Kind.FRAGMENT_DEFINITION).map((fragment) => [fragment.name.value, fragment]),
+  );
   const measured = definitionsOf(ast, Kind.OPERATION_DEFINITION).map((node) => {
-    const measure = measureOperation(node, { schema: built.schema, fields: built.fields, fragments });
+    const measure = measureOperation(node, {
+      schema: built.schema,
+      fields: built.fields,
+      fragments,
+    });
     if (measure) requireWithin(measure, options);
     return { node, measure };
   });
   for (const { node } of measured) requireRoot(node, built);
   const sharpened: SharpenedTypes = new Map();
-  const errors = validate(built.schema, ast, validationRules(options.introspection, sharpened), { maxErrors: 20 });
+  const errors = validate(built.schema, ast, validationRules(options.introspection, sharpened), {
+    maxErrors: 20,
+  });
   if (errors.length > 0) throw new RefusedDocument('GRAPHQL_VALIDATION_FAILED', errors);
   const document = withTypes(ast, sharpened);
   const operations = new Map<string, PreparedOperation>();
   for (const { node, measure } of measured) {
     // Validation has refused fragments without end.
-    if (measure) operations.set(node.name?.value ?? '', prepareOperation({ built, document, node, measure, census }));
+    if (measure)
+      operations.set(
+        node.name?.value ?? '',
+        prepareOperation({ built, document, node, measure, statistics }),
+      );
   }
   return { operations };
 }
@@ -86,12 +188,20 @@ const withTypes = (ast: DocumentNode, types: SharpenedTypes): DocumentNode => ({
   ...ast,
   definitions: ast.definitions.map((definition) =>
     definition.kind === Kind.OPERATION_DEFINITION && definition.variableDefinitions
-      ? { ...definition, variableDefinitions: definition.variableDefinitions.map((one) => withType(one, types.get(one))) }
+      ? {
+          ...definition,
+          variableDefinitions: definition.variableDefinitions.map((one) =>
+            withType(one, types.get(one)),
+          ),
+        }
       : definition,
   ),
 });
 
-function withType(definition: VariableDefinitionNode, type: TypeNode | undefined): VariableDefinitionNode {
+function withType(
+  definition: VariableDefinitionNode,
+  type: TypeNode | undefined,
+): VariableDefinitionNode {
   if (!type) return definition;
   const { defaultValue, ...others } = definition;
   const isNothing = type.kind === Kind.NON_NULL_TYPE && defaultValue?.kind === Kind.NULL;
@@ -100,7 +210,8 @@ function withType(definition: VariableDefinitionNode, type: TypeNode | undefined
 
 function parseText(text: string): DocumentNode {
   if (text.length > MAX_TEXT) throw tooMuch(`The document is longer than ${MAX_TEXT} characters`);
-  if (nestsDeeper(text, MAX_BRACKETS)) throw tooMuch(`Brackets nest deeper than ${MAX_BRACKETS} levels`);
+  if (nestsDeeper(text, MAX_BRACKETS))
+    throw tooMuch(`Brackets nest deeper than ${MAX_BRACKETS} levels`);
   try {
     return parse(text, { maxTokens: MAX_TOKENS });
   } catch (error) {
@@ -118,26 +229,45 @@ function requireRoot(node: OperationDefinitionNode, { schema }: BuiltSchema): vo
 
 type Definition = OperationDefinitionNode | FragmentDefinitionNode;
 
-const definitionsOf = <K extends Definition['kind']>(ast: DocumentNode, kind: K): readonly Extract<Definition, { kind: K }>[] =>
-  ast.definitions.filter((definition): definition is Extract<Definition, { kind: K }> => definition.kind === kind);
+const definitionsOf = <K extends Definition['kind']>(
+  ast: DocumentNode,
+  kind: K,
+): readonly Extract<Definition, { kind: K }>[] =>
+  ast.definitions.filter(
+    (definition): definition is Extract<Definition, { kind: K }> => definition.kind === kind,
+  );
 
 function requireWithin({ depth, aliases, costs }: Measure, options: GraphqlOptions): void {
   if (costs.length > MAX_ROOT_FIELDS)
-    throw tooMuch(`The operation has ${costs.length} fields at its root: at most ${MAX_ROOT_FIELDS} are allowed`);
-  if (depth > options.maxDepth) throw tooMuch(`The operation is ${depth} levels deep: at most ${options.maxDepth} are allowed`);
-  if (aliases > options.maxAliases) throw tooMuch(`The operation has ${aliases} aliases: at most ${options.maxAliases} are allowed`);
+    throw tooMuch(
+      `The operation has ${costs.length} fields at its root: at most ${MAX_ROOT_FIELDS} are allowed`,
+    );
+  if (depth > options.maxDepth)
+    throw tooMuch(`The operation is ${depth} levels deep: at most ${options.maxDepth} are allowed`);
+  if (aliases > options.maxAliases)
+    throw tooMuch(
+      `The operation has ${aliases} aliases: at most ${options.maxAliases} are allowed`,
+    );
 }
 
 /** The operation that a request means. Throws `RefusedDocument` when it does not say so. */
-export function chooseOperation({ operations }: PreparedDocument, name: string | undefined): PreparedOperation {
+export function chooseOperation(
+  { operations }: PreparedDocument,
+  name: string | undefined,
+): PreparedOperation {
   if (name === undefined || name === '') {
     const [only, ...others] = operations.values();
     if (only && others.length === 0) return only;
-    throw unclear(only ? 'The document has several operations: say which one with operationName' : 'The document has no operation');
+    throw unclear(
+      only
+        ? 'The document has several operations: say which one with operationName'
+        : 'The document has no operation',
+    );
   }
   const chosen = operations.get(name);
   if (!chosen) throw unclear('The document has no operation of that name');
   return chosen;
 }
 
-const unclear = (message: string): RefusedDocument => new RefusedDocument('OPERATION_RESOLUTION_FAILURE', [new GraphQLError(message)]);
+const unclear = (message: string): RefusedDocument =>
+  new RefusedDocument('OPERATION_RESOLUTION_FAILURE', [new GraphQLError(message)]);

@@ -1,7 +1,8 @@
 /** The explorer: a page of our own to try GraphQL on, without any other address on the network. */
 import { readFileSync } from 'node:fs';
 
-const read = (file: string): string => readFileSync(new URL(`explorer/${file}`, import.meta.url), 'utf8');
+const read = (file: string): string =>
+  readFileSync(new URL(`explorer/${file}`, import.meta.url), 'utf8');
 
 const types: ReadonlyMap<string, string> = new Map([
   ['explorer.js', 'text/javascript; charset=utf-8'],
@@ -9,7 +10,9 @@ const types: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** A file of the page, or `undefined` for any other name. */
-export function explorerAsset(name: string): { readonly text: string; readonly type: string } | undefined {
+export function explorerAsset(
+  name: string,
+): { readonly text: string; readonly type: string } | undefined {
   const type = types.get(name);
   return type === undefined ? undefined : { text: read(name), type };
 }

@@ -7,7 +7,9 @@ import type { TestUser } from '../../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
 
 const on = { enabled: true };
-const open = { cms: { enabled: true, crudOperations: { create: on, read: on, update: on, delete: on } } };
+const open = {
+  cms: { enabled: true, crudOperations: { create: on, read: on, update: on, delete: on } },
+};
 const signedIn = { enabled: true, authenticated: true };
 
 let platform: TestPlatform;
@@ -17,7 +19,11 @@ let bob: Json;
 let post: Json;
 
 /** Sends a document; answers the body. */
-async function ask(query: string, variables: object = {}, api: Api = platform.client): Promise<Json> {
+async function ask(
+  query: string,
+  variables: object = {},
+  api: Api = platform.client,
+): Promise<Json> {
   const answer = await api.post('/graphql', { query, variables });
   return { ...answer.body, status: answer.status, headers: answer.headers };
 }
@@ -27,13 +33,19 @@ beforeAll(async () => {
   await platform.createSchema({ name: 'Firm', fields: { title: 'String' }, conduitOptions: open });
   await platform.createSchema({
     name: 'Author',
-    fields: { name: { type: 'String', required: true, unique: true }, born: 'Date', firm: { type: 'Relation', model: 'Firm' } },
+    fields: {
+      name: { type: 'String', required: true, unique: true },
+      born: 'Date',
+      firm: { type: 'Relation', model: 'Firm' },
+    },
     conduitOptions: open,
   });
   await platform.createSchema({
     name: 'Secret',
     fields: { text: 'String' },
-    conduitOptions: { cms: { enabled: true, crudOperations: { create: signedIn, read: signedIn } } },
+    conduitOptions: {
+      cms: { enabled: true, crudOperations: { create: signedIn, read: signedIn } },
+    },
   });
   await platform.createSchema({
     name: 'Post',
@@ -52,11 +64,30 @@ beforeAll(async () => {
   });
   user = await platform.registerUser();
   const firm = (await platform.client.post('/database/Firm', { title: 'Analytical' })).body;
-  ada = (await platform.client.post('/database/Author', { name: 'Ada', born: '1815-12-10', firm: firm._id })).body;
+  ada = (
+    await platform.client.post('/database/Author', {
+      name: 'Ada',
+      born: '1815-12-10',
+      firm: firm._id,
+    })
+  ).body;
   bob = (await platform.client.post('/database/Author', { name: 'Bob' })).body;
   const secret = (await user.api.post('/database/Secret', { text: 'hidden' })).body;
-  const body = { title: 'One', tags: ['a', 'b'], rank: 1.5, place: { city: 'Rome' }, extra: [1, { b: null }] };
-  post = (await platform.client.post('/database/Post', { ...body, author: ada._id, editors: [bob._id, ada._id], secret: secret._id })).body;
+  const body = {
+    title: 'One',
+    tags: ['a', 'b'],
+    rank: 1.5,
+    place: { city: 'Rome' },
+    extra: [1, { b: null }],
+  };
+  post = (
+    await platform.client.post('/database/Post', {
+      ...body,
+      author: ada._id,
+      editors: [bob._id, ada._id],
+      secret: secret._id,
+    })
+  ).body;
   await platform.client.post('/database/Post', { title: 'Two' });
 });
 afterAll(() => platform.close());
@@ -80,7 +111,10 @@ describe('reading', () => {
   });
 
   it('reads one record, with its version', async () => {
-    const { data } = await ask('query($id: ID!) { getDatabasePostId(id: $id) { title _v createdAt } }', { id: post._id });
+    const { data } = await ask(
+      'query($id: ID!) { getDatabasePostId(id: $id) { title _v createdAt } }',
+      { id: post._id },
+    );
     expect(data.getDatabasePostId).toEqual({ title: 'One', _v: 0, createdAt: post.createdAt });
   });
 
@@ -93,11 +127,14 @@ describe('reading', () => {
   });
 
   it('takes variables that are declared without "!", as documents for servers that mark nothing as required have them', async () => {
-    const sorted = 'query($id: String, $sort: [String]) { getDatabasePostId(id: $id) { title } getDatabasePost(sort: $sort) { count } }';
+    const sorted =
+      'query($id: String, $sort: [String]) { getDatabasePostId(id: $id) { title } getDatabasePost(sort: $sort) { count } }';
     const { data } = await ask(sorted, { id: post._id, sort: ['title'] });
     expect([data.getDatabasePostId.title, data.getDatabasePost.count]).toEqual(['One', 2]);
-    const made = 'mutation($body: postDatabasePostRequest) { postDatabasePost(params: $body) { title } }';
-    const titled = 'mutation($title: String) { postDatabasePost(params: { title: $title }) { title } }';
+    const made =
+      'mutation($body: postDatabasePostRequest) { postDatabasePost(params: $body) { title } }';
+    const titled =
+      'mutation($title: String) { postDatabasePost(params: { title: $title }) { title } }';
     const missing: readonly (readonly [string, object])[] = [
       [sorted, {}],
       [sorted, { id: null }],
@@ -111,7 +148,10 @@ describe('reading', () => {
     for (const [query, variables] of missing) {
       for (let i = 0; i < 6; i++) {
         const refused = await platform.client.post('/graphql', { query, variables });
-        expect([refused.status, refused.body.errors[0].extensions.code], query).toEqual([400, 'BAD_USER_INPUT']);
+        expect([refused.status, refused.body.errors[0].extensions.code], query).toEqual([
+          400,
+          'BAD_USER_INPUT',
+        ]);
         expect(refused.body.errors[0].message).toMatch(/^Variable "\$(?:id|sort|body|title)"/);
       }
     }
@@ -124,7 +164,11 @@ describe('reading', () => {
     for (let i = 0; i < 8; i++) answers.push((await ask(query, { n: 1 })).data);
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
     expect(answers[0]).toEqual({
-      first: { documents: [{ t: 'One', author: { name: 'Ada' }, editors: [{ name: 'Bob' }, { name: 'Ada' }] }] },
+      first: {
+        documents: [
+          { t: 'One', author: { name: 'Ada' }, editors: [{ name: 'Bob' }, { name: 'Ada' }] },
+        ],
+      },
     });
   });
 
@@ -137,7 +181,9 @@ describe('reading', () => {
         { title: 'One', author: { name: 'Ada' } },
         { title: 'Two', author: null },
       ]);
-      expect(data.b.documents).toEqual([i % 2 === 0 ? { title: 'Two' } : { title: 'Two', author: null }]);
+      expect(data.b.documents).toEqual([
+        i % 2 === 0 ? { title: 'Two' } : { title: 'Two', author: null },
+      ]);
     }
   });
 });
@@ -175,8 +221,14 @@ describe('relations', () => {
     const query = 'query($id: String!) { getDatabasePostId(id: $id) { title secret { text } } }';
     const { data, errors, status } = await ask(query, { id: post._id });
     expect({ data, status }).toEqual({ data: { getDatabasePostId: null }, status: 200 });
-    expect(errors[0]).toMatchObject({ path: ['getDatabasePostId'], extensions: { code: 403, conduitCode: 'POPULATE_FORBIDDEN' } });
-    expect((await ask(query, { id: post._id }, user.api)).data.getDatabasePostId).toEqual({ title: 'One', secret: { text: 'hidden' } });
+    expect(errors[0]).toMatchObject({
+      path: ['getDatabasePostId'],
+      extensions: { code: 403, conduitCode: 'POPULATE_FORBIDDEN' },
+    });
+    expect((await ask(query, { id: post._id }, user.api)).data.getDatabasePostId).toEqual({
+      title: 'One',
+      secret: { text: 'hidden' },
+    });
   });
 
   it('stay ids where no list shows the target', async () => {
@@ -186,7 +238,8 @@ describe('relations', () => {
   });
 
   it('come back from mutations too', async () => {
-    const query = 'mutation($p: postDatabasePostRequest!) { postDatabasePost(params: $p) { _id title author { name } } }';
+    const query =
+      'mutation($p: postDatabasePostRequest!) { postDatabasePost(params: $p) { _id title author { name } } }';
     const { data } = await ask(query, { p: { title: 'Made', author: ada._id } });
     expect(data.postDatabasePost).toMatchObject({ title: 'Made', author: { name: 'Ada' } });
     await platform.client.delete(`/database/Post/${data.postDatabasePost._id}`);
@@ -196,7 +249,9 @@ describe('relations', () => {
 describe('writing', () => {
   it('creates, changes and deletes', async () => {
     const made = (
-      await ask('mutation { postDatabasePost(params: { title: "New", extra: { a: [1, null] }, tags: [] }) { _id title extra tags } }')
+      await ask(
+        'mutation { postDatabasePost(params: { title: "New", extra: { a: [1, null] }, tags: [] }) { _id title extra tags } }',
+      )
     ).data.postDatabasePost;
     expect(made).toMatchObject({ title: 'New', extra: { a: [1, null] }, tags: [] });
     const changed = await ask(
@@ -204,16 +259,24 @@ describe('writing', () => {
       { id: made._id },
     );
     expect(changed.data.patchDatabasePostId).toEqual({ title: 'B', _v: 1 });
-    const cleared = await ask('mutation($id: String!) { patchDatabasePostId(id: $id, params: { extra: null }) { title extra } }', {
-      id: made._id,
-    });
+    const cleared = await ask(
+      'mutation($id: String!) { patchDatabasePostId(id: $id, params: { extra: null }) { title extra } }',
+      {
+        id: made._id,
+      },
+    );
     expect(cleared.data.patchDatabasePostId).toEqual({ title: 'B', extra: null });
     const late = await ask(
       'mutation($id: String!) { patchDatabasePostId(id: $id, params: { title: "C" }, ifMatch: "\\"0\\"") { title } }',
       { id: made._id },
     );
-    expect(late.errors[0].extensions).toMatchObject({ code: 412, conduitCode: 'PRECONDITION_FAILED' });
-    const gone = await ask('mutation($id: String!) { deleteDatabasePostId(id: $id) { result } }', { id: made._id });
+    expect(late.errors[0].extensions).toMatchObject({
+      code: 412,
+      conduitCode: 'PRECONDITION_FAILED',
+    });
+    const gone = await ask('mutation($id: String!) { deleteDatabasePostId(id: $id) { result } }', {
+      id: made._id,
+    });
     expect(gone.data.deleteDatabasePostId).toEqual({ result: 'Ok' });
   });
 
@@ -233,12 +296,16 @@ describe('writing', () => {
       'mutation { a: postDatabaseAuthor(params: { name: "Twin" }) { name } b: postDatabaseAuthor(params: { name: "Twin" }) { name } }';
     const { data, errors } = await ask(query);
     expect(data).toEqual({ a: { name: 'Twin' }, b: null });
-    expect(errors[0]).toMatchObject({ path: ['b'], extensions: { code: 409, conduitCode: 'RECORD_NOT_UNIQUE' } });
+    expect(errors[0]).toMatchObject({
+      path: ['b'],
+      extensions: { code: 409, conduitCode: 'RECORD_NOT_UNIQUE' },
+    });
   });
 
   it('honours an Idempotency-Key for each field', async () => {
     const api = platform.client.with({ 'idempotency-key': 'once-1' });
-    const query = 'mutation { a: postDatabaseFirm(params: { title: "A" }) { _id } b: postDatabaseFirm(params: { title: "B" }) { _id } }';
+    const query =
+      'mutation { a: postDatabaseFirm(params: { title: "A" }) { _id } b: postDatabaseFirm(params: { title: "B" }) { _id } }';
     const first = await api.post('/graphql', { query });
     const second = await api.post('/graphql', { query });
     expect(second.body).toEqual(first.body);
@@ -258,16 +325,26 @@ describe('errors', () => {
       name: 'UNAUTHORIZED',
       requestId: expect.any(String),
     });
-    expect((await ask('{ getAuthenticationUser { email } }', {}, user.api)).data.getAuthenticationUser.email).toBe(user.email);
+    expect(
+      (await ask('{ getAuthenticationUser { email } }', {}, user.api)).data.getAuthenticationUser
+        .email,
+    ).toBe(user.email);
   });
 
   it('name the place of what is wrong with the input', async () => {
-    const { errors } = await ask('mutation { postAuthenticationLocal(params: { email: "", password: "x" }) { accessToken } }');
-    expect(errors[0].extensions).toMatchObject({ code: 400, errors: [{ path: 'email', rule: 'minLength' }] });
+    const { errors } = await ask(
+      'mutation { postAuthenticationLocal(params: { email: "", password: "x" }) { accessToken } }',
+    );
+    expect(errors[0].extensions).toMatchObject({
+      code: 400,
+      errors: [{ path: 'email', rule: 'minLength' }],
+    });
   });
 
   it('stand beside the data of other fields', async () => {
-    const { data, errors } = await ask('{ ok: getDatabasePost { count } bad: getDatabasePostId(id: "none") { title } }');
+    const { data, errors } = await ask(
+      '{ ok: getDatabasePost { count } bad: getDatabasePostId(id: "none") { title } }',
+    );
     expect(data).toEqual({ ok: { count: 2 }, bad: null });
     expect(errors).toHaveLength(1);
     expect(errors[0]).toMatchObject({ path: ['bad'], extensions: { code: 404 } });
@@ -275,21 +352,31 @@ describe('errors', () => {
 
   it('are about the credential only where one is needed', async () => {
     const api = platform.client.with({ authorization: 'Basic nonsense' });
-    const { data, errors } = await ask('{ getAuthenticationUser { email } getDatabasePost { count } }', {}, api);
+    const { data, errors } = await ask(
+      '{ getAuthenticationUser { email } getDatabasePost { count } }',
+      {},
+      api,
+    );
     expect(data).toEqual({ getAuthenticationUser: null, getDatabasePost: null });
     expect(errors.map(({ extensions }: Json) => extensions.code)).toEqual([401, 401]);
     expect(
-      (await ask('mutation { postAuthenticationLocal(params: { email: "nobody@example.com", password: "x" }) { accessToken } }', {}, api))
-        .errors[0].message,
+      (
+        await ask(
+          'mutation { postAuthenticationLocal(params: { email: "nobody@example.com", password: "x" }) { accessToken } }',
+          {},
+          api,
+        )
+      ).errors[0].message,
     ).not.toContain('header');
   });
 
   it('let a refresh token do what it is for', async () => {
     const { refreshToken } = await platform.login(user.email, user.password);
     const api = platform.client.with({ authorization: `Bearer ${refreshToken}` });
-    expect((await ask('mutation { postAuthenticationRenew { accessToken } }', {}, api)).data.postAuthenticationRenew.accessToken).toEqual(
-      expect.any(String),
-    );
+    expect(
+      (await ask('mutation { postAuthenticationRenew { accessToken } }', {}, api)).data
+        .postAuthenticationRenew.accessToken,
+    ).toEqual(expect.any(String));
   });
 });
 
@@ -298,29 +385,55 @@ describe('the schema', () => {
     const query = getIntrospectionQuery();
     const { data } = await ask(query);
     expect(buildClientSchema(data).getType('Post')).toBeDefined();
-    expect(graphql15.buildClientSchema((await ask(graphql15.getIntrospectionQuery())).data).getType('Post')).toBeDefined();
-    expect(graphql15.buildClientSchema(data).getQueryType()?.getFields()).toHaveProperty('getDatabasePostId');
+    expect(
+      graphql15
+        .buildClientSchema((await ask(graphql15.getIntrospectionQuery())).data)
+        .getType('Post'),
+    ).toBeDefined();
+    expect(graphql15.buildClientSchema(data).getQueryType()?.getFields()).toHaveProperty(
+      'getDatabasePostId',
+    );
   });
 
   it('has what was made when the admin call has returned, and not what was taken away', async () => {
-    expect((await ask('{ getDatabaseFresh { count } }')).errors[0].extensions.code).toBe('GRAPHQL_VALIDATION_FAILED');
-    const { _id } = await platform.createSchema({ name: 'Fresh', fields: { a: 'String' }, conduitOptions: open });
-    expect((await ask('{ getDatabaseFresh { count documents { a } } }')).data).toEqual({ getDatabaseFresh: { count: 0, documents: [] } });
+    expect((await ask('{ getDatabaseFresh { count } }')).errors[0].extensions.code).toBe(
+      'GRAPHQL_VALIDATION_FAILED',
+    );
+    const { _id } = await platform.createSchema({
+      name: 'Fresh',
+      fields: { a: 'String' },
+      conduitOptions: open,
+    });
+    expect((await ask('{ getDatabaseFresh { count documents { a } } }')).data).toEqual({
+      getDatabaseFresh: { count: 0, documents: [] },
+    });
     await platform.admin.put(`/database/schemas/${_id}`, { fields: { a: 'String', b: 'Number' } });
     expect((await ask('{ getDatabaseFresh { count documents { a b } } }')).errors).toBeUndefined();
     await platform.admin.delete(`/database/schemas/${_id}`, { query: { deleteData: true } });
-    expect((await ask('{ getDatabaseFresh { count } }')).errors[0].extensions.code).toBe('GRAPHQL_VALIDATION_FAILED');
+    expect((await ask('{ getDatabaseFresh { count } }')).errors[0].extensions.code).toBe(
+      'GRAPHQL_VALIDATION_FAILED',
+    );
   });
 
   it('serves changes while queries run', async () => {
     const errors: Json[] = [];
     let going = true;
     const reader = (async () => {
-      while (going) errors.push(...((await ask('{ getDatabasePost { count documents { author { name } } } }')).errors ?? []));
+      while (going)
+        errors.push(
+          ...((await ask('{ getDatabasePost { count documents { author { name } } } }')).errors ??
+            []),
+        );
     })();
     for (let i = 0; i < 5; i++) {
-      await platform.createSchema({ name: `Swap${i}`, fields: { a: 'String' }, conduitOptions: open });
-      expect((await ask(`{ getDatabaseSwap${i} { count } }`)).data).toEqual({ [`getDatabaseSwap${i}`]: { count: 0 } });
+      await platform.createSchema({
+        name: `Swap${i}`,
+        fields: { a: 'String' },
+        conduitOptions: open,
+      });
+      expect((await ask(`{ getDatabaseSwap${i} { count } }`)).data).toEqual({
+        [`getDatabaseSwap${i}`]: { count: 0 },
+      });
     }
     going = false;
     await reader;

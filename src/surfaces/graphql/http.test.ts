@@ -1,7 +1,11 @@
 /** GraphQL over HTTP: what the specification asks of a server, and what clients of this interface expect beyond it. */
 import { serverAudits } from 'graphql-http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { answerOf, type GraphqlFixture, startGraphqlFixture } from '../../../test/support/graphql.ts';
+import {
+  answerOf,
+  type GraphqlFixture,
+  startGraphqlFixture,
+} from '../../../test/support/graphql.ts';
 
 let fixture: GraphqlFixture;
 beforeAll(async () => {
@@ -10,9 +14,12 @@ beforeAll(async () => {
 afterAll(() => fixture.close());
 
 describe('the audits of graphql-http', () => {
-  it.each(serverAudits({ url: () => `${fixture.clientAddress}/graphql` }))('$id $name', async (audit) => {
-    expect(await audit.fn()).toMatchObject({ status: 'ok' });
-  });
+  it.each(serverAudits({ url: () => `${fixture.clientAddress}/graphql` }))(
+    '$id $name',
+    async (audit) => {
+      expect(await audit.fn()).toMatchObject({ status: 'ok' });
+    },
+  );
 });
 
 const get = async (parameters: Record<string, string>, headers: Record<string, string> = {}) =>
@@ -24,7 +31,11 @@ describe('the form of an answer', () => {
     ['*/*', 400, 'application/json'],
     ['application/json, text/plain, */*', 400, 'application/json'],
     ['application/json', 200, 'application/json'],
-    ['application/graphql-response+json, application/json;q=0.9', 400, 'application/graphql-response+json'],
+    [
+      'application/graphql-response+json, application/json;q=0.9',
+      400,
+      'application/graphql-response+json',
+    ],
     ['application/json;q=0.2, application/graphql-response+json;q=0.1', 200, 'application/json'],
     ['image/png', 400, 'application/json'],
   ])('for Accept %s: an invalid document is %d as %s', async (accept, status, type) => {
@@ -36,9 +47,16 @@ describe('the form of an answer', () => {
   });
 
   it('is GraphQL also for requests that are refused before they are read', async () => {
-    expect((await fixture.send('{')).errors[0].extensions).toMatchObject({ code: 400, conduitCode: 'MALFORMED_JSON' });
-    expect((await fixture.send({ query: 'x'.repeat(1_100_000) })).errors[0].extensions).toMatchObject({ code: 413 });
-    expect((await fixture.send('query', { 'content-type': 'text/plain' })).errors[0].extensions).toMatchObject({ code: 415 });
+    expect((await fixture.send('{')).errors[0].extensions).toMatchObject({
+      code: 400,
+      conduitCode: 'MALFORMED_JSON',
+    });
+    expect(
+      (await fixture.send({ query: 'x'.repeat(1_100_000) })).errors[0].extensions,
+    ).toMatchObject({ code: 413 });
+    expect(
+      (await fixture.send('query', { 'content-type': 'text/plain' })).errors[0].extensions,
+    ).toMatchObject({ code: 415 });
   });
 });
 
@@ -54,7 +72,10 @@ describe('GET', () => {
 
   it('refuses mutations', async () => {
     const answer = await get({ query: 'mutation { postEcho(params: { value: 1 }) { value } }' });
-    expect({ status: answer.status, allow: answer.headers.get('allow') }).toEqual({ status: 405, allow: 'POST' });
+    expect({ status: answer.status, allow: answer.headers.get('allow') }).toEqual({
+      status: 405,
+      allow: 'POST',
+    });
   });
 
   it('wants a document', async () => {
@@ -64,18 +85,29 @@ describe('GET', () => {
 });
 
 describe('several operations in a document', () => {
-  const query = 'query A { getAb { result } } mutation B { postEcho(params: { value: 1 }) { value } }';
+  const query =
+    'query A { getAb { result } } mutation B { postEcho(params: { value: 1 }) { value } }';
 
   it('need a name', async () => {
-    expect((await fixture.ask(query)).errors[0].extensions.code).toBe('OPERATION_RESOLUTION_FAILURE');
-    expect((await fixture.send({ query, operationName: 'C' })).errors[0].extensions.code).toBe('OPERATION_RESOLUTION_FAILURE');
+    expect((await fixture.ask(query)).errors[0].extensions.code).toBe(
+      'OPERATION_RESOLUTION_FAILURE',
+    );
+    expect((await fixture.send({ query, operationName: 'C' })).errors[0].extensions.code).toBe(
+      'OPERATION_RESOLUTION_FAILURE',
+    );
   });
 
   it('are run one by one, each with the rights that it needs', async () => {
-    expect((await fixture.send({ query, operationName: 'A' })).data).toEqual({ getAb: { result: '/ab' } });
+    expect((await fixture.send({ query, operationName: 'A' })).data).toEqual({
+      getAb: { result: '/ab' },
+    });
     expect(
-      (await fixture.send({ query: 'query A { getAb { result } } query B { getMine { result } }', operationName: 'B' })).errors[0]
-        .extensions.code,
+      (
+        await fixture.send({
+          query: 'query A { getAb { result } } query B { getMine { result } }',
+          operationName: 'B',
+        })
+      ).errors[0].extensions.code,
     ).toBe(401);
   });
 });
@@ -93,7 +125,9 @@ describe('fields', () => {
 
   it('serve bare arrays, odd names and arguments that share a name', async () => {
     expect((await fixture.ask('{ getNumbers }')).data).toEqual({ getNumbers: [1, 2.5] });
-    const { data } = await fixture.ask('mutation { postEcho(params: { value: [1, { a: null }] }, params2: "q") { value odd_name } }');
+    const { data } = await fixture.ask(
+      'mutation { postEcho(params: { value: [1, { a: null }] }, params2: "q") { value odd_name } }',
+    );
     expect(data.postEcho).toEqual({ value: [1, { a: null }], odd_name: 'odd' });
     expect(fixture.calls.at(-1)?.query).toEqual({ params: 'q' });
   });
@@ -101,19 +135,28 @@ describe('fields', () => {
 
 describe('the explorer', () => {
   it('is a page that loads nothing from elsewhere', async () => {
-    const page = await fixture.client('/graphql', { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } });
+    const page = await fixture.client('/graphql', {
+      headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' },
+    });
     expect(page.headers.get('content-type')).toBe('text/html; charset=utf-8');
     expect(page.headers.get('content-security-policy')).toContain("script-src 'self'");
-    const addresses = [...(await page.text()).matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address]) => address ?? '');
-    expect(addresses.filter((address) => !address.startsWith('/graphql/assets/'))).toEqual(['data:,']);
-    for (const address of addresses.slice(1)) expect((await fixture.client(address)).status).toBe(200);
+    const addresses = [...(await page.text()).matchAll(/(?:src|href)="([^"]+)"/g)].map(
+      ([, address]) => address ?? '',
+    );
+    expect(addresses.filter((address) => !address.startsWith('/graphql/assets/'))).toEqual([
+      'data:,',
+    ]);
+    for (const address of addresses.slice(1))
+      expect((await fixture.client(address)).status).toBe(200);
     expect((await fixture.client('/graphql/assets/..%2Fserve.ts')).status).toBe(404);
   });
 
   it('is not there when it is switched off', async () => {
     const closed = await startGraphqlFixture();
     try {
-      expect((await closed.client('/graphql', { headers: { accept: 'text/html' } })).status).toBe(400);
+      expect((await closed.client('/graphql', { headers: { accept: 'text/html' } })).status).toBe(
+        400,
+      );
       expect((await closed.client('/graphql/assets/explorer.js')).status).toBe(404);
     } finally {
       await closed.close();

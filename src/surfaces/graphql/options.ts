@@ -29,7 +29,9 @@ export const defaultGraphqlOptions: GraphqlOptions = {
   maxAliases: 20,
 };
 
-export const fixedGraphqlOptions = (options: Partial<GraphqlOptions> = {}): GraphqlOptionsSource => {
+export const fixedGraphqlOptions = (
+  options: Partial<GraphqlOptions> = {},
+): GraphqlOptionsSource => {
   const current = { ...defaultGraphqlOptions, ...options };
   return { current: () => current, onChange: () => undefined };
 };

@@ -9,10 +9,40 @@ import {
   type ValueNode,
   valueFromASTUntyped,
 } from 'graphql';
-import type { ScalarName } from './shape.ts';
-import { WholeNumber } from './whole-numbers.ts';
+import type { JsonSchema } from '../../kernel/operations/json-schema.ts';
+import { readShape, type ScalarName, takesText } from './shape.ts';
 
-const invalid = (type: string, wanted: string): GraphQLError => new GraphQLError(`${type} must be ${wanted}`);
+/* Whole numbers that a document writes out and JavaScript cannot hold: only their place knows whether each digit counts. */
+
+class WholeNumber {
+  readonly digits: string;
+
+  constructor(digits: string) {
+    this.digits = digits;
+  }
+
+  /** In free JSON, where a variable brings it. */
+  toJSON(): number {
+    return Number(this.digits);
+  }
+}
+
+/** The value with such numbers as text where the place takes text, and elsewhere as the nearest number, as a JSON body has them. */
+export function settled(value: unknown, schema: JsonSchema): unknown {
+  if (value instanceof WholeNumber) return takesText(schema) ? value.digits : Number(value.digits);
+  if (typeof value !== 'object' || value === null) return value;
+  const { shape } = readShape(schema);
+  if (Array.isArray(value))
+    return shape.kind === 'list' ? value.map((item) => settled(item, shape.items)) : value;
+  if (shape.kind !== 'object') return value;
+  const result = Object.create(null) as Record<string, unknown>;
+  for (const [key, part] of Object.entries(value))
+    result[key] = settled(part, shape.object.properties.get(key) ?? {});
+  return result;
+}
+
+const invalid = (type: string, wanted: string): GraphQLError =>
+  new GraphQLError(`${type} must be ${wanted}`);
 
 const asIs = (value: unknown): unknown => value;
 

@@ -4,13 +4,14 @@ import Type, { type TSchema } from 'typebox';
 import { describe, expect, it } from 'vitest';
 import { libraryOperations } from '../../../test/support/graphql.ts';
 import { silentLog } from '../../../test/support/log.ts';
-import { defineOperation, type Operation } from '../../kernel/operation.ts';
-import { createOperationRegistry } from '../../kernel/registry.ts';
+import { defineOperation, type Operation } from '../../kernel/operations/operation.ts';
+import { createOperationRegistry } from '../../kernel/operations/registry.ts';
 import { isField } from './fields.ts';
 import { buildSchema, createSchemaSource } from './schema.ts';
 
 const resolve = () => () => undefined;
-const build = (operations: readonly Operation[]) => buildSchema(operations, resolve, silentLog).schema;
+const build = (operations: readonly Operation[]) =>
+  buildSchema(operations, resolve, silentLog).schema;
 const library = libraryOperations(() => undefined).filter(isField);
 
 /** Without what is assumed about it. */
@@ -19,7 +20,8 @@ const faultsOf = (schema: ReturnType<typeof build>) => {
   return validateSchema(schema);
 };
 
-const fieldNames = (type: unknown): string[] => (type instanceof GraphQLObjectType ? Object.keys(type.getFields()) : []);
+const fieldNames = (type: unknown): string[] =>
+  type instanceof GraphQLObjectType ? Object.keys(type.getFields()) : [];
 
 describe('the schema', () => {
   it('has the names and types of the operations', () => {
@@ -58,7 +60,10 @@ describe('the schema', () => {
         anySchema,
         fc.constantFrom('PostPlace', 'String', 'Query', '__proto__', 'constructor', 'Date'),
         (input, output, name) => {
-          const record = Type.Object({ _id: Type.String(), place: output, [name]: output }, { record: name });
+          const record = Type.Object(
+            { _id: Type.String(), place: output, [name]: output },
+            { record: name },
+          );
           const schema = build([
             operation('POST', '/x', { body: Type.Object({ [name]: input, a: input }), output }),
             operation('GET', '/x', {
@@ -112,7 +117,11 @@ const { schema: anySchema } = fc.letrec<{ schema: TSchema }>((tie) => ({
       Type.Unsafe({ type: ['string', 'null', 'number'] }),
     ),
     fc
-      .dictionary(fc.constantFrom('a', 'b', 'a-b', '1', '__v', 'constructor', 'prototype', 'é'), tie('schema'), { maxKeys: 3 })
+      .dictionary(
+        fc.constantFrom('a', 'b', 'a-b', '1', '__v', 'constructor', 'prototype', 'é'),
+        tie('schema'),
+        { maxKeys: 3 },
+      )
       .map((properties) => Type.Object(properties)),
     tie('schema').map((schema) => Type.Array(schema)),
     tie('schema').map((schema) => Type.Object({ only: Type.Optional(schema) })),
@@ -129,7 +138,10 @@ describe('the schema of a registry', () => {
     const first = source.current();
     registry.replace(
       'other',
-      [operation('GET', '/nothing', { output: Type.String() })].map((one) => ({ ...one, graphql: false })),
+      [operation('GET', '/nothing', { output: Type.String() })].map((one) => ({
+        ...one,
+        graphql: false,
+      })),
     );
     expect(source.current()).toBe(first);
     registry.replace('more', [operation('GET', '/more', { output: Type.String() })]);

@@ -1,10 +1,23 @@
 /** The GraphQL schema of the client surface, from its operations and from nothing else. */
-import { GraphQLBoolean, type GraphQLFieldConfigMap, GraphQLFloat, GraphQLInt, GraphQLObjectType, GraphQLSchema } from 'graphql';
-import type { Operation } from '../../kernel/operation.ts';
+import {
+  GraphQLBoolean,
+  type GraphQLFieldConfigMap,
+  GraphQLFloat,
+  GraphQLInt,
+  GraphQLObjectType,
+  GraphQLSchema,
+} from 'graphql';
 import { alternatives, type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
-import type { OperationRegistry } from '../../kernel/registry.ts';
+import type { Operation } from '../../kernel/operations/operation.ts';
+import type { OperationRegistry } from '../../kernel/operations/registry.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
-import { isField, namedOperations, type OperationField, operationField, type ResolveOperation } from './fields.ts';
+import {
+  isField,
+  namedOperations,
+  type OperationField,
+  operationField,
+  type ResolveOperation,
+} from './fields.ts';
 import { DateScalar, JsonScalar, NumberScalar } from './scalars.ts';
 import { createTypeBuilder, type TypeBuilder } from './types.ts';
 
@@ -15,7 +28,11 @@ export interface BuiltSchema {
   readonly types: TypeBuilder;
 }
 
-export function buildSchema(operations: readonly Operation[], resolveWith: ResolveOperation, log: Logger): BuiltSchema {
+export function buildSchema(
+  operations: readonly Operation[],
+  resolveWith: ResolveOperation,
+  log: Logger,
+): BuiltSchema {
   const types = createTypeBuilder(readableRecords(operations));
   const fields = new Map<string, OperationField>();
   const roots = { query: newFields(), mutation: newFields() };
@@ -30,8 +47,13 @@ export function buildSchema(operations: readonly Operation[], resolveWith: Resol
     }
   }
   const schema = new GraphQLSchema({
-    query: new GraphQLObjectType({ name: 'Query', fields: Object.keys(roots.query).length > 0 ? roots.query : nothingToRead }),
-    ...(Object.keys(roots.mutation).length > 0 ? { mutation: new GraphQLObjectType({ name: 'Mutation', fields: roots.mutation }) } : {}),
+    query: new GraphQLObjectType({
+      name: 'Query',
+      fields: Object.keys(roots.query).length > 0 ? roots.query : nothingToRead,
+    }),
+    ...(Object.keys(roots.mutation).length > 0
+      ? { mutation: new GraphQLObjectType({ name: 'Mutation', fields: roots.mutation }) }
+      : {}),
     // Int and Float, so that clients may declare their variables with the usual types (rules.ts).
     types: [GraphQLInt, GraphQLFloat, NumberScalar, DateScalar, JsonScalar],
     // Names and types are made to be valid here; checking thousands of them again costs more than building them.
@@ -43,18 +65,27 @@ export function buildSchema(operations: readonly Operation[], resolveWith: Resol
 const newFields = () => Object.create(null) as GraphQLFieldConfigMap<unknown, unknown>;
 
 const nothingToRead: GraphQLFieldConfigMap<unknown, unknown> = {
-  _: { type: GraphQLBoolean, description: 'There is nothing to read here yet.', resolve: () => true },
+  _: {
+    type: GraphQLBoolean,
+    description: 'There is nothing to read here yet.',
+    resolve: () => true,
+  },
 };
 
 /** Records that some list shows: relations to them can be followed. */
 function readableRecords(operations: readonly Operation[]): ReadonlyMap<string, JsonSchema> {
   const found = new Map<string, JsonSchema>();
+  const inPart = new Map<string, JsonSchema>();
   for (const { method, output } of operations) {
-    const documents = method === 'GET' ? jsonSchema(output).properties?.documents?.items : undefined;
+    const documents =
+      method === 'GET' ? jsonSchema(output).properties?.documents?.items : undefined;
     if (!documents || Array.isArray(documents)) continue;
-    for (const part of alternatives(documents as JsonSchema)) if (part.record !== undefined) found.set(part.record, part);
+    for (const part of alternatives(documents as JsonSchema)) {
+      if (part.shownFor !== undefined) inPart.set(part.shownFor, part);
+      else if (part.record !== undefined) found.set(part.record, part);
+    }
   }
-  return found;
+  return new Map([...inPart, ...found]);
 }
 
 export interface SchemaSource {
@@ -63,7 +94,11 @@ export interface SchemaSource {
 }
 
 /** Follows the registry. A request that has a schema keeps it to its end. */
-export function createSchemaSource(registry: OperationRegistry, resolveWith: ResolveOperation, log: Logger): SchemaSource {
+export function createSchemaSource(
+  registry: OperationRegistry,
+  resolveWith: ResolveOperation,
+  log: Logger,
+): SchemaSource {
   let stale = true;
   let operations: readonly Operation[] = [];
   let built: BuiltSchema | undefined;

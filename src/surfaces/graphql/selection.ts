@@ -15,7 +15,7 @@ import {
   type SelectionNode,
   type SelectionSetNode,
 } from 'graphql';
-import type { Wanted } from '../../kernel/operation.ts';
+import type { SelectedFields } from '../../kernel/operations/operation-input.ts';
 import type { TypeBuilder } from './types.ts';
 
 export interface Selection {
@@ -23,10 +23,13 @@ export interface Selection {
   readonly populate: readonly string[];
   /** Where in the answer relations are selected. */
   readonly links: LinkTree;
-  readonly wanted: Wanted;
+  readonly wanted: SelectedFields;
 }
 
-export type LinkTree = ReadonlyMap<string, { readonly relation: boolean; readonly children: LinkTree }>;
+export type LinkTree = ReadonlyMap<
+  string,
+  { readonly relation: boolean; readonly children: LinkTree }
+>;
 interface GrowingNames extends Map<string, GrowingNames> {}
 type GrowingTree = Map<string, { relation: boolean; readonly children: GrowingTree }>;
 
@@ -41,7 +44,11 @@ export function readSelection(source: SelectionSource, types: TypeBuilder): Sele
   const reader = createReader(source, types);
   const tree: GrowingTree = new Map();
   reader.read(source.fieldNodes, source.returnType, { prefix: '', tree });
-  return { populate: longest(reader.paths), links: withRelations(tree), wanted: reader.wanted(source.fieldNodes, source.returnType) };
+  return {
+    populate: longest(reader.paths),
+    links: withRelations(tree),
+    wanted: reader.wanted(source.fieldNodes, source.returnType),
+  };
 }
 
 /** Where a selection stands: below which relations, and in which part of the tree. */
@@ -58,7 +65,11 @@ function createReader({ fragments, variableValues }: SelectionSource, types: Typ
 
   const fieldsOf = (node: SelectionNode): readonly FieldNode[] => {
     if (node.kind === Kind.FIELD) return [node];
-    return chosen(node.kind === Kind.INLINE_FRAGMENT ? node.selectionSet : fragments[node.name.value]?.selectionSet);
+    return chosen(
+      node.kind === Kind.INLINE_FRAGMENT
+        ? node.selectionSet
+        : fragments[node.name.value]?.selectionSet,
+    );
   };
 
   const read = (nodes: readonly FieldNode[], type: GraphQLOutputType, place: Place): void => {
@@ -66,7 +77,12 @@ function createReader({ fragments, variableValues }: SelectionSource, types: Typ
     if (!isObjectType(object)) return;
     for (const node of nodes.flatMap(({ selectionSet }) => chosen(selectionSet))) {
       const definition = node.selectionSet ? object.getFields()[node.name.value] : undefined;
-      if (definition) read([node], definition.type, enter(node, types.relationsOf(object).get(node.name.value), place));
+      if (definition)
+        read(
+          [node],
+          definition.type,
+          enter(node, types.relationsOf(object).get(node.name.value), place),
+        );
     }
   };
 
@@ -82,13 +98,17 @@ function createReader({ fragments, variableValues }: SelectionSource, types: Typ
   };
 
   /** The names on the wire of what is selected, at every depth. */
-  const wanted = (nodes: readonly FieldNode[], type: GraphQLOutputType): Wanted => {
+  const wanted = (nodes: readonly FieldNode[], type: GraphQLOutputType): SelectedFields => {
     const members: GrowingNames = new Map();
     addNames(nodes, type, members);
     return members;
   };
 
-  const addNames = (nodes: readonly FieldNode[], type: GraphQLOutputType, names: GrowingNames): void => {
+  const addNames = (
+    nodes: readonly FieldNode[],
+    type: GraphQLOutputType,
+    names: GrowingNames,
+  ): void => {
     const object = getNamedType(type);
     if (!isObjectType(object)) return;
     const relations = types.relationsOf(object);
@@ -107,7 +127,8 @@ function createReader({ fragments, variableValues }: SelectionSource, types: Typ
 }
 
 /** The id is there without its record. */
-const needsRecord = ({ name }: FieldNode): boolean => name.value !== '_id' && name.value !== '__typename';
+const needsRecord = ({ name }: FieldNode): boolean =>
+  name.value !== '_id' && name.value !== '__typename';
 
 function isIncluded(node: SelectionNode, variables: Readonly<Record<string, unknown>>): boolean {
   if (!node.directives?.length) return true;
@@ -122,7 +143,10 @@ const longest = (paths: ReadonlySet<string>): readonly string[] =>
 /** Branches without a relation have nothing to look for. */
 function withRelations(tree: GrowingTree): LinkTree {
   const kept = [...tree]
-    .map(([name, { relation, children }]) => [name, { relation, children: withRelations(children) }] as const)
+    .map(
+      ([name, { relation, children }]) =>
+        [name, { relation, children: withRelations(children) }] as const,
+    )
     .filter(([, { relation, children }]) => relation || children.size > 0);
   return new Map(kept);
 }

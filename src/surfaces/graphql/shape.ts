@@ -1,9 +1,61 @@
 /** What a JSON Schema is in the words of GraphQL. Total: whatever has no such words is free JSON. */
 import type { JsonSchema } from '../../kernel/operations/json-schema.ts';
 
+/* Names that the GraphQL grammar allows, each used once. */
+
+/** Names of types that mean something already. */
+const reserved = [
+  'String',
+  'Int',
+  'Float',
+  'Boolean',
+  'ID',
+  'Date',
+  'Number',
+  'JSONObject',
+  'Query',
+  'Mutation',
+  'Subscription',
+];
+
+const legal = /^(?!__)[A-Za-z_]\w*$/;
+
+export const isLegalName = (name: string): boolean => legal.test(name);
+
+/** The nearest name that the grammar allows: what it does not know becomes `_`, and nothing starts with two of them. */
+function legalName(name: string): string {
+  const plain = name.replace(/\W/g, '_').replace(/^_{2,}/, '_');
+  return isLegalName(plain) ? plain : `_${plain}`;
+}
+
+/** Hands out names. Who comes second to a name gets it with a number: `Post2`. */
+export interface NamePool {
+  take(wanted: string): string;
+}
+
+export function createNamePool(taken: readonly string[] = reserved): NamePool {
+  const used = new Set(taken);
+  return {
+    take(wanted) {
+      const plain = legalName(wanted);
+      let name = plain;
+      for (let i = 2; used.has(name); i++) name = `${plain}${i}`;
+      used.add(name);
+      return name;
+    },
+  };
+}
+
+/** `if-match` becomes `ifMatch`. */
+export const camelHeader = (header: string): string =>
+  header.replace(/-+(\w?)/g, (_, letter: string) => letter.toUpperCase());
+
+/** For names of types inside types: `Post` and `place` make `PostPlace`. */
+export const capitalised = (name: string): string => name.slice(0, 1).toUpperCase() + name.slice(1);
+
 export type ScalarName = 'String' | 'Number' | 'Boolean' | 'ID' | 'Date' | 'JSONObject';
 
-export type Shape =
+type Shape =
   | { readonly kind: 'scalar'; readonly scalar: ScalarName }
   | { readonly kind: 'list'; readonly items: JsonSchema }
   | { readonly kind: 'object'; readonly object: ObjectShape }
@@ -16,7 +68,7 @@ export interface ObjectShape {
   readonly required: ReadonlySet<string>;
 }
 
-export interface Reading {
+interface Reading {
   readonly shape: Shape;
   readonly nullable: boolean;
 }
@@ -27,26 +79,37 @@ const scalar = (name: ScalarName): Shape => ({ kind: 'scalar', scalar: name });
 export function readShape(schema: JsonSchema): Reading {
   const parts = choices(schema);
   const others = parts.filter((part) => !isNull(part));
-  const nullable = others.length < parts.length || (others.length > 0 && others.every(takesAnything));
-  const relation = [schema, ...others].find((part) => part.relation !== undefined && part.anyOf)?.relation;
-  if (relation !== undefined) return { shape: { kind: 'relation', model: relation }, nullable: nullable || hasNull(schema) };
+  const nullable =
+    others.length < parts.length || (others.length > 0 && others.every(takesAnything));
+  const relation = [schema, ...others].find(
+    (part) => part.relation !== undefined && part.anyOf,
+  )?.relation;
+  if (relation !== undefined)
+    return { shape: { kind: 'relation', model: relation }, nullable: nullable || hasNull(schema) };
   return { shape: shapeOfChoices(schema, others), nullable };
 }
 
 /** `anyOf` and `oneOf`, opened; a relation stays whole. */
 function choices(schema: JsonSchema): readonly JsonSchema[] {
   const variants = schema.anyOf ?? schema.oneOf;
-  return variants === undefined || schema.relation !== undefined ? [schema] : variants.flatMap(choices);
+  return variants === undefined || schema.relation !== undefined
+    ? [schema]
+    : variants.flatMap(choices);
 }
 
 /** Whether text may stand here, alone or beside other things. */
-export const takesText = (schema: JsonSchema): boolean => choices(schema).some((part) => typesIn(part).includes('string'));
+export const takesText = (schema: JsonSchema): boolean =>
+  choices(schema).some((part) => typesIn(part).includes('string'));
 
-const isNull = (schema: JsonSchema): boolean => schema.type === 'null' || ('const' in schema && schema.const === null);
+const isNull = (schema: JsonSchema): boolean =>
+  schema.type === 'null' || ('const' in schema && schema.const === null);
 const hasNull = (schema: JsonSchema): boolean => (schema.anyOf ?? []).some(isNull);
 
 const takesAnything = (schema: JsonSchema): boolean =>
-  typesIn(schema).length === 0 && schema.anyOf === undefined && schema.allOf === undefined && schema.properties === undefined;
+  typesIn(schema).length === 0 &&
+  schema.anyOf === undefined &&
+  schema.allOf === undefined &&
+  schema.properties === undefined;
 
 function shapeOfChoices(schema: JsonSchema, others: readonly JsonSchema[]): Shape {
   const [only] = others;
@@ -62,7 +125,9 @@ function shapeOfChoices(schema: JsonSchema, others: readonly JsonSchema[]): Shap
       ),
     };
   }
-  const names = new Set(shapes.map((shape) => (shape.kind === 'scalar' ? shape.scalar : 'JSONObject')));
+  const names = new Set(
+    shapes.map((shape) => (shape.kind === 'scalar' ? shape.scalar : 'JSONObject')),
+  );
   if (names.size === 1) return scalar([...names][0] ?? 'JSONObject');
   if (names.size === 2 && names.has('Number') && names.has('String')) return scalar('Number');
   const allText = [...names].every((name) => name === 'String' || name === 'ID' || name === 'Date');
@@ -73,7 +138,10 @@ function shapeOfOne(schema: JsonSchema): Shape {
   if (schema.allOf) return intersected(schema, schema.allOf);
   const types = typesIn(schema).filter((type) => type !== 'null');
   const [type] = types;
-  if (types.length !== 1) return types.length > 1 && types.every((one) => one === 'number' || one === 'integer') ? scalar('Number') : json;
+  if (types.length !== 1)
+    return types.length > 1 && types.every((one) => one === 'number' || one === 'integer')
+      ? scalar('Number')
+      : json;
   switch (type) {
     case 'string':
       return scalar(textScalar(schema));
@@ -83,7 +151,12 @@ function shapeOfOne(schema: JsonSchema): Shape {
     case 'boolean':
       return scalar('Boolean');
     case 'array':
-      return { kind: 'list', items: (Array.isArray(schema.items) ? undefined : (schema.items as JsonSchema | undefined)) ?? {} };
+      return {
+        kind: 'list',
+        items:
+          (Array.isArray(schema.items) ? undefined : (schema.items as JsonSchema | undefined)) ??
+          {},
+      };
     case 'object':
       return objectShape(schema);
     default:
@@ -109,13 +182,18 @@ function typesIn(schema: JsonSchema): readonly string[] {
 function objectShape(schema: JsonSchema): Shape {
   const properties = new Map(Object.entries(schema.properties ?? {}));
   if (properties.size === 0) return json;
-  return { kind: 'object', object: { source: schema, properties, required: new Set(schema.required) } };
+  return {
+    kind: 'object',
+    object: { source: schema, properties, required: new Set(schema.required) },
+  };
 }
 
 /** One of several objects: every property of each, and required where all require it. */
 function united(source: JsonSchema, objects: readonly ObjectShape[]): ObjectShape {
   const properties = mergedProperties(objects);
-  const required = [...properties.keys()].filter((name) => objects.every((object) => object.required.has(name)));
+  const required = [...properties.keys()].filter((name) =>
+    objects.every((object) => object.required.has(name)),
+  );
   return { source, properties, required: new Set(required) };
 }
 
@@ -133,11 +211,17 @@ function mergedProperties(objects: readonly ObjectShape[]): ReadonlyMap<string, 
   for (const { properties } of objects) {
     for (const [name, schema] of properties) found.set(name, [...(found.get(name) ?? []), schema]);
   }
-  return new Map([...found].map(([name, schemas]) => [name, schemas.length === 1 && schemas[0] ? schemas[0] : { anyOf: schemas }]));
+  return new Map(
+    [...found].map(([name, schemas]) => [
+      name,
+      schemas.length === 1 && schemas[0] ? schemas[0] : { anyOf: schemas },
+    ]),
+  );
 }
 
 /** The description of a schema, or of the part of it that is not null. */
 export function described(schema: JsonSchema): { readonly description?: string } {
-  const description = schema.description ?? schema.anyOf?.find((part) => part.description !== undefined)?.description;
+  const description =
+    schema.description ?? schema.anyOf?.find((part) => part.description !== undefined)?.description;
   return description === undefined ? {} : { description };
 }

@@ -9,7 +9,8 @@ describe('numbers in documents', () => {
   });
   afterAll(() => platform.close());
 
-  const ask = async (query: string): Promise<Json> => (await platform.client.post('/graphql', { query })).body;
+  const ask = async (query: string): Promise<Json> =>
+    (await platform.client.post('/graphql', { query })).body;
 
   it('reads a whole number beyond those of JavaScript as a JSON body would, and loses no digit where all count', async () => {
     const digits = '9007199254740993';
@@ -22,10 +23,15 @@ describe('numbers in documents', () => {
       exact: { type: 'Number', sqlType: 'DECIMAL' },
     } as const;
     await platform.createSchema({ name: 'Count', fields });
-    const { body } = await platform.client.post('/database/Count', { plain: Number(digits), list: [1, Number(digits)] });
+    const { body } = await platform.client.post('/database/Count', {
+      plain: Number(digits),
+      list: [1, Number(digits)],
+    });
     expect(body).toMatchObject({ plain: 9007199254740992, list: [1, 9007199254740992] });
     const values = `plain: ${digits}, list: [1, ${digits}], inside: {n: -${digits}}, long: ${digits}, exact: ${digits}`;
-    const made = await ask(`mutation { postDatabaseCount(params: {${values}}) { plain list inside { n } long exact } }`);
+    const made = await ask(
+      `mutation { postDatabaseCount(params: {${values}}) { plain list inside { n } long exact } }`,
+    );
     expect(made.data?.postDatabaseCount).toEqual({
       plain: 9007199254740992,
       list: [1, 9007199254740992],
@@ -33,11 +39,15 @@ describe('numbers in documents', () => {
       long: digits,
       exact: digits,
     });
-    const free = await ask(`mutation($n: Number = ${digits}) { postDatabaseCount(params: {free: {a: [$n]}}) { free } }`);
+    const free = await ask(
+      `mutation($n: Number = ${digits}) { postDatabaseCount(params: {free: {a: [$n]}}) { free } }`,
+    );
     expect(free.data?.postDatabaseCount).toEqual({ free: { a: [9007199254740992] } });
     // Text is no number there, as in a JSON body.
     const text = await ask('mutation { postDatabaseCount(params: {plain: "5"}) { plain } }');
     expect(text.errors[0].extensions.code).toBe(400);
-    expect((await ask('{ getDatabaseCount(limit: 9007199254740993) { count } }')).errors).toHaveLength(1);
+    expect(
+      (await ask('{ getDatabaseCount(limit: 9007199254740993) { count } }')).errors,
+    ).toHaveLength(1);
   });
 });

@@ -15,7 +15,10 @@ beforeAll(async () => {
 });
 afterAll(() => surfaces.close());
 
-const post = (body: string | Buffer | undefined, headers: Record<string, string> = { 'content-type': 'application/json' }) =>
+const post = (
+  body: string | Buffer | undefined,
+  headers: Record<string, string> = { 'content-type': 'application/json' },
+) =>
   surfaces.client('/notes', { method: 'POST', headers, ...(body === undefined ? {} : { body }) });
 
 const codeOf = async (response: Response): Promise<[number, string]> => [
@@ -24,19 +27,31 @@ const codeOf = async (response: Response): Promise<[number, string]> => [
 ];
 
 describe('JSON bodies', () => {
-  it.each(['{', '{"title":', "{'title':1}", '{"title":"x"}}', 'nonsense', '"', '[1,]', '\u0000', '{"title":NaN}'])(
-    '%j is malformed',
-    async (text) => {
-      expect(await codeOf(await post(text))).toEqual([400, 'MALFORMED_JSON']);
-    },
-  );
+  it.each([
+    '{',
+    '{"title":',
+    "{'title':1}",
+    '{"title":"x"}}',
+    'nonsense',
+    '"',
+    '[1,]',
+    '\u0000',
+    '{"title":NaN}',
+  ])('%j is malformed', async (text) => {
+    expect(await codeOf(await post(text))).toEqual([400, 'MALFORMED_JSON']);
+  });
 
   it('says where malformed JSON goes wrong', async () => {
-    expect(await (await post('{"title":"x",}')).json()).toMatchObject({ message: 'The body is not valid JSON (at character 13)' });
+    expect(await (await post('{"title":"x",}')).json()).toMatchObject({
+      message: 'The body is not valid JSON (at character 13)',
+    });
   });
 
   it('refuses bytes that are not UTF-8', async () => {
-    expect(await codeOf(await post(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d])))).toEqual([400, 'MALFORMED_JSON']);
+    expect(await codeOf(await post(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d])))).toEqual([
+      400,
+      'MALFORMED_JSON',
+    ]);
   });
 
   it.each([
@@ -50,14 +65,26 @@ describe('JSON bodies', () => {
   });
 
   it('refuses NUL and half surrogates by name of the field', async () => {
-    expect(await (await post('{"title":"a\\u0000b"}')).json()).toMatchObject({ errors: [{ path: 'title', rule: 'text' }] });
-    expect(await (await post('{"title":"\\ud800"}')).json()).toMatchObject({ errors: [{ path: 'title', rule: 'text' }] });
+    expect(await (await post('{"title":"a\\u0000b"}')).json()).toMatchObject({
+      errors: [{ path: 'title', rule: 'text' }],
+    });
+    expect(await (await post('{"title":"\\ud800"}')).json()).toMatchObject({
+      errors: [{ path: 'title', rule: 'text' }],
+    });
   });
 
   it('takes a byte order mark, an empty body without type, and JSON subtypes', async () => {
     expect((await post('\ufeff{"title":"a"}')).status).toBe(200);
-    expect(await (await post(undefined, {})).json()).toMatchObject({ message: 'title: is required' });
-    expect((await post('{"title":"a"}', { 'content-type': 'application/merge-patch+json; charset=UTF-8' })).status).toBe(200);
+    expect(await (await post(undefined, {})).json()).toMatchObject({
+      message: 'title: is required',
+    });
+    expect(
+      (
+        await post('{"title":"a"}', {
+          'content-type': 'application/merge-patch+json; charset=UTF-8',
+        })
+      ).status,
+    ).toBe(200);
   });
 
   it.each([
@@ -68,16 +95,24 @@ describe('JSON bodies', () => {
     ';;;',
     `application/${'j'.repeat(5_000)}`,
   ])('of type %s are 415', async (type) =>
-    expect(await codeOf(await post('{"title":"a"}', { 'content-type': type }))).toEqual([415, 'UNSUPPORTED_MEDIA_TYPE']),
+    expect(await codeOf(await post('{"title":"a"}', { 'content-type': type }))).toEqual([
+      415,
+      'UNSUPPORTED_MEDIA_TYPE',
+    ]),
   );
 
   it('that are compressed are 415', async () => {
-    expect((await post('x', { 'content-type': 'application/json', 'content-encoding': 'gzip' })).status).toBe(415);
+    expect(
+      (await post('x', { 'content-type': 'application/json', 'content-encoding': 'gzip' })).status,
+    ).toBe(415);
   });
 
   it('of 64 KB strings are judged like any other', async () => {
     const long = await post(JSON.stringify({ title: 'x'.repeat(65_536) }));
-    expect(await long.json()).toMatchObject({ status: 400, message: 'title: must have at most 100 characters' });
+    expect(await long.json()).toMatchObject({
+      status: 400,
+      message: 'title: must have at most 100 characters',
+    });
   });
 
   it('are ignored where none is declared', async () => {
@@ -92,7 +127,10 @@ describe('oversized bodies', () => {
       'POST /notes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 900000000\r\n\r\n{"title":',
     );
     const { status, head, body } = parseRaw(raw);
-    expect([status, (JSON.parse(body) as { code: string }).code]).toEqual([413, 'PAYLOAD_TOO_LARGE']);
+    expect([status, (JSON.parse(body) as { code: string }).code]).toEqual([
+      413,
+      'PAYLOAD_TOO_LARGE',
+    ]);
     expect(head.toLowerCase()).toContain('connection: close');
   });
 
@@ -101,7 +139,9 @@ describe('oversized bodies', () => {
     const received: Buffer[] = [];
     socket.on('data', (chunk) => received.push(chunk)).on('error', () => undefined);
     await once(socket, 'connect');
-    socket.write('POST /notes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n');
+    socket.write(
+      'POST /notes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n',
+    );
     const chunk = `8000\r\n${'x'.repeat(0x8000)}\r\n`;
     for (let i = 0; i < 20 && socket.writable; i++) socket.write(chunk);
     await once(socket, 'close');
@@ -128,7 +168,10 @@ describe('oversized bodies', () => {
 
   it('do not spoil a connection that is kept', async () => {
     const small = `POST /notes HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello`;
-    const raw = await sendRaw(surfaces.clientAddress, `${small}GET /notes/special HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const raw = await sendRaw(
+      surfaces.clientAddress,
+      `${small}GET /notes/special HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+    );
     expect(raw.match(/HTTP\/1\.1 \d{3}/g)).toEqual(['HTTP/1.1 415', 'HTTP/1.1 200']);
   });
 });
@@ -137,8 +180,16 @@ describe('requests that are no HTTP', () => {
   it.each([
     ['nonsense', 'hello\r\n\r\n', 400],
     ['a bad header', 'GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n', 400],
-    ['two lengths', 'POST /notes HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab', 400],
-    ['length and chunks', 'POST /notes HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', 400],
+    [
+      'two lengths',
+      'POST /notes HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab',
+      400,
+    ],
+    [
+      'length and chunks',
+      'POST /notes HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      400,
+    ],
     ['headers of 200 KB', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(200_000)}\r\n\r\n`, 431],
   ])('%s is answered in JSON', async (_name, bytes, status) => {
     const answer = parseRaw(await sendRaw(surfaces.clientAddress, bytes));
@@ -149,7 +200,12 @@ describe('requests that are no HTTP', () => {
 
   it('refuses requests without Host, but for those of HTTP/1.0', async () => {
     const status = async (version: string): Promise<number> =>
-      parseRaw(await sendRaw(surfaces.clientAddress, `GET /notes/special HTTP/${version}\r\nConnection: close\r\n\r\n`)).status;
+      parseRaw(
+        await sendRaw(
+          surfaces.clientAddress,
+          `GET /notes/special HTTP/${version}\r\nConnection: close\r\n\r\n`,
+        ),
+      ).status;
     expect(await status('1.1')).toBe(400);
     expect(await status('1.0')).toBe(200);
   });

@@ -1,9 +1,51 @@
 /** Bodies: read by us and late, after the caller is known and has budget, never more than the operation allows. */
 import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { currentAccount } from '../../kernel/account/request-account.ts';
 import { errors } from '../../kernel/errors.ts';
-import type { BodyType } from '../../kernel/operation.ts';
+import type { BodyType } from '../../kernel/operations/operation-input.ts';
+import { currentAccount } from '../../kernel/request-account/request-account.ts';
+
+/* How many values a JSON text holds, found before it is parsed: parsing takes time and memory for each of them. */
+
+/** Values of one body. A thousand records of five hundred fields fit, or a text of any length. */
+const MAX_VALUES = 500_000;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const OPEN_LIST = 0x5b;
+const OPEN_OBJECT = 0x7b;
+
+/**
+ * Throws 413 for a text with more values than `most`. Counted by commas and opening brackets outside of texts, which is
+ * right for valid JSON and harmless for any other.
+ */
+export function requireFewValues(bytes: Buffer, most = MAX_VALUES): void {
+  let count = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i];
+    if (byte === QUOTE) i = endOfText(bytes, i);
+    else if (byte === COMMA || byte === OPEN_LIST || byte === OPEN_OBJECT) count += 1;
+  }
+  if (count > most)
+    throw errors.PAYLOAD_TOO_LARGE({
+      message: `The body holds more than ${most} values: send it in parts`,
+    });
+}
+
+/** The place of the quote that ends the text which begins at `start`. */
+function endOfText(bytes: Buffer, start: number): number {
+  let end = bytes.indexOf(QUOTE, start + 1);
+  while (end !== -1 && isEscaped(bytes, end)) end = bytes.indexOf(QUOTE, end + 1);
+  return end === -1 ? bytes.length : end;
+}
+
+/** An odd number of backslashes stands before it. A run of them belongs to one quote, so all are looked at once. */
+function isEscaped(bytes: Buffer, place: number): boolean {
+  let first = place;
+  while (bytes[first - 1] === BACKSLASH) first -= 1;
+  return (place - first) % 2 === 1;
+}
 
 /** Bytes, unless the operation says otherwise. */
 export const DEFAULT_BODY_LIMIT = 1_048_576;
@@ -19,7 +61,7 @@ export function announcesBody({ headers }: IncomingMessage): boolean {
 }
 
 /** A body as the decoder takes it: parsed JSON, or the text of a form. Both `undefined`: there is none. */
-export interface ReadBody {
+interface ReadBody {
   readonly body: unknown;
   readonly form: string | undefined;
 }
@@ -53,10 +95,13 @@ export async function receiveBody(
 /** Throws 400. */
 export function parseBody({ type, bytes }: ReceivedBody): ReadBody {
   if (bytes.length === 0) return noBody;
-  return type === 'json' ? { body: parseJson(bytes), form: undefined } : { body: undefined, form: utf8(bytes) };
+  return type === 'json'
+    ? { body: parseJson(bytes), form: undefined }
+    : { body: undefined, form: utf8(bytes) };
 }
 
-export const tooLarge = (limit: number) => errors.PAYLOAD_TOO_LARGE({ message: `The body is larger than ${limit} bytes` });
+export const tooLarge = (limit: number) =>
+  errors.PAYLOAD_TOO_LARGE({ message: `The body is larger than ${limit} bytes` });
 
 /** The announced length is believed where it is too much. */
 export function refuseLong({ headers }: IncomingMessage, limit: number): void {
@@ -72,7 +117,10 @@ export function refuseEncoded({ headers }: IncomingMessage): void {
 const jsonMedia = /^application\/(?:json|[a-z0-9.-]+\+json)\s*(?:;\s*charset="?utf-8"?\s*)?$/i;
 const formMedia = /^application\/x-www-form-urlencoded\s*(?:;\s*charset="?utf-8"?\s*)?$/i;
 
-const mediaNames: Readonly<Record<BodyType, string>> = { json: 'application/json', form: 'application/x-www-form-urlencoded' };
+const mediaNames: Readonly<Record<BodyType, string>> = {
+  json: 'application/json',
+  form: 'application/x-www-form-urlencoded',
+};
 
 function bodyTypeOf({ headers }: IncomingMessage, types: readonly BodyType[]): BodyType {
   const type = headers['content-type'];
@@ -81,7 +129,9 @@ function bodyTypeOf({ headers }: IncomingMessage, types: readonly BodyType[]): B
   const wanted = types.includes('json')
     ? 'Send the body as JSON, with Content-Type: application/json'
     : 'Send the body as a form, with Content-Type: application/x-www-form-urlencoded';
-  throw errors.UNSUPPORTED_MEDIA_TYPE({ message: types.length > 1 ? `${wanted} (or ${mediaNames.form})` : wanted });
+  throw errors.UNSUPPORTED_MEDIA_TYPE({
+    message: types.length > 1 ? `${wanted} (or ${mediaNames.form})` : wanted,
+  });
 }
 
 function writtenAs(type: string): BodyType | undefined {
@@ -93,7 +143,8 @@ function writtenAs(type: string): BodyType | undefined {
 const PACE_MS = 5_000;
 export const LEAST_BYTES_A_SECOND = 1_024;
 
-export const tooSlow = () => errors.REQUEST_TIMEOUT({ message: 'The body came too slowly', headers: { connection: 'close' } });
+export const tooSlow = () =>
+  errors.REQUEST_TIMEOUT({ message: 'The body came too slowly', headers: { connection: 'close' } });
 
 /** Whole bodies are small: one that trickles in only holds memory. The time of the request counts too. */
 function watchPace(size: () => number, giveUp: () => void): { end(): void } {
@@ -107,7 +158,11 @@ function watchPace(size: () => number, giveUp: () => void): { end(): void } {
   return { end: () => clearInterval(timer) };
 }
 
-function readBytes(request: IncomingMessage, response: ServerResponse, limit: number): Promise<Buffer> {
+function readBytes(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limit: number,
+): Promise<Buffer> {
   if (request.headers.expect !== undefined) response.writeContinue();
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -131,8 +186,10 @@ function readBytes(request: IncomingMessage, response: ServerResponse, limit: nu
       if (size <= limit) chunks.push(chunk);
       else giveUp(tooLarge(limit));
     };
-    const onEnd = (): void => settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
-    const onGone = (): void => settle(() => reject(new ClientGoneError('The client closed the connection while sending')));
+    const onEnd = (): void =>
+      settle(() => resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)));
+    const onGone = (): void =>
+      settle(() => reject(new ClientGoneError('The client closed the connection while sending')));
     request.on('data', onData).on('end', onEnd).on('close', onGone).on('error', onGone);
   });
 }
@@ -143,12 +200,14 @@ function utf8(bytes: Buffer): string {
 }
 
 /** Exported for its own tests. */
-export function parseJson(bytes: Buffer): unknown {
+function parseJson(bytes: Buffer): unknown {
   const text = utf8(bytes);
   try {
     return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
   } catch (error) {
     const position = /at position (\d+)/.exec(error instanceof Error ? error.message : '')?.[1];
-    throw errors.MALFORMED_JSON({ message: `The body is not valid JSON${position === undefined ? '' : ` (at character ${position})`}` });
+    throw errors.MALFORMED_JSON({
+      message: `The body is not valid JSON${position === undefined ? '' : ` (at character ${position})`}`,
+    });
   }
 }

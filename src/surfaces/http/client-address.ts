@@ -13,7 +13,8 @@ export type AddressOf = (request: IncomingMessage) => string;
 export function createAddressOf(trusted: readonly string[]): AddressOf {
   if (trusted.length === 0) return peerOf;
   const [first = ''] = trusted;
-  if (trusted.length === 1 && /^\d+$/.test(first)) return (request) => behindHops(request, Number(first));
+  if (trusted.length === 1 && /^\d+$/.test(first))
+    return (request) => behindHops(request, Number(first));
   const isTrusted = trustTest(trusted);
   return (request) => behindTrusted(request, isTrusted);
 }
@@ -21,7 +22,8 @@ export function createAddressOf(trusted: readonly string[]): AddressOf {
 const peerOf: AddressOf = (request) => normalise(request.socket.remoteAddress ?? 'unknown');
 
 /** One spelling for an IPv4 address that came through an IPv6 socket. */
-const normalise = (address: string): string => (address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address);
+const normalise = (address: string): string =>
+  address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 
 function trustTest(trusted: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
@@ -32,10 +34,14 @@ function trustTest(trusted: readonly string[]): (address: string) => boolean {
       if (bits === undefined) list.addAddress(network, family);
       else list.addSubnet(network, Number(bits), family);
     } catch (cause) {
-      throw new StartError(`TRUSTED_PROXIES: "${entry}" is neither an address, a CIDR range nor a number of proxies`, { cause });
+      throw new StartError(
+        `TRUSTED_PROXIES: "${entry}" is neither an address, a CIDR range nor a number of proxies`,
+        { cause },
+      );
     }
   }
-  return (address) => isIP(address) !== 0 && list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  return (address) =>
+    isIP(address) !== 0 && list.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 }
 
 /** From the nearest proxy outwards: the first address that is not a trusted proxy is the client. */
@@ -68,6 +74,9 @@ function hopsOf(request: IncomingMessage): (string | undefined)[] {
 
 /** The address of `1.2.3.4`, `1.2.3.4:80`, `::1` or `[::1]:80`. */
 function addressIn(entry: string): string | undefined {
-  const bare = /^\[([^\]]+)\](?::\d+)?$/.exec(entry)?.[1] ?? /^(\d+\.\d+\.\d+\.\d+):\d+$/.exec(entry)?.[1] ?? entry;
+  const bare =
+    /^\[([^\]]+)\](?::\d+)?$/.exec(entry)?.[1] ??
+    /^(\d+\.\d+\.\d+\.\d+):\d+$/.exec(entry)?.[1] ??
+    entry;
   return isIP(bare) === 0 ? undefined : normalise(bare);
 }

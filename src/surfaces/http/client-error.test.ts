@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { expect, it } from 'vitest';
-import { allowLongRequest, answerClientError } from './client-error.ts';
+import { allowLongRequest, answerClientError } from './error-answers.ts';
 
 class FakeSocket extends EventEmitter {
   readonly writable = true;
@@ -26,6 +26,9 @@ it('answers a request that does not arrive in time, but for one whose body is re
   allowLongRequest(long as unknown as Socket);
   answerClientError(late, long as unknown as Socket);
   expect([long.ended, long.written]).toEqual([false, []]);
-  answerClientError(Object.assign(new Error('nonsense'), { code: 'HPE_INVALID' }), long as unknown as Socket);
+  answerClientError(
+    Object.assign(new Error('nonsense'), { code: 'HPE_INVALID' }),
+    long as unknown as Socket,
+  );
   expect(long.written.join()).toContain('400 Bad Request');
 });

@@ -1,22 +1,58 @@
 /** One request and its answer on an HTTP surface. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type PresentedApp, presentedApp } from '../../kernel/apps.ts';
-import type { PresentedCredentials } from '../../kernel/identity.ts';
-import type { SurfaceName } from '../../kernel/operation.ts';
-import type { Answer, AnswerStream } from '../../kernel/operations/answer.ts';
+import {
+  type PresentedApp,
+  type PresentedCredentials,
+  presentedApp,
+} from '../../kernel/identity.ts';
 import type { CompiledOperation } from '../../kernel/operations/compile.ts';
-import type { Call } from '../../kernel/operations/context.ts';
-import { STALL_MS, sendStream } from './answer-stream.ts';
+import type { SurfaceName } from '../../kernel/operations/operation.ts';
+import type { Answer, AnswerStream } from '../../kernel/pipeline/answer.ts';
+import type { Call } from '../../kernel/pipeline/context.ts';
 import { announcesBody } from './body.ts';
-import { presentedCredentials } from './credentials.ts';
-import { type HeaderList, setHeader } from './headers.ts';
-import { KEEP_ALIVE_BYTES, linger } from './linger.ts';
-import { requestIdOf } from './request-id.ts';
+import {
+  dropHeader,
+  type HeaderList,
+  presentedCredentials,
+  requestIdOf,
+  setHeader,
+} from './headers.ts';
 import type { Match } from './route-table.ts';
+import { STALL_MS, sendStream } from './streams.ts';
+
+/*
+ * Closing a connection on which the client is still sending. Closing at once
+ * makes the kernel reset the connection, and the client never sees why it was
+ * refused; reading for ever lets it go on. So: a little more is read and thrown
+ * away, for a short time.
+ */
+
+const MAX_BYTES = 1_048_576;
+const MAX_MS = 1_000;
+
+/** Unread bodies up to this size are simply read away and the connection is kept. */
+const KEEP_ALIVE_BYTES = 65_536;
+
+/** Calls `close` once, when the client stopped sending or had its chance. */
+function drainRequest(request: IncomingMessage, close: () => void): void {
+  let left = MAX_BYTES;
+  const finish = (): void => {
+    clearTimeout(timer);
+    request.off('data', count).off('end', finish).off('close', finish).off('error', finish);
+    close();
+  };
+  const count = (chunk: Buffer): void => {
+    left -= chunk.length;
+    if (left < 0) finish();
+  };
+  const timer = setTimeout(finish, MAX_MS);
+  timer.unref();
+  request.on('data', count).on('end', finish).on('close', finish).on('error', finish).resume();
+}
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-export interface ExchangeOrigin {
+interface ExchangeOrigin {
   readonly surface: SurfaceName;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -95,10 +131,12 @@ export class Exchange implements Call {
   send(base: readonly string[], answer: Answer): void {
     const { response, request } = this;
     if (response.headersSent || response.destroyed) return;
-    const unchanged = request.headers['if-none-match'] !== undefined && isUnchanged(request, answer);
+    const unchanged =
+      request.headers['if-none-match'] !== undefined && isUnchanged(request, answer);
     const list = this.#headerList(base, answer, unchanged);
     const body = unchanged ? '' : answer.body;
-    if (announcesBody(request) && !request.complete && this.#isLong()) this.#sendAndLinger(list, answer.status, body);
+    if (announcesBody(request) && !request.complete && this.#isLong())
+      this.#sendAndDrain(list, answer.status, body);
     else response.writeHead(unchanged ? 304 : answer.status, list).end(body);
     // What the network did not take at once waits in memory: nobody may leave it there. Progress begins the time anew.
     if (response.writableLength > 0) request.socket.setTimeout(STALL_MS);
@@ -110,9 +148,13 @@ export class Exchange implements Call {
    */
   async sendStream(base: readonly string[], answer: Answer, stream: AnswerStream): Promise<void> {
     const { response, request } = this;
-    if (request.method === 'HEAD') {
+    const unchanged =
+      request.headers['if-none-match'] !== undefined && isUnchanged(request, answer);
+    if (unchanged || request.method === 'HEAD') {
       await stream.chunks[Symbol.asyncIterator]().return?.();
-      response.writeHead(answer.status, this.#headerList(base, answer, true)).end();
+      const list = this.#headerList(base, answer, true);
+      if (unchanged) dropHeader(list, 'content-length');
+      response.writeHead(unchanged ? 304 : answer.status, list).end();
       return;
     }
     await sendStream(response, stream, () => {
@@ -123,11 +165,18 @@ export class Exchange implements Call {
   }
 
   #headerList(base: readonly string[], answer: Answer, unchanged: boolean): HeaderList {
-    const list: HeaderList = [...base, 'x-request-id', this.requestId, 'request-id', this.requestId];
+    const list: HeaderList = [
+      ...base,
+      'x-request-id',
+      this.requestId,
+      'request-id',
+      this.requestId,
+    ];
     if (answer.json) list.push('content-type', JSON_TYPE);
     for (const name in answer.headers) setHeader(list, name, answer.headers[name] ?? '');
     if (answer.cookies) for (const cookie of answer.cookies) list.push('set-cookie', cookie);
-    if (!unchanged && answer.status !== 204) list.push('content-length', String(Buffer.byteLength(answer.body)));
+    if (!unchanged && answer.status !== 204)
+      list.push('content-length', String(Buffer.byteLength(answer.body)));
     return list;
   }
 
@@ -137,12 +186,12 @@ export class Exchange implements Call {
     return length === undefined || Number(length) > KEEP_ALIVE_BYTES;
   }
 
-  #sendAndLinger(list: HeaderList, status: number, body: string): void {
+  #sendAndDrain(list: HeaderList, status: number, body: string): void {
     const { response } = this;
     setHeader(list, 'connection', 'close');
     response.writeHead(status, list);
     if (this.request.method !== 'HEAD') response.write(body);
-    linger(this.request, () => response.end());
+    drainRequest(this.request, () => response.end());
   }
 }
 
@@ -150,10 +199,28 @@ export class Exchange implements Call {
 function isUnchanged(request: IncomingMessage, answer: Answer): boolean {
   const etag = answer.headers.etag;
   const known = request.headers['if-none-match'];
-  if (etag === undefined || known === undefined || answer.status !== 200) return false;
+  if (etag === undefined || known === undefined) return false;
+  if (answer.status !== 200 && answer.status !== 206) return false;
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
   const bare = weakless(etag);
   return known.trim() === '*' || known.split(',').some((one) => weakless(one.trim()) === bare);
 }
 
 const weakless = (etag: string): string => (etag.startsWith('W/') ? etag.slice(2) : etag);
+
+/* Requests that hold calls of other operations (GraphQL, MCP): their handler takes the exchange whole. */
+
+export type ProtocolHandler = (exchange: Exchange, match: Match) => Promise<Answer>;
+
+/** A handler whose code is read when it is first needed: what it builds on takes time and memory. */
+export function loadedLater(load: () => Promise<ProtocolHandler>): ProtocolHandler {
+  let handler: ProtocolHandler | undefined;
+  let loading: Promise<ProtocolHandler> | undefined;
+  return async (exchange, match) => {
+    if (!handler) {
+      loading ??= load();
+      handler = await loading;
+    }
+    return handler(exchange, match);
+  };
+}

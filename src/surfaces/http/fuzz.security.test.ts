@@ -15,7 +15,9 @@ afterAll(() => surfaces.close());
 
 /** Bytes that a header line or an address may hold: everything but line ends. */
 const bytes = (maxLength: number): fc.Arbitrary<Buffer> =>
-  fc.uint8Array({ maxLength }).map((values) => Buffer.from(values.filter((value) => value !== 0x0a && value !== 0x0d)));
+  fc
+    .uint8Array({ maxLength })
+    .map((values) => Buffer.from(values.filter((value) => value !== 0x0a && value !== 0x0d)));
 
 const headerName = fc.constantFrom(
   'Authorization',
@@ -47,23 +49,38 @@ const nasty = fc.constantFrom(
   '\'";--',
   '\ud800',
 );
-const segment = fc.oneof(fc.string({ maxLength: 20 }), nasty).map((text) => encodeURI(text.toWellFormed()).replaceAll('#', '%23'));
+const segment = fc
+  .oneof(fc.string({ maxLength: 20 }), nasty)
+  .map((text) => encodeURI(text.toWellFormed()).replaceAll('#', '%23'));
 
 async function expectOrderly(raw: string): Promise<void> {
   const { status, head, body } = parseRaw(raw);
   expect(status).toBeGreaterThanOrEqual(200);
   expect(status).toBeLessThan(500);
   expect(head).toContain('x-content-type-options: nosniff');
-  if (status >= 400) expect(JSON.parse(body)).toMatchObject({ status, code: expect.any(String), requestId: expect.any(String) });
+  if (status >= 400)
+    expect(JSON.parse(body)).toMatchObject({
+      status,
+      code: expect.any(String),
+      requestId: expect.any(String),
+    });
 }
 
 it('survives any headers', async () => {
   await fc.assert(
     fc.asyncProperty(
-      fc.constantFrom('GET /who/user', 'GET /who/optionalUser', 'GET /notes', 'OPTIONS /notes', 'POST /ping'),
+      fc.constantFrom(
+        'GET /who/user',
+        'GET /who/optionalUser',
+        'GET /notes',
+        'OPTIONS /notes',
+        'POST /ping',
+      ),
       headers,
       async (start, fields) => {
-        const lines = fields.map(([name, value]) => Buffer.concat([Buffer.from(`${name}: `), value, Buffer.from('\r\n')]));
+        const lines = fields.map(([name, value]) =>
+          Buffer.concat([Buffer.from(`${name}: `), value, Buffer.from('\r\n')]),
+        );
         const request = Buffer.concat([
           Buffer.from(`${start} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n`),
           ...lines,
@@ -77,15 +94,29 @@ it('survives any headers', async () => {
 });
 
 it('survives any path and query', async () => {
-  const query = fc.array(fc.tuple(fc.constantFrom('limit', 'text', 'flag', 'sort', 'sizes', 'price', 'zz'), segment, segment), {
-    maxLength: 5,
-  });
+  const query = fc.array(
+    fc.tuple(
+      fc.constantFrom('limit', 'text', 'flag', 'sort', 'sizes', 'price', 'zz'),
+      segment,
+      segment,
+    ),
+    {
+      maxLength: 5,
+    },
+  );
   await fc.assert(
     fc.asyncProperty(fc.array(segment, { maxLength: 3 }), query, async (segments, pairs) => {
       const path = `/notes${segments.map((one) => `/${one}`).join('')}`;
-      const search = pairs.map(([name, suffix, value]) => `${name}${suffix.startsWith('[') ? suffix : ''}=${value}`).join('&');
+      const search = pairs
+        .map(([name, suffix, value]) => `${name}${suffix.startsWith('[') ? suffix : ''}=${value}`)
+        .join('&');
       const address = `${path}?${search}`.replaceAll(' ', '%20');
-      await expectOrderly(await sendRaw(surfaces.clientAddress, `GET ${address} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`));
+      await expectOrderly(
+        await sendRaw(
+          surfaces.clientAddress,
+          `GET ${address} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`,
+        ),
+      );
     }),
     { numRuns: 300 },
   );

@@ -2,7 +2,7 @@ import Type from 'typebox';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type SurfaceFixture, startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
 import { createIdentity } from '../../kernel/identity.ts';
-import { defineOperation, type Operation, TextResult } from '../../kernel/operation.ts';
+import { defineOperation, type Operation, TextResult } from '../../kernel/operations/operation.ts';
 
 let surfaces: SurfaceFixture;
 beforeAll(async () => {
@@ -32,7 +32,12 @@ describe('routing', () => {
 
   it('answers unknown paths, wrong methods and broken addresses in JSON', async () => {
     const unknown = await surfaces.client('/nothing/here?x=1');
-    expect(await errorOf(unknown)).toMatchObject({ name: 'NOT_FOUND', status: 404, code: 'NOT_FOUND', conduitCode: 'NOT_FOUND' });
+    expect(await errorOf(unknown)).toMatchObject({
+      name: 'NOT_FOUND',
+      status: 404,
+      code: 'NOT_FOUND',
+      conduitCode: 'NOT_FOUND',
+    });
     const wrong = await surfaces.client('/notes', { method: 'DELETE' });
     expect(wrong.headers.get('allow')).toBe('GET, HEAD, POST, OPTIONS');
     expect(await errorOf(wrong)).toMatchObject({ name: 'METHOD_NOT_ALLOWED', status: 405 });
@@ -43,7 +48,11 @@ describe('routing', () => {
 
   it('serves HEAD by GET, without a body', async () => {
     const response = await surfaces.client('/notes/abc', { method: 'HEAD' });
-    expect([response.status, response.headers.get('content-length'), await response.text()]).toEqual([200, '12', '']);
+    expect([
+      response.status,
+      response.headers.get('content-length'),
+      await response.text(),
+    ]).toEqual([200, '12', '']);
   });
 
   it('does not mix the surfaces', async () => {
@@ -54,8 +63,12 @@ describe('routing', () => {
 
 describe('answers', () => {
   it('gives text as result, projects objects and redirects', async () => {
-    expect(await (await surfaces.client('/ping', { method: 'POST' })).json()).toEqual({ result: 'pong' });
-    expect(await (await surfaces.client('/notes', json({ title: 'a', author: { name: 'b' } }))).json()).toEqual({ body: { title: 'a' } });
+    expect(await (await surfaces.client('/ping', { method: 'POST' })).json()).toEqual({
+      result: 'pong',
+    });
+    expect(
+      await (await surfaces.client('/notes', json({ title: 'a', author: { name: 'b' } }))).json(),
+    ).toEqual({ body: { title: 'a' } });
     const away = await surfaces.client('/away', { redirect: 'manual' });
     expect([away.status, away.headers.get('location')]).toEqual([302, '/notes']);
   });
@@ -67,7 +80,10 @@ describe('answers', () => {
       expect(headers.get('content-security-policy')).toContain("default-src 'none'");
       expect(headers.get('x-frame-options')).toBe('DENY');
       expect(headers.get('cache-control')).toBe('no-store');
-      expect([headers.get('x-request-id'), headers.get('request-id')]).toEqual(['my-id.1', 'my-id.1']);
+      expect([headers.get('x-request-id'), headers.get('request-id')]).toEqual([
+        'my-id.1',
+        'my-id.1',
+      ]);
     }
   });
 
@@ -81,16 +97,22 @@ describe('answers', () => {
   it('sends an ETag when the handler set one, and 304 to whoever has it', async () => {
     const first = await surfaces.client('/notes/abc');
     expect(first.headers.get('etag')).toBe('"7"');
-    const again = await surfaces.client('/notes/abc', { headers: { 'if-none-match': 'W/"1", "7"' } });
+    const again = await surfaces.client('/notes/abc', {
+      headers: { 'if-none-match': 'W/"1", "7"' },
+    });
     expect([again.status, await again.text()]).toEqual([304, '']);
-    expect((await surfaces.client('/notes/abc', { headers: { 'if-none-match': '"8"' } })).status).toBe(200);
+    expect(
+      (await surfaces.client('/notes/abc', { headers: { 'if-none-match': '"8"' } })).status,
+    ).toBe(200);
   });
 
   it('shows detail on the admin surface, and of a fault nothing but its id', async () => {
     const locked = await surfaces.admin('/locked');
     expect(locked.headers.get('retry-after')).toBe('3');
     expect(await errorOf(locked)).toMatchObject({ code: 'NOTE_LOCKED', detail: 'by job 7' });
-    const crash = await errorOf(await surfaces.client('/crash', { headers: { 'x-request-id': 'crash-1' } }));
+    const crash = await errorOf(
+      await surfaces.client('/crash', { headers: { 'x-request-id': 'crash-1' } }),
+    );
     expect(crash).toEqual({
       name: 'INTERNAL_SERVER_ERROR',
       status: 500,
@@ -100,7 +122,10 @@ describe('answers', () => {
       requestId: 'crash-1',
     });
     expect(surfaces.lines).toContainEqual(
-      expect.objectContaining({ level: 'error', fields: expect.objectContaining({ requestId: 'crash-1' }) }),
+      expect.objectContaining({
+        level: 'error',
+        fields: expect.objectContaining({ requestId: 'crash-1' }),
+      }),
     );
   });
 
@@ -126,7 +151,9 @@ describe('answers', () => {
   it('counts requests by template', async () => {
     await surfaces.client('/notes/some-secret-id');
     const text = await surfaces.metrics.expose();
-    expect(text).toMatch(/test_http_request_duration_seconds_count\{surface="client",method="GET",route="\/notes\/:id",code="200"\} [1-9]/);
+    expect(text).toMatch(
+      /test_http_request_duration_seconds_count\{surface="client",method="GET",route="\/notes\/:id",code="200"\} [1-9]/,
+    );
     expect(text).not.toContain('some-secret-id');
     expect(text).toMatch(/test_client_routes_total\{module_name="router",transport="rest"\} \d\d/);
   });
@@ -153,7 +180,10 @@ describe('a route set that changes', () => {
       surfaces.registry.replace('swap', [route('a', version), route('b', version)]);
       current = version;
       const answers = await Promise.all(
-        ['a', 'b', 'a', 'b'].map(async (name) => ((await (await surfaces.client(`/swap/${name}`)).json()) as { result: string }).result),
+        ['a', 'b', 'a', 'b'].map(
+          async (name) =>
+            ((await (await surfaces.client(`/swap/${name}`)).json()) as { result: string }).result,
+        ),
       );
       expect(answers).toEqual([current, current, current, current]);
     }
@@ -188,7 +218,9 @@ describe('while a module that checks credentials does not run', () => {
     try {
       const user = await alone.client('/who/user', { headers: { authorization: 'Bearer good' } });
       expect([user.status, user.headers.get('retry-after')]).toEqual([503, '2']);
-      expect((await alone.admin('/who/admin', { headers: { masterkey: 'master' } })).status).toBe(503);
+      expect((await alone.admin('/who/admin', { headers: { masterkey: 'master' } })).status).toBe(
+        503,
+      );
       expect((await alone.client('/who/public')).status).toBe(200);
     } finally {
       await alone.close();

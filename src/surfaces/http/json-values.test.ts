@@ -1,12 +1,16 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { requireFewValues } from './json-values.ts';
+import { requireFewValues } from './body.ts';
 
 /** Values as the count sees them: each list, each object, and each member after the first. */
 function counted(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
   const members = Object.values(value);
-  return 1 + Math.max(0, members.length - 1) + members.reduce((sum: number, member) => sum + counted(member), 0);
+  return (
+    1 +
+    Math.max(0, members.length - 1) +
+    members.reduce((sum: number, member) => sum + counted(member), 0)
+  );
 }
 
 test('counts what stands outside of texts, whatever the texts hold', () => {
@@ -15,15 +19,21 @@ test('counts what stands outside of texts, whatever the texts hold', () => {
       const bytes = Buffer.from(JSON.stringify(value));
       const values = counted(value);
       expect(() => requireFewValues(bytes, values)).not.toThrow();
-      if (values > 0) expect(() => requireFewValues(bytes, values - 1)).toThrow(expect.objectContaining({ status: 413 }));
+      if (values > 0)
+        expect(() => requireFewValues(bytes, values - 1)).toThrow(
+          expect.objectContaining({ status: 413 }),
+        );
     }),
     { numRuns: 1_000 },
   );
 });
 
-test.each(['', '"', '"\\', '["\\"', '[[[[[[', '"\\\\",,,,', '\u0000'])('reads to the end of what is no JSON: %j', (text) => {
-  expect(() => requireFewValues(Buffer.from(text), 100)).not.toThrow();
-});
+test.each(['', '"', '"\\', '["\\"', '[[[[[[', '"\\\\",,,,', '\u0000'])(
+  'reads to the end of what is no JSON: %j',
+  (text) => {
+    expect(() => requireFewValues(Buffer.from(text), 100)).not.toThrow();
+  },
+);
 
 test('reads backslashes once: a text of nothing else takes no longer than another', () => {
   const quotes = '\\"'.repeat(500_000);

@@ -1,6 +1,6 @@
 /** What can be configured about an HTTP surface while it runs. */
-import type { ConfigHandle } from '../../kernel/config/definition.ts';
-import { type HstsConfig, hstsValue } from '../../kernel/config/hsts.ts';
+import type { ConfigHandle } from '../../kernel/config/config-definition.ts';
+import { type HstsConfig, hstsValue } from '../../kernel/config/surface-config.ts';
 
 export interface CorsOptions {
   readonly enabled: boolean;
@@ -39,6 +39,9 @@ const allowed = [
   'idempotency-key',
   'if-match',
   'if-none-match',
+  'range',
+  'if-range',
+  'prefer',
   'x-request-id',
   'request-id',
 ];
@@ -49,6 +52,11 @@ const exposed = [
   'authorization',
   'cache-control',
   'etag',
+  'content-length',
+  'content-range',
+  'accept-ranges',
+  'content-disposition',
+  'last-modified',
   'retry-after',
   'ratelimit-limit',
   'ratelimit-remaining',
@@ -59,7 +67,10 @@ const exposed = [
 ];
 
 /** Headers that the surface itself needs, whatever the configuration lists. */
-const neededHeaders = (surface: 'client' | 'admin'): readonly string[] => [...allowed, ...(surface === 'client' ? clientOnly : adminOnly)];
+const neededHeaders = (surface: 'client' | 'admin'): readonly string[] => [
+  ...allowed,
+  ...(surface === 'client' ? clientOnly : adminOnly),
+];
 
 export const defaultSurfaceOptions = (surface: 'client' | 'admin'): SurfaceOptions => ({
   cors: {

@@ -4,10 +4,9 @@
  * request sees either all of a change or nothing of it.
  */
 import createRouter, { type HTTPMethod } from 'find-my-way';
-import type { Method, SurfaceName } from '../../kernel/operation.ts';
 import { type CompiledOperation, compileOperation } from '../../kernel/operations/compile.ts';
-import type { OperationRegistry } from '../../kernel/registry.ts';
-import { routesOf } from '../../kernel/registry.ts';
+import type { Method, SurfaceName } from '../../kernel/operations/operation.ts';
+import { type OperationRegistry, routesOf } from '../../kernel/operations/registry.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 
 export interface Route {
@@ -37,7 +36,11 @@ const methods: readonly Method[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 const MAX_PARAM = 2_048;
 
 /** A table that follows the registry. It is rebuilt when it is next needed after a change: many changes, one build. */
-export function createRouteTable(surface: SurfaceName, registry: OperationRegistry, log: Logger): RouteTable {
+export function createRouteTable(
+  surface: SurfaceName,
+  registry: OperationRegistry,
+  log: Logger,
+): RouteTable {
   let current: RouteTable | undefined;
   registry.onChange(() => {
     current = undefined;
@@ -46,7 +49,10 @@ export function createRouteTable(surface: SurfaceName, registry: OperationRegist
     current ??= buildRouteTable(surface, registry, log);
     return current;
   };
-  return { find: (method, url) => table().find(method, url), allowed: (url) => table().allowed(url) };
+  return {
+    find: (method, url) => table().find(method, url),
+    allowed: (url) => table().allowed(url),
+  };
 }
 
 interface Found {
@@ -55,7 +61,11 @@ interface Found {
   readonly searchParams: unknown;
 }
 
-function buildRouteTable(surface: SurfaceName, registry: OperationRegistry, log: Logger): RouteTable {
+function buildRouteTable(
+  surface: SurfaceName,
+  registry: OperationRegistry,
+  log: Logger,
+): RouteTable {
   const router = createRouter({
     ignoreTrailingSlash: true,
     maxParamLength: MAX_PARAM,
@@ -81,10 +91,16 @@ function buildRouteTable(surface: SurfaceName, registry: OperationRegistry, log:
       const found = router.find(method as HTTPMethod, url) as unknown as Found | null;
       if (found === null) return undefined;
       if (found.store === null) return 'malformed';
-      return { route: found.store, params: found.params, query: typeof found.searchParams === 'string' ? found.searchParams : '' };
+      return {
+        route: found.store,
+        params: found.params,
+        query: typeof found.searchParams === 'string' ? found.searchParams : '',
+      };
     },
     allowed(url) {
-      const known = methods.filter((method) => (router.find(method, url) as unknown as Found | null)?.store);
+      const known = methods.filter(
+        (method) => (router.find(method, url) as unknown as Found | null)?.store,
+      );
       return known.includes('GET') ? ['GET', 'HEAD', ...known.slice(1)] : known;
     },
   };

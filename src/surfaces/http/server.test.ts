@@ -1,11 +1,13 @@
+import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { sendRaw } from '../../../test/support/raw-http.ts';
 import { startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
-import { defaultRequestSettings } from '../../kernel/account/account-settings.ts';
-import { defineOperation, type OperationContext, TextResult } from '../../kernel/operation.ts';
+import { defineOperation, TextResult } from '../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../kernel/operations/operation-input.ts';
+import { defaultRequestSettings } from '../../kernel/pipeline/request-limits.ts';
+import { createHttpServer } from './server.ts';
 
 const slow = (handler: (context: OperationContext) => Promise<string>) =>
   defineOperation({
@@ -45,7 +47,10 @@ it('finishes running requests and refuses new connections when it closes', async
 });
 
 it('answers 503 to what does not finish in the time given, and when to come back', async () => {
-  const surfaces = await startSurfaceFixture({ operations: [slow(() => new Promise(() => undefined))], graceMs: 50 });
+  const surfaces = await startSurfaceFixture({
+    operations: [slow(() => new Promise(() => undefined))],
+    graceMs: 50,
+  });
   const answer = sendRaw(surfaces.clientAddress, 'GET /slow HTTP/1.1\r\nHost: x\r\n\r\n', 5_000);
   await surfaces.client('/nothing');
   await surfaces.close();
@@ -68,7 +73,10 @@ it('answers 504 at the deadline and aborts the signal', async () => {
   });
   try {
     const response = await surfaces.client('/slow');
-    expect([response.status, ((await response.json()) as { name: string }).name]).toEqual([504, 'TIMEOUT']);
+    expect([response.status, ((await response.json()) as { name: string }).name]).toEqual([
+      504,
+      'TIMEOUT',
+    ]);
     expect(aborted).toMatchObject({ code: 'TIMEOUT' });
   } finally {
     await surfaces.close();
@@ -112,12 +120,31 @@ it('says which port is in use and what to set', async () => {
 });
 
 it('refuses to start with a proxy list that is none', async () => {
-  await expect(startSurfaceFixture({ settings: { trustedProxies: ['proxy.local'] } })).rejects.toMatchObject({ name: 'StartError' });
+  await expect(
+    startSurfaceFixture({ settings: { trustedProxies: ['proxy.local'] } }),
+  ).rejects.toMatchObject({ name: 'StartError' });
 });
 
 it('never lets a refusal of later bytes pass for the answer of an earlier request', async () => {
-  const surfaces = await startSurfaceFixture({ operations: [slow(() => new Promise((resolve) => setTimeout(resolve, 200, 'late')))] });
-  const answer = await sendRaw(surfaces.clientAddress, 'GET /slow HTTP/1.1\r\nHost: x\r\n\r\ngarbage garbage\r\n\r\n');
+  const surfaces = await startSurfaceFixture({
+    operations: [slow(() => new Promise((resolve) => setTimeout(resolve, 200, 'late')))],
+  });
+  const answer = await sendRaw(
+    surfaces.clientAddress,
+    'GET /slow HTTP/1.1\r\nHost: x\r\n\r\ngarbage garbage\r\n\r\n',
+  );
   expect(answer).not.toContain('MALFORMED_REQUEST');
   await surfaces.close();
+});
+
+it('listens on every address of localhost', async () => {
+  const server = createHttpServer((_request, response) => response.end('here'));
+  const first = await server.listen({ port: 0, host: 'localhost', portVariable: 'PORT' });
+  const { port } = new URL(first);
+  for (const { address, family } of await lookup('localhost', { all: true })) {
+    const host = family === 6 ? `[${address}]` : address;
+    expect(await (await fetch(`http://${host}:${port}/`)).text()).toBe('here');
+  }
+  await server.close({ gentle: false, cutWhen: Promise.resolve() });
+  await expect(fetch(first)).rejects.toThrow();
 });

@@ -1,12 +1,41 @@
-/** The HTTP server under a surface: Fastify with one route, limits of the protocol, listening and stopping. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+/** The HTTP server under a surface: limits of the protocol, listening and stopping (docs/decisions/053). */
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import {
+  createServer,
+  type Server as HttpListener,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http';
 import { type AddressInfo, Server, type Socket } from 'node:net';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
-import fastify, { type FastifyInstance } from 'fastify';
 import { StartError } from '../../kernel/start-error.ts';
-import { answerClientError } from './client-error.ts';
+import { answerClientError } from './error-answers.ts';
 
-export type RequestHandler = (request: IncomingMessage, response: ServerResponse, url: string) => void;
+/** Whether the surfaces are about to close: they still serve, and ask every client to come back on another connection. */
+export interface Draining {
+  readonly active: boolean;
+  begin(): void;
+  onBegin(listener: () => void): void;
+}
+
+export function createDraining(): Draining {
+  const listeners: (() => void)[] = [];
+  let active = false;
+  return {
+    get active() {
+      return active;
+    },
+    begin() {
+      if (active) return;
+      active = true;
+      for (const listener of listeners) listener();
+    },
+    onBegin: (listener) => void listeners.push(listener),
+  };
+}
+
+type RequestHandler = (request: IncomingMessage, response: ServerResponse, url: string) => void;
 
 export interface HttpServer {
   /** Answers the address that is listened on, such as `http://127.0.0.1:3000`. Throws `StartError`. */
@@ -17,7 +46,7 @@ export interface HttpServer {
   close(how: CloseHow): Promise<void>;
 }
 
-export interface ListenPlace {
+interface ListenPlace {
   readonly port: number;
   readonly host: string;
   readonly portVariable: string;
@@ -25,7 +54,7 @@ export interface ListenPlace {
   readonly shared?: boolean;
 }
 
-export interface CloseHow {
+interface CloseHow {
   /** Clients with kept connections get a moment to hear, with an answer, that theirs ends. */
   readonly gentle: boolean;
   /** What is left then is cut. */
@@ -40,64 +69,100 @@ const REQUEST_TIMEOUT_MS = 120_000;
 /** Milliseconds an idle connection is kept; longer than the usual 60 s of proxies in front. */
 const KEEP_ALIVE_MS = 72_000;
 
-/** Fastify 5 looks up routes and reads bodies; here the gateway does both (docs/decisions/002). */
+/** Every request goes to `handle`, which reads the body and finds the operation. */
 export function createHttpServer(handle: RequestHandler): HttpServer {
-  const app = fastify({
-    logger: false,
-    // Every request goes to the one route; the gateway sees the address as it came.
-    rewriteUrl: () => '/',
-    genReqId: () => '',
+  const server = createServer({
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    forceCloseConnections: 'idle',
-    return503OnClosing: false,
-    clientErrorHandler: (error, socket) => answerClientError(error, socket as Socket),
-    http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: HEADERS_TIMEOUT_MS, requireHostHeader: false },
+    // The gateway asks for one, so that the refusal is JSON like every other.
+    requireHostHeader: false,
   });
-  for (const method of methodsWithBody) app.addHttpMethod(method, { hasBody: false, overrideExisting: true });
-  const route = (request: { raw: IncomingMessage; originalUrl: string }, reply: { raw: ServerResponse }): void =>
-    handle(request.raw, reply.raw, request.originalUrl);
-  app.all('/', route);
-  // Methods that Fastify does not know by name arrive here.
-  app.setNotFoundHandler(route);
-  const { server } = app;
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
+    handle(request, response, request.url ?? '/');
+  server.on('request', onRequest);
   // The body is asked for when the caller has been admitted, not before.
-  server.on('checkContinue', (request, response) => server.emit('request', request, response));
-  server.on('checkExpectation', (request, response) => server.emit('request', request, response));
-  return { listen: (place) => listen(app, place), closePort: () => closePort(app), close: (how) => close(app, how) };
+  server.on('checkContinue', onRequest);
+  server.on('checkExpectation', onRequest);
+  server.on('clientError', (error, socket) => answerClientError(error, socket as Socket));
+  const listeners: Listeners = { server, others: [] };
+  return {
+    listen: (place) => listen(listeners, place),
+    closePort: () => closePort(listeners),
+    close: (how) => close(listeners, how),
+  };
 }
 
-const methodsWithBody = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'QUERY'] as const;
+interface Listeners {
+  readonly server: HttpListener;
+  /** Listen on further addresses, and give their connections to `server`. */
+  readonly others: Server[];
+}
 
-async function listen(app: FastifyInstance, place: ListenPlace): Promise<string> {
+async function listen(listeners: Listeners, place: ListenPlace): Promise<string> {
   const { port, host, shared } = place;
+  const { server } = listeners;
+  const options = shared ? { reusePort: true } : {};
   try {
-    await app.listen({ port, host, ...(shared ? { reusePort: true } : {}) });
+    server.listen({ port, host, ...options });
+    await once(server, 'listening');
   } catch (error) {
     throw listenError(error, place);
   }
-  const address = app.server.address() as AddressInfo;
+  const address = server.address() as AddressInfo;
+  if (host === 'localhost') await listenBeside(listeners, address, options);
   return `http://${address.family === 'IPv6' ? `[${address.address}]` : address.address}:${address.port}`;
+}
+
+/** `localhost` is every address of that name: clients differ in which family they try. One that is refused is left out. */
+async function listenBeside(
+  { server, others }: Listeners,
+  first: AddressInfo,
+  options: { readonly reusePort?: boolean },
+): Promise<void> {
+  for (const { address } of await lookup('localhost', { all: true })) {
+    if (address === first.address) continue;
+    const other = new Server((socket) => server.emit('connection', socket));
+    try {
+      other.listen({ port: first.port, host: address, ...options });
+      await once(other, 'listening');
+      others.push(other);
+    } catch {
+      other.removeAllListeners();
+    }
+  }
 }
 
 export function listenError(error: unknown, { port, host, portVariable }: ListenPlace): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   switch (code) {
     case 'EADDRINUSE':
-      return new StartError(`Port ${port} on ${host} is in use: stop the program that uses it, or set ${portVariable} to another port`, {
-        cause: error,
-      });
+      return new StartError(
+        `Port ${port} on ${host} is in use: stop the program that uses it, or set ${portVariable} to another port`,
+        {
+          cause: error,
+        },
+      );
     case 'EACCES':
-      return new StartError(`Port ${port} needs more rights than this process has: set ${portVariable} to a port above 1023`, {
-        cause: error,
-      });
+      return new StartError(
+        `Port ${port} needs more rights than this process has: set ${portVariable} to a port above 1023`,
+        {
+          cause: error,
+        },
+      );
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return new StartError(`This machine has no address ${host}: set HOST to one of its addresses, for example 127.0.0.1 or 0.0.0.0`, {
+      return new StartError(
+        `This machine has no address ${host}: set HOST to one of its addresses, for example 127.0.0.1 or 0.0.0.0`,
+        {
+          cause: error,
+        },
+      );
+    case 'ENOTSUP':
+      return new StartError('This system cannot share a port between processes: set WORKERS to 1', {
         cause: error,
       });
-    case 'ENOTSUP':
-      return new StartError('This system cannot share a port between processes: set WORKERS to 1', { cause: error });
     default:
       return error;
   }
@@ -109,31 +174,32 @@ const IDLE_CHECK_MS = 25;
 /** Milliseconds in which a client that is not idle will have sent its next request, and heard that it was the last. */
 const LAST_REQUEST_MS = 300;
 
-async function closePort({ server }: FastifyInstance): Promise<void> {
+async function closePort({ server, others }: Listeners): Promise<void> {
   // Right after a turn in which the loop accepted what waited: the system resets what still waits at the port.
   await immediate();
   // Not `close` of an HTTP server, which also ends idle connections, on which a request may be on its way.
-  if (server.listening) Server.prototype.close.call(server);
+  for (const one of [server, ...others]) if (one.listening) Server.prototype.close.call(one);
 }
 
-async function close(app: FastifyInstance, { gentle, cutWhen }: CloseHow): Promise<void> {
-  const { server } = app;
+async function close(listeners: Listeners, { gentle, cutWhen }: CloseHow): Promise<void> {
+  const { server, others } = listeners;
   void cutWhen.then(() => server.closeAllConnections());
   let idle: NodeJS.Timeout | undefined;
   try {
-    if (gentle && (await connectionsOf(server)) > 0) await sleep(LAST_REQUEST_MS);
+    if (gentle && (await connectionsOf(listeners)) > 0) await sleep(LAST_REQUEST_MS);
     idle = setInterval(() => server.closeIdleConnections(), IDLE_CHECK_MS);
-    await app.close();
-    await allClosed(server);
+    for (const one of [server, ...others]) one.close();
+    while ((await connectionsOf(listeners)) > 0) await sleep(IDLE_CHECK_MS);
   } finally {
     clearInterval(idle);
   }
 }
 
-/** Until the last connection has ended: closing a server whose port is closed already does not wait for them. */
-async function allClosed(server: Server): Promise<void> {
-  while ((await connectionsOf(server)) > 0) await sleep(IDLE_CHECK_MS);
+/** Open connections. They are counted, as closing a server whose port is closed already does not wait for them. */
+async function connectionsOf({ server, others }: Listeners): Promise<number> {
+  const counts = await Promise.all([server, ...others].map(countOf));
+  return counts.reduce((sum, count) => sum + count, 0);
 }
 
-const connectionsOf = (server: Server): Promise<number> =>
+const countOf = (server: Server): Promise<number> =>
   new Promise((resolve) => server.getConnections((error, count) => resolve(error ? 0 : count)));

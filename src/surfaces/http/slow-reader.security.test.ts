@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { STALL_MS } from './answer-stream.ts';
 import { Exchange } from './exchange.ts';
+import { STALL_MS } from './streams.ts';
 
 let server: Server;
 let client: Socket;
@@ -21,11 +21,19 @@ afterEach(() => {
 });
 
 /** Sends a body to a client that reads nothing. Answers the connection, and when the answer is out. */
-async function answerWith(body: string): Promise<{ readonly socket: Socket; readonly out: Promise<unknown> }> {
+async function answerWith(
+  body: string,
+): Promise<{ readonly socket: Socket; readonly out: Promise<unknown> }> {
   client.pause().write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
   const [request, response] = (await once(server, 'request')) as [IncomingMessage, ServerResponse];
   const out = once(response, 'finish');
-  const exchange = new Exchange({ surface: 'client', request, response, url: '/', address: '127.0.0.1' });
+  const exchange = new Exchange({
+    surface: 'client',
+    request,
+    response,
+    url: '/',
+    address: '127.0.0.1',
+  });
   exchange.send([], { status: 200, headers: {}, body, json: true });
   return { socket: request.socket, out };
 }

@@ -1,13 +1,17 @@
 /** A tool call: the operation through the pipeline, as if it had come by HTTP. */
-import { type CallToolResult, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server';
-import { type ActionLog, statusOf } from '../../kernel/audit/admin-actions.ts';
+import {
+  type CallToolResult,
+  ProtocolError,
+  ProtocolErrorCode,
+} from '@modelcontextprotocol/server';
 import { errors, PenstockError } from '../../kernel/errors.ts';
-import type { Answer } from '../../kernel/operations/answer.ts';
-import type { Call } from '../../kernel/operations/context.ts';
-import type { Pipeline } from '../../kernel/operations/invoke.ts';
+import { type ActionLog, statusOf } from '../../kernel/pipeline/admin-actions.ts';
+import type { Answer } from '../../kernel/pipeline/answer.ts';
+import type { Call } from '../../kernel/pipeline/context.ts';
+import type { Pipeline } from '../../kernel/pipeline/invoke.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
-import { FieldCall } from '../graphql/field-call.ts';
-import { renderError } from '../http/render-error.ts';
+import { renderError } from '../http/error-answers.ts';
+import { NestedCall } from '../http/nested-call.ts';
 import type { Tool } from './tool.ts';
 
 export type Arguments = Readonly<Record<string, unknown>>;
@@ -26,21 +30,29 @@ export interface ToolCallerParts {
   readonly allowSecrets: boolean;
 }
 
-export function createToolCaller({ pipeline, actions, request, log, allowSecrets }: ToolCallerParts): ToolCaller {
+export function createToolCaller({
+  pipeline,
+  actions,
+  request,
+  log,
+  allowSecrets,
+}: ToolCallerParts): ToolCaller {
   return {
     async call(tool, args) {
-      const call = new FieldCall(request, tool.compiled, tool.name);
+      const call = new NestedCall(request, tool.compiled, tool.name);
       try {
         requireDeclared(tool, args);
         const admitted = pipeline.admit(call);
         const caller = admitted instanceof Promise ? await admitted : admitted;
         const input = accepted(tool, args, request.requestId);
         if (!allowSecrets && tool.operation.reveals?.(input)) throw keptFromModels();
-        const note = (status: number): void => actions.readByModel(call, caller, { input, given: Object.keys(args), status });
+        const note = (status: number): void =>
+          actions.readByModel(call, caller, { input, given: Object.keys(args), status });
         return success(tool, await noted(note, () => pipeline.run(call, caller, input)));
       } catch (error) {
         if (error instanceof ProtocolError) throw error;
-        if (!(error instanceof PenstockError)) log.error({ error, requestId: request.requestId, tool: tool.name }, 'A tool failed');
+        if (!(error instanceof PenstockError))
+          log.error({ error, requestId: request.requestId, tool: tool.name }, 'A tool failed');
         return failure(error, request.requestId);
       }
     },
@@ -59,13 +71,22 @@ async function noted(note: (status: number) => void, work: () => Promise<Answer>
 }
 
 const keptFromModels = () =>
-  errors.FORBIDDEN({ message: 'Operators of this installation keep secrets from models (admin.mcp.allowSecrets)' });
+  errors.FORBIDDEN({
+    message: 'Operators of this installation keep secrets from models (admin.mcp.allowSecrets)',
+  });
 
 /** Arguments that the tool does not declare are a mistake of the model; dropping them would hide it. */
-export function requireDeclared({ name, description }: Pick<Tool, 'name' | 'description'>, args: Arguments): void {
+export function requireDeclared(
+  { name, description }: Pick<Tool, 'name' | 'description'>,
+  args: Arguments,
+): void {
   const declared = (description.inputSchema as { properties: object }).properties;
   const unknown = Object.keys(args).filter((key) => !Object.hasOwn(declared, key));
-  if (unknown.length > 0) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `${name} has no argument ${unknown.join(', ')}`);
+  if (unknown.length > 0)
+    throw new ProtocolError(
+      ProtocolErrorCode.InvalidParams,
+      `${name} has no argument ${unknown.join(', ')}`,
+    );
 }
 
 function accepted(tool: Tool, args: Arguments, requestId: string) {
@@ -75,7 +96,11 @@ function accepted(tool: Tool, args: Arguments, requestId: string) {
     if (!(error instanceof PenstockError) || error.status !== 400) throw error;
     const body = bodyOf(error, requestId);
     const places = (error.errors ?? []).map(({ path, message }) => `${path} ${message}`).join('; ');
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Invalid arguments for ${tool.name}: ${places || error.message}`, body);
+    throw new ProtocolError(
+      ProtocolErrorCode.InvalidParams,
+      `Invalid arguments for ${tool.name}: ${places || error.message}`,
+      body,
+    );
   }
 }
 
@@ -87,7 +112,11 @@ function success({ operation: { method, path } }: Tool, answer: Answer): CallToo
 
 function failure(error: unknown, requestId: string): CallToolResult {
   const body = bodyOf(error, requestId);
-  return { content: [{ type: 'text', text: JSON.stringify(body) }], structuredContent: { success: false, error: body }, isError: true };
+  return {
+    content: [{ type: 'text', text: JSON.stringify(body) }],
+    structuredContent: { success: false, error: body },
+    isError: true,
+  };
 }
 
 /** The body that HTTP answers. */

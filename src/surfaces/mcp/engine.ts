@@ -1,9 +1,9 @@
 /** Puts the parts of MCP together; loaded with the first request. */
-import type { OperationRegistry } from '../../kernel/registry.ts';
+import type { OperationRegistry } from '../../kernel/operations/registry.ts';
 import type { SurfaceOptionsSource } from '../http/options.ts';
-import { createCatalogue } from './catalogue.ts';
-import { createMcpHandlers, type McpHandlers, type McpParts } from './handle.ts';
+import { createMcpHandlers, type McpHandlers, type McpParts } from './handle-request.ts';
 import { createResources } from './resources.ts';
+import { createCatalogue } from './toolbox.ts';
 
 export interface McpEngineParts extends Omit<McpParts, 'catalogue' | 'resources'> {
   readonly registry: OperationRegistry;
@@ -12,6 +12,13 @@ export interface McpEngineParts extends Omit<McpParts, 'catalogue' | 'resources'
 
 export function createMcpEngine(parts: McpEngineParts): McpHandlers {
   const { registry, source, surface, client, log } = parts;
-  const resources = createResources(registry, (name) => (name === 'admin' ? surface : client).current().hostUrl);
-  return createMcpHandlers({ ...parts, resources, catalogue: createCatalogue(registry, source, log) });
+  const resources = createResources(
+    registry,
+    (name) => (name === 'admin' ? surface : client).current().hostUrl,
+  );
+  return createMcpHandlers({
+    ...parts,
+    resources,
+    catalogue: createCatalogue(registry, source, log),
+  });
 }

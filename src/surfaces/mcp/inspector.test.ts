@@ -29,18 +29,24 @@ describe('the official inspector', () => {
   afterAll(() => platform.close());
 
   test('lists tools, whose schemas are sound', async () => {
-    const { tools } = JSON.parse(await inspect('?modules=all', '--method', 'tools/list')) as { tools: { name: string }[] };
+    const { tools } = JSON.parse(await inspect('?modules=all', '--method', 'tools/list')) as {
+      tools: { name: string }[];
+    };
     expect(tools.map(({ name }) => name)).toContain('post_authorization_relations_many');
   }, 90_000);
 
   test('calls a tool', async () => {
-    const answer = JSON.parse(await inspect('', '--method', 'tools/call', '--tool-name', 'get_ready')) as {
+    const answer = JSON.parse(
+      await inspect('', '--method', 'tools/call', '--tool-name', 'get_ready'),
+    ) as {
       structuredContent: { data: { status: string } };
     };
     expect(answer.structuredContent.data.status).toBe('ready');
   }, 90_000);
 
   test('reads a document', async () => {
-    expect(await inspect('', '--method', 'resources/read', '--uri', 'service://docs/api-guide')).toContain('How to use Penstock');
+    expect(
+      await inspect('', '--method', 'resources/read', '--uri', 'service://docs/api-guide'),
+    ).toContain('How to use Penstock');
   }, 90_000);
 });

@@ -1,5 +1,19 @@
 /** What operators and the composition decide about MCP. Read anew for each request. */
 import type { TObject } from 'typebox';
+import { withoutEnd } from '../../kernel/text.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { SurfaceOptionsSource } from '../http/options.ts';
+
+/* Where clients reach this surface. */
+
+/** As configured, else as the client wrote it: descriptions of the address must be whole addresses (RFC 9728). */
+export function publicAddress({ current }: SurfaceOptionsSource, { request }: Exchange): string {
+  const { hostUrl } = current();
+  if (hostUrl !== '') return withoutEnd(hostUrl, '/');
+  return `http://${(request.headers.host ?? 'localhost').replace(/["\\\s]/g, '')}`;
+}
+
+export const metadataPath = '/.well-known/oauth-protected-resource';
 
 export interface McpOptions {
   /** Off: the address answers 404. */
@@ -11,7 +25,7 @@ export interface McpOptions {
 }
 
 /** A module's configuration, which has tools of its own. */
-export interface ConfigDocument {
+interface ConfigDocument {
   readonly module: string;
   /** The module that it belongs to. */
   readonly owner: string;

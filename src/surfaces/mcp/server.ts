@@ -1,10 +1,158 @@
 /** An MCP server for one request: nothing is kept between requests, so any node answers any of them. */
-import { type ListToolsResult, ProtocolError, ProtocolErrorCode, ResourceNotFoundError, Server } from '@modelcontextprotocol/server';
+import {
+  type CallToolResult,
+  type ListToolsResult,
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  Server,
+} from '@modelcontextprotocol/server';
 import { version } from '../../kernel/version.ts';
-import { requireDeclared, type ToolCaller } from './call-tool.ts';
-import { metaTools } from './meta-tools.ts';
+import type { Json } from '../openapi/schemas.ts';
+import { type Arguments, outcome, requireDeclared, type ToolCaller } from './call-tool.ts';
 import type { Resources } from './resources.ts';
+import type { Tool } from './tool.ts';
 import type { Toolbox } from './toolbox.ts';
+
+/* Tools about tools: always loaded. */
+
+interface MetaTool {
+  readonly name: string;
+  readonly description: Json;
+  call(args: Arguments): Promise<CallToolResult> | CallToolResult;
+}
+
+const reading = {
+  readOnlyHint: true,
+  destructiveHint: false,
+  idempotentHint: true,
+  openWorldHint: false,
+};
+
+/** How many tools a search answers. */
+const MOST_FOUND = 20;
+
+function metaTools(
+  toolbox: Toolbox,
+  call: (tool: Tool, args: Arguments) => Promise<CallToolResult>,
+): readonly MetaTool[] {
+  return [
+    listModules(toolbox),
+    ...(toolbox.dynamic ? [searchTools(toolbox), callTool(toolbox, call)] : []),
+  ];
+}
+
+const listModules = (toolbox: Toolbox): MetaTool => ({
+  name: 'list_modules',
+  description: {
+    name: 'list_modules',
+    title: 'List modules',
+    description:
+      'Lists the modules that have tools, and which of them are loaded. To load more, connect to this address with ?modules=a,b',
+    inputSchema: { type: 'object', properties: {}, additionalProperties: false },
+    annotations: { title: 'List modules', ...reading },
+  },
+  call() {
+    const modules = toolbox.groups();
+    const loaded = modules.filter((module) => module.loaded);
+    return outcome({
+      success: true,
+      message: `${loaded.length} of ${modules.length} modules are loaded`,
+      data: {
+        modules,
+        totalModules: modules.length,
+        loadedModules: loaded.map(({ name }) => name),
+        unknown: toolbox.unknown,
+      },
+    });
+  },
+});
+
+const searchTools = (toolbox: Toolbox): MetaTool => ({
+  name: 'search_tools',
+  description: {
+    name: 'search_tools',
+    title: 'Search tools',
+    description:
+      'Finds tools by words in their name and description, also of modules that are not loaded. Run one with call_tool.',
+    inputSchema: {
+      type: 'object',
+      properties: {
+        query: { type: 'string', minLength: 1, maxLength: 200 },
+        module: { type: 'string', maxLength: 64 },
+      },
+      required: ['query'],
+      additionalProperties: false,
+    },
+    annotations: { title: 'Search tools', ...reading },
+  },
+  call({ query, module }) {
+    const words = text('query', query).toLowerCase().split(/\s+/);
+    const group = module === undefined ? undefined : text('module', module);
+    const found = toolbox.all
+      .filter((tool) => group === undefined || tool.group === group)
+      .map((tool) => ({ tool, hits: hits(tool, words) }))
+      .filter(({ hits: count }) => count > 0)
+      .sort((a, b) => b.hits - a.hits)
+      .slice(0, MOST_FOUND);
+    const tools = found.map(({ tool: { name, group: of, description } }) => ({
+      name,
+      module: of,
+      description: description.description,
+      inputSchema: description.inputSchema,
+    }));
+    return outcome({ success: true, message: `${tools.length} tools found`, data: { tools } });
+  },
+});
+
+const callTool = (
+  toolbox: Toolbox,
+  call: (tool: Tool, args: Arguments) => Promise<CallToolResult>,
+): MetaTool => ({
+  name: 'call_tool',
+  description: {
+    name: 'call_tool',
+    title: 'Call a tool',
+    description:
+      'Calls a tool that search_tools has found, with the arguments that its inputSchema describes.',
+    inputSchema: {
+      type: 'object',
+      properties: { name: { type: 'string', maxLength: 64 }, arguments: { type: 'object' } },
+      required: ['name'],
+      additionalProperties: false,
+    },
+    annotations: {
+      title: 'Call a tool',
+      readOnlyHint: false,
+      destructiveHint: true,
+      idempotentHint: false,
+      openWorldHint: true,
+    },
+  },
+  call({ name, arguments: args = {} }) {
+    const tool = toolbox.all.find((one) => one.name === text('name', name));
+    if (!tool)
+      throw new ProtocolError(
+        ProtocolErrorCode.InvalidParams,
+        `There is no tool ${String(name)}: look with search_tools`,
+      );
+    if (typeof args !== 'object' || args === null || Array.isArray(args)) {
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'arguments must be an object');
+    }
+    return call(tool, args as Arguments);
+  },
+});
+
+function text(name: string, value: unknown): string {
+  if (typeof value !== 'string' || value.trim() === '')
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, `${name} must be a text`);
+  return value.trim();
+}
+
+const hits = ({ name, description }: Tool, words: readonly string[]): number => {
+  const where = `${name} ${String(description.description)}`.toLowerCase();
+  return words.filter((word) => where.includes(word)).length;
+};
 
 /** What a request brought. */
 export interface McpRequest {
@@ -27,7 +175,10 @@ export function createServer({ toolbox, tools, resources }: McpRequest): Server 
   const meta = metaTools(toolbox, (tool, args) => tools.call(tool, args));
 
   server.setRequestHandler('tools/list', () => {
-    const listed = [...meta.map(({ description }) => description), ...toolbox.loaded.map(({ description }) => description)];
+    const listed = [
+      ...meta.map(({ description }) => description),
+      ...toolbox.loaded.map(({ description }) => description),
+    ];
     return { tools: listed } as unknown as ListToolsResult;
   });
   server.setRequestHandler('tools/call', ({ params: { name, arguments: args = {} } }) => {
@@ -37,7 +188,11 @@ export function createServer({ toolbox, tools, resources }: McpRequest): Server 
       return own.call(args);
     }
     const tool = toolbox.find(name);
-    if (!tool) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is no tool ${name}. ${howToLoad(toolbox, name)}`);
+    if (!tool)
+      throw new ProtocolError(
+        ProtocolErrorCode.InvalidParams,
+        `There is no tool ${name}. ${howToLoad(toolbox, name)}`,
+      );
     return tools.call(tool, args);
   });
   server.setRequestHandler('resources/list', () => resources.list());
@@ -52,5 +207,7 @@ export function createServer({ toolbox, tools, resources }: McpRequest): Server 
 
 function howToLoad({ all }: Toolbox, name: string): string {
   const group = all.find((tool) => tool.name === name)?.group;
-  return group === undefined ? 'list_modules says what can be loaded' : `Load it: connect with ?modules=${group}`;
+  return group === undefined
+    ? 'list_modules says what can be loaded'
+    : `Load it: connect with ?modules=${group}`;
 }

@@ -1,10 +1,11 @@
 /** One tool: an operation as a model sees it. */
 import { createHash } from 'node:crypto';
-import type { DecodedInput, Operation } from '../../kernel/operation.ts';
+import { isReading } from '../../kernel/authority.ts';
 import { type CompiledOperation, compileOperation } from '../../kernel/operations/compile.ts';
 import { type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
-import { mcpToolName } from '../../kernel/operations/names.ts';
-import { isReading } from '../../kernel/operations/scopes.ts';
+import type { Operation } from '../../kernel/operations/operation.ts';
+import type { DecodedInput } from '../../kernel/operations/operation-input.ts';
+import { mcpToolName } from '../../kernel/operations/registry.ts';
 import { createSchemaPublisher, type Json } from '../openapi/schemas.ts';
 
 export interface Tool {
@@ -32,7 +33,8 @@ export interface ToolFacts {
 }
 
 /** The path with the fixed parameters in place: it makes the name. */
-const pathOf = ({ operation, fixed = {} }: ToolFacts): string => operation.path.replace(/:(\w+)/g, (whole, name) => fixed[name] ?? whole);
+const pathOf = ({ operation, fixed = {} }: ToolFacts): string =>
+  operation.path.replace(/:(\w+)/g, (whole, name) => fixed[name] ?? whole);
 
 export function createTool(facts: ToolFacts): Tool {
   const { operation, group } = facts;
@@ -77,7 +79,12 @@ function argumentsOf({ operation, fixed = {}, body: given }: ToolFacts): readonl
   const body = given ?? (declared && jsonSchema(declared));
   const found: Argument[] = body ? bodyArguments(body) : [];
   const taken = new Set(found.map(({ name }) => name));
-  const add = (place: 'query' | 'params', prefix: string, schema: JsonSchema | undefined, all: boolean): void => {
+  const add = (
+    place: 'query' | 'params',
+    prefix: string,
+    schema: JsonSchema | undefined,
+    all: boolean,
+  ): void => {
     for (const [key, property] of Object.entries(schema?.properties ?? {})) {
       if (place === 'params' && key in fixed) continue;
       const name = taken.has(key) ? `${prefix}_${key}` : key;
@@ -98,9 +105,16 @@ function argumentsOf({ operation, fixed = {}, body: given }: ToolFacts): readonl
 
 function bodyArguments(body: JsonSchema): Argument[] {
   const { properties } = body;
-  if (!properties) return [{ name: 'body', place: 'body', key: undefined, schema: body, required: true }];
+  if (!properties)
+    return [{ name: 'body', place: 'body', key: undefined, schema: body, required: true }];
   const required = new Set(body.required ?? []);
-  return Object.entries(properties).map(([key, schema]) => ({ name: key, place: 'body', key, schema, required: required.has(key) }));
+  return Object.entries(properties).map(([key, schema]) => ({
+    name: key,
+    place: 'body',
+    key,
+    schema,
+    required: required.has(key),
+  }));
 }
 
 function inputOf(
@@ -108,7 +122,11 @@ function inputOf(
   fixed: Readonly<Record<string, string>>,
   args: Readonly<Record<string, unknown>>,
 ): DecodedInput {
-  const input = { params: { ...fixed } as Record<string, unknown>, query: {} as Record<string, unknown>, body: undefined as unknown };
+  const input = {
+    params: { ...fixed } as Record<string, unknown>,
+    query: {} as Record<string, unknown>,
+    body: undefined as unknown,
+  };
   for (const { name, place, key, schema } of places) {
     // Over HTTP the decoder fills in what a query leaves out.
     const value = args[name] ?? (place === 'query' ? schema.default : undefined);
@@ -149,7 +167,10 @@ function describe({ operation }: ToolFacts, { name, path, places }: Described): 
 function inputSchema(places: readonly Argument[]): Json {
   const publisher = createSchemaPublisher();
   const properties = Object.fromEntries(
-    places.map(({ name, schema }) => [name, publisher.publish(schema as Parameters<typeof publisher.publish>[0])]),
+    places.map(({ name, schema }) => [
+      name,
+      publisher.publish(schema as Parameters<typeof publisher.publish>[0]),
+    ]),
   );
   const required = places.filter((argument) => argument.required).map(({ name }) => name);
   const components = publisher.components();
@@ -160,7 +181,9 @@ function inputSchema(places: readonly Argument[]): Json {
     additionalProperties: false,
     ...(Object.keys(components).length > 0 ? { $defs: components } : {}),
   };
-  return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/')) as Json;
+  return JSON.parse(
+    JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'),
+  ) as Json;
 }
 
 const outcomeSchema: Json = {

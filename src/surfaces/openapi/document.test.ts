@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import Type from 'typebox';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type SurfaceFixture, startSurfaceFixture } from '../../../test/support/surface-fixture.ts';
-import { defineOperation, type Operation, TextResult } from '../../kernel/operation.ts';
+import { defineOperation, type Operation, TextResult } from '../../kernel/operations/operation.ts';
 import { configuredSurfaceOptions, defaultSurfaceOptions } from '../http/options.ts';
 
 type Any = Record<string, unknown>;
@@ -15,9 +15,20 @@ interface Described {
   readonly openapi: string;
   readonly paths: Record<
     string,
-    Record<string, Any & { operationId: string; responses: Record<string, Any>; security: Any[]; parameters?: Any[] }>
+    Record<
+      string,
+      Any & {
+        operationId: string;
+        responses: Record<string, Any>;
+        security: Any[];
+        parameters?: Any[];
+      }
+    >
   >;
-  readonly components: { readonly schemas: Record<string, Any>; readonly responses: Record<string, Any> };
+  readonly components: {
+    readonly schemas: Record<string, Any>;
+    readonly responses: Record<string, Any>;
+  };
 }
 
 let surfaces: SurfaceFixture;
@@ -27,8 +38,16 @@ beforeAll(async () => {
 });
 afterAll(() => surfaces.close());
 
-const common = { limit: 'standard', summary: 'More', output: TextResult, handler: () => 'ok' } as const;
-const Team = Type.Object({ name: Type.String(), secretKey: Type.String({ sensitive: true }) }, { $id: 'Team' });
+const common = {
+  limit: 'standard',
+  summary: 'More',
+  output: TextResult,
+  handler: () => 'ok',
+} as const;
+const Team = Type.Object(
+  { name: Type.String(), secretKey: Type.String({ sensitive: true }) },
+  { $id: 'Team' },
+);
 
 const moreOperations: readonly Operation[] = [
   defineOperation({
@@ -38,7 +57,12 @@ const moreOperations: readonly Operation[] = [
     method: 'POST',
     path: '/teams/:team',
     access: 'superAdmin',
-    input: { params: Type.Object({ team: Type.String({ format: 'uuid', description: 'Id of the team.' }) }), body: Team },
+    input: {
+      params: Type.Object({
+        team: Type.String({ format: 'uuid', description: 'Id of the team.' }),
+      }),
+      body: Team,
+    },
     output: Type.Object({ teams: Type.Array(Team), parent: Team }),
     aliases: [{ method: 'PUT', path: '/admin/teams/:team' }],
     handler: () => ({ teams: [], parent: { name: '', secretKey: '' } }),
@@ -53,7 +77,10 @@ const moreOperations: readonly Operation[] = [
     mcp: false,
     input: {
       params: Type.Object({ id: Type.String() }),
-      headers: Type.Object({ 'if-match': Type.Optional(Type.String()), accept: Type.Optional(Type.String()) }),
+      headers: Type.Object({
+        'if-match': Type.Optional(Type.String()),
+        accept: Type.Optional(Type.String()),
+      }),
     },
   }),
   defineOperation({
@@ -78,8 +105,18 @@ async function lint(description: string): Promise<string> {
   try {
     const file = join(folder, 'description.json');
     await writeFile(file, description);
-    const command = [join(root, 'node_modules/@redocly/cli/bin/cli.js'), 'lint', '--config', join(root, 'redocly.yaml'), file];
-    const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' };
+    const command = [
+      join(root, 'node_modules/@redocly/cli/bin/cli.js'),
+      'lint',
+      '--config',
+      join(root, 'redocly.yaml'),
+      file,
+    ];
+    const env = {
+      ...process.env,
+      REDOCLY_TELEMETRY: 'off',
+      REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true',
+    };
     return await promisify(execFile)(process.execPath, command, { env }).then(
       () => '',
       (error: { stdout?: string; stderr?: string }) => `${error.stdout}${error.stderr}`,
@@ -93,7 +130,10 @@ describe('the OpenAPI description', () => {
   it('passes a strict linter, offline, on both surfaces', { timeout: 60_000 }, async () => {
     for (const surface of ['client', 'admin'] as const)
       expect(await lint(await (await surfaces[surface]('/swagger.json')).text())).toBe('');
-    const broken = (await (await surfaces.client('/swagger.json')).text()).replace('"operationId":"getNotes",', '');
+    const broken = (await (await surfaces.client('/swagger.json')).text()).replace(
+      '"operationId":"getNotes",',
+      '',
+    );
     expect(await lint(broken)).toContain('operation-operationId');
   });
 
@@ -102,21 +142,31 @@ describe('the OpenAPI description', () => {
       const { paths } = await describedBy(surface);
       const shapes = new Set(
         Object.entries(paths).flatMap(([path, item]) =>
-          Object.keys(item).map((method) => `${method.toUpperCase()} ${path.replace(/\{\w+\}/g, ':')}`),
+          Object.keys(item).map(
+            (method) => `${method.toUpperCase()} ${path.replace(/\{\w+\}/g, ':')}`,
+          ),
         ),
       );
-      for (const { operation } of surfaces.registry.all().filter((one) => one.operation.surface === surface)) {
+      for (const { operation } of surfaces.registry
+        .all()
+        .filter((one) => one.operation.surface === surface)) {
         for (const { method, path } of [operation, ...(operation.aliases ?? [])])
           expect(shapes).toContain(`${method} ${path.replace(/:\w+/g, ':')}`);
       }
-      const ids = Object.values(paths).flatMap((item) => Object.values(item).map(({ operationId }) => operationId));
+      const ids = Object.values(paths).flatMap((item) =>
+        Object.values(item).map(({ operationId }) => operationId),
+      );
       expect(new Set(ids).size).toBe(ids.length);
     }
   });
 
   it('gives credentials as alternatives', async () => {
     const admin = await describedBy('admin');
-    expect(admin.paths['/who/admin']?.get?.security).toEqual([{ masterKey: [] }, { adminToken: [] }, { apiToken: [] }]);
+    expect(admin.paths['/who/admin']?.get?.security).toEqual([
+      { masterKey: [] },
+      { adminToken: [] },
+      { apiToken: [] },
+    ]);
     const client = await describedBy('client');
     expect(client.paths['/who/optionalUser']?.get?.security).toEqual([{ userToken: [] }, {}]);
     expect(client.paths['/who/public']?.get?.security).toEqual([]);
@@ -124,27 +174,68 @@ describe('the OpenAPI description', () => {
 
   it('lists the statuses that an operation can really give', async () => {
     const { paths, components } = await describedBy('client');
-    expect(Object.keys(paths['/notes']?.post?.responses ?? {})).toEqual(['200', '400', '409', '413', '415', '429', '500', '503', '504']);
-    expect(Object.keys(paths['/who/user']?.get?.responses ?? {})).toEqual(['200', '401', '429', '500', '503', '504']);
-    expect(paths['/notes']?.post?.responses['409']).toEqual({ $ref: '#/components/responses/IDEMPOTENCY_KEY_REUSED.NOTE_LOCKED' });
+    expect(Object.keys(paths['/notes']?.post?.responses ?? {})).toEqual([
+      '200',
+      '400',
+      '409',
+      '413',
+      '415',
+      '429',
+      '500',
+      '503',
+      '504',
+    ]);
+    expect(Object.keys(paths['/who/user']?.get?.responses ?? {})).toEqual([
+      '200',
+      '401',
+      '429',
+      '500',
+      '503',
+      '504',
+    ]);
+    expect(paths['/notes']?.post?.responses['409']).toEqual({
+      $ref: '#/components/responses/IDEMPOTENCY_KEY_REUSED.NOTE_LOCKED',
+    });
     expect(components.responses['IDEMPOTENCY_KEY_REUSED.NOTE_LOCKED']).toMatchObject({
-      content: { 'application/json': { examples: { NOTE_LOCKED: { value: { name: 'CONFLICT', status: 409, code: 'NOTE_LOCKED' } } } } },
+      content: {
+        'application/json': {
+          examples: {
+            NOTE_LOCKED: { value: { name: 'CONFLICT', status: 409, code: 'NOTE_LOCKED' } },
+          },
+        },
+      },
     });
     const admin = await describedBy('admin');
-    expect(admin.paths['/ready']?.get?.responses['503']).toMatchObject({ description: 'The platform is not ready.' });
+    expect(admin.paths['/ready']?.get?.responses['503']).toMatchObject({
+      description: 'The platform is not ready.',
+    });
   });
 
   it('names parameters once per path, publishes shared schemas once, and drops words of our own', async () => {
     const { paths, components } = await describedBy('admin');
-    expect(Object.keys(paths).filter((path) => path.startsWith('/teams/'))).toEqual(['/teams/{id}']);
-    expect(paths['/teams/{id}']?.post?.parameters?.[0]).toMatchObject({ name: 'id', in: 'path', description: 'Id of the team.' });
-    expect(paths['/teams/{id}']?.delete?.parameters?.map(({ name }) => name)).toEqual(['id', 'if-match', undefined]);
+    expect(Object.keys(paths).filter((path) => path.startsWith('/teams/'))).toEqual([
+      '/teams/{id}',
+    ]);
+    expect(paths['/teams/{id}']?.post?.parameters?.[0]).toMatchObject({
+      name: 'id',
+      in: 'path',
+      description: 'Id of the team.',
+    });
+    expect(paths['/teams/{id}']?.delete?.parameters?.map(({ name }) => name)).toEqual([
+      'id',
+      'if-match',
+      undefined,
+    ]);
     expect(components.schemas.Team).toEqual({
       type: 'object',
       required: ['name', 'secretKey'],
       properties: { name: { type: 'string' }, secretKey: { type: 'string' } },
     });
-    expect(paths['/teams/{id}']?.post).toMatchObject({ 'x-mcp-tool': 'post_teams_team', 'x-module': 'more', 'x-operation': 'more.team' });
+    expect(paths['/teams/{id}']?.post).toMatchObject({
+      'x-mcp-tool': 'post_teams_team',
+      'x-module': 'more',
+      'x-operation': 'more.team',
+    });
     expect(paths['/teams/{id}']?.delete).not.toHaveProperty('x-mcp-tool');
     expect(paths['/admin/teams/{team}']?.put).toMatchObject({ deprecated: true });
     expect(paths['/admin/teams/{team}']?.put).not.toHaveProperty('x-mcp-tool');
@@ -153,7 +244,9 @@ describe('the OpenAPI description', () => {
   it('is the same bytes while nothing changes, and follows the registry', async () => {
     const first = await surfaces.admin('/swagger.json');
     const etag = first.headers.get('etag') ?? '';
-    expect((await surfaces.admin('/swagger.json', { headers: { 'if-none-match': etag } })).status).toBe(304);
+    expect(
+      (await surfaces.admin('/swagger.json', { headers: { 'if-none-match': etag } })).status,
+    ).toBe(304);
     surfaces.registry.replace('more/group', []);
     expect((await describedBy('admin')).paths).not.toHaveProperty('/teams/{id}');
     surfaces.registry.replace('more/group', moreOperations);
@@ -166,8 +259,13 @@ describe('the viewer', () => {
     for (const surface of ['client', 'admin'] as const) {
       for (const path of ['/reference', '/reference/', '/swagger', '/swagger/']) {
         const response = await surfaces[surface](path);
-        expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
-        expect(response.headers.get('content-security-policy')).toMatch(/default-src 'none'; script-src 'self';.*connect-src 'self'/);
+        expect([response.status, response.headers.get('content-type')]).toEqual([
+          200,
+          'text/html; charset=utf-8',
+        ]);
+        expect(response.headers.get('content-security-policy')).toMatch(
+          /default-src 'none'; script-src 'self';.*connect-src 'self'/,
+        );
         const page = await response.text();
         expect(page).not.toMatch(/https?:\/\//);
         for (const [, asset] of page.matchAll(/(?:src|href)="(\/swagger\/assets\/[^"]+)"/g)) {
@@ -178,7 +276,13 @@ describe('the viewer', () => {
   });
 
   it('serves no other file', async () => {
-    for (const name of ['package.json', '..%2f..%2fpackage.json', 'swagger-ui.js.map', '__proto__', 'constructor']) {
+    for (const name of [
+      'package.json',
+      '..%2f..%2fpackage.json',
+      'swagger-ui.js.map',
+      '__proto__',
+      'constructor',
+    ]) {
       expect((await surfaces.client(`/swagger/assets/${name}`)).status).toBe(404);
     }
   });
@@ -196,19 +300,28 @@ describe('the viewer', () => {
     const handle = {
       current: () => config,
       version: () => 1,
-      onChange: (listener: (next: typeof config, previous: typeof config) => void | Promise<void>) => {
+      onChange: (
+        listener: (next: typeof config, previous: typeof config) => void | Promise<void>,
+      ) => {
         changed = async (next) => listener(next, config);
         return () => undefined;
       },
     };
-    const guarded = await startSurfaceFixture({ admin: configuredSurfaceOptions('admin', handle, (one) => one.public) });
+    const guarded = await startSurfaceFixture({
+      admin: configuredSurfaceOptions('admin', handle, (one) => one.public),
+    });
     try {
       expect((await guarded.admin('/swagger.json')).status).toBe(200);
       await changed({ ...config, public: false });
-      for (const path of ['/swagger.json', '/swagger', '/reference']) expect((await guarded.admin(path)).status).toBe(401);
-      const description = await guarded.admin('/swagger.json', { headers: { masterkey: 'master', origin: 'https://b.example' } });
+      for (const path of ['/swagger.json', '/swagger', '/reference'])
+        expect((await guarded.admin(path)).status).toBe(401);
+      const description = await guarded.admin('/swagger.json', {
+        headers: { masterkey: 'master', origin: 'https://b.example' },
+      });
       expect(description.headers.get('access-control-allow-origin')).toBe('https://b.example');
-      expect(await description.json()).toMatchObject({ servers: [{ url: 'https://admin.example' }] });
+      expect(await description.json()).toMatchObject({
+        servers: [{ url: 'https://admin.example' }],
+      });
     } finally {
       await guarded.close();
     }

@@ -1,11 +1,28 @@
 /** The OpenAPI 3.1 description of a surface, derived from the operation registry and from nothing else. */
 import { readFileSync } from 'node:fs';
-import { takesIdempotencyKey } from '../../kernel/idempotency/idempotency.ts';
-import { type Access, type BodyType, isStreamed, type Method, type Operation, type SurfaceName } from '../../kernel/operation.ts';
 import { type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
-import { camelName, mcpToolName } from '../../kernel/operations/names.ts';
-import { moduleOf, type OwnedOperation, routesOf } from '../../kernel/registry.ts';
-import { createFailurePublisher, errorSchema, type FailurePublisher, responsesOf } from './responses.ts';
+import {
+  type Access,
+  isStreamed,
+  type Method,
+  type Operation,
+  type SurfaceName,
+} from '../../kernel/operations/operation.ts';
+import type { BodyType } from '../../kernel/operations/operation-input.ts';
+import {
+  camelName,
+  mcpToolName,
+  moduleOf,
+  type OwnedOperation,
+  routesOf,
+} from '../../kernel/operations/registry.ts';
+import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
+import {
+  createFailurePublisher,
+  errorSchema,
+  type FailurePublisher,
+  responsesOf,
+} from './responses.ts';
 import { compare, createSchemaPublisher, type Json, type SchemaPublisher } from './schemas.ts';
 
 export interface DocumentOptions {
@@ -14,15 +31,27 @@ export interface DocumentOptions {
   readonly hostUrl: string;
 }
 
-const manifest: unknown = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'));
+const manifest: unknown = JSON.parse(
+  readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+);
 const version = String(Reflect.get(Object(manifest), 'version'));
 
 /** The same operations give the same bytes. */
-export function openApiDocument(operations: readonly OwnedOperation[], { surface, hostUrl }: DocumentOptions): string {
-  const publishers: Publishers = { schemas: createSchemaPublisher(), failures: createFailurePublisher() };
+export function openApiDocument(
+  operations: readonly OwnedOperation[],
+  { surface, hostUrl }: DocumentOptions,
+): string {
+  const publishers: Publishers = {
+    schemas: createSchemaPublisher(),
+    failures: createFailurePublisher(),
+  };
   const routes = routeEntries(operations.filter(({ operation }) => operation.surface === surface));
   const paths = pathsOf(routes, publishers);
-  const used = new Set(routes.flatMap(({ operation }) => schemesOf(operation.access).flatMap((alternative) => Object.keys(alternative))));
+  const used = new Set(
+    routes.flatMap(({ operation }) =>
+      schemesOf(operation.access).flatMap((alternative) => Object.keys(alternative)),
+    ),
+  );
   const keyed = routes.some(({ operation }) => takesIdempotencyKey(operation));
   return JSON.stringify({
     openapi: '3.1.0',
@@ -33,10 +62,14 @@ export function openApiDocument(operations: readonly OwnedOperation[], { surface
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: hostUrl === '' ? '/' : hostUrl }],
-    tags: [...new Set(routes.map(({ module }) => module))].sort(compare).map((name) => ({ name, description: `The ${name} module.` })),
+    tags: [...new Set(routes.map(({ module }) => module))]
+      .sort(compare)
+      .map((name) => ({ name, description: `The ${name} module.` })),
     paths,
     components: {
-      securitySchemes: Object.fromEntries(Object.entries(securitySchemes).filter(([name]) => used.has(name))),
+      securitySchemes: Object.fromEntries(
+        Object.entries(securitySchemes).filter(([name]) => used.has(name)),
+      ),
       ...(keyed ? { parameters: { IdempotencyKey: idempotencyKey } } : {}),
       headers: { RetryAfter: { description: 'Seconds to wait.', schema: { type: 'integer' } } },
       responses: publishers.failures.components(),
@@ -51,16 +84,36 @@ const descriptions: Readonly<Record<SurfaceName, string>> = {
 };
 
 const securitySchemes: Readonly<Record<string, Json>> = {
-  masterKey: { type: 'apiKey', in: 'header', name: 'masterkey', description: 'The master key of this installation.' },
-  adminToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'Token from `POST /login`, or an API token.' },
-  apiToken: { type: 'apiKey', in: 'header', name: 'credential', description: 'An API token (`cdt_...`).' },
+  masterKey: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'masterkey',
+    description: 'The master key of this installation.',
+  },
+  adminToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'Token from `POST /login`, or an API token.',
+  },
+  apiToken: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'credential',
+    description: 'An API token (`cdt_...`).',
+  },
   secondFactorToken: {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description: 'Short token of a login that owes its second factor.',
   },
-  userToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'Access token of a user.' },
+  userToken: {
+    type: 'http',
+    scheme: 'bearer',
+    bearerFormat: 'JWT',
+    description: 'Access token of a user.',
+  },
   refreshToken: { type: 'http', scheme: 'bearer', description: 'Refresh token of a session.' },
 };
 
@@ -68,7 +121,8 @@ const idempotencyKey: Json = {
   name: 'Idempotency-Key',
   in: 'header',
   required: false,
-  description: 'A call that is repeated with the same key and input within 24 hours happens once and is answered the same.',
+  description:
+    'A call that is repeated with the same key and input within 24 hours happens once and is answered the same.',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' },
 };
 
@@ -113,7 +167,15 @@ interface RouteEntry {
 /** Every route, by path and method. */
 function routeEntries(operations: readonly OwnedOperation[]): readonly RouteEntry[] {
   const entries = operations.flatMap(({ owner, operation }) =>
-    routesOf(operation).map(({ method, path }, i): RouteEntry => ({ module: moduleOf(owner), operation, method, path, alias: i > 0 })),
+    routesOf(operation).map(
+      ({ method, path }, i): RouteEntry => ({
+        module: moduleOf(owner),
+        operation,
+        method,
+        path,
+        alias: i > 0,
+      }),
+    ),
   );
   return entries.sort((a, b) => compare(a.path, b.path) || compare(a.method, b.method));
 }
@@ -129,7 +191,11 @@ function pathsOf(routes: readonly RouteEntry[], publishers: Publishers): Json {
     templates.set(shape, template);
     const path = template.replace(/:(\w+)/g, '{$1}');
     const item = paths.get(path) ?? {};
-    item[route.method.toLowerCase()] = operationObject(route, { template, operationId: uniqueId(ids, route) }, publishers);
+    item[route.method.toLowerCase()] = operationObject(
+      route,
+      { template, operationId: uniqueId(ids, route) },
+      publishers,
+    );
     paths.set(path, item);
   }
   return Object.fromEntries(paths);
@@ -143,7 +209,11 @@ function uniqueId(ids: Set<string>, { method, path }: RouteEntry): string {
   return id;
 }
 
-function operationObject(route: RouteEntry, place: { template: string; operationId: string }, publishers: Publishers): Json {
+function operationObject(
+  route: RouteEntry,
+  place: { template: string; operationId: string },
+  publishers: Publishers,
+): Json {
   const { schemas, failures } = publishers;
   const { operation, module, alias } = route;
   const parameters = [
@@ -172,37 +242,78 @@ function operationObject(route: RouteEntry, place: { template: string; operation
 }
 
 /** Path parameters under the names of the template that stands for this path. */
-function pathParameters({ operation, path }: RouteEntry, template: string, schemas: SchemaPublisher): readonly Json[] {
+function pathParameters(
+  { operation, path }: RouteEntry,
+  template: string,
+  schemas: SchemaPublisher,
+): readonly Json[] {
   const properties = propertiesOf(operation.input.params);
   const own = namesIn(path);
-  return namesIn(template).map((name, i) => parameter(name, 'path', properties[own[i] ?? ''] ?? {}, schemas));
+  return namesIn(template).map((name, i) =>
+    parameter(name, 'path', properties[own[i] ?? ''] ?? {}, schemas),
+  );
 }
 
-const namesIn = (path: string): readonly string[] => [...path.matchAll(/:(\w+)/g)].map(([, name]) => name ?? '');
+const namesIn = (path: string): readonly string[] =>
+  [...path.matchAll(/:(\w+)/g)].map(([, name]) => name ?? '');
 
 /** Headers that OpenAPI describes by other means. */
-const describedElsewhere: ReadonlySet<string> = new Set(['accept', 'content-type', 'authorization', 'idempotency-key']);
+const describedElsewhere: ReadonlySet<string> = new Set([
+  'accept',
+  'content-type',
+  'authorization',
+  'idempotency-key',
+]);
 
-function placeParameters(schema: Operation['input']['query'], place: 'query' | 'header', schemas: SchemaPublisher): readonly Json[] {
+function placeParameters(
+  schema: Operation['input']['query'],
+  place: 'query' | 'header',
+  schemas: SchemaPublisher,
+): readonly Json[] {
   const required = new Set(schema ? jsonSchema(schema).required : []);
   return Object.entries(propertiesOf(schema))
     .filter(([name]) => place === 'query' || !describedElsewhere.has(name))
-    .map(([name, property]) => ({ ...parameter(name, place, property, schemas), required: required.has(name) }));
+    .map(([name, property]) => ({
+      ...parameter(name, place, property, schemas),
+      required: required.has(name),
+    }));
 }
 
 const propertiesOf = (schema: Operation['input']['params']): Readonly<Record<string, JsonSchema>> =>
   (schema && jsonSchema(schema).properties) ?? {};
 
-function parameter(name: string, place: 'path' | 'query' | 'header', property: JsonSchema, schemas: SchemaPublisher): Json {
+function parameter(
+  name: string,
+  place: 'path' | 'query' | 'header',
+  property: JsonSchema,
+  schemas: SchemaPublisher,
+): Json {
   const { description, ...schema } = schemas.publish(property);
-  return { name, in: place, required: place === 'path', ...(typeof description === 'string' ? { description } : {}), schema };
+  return {
+    name,
+    in: place,
+    required: place === 'path',
+    ...(typeof description === 'string' ? { description } : {}),
+    schema,
+  };
 }
 
-function requestBody({ input: { body, stream }, bodyTypes = ['json'], bodyLimit }: Operation, schemas: SchemaPublisher): Json {
+function requestBody(
+  { input: { body, stream }, bodyTypes = ['json'], bodyLimit }: Operation,
+  schemas: SchemaPublisher,
+): Json {
   if (stream) {
-    const bytes = { type: 'string', contentEncoding: 'binary', description: `${stream.description} At most ${bodyLimit} bytes.` };
-    const content = Object.fromEntries(stream.contentTypes.map((type) => [type, { schema: bytes }]));
-    return { requestBody: { required: true, content } };
+    const { schema: fields, limit = bodyLimit, mayBeEmpty = false } = stream;
+    const schema = fields
+      ? schemas.publish(fields)
+      : {
+          type: 'string',
+          contentEncoding: 'binary',
+          description: `${stream.description} At most ${limit} bytes.`,
+        };
+    const streamed = Object.fromEntries(stream.contentTypes.map((type) => [type, { schema }]));
+    const parsed = body ? { 'application/json': { schema: schemas.publish(body) } } : {};
+    return { requestBody: { required: !mayBeEmpty, content: { ...streamed, ...parsed } } };
   }
   if (!body) return {};
   const { required = [], type } = jsonSchema(body);
@@ -211,4 +322,7 @@ function requestBody({ input: { body, stream }, bodyTypes = ['json'], bodyLimit 
   return { requestBody: { required: required.length > 0 || type !== 'object', content } };
 }
 
-const mediaTypes: Readonly<Record<BodyType, string>> = { json: 'application/json', form: 'application/x-www-form-urlencoded' };
+const mediaTypes: Readonly<Record<BodyType, string>> = {
+  json: 'application/json',
+  form: 'application/x-www-form-urlencoded',
+};

@@ -1,8 +1,8 @@
 /** The answers that an operation can really give, from what it declares and from what the pipeline adds. */
 import { errors as common, type ErrorFactory, nameOfStatus } from '../../kernel/errors.ts';
-import { takesIdempotencyKey } from '../../kernel/idempotency/idempotency.ts';
-import type { Operation } from '../../kernel/operation.ts';
 import { operationErrors } from '../../kernel/operations/errors.ts';
+import type { Operation } from '../../kernel/operations/operation.ts';
+import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
 import { compare, type Json, type SchemaPublisher } from './schemas.ts';
 
 /** `components.schemas.Error`. */
@@ -11,10 +11,18 @@ export const errorSchema: Json = {
   description: 'What every failed call answers.',
   required: ['name', 'status', 'message', 'code', 'requestId'],
   properties: {
-    name: { type: 'string', description: 'The kind of failure, one per status.', example: nameOfStatus(400) },
+    name: {
+      type: 'string',
+      description: 'The kind of failure, one per status.',
+      example: nameOfStatus(400),
+    },
     status: { type: 'integer', description: 'The HTTP status.', example: 400 },
     message: { type: 'string', description: 'What is wrong and what to do about it.' },
-    code: { type: 'string', description: 'Stable name of this failure, for programs.', example: 'INVALID_ARGUMENTS' },
+    code: {
+      type: 'string',
+      description: 'Stable name of this failure, for programs.',
+      example: 'INVALID_ARGUMENTS',
+    },
     conduitCode: { type: 'string', description: 'The same as `code`.' },
     requestId: { type: 'string', description: 'Stands in the log of the server.' },
     error: { type: 'string', description: 'The same as `message`; only on 401.' },
@@ -47,7 +55,9 @@ export function errorsOf(operation: Operation): readonly ErrorFactory[] {
     ...accessErrors(access),
     ...cookieErrors(operation),
     ...(access === 'admin' || access === 'superAdmin' ? adminErrors(operation) : []),
-    ...(takesIdempotencyKey(operation) ? [operationErrors.INVALID_IDEMPOTENCY_KEY, common.IDEMPOTENCY_KEY_REUSED] : []),
+    ...(takesIdempotencyKey(operation)
+      ? [operationErrors.INVALID_IDEMPOTENCY_KEY, common.IDEMPOTENCY_KEY_REUSED]
+      : []),
     common.RATE_LIMIT,
     common.INTERNAL_SERVER_ERROR,
     common.UNAVAILABLE,
@@ -60,12 +70,16 @@ export function errorsOf(operation: Operation): readonly ErrorFactory[] {
 function accessErrors(access: Operation['access']): readonly ErrorFactory[] {
   if (access === 'public') return [];
   const needsComplete = access === 'user' || access === 'optionalUser';
-  return needsComplete ? [common.UNAUTHORIZED, operationErrors.SECOND_FACTOR_REQUIRED] : [common.UNAUTHORIZED];
+  return needsComplete
+    ? [common.UNAUTHORIZED, operationErrors.SECOND_FACTOR_REQUIRED]
+    : [common.UNAUTHORIZED];
 }
 
 /** Cookies are credentials of users, and changes by them need a page that may. */
 const cookieErrors = ({ surface, method, access }: Operation): readonly ErrorFactory[] =>
-  surface === 'client' && method !== 'GET' && access !== 'public' ? [operationErrors.CSRF_REFUSED] : [];
+  surface === 'client' && method !== 'GET' && access !== 'public'
+    ? [operationErrors.CSRF_REFUSED]
+    : [];
 
 const adminErrors = (operation: Operation): readonly ErrorFactory[] => [
   ...(operation.access === 'superAdmin' ? [common.FORBIDDEN] : []),
@@ -73,8 +87,14 @@ const adminErrors = (operation: Operation): readonly ErrorFactory[] => [
 ];
 
 /** The `responses` object of an operation. Statuses ascend. */
-export function responsesOf(operation: Operation, schemas: SchemaPublisher, failures: FailurePublisher): Json {
-  const responses = new Map<number, Json>([[200, successOf(operation, 'The call succeeded.', schemas)]]);
+export function responsesOf(
+  operation: Operation,
+  schemas: SchemaPublisher,
+  failures: FailurePublisher,
+): Json {
+  const responses = new Map<number, Json>([
+    [200, successOf(operation, 'The call succeeded.', schemas)],
+  ]);
   const { otherStatuses = {} } = operation;
   for (const [status, factories] of byStatus(errorsOf(operation))) {
     if (!(status in otherStatuses)) responses.set(status, failures.publish(status, factories));
@@ -98,7 +118,8 @@ export function createFailurePublisher(): FailurePublisher {
     publish(status, factories) {
       const failure = failureOf(status, factories);
       const text = JSON.stringify(failure);
-      const name = names.get(text) ?? freeName(factories.map(({ code }) => code).join('.'), components);
+      const name =
+        names.get(text) ?? freeName(factories.map(({ code }) => code).join('.'), components);
       names.set(text, name);
       components.set(name, failure);
       return { $ref: `#/components/responses/${name}` };
@@ -116,11 +137,16 @@ function freeName(wanted: string, taken: ReadonlyMap<string, Json>): string {
 
 function successOf(operation: Operation, description: string, schemas: SchemaPublisher): Json {
   const schema = schemas.publish(operation.output);
-  const media = typeof schema.contentMediaType === 'string' ? schema.contentMediaType : 'application/json';
+  const media =
+    typeof schema.contentMediaType === 'string' ? schema.contentMediaType : 'application/json';
   const text =
     operation.textAnswer === undefined
       ? {}
-      : { [operation.textType ?? 'text/plain']: { schema: { type: 'string', description: operation.textAnswer } } };
+      : {
+          [operation.textType ?? 'text/plain']: {
+            schema: { type: 'string', description: operation.textAnswer },
+          },
+        };
   const streams = Object.entries(operation.streams ?? {}).map(([type, holds]) => [
     type,
     { schema: { type: 'string', description: holds } },
@@ -128,19 +154,27 @@ function successOf(operation: Operation, description: string, schemas: SchemaPub
   return { description, content: { [media]: { schema }, ...text, ...Object.fromEntries(streams) } };
 }
 
-function byStatus(factories: readonly ErrorFactory[]): ReadonlyMap<number, readonly ErrorFactory[]> {
+function byStatus(
+  factories: readonly ErrorFactory[],
+): ReadonlyMap<number, readonly ErrorFactory[]> {
   const statuses = new Map<number, ErrorFactory[]>();
-  for (const factory of factories) statuses.set(factory.status, [...(statuses.get(factory.status) ?? []), factory]);
+  for (const factory of factories)
+    statuses.set(factory.status, [...(statuses.get(factory.status) ?? []), factory]);
   return statuses;
 }
 
 function failureOf(status: number, factories: readonly ErrorFactory[]): Json {
   const examples = Object.fromEntries(
-    factories.map(({ code, message }) => [code, { value: { name: nameOfStatus(status), status, message, code, requestId: 'b2f1c0de' } }]),
+    factories.map(({ code, message }) => [
+      code,
+      { value: { name: nameOfStatus(status), status, message, code, requestId: 'b2f1c0de' } },
+    ]),
   );
   return {
     description: factories.map(({ message }) => message).join('; or: '),
-    ...(status === 429 || status === 503 ? { headers: { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } } } : {}),
+    ...(status === 429 || status === 503
+      ? { headers: { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } } }
+      : {}),
     content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, examples } },
   };
 }

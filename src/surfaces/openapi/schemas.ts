@@ -13,7 +13,16 @@ const plain: ReadonlySet<string> = new Set(
    minLength maxLength minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minItems maxItems uniqueItems
    minProperties maxProperties required contentMediaType contentEncoding $ref`.split(/\s+/),
 );
-const nested: ReadonlySet<string> = new Set(['items', 'additionalProperties', 'not', 'contains', 'propertyNames', 'if', 'then', 'else']);
+const nested: ReadonlySet<string> = new Set([
+  'items',
+  'additionalProperties',
+  'not',
+  'contains',
+  'propertyNames',
+  'if',
+  'then',
+  'else',
+]);
 const lists: ReadonlySet<string> = new Set(['anyOf', 'oneOf', 'allOf', 'prefixItems']);
 const maps: ReadonlySet<string> = new Set(['properties', 'patternProperties', '$defs']);
 
@@ -28,7 +37,8 @@ export interface SchemaPublisher {
 export function createSchemaPublisher(): SchemaPublisher {
   const components = new Map<string, Json>();
 
-  const publishValue = (value: unknown): unknown => (typeof value === 'object' && value !== null ? publish(value as Json) : value);
+  const publishValue = (value: unknown): unknown =>
+    typeof value === 'object' && value !== null ? publish(value as Json) : value;
 
   const publish = (schema: Json): Json => {
     if (typeof schema.published === 'function') return publish(schema.published() as Json);
@@ -52,7 +62,8 @@ export function createSchemaPublisher(): SchemaPublisher {
     return published;
   };
 
-  const publishMap = (map: Json): Json => Object.fromEntries(Object.entries(map).map(([name, value]) => [name, publishValue(value)]));
+  const publishMap = (map: Json): Json =>
+    Object.fromEntries(Object.entries(map).map(([name, value]) => [name, publishValue(value)]));
 
   return {
     publish: (schema) => publish(schema as Json),

@@ -2,11 +2,23 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { document, openRealtime, user } from '../../../test/support/realtime.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { createAccounts, defaultRequestSettings, type RequestSettings } from '../../kernel/account/account-settings.ts';
-import { createCallGates } from '../../kernel/account/call-gates.ts';
-import { currentAccount, type RequestAccount } from '../../kernel/account/request-account.ts';
+import {
+  createAccounts,
+  createCallGates,
+  defaultRequestSettings,
+  type RequestSettings,
+} from '../../kernel/pipeline/request-limits.ts';
+import {
+  currentAccount,
+  type RequestAccount,
+} from '../../kernel/request-account/request-account.ts';
 
-const settings: RequestSettings = { ...defaultRequestSettings, statements: 7, heavyCallsPerCaller: 1, maxWaitMs: 50 };
+const settings: RequestSettings = {
+  ...defaultRequestSettings,
+  statements: 7,
+  heavyCallsPerCaller: 1,
+  maxWaitMs: 50,
+};
 const bounds = { accounts: createAccounts(() => settings), gates: createCallGates(() => settings) };
 
 let world: Awaited<ReturnType<typeof openRealtime>>;
@@ -42,9 +54,15 @@ test('each message and each delivery is worked on with an account of its own', a
 
 test('a message waits for what its user has running elsewhere, and hears when that takes too long', async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
-  const running = bounds.gates.inTurn({ key: `user:${user}`, heavy: true, bytes: 0 }, () => promise);
+  const running = bounds.gates.inTurn(
+    { key: `user:${user}`, heavy: true, bytes: 0 },
+    () => promise,
+  );
   const { ask } = await world.connected();
-  expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: false, error: { status: 429 } });
+  expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({
+    ok: false,
+    error: { status: 429 },
+  });
   resolve();
   await running;
   expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });

@@ -1,6 +1,8 @@
 /** Hands record changes to the subscriptions of this node, live and from the past. */
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import type { EventPage, Events, PublishedEvent } from '../../kernel/events/events.ts';
+import type { LostRelation } from '../../kernel/permissions.ts';
 
 /** What subscribers get (spec/database.md 1.4): what changed, never its content. */
 export interface Change {
@@ -57,7 +59,9 @@ const maxHeld = 10_000;
 /** Changes after which other work and the network have their turn: an event may be about a thousand records. */
 const changesPerTurn = 100;
 
-export function createChangeHub(events: Pick<Events, 'since'>): ChangeHub {
+type Dependencies = Pick<Events, 'since'>;
+
+export function createChangeHub(events: Dependencies): ChangeHub {
   const bySchema = new Map<string, Set<Entry>>();
   const live = createTurns();
 
@@ -91,38 +95,12 @@ export function createChangeHub(events: Pick<Events, 'since'>): ChangeHub {
     return !entry.overrun;
   };
 
-  /** Sends what of an event concerns the subscription. */
-  const replayEvent = async ({ subscription }: Entry, changes: readonly Change[], turns: Turns): Promise<void> => {
-    for (const change of changes) {
-      if (matches(subscription, change)) await pass(subscription, change);
-      await turns.after(1);
-    }
-  };
-
-  /** Sends the past; false when it is not whole. */
-  const replay = async (entry: Entry, since: number): Promise<boolean> => {
-    const turns = createTurns();
-    let replayed = 0;
-    let page = await firstPage(events, since);
-    while (page !== undefined && replayed < maxReplayed) {
-      for (const event of page.events) {
-        const changes = changesOf(event);
-        replayed += Math.max(1, changes.length);
-        await replayEvent(entry, changes, turns);
-      }
-      entry.replayedTo = page.events.at(-1)?.sequence ?? Math.max(entry.replayedTo, since);
-      if (!page.more) return true;
-      page = await events.since(entry.replayedTo, pageSize);
-    }
-    return false;
-  };
-
   return {
     add: (subscription) => enter({ subscription, replayedTo: 0, held: undefined, overrun: false }),
     async resume(subscription, sequence) {
       const entry: Entry = { subscription, replayedTo: 0, held: [], overrun: false };
       const leave = enter(entry);
-      if (!(await replay(entry, sequence))) {
+      if (!(await replay(events, entry, sequence))) {
         leave();
         return undefined;
       }
@@ -139,9 +117,40 @@ export function createChangeHub(events: Pick<Events, 'since'>): ChangeHub {
         await live.after(interested.length);
       }
     },
-    recheck: (schemas) => recheckEach(schemas.flatMap((schema) => [...(bySchema.get(schema) ?? [])])),
+    recheck: (schemas) =>
+      recheckEach(schemas.flatMap((schema) => [...(bySchema.get(schema) ?? [])])),
     count: () => [...bySchema.values()].reduce((sum, { size }) => sum + size, 0),
   };
+}
+
+/** Sends what of an event concerns the subscription. */
+async function replayEvent(
+  { subscription }: Entry,
+  changes: readonly Change[],
+  turns: Turns,
+): Promise<void> {
+  for (const change of changes) {
+    if (matches(subscription, change)) await pass(subscription, change);
+    await turns.after(1);
+  }
+}
+
+/** Sends the past; false when it is not whole. */
+async function replay(events: Dependencies, entry: Entry, since: number): Promise<boolean> {
+  const turns = createTurns();
+  let replayed = 0;
+  let page = await firstPage(events, since);
+  while (page !== undefined && replayed < maxReplayed) {
+    for (const event of page.events) {
+      const changes = changesOf(event);
+      replayed += Math.max(1, changes.length);
+      await replayEvent(entry, changes, turns);
+    }
+    entry.replayedTo = page.events.at(-1)?.sequence ?? Math.max(entry.replayedTo, since);
+    if (!page.more) return true;
+    page = await events.since(entry.replayedTo, pageSize);
+  }
+  return false;
 }
 
 async function recheckEach(entries: readonly Entry[]): Promise<void> {
@@ -157,20 +166,38 @@ const matches = ({ schema, documentId }: Subscription, change: Change): boolean 
   schema === change.schema && (documentId === undefined || documentId === change.documentId);
 
 /** One change per record; events that are not about records give none. */
-function changesOf({ schema, ids, operation, occurredAt, sequence }: PublishedEvent): readonly Change[] {
+function changesOf({
+  schema,
+  ids,
+  operation,
+  occurredAt,
+  sequence,
+}: PublishedEvent): readonly Change[] {
   if (schema === undefined || operation === undefined) return [];
-  return (ids ?? []).map((documentId) => ({ version: 1, operation, schema, documentId, occurredAt, sequence }));
+  return (ids ?? []).map((documentId) => ({
+    version: 1,
+    operation,
+    schema,
+    documentId,
+    occurredAt,
+    sequence,
+  }));
 }
 
 /**
  * The events after `since`, and the one at `since` itself when it is about several records: the
  * connection may have been lost in the middle of them.
  */
-async function firstPage(events: Pick<Events, 'since'>, since: number): Promise<EventPage | undefined> {
+async function firstPage(
+  events: Pick<Events, 'since'>,
+  since: number,
+): Promise<EventPage | undefined> {
   const inclusive = since > 0 ? await events.since(since - 1, pageSize + 1) : undefined;
   if (!inclusive) return events.since(since, pageSize);
   const [first, ...rest] = inclusive.events;
-  return first?.sequence === since && (first.ids?.length ?? 0) < 2 ? { ...inclusive, events: rest } : inclusive;
+  return first?.sequence === since && (first.ids?.length ?? 0) < 2
+    ? { ...inclusive, events: rest }
+    : inclusive;
 }
 
 interface Turns {
@@ -188,5 +215,32 @@ function createTurns(): Turns {
       done = 0;
       return nextTurn();
     },
+  };
+}
+
+/* The relations that went with a deleted record: events of the same transaction, beside the one about the record. */
+
+/** Events before and after the one about the record that are looked at: what a single delete writes stands close together. */
+const AROUND = 500;
+/** Deletions whose surroundings are remembered, for all who listen. */
+const REMEMBERED = 100;
+const topic = /^authorization:delete:(relation|permission)$/;
+
+export type FindLost = (change: Change) => Promise<readonly LostRelation[]>;
+
+export function createLostRelations(events: Pick<Events, 'since'>): FindLost {
+  const pages = new LRUCache<number, Promise<readonly PublishedEvent[]>>({ max: REMEMBERED });
+  const around = async (sequence: number): Promise<readonly PublishedEvent[]> =>
+    (await events.since(Math.max(0, sequence - AROUND), 2 * AROUND))?.events ?? [];
+  return async ({ sequence, schema, documentId, occurredAt }) => {
+    const known = pages.get(sequence) ?? around(sequence);
+    pages.set(sequence, known);
+    const resource = `${schema}:${documentId}`;
+    // The moment is that of the transaction: what was revoked earlier has another one.
+    return (await known)
+      .filter((event) => topic.test(event.topic) && event.occurredAt === occurredAt)
+      .flatMap(({ payload }) =>
+        payload?.resource === resource ? [payload as unknown as LostRelation] : [],
+      );
   };
 }

@@ -1,12 +1,13 @@
 /** One socket of the namespace `/database/`: its events, its subscriptions, its end. */
 import Type, { type Static, type TSchema } from 'typebox';
 import { Compile } from 'typebox/compile';
-import type { CallGates } from '../../kernel/account/call-gates.ts';
-import { onAccount } from '../../kernel/account/request-account.ts';
 import type { LimitBucket } from '../../kernel/limits/limits.ts';
 import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import { invalidInput, problemsOf, type ValidatorError } from '../../kernel/operations/problems.ts';
+import type { CallGates } from '../../kernel/pipeline/request-limits.ts';
+import { onAccount } from '../../kernel/request-account/request-account.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
+import { withoutEnd } from '../../kernel/text.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
 import { createSubscriptions, Subscribe, type SubscriptionParts, Target } from './subscriptions.ts';
 
@@ -19,6 +20,10 @@ export interface Connection {
   readonly userId: string;
   /** Ends the connection if its session has ended. */
   recheck(): Promise<void>;
+  /** Whether it is one of this namespace, in either spelling. */
+  isIn(namespace: string): boolean;
+  /** Sends an event to the user, whose session is looked at first. */
+  tell(event: string, data: unknown): Promise<void>;
   /** Forgets its subscriptions and timers; called when the socket is gone. */
   dispose(): void;
 }
@@ -36,30 +41,39 @@ const RefreshAuth = Type.Object({ token: Type.String({ minLength: 1, maxLength: 
 type Reply = Readonly<Record<string, unknown>>;
 type Handler = (input: unknown) => Promise<Reply>;
 
+type Acknowledge = (answer: Reply) => void;
+
+/** Tells the client what became of its message: in the acknowledgement, where it asked for one. */
+async function respond(
+  { socket, log }: ConnectionParts,
+  event: string,
+  reply: Promise<Reply>,
+  acknowledge: Acknowledge | undefined,
+): Promise<void> {
+  const answer = await reply.then(
+    (result) => ({ ok: true, ...result }),
+    (error: unknown) => {
+      if (asKnown(error).status === 500) log.error({ err: error, event }, 'A socket event failed');
+      return { ok: false, error: describeError(error) };
+    },
+  );
+  if (acknowledge) acknowledge(answer);
+  else if ('error' in answer) socket.emit('conduit_error', answer.error);
+}
+
 export function createConnection(parts: ConnectionParts): Connection {
-  const { socket, session, limits, accounts, gates, log } = parts;
-  const subscriptions = createSubscriptions(parts, (error) => end(error));
+  const { socket, session, limits, accounts, gates } = parts;
+  const subscriptions = createSubscriptions(parts, (error) => end(parts, error));
   let expiry: NodeJS.Timeout | undefined;
 
-  const end = (error: unknown): void => {
-    if (!socket.connected) return;
-    socket.emit('conduit_error', describeError(error));
-    // A client that was told to leave stays away; one that lost its transport connects again and resumes.
-    if (asKnown(error).status < 500) socket.disconnect(true);
-    else socket.conn.close();
-  };
-  const recheck = async (): Promise<void> => {
-    try {
-      await session.caller();
-    } catch (error) {
-      end(error);
-    }
-  };
   const watchExpiry = (): void => {
     clearTimeout(expiry);
     const endsIn = session.endsIn();
     if (endsIn === undefined || !socket.connected) return;
-    expiry = setTimeout(() => void recheck().then(watchExpiry), Math.min(Math.max(endsIn, leastTimer), longestTimer));
+    expiry = setTimeout(
+      () => void recheck(parts).then(watchExpiry),
+      Math.min(Math.max(endsIn, leastTimer), longestTimer),
+    );
     expiry.unref();
   };
 
@@ -81,8 +95,11 @@ export function createConnection(parts: ConnectionParts): Connection {
     if (!state.allowed) throw tooMany(state.resetMs);
     const handler = handlers.get(event);
     if (!handler) throw realtimeErrors.UNKNOWN_EVENT();
-    await parts.kernel.bus.freshness.settle();
-    return gates.inTurn({ key: `user:${session.userId}`, heavy: event === 'subscribe', bytes: 0 }, () => handler(input));
+    await parts.kernel.bus.freshness.catchUp();
+    return gates.inTurn(
+      { key: `user:${session.userId}`, heavy: event === 'subscribe', bytes: 0 },
+      () => handler(input),
+    );
   };
   /** Each message is a request of its own. */
   const answerOnAccount = async (event: string, input: unknown): Promise<Reply> => {
@@ -94,21 +111,26 @@ export function createConnection(parts: ConnectionParts): Connection {
 
   socket.onAny((event: string, ...args: unknown[]) => {
     const last = args.at(-1);
-    const acknowledge = typeof last === 'function' ? last : undefined;
-    answerOnAccount(event, acknowledge === args[0] ? undefined : args[0]).then(
-      (result) => acknowledge?.({ ok: true, ...result }),
-      (error: unknown) => {
-        if (asKnown(error).status === 500) log.error({ err: error, event }, 'A socket event failed');
-        if (acknowledge) acknowledge({ ok: false, error: describeError(error) });
-        else socket.emit('conduit_error', describeError(error));
-      },
-    );
+    const acknowledge = typeof last === 'function' ? (last as Acknowledge) : undefined;
+    const input = acknowledge === args[0] ? undefined : args[0];
+    void respond(parts, event, answerOnAccount(event, input), acknowledge);
   });
   watchExpiry();
 
   return {
     userId: session.userId,
-    recheck,
+    isIn: (namespace) => withoutEnd(socket.nsp.name, '/') === withoutEnd(namespace, '/'),
+    async tell(event, data) {
+      try {
+        await session.caller();
+        if (!socket.connected) return;
+        socket.emit(event, data);
+        parts.onDelivered();
+      } catch (error) {
+        end(parts, error);
+      }
+    },
+    recheck: () => recheck(parts),
     dispose() {
       clearTimeout(expiry);
       subscriptions.clear();
@@ -116,11 +138,37 @@ export function createConnection(parts: ConnectionParts): Connection {
   };
 }
 
+function end({ socket }: ConnectionParts, error: unknown): void {
+  if (!socket.connected) return;
+  socket.emit('conduit_error', describeError(error));
+  // A client that was told to leave stays away; one that lost its transport connects again and resumes.
+  if (asKnown(error).status < 500) socket.disconnect(true);
+  else socket.conn.close();
+}
+
+async function recheck(parts: ConnectionParts): Promise<void> {
+  const { session } = parts;
+  try {
+    await session.caller();
+  } catch (error) {
+    end(parts, error);
+  }
+}
+
 /** A handler that gets its input validated. */
-function accepting<S extends TSchema>(schema: S, handler: (input: Static<S>) => Promise<Reply>): Handler {
+function accepting<S extends TSchema>(
+  schema: S,
+  handler: (input: Static<S>) => Promise<Reply>,
+): Handler {
   const validator = Compile(schema);
   return async (input) => {
     if (validator.Check(input)) return handler(input);
-    throw invalidInput(problemsOf(jsonSchema(schema), validator.Errors(input) as unknown as readonly ValidatorError[], 'input'));
+    throw invalidInput(
+      problemsOf(
+        jsonSchema(schema),
+        validator.Errors(input) as unknown as readonly ValidatorError[],
+        'input',
+      ),
+    );
   };
 }

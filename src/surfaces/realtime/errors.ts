@@ -3,10 +3,19 @@ import { defineErrors, errors, PenstockError } from '../../kernel/errors.ts';
 
 export const realtimeErrors = defineErrors({
   UNKNOWN_EVENT: [404, 'This namespace does not know this event'],
-  TOO_MANY_SUBSCRIPTIONS: [409, 'This socket holds the most subscriptions it may: unsubscribe from some first'],
-  DOCUMENT_REQUIRED: [403, 'Records of this schema have permissions of their own: subscribe with a documentId'],
+  TOO_MANY_SUBSCRIPTIONS: [
+    409,
+    'This socket holds the most subscriptions it may: unsubscribe from some first',
+  ],
+  DOCUMENT_REQUIRED: [
+    403,
+    'Records of this schema have permissions of their own: subscribe with a documentId',
+  ],
   OTHER_USER: [403, 'The new token belongs to another user: connect again instead'],
-  SLOW_CONSUMER: [503, 'This socket does not take its messages fast enough: connect again and resume with since'],
+  SLOW_CONSUMER: [
+    503,
+    'This socket does not take its messages fast enough: connect again and resume with since',
+  ],
 });
 
 /** The error object of acknowledgements, of `connect_error` (in `data`) and of the event `conduit_error`. */
@@ -33,7 +42,9 @@ export function describeError(error: unknown): SocketError {
   };
 }
 
-export const asKnown = (error: unknown): PenstockError => (error instanceof PenstockError ? error : errors.INTERNAL_SERVER_ERROR());
+export const asKnown = (error: unknown): PenstockError =>
+  error instanceof PenstockError ? error : errors.INTERNAL_SERVER_ERROR();
 
 /** `resetMs`: milliseconds until the budget is whole again. */
-export const tooMany = (resetMs: number): PenstockError => errors.RATE_LIMIT({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
+export const tooMany = (resetMs: number): PenstockError =>
+  errors.RATE_LIMIT({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });

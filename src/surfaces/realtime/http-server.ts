@@ -2,10 +2,8 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { errors } from '../../kernel/errors.ts';
-import { answerClientError } from '../http/client-error.ts';
-import { securityHeaders } from '../http/headers.ts';
-import { renderError } from '../http/render-error.ts';
-import { requestIdOf } from '../http/request-id.ts';
+import { answerClientError, renderError } from '../http/error-answers.ts';
+import { requestIdOf, securityHeaders } from '../http/headers.ts';
 import { listenError } from '../http/server.ts';
 
 /** Milliseconds in which headers, and the whole request, must have arrived. */
@@ -21,14 +19,25 @@ export function createPlainServer(): Server {
 
 const answerNotFound: RequestListener = (request, response) => {
   const requestId = requestIdOf(request.headers);
-  const error = errors.NOT_FOUND({ message: 'This port speaks Socket.IO at /realtime; the API is on the client surface' });
+  const error = errors.NOT_FOUND({
+    message: 'This port speaks Socket.IO at /realtime; the API is on the client surface',
+  });
   const { status, body } = renderError(error, 'client', requestId);
-  response.writeHead(status, [...securityHeaders, 'content-type', 'application/json; charset=utf-8', 'x-request-id', requestId]);
+  response.writeHead(status, [
+    ...securityHeaders,
+    'content-type',
+    'application/json; charset=utf-8',
+    'x-request-id',
+    requestId,
+  ]);
   response.end(body);
 };
 
 /** Listens and answers the address. Throws `StartError` when the port cannot be used. */
-export async function listenOn(server: Server, place: { port: number; host: string }): Promise<string> {
+export async function listenOn(
+  server: Server,
+  place: { port: number; host: string },
+): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
   server.listen(place.port, place.host, resolve);

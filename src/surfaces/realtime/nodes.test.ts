@@ -11,8 +11,16 @@ describe('realtime over two nodes on one database', () => {
   const sockets: Socket[] = [];
 
   const connect = (node: TestPlatform, token: string): Socket => {
-    const options = { path: '/realtime', transports: ['websocket'], reconnection: false, forceNew: true };
-    const socket = io(`${node.addresses.realtime}/database/`, { ...options, extraHeaders: { authorization: `Bearer ${token}` } });
+    const options = {
+      path: '/realtime',
+      transports: ['websocket'],
+      reconnection: false,
+      forceNew: true,
+    };
+    const socket = io(`${node.addresses.realtime}/database/`, {
+      ...options,
+      extraHeaders: { authorization: `Bearer ${token}` },
+    });
     sockets.push(socket);
     return socket;
   };
@@ -54,7 +62,11 @@ describe('realtime over two nodes on one database', () => {
     await reader.api.delete(`/database/Post/${id}`);
     const again = await listen(b, { schema: 'Post', since: first.changes[1]!.sequence });
     await waitFor(() => again.changes.length === 1);
-    expect(again.changes[0]).toMatchObject({ operation: 'delete', documentId: id, sequence: first.changes[1]!.sequence + 1 });
+    expect(again.changes[0]).toMatchObject({
+      operation: 'delete',
+      documentId: id,
+      sequence: first.changes[1]!.sequence + 1,
+    });
   });
 
   it('ends the sockets of a session on both nodes when it is logged out on one', async () => {
@@ -62,7 +74,9 @@ describe('realtime over two nodes on one database', () => {
     expect((await reader.api.post('/authentication/logout')).status).toBe(200);
     await waitFor(() => !onA.socket.connected && !onB.socket.connected);
     const late = connect(a, reader.accessToken);
-    const refused = await new Promise<{ data?: unknown }>((resolve) => late.on('connect_error', resolve as (error: Error) => void));
+    const refused = await new Promise<{ data?: unknown }>((resolve) =>
+      late.on('connect_error', resolve as (error: Error) => void),
+    );
     expect(refused.data).toMatchObject({ status: 401 });
   });
 });

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { document, openRealtime, refusedWith, user } from '../../../test/support/realtime.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { defaultSurfaceOptions, fixedSurfaceOptions } from '../http/options.ts';
-import { startRealtimeSurface } from './start.ts';
+import { startRealtimeSurface } from './realtime-surface.ts';
 
 describe('realtime surface', () => {
   let world: Awaited<ReturnType<typeof openRealtime>>;
@@ -29,14 +29,20 @@ describe('realtime surface', () => {
 
   it('refuses a user who still owes a second factor, and answers 503 while nobody can check', async () => {
     world.tokens.set('half', user);
-    expect((await refusedWith(world.connect({ auth: { token: 'half' } }))).data).toMatchObject({ code: 'SECOND_FACTOR_REQUIRED' });
+    expect((await refusedWith(world.connect({ auth: { token: 'half' } }))).data).toMatchObject({
+      code: 'SECOND_FACTOR_REQUIRED',
+    });
     world.identity.client = undefined;
     expect((await refusedWith(world.connect())).data).toMatchObject({ status: 503 });
   });
 
   it('serves no other namespace', async () => {
-    expect((await refusedWith(world.connect({ auth: { token: 'good' } }, '/'))).data).toMatchObject({ status: 404 });
-    expect((await refusedWith(world.connect({ auth: { token: 'good' } }, '/secret/'))).message).toBe('Invalid namespace');
+    expect((await refusedWith(world.connect({ auth: { token: 'good' } }, '/'))).data).toMatchObject(
+      { status: 404 },
+    );
+    expect(
+      (await refusedWith(world.connect({ auth: { token: 'good' } }, '/secret/'))).message,
+    ).toBe('Invalid namespace');
   });
 
   it.each([
@@ -63,7 +69,9 @@ describe('realtime surface', () => {
   it('checks permission for each record and each change', async () => {
     const { changes, failures, ask } = await world.connected();
     world.readable.add(`Private:${document(1)}`);
-    expect(await ask('subscribe', { schema: 'Private', documentId: document(1) })).toMatchObject({ ok: true });
+    expect(await ask('subscribe', { schema: 'Private', documentId: document(1) })).toMatchObject({
+      ok: true,
+    });
     await world.change('Private', document(1));
     await waitFor(() => changes.length === 1);
     world.readable.clear();
@@ -76,7 +84,9 @@ describe('realtime surface', () => {
   it('tells the owner alone of records that only their owner reads', async () => {
     const { changes, failures, ask } = await world.connected();
     world.readable.add(`Owned:${document(1)}`);
-    expect(await ask('subscribe', { schema: 'Owned', documentId: document(1) })).toMatchObject({ ok: true });
+    expect(await ask('subscribe', { schema: 'Owned', documentId: document(1) })).toMatchObject({
+      ok: true,
+    });
     await world.change('Owned', document(1));
     await waitFor(() => changes.length === 1);
     world.readable.clear();
@@ -90,7 +100,9 @@ describe('realtime surface', () => {
     const { changes, failures, ask } = await world.connected();
     for (const n of [1, 2]) {
       world.readable.add(`Private:${document(n)}`);
-      expect(await ask('subscribe', { schema: 'Private', documentId: document(n) })).toMatchObject({ ok: true });
+      expect(await ask('subscribe', { schema: 'Private', documentId: document(n) })).toMatchObject({
+        ok: true,
+      });
     }
     world.readable.clear();
     world.readableBefore.add(`Private:${document(1)}`);
@@ -106,11 +118,17 @@ describe('realtime surface', () => {
   it('ends subscriptions when a schema no longer offers its changes', async () => {
     const { changes, failures, ask } = await world.connected();
     expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
-    world.schemas.set('Post', { ...world.schemas.get('Private'), modelOptions: { conduit: { realtime: { enabled: false } } } } as never);
+    world.schemas.set('Post', {
+      ...world.schemas.get('Private'),
+      modelOptions: { conduit: { realtime: { enabled: false } } },
+    } as never);
     await world.tellSchemas('Post');
     await waitFor(() => failures.length === 1);
     expect(failures[0]).toMatchObject({ status: 404, schema: 'Post' });
-    expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: false, error: { status: 404 } });
+    expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({
+      ok: false,
+      error: { status: 404 },
+    });
     await world.change('Post', document(1));
     expect(changes).toEqual([]);
   });
@@ -144,7 +162,9 @@ describe('realtime surface', () => {
   });
 
   it('disconnects when the token has ended', async () => {
-    const payload = Buffer.from(JSON.stringify({ exp: Date.now() / 1000 + 0.6 })).toString('base64url');
+    const payload = Buffer.from(JSON.stringify({ exp: Date.now() / 1000 + 0.6 })).toString(
+      'base64url',
+    );
     const token = `header.${payload}.signature`;
     world.tokens.set(token, user);
     const { socket } = await world.connected({ auth: { token } });
@@ -154,8 +174,14 @@ describe('realtime surface', () => {
 
   it('goes on with a fresh token of the same user only', async () => {
     const { socket, ask } = await world.connected();
-    expect(await ask('refreshAuth', { token: 'other' })).toMatchObject({ ok: false, error: { code: 'OTHER_USER' } });
-    expect(await ask('refreshAuth', { token: 'bad' })).toMatchObject({ ok: false, error: { status: 401 } });
+    expect(await ask('refreshAuth', { token: 'other' })).toMatchObject({
+      ok: false,
+      error: { code: 'OTHER_USER' },
+    });
+    expect(await ask('refreshAuth', { token: 'bad' })).toMatchObject({
+      ok: false,
+      error: { status: 401 },
+    });
     expect(await ask('refreshAuth', { token: 'fresh' })).toEqual({ ok: true });
     world.tokens.delete('good');
     await world.publish({ ids: [user] });
@@ -167,7 +193,10 @@ describe('realtime surface', () => {
     const { ask } = await world.connected();
     /** As fast as one socket may send. */
     const subscribe = async (n: number) => {
-      const target = { schema: 'Post', documentId: `00000000-0000-7000-8000-${String(n).padStart(12, '0')}` };
+      const target = {
+        schema: 'Post',
+        documentId: `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`,
+      };
       let answer = await ask('subscribe', target);
       await waitFor(async () => {
         if (answer.error?.status === 429) answer = await ask('subscribe', target);
@@ -176,20 +205,26 @@ describe('realtime surface', () => {
       return answer;
     };
     for (let n = 1; n <= 100; n += 1) expect(await subscribe(n)).toMatchObject({ ok: true });
-    expect(await subscribe(101)).toMatchObject({ ok: false, error: { status: 409, code: 'TOO_MANY_SUBSCRIPTIONS' } });
+    expect(await subscribe(101)).toMatchObject({
+      ok: false,
+      error: { status: 409, code: 'TOO_MANY_SUBSCRIPTIONS' },
+    });
     expect(await subscribe(1)).toMatchObject({ ok: true });
   });
 
   it('limits what one socket sends', async () => {
     const { ask } = await world.connected();
-    const answers = await Promise.all(Array.from({ length: 80 }, () => ask('subscribe', { schema: 'Post' })));
+    const answers = await Promise.all(
+      Array.from({ length: 80 }, () => ask('subscribe', { schema: 'Post' })),
+    );
     const refused = answers.filter((answer) => !answer.ok);
     expect(refused.length).toBeGreaterThan(0);
     expect(refused[0]).toMatchObject({ error: { status: 429, name: 'RATE_LIMIT', retryAfter: 1 } });
   });
 
   it('limits the transports that one address opens without saying who it is (CWE-770)', async () => {
-    const open = async () => (await fetch(`${world.surface.address}/realtime/?EIO=4&transport=polling`)).status;
+    const open = async () =>
+      (await fetch(`${world.surface.address}/realtime/?EIO=4&transport=polling`)).status;
     const statuses = await Promise.all(Array.from({ length: 250 }, open));
     expect(statuses.filter((status) => status === 200)).toHaveLength(200);
     expect(statuses.filter((status) => status === 403)).toHaveLength(50);
@@ -204,10 +239,16 @@ describe('realtime surface', () => {
 
   it('admits pages of listed origins only', async () => {
     const defaults = defaultSurfaceOptions('client');
-    const client = fixedSurfaceOptions({ ...defaults, cors: { ...defaults.cors, origins: ['https://app.example'] } });
+    const client = fixedSurfaceOptions({
+      ...defaults,
+      cors: { ...defaults.cors, origins: ['https://app.example'] },
+    });
     const strict = await startRealtimeSurface(world.kernel, { client });
-    const ask = (origin: string) => fetch(`${strict?.address}/realtime/?EIO=4&transport=polling`, { headers: { origin } });
-    expect((await ask('https://app.example')).headers.get('access-control-allow-origin')).toBe('https://app.example');
+    const ask = (origin: string) =>
+      fetch(`${strict?.address}/realtime/?EIO=4&transport=polling`, { headers: { origin } });
+    expect((await ask('https://app.example')).headers.get('access-control-allow-origin')).toBe(
+      'https://app.example',
+    );
     const foreign = await ask('https://evil.example');
     expect(foreign.status).toBe(403);
     expect(foreign.headers.get('access-control-allow-origin')).toBeNull();

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { document, openRealtime } from '../../../test/support/realtime.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { startRealtimeSurface } from './start.ts';
+import { startRealtimeSurface } from './realtime-surface.ts';
 
 describe('realtime surface', () => {
   let world: Awaited<ReturnType<typeof openRealtime>>;
@@ -52,7 +52,10 @@ describe('realtime surface', () => {
 
   it('answers unknown events and events without an acknowledgement', async () => {
     const { socket, failures, ask } = await world.connected();
-    expect(await ask('constructor', {})).toMatchObject({ ok: false, error: { code: 'UNKNOWN_EVENT', status: 404 } });
+    expect(await ask('constructor', {})).toMatchObject({
+      ok: false,
+      error: { code: 'UNKNOWN_EVENT', status: 404 },
+    });
     socket.emit('subscribe', { schema: 'Absent' });
     await waitFor(() => failures.length === 1);
     expect(failures[0]).toMatchObject({ status: 404 });
@@ -68,7 +71,9 @@ describe('realtime surface', () => {
     }
     expect(await subscribed).toMatchObject({ ok: true });
     await waitFor(() => changes.length >= 1_150);
-    expect(changes.map((change) => change.sequence)).toEqual(Array.from({ length: 1_150 }, (_, i) => 101 + i));
+    expect(changes.map((change) => change.sequence)).toEqual(
+      Array.from({ length: 1_150 }, (_, i) => 101 + i),
+    );
   });
 
   it('repeats an event of several records when it resumes at it', async () => {
@@ -83,10 +88,17 @@ describe('realtime surface', () => {
     await world.change('Post', document(1));
     world.purge();
     const { changes, ask } = await world.connected();
-    expect(await ask('subscribe', { schema: 'Post', since: 1 })).toEqual({ ok: true, resync: true, sequence: 2 });
+    expect(await ask('subscribe', { schema: 'Post', since: 1 })).toEqual({
+      ok: true,
+      resync: true,
+      sequence: 2,
+    });
     await world.change('Post', document(2));
     await waitFor(() => changes.length === 1);
-    expect(await ask('subscribe', { schema: 'Post', since: 99 })).toMatchObject({ ok: true, resync: true });
+    expect(await ask('subscribe', { schema: 'Post', since: 99 })).toMatchObject({
+      ok: true,
+      resync: true,
+    });
   });
 
   it('follows the events only while somebody is connected', async () => {
@@ -107,8 +119,13 @@ describe('realtime surface', () => {
   });
 
   it('is absent with a negative port, and names the variable when the port is taken', async () => {
-    const settings = (port: number) => ({ ...world.kernel, settings: { ...world.kernel.settings, clientSocketPort: port } });
+    const settings = (port: number) => ({
+      ...world.kernel,
+      settings: { ...world.kernel.settings, clientSocketPort: port },
+    });
     expect(await startRealtimeSurface(settings(-1))).toBeUndefined();
-    await expect(startRealtimeSurface(settings(Number(new URL(world.surface.address).port)))).rejects.toThrow('CLIENT_SOCKET_PORT');
+    await expect(
+      startRealtimeSurface(settings(Number(new URL(world.surface.address).port))),
+    ).rejects.toThrow('CLIENT_SOCKET_PORT');
   });
 });

@@ -2,11 +2,20 @@
  * The signed-in user behind a socket. A socket lives longer than a request, so
  * the credential is checked again for everything that is sent or delivered.
  */
-import type { PresentedApp } from '../../kernel/apps.ts';
+
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'socket.io';
 import type { UserCaller } from '../../kernel/caller.ts';
 import { errors } from '../../kernel/errors.ts';
-import type { CookieSender, Identity } from '../../kernel/identity.ts';
+import {
+  type CookieSender,
+  type Identity,
+  type PresentedApp,
+  presentedApp,
+} from '../../kernel/identity.ts';
 import { operationErrors } from '../../kernel/operations/errors.ts';
+import { presentedCredentials } from '../http/headers.ts';
+import type { CorsOptions } from '../http/options.ts';
 import { realtimeErrors } from './errors.ts';
 
 export interface Session {
@@ -23,7 +32,7 @@ export interface Session {
 const retryAfterSeconds = 2;
 
 /** What a socket presents. */
-export interface Presented {
+interface Presented {
   readonly token: string | undefined;
   /** Count only without a token. */
   readonly cookies: Readonly<Record<string, string>>;
@@ -33,22 +42,42 @@ export interface Presented {
 }
 
 /** Signs the bearer of a token in. Throws 401, 403 or 503. */
-export async function openSession(identity: Identity, { token, cookies, sender, app, address }: Presented): Promise<Session> {
+export async function openSession(
+  identity: Identity,
+  { token, cookies, sender, app, address }: Presented,
+): Promise<Session> {
   let current = token;
   const check = (bearer: string | undefined): UserCaller | Promise<UserCaller> => {
     const admitted = identity.apps?.admit(app);
     if (admitted instanceof Promise) return admitted.then((known) => signedIn(bearer, known));
     return signedIn(bearer, admitted);
   };
-  const signedIn = (bearer: string | undefined, appId: string | undefined): UserCaller | Promise<UserCaller> => {
+  const signedIn = (
+    bearer: string | undefined,
+    appId: string | undefined,
+  ): UserCaller | Promise<UserCaller> => {
     if (bearer === undefined && identity.client?.cookieTokens?.accessToken(cookies) === undefined) {
-      throw errors.UNAUTHORIZED({ message: 'Connect with an access token: Authorization: Bearer <token>' });
+      throw errors.UNAUTHORIZED({
+        message: 'Connect with an access token: Authorization: Bearer <token>',
+      });
     }
     if (!identity.client) {
-      throw errors.UNAVAILABLE({ message: 'Authentication is not available now: try again shortly', retryAfter: retryAfterSeconds });
+      throw errors.UNAVAILABLE({
+        message: 'Authentication is not available now: try again shortly',
+        retryAfter: retryAfterSeconds,
+      });
     }
-    const caller = identity.client.authenticate({ bearer, masterKey: undefined, apiToken: undefined, cookies, sender, address });
-    return caller instanceof Promise ? caller.then((known) => accepted(known, appId)) : accepted(caller, appId);
+    const caller = identity.client.authenticate({
+      bearer,
+      masterKey: undefined,
+      apiToken: undefined,
+      cookies,
+      sender,
+      address,
+    });
+    return caller instanceof Promise
+      ? caller.then((known) => accepted(known, appId))
+      : accepted(caller, appId);
   };
   const { userId } = await check(token);
   return {
@@ -65,7 +94,8 @@ export async function openSession(identity: Identity, { token, cookies, sender, 
 
 /** Throws 401 for a token of another app, and while a second factor is owed. */
 function accepted(caller: UserCaller, appId: string | undefined): UserCaller {
-  if (appId !== undefined && caller.clientId !== appId) throw errors.UNAUTHORIZED({ message: 'This token belongs to another app' });
+  if (appId !== undefined && caller.clientId !== appId)
+    throw errors.UNAUTHORIZED({ message: 'This token belongs to another app' });
   if (!caller.complete) throw operationErrors.SECOND_FACTOR_REQUIRED();
   return caller;
 }
@@ -80,4 +110,67 @@ function remainingLife(token: string): number | undefined {
   } catch {
     return undefined;
   }
+}
+
+/* What a connecting client presents: where it comes from, and its token. */
+
+const maxTokenLength = 8_192;
+
+/**
+ * The bearer of the Authorization header, else of the handshake's `auth`: `token`, `accessToken`, or
+ * `authorization` (with or without `Bearer `). Throws 401 for a malformed header.
+ */
+function presentedToken(
+  socket: Pick<Socket, 'request' | 'handshake'>,
+  address: string,
+): string | undefined {
+  const { bearer } = presentedCredentials(socket.request, 'client', address);
+  if (bearer !== undefined) return bearer;
+  const { token, accessToken, authorization } = socket.handshake.auth;
+  for (const candidate of [token, accessToken, authorization]) {
+    if (typeof candidate !== 'string' || candidate === '' || candidate.length > maxTokenLength)
+      continue;
+    return candidate.replace(/^bearer /i, '');
+  }
+  return undefined;
+}
+
+/** Everything that decides who connects. Browsers cannot set headers here: the app may stand in the handshake's `auth` too. */
+export function presented(
+  socket: Pick<Socket, 'request' | 'handshake'>,
+  address: string,
+): Presented {
+  const app = presentedApp(socket.request.headers);
+  const { clientid, clientsecret, csrfToken } = socket.handshake.auth;
+  const { cookies, sender } = presentedCredentials(socket.request, 'client', address);
+  return {
+    token: presentedToken(socket, address),
+    cookies,
+    // A handshake is a GET, but what it opens is no reading: a page of somebody else must not open it by a cookie.
+    sender: sender && {
+      ...sender,
+      method: 'CONNECT',
+      csrfToken: sender.csrfToken ?? textOf(csrfToken),
+    },
+    app: {
+      ...app,
+      clientId: app.clientId ?? textOf(clientid),
+      clientSecret: app.clientSecret ?? textOf(clientsecret),
+    },
+    address,
+  };
+}
+
+const textOf = (value: unknown): string | undefined =>
+  typeof value === 'string' && value !== '' && value.length <= maxTokenLength ? value : undefined;
+
+/** Whether a page of this origin may connect. Programs send no origin; they are free to. */
+export function originAllowed(
+  request: IncomingMessage,
+  { enabled, origins }: CorsOptions,
+): boolean {
+  const { origin, host } = request.headers;
+  if (origin === undefined || (enabled && origins.includes('*'))) return true;
+  if (enabled && origins.includes(origin)) return true;
+  return URL.canParse(origin) && new URL(origin).host === host;
 }

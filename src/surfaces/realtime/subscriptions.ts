@@ -1,16 +1,56 @@
 /** What one socket is subscribed to. */
 import type { Socket } from 'socket.io';
-import Type, { type Static } from 'typebox';
-import { canonicalId, platformKey } from '../../data/schema/language/record-key.ts';
-import type { Accounts } from '../../kernel/account/account-settings.ts';
-import { onAccount } from '../../kernel/account/request-account.ts';
+import type { Static } from 'typebox';
+import Type from 'typebox';
+import { canonicalId, isRecordId, platformKey } from '../../data/schema/language/record-key.ts';
+import type { Kernel } from '../../host/kernel.ts';
+import type { UserCaller } from '../../kernel/caller.ts';
+import { errors, invalid } from '../../kernel/errors.ts';
 import type { Events } from '../../kernel/events/events.ts';
 import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
-import { type AccessKernel, assertMayHear, type Hearing } from './access.ts';
-import type { Change, ChangeHub, Subscription } from './changes.ts';
+import type { LostRelation } from '../../kernel/permissions.ts';
+import type { Accounts } from '../../kernel/pipeline/request-limits.ts';
+import { onAccount } from '../../kernel/request-account/request-account.ts';
+import type { Change, ChangeHub, FindLost, Subscription } from './changes.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
-import type { FindLost } from './lost-relations.ts';
 import type { Session } from './session.ts';
+
+/* Which changes a user may hear of: those of records that he may read. Who may read is asked of the record engine alone. */
+
+type AccessKernel = Pick<Kernel, 'bus' | 'schemas' | 'records'>;
+
+interface SubscriptionRights {
+  readonly schema: string;
+  readonly documentId?: string | undefined;
+  /** The record is gone: finds the relations that went with it, so that only those hear of it who could read it until then. */
+  readonly lost?: (() => Promise<readonly LostRelation[]>) | undefined;
+}
+
+/**
+ * Throws unless the user may hear of changes of this record, or of all records without `documentId`: 404 for a schema
+ * that is not served or not offered to subscribers, 403 without permission, 503 while nobody can tell.
+ */
+async function assertMaySubscribe(
+  { schemas, records }: AccessKernel,
+  caller: UserCaller,
+  rights: SubscriptionRights,
+): Promise<void> {
+  const { schema: name, documentId, lost } = rights;
+  const schema = schemas.get(name);
+  if (!schema || schema.modelOptions.conduit.realtime?.enabled === false)
+    throw errors.NOT_FOUND({
+      message: `There is no schema "${name}" whose changes you could hear`,
+    });
+  const readable = await records.readable(caller, name);
+  if (documentId !== undefined && !isRecordId(schema.key, documentId))
+    throw invalid('documentId', 'format', 'is not the id of a record');
+  if (readable === 'all') return;
+  if (documentId === undefined) throw realtimeErrors.DOCUMENT_REQUIRED();
+  const allowed = await (lost
+    ? records.couldRead(caller, name, documentId, await lost())
+    : records.mayRead(caller, name, documentId));
+  if (!allowed) throw errors.FORBIDDEN({ message: 'You may not read this record' });
+}
 
 export interface SubscriptionParts {
   readonly socket: Socket;
@@ -29,14 +69,19 @@ export const Target = Type.Object({
   /** Without it: all records of the schema. */
   documentId: Type.Optional(Type.String({ minLength: 1, maxLength: 1_024 })),
 });
-export const Subscribe = Type.Object({ ...Target.properties, since: Type.Optional(Type.Integer({ minimum: 0 })) });
+export const Subscribe = Type.Object({
+  ...Target.properties,
+  since: Type.Optional(Type.Integer({ minimum: 0 })),
+});
 
-export interface Subscriptions {
+interface Subscriptions {
   /**
    * Answers the sequence from which on everything is delivered; `resync` when what `since` asked for
    * is no longer kept, so that the client must load its records anew.
    */
-  subscribe(input: Static<typeof Subscribe>): Promise<{ readonly sequence: number; readonly resync?: true }>;
+  subscribe(
+    input: Static<typeof Subscribe>,
+  ): Promise<{ readonly sequence: number; readonly resync?: true }>;
   unsubscribe(target: Static<typeof Target>): Promise<Record<never, never>>;
   clear(): void;
 }
@@ -48,8 +93,11 @@ const maxSubscriptions = 100;
 const maxWaitingPackets = 2_000;
 
 /** `end` closes the socket with an error, as when its session is over. */
-export function createSubscriptions(parts: SubscriptionParts, end: (error: unknown) => void): Subscriptions {
-  const { socket, session, events, hub, limits } = parts;
+export function createSubscriptions(
+  parts: SubscriptionParts,
+  end: (error: unknown) => void,
+): Subscriptions {
+  const { socket, session, events, hub } = parts;
   /** By target; while a slot is being filled it holds nothing yet. */
   const held = new Map<string, (() => void) | undefined>();
 
@@ -69,25 +117,6 @@ export function createSubscriptions(parts: SubscriptionParts, end: (error: unkno
     }
     return false;
   };
-  const subscriptionTo = (target: Static<typeof Target>): Subscription => ({
-    ...target,
-    documentId: target.documentId,
-    admit: (change) =>
-      onAccount(parts.accounts.openFor('client'), () =>
-        admits(parts, { ...target, ...(change.operation === 'delete' && { lost: () => parts.lost(change) }) }, (error) =>
-          refuse(target, error),
-        ),
-      ),
-    async recheck() {
-      await onAccount(parts.accounts.openFor('client'), async () => admits(parts, target, (error) => refuse(target, error)));
-    },
-    send: (change) => send(parts, change, end),
-  });
-  const resume = async (subscription: Subscription, since: number): Promise<(() => void) | undefined> => {
-    const state = await limits.consume(resumeBudget, session.userId);
-    if (!state.allowed) throw tooMany(state.resetMs);
-    return hub.resume(subscription, since);
-  };
   /** Keeps a subscription, or gives it up at once when the socket went away or the target was left meanwhile. */
   const keep = (key: string, leave: () => void): void => {
     if (socket.connected && held.has(key)) held.set(key, leave);
@@ -97,17 +126,20 @@ export function createSubscriptions(parts: SubscriptionParts, end: (error: unkno
   return {
     async subscribe({ since, ...given }) {
       const target = canonical(parts, given);
-      await assertMayHear(parts.kernel, await session.caller(), target);
+      await assertMaySubscribe(parts.kernel, await session.caller(), target);
       const key = keyOf(target);
       drop(key);
       if (held.size >= maxSubscriptions) throw realtimeErrors.TOO_MANY_SUBSCRIPTIONS();
       held.set(key, undefined);
-      const subscription = subscriptionTo(target);
+      const subscription = subscriptionTo(parts, target, (error) => refuse(target, error), end);
       try {
-        const resumed = since === undefined ? undefined : await resume(subscription, since);
+        const resumed = since === undefined ? undefined : await resume(parts, subscription, since);
         keep(key, resumed ?? hub.add(subscription));
         // Read after the subscription is live: what came between is delivered, not lost.
-        return { sequence: await events.position(), ...(since !== undefined && !resumed && { resync: true as const }) };
+        return {
+          sequence: await events.position(),
+          ...(since !== undefined && !resumed && { resync: true as const }),
+        };
       } catch (error) {
         drop(key);
         throw error;
@@ -123,37 +155,91 @@ export function createSubscriptions(parts: SubscriptionParts, end: (error: unkno
   };
 }
 
+/** What the hub of changes asks: whether the caller may see a change now, and to send it. */
+function subscriptionTo(
+  parts: SubscriptionParts,
+  target: Static<typeof Target>,
+  refuse: (error: unknown) => false,
+  end: (error: unknown) => void,
+): Subscription {
+  const onOwnAccount = <T>(work: () => T): T => onAccount(parts.accounts.openFor('client'), work);
+  return {
+    ...target,
+    documentId: target.documentId,
+    admit: (change) =>
+      onOwnAccount(() =>
+        admits(
+          parts,
+          { ...target, ...(change.operation === 'delete' && { lost: () => parts.lost(change) }) },
+          refuse,
+        ),
+      ),
+    async recheck() {
+      await onOwnAccount(async () => admits(parts, target, refuse));
+    },
+    send: (change) => send(parts, change, end),
+  };
+}
+
+async function resume(
+  { limits, session, hub }: SubscriptionParts,
+  subscription: Subscription,
+  since: number,
+): Promise<(() => void) | undefined> {
+  const state = await limits.consume(resumeBudget, session.userId);
+  if (!state.allowed) throw tooMany(state.resetMs);
+  return hub.resume(subscription, since);
+}
+
 /** UUIDs may be written in either case; changes name them in small letters. */
-const canonical = ({ kernel }: SubscriptionParts, { schema, documentId }: Static<typeof Target>): Static<typeof Target> => ({
+const canonical = (
+  { kernel }: SubscriptionParts,
+  { schema, documentId }: Static<typeof Target>,
+): Static<typeof Target> => ({
   schema,
-  ...(documentId !== undefined && { documentId: canonicalId(kernel.schemas.get(schema)?.key ?? platformKey, documentId) }),
+  ...(documentId !== undefined && {
+    documentId: canonicalId(kernel.schemas.get(schema)?.key ?? platformKey, documentId),
+  }),
 });
 
-const keyOf = ({ schema, documentId }: Static<typeof Target>): string => `${documentId ?? '*'} ${schema}`;
+const keyOf = ({ schema, documentId }: Static<typeof Target>): string =>
+  `${documentId ?? '*'} ${schema}`;
 
 /** Whether the user may hear of this now; without a promise when all is cached. */
-function admits(parts: SubscriptionParts, hearing: Hearing, refuse: (error: unknown) => false): boolean | Promise<boolean> {
-  const settled = parts.kernel.bus.freshness.settle();
-  return settled ? settled.then(() => admitsNow(parts, hearing, refuse), refuse) : admitsNow(parts, hearing, refuse);
+function admits(
+  parts: SubscriptionParts,
+  rights: SubscriptionRights,
+  refuse: (error: unknown) => false,
+): boolean | Promise<boolean> {
+  const settled = parts.kernel.bus.freshness.catchUp();
+  return settled
+    ? settled.then(() => admitsNow(parts, rights, refuse), refuse)
+    : admitsNow(parts, rights, refuse);
 }
 
 /** With what this node has in memory. */
 function admitsNow(
   { session, kernel }: SubscriptionParts,
-  hearing: Hearing,
+  rights: SubscriptionRights,
   refuse: (error: unknown) => false,
 ): boolean | Promise<boolean> {
   try {
     const caller = session.caller();
     const checked =
-      caller instanceof Promise ? caller.then((user) => assertMayHear(kernel, user, hearing)) : assertMayHear(kernel, caller, hearing);
+      caller instanceof Promise
+        ? caller.then((user) => assertMaySubscribe(kernel, user, rights))
+        : assertMaySubscribe(kernel, caller, rights);
     return checked ? checked.then(() => true, refuse) : true;
   } catch (error) {
     return refuse(error);
   }
 }
 
-function send({ socket, onDelivered }: SubscriptionParts, change: Change, end: (error: unknown) => void): void {
+function send(
+  { socket, onDelivered }: SubscriptionParts,
+  change: Change,
+  end: (error: unknown) => void,
+): void {
   if (!socket.connected) return;
   if (waitingPackets(socket) > maxWaitingPackets) {
     end(realtimeErrors.SLOW_CONSUMER());

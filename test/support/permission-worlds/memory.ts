@@ -1,10 +1,12 @@
 /** Memories of an engine for tests: what the size of things decides is given instead of measured. */
-import type { Memory } from '../../../src/modules/authorization/engine/predicate.ts';
-import type { Size } from '../../../src/modules/authorization/engine/size-hints.ts';
+import type { PredicateCache } from '../../../src/modules/authorization/engine/rows/row-predicate.ts';
+import type { Size } from '../../../src/modules/authorization/engine/rows/size-estimate.ts';
 
-export const memoryOf = (size: Size): Memory => ({
+/** With `large`, everything that subjects reach counts as too much to be named. */
+export const memoryOf = (size: Size, large = false): PredicateCache => ({
   sizes: { get: () => size, set: () => undefined },
   reach: undefined,
   scope: '',
   plans: new WeakMap(),
+  large: { has: () => large, add: () => undefined },
 });

@@ -4,11 +4,14 @@
  * parsed definitions, and is what the engine is compared with.
  */
 
-import type { Tuple } from '../../../src/modules/authorization/engine/tuple.ts';
 import type { Condition, Operand } from '../../../src/modules/authorization/model/condition.ts';
-import type { AllowedSubject, Definition } from '../../../src/modules/authorization/model/definition.ts';
+import type {
+  AllowedSubject,
+  Definition,
+} from '../../../src/modules/authorization/model/definition.ts';
 import type { Expression } from '../../../src/modules/authorization/model/expression.ts';
 import type { ObjectRef, SubjectRef } from '../../../src/modules/authorization/model/grammar.ts';
+import type { Tuple } from '../../../src/modules/authorization/model/tuple.ts';
 
 export interface NaiveWorld {
   readonly definitions: ReadonlyMap<string, Definition>;
@@ -18,10 +21,21 @@ export interface NaiveWorld {
 }
 
 /** Answers "may `subject` do `action` on `object`?". */
-export function naiveCheck(world: NaiveWorld, subject: SubjectRef, action: string, object: ObjectRef): boolean {
-  if (subject.relation === '' && subject.type === object.type && subject.id === object.id) return true;
+export function naiveCheck(
+  world: NaiveWorld,
+  subject: SubjectRef,
+  action: string,
+  object: ObjectRef,
+): boolean {
+  if (subject.relation === '' && subject.type === object.type && subject.id === object.id)
+    return true;
   const fitting = world.tuples.filter((t) => fits(world, t) && holds(world, t));
-  return has({ ...world, tuples: fitting, subject, found: new Set() }, object, `action ${action}`, []);
+  return has(
+    { ...world, tuples: fitting, subject, found: new Set() },
+    object,
+    `action ${action}`,
+    [],
+  );
 }
 
 interface Search extends NaiveWorld {
@@ -37,7 +51,11 @@ function has(search: Search, object: ObjectRef, name: string, path: readonly str
   const [kind, word = ''] = name.split(' ');
   const deeper = [...path, key];
   const { subject } = search;
-  const isOwn = subject.relation === word && subject.type === object.type && subject.id === object.id && name === memberOf(search, subject);
+  const isOwn =
+    subject.relation === word &&
+    subject.type === object.type &&
+    subject.id === object.id &&
+    name === memberOf(search, subject);
   const expression = search.definitions.get(object.type)?.actions.get(word);
   const relation = kind === 'relation' ? word : `can:${word}`;
   const result =
@@ -48,10 +66,20 @@ function has(search: Search, object: ObjectRef, name: string, path: readonly str
   return result;
 }
 
-function stands(search: Search, object: ObjectRef, relation: string, path: readonly string[]): boolean {
+function stands(
+  search: Search,
+  object: ObjectRef,
+  relation: string,
+  path: readonly string[],
+): boolean {
   const { subject } = search;
   return tuplesOf(search, object, relation).some(({ subject: s }) => {
-    if (s.type === subject.type && s.relation === subject.relation && (s.id === subject.id || (s.id === '*' && s.relation === '')))
+    if (s.type === '*') return subject.relation === '';
+    if (
+      s.type === subject.type &&
+      s.relation === subject.relation &&
+      (s.id === subject.id || (s.id === '*' && s.relation === ''))
+    )
       return true;
     return s.relation !== '' && has(search, s, memberOf(search, s), path);
   });
@@ -63,6 +91,9 @@ function means(search: Search, object: ObjectRef, e: Expression, path: readonly 
       return false;
     case 'everyone':
       return true;
+    case 'rule':
+      // Worlds have no records.
+      return false;
     case 'relation':
       return has(search, object, `relation ${e.relation}`, path);
     case 'action':
@@ -75,7 +106,9 @@ function means(search: Search, object: ObjectRef, e: Expression, path: readonly 
       // What is excluded cannot hang on what is being asked: definitions where it would are refused.
       return means(search, object, e.base, path) && !means(search, object, e.subtract, []);
     case 'arrow': {
-      const leading = tuplesOf(search, object, e.relation).filter((t) => t.subject.relation === '' && t.subject.id !== '*');
+      const leading = tuplesOf(search, object, e.relation).filter(
+        (t) => t.subject.relation === '' && t.subject.id !== '*',
+      );
       const one = (t: Tuple) => {
         const name = actionOf(search, t.subject.type, e.target);
         return name !== undefined && has(search, t.subject, name, path);
@@ -86,10 +119,14 @@ function means(search: Search, object: ObjectRef, e: Expression, path: readonly 
 }
 
 const tuplesOf = (world: NaiveWorld, { type, id }: ObjectRef, relation: string): readonly Tuple[] =>
-  world.tuples.filter((t) => t.resource.type === type && t.resource.id === id && t.relation === relation);
+  world.tuples.filter(
+    (t) => t.resource.type === type && t.resource.id === id && t.relation === relation,
+  );
 
 function memberOf({ definitions }: NaiveWorld, { type, relation }: SubjectRef): string {
-  return definitions.get(type)?.relations.has(relation) ? `relation ${relation}` : `action ${relation}`;
+  return definitions.get(type)?.relations.has(relation)
+    ? `relation ${relation}`
+    : `action ${relation}`;
 }
 
 function actionOf({ definitions }: NaiveWorld, type: string, word: string): string | undefined {
@@ -98,11 +135,22 @@ function actionOf({ definitions }: NaiveWorld, type: string, word: string): stri
   return definition?.relations.has(word) ? `relation ${word}` : undefined;
 }
 
-function fits({ definitions }: NaiveWorld, { subject, relation, resource, condition }: Tuple): boolean {
+function fits(
+  { definitions }: NaiveWorld,
+  { subject, relation, resource, condition }: Tuple,
+): boolean {
   const definition = definitions.get(resource.type);
-  if (!definition || !definitions.has(subject.type)) return false;
-  if (relation.startsWith('can:')) return subject.relation === '' && condition === undefined && definition.actions.has(relation.slice(4));
-  return (definition.relations.get(relation) ?? []).some((entry) => entry.condition === condition && meansSubject(entry, subject));
+  if (!definition || (subject.type !== '*' && !definitions.has(subject.type))) return false;
+  if (relation.startsWith('can:'))
+    return (
+      subject.relation === '' &&
+      subject.type !== '*' &&
+      condition === undefined &&
+      definition.actions.has(relation.slice(4))
+    );
+  return (definition.relations.get(relation) ?? []).some(
+    (entry) => entry.condition === condition && meansSubject(entry, subject),
+  );
 }
 
 function meansSubject(entry: AllowedSubject, subject: SubjectRef): boolean {
@@ -110,7 +158,10 @@ function meansSubject(entry: AllowedSubject, subject: SubjectRef): boolean {
   return type && entry.relation === subject.relation && (subject.id === '*' || !entry.wildcard);
 }
 
-function holds({ definitions, context, now }: NaiveWorld, { expired, condition: name, resource, attributes = {} }: Tuple): boolean {
+function holds(
+  { definitions, context, now }: NaiveWorld,
+  { expired, condition: name, resource, attributes = {} }: Tuple,
+): boolean {
   if (expired) return false;
   if (name === undefined) return true;
   const condition = definitions.get(resource.type)?.conditions.get(name);
@@ -120,7 +171,11 @@ function holds({ definitions, context, now }: NaiveWorld, { expired, condition: 
 /** The few kinds of condition that the generated models use. */
 function isTrue(
   condition: Condition,
-  values: { context: Readonly<Record<string, unknown>>; attributes: Readonly<Record<string, unknown>>; now: string },
+  values: {
+    context: Readonly<Record<string, unknown>>;
+    attributes: Readonly<Record<string, unknown>>;
+    now: string;
+  },
 ): boolean {
   if (condition.kind !== 'compare') throw new Error('not generated');
   const value = (o: Operand) =>

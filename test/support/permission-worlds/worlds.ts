@@ -1,11 +1,17 @@
 /** Random models with tuples: everything that the language knows, on few objects, so that cycles and coincidences are common. */
 import fc from 'fast-check';
 import type { Problem } from '../../../src/kernel/errors.ts';
-import type { Tuple } from '../../../src/modules/authorization/engine/tuple.ts';
-import { checkAgainst } from '../../../src/modules/authorization/model/check.ts';
-import { type Definition, type DefinitionInput, parseDefinition } from '../../../src/modules/authorization/model/definition.ts';
-import type { ObjectRef } from '../../../src/modules/authorization/model/grammar.ts';
+import {
+  type AllowedSubject,
+  type Definition,
+  type DefinitionInput,
+  parseDefinition,
+  type RecordField,
+} from '../../../src/modules/authorization/model/definition.ts';
+import { everybody, type ObjectRef } from '../../../src/modules/authorization/model/grammar.ts';
 import { buildModel, type Model } from '../../../src/modules/authorization/model/model.ts';
+import { checkAgainst } from '../../../src/modules/authorization/model/reference-check.ts';
+import type { Tuple } from '../../../src/modules/authorization/model/tuple.ts';
 
 /** A tuple with what the table needs to know and the engine does not. */
 export interface WrittenTuple extends Tuple {
@@ -23,30 +29,64 @@ const words = [0, 1, 2];
 /** Objects per type. Ids of documents are row ids. */
 export const objectCount = 3;
 
-const uuidOf = (world: number, n: number): string => `00000000-0000-7000-8000-${(world * 16 + n).toString(16).padStart(12, '0')}`;
+const uuidOf = (world: number, n: number): string =>
+  `00000000-0000-7000-8000-${(world * 16 + n).toString(16).padStart(12, '0')}`;
+
+/** Every third world takes the relations r1 and r2 of folders and documents from fields of their records. */
+export const hasFields = (world: number): boolean => world % 3 === 2;
 
 /** The objects of a type of a world; types carry the number of the world, so that many worlds share a table. */
 export const objectsOf = (world: number, kind: string): readonly ObjectRef[] =>
-  words.map((n) => ({ type: `${kind}${world}`, id: kind === 'Doc' ? uuidOf(world, n) : `${kind.toLowerCase()}${n}` }));
+  words.map((n) => ({
+    type: `${kind}${world}`,
+    id:
+      kind === 'Doc' || hasFields(world)
+        ? uuidOf(world, 3 * ['Doc', 'Folder', 'Group', 'User'].indexOf(kind) + n)
+        : `${kind.toLowerCase()}${n}`,
+  }));
 
 /** `r0` holds mostly people, the other relations mostly objects: arrows go along those. */
 const role = fc.oneof(
   { weight: 5, arbitrary: fc.nat(2).map((n) => `r${n}`) },
   { weight: 2, arbitrary: fc.nat(2).map((n) => `a${n}`) },
-  { weight: 6, arbitrary: fc.tuple(fc.integer({ min: 1, max: 2 }), fc.nat(2)).map(([r, a]) => `r${r}->a${a}`) },
-  { weight: 1, arbitrary: fc.tuple(fc.integer({ min: 1, max: 2 }), fc.nat(2)).map(([r, t]) => `r${r}->r${t}`) },
+  {
+    weight: 6,
+    arbitrary: fc.tuple(fc.integer({ min: 1, max: 2 }), fc.nat(2)).map(([r, a]) => `r${r}->a${a}`),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.tuple(fc.integer({ min: 1, max: 2 }), fc.nat(2)).map(([r, t]) => `r${r}->r${t}`),
+  },
   { weight: 1, arbitrary: fc.constant('*') },
 );
 
 const { expression } = fc.letrec<{ expression: unknown; list: unknown }>((tie) => ({
-  list: fc.array(fc.oneof({ weight: 4, arbitrary: role }, { weight: 1, arbitrary: tie('expression') }), { maxLength: 3 }),
+  list: fc.array(
+    fc.oneof({ weight: 4, arbitrary: role }, { weight: 1, arbitrary: tie('expression') }),
+    { maxLength: 3 },
+  ),
   expression: fc.oneof(
     { maxDepth: 2, withCrossShrink: true },
     { weight: 6, arbitrary: fc.array(role, { minLength: 1, maxLength: 4, size: 'max' }) },
     { weight: 1, arbitrary: tie('list') },
-    { weight: 1, arbitrary: fc.record({ intersection: fc.array(fc.oneof(role, tie('expression')), { minLength: 1, maxLength: 3 }) }) },
-    { weight: 1, arbitrary: fc.record({ exclusion: fc.record({ base: tie('expression'), subtract: tie('expression') }) }) },
-    { weight: 1, arbitrary: fc.tuple(fc.integer({ min: 1, max: 2 }), fc.nat(2)).map(([r, a]) => ({ every: `r${r}->a${a}` })) },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        intersection: fc.array(fc.oneof(role, tie('expression')), { minLength: 1, maxLength: 3 }),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        exclusion: fc.record({ base: tie('expression'), subtract: tie('expression') }),
+      }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc
+        .tuple(fc.integer({ min: 1, max: 2 }), fc.nat(2))
+        .map(([r, a]) => ({ every: `r${r}->a${a}` })),
+    },
   ),
 }));
 
@@ -57,8 +97,14 @@ const person = fc.oneof(
 const object = fc.constantFrom('Group', 'Folder', 'Doc');
 const special = fc.oneof(
   { weight: 1, arbitrary: fc.constant('Group:*') },
-  { weight: 4, arbitrary: fc.constantFrom('Group#r0', 'Group#r1', 'Group#a0', 'Folder#a1', 'Doc#r0') },
-  { weight: 2, arbitrary: fc.constantFrom('Group with past', 'Folder with place', 'Group#r0 with mark') },
+  {
+    weight: 4,
+    arbitrary: fc.constantFrom('Group#r0', 'Group#r1', 'Group#a0', 'Folder#a1', 'Doc#r0'),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom('Group with past', 'Folder with place', 'Group#r0 with mark'),
+  },
   { weight: 1, arbitrary: fc.constant('*') },
 );
 const listOf = (...weights: [person: number, object: number, special: number]) =>
@@ -78,7 +124,10 @@ const conditions = {
 };
 
 const threeOf = <T>(arbitrary: fc.Arbitrary<T>) => fc.tuple(arbitrary, arbitrary, arbitrary);
-const shape = fc.record({ relations: fc.tuple(listOf(6, 1, 2), listOf(1, 6, 2), listOf(1, 6, 1)), actions: threeOf(expression) });
+const shape = fc.record({
+  relations: fc.tuple(listOf(6, 1, 2), listOf(1, 6, 2), listOf(1, 6, 1)),
+  actions: threeOf(expression),
+});
 
 const attributes = fc.record({
   mark: fc.nat(1),
@@ -100,7 +149,10 @@ const tupleSeed = fc.record({
 });
 
 /** What a random world is made of; `buildWorld` gives it a number. */
-export const worldSeed = fc.record({ shapes: threeOf(shape), tuples: fc.array(tupleSeed, { minLength: 3, maxLength: 20, size: 'max' }) });
+export const worldSeed = fc.record({
+  shapes: threeOf(shape),
+  tuples: fc.array(tupleSeed, { minLength: 3, maxLength: 20, size: 'max' }),
+});
 export type WorldSeed = typeof worldSeed extends fc.Arbitrary<infer T> ? T : never;
 
 export function buildWorld(seed: WorldSeed, world: number): RandomWorld {
@@ -108,23 +160,55 @@ export function buildWorld(seed: WorldSeed, world: number): RandomWorld {
   const definitions = repair([{ name: `User${world}`, relations: {}, permissions: {} }, ...inputs]);
   const byName = new Map(definitions.map((d) => [d.name, d]));
   const tuples = new Map<string, WrittenTuple>();
+  const model = buildModel(definitions, 0);
   for (const part of seed.tuples) {
     const tuple = tupleFrom(part, byName, world);
-    tuples.set(JSON.stringify([tuple.subject, tuple.relation, tuple.resource]), tuple);
+    const field = model.fieldOf(tuple.resource.type, tuple.relation);
+    if (!field) tuples.set(JSON.stringify([tuple.subject, tuple.relation, tuple.resource]), tuple);
+    else if (tuple.subject.relation === '' && tuple.subject.id !== '*') {
+      // A field that is no list holds the last that was said, and knows neither conditions nor times.
+      const { subject, relation, resource, deleted } = tuple;
+      const key = [relation, resource, ...(field.many ? [subject] : [])];
+      tuples.set(JSON.stringify(key), { subject, relation, resource, deleted });
+    }
   }
-  return { model: buildModel(definitions, 0), definitions: byName, tuples: [...tuples.values()] };
+  return { model, definitions: byName, tuples: [...tuples.values()] };
 }
 
-const numbered = (entry: string, world: number): string => entry.replace(/^(User|Group|Folder|Doc)/, `$1${world}`);
+const numbered = (entry: string, world: number): string =>
+  entry.replace(/^(User|Group|Folder|Doc)/, `$1${world}`);
 
-function inputOf(kind: string, { relations, actions }: WorldSeed['shapes'][0], world: number): DefinitionInput {
+function inputOf(
+  kind: string,
+  { relations, actions }: WorldSeed['shapes'][0],
+  world: number,
+): DefinitionInput {
+  const fields = hasFields(world) && kind !== 'Group' ? fieldsOf(relations, world) : {};
   return {
     name: `${kind}${world}`,
-    relations: Object.fromEntries(relations.map((entries, n) => [`r${n}`, entries.map((entry) => numbered(entry, world))])),
+    relations: {
+      ...Object.fromEntries(
+        relations.map((entries, n) => [`r${n}`, entries.map((entry) => numbered(entry, world))]),
+      ),
+      ...Object.fromEntries(Object.keys(fields).map((relation) => [relation, { from: relation }])),
+    },
+    fields,
     permissions: Object.fromEntries(actions.map((e, n) => [`a${n}`, e])),
     conditions,
   };
 }
+
+/** Of what a relation would have named first: r1 as a field, r2 as a list. */
+const fieldsOf = (
+  relations: WorldSeed['shapes'][0]['relations'],
+  world: number,
+): Record<string, RecordField> =>
+  Object.fromEntries(
+    ['r1', 'r2'].map((relation, i) => {
+      const kind = /^(User|Group|Folder|Doc)/.exec(relations[i + 1]?.[0] ?? '')?.[1] ?? 'User';
+      return [relation, { field: relation, many: relation === 'r2', type: `${kind}${world}` }];
+    }),
+  );
 
 /** Replaces what the static checks refuse by nothing, until they are content. */
 function repair(inputs: readonly DefinitionInput[]): readonly Definition[] {
@@ -132,17 +216,24 @@ function repair(inputs: readonly DefinitionInput[]): readonly Definition[] {
   for (;;) {
     const problems = firstProblems(current);
     if (!problems) return current.map(parseDefinition);
-    current = current.map((input) => (input.name === problems.name ? without(input, problems.places) : input));
+    current = current.map((input) =>
+      input.name === problems.name ? without(input, problems.places) : input,
+    );
   }
 }
 
-function firstProblems(inputs: readonly DefinitionInput[]): { name: string; places: readonly string[] } | undefined {
+function firstProblems(
+  inputs: readonly DefinitionInput[],
+): { name: string; places: readonly string[] } | undefined {
   const definitions: Definition[] = [];
   for (const input of inputs) {
     try {
       definitions.push(parseDefinition(input));
     } catch (error) {
-      return { name: input.name, places: placesOf((error as { errors?: readonly Problem[] }).errors ?? []) };
+      return {
+        name: input.name,
+        places: placesOf((error as { errors?: readonly Problem[] }).errors ?? []),
+      };
     }
   }
   for (const definition of definitions) {
@@ -152,37 +243,79 @@ function firstProblems(inputs: readonly DefinitionInput[]): { name: string; plac
   return undefined;
 }
 
-const placesOf = (problems: readonly Problem[]): readonly string[] => problems.map((p) => /^(\w+\.\w+)/.exec(p.path)?.[1] ?? '');
+const placesOf = (problems: readonly Problem[]): readonly string[] =>
+  problems.map((p) => /^(\w+\.\w+)/.exec(p.path)?.[1] ?? '');
 
 const without = (input: DefinitionInput, places: readonly string[]): DefinitionInput => ({
   ...input,
-  relations: Object.fromEntries(Object.entries(input.relations).map(([k, v]) => [k, places.includes(`relations.${k}`) ? [] : v])),
-  permissions: Object.fromEntries(Object.entries(input.permissions).map(([k, v]) => [k, places.includes(`permissions.${k}`) ? [] : v])),
+  relations: Object.fromEntries(
+    Object.entries(input.relations).map(([k, v]) => [
+      k,
+      places.includes(`relations.${k}`) ? [] : v,
+    ]),
+  ),
+  permissions: Object.fromEntries(
+    Object.entries(input.permissions).map(([k, v]) => [
+      k,
+      places.includes(`permissions.${k}`) ? [] : v,
+    ]),
+  ),
 });
 
 type TupleSeed = WorldSeed['tuples'][number];
 
+interface TuplePlace {
+  readonly resource: ObjectRef;
+  readonly world: number;
+}
+
+/** An object that the entry takes; where it takes everything, sometimes everybody. */
+function subjectFrom(
+  entry: AllowedSubject | undefined,
+  seed: TupleSeed,
+  { resource, world }: TuplePlace,
+): ObjectRef {
+  const subjectKind =
+    !entry || entry.type === '*' ? (kinds[seed.entry] ?? 'Doc') : entry.type.replace(/\d+$/, '');
+  const object = objectsOf(world, subjectKind)[seed.subject] ?? resource;
+  return entry?.type === '*' && seed.subject === 0 ? everybody : object;
+}
+
 /** Mostly a tuple that fits; where the relation allows nobody, one that does not. */
-function tupleFrom(seed: TupleSeed, definitions: ReadonlyMap<string, Definition>, world: number): WrittenTuple {
+function tupleFrom(
+  seed: TupleSeed,
+  definitions: ReadonlyMap<string, Definition>,
+  world: number,
+): WrittenTuple {
   const kind = kinds[seed.kind] ?? 'Doc';
   const resource = objectsOf(world, kind)[seed.resource] ?? { type: '', id: '' };
   const common = { resource, expired: seed.expired, deleted: seed.deleted };
   if (seed.relation === 3) {
-    const id = seed.subject === 0 ? '*' : `user${seed.subject}`;
-    return { ...common, subject: { type: `User${world}`, id, relation: '' }, relation: `can:a${seed.entry}` };
+    const id = seed.subject === 0 ? '*' : (objectsOf(world, 'User')[seed.subject]?.id ?? '');
+    return {
+      ...common,
+      subject: { type: `User${world}`, id, relation: '' },
+      relation: `can:a${seed.entry}`,
+    };
   }
   const relation = `r${seed.relation % 3}`;
   const entries = definitions.get(resource.type)?.relations.get(relation) ?? [];
   const entry = entries[seed.entry % Math.max(1, entries.length)];
-  const subjectKind = !entry || entry.type === '*' ? (kinds[seed.entry] ?? 'Doc') : entry.type.replace(/\d+$/, '');
-  const subject = objectsOf(world, subjectKind)[seed.subject] ?? resource;
+  const subject = subjectFrom(entry, seed, { resource, world });
   return {
     ...common,
     relation,
-    subject: { ...subject, id: entry?.wildcard ? '*' : subject.id, relation: entry?.relation ?? '' },
+    subject: {
+      ...subject,
+      id: entry?.wildcard ? '*' : subject.id,
+      relation: entry?.relation ?? '',
+    },
     ...conditionOf(entry?.condition ?? (seed.stray ? 'mark' : undefined), seed),
   };
 }
 
-const conditionOf = (condition: string | undefined, { attributes }: TupleSeed): Pick<WrittenTuple, 'condition' | 'attributes'> =>
+const conditionOf = (
+  condition: string | undefined,
+  { attributes }: TupleSeed,
+): Pick<WrittenTuple, 'condition' | 'attributes'> =>
   condition === undefined ? {} : { condition, attributes };

@@ -12,11 +12,19 @@ export interface TestBrowser {
   /** Cookies by name. */
   readonly cookies: Map<string, string>;
   /** Starts from a page of ours unless an `origin` says otherwise; follows the start page when there is one. */
-  start(provider: string, query?: Record<string, string>, headers?: Record<string, string>): Promise<StartedSignIn>;
+  start(
+    provider: string,
+    query?: Record<string, string>,
+    headers?: Record<string, string>,
+  ): Promise<StartedSignIn>;
   /** Comes back from the provider. */
   back(provider: string, query: Record<string, string>): Promise<Answer<Json>>;
   /** GET with the browser's cookies. */
-  get(path: string, query?: Record<string, string>, headers?: Record<string, string>): Promise<Answer<Json>>;
+  get(
+    path: string,
+    query?: Record<string, string>,
+    headers?: Record<string, string>,
+  ): Promise<Answer<Json>>;
   /** Visits any address with a jar of its own; answers where it was sent when that is at `stopAt`. */
   follow(url: string, stopAt: string): Promise<URL>;
 }
@@ -27,7 +35,9 @@ export function createBrowser(client: Api): TestBrowser {
   const address = `10.${randomInt(256)}.${randomInt(256)}.${randomInt(1, 255)}`;
   const cookieHeader = (): Record<string, string> => ({
     'x-forwarded-for': address,
-    ...(cookies.size === 0 ? {} : { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') }),
+    ...(cookies.size === 0
+      ? {}
+      : { cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join('; ') }),
   });
   const keep = (headers: Headers): void => {
     for (const line of headers.getSetCookie()) {
@@ -35,10 +45,17 @@ export function createBrowser(client: Api): TestBrowser {
       cookies.set(name, value);
     }
   };
-  const get = async (path: string, query: Record<string, string> = {}, headers: Record<string, string> = {}): Promise<Answer<Json>> => {
+  const get = async (
+    path: string,
+    query: Record<string, string> = {},
+    headers: Record<string, string> = {},
+  ): Promise<Answer<Json>> => {
     const ownPage = headers.origin === undefined && path.startsWith('/authentication/');
     const page: Record<string, string> = ownPage ? { 'sec-fetch-site': 'same-origin' } : {};
-    const answer = await client.get(path, { query, headers: { ...cookieHeader(), ...page, ...headers } });
+    const answer = await client.get(path, {
+      query,
+      headers: { ...cookieHeader(), ...page, ...headers },
+    });
     keep(answer.headers);
     return answer;
   };
@@ -49,7 +66,8 @@ export function createBrowser(client: Api): TestBrowser {
       const answer = await get(`/authentication/init/${provider}`, query, headers);
       if (answer.status !== 200) throw new Error(`init answered ${answer.status} ${answer.text}`);
       let url = new URL(answer.body.result);
-      if (url.pathname.endsWith('/start')) url = new URL((await get(`${url.pathname}${url.search}`)).headers.get('location') ?? '');
+      if (url.pathname.endsWith('/start'))
+        url = new URL((await get(`${url.pathname}${url.search}`)).headers.get('location') ?? '');
       return { url, state: url.searchParams.get('state') ?? '' };
     },
     get,
@@ -64,13 +82,17 @@ async function follow(start: string, stopAt: string): Promise<URL> {
   for (let hops = 0; hops < 10; hops += 1) {
     if (url.href.startsWith(stopAt)) return url;
     const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join('; ');
-    const response = await fetch(url, { redirect: 'manual', headers: cookie === '' ? {} : { cookie } });
+    const response = await fetch(url, {
+      redirect: 'manual',
+      headers: cookie === '' ? {} : { cookie },
+    });
     for (const line of response.headers.getSetCookie()) {
       const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
       jar.set(name, value);
     }
     const location = response.headers.get('location');
-    if (location === null) throw new Error(`${url.href} answered ${response.status} ${await response.text()}`);
+    if (location === null)
+      throw new Error(`${url.href} answered ${response.status} ${await response.text()}`);
     url = new URL(location, url);
   }
   throw new Error('too many redirects');

@@ -1,5 +1,11 @@
 /** A provider that answers whatever a test wants: the shapes of real ones, and those of hostile ones. */
-import { createPrivateKey, createPublicKey, createSign, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  createSign,
+  generateKeyPairSync,
+  type KeyObject,
+} from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -39,21 +45,33 @@ const publicKey = createPublicKey(privateKey);
 const kid = 'fake-1';
 const clientId = 'fake-client';
 const clientSecret = 'fake-secret';
-const base64url = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+const base64url = (value: object): string =>
+  Buffer.from(JSON.stringify(value)).toString('base64url');
 
 export const foreignKey = (): KeyObject =>
-  createPrivateKey(generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'pem', type: 'pkcs8' }));
+  createPrivateKey(
+    generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({
+      format: 'pem',
+      type: 'pkcs8',
+    }),
+  );
 
 export async function startFakeProvider(): Promise<FakeProvider> {
   const seen: SeenRequest[] = [];
   const answers = new Map<string, FakeAnswer>();
-  const server = createServer((request, response) => void respond(request, response, { seen, answers }));
+  const server = createServer(
+    (request, response) => void respond(request, response, { seen, answers }),
+  );
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  answers.set('/keys', { keys: [{ ...publicKey.export({ format: 'jwk' }), kid, use: 'sig', alg: 'RS256' }] });
+  answers.set('/keys', {
+    keys: [{ ...publicKey.export({ format: 'jwk' }), kid, use: 'sig', alg: 'RS256' }],
+  });
   answers.set('/userinfo', ({ headers }: SeenRequest, response: ServerResponse) => {
     const sub = /^Bearer at-(.+)$/.exec(headers.authorization ?? '')?.[1];
-    response.writeHead(sub === undefined ? 401 : 200, { 'content-type': 'application/json' }).end(JSON.stringify({ sub }));
+    response
+      .writeHead(sub === undefined ? 401 : 200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ sub }));
   });
   answers.set('/.well-known/openid-configuration', {
     issuer: url,
@@ -93,7 +111,14 @@ export async function startFakeProvider(): Promise<FakeProvider> {
       const text = `${base64url({ alg: 'RS256', typ: 'JWT', kid, ...header })}.${base64url(claims)}`;
       return `${text}.${createSign('sha256').update(text).sign(key).toString('base64url')}`;
     },
-    claims: (more = {}) => ({ iss: url, aud: clientId, sub: 'subject-1', iat: now(), exp: now() + 300, ...more }),
+    claims: (more = {}) => ({
+      iss: url,
+      aud: clientId,
+      sub: 'subject-1',
+      iat: now(),
+      exp: now() + 300,
+      ...more,
+    }),
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
@@ -118,7 +143,9 @@ async function respond(
   };
   seen.push(one);
   const answer = answers.get(pathname);
-  if (typeof answer === 'function') return void (answer as (request: SeenRequest, response: ServerResponse) => void)(one, response);
-  if (answer === undefined) return void response.writeHead(404, { 'content-type': 'application/json' }).end('{}');
+  if (typeof answer === 'function')
+    return void (answer as (request: SeenRequest, response: ServerResponse) => void)(one, response);
+  if (answer === undefined)
+    return void response.writeHead(404, { 'content-type': 'application/json' }).end('{}');
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
 }

@@ -24,7 +24,10 @@ const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
 const clientId = 'penstock-tests';
 const clientSecret = 'a-secret-that-only-tests-know';
 
-export async function startOpenidProvider(redirectUris: readonly string[], user: OpenidUser): Promise<OpenidProvider> {
+export async function startOpenidProvider(
+  redirectUris: readonly string[],
+  user: OpenidUser,
+): Promise<OpenidProvider> {
   let provider: Provider | undefined;
   const server = createServer((request, response) => void handle(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -35,7 +38,8 @@ export async function startOpenidProvider(redirectUris: readonly string[], user:
 
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (!provider) return void response.writeHead(503).end();
-    if (request.url?.startsWith('/interaction/')) return finishInteraction(provider, request, response, state.user.sub);
+    if (request.url?.startsWith('/interaction/'))
+      return finishInteraction(provider, request, response, state.user.sub);
     await provider.callback()(request, response);
   }
 
@@ -56,7 +60,11 @@ export async function startOpenidProvider(redirectUris: readonly string[], user:
   };
 }
 
-function createProvider(issuer: string, redirectUris: readonly string[], user: () => OpenidUser): Provider {
+function createProvider(
+  issuer: string,
+  redirectUris: readonly string[],
+  user: () => OpenidUser,
+): Provider {
   return new Provider(issuer, {
     clients: [
       {
@@ -71,7 +79,14 @@ function createProvider(issuer: string, redirectUris: readonly string[], user: (
     claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
     cookies: { keys: ['only for tests'] },
     jwks: { keys: [privateKey.export({ format: 'jwk' })] },
-    ttl: { AccessToken: 300, AuthorizationCode: 60, Grant: 300, IdToken: 300, Interaction: 300, Session: 300 },
+    ttl: {
+      AccessToken: 300,
+      AuthorizationCode: 60,
+      Grant: 300,
+      IdToken: 300,
+      Interaction: 300,
+      Session: 300,
+    },
     features: { devInteractions: { enabled: false } },
     pkce: { required: () => true },
     interactions: { url: (_context, interaction) => `/interaction/${interaction.uid}` },
@@ -80,11 +95,24 @@ function createProvider(issuer: string, redirectUris: readonly string[], user: (
 }
 
 /** Says yes to whatever is asked: who it is, then what the app may see. */
-async function finishInteraction(provider: Provider, request: IncomingMessage, response: ServerResponse, sub: string): Promise<void> {
+async function finishInteraction(
+  provider: Provider,
+  request: IncomingMessage,
+  response: ServerResponse,
+  sub: string,
+): Promise<void> {
   const { prompt, params, session, grantId } = await provider.interactionDetails(request, response);
-  if (prompt.name === 'login') return provider.interactionFinished(request, response, { login: { accountId: sub } });
+  if (prompt.name === 'login')
+    return provider.interactionFinished(request, response, { login: { accountId: sub } });
   const known = grantId === undefined ? undefined : await provider.Grant.find(grantId);
-  const grant = known ?? new provider.Grant({ accountId: session?.accountId ?? sub, clientId: String(params.client_id) });
+  const grant =
+    known ??
+    new provider.Grant({
+      accountId: session?.accountId ?? sub,
+      clientId: String(params.client_id),
+    });
   grant.addOIDCScope(String(params.scope));
-  await provider.interactionFinished(request, response, { consent: { grantId: await grant.save() } });
+  await provider.interactionFinished(request, response, {
+    consent: { grantId: await grant.save() },
+  });
 }

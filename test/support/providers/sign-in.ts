@@ -20,7 +20,11 @@ export async function signInAs(
   { claims, query, token }: FakeSignIn,
 ): Promise<Answer<Json>> {
   const browser = createBrowser(platform.client);
-  const { url, state } = await browser.start(name, query, token === undefined ? {} : { authorization: `Bearer ${token}` });
+  const { url, state } = await browser.start(
+    name,
+    query,
+    token === undefined ? {} : { authorization: `Bearer ${token}` },
+  );
   const idToken = fake.sign(fake.claims({ nonce: url.searchParams.get('nonce'), ...claims }));
   const code = `code-for-${idToken.slice(-20)}`;
   fake.issue(code, { access_token: `at-${claims.sub}`, token_type: 'Bearer', id_token: idToken });

@@ -46,18 +46,24 @@ const startTimeoutMs = 30_000;
 /** Starts a server and answers once it takes connections; an error carries what it printed last. */
 export async function startChildServer(options: ChildServerOptions): Promise<ChildServer> {
   const folder = options.keepFolder ? '' : options.folder;
-  const child = spawn('sh', ['-c', lifeline, 'lifeline', folder, options.stopSignal, options.command, ...options.args], {
-    cwd: options.folder,
-    detached: true,
-    stdio: ['pipe', 'pipe', 'pipe'],
-    ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
-  });
+  const child = spawn(
+    'sh',
+    ['-c', lifeline, 'lifeline', folder, options.stopSignal, options.command, ...options.args],
+    {
+      cwd: options.folder,
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      ...(options.uid === undefined ? {} : { uid: options.uid, gid: options.uid }),
+    },
+  );
   const exited = once(child, 'exit').then(() => child.stdin?.destroy());
   await outputMatches(child, options);
   return {
     running: () => child.exitCode === null && child.signalCode === null,
     async signal(signal) {
-      const servers = (await descendants(child.pid ?? 0)).filter(({ command }) => command.startsWith(options.command));
+      const servers = (await descendants(child.pid ?? 0)).filter(({ command }) =>
+        command.startsWith(options.command),
+      );
       for (const { pid } of servers) process.kill(pid, signal);
     },
     async stop() {

@@ -1,7 +1,8 @@
 /**
  * Servers that suites share are started in the main process of the test runner, each when the first
  * suite asks for it, and stopped when the run ends. Suites ask over a unix socket (`fixtures.ts`), so
- * that it makes no difference in which thread or process they run.
+ * that it makes no difference in which thread or process they run. Each worker of the run has database
+ * servers of its own: what a server remembers of old rows depends on the transactions of all its databases.
  */
 import { createServer, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
@@ -32,8 +33,9 @@ export async function startFixtureBroker(folder: string): Promise<FixtureBroker>
     running.push(server);
     return { value: server.url };
   };
-  const starters: Readonly<Record<FixtureName, () => Promise<Fixture>>> = {
-    embedded: async () => keep(await startEmbeddedForTests(join(folder, 'embedded'))),
+  const starters: Readonly<Record<FixtureName, (worker: string) => Promise<Fixture>>> = {
+    embedded: async (worker) =>
+      keep(await startEmbeddedForTests(join(folder, `embedded-${worker}`))),
     external15: async () => {
       const programs = await findPostgres(oldestMajor);
       return 'missing' in programs ? programs : keep(await startPostgres(programs.path, folder));
@@ -44,16 +46,20 @@ export async function startFixtureBroker(folder: string): Promise<FixtureBroker>
     },
   };
 
-  const provide = (name: string): Promise<Fixture> => {
+  /** `/name/worker` */
+  const provide = (path: string): Promise<Fixture> => {
+    const [, name, worker = ''] = path.split('/');
     const start = Object.entries(starters).find(([known]) => known === name)?.[1];
     if (!start) return Promise.reject(new Error(`There is no fixture "${name}"`));
-    const fixture = started.get(name) ?? start();
-    started.set(name, fixture);
+    const fixture = started.get(path) ?? start(worker);
+    started.set(path, fixture);
     return fixture;
   };
 
   const socket = join(folder, 'fixtures');
-  const server = createServer((request, response) => void answer(response, provide((request.url ?? '').slice(1))));
+  const server = createServer(
+    (request, response) => void answer(response, provide(request.url ?? '')),
+  );
   await new Promise<void>((resolve) => server.listen(socket, resolve));
   server.unref();
 

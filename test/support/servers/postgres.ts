@@ -26,7 +26,10 @@ export interface PostgresServer {
 export async function findPostgres(major = oldestMajor): Promise<Availability> {
   const onPath = await findOnPath('initdb');
   const debian = await readdir('/usr/lib/postgresql').catch(() => []);
-  const folders = [...debian.map((version) => `/usr/lib/postgresql/${version}/bin`), ...(onPath ? [dirname(onPath)] : [])];
+  const folders = [
+    ...debian.map((version) => `/usr/lib/postgresql/${version}/bin`),
+    ...(onPath ? [dirname(onPath)] : []),
+  ];
   for (const folder of folders) {
     const version = await run(join(folder, 'postgres'), ['--version']).catch(() => undefined);
     if (version && new RegExp(`\\) ${major}\\.`).test(version.stdout)) return { path: folder };
@@ -49,10 +52,20 @@ async function createCluster(programs: string, parent: string): Promise<Cluster>
   const password = randomBytes(12).toString('hex');
   const passwordFile = join(folder, 'password');
   await writeFile(passwordFile, password);
-  if (uid !== undefined) await Promise.all([folder, passwordFile].map((path) => chown(path, uid, uid)));
+  if (uid !== undefined)
+    await Promise.all([folder, passwordFile].map((path) => chown(path, uid, uid)));
   const identity = uid === undefined ? {} : { uid, gid: uid };
-  const options = ['--auth=scram-sha-256', `--pwfile=${passwordFile}`, '--no-sync', '--encoding=UTF8', '--locale=C.UTF-8'];
-  await run(join(programs, 'initdb'), ['-D', join(folder, 'data'), '-U', 'postgres', ...options], { ...identity, cwd: folder });
+  const options = [
+    '--auth=scram-sha-256',
+    `--pwfile=${passwordFile}`,
+    '--no-sync',
+    '--encoding=UTF8',
+    '--locale=C.UTF-8',
+  ];
+  await run(join(programs, 'initdb'), ['-D', join(folder, 'data'), '-U', 'postgres', ...options], {
+    ...identity,
+    cwd: folder,
+  });
   const port = await freePort();
   return { folder, port, uid, url: `postgresql://postgres:${password}@127.0.0.1:${port}/postgres` };
 }
@@ -65,11 +78,25 @@ interface Serving {
   readonly keepFolder: boolean;
 }
 
-function serve(programs: string, { folder, port, uid }: Cluster, { settings, keepFolder }: Serving): Promise<ChildServer> {
-  const all = { listen_addresses: '127.0.0.1', port, unix_socket_directories: '', max_connections: 200, ...settings };
+function serve(
+  programs: string,
+  { folder, port, uid }: Cluster,
+  { settings, keepFolder }: Serving,
+): Promise<ChildServer> {
+  const all = {
+    listen_addresses: '127.0.0.1',
+    port,
+    unix_socket_directories: '',
+    max_connections: 200,
+    ...settings,
+  };
   return startChildServer({
     command: join(programs, 'postgres'),
-    args: ['-D', join(folder, 'data'), ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
+    args: [
+      '-D',
+      join(folder, 'data'),
+      ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ],
     folder,
     ready: /ready to accept connections/,
     stopSignal: 'INT',
@@ -81,7 +108,10 @@ function serve(programs: string, { folder, port, uid }: Cluster, { settings, kee
 /** Starts a new cluster, which is thrown away at the end. */
 export async function startPostgres(programs: string, parent: string): Promise<PostgresServer> {
   const cluster = await createCluster(programs, parent);
-  const server = await serve(programs, cluster, { settings: { ...hasty, synchronous_commit: 'off' }, keepFolder: false });
+  const server = await serve(programs, cluster, {
+    settings: { ...hasty, synchronous_commit: 'off' },
+    keepFolder: false,
+  });
   return { url: cluster.url, stop: () => server.stop() };
 }
 
@@ -91,7 +121,10 @@ export interface KillablePostgres extends PostgresServer {
   killAndRestart(): Promise<void>;
 }
 
-export async function startKillablePostgres(programs: string, parent: string): Promise<KillablePostgres> {
+export async function startKillablePostgres(
+  programs: string,
+  parent: string,
+): Promise<KillablePostgres> {
   const cluster = await createCluster(programs, parent);
   const start = () => serve(programs, cluster, { settings: hasty, keepFolder: true });
   let server = await start();

@@ -24,7 +24,10 @@ export async function createRunFolder(): Promise<RunFolder> {
   const path = await mkdtemp(join(tmpdir(), 'penstock-test-'));
   // Servers run as another user and must find their own folders below.
   await chmod(path, 0o711);
-  const child = spawn('sh', ['-c', cleaner, 'penstock-test-cleaner', path], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
+  const child = spawn('sh', ['-c', cleaner, 'penstock-test-cleaner', path], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
   child.unref();
   return {
     path,

@@ -8,7 +8,14 @@ import type { FieldMap, PlatformOptions } from '../../schema/language/definition
 
 const admin = system('test');
 const userWith = (userId = newId()) =>
-  ({ kind: 'user', userId, sessionId: 's', authenticatedAt: 0, complete: true, clientId: 'web' }) as const satisfies Caller;
+  ({
+    kind: 'user',
+    userId,
+    sessionId: 's',
+    authenticatedAt: 0,
+    complete: true,
+    clientId: 'web',
+  }) as const satisfies Caller;
 
 /** An engine that knows roles by user, and lets users edit the records whose title is their role. */
 const engineOf = (roles: Record<string, readonly string[]>): PermissionEngine => ({
@@ -17,12 +24,15 @@ const engineOf = (roles: Record<string, readonly string[]>): PermissionEngine =>
   predicate: async (caller, action) => ({
     shape: `test:${action}`,
     compile: (_id, next, _use, alias) =>
-      action === 'read' ? 'true' : `${alias}.title = any(${next(caller.kind === 'user' ? (roles[caller.userId] ?? []) : [])}::text[])`,
+      action === 'read'
+        ? 'true'
+        : `${alias}.title = any(${next(caller.kind === 'user' ? (roles[caller.userId] ?? []) : [])}::text[])`,
   }),
   owner: async () => ({ type: 'User', id: '' }),
   prepare: async () => {},
   adopt: async () => {},
   abandon: async () => {},
+  creation: async () => undefined,
   could: async () => true,
 });
 
@@ -35,8 +45,16 @@ describe('access to single fields', () => {
     return name;
   };
   const get = async (caller: Caller, name: string, id: string, options = {}) =>
-    JSON.parse((await kernel.records.get(caller, name, id, options)).json) as Record<string, unknown>;
-  const test = (path: string): Condition => ({ kind: 'test', path, place: `query.${path}`, test: { kind: 'exists' } });
+    JSON.parse((await kernel.records.get(caller, name, id, options)).json) as Record<
+      string,
+      unknown
+    >;
+  const test = (path: string): Condition => ({
+    kind: 'test',
+    path,
+    place: `query.${path}`,
+    test: { kind: 'exists' },
+  });
 
   beforeAll(async () => {
     kernel = await openRecordKernel();
@@ -51,17 +69,33 @@ describe('access to single fields', () => {
       forClerks: { type: 'Number', access: { read: 'role:clerk' } },
       forAdmins: { type: 'Date', access: { read: 'admin' } },
     });
-    const values = { title: 't', forUsers: 'u', forClerks: 1, forAdmins: '2026-01-01T00:00:00.000Z' };
+    const values = {
+      title: 't',
+      forUsers: 'u',
+      forClerks: 1,
+      forAdmins: '2026-01-01T00:00:00.000Z',
+    };
     const made = JSON.parse((await kernel.records.create(user, name, values)).json);
-    const seen = async (caller: Caller) => Object.keys(await get(caller, name, made._id)).filter((key) => key.startsWith('for'));
+    const seen = async (caller: Caller) =>
+      Object.keys(await get(caller, name, made._id)).filter((key) => key.startsWith('for'));
     expect(await seen(anonymous)).toEqual([]);
     expect(await seen(user)).toEqual(['forUsers']);
     expect(await seen(clerk)).toEqual(['forUsers', 'forClerks']);
     expect(await seen(admin)).toEqual(['forUsers', 'forClerks', 'forAdmins']);
-    expect(made).toEqual({ _id: made._id, title: 't', forUsers: 'u', createdAt: made.createdAt, updatedAt: made.updatedAt, __v: 0 });
+    expect(made).toEqual({
+      _id: made._id,
+      title: 't',
+      forUsers: 'u',
+      createdAt: made.createdAt,
+      updatedAt: made.updatedAt,
+      __v: 0,
+    });
     expect(await get(admin, name, made._id)).toMatchObject(values);
 
-    const holder = await declare({ of: { type: 'Relation', model: name }, many: [{ type: 'Relation', model: name }] });
+    const holder = await declare({
+      of: { type: 'Relation', model: name },
+      many: [{ type: 'Relation', model: name }],
+    });
     const { id } = await kernel.records.create(user, holder, { of: made._id, many: [made._id] });
     const populated = JSON.stringify(await get(user, holder, id, { populate: ['of', 'many'] }));
     expect(populated).toMatch(/forUsers.*forUsers/);
@@ -76,7 +110,9 @@ describe('access to single fields', () => {
       kernel.records.select(anonymous, name, { filter: all() }),
       kernel.records.find(anonymous, name, { filter: all() }),
       kernel.records.update(anonymous, name, made._id, { title: 'u' }).then(({ json }) => json),
-      kernel.records.updateMany(anonymous, name, [{ _id: made._id, title: 'v' }]).then(([one]) => one?.json),
+      kernel.records
+        .updateMany(anonymous, name, [{ _id: made._id, title: 'v' }])
+        .then(([one]) => one?.json),
     ]);
     expect(answers.join()).not.toMatch(/forUsers|forClerks|forAdmins/);
   });
@@ -95,14 +131,21 @@ describe('access to single fields', () => {
       () => kernel.records.select(anonymous, holder, { filter: test('of.secret') }),
       () => kernel.records.find(anonymous, name, { filter: test('secret'), granted: true }),
       () => kernel.records.aggregate(anonymous, name, { filter: all(), groupBy: [], values }),
-      () => kernel.records.aggregate(anonymous, name, { filter: all(), groupBy: ['secret'], values: [] }),
+      () =>
+        kernel.records.aggregate(anonymous, name, {
+          filter: all(),
+          groupBy: ['secret'],
+          values: [],
+        }),
       () => kernel.records.list(anonymous, holder, { populate: ['hidden'] }),
       () => kernel.records.updateWhere(anonymous, name, [], { filter: test('secret') }),
       () => kernel.records.removeWhere(anonymous, name, { filter: test('secret') }),
     ]) {
       await expect(ask()).rejects.toMatchObject(refused);
     }
-    expect(JSON.parse(await kernel.records.select(admin, holder, { filter: test('of.secret') }))).toMatchObject({ count: 0 });
+    expect(
+      JSON.parse(await kernel.records.select(admin, holder, { filter: test('of.secret') })),
+    ).toMatchObject({ count: 0 });
   });
 
   it('refuses by name what may not be set, and leaves it as it is in a replacement', async () => {
@@ -118,19 +161,38 @@ describe('access to single fields', () => {
       code: 'FIELD_FORBIDDEN',
       errors: fields.map((path) => ({ path, rule: 'access' })),
     });
-    await expect(kernel.records.create(anonymous, name, { note: 'x', state: 'live' })).rejects.toMatchObject(forbidden('state', 'note'));
+    await expect(
+      kernel.records.create(anonymous, name, { note: 'x', state: 'live' }),
+    ).rejects.toMatchObject(forbidden('state', 'note'));
     const { id } = await kernel.records.create(user, name, { title: 'a', note: 'x' });
     await kernel.records.update(admin, name, id, { state: 'live', grade: 5 });
-    await expect(kernel.records.update(user, name, id, { state: 'draft' })).rejects.toMatchObject(forbidden('state'));
-    await expect(kernel.records.update(user, name, id, { grade: null })).rejects.toMatchObject(forbidden('grade'));
-    await expect(kernel.records.createMany(user, name, [{}, { state: 'x' }])).rejects.toMatchObject(forbidden('docs.1.state'));
-    await expect(kernel.records.updateMany(user, name, [{ _id: id, grade: 1 }])).rejects.toMatchObject(forbidden('docs.0.grade'));
-    await expect(kernel.records.replaceMany(user, name, [{ _id: id, state: 'x' }])).rejects.toMatchObject(forbidden('docs.0.state'));
+    await expect(kernel.records.update(user, name, id, { state: 'draft' })).rejects.toMatchObject(
+      forbidden('state'),
+    );
+    await expect(kernel.records.update(user, name, id, { grade: null })).rejects.toMatchObject(
+      forbidden('grade'),
+    );
+    await expect(kernel.records.createMany(user, name, [{}, { state: 'x' }])).rejects.toMatchObject(
+      forbidden('docs.1.state'),
+    );
+    await expect(
+      kernel.records.updateMany(user, name, [{ _id: id, grade: 1 }]),
+    ).rejects.toMatchObject(forbidden('docs.0.grade'));
+    await expect(
+      kernel.records.replaceMany(user, name, [{ _id: id, state: 'x' }]),
+    ).rejects.toMatchObject(forbidden('docs.0.state'));
     const assignment = { field: 'state', action: 'set', value: 'x', place: '' } as const;
     const options = { filter: all(), granted: true };
-    await expect(kernel.records.updateWhere(user, name, [assignment], options)).rejects.toMatchObject(forbidden('state'));
+    await expect(
+      kernel.records.updateWhere(user, name, [assignment], options),
+    ).rejects.toMatchObject(forbidden('state'));
     await kernel.records.replace(user, name, id, { title: 'b' });
-    expect(await get(admin, name, id)).toMatchObject({ title: 'b', note: null, state: 'live', grade: 5 });
+    expect(await get(admin, name, id)).toMatchObject({
+      title: 'b',
+      note: null,
+      state: 'live',
+      grade: 5,
+    });
     await kernel.records.replaceMany(anonymous, name, [{ _id: id, title: 'c' }]);
     expect(await get(admin, name, id)).toMatchObject({ title: 'c', state: 'live', grade: 5 });
   });
@@ -138,33 +200,74 @@ describe('access to single fields', () => {
   it('shows and takes a field of the owner in his own records only', async () => {
     const [ann, bob] = [userWith(), userWith()];
     const own: FieldMap[string] = { type: 'String', access: { read: 'owner', write: 'owner' } };
-    const name = await declare({ by: 'ObjectId', phone: own, at: 'Date' }, { owner: { field: 'by' }, history: true });
-    const ofAnn = JSON.parse((await kernel.records.create(ann, name, { title: 'a', phone: '1', at: '2026-01-01' })).json);
+    const name = await declare(
+      { by: 'ObjectId', phone: own, at: 'Date' },
+      { owner: { field: 'by' }, history: true },
+    );
+    const ofAnn = JSON.parse(
+      (await kernel.records.create(ann, name, { title: 'a', phone: '1', at: '2026-01-01' })).json,
+    );
     const ofBob = (await kernel.records.create(bob, name, { title: 'b', phone: '2' })).id;
-    expect(ofAnn).toMatchObject({ by: ann.userId, phone: '1', at: '2026-01-01T00:00:00.000Z', __v: 0 });
-    expect(Object.keys(ofAnn)).toEqual(['_id', 'title', 'by', 'phone', 'at', 'createdAt', 'updatedAt', '__v']);
+    expect(ofAnn).toMatchObject({
+      by: ann.userId,
+      phone: '1',
+      at: '2026-01-01T00:00:00.000Z',
+      __v: 0,
+    });
+    expect(Object.keys(ofAnn)).toEqual([
+      '_id',
+      'title',
+      'by',
+      'phone',
+      'at',
+      'createdAt',
+      'updatedAt',
+      '__v',
+    ]);
     expect(await get(ann, name, ofAnn._id)).toEqual(ofAnn);
     expect(await get(bob, name, ofAnn._id)).not.toHaveProperty('phone');
     expect(await get(anonymous, name, ofAnn._id)).not.toHaveProperty('phone');
     const { documents } = JSON.parse(await kernel.records.list(bob, name));
     expect(documents.map((one: Record<string, unknown>) => one.phone)).toEqual([undefined, '2']);
-    const holder = await declare({ of: { type: 'Relation', model: name }, all: [{ type: 'Relation', model: name }] });
-    const { id } = await kernel.records.create(ann, holder, { of: ofAnn._id, all: [ofBob, ofAnn._id] });
-    expect(await get(ann, holder, id, { populate: ['of', 'all'] })).toMatchObject({ of: ofAnn, all: [{ _id: ofBob }, { phone: '1' }] });
+    const holder = await declare({
+      of: { type: 'Relation', model: name },
+      all: [{ type: 'Relation', model: name }],
+    });
+    const { id } = await kernel.records.create(ann, holder, {
+      of: ofAnn._id,
+      all: [ofBob, ofAnn._id],
+    });
+    expect(await get(ann, holder, id, { populate: ['of', 'all'] })).toMatchObject({
+      of: ofAnn,
+      all: [{ _id: ofBob }, { phone: '1' }],
+    });
     expect(JSON.stringify(await get(bob, holder, id, { populate: ['of'] }))).not.toMatch(/phone/);
-    await expect(kernel.records.list(ann, name, { sort: ['phone'] })).rejects.toMatchObject({ status: 400 });
+    await expect(kernel.records.list(ann, name, { sort: ['phone'] })).rejects.toMatchObject({
+      status: 400,
+    });
 
     await kernel.records.update(bob, name, ofAnn._id, { title: 'changed' });
     const forbidden = { code: 'FIELD_FORBIDDEN', errors: [{ path: 'phone' }] };
-    await expect(kernel.records.update(bob, name, ofAnn._id, { phone: '9' })).rejects.toMatchObject(forbidden);
-    await expect(kernel.records.update(bob, name, ofAnn._id, { phone: '9' }, { expectedVersion: 1 })).rejects.toMatchObject(forbidden);
-    await expect(kernel.records.update(bob, name, ofAnn._id, { phone: '9' }, { expectedVersion: 0 })).rejects.toMatchObject({
+    await expect(kernel.records.update(bob, name, ofAnn._id, { phone: '9' })).rejects.toMatchObject(
+      forbidden,
+    );
+    await expect(
+      kernel.records.update(bob, name, ofAnn._id, { phone: '9' }, { expectedVersion: 1 }),
+    ).rejects.toMatchObject(forbidden);
+    await expect(
+      kernel.records.update(bob, name, ofAnn._id, { phone: '9' }, { expectedVersion: 0 }),
+    ).rejects.toMatchObject({
       status: 412,
     });
     await kernel.records.replace(bob, name, ofAnn._id, { title: 'r' });
-    expect(await get(ann, name, ofAnn._id)).toMatchObject({ title: 'r', phone: '1', by: ann.userId });
+    expect(await get(ann, name, ofAnn._id)).toMatchObject({
+      title: 'r',
+      phone: '1',
+      by: ann.userId,
+    });
     await kernel.records.update(ann, name, ofAnn._id, { phone: '3' });
-    const told = async (caller: Caller) => JSON.parse(await kernel.records.history.get(caller, name, ofAnn._id, 2));
+    const told = async (caller: Caller) =>
+      JSON.parse(await kernel.records.history.get(caller, name, ofAnn._id, 2));
     expect((await told(ann)).changes).toEqual([{ field: 'phone', from: '1', to: '3' }]);
     expect(JSON.stringify(await told(bob))).not.toMatch(/phone/);
     await kernel.records.history.restore(bob, name, ofAnn._id, 0);
@@ -179,7 +282,10 @@ describe('access to single fields', () => {
     const clerk = userWith();
     const other = userWith();
     kernel.permissions.engine = engineOf({ [clerk.userId]: ['mine'], [other.userId]: [] });
-    const note: FieldMap[string] = { type: 'String', access: { read: 'relation:editor', write: 'relation:editor' } };
+    const note: FieldMap[string] = {
+      type: 'String',
+      access: { read: 'relation:editor', write: 'relation:editor' },
+    };
     const name = await declare({ note }, { authorization: { enabled: true } });
     const { id } = await kernel.records.create(admin, name, { title: 'mine', note: 'n' });
     expect(await get(clerk, name, id)).toMatchObject({ note: 'n' });
@@ -192,13 +298,27 @@ describe('access to single fields', () => {
     const refuse = (fields: FieldMap, options: PlatformOptions = {}) =>
       expect(kernel.schemas.create(admin, { name: `Seen${count++}`, fields, options })).rejects;
     const at = (path: string) => ({ status: 400, errors: [expect.objectContaining({ path })] });
-    await refuse({ a: { type: 'String', access: { read: 'nobody' } } }).toMatchObject(at('fields.a.access.read'));
-    await refuse({ a: { type: 'String', access: { look: 'user' } as never } }).toMatchObject(at('fields.a.access.look'));
-    await refuse({ a: { type: 'String', access: { read: 'owner' } } }).toMatchObject(at('fields.a.access.read'));
-    await refuse({ a: { type: 'String', access: { write: 'relation:editor' } } }).toMatchObject(at('fields.a.access.write'));
-    await refuse({ a: { b: { type: 'String', access: { read: 'user' } } } }).toMatchObject(at('fields.a.b.access'));
-    await refuse({ a: 'String' }, { owner: { field: 'a' } }).toMatchObject(at('modelOptions.conduit.owner.field'));
-    await refuse({ a: 'String' }, { owner: { field: 'none' } }).toMatchObject(at('modelOptions.conduit.owner.field'));
+    await refuse({ a: { type: 'String', access: { read: 'nobody' } } }).toMatchObject(
+      at('fields.a.access.read'),
+    );
+    await refuse({ a: { type: 'String', access: { look: 'user' } as never } }).toMatchObject(
+      at('fields.a.access.look'),
+    );
+    await refuse({ a: { type: 'String', access: { read: 'owner' } } }).toMatchObject(
+      at('fields.a.access.read'),
+    );
+    await refuse({ a: { type: 'String', access: { write: 'relation:editor' } } }).toMatchObject(
+      at('fields.a.access.write'),
+    );
+    await refuse({ a: { b: { type: 'String', access: { read: 'user' } } } }).toMatchObject(
+      at('fields.a.b.access'),
+    );
+    await refuse({ a: 'String' }, { owner: { field: 'a' } }).toMatchObject(
+      at('modelOptions.conduit.owner.field'),
+    );
+    await refuse({ a: 'String' }, { owner: { field: 'none' } }).toMatchObject(
+      at('modelOptions.conduit.owner.field'),
+    );
   });
 });
 
@@ -210,22 +330,44 @@ describe('records that belong to users', () => {
     await kernel.schemas.create(admin, {
       name: 'Mine',
       fields: { title: 'String', by: { type: 'ObjectId', required: true } },
-      options: { owner: { field: 'by', limit: ['read', 'update', 'delete'] }, softDelete: true, history: true },
+      options: {
+        owner: { field: 'by', limit: ['read', 'update', 'delete'] },
+        softDelete: true,
+        history: true,
+      },
     });
-    await kernel.schemas.create(admin, { name: 'Ref', fields: { of: { type: 'Relation', model: 'Mine', onDelete: 'setNull' } } });
+    await kernel.schemas.create(admin, {
+      name: 'Ref',
+      fields: { of: { type: 'Relation', model: 'Mine', onDelete: 'setNull' } },
+    });
   });
   afterAll(() => kernel.close());
 
   it('sets the owner itself, and nobody else can', async () => {
-    await expect(kernel.records.create(anonymous, 'Mine', {})).rejects.toMatchObject({ status: 401 });
-    await expect(kernel.records.create(anonymous, 'Mine', {}, { granted: true })).rejects.toMatchObject({ status: 401 });
-    await expect(kernel.records.create(ann, 'Mine', { by: bob.userId })).rejects.toMatchObject({ status: 403, errors: [{ path: 'by' }] });
-    expect(JSON.parse((await kernel.records.create(ann, 'Mine', { by: ann.userId })).json)).toMatchObject({ by: ann.userId });
+    await expect(kernel.records.create(anonymous, 'Mine', {})).rejects.toMatchObject({
+      status: 401,
+    });
+    await expect(
+      kernel.records.create(anonymous, 'Mine', {}, { granted: true }),
+    ).rejects.toMatchObject({ status: 401 });
+    await expect(kernel.records.create(ann, 'Mine', { by: bob.userId })).rejects.toMatchObject({
+      status: 403,
+      errors: [{ path: 'by' }],
+    });
+    expect(
+      JSON.parse((await kernel.records.create(ann, 'Mine', { by: ann.userId })).json),
+    ).toMatchObject({ by: ann.userId });
     const [made] = await kernel.records.createMany(ann, 'Mine', [{ title: 'x' }]);
     expect(JSON.parse(made?.json ?? '')).toMatchObject({ by: ann.userId });
-    await expect(kernel.records.update(ann, 'Mine', made?.id ?? '', { by: ann.userId })).rejects.toMatchObject({ code: 'FIELD_FORBIDDEN' });
-    await expect(kernel.records.create(admin, 'Mine', {})).rejects.toMatchObject({ errors: [{ path: 'by', rule: 'required' }] });
-    expect(JSON.parse((await kernel.records.create(admin, 'Mine', { by: bob.userId })).json)).toMatchObject({ by: bob.userId });
+    await expect(
+      kernel.records.update(ann, 'Mine', made?.id ?? '', { by: ann.userId }),
+    ).rejects.toMatchObject({ code: 'FIELD_FORBIDDEN' });
+    await expect(kernel.records.create(admin, 'Mine', {})).rejects.toMatchObject({
+      errors: [{ path: 'by', rule: 'required' }],
+    });
+    expect(
+      JSON.parse((await kernel.records.create(admin, 'Mine', { by: bob.userId })).json),
+    ).toMatchObject({ by: bob.userId });
   });
 
   it('keeps everybody else away, in every way', async () => {
@@ -235,7 +377,9 @@ describe('records that belong to users', () => {
     const gone = { code: 'RECORD_NOT_FOUND' };
     const assignment = { field: 'title', action: 'set', value: 'x', place: '' } as const;
     await expect(kernel.records.get(anonymous, 'Mine', id)).rejects.toMatchObject({ status: 401 });
-    await expect(kernel.records.find(anonymous, 'Mine', { filter: all(), granted: true })).rejects.toMatchObject({ status: 401 });
+    await expect(
+      kernel.records.find(anonymous, 'Mine', { filter: all(), granted: true }),
+    ).rejects.toMatchObject({ status: 401 });
     for (const ask of [
       () => kernel.records.get(bob, 'Mine', id),
       () => kernel.records.update(bob, 'Mine', id, { title: 'x' }),
@@ -251,22 +395,48 @@ describe('records that belong to users', () => {
     const inList = (text: string) => text.includes(id);
     expect(inList(await kernel.records.list(bob, 'Mine'))).toBe(false);
     expect(inList(await kernel.records.list(ann, 'Mine'))).toBe(true);
-    expect(inList(await kernel.records.find(bob, 'Mine', { filter: all(), granted: true }))).toBe(false);
+    expect(inList(await kernel.records.find(bob, 'Mine', { filter: all(), granted: true }))).toBe(
+      false,
+    );
     // What refers to it would be in the way, but that is not for him to know.
-    await kernel.schemas.create(admin, { name: 'Holder', fields: { of: { type: 'Relation', model: 'Mine' } } });
+    await kernel.schemas.create(admin, {
+      name: 'Holder',
+      fields: { of: { type: 'Relation', model: 'Mine' } },
+    });
     const holder = (await kernel.records.create(admin, 'Holder', { of: id })).id;
     await expect(kernel.records.remove(bob, 'Mine', id)).rejects.toMatchObject(gone);
-    await expect(kernel.records.remove(ann, 'Mine', id.toUpperCase())).rejects.toMatchObject({ code: 'RECORD_IN_USE' });
+    await expect(kernel.records.remove(ann, 'Mine', id.toUpperCase())).rejects.toMatchObject({
+      code: 'RECORD_IN_USE',
+    });
     await kernel.records.remove(admin, 'Holder', holder);
-    expect(await kernel.records.updateWhere(bob, 'Mine', [assignment], { filter: all(), granted: true })).toBe(1);
-    expect(JSON.parse((await kernel.records.get(bob, 'Ref', ref, { populate: ['of'] })).json)).toMatchObject({ of: id });
-    expect(JSON.parse((await kernel.records.get(ann, 'Ref', ref, { populate: ['of'] })).json)).toMatchObject({ of: { title: 'private' } });
-    const byTitle: Condition = { kind: 'test', path: 'of.title', place: 'q', test: { kind: 'equal', value: 'private' } };
-    expect(JSON.parse(await kernel.records.select(bob, 'Ref', { filter: byTitle }))).toMatchObject({ count: 0 });
-    expect(JSON.parse(await kernel.records.select(ann, 'Ref', { filter: byTitle }))).toMatchObject({ count: 1 });
-    expect(JSON.parse(await kernel.records.list(admin, 'Mine', { count: 'exact' })).count).toBeGreaterThan(1);
+    expect(
+      await kernel.records.updateWhere(bob, 'Mine', [assignment], { filter: all(), granted: true }),
+    ).toBe(1);
+    expect(
+      JSON.parse((await kernel.records.get(bob, 'Ref', ref, { populate: ['of'] })).json),
+    ).toMatchObject({ of: id });
+    expect(
+      JSON.parse((await kernel.records.get(ann, 'Ref', ref, { populate: ['of'] })).json),
+    ).toMatchObject({ of: { title: 'private' } });
+    const byTitle: Condition = {
+      kind: 'test',
+      path: 'of.title',
+      place: 'q',
+      test: { kind: 'equal', value: 'private' },
+    };
+    expect(JSON.parse(await kernel.records.select(bob, 'Ref', { filter: byTitle }))).toMatchObject({
+      count: 0,
+    });
+    expect(JSON.parse(await kernel.records.select(ann, 'Ref', { filter: byTitle }))).toMatchObject({
+      count: 1,
+    });
+    expect(
+      JSON.parse(await kernel.records.list(admin, 'Mine', { count: 'exact' })).count,
+    ).toBeGreaterThan(1);
     await kernel.records.remove(ann, 'Mine', id);
-    await expect(kernel.records.trash.restore(bob, 'Mine', id)).rejects.toMatchObject({ code: 'NOT_IN_TRASH' });
+    await expect(kernel.records.trash.restore(bob, 'Mine', id)).rejects.toMatchObject({
+      code: 'NOT_IN_TRASH',
+    });
     expect((await kernel.records.trash.restore(ann, 'Mine', id)).version).toBe(3);
   });
 });

@@ -7,7 +7,12 @@ import { LRUCache } from 'lru-cache';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { PermissionPort } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { type AccessRule, type Field, readRuleOf, writeRuleOf } from '../../schema/language/field.ts';
+import {
+  type AccessRule,
+  type Field,
+  readRuleOf,
+  writeRuleOf,
+} from '../../schema/language/field.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
 import { isTrusted } from './operation-access.ts';
 
@@ -55,7 +60,9 @@ function rulesOf(schema: CompiledSchema): FieldRules {
   let rules = rulesBySchema.get(schema);
   if (!rules) {
     const pick = (ruleOf: (field: Field) => AccessRule) =>
-      [...schema.tree.fields].map(([name, field]) => [name, ruleOf(field)] as const).filter(([, { kind }]) => kind !== 'public');
+      [...schema.tree.fields]
+        .map(([name, field]) => [name, ruleOf(field)] as const)
+        .filter(([, { kind }]) => kind !== 'public');
     const [read, write] = [pick(readRuleOf), pick(writeRuleOf)];
     rules = { read, write, roles: [...read, ...write].some(([, { kind }]) => kind === 'role') };
     rulesBySchema.set(schema, rules);
@@ -108,7 +115,8 @@ export function viewerOf(
   const need = needOf(schemas, schema);
   if (need === 'none' || isTrusted(caller)) return undefined;
   // Without the engine nobody can say who holds a role: then nobody does.
-  if (need === 'rules' || caller.kind !== 'user' || !permissions.engine) return { caller, roles: noRoles };
+  if (need === 'rules' || caller.kind !== 'user' || !permissions.engine)
+    return { caller, roles: noRoles };
   return permissions.engine.roles(caller).then((roles) => ({ caller, roles }));
 }
 
@@ -116,7 +124,11 @@ const visibleSchemas = new WeakMap<CompiledSchema, LRUCache<string, CompiledSche
 
 /** The schema as the viewer sees it. */
 export function visibleSchema(schema: CompiledSchema, viewer: Viewer): CompiledSchema {
-  const verdicts = rulesOf(schema).read.map(([name, rule]) => ({ name, rule, verdict: verdictOf(rule, viewer) }));
+  const verdicts = rulesOf(schema).read.map(([name, rule]) => ({
+    name,
+    rule,
+    verdict: verdictOf(rule, viewer),
+  }));
   const out = verdicts.filter(({ verdict }) => verdict !== true);
   if (out.length === 0) return schema;
   const key = out.map(({ name, verdict }) => (verdict === 'row' ? `${name}?` : name)).join();
@@ -127,8 +139,14 @@ export function visibleSchema(schema: CompiledSchema, viewer: Viewer): CompiledS
   }
   let seen = cache.get(key);
   if (!seen) {
-    const conditional = new Map(out.filter(({ verdict }) => verdict === 'row').map(({ name, rule }) => [name, rule]));
-    seen = restrictedSchema(schema, { key, conditional, hidden: new Set(out.map(({ name }) => name)) });
+    const conditional = new Map(
+      out.filter(({ verdict }) => verdict === 'row').map(({ name, rule }) => [name, rule]),
+    );
+    seen = restrictedSchema(schema, {
+      key,
+      conditional,
+      hidden: new Set(out.map(({ name }) => name)),
+    });
     cache.set(key, seen);
   }
   return seen;
@@ -140,13 +158,18 @@ interface VisibilityParts {
   readonly hidden: ReadonlySet<string>;
 }
 
-function restrictedSchema(schema: CompiledSchema, { key, conditional, hidden }: VisibilityParts): CompiledSchema {
+function restrictedSchema(
+  schema: CompiledSchema,
+  { key, conditional, hidden }: VisibilityParts,
+): CompiledSchema {
   const fields = [...schema.tree.fields].map(([name, field]): [string, Field] => [
     name,
     hidden.has(name) ? { ...field, hidden: true } : field,
   ]);
   // What nobody sees anyway is not shown to anybody by a rule.
-  const shown = new Map([...conditional].filter(([name]) => schema.tree.fields.get(name)?.hidden === false));
+  const shown = new Map(
+    [...conditional].filter(([name]) => schema.tree.fields.get(name)?.hidden === false),
+  );
   return {
     ...schema,
     fieldVisibility: { key, conditional: shown },

@@ -1,5 +1,5 @@
 /** Who may do what with the records of a schema (spec/database.md 1.1, 5.10): deny unless a rule allows. */
-import { hasAuthority, requireAuthority, schemaObject } from '../../../kernel/authority/authority.ts';
+import { hasAuthority, requireAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { errors } from '../../../kernel/errors.ts';
@@ -7,6 +7,8 @@ import type { PermissionPort, RecordAction, RowPredicate } from '../../../kernel
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { schemaErrors } from '../../schema/errors.ts';
 import type { CrudOperation } from '../../schema/language/options.ts';
+import { publicSchema } from '../../schema/public-view.ts';
+import type { SchemaRegistry } from '../../schema/registry/registry.ts';
 import { recordErrors } from '../errors.ts';
 
 /* Records that belong to the user who created them (`owner` of a schema): a rule on rows that needs no permission engine. */
@@ -39,15 +41,23 @@ export const bothRules = (one: RowPredicate, other: RowPredicate): RowPredicate 
   compile: (...parts) => `(${one.compile(...parts)}) and (${other.compile(...parts)})`,
 });
 
+/** Rows that fit one of them. */
+const eitherRule = (one: RowPredicate, other: RowPredicate): RowPredicate => ({
+  shape: `${one.shape}|${other.shape}`,
+  compile: (...parts) => `(${one.compile(...parts)}) or (${other.compile(...parts)})`,
+});
+
 /** Operators and the platform itself are not bound by what clients may see; validation binds everybody. */
-export const isTrusted = (caller: Caller): boolean => caller.kind === 'admin' || caller.kind === 'system';
+export const isTrusted = (caller: Caller): boolean =>
+  caller.kind === 'admin' || caller.kind === 'system';
 
 const isWithinAuthority = (caller: Caller, schema: CompiledSchema): boolean =>
   schemaObject(schema).every((object) => hasAuthority(caller, object));
 
 /** Throws 403 for an operator whose token is for other modules than that of the schema. */
 export function requireTheirSchema(caller: Caller, schema: CompiledSchema): void {
-  if (caller.kind === 'admin' && caller.scopes !== undefined) requireAuthority(caller, ...schemaObject(schema));
+  if (caller.kind === 'admin' && caller.scopes !== undefined)
+    requireAuthority(caller, ...schemaObject(schema));
 }
 
 /** True when client routes offer this operation at all. */
@@ -59,12 +69,17 @@ export function isOffered(schema: CompiledSchema, operation: CrudOperation): boo
 
 /** True when only signed-in users may do this. */
 export const needsUser = (schema: CompiledSchema, operation: CrudOperation): boolean =>
-  schema.modelOptions.conduit.authorization.enabled ||
+  // What visitors may read of records with permissions of their own, the permissions say.
+  (schema.modelOptions.conduit.authorization.enabled && operation !== 'read') ||
   schema.modelOptions.conduit.cms.crudOperations[operation].authenticated ||
   needsOwner(schema, operation);
 
 /** Refuses what the schema does not offer to this caller: 404, or 401 when signing in would help. */
-export function requireOffered(caller: Caller, schema: CompiledSchema, operation: CrudOperation): void {
+export function requireOffered(
+  caller: Caller,
+  schema: CompiledSchema,
+  operation: CrudOperation,
+): void {
   if (isTrusted(caller)) return;
   if (!isOffered(schema, operation)) throw schemaErrors.SCHEMA_NOT_FOUND();
   if (needsUser(schema, operation) && caller.kind !== 'user') throw errors.UNAUTHORIZED();
@@ -72,17 +87,35 @@ export function requireOffered(caller: Caller, schema: CompiledSchema, operation
 
 /** True when the caller may read records of this schema, as far as the schema itself decides. */
 export const mayRead = (caller: Caller, schema: CompiledSchema): boolean =>
-  isTrusted(caller)
+  schema.isPublicView ||
+  (isTrusted(caller)
     ? isWithinAuthority(caller, schema)
-    : isOffered(schema, 'read') && (caller.kind === 'user' || !needsUser(schema, 'read'));
+    : isOffered(schema, 'read') && (caller.kind === 'user' || !needsUser(schema, 'read')));
+
+/** The schema of the records that a reference leads to: whole for who may read it, else what is public of it. */
+export function referencedSchema(
+  { get, publicViews }: Pick<SchemaRegistry, 'get' | 'publicViews'>,
+  caller: Caller,
+  name: string,
+): CompiledSchema | undefined {
+  const schema = get(name);
+  if (!schema || mayRead(caller, schema)) return schema;
+  const view = publicViews.get(name);
+  return view && (caller.kind === 'user' || view.visitors) ? publicSchema(schema, view) : schema;
+}
 
 /**
  * For what was offered to the caller in another way than by the client routes of the schema (a custom
  * endpoint): only rows that are a matter of permission, or of an owner, still need a user. Throws 401.
  */
-export function requireGranted(caller: Caller, schema: CompiledSchema, operation: CrudOperation): void {
+export function requireGranted(
+  caller: Caller,
+  schema: CompiledSchema,
+  operation: CrudOperation,
+): void {
   if (isTrusted(caller) || caller.kind === 'user') return;
-  if (schema.modelOptions.conduit.authorization.enabled || needsOwner(schema, operation)) throw errors.UNAUTHORIZED();
+  if (schema.modelOptions.conduit.authorization.enabled || needsOwner(schema, operation))
+    throw errors.UNAUTHORIZED();
 }
 
 interface RowAccess {
@@ -102,15 +135,25 @@ export async function rowPredicate(
   const { engine } = permissions;
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
   const permitted = await engine.predicate(caller, action, schema.name, scope);
-  return own ? bothRules(own, permitted) : permitted;
+  if (!own) return permitted;
+  const combine = schema.modelOptions.conduit.owner?.combine === 'or' ? eitherRule : bothRules;
+  return combine(own, permitted);
 }
 
-/** True when what this caller may do is decided row by row: by permission, by the owner, or by both, which must then both allow it. */
-export const isRowAuthorised = (caller: Caller, schema: CompiledSchema, action: RecordAction): boolean =>
-  (schema.modelOptions.conduit.authorization.enabled || isOwnersOnly(schema, action)) && !isTrusted(caller);
+/** True when what this caller may do is decided row by row: by permission, by the owner, or by both, as `owner.combine` says. */
+export const isRowAuthorised = (
+  caller: Caller,
+  schema: CompiledSchema,
+  action: RecordAction,
+): boolean =>
+  (schema.modelOptions.conduit.authorization.enabled || isOwnersOnly(schema, action)) &&
+  !schema.isPublicView &&
+  !isTrusted(caller);
 
 /** True for a field whose value can be the id of a user. */
 export function namesUser(schema: CompiledSchema, name: string): boolean {
   const field = schema.tree.fields.get(name);
-  return field?.kind === 'relation' ? field.model === 'User' : field?.kind === 'objectId' || field?.kind === 'string';
+  return field?.kind === 'relation'
+    ? field.model === 'User'
+    : field?.kind === 'objectId' || field?.kind === 'string';
 }

@@ -22,20 +22,29 @@ export interface RequestScope<D> {
 }
 
 /** For a request about a schema. Answers without waiting unless the caller's roles matter. */
-export type OpenRequestScope<D> = (caller: Caller, schema: string) => RequestScope<D> | Promise<RequestScope<D>>;
+export type OpenRequestScope<D> = (
+  caller: Caller,
+  schema: string,
+) => RequestScope<D> | Promise<RequestScope<D>>;
 
-export function createRequestScopes<D extends AccessDependencies>(dependencies: D): OpenRequestScope<D> {
+export function createRequestScopes<D extends AccessDependencies>(
+  dependencies: D,
+): OpenRequestScope<D> {
   const plain = requestScopeWith(dependencies, undefined);
   return (caller, schema) => {
     const about = dependencies.schemas.get(schema);
     if (about) requireTheirSchema(caller, about);
     const viewer = viewerOf(dependencies, caller, schema);
-    if (viewer instanceof Promise) return viewer.then((one) => (one ? restrictedScope(dependencies, one) : plain));
+    if (viewer instanceof Promise)
+      return viewer.then((one) => (one ? restrictedScope(dependencies, one) : plain));
     return viewer ? restrictedScope(dependencies, viewer) : plain;
   };
 }
 
-function restrictedScope<D extends AccessDependencies>(dependencies: D, viewer: Viewer): RequestScope<D> {
+function restrictedScope<D extends AccessDependencies>(
+  dependencies: D,
+  viewer: Viewer,
+): RequestScope<D> {
   const { schemas } = dependencies;
   const get = (name: string): CompiledSchema | undefined => {
     const schema = schemas.get(name);
@@ -44,7 +53,10 @@ function restrictedScope<D extends AccessDependencies>(dependencies: D, viewer: 
   return requestScopeWith({ ...dependencies, schemas: { ...schemas, get } }, viewer);
 }
 
-const requestScopeWith = <D extends AccessDependencies>(dependencies: D, viewer: Viewer | undefined): RequestScope<D> => ({
+const requestScopeWith = <D extends AccessDependencies>(
+  dependencies: D,
+  viewer: Viewer | undefined,
+): RequestScope<D> => ({
   dependencies,
   viewer,
   schema(name) {

@@ -2,7 +2,13 @@
 
 import type { Problem } from '../../../kernel/errors.ts';
 import { isStorable } from '../../../kernel/text.ts';
-import { type Comparison, type Condition, type Leaf, MAX_NODES, type Test } from '../../conditions/condition.ts';
+import {
+  type Comparison,
+  type Condition,
+  type Leaf,
+  MAX_NODES,
+  type Test,
+} from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { Field } from '../../schema/language/field.ts';
 import { PatternFault } from '../../schema/language/pattern/syntax.ts';
@@ -49,11 +55,19 @@ interface BindState {
 }
 
 /** Throws one 400 with all problems. */
-export function bindCondition(schema: CompiledSchema, condition: Condition, access: TargetAccess): BoundCondition {
+export function bindCondition(
+  schema: CompiledSchema,
+  condition: Condition,
+  access: TargetAccess,
+): BoundCondition {
   const state: BindState = { schema, access, problems: [], nodes: 0 };
   const bound = bind(state, condition);
   if (state.nodes > MAX_NODES) {
-    state.problems.push({ path: 'query', rule: 'count', message: `a filter has at most ${MAX_NODES} conditions` });
+    state.problems.push({
+      path: 'query',
+      rule: 'count',
+      message: `a filter has at most ${MAX_NODES} conditions`,
+    });
   }
   if (state.problems.length > 0) throw invalidRecord(state.problems);
   return bound;
@@ -104,7 +118,9 @@ function bindTest(context: TestContext, test: Test): BoundTest | undefined {
         : report('operator', 'only text can match a pattern');
     case 'search':
       if (!isText(context)) return report('operator', 'only text can be searched');
-      return isSearchable(test.words) ? test : report('type', `must be words, at most ${MAX_TEXT} characters in all`);
+      return isSearchable(test.words)
+        ? test
+        : report('type', `must be words, at most ${MAX_TEXT} characters in all`);
     case 'field':
       return bindFieldTest(context, test);
     case 'equal':
@@ -121,14 +137,18 @@ const isSearchable = (words: string): boolean => words.length <= MAX_TEXT && isS
 /** The element of a list, or the field itself. */
 const single = (field: Field): Field => (field.kind === 'array' ? field.items : field);
 
-const isText = ({ target }: TestContext): boolean => ['string', 'json'].includes(single(target.field).kind);
+const isText = ({ target }: TestContext): boolean =>
+  ['string', 'json'].includes(single(target.field).kind);
 
 /** Ids grow with time, so even they have an order. */
 const hasOrder = (field: Field): boolean =>
-  field.kind === 'relation' || ['string', 'number', 'date', 'objectId', 'json'].includes(field.kind) || isOrderedList(field);
+  field.kind === 'relation' ||
+  ['string', 'number', 'date', 'objectId', 'json'].includes(field.kind) ||
+  isOrderedList(field);
 
 const isOrderedList = (field: Field): boolean =>
-  field.kind === 'array' && ['string', 'number', 'date', 'objectId', 'json'].includes(field.items.kind);
+  field.kind === 'array' &&
+  ['string', 'number', 'date', 'objectId', 'json'].includes(field.items.kind);
 
 const plain = { required: false, unique: false, hidden: false, indexed: false } as const;
 
@@ -153,13 +173,21 @@ function bare(field: Field): Field {
 }
 
 /** The value as it is stored, or a report. */
-function checkedValue({ state, place }: TestContext, field: Field, value: unknown): { readonly value: unknown } | undefined {
+function checkedValue(
+  { state, place }: TestContext,
+  field: Field,
+  value: unknown,
+): { readonly value: unknown } | undefined {
   const before = state.problems.length;
   const checked = checkerOf(bare(field))(value, place, state.problems);
   return state.problems.length === before ? { value: checked } : undefined;
 }
 
-function bindValue(context: TestContext, value: unknown, make: (value: unknown) => BoundTest): BoundTest | undefined {
+function bindValue(
+  context: TestContext,
+  value: unknown,
+  make: (value: unknown) => BoundTest,
+): BoundTest | undefined {
   const { target, report } = context;
   const field = single(target.field);
   if (field.kind === 'json' && typeof value !== 'string' && typeof value !== 'number') {
@@ -190,7 +218,11 @@ function bindIn(context: TestContext, values: readonly unknown[]): BoundTest | u
   const given = values.filter((value) => value !== null);
   const checked = given.map((value) => checkedValue(context, field, value));
   if (checked.includes(undefined)) return undefined;
-  return { kind: 'in', values: checked.map((one) => one?.value), orNull: given.length < values.length };
+  return {
+    kind: 'in',
+    values: checked.map((one) => one?.value),
+    orNull: given.length < values.length,
+  };
 }
 
 function bindFieldTest(
@@ -204,8 +236,10 @@ function bindFieldTest(
     }
   }
   const kinds = [target.field, right.field].map(comparableKind);
-  if (kinds[0] === undefined || kinds[0] !== kinds[1]) return report('type', `"${other}" is of another type`);
-  if (kinds[0] === 'boolean' && comparison !== 'equal') return report('operator', 'true and false have no order');
+  if (kinds[0] === undefined || kinds[0] !== kinds[1])
+    return report('type', `"${other}" is of another type`);
+  if (kinds[0] === 'boolean' && comparison !== 'equal')
+    return report('operator', 'true and false have no order');
   return { kind: 'field', comparison, other: right };
 }
 

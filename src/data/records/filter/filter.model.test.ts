@@ -33,7 +33,11 @@ const ids = Array.from({ length: 3 }, (_, i) => `00000000-0000-7000-8000-0000000
 const text = fc.string({ unit: fc.constantFrom('a', 'B', 'b', '%', '_', '\\', "'"), maxLength: 3 });
 const number = fc.constantFrom(-1, 0, 0.5, 1, 2, 3);
 const whole = fc.constantFrom(-1, 0, 1, 2);
-const instant = fc.constantFrom('2026-01-01T00:00:00.000Z', '2026-01-02T00:00:00.000Z', '0999-05-05T05:05:05.005Z');
+const instant = fc.constantFrom(
+  '2026-01-01T00:00:00.000Z',
+  '2026-01-02T00:00:00.000Z',
+  '0999-05-05T05:05:05.005Z',
+);
 const id = fc.constantFrom(...ids);
 const free = fc.oneof(
   text,
@@ -55,8 +59,17 @@ const row = fc.record({
   o: nullable(id),
   tags: nullable(fc.array(text, { maxLength: 2 })),
   nums: nullable(fc.array(number, { maxLength: 2 })),
-  seo: nullable(fc.record({ slug: nullable(text), rank: nullable(number), at: nullable(instant), on: nullable(fc.boolean()) })),
-  lines: nullable(fc.array(fc.record({ price: nullable(number), name: nullable(text) }), { maxLength: 2 })),
+  seo: nullable(
+    fc.record({
+      slug: nullable(text),
+      rank: nullable(number),
+      at: nullable(instant),
+      on: nullable(fc.boolean()),
+    }),
+  ),
+  lines: nullable(
+    fc.array(fc.record({ price: nullable(number), name: nullable(text) }), { maxLength: 2 }),
+  ),
   meta: nullable(free),
 });
 
@@ -89,7 +102,10 @@ const paths: readonly (readonly [string, fc.Arbitrary<unknown>, string])[] = [
 ];
 
 const comparisons = ['greater', 'greaterOrEqual', 'less', 'lessOrEqual'] as const;
-const pieces = fc.array(fc.string({ unit: fc.constantFrom('a', 'B', 'b', '_', '\\'), maxLength: 2 }), { minLength: 1, maxLength: 3 });
+const pieces = fc.array(
+  fc.string({ unit: fc.constantFrom('a', 'B', 'b', '_', '\\'), maxLength: 2 }),
+  { minLength: 1, maxLength: 3 },
+);
 
 const leaf: fc.Arbitrary<Condition> = fc.constantFrom(...paths).chain(([path, value, kind]) => {
   const tests: fc.Arbitrary<Test>[] = [
@@ -98,13 +114,27 @@ const leaf: fc.Arbitrary<Condition> = fc.constantFrom(...paths).chain(([path, va
     fc.constant({ kind: 'exists' }),
   ];
   if (kind !== 'plain') tests.push(fc.record({ kind: fc.constantFrom(...comparisons), value }));
-  if (kind === 'text') tests.push(fc.record({ kind: fc.constant('like' as const), pieces, ignoreCase: fc.boolean() }));
+  if (kind === 'text')
+    tests.push(fc.record({ kind: fc.constant('like' as const), pieces, ignoreCase: fc.boolean() }));
   if (path === 'tags' || path === 'nums') {
-    tests.push(fc.array(value, { maxLength: 2 }).map((wanted) => ({ kind: 'equal', value: wanted })));
+    tests.push(
+      fc.array(value, { maxLength: 2 }).map((wanted) => ({ kind: 'equal', value: wanted })),
+    );
   }
-  if (path === 's') tests.push(fc.constantFrom('seo.slug', 's').map((other) => ({ kind: 'field', comparison: 'lessOrEqual', other })));
-  if (path === 'i') tests.push(fc.constantFrom('n', 'big', 'seo.rank').map((other) => ({ kind: 'field', comparison: 'equal', other })));
-  if (path === 'd') tests.push(fc.constant({ kind: 'field', comparison: 'greater', other: 'seo.at' }));
+  if (path === 's')
+    tests.push(
+      fc
+        .constantFrom('seo.slug', 's')
+        .map((other) => ({ kind: 'field', comparison: 'lessOrEqual', other })),
+    );
+  if (path === 'i')
+    tests.push(
+      fc
+        .constantFrom('n', 'big', 'seo.rank')
+        .map((other) => ({ kind: 'field', comparison: 'equal', other })),
+    );
+  if (path === 'd')
+    tests.push(fc.constant({ kind: 'field', comparison: 'greater', other: 'seo.at' }));
   return fc.oneof(...tests).map((test) => ({ kind: 'test', path, test, place: 'query' }));
 });
 
@@ -112,13 +142,20 @@ const condition: fc.Arbitrary<Condition> = fc.letrec<{ node: Condition }>((tie) 
   node: fc.oneof(
     { maxDepth: 3, depthSize: 'small' },
     leaf,
-    fc.record({ kind: fc.constantFrom('all' as const, 'any' as const), of: fc.array(tie('node'), { maxLength: 3 }) }),
+    fc.record({
+      kind: fc.constantFrom('all' as const, 'any' as const),
+      of: fc.array(tie('node'), { maxLength: 3 }),
+    }),
     fc.record({ kind: fc.constant('not' as const), of: tie('node') }),
   ),
 })).node;
 
 /** Every value that a path leads to. */
-function valuesAt(value: unknown, names: readonly string[], authors: ReadonlyMap<string, Json>): unknown[] {
+function valuesAt(
+  value: unknown,
+  names: readonly string[],
+  authors: ReadonlyMap<string, Json>,
+): unknown[] {
   const [name, ...rest] = names;
   if (name === undefined) return [value];
   if (Array.isArray(value)) return value.flatMap((item) => valuesAt(item, names, authors));
@@ -131,7 +168,8 @@ function valuesAt(value: unknown, names: readonly string[], authors: ReadonlyMap
   }
   // Free JSON is not searched for lists on the way; declared lists are, and a null one has no elements.
   if (rest.length > 0 && name === 'meta' && Array.isArray(next)) return [undefined];
-  if (rest.length > 0 && name === 'lines') return Array.isArray(next) ? valuesAt(next, rest, authors) : [];
+  if (rest.length > 0 && name === 'lines')
+    return Array.isArray(next) ? valuesAt(next, rest, authors) : [];
   return valuesAt(next, rest, authors);
 }
 
@@ -147,15 +185,21 @@ function compare(kind: string, left: unknown, right: unknown): boolean {
 }
 
 /** Text with anything between its pieces. */
-function isLike({ pieces: parts, ignoreCase }: Extract<Test, { kind: 'like' }>, value: unknown): boolean {
+function isLike(
+  { pieces: parts, ignoreCase }: Extract<Test, { kind: 'like' }>,
+  value: unknown,
+): boolean {
   const source = parts.map((piece) => RegExp.escape(piece)).join('.*');
-  return typeof value === 'string' && new RegExp(`^(?:${source})$`, ignoreCase ? 'is' : 's').test(value);
+  return (
+    typeof value === 'string' && new RegExp(`^(?:${source})$`, ignoreCase ? 'is' : 's').test(value)
+  );
 }
 
 function fits(test: Test, value: unknown): boolean {
   if (test.kind === 'exists') return !missing(value);
   if (test.kind === 'equal' && test.value === null) return missing(value);
-  if (test.kind === 'equal' && Array.isArray(test.value)) return JSON.stringify(value) === JSON.stringify(test.value);
+  if (test.kind === 'equal' && Array.isArray(test.value))
+    return JSON.stringify(value) === JSON.stringify(test.value);
   if (missing(value)) return test.kind === 'in' && test.values.includes(null);
   if (Array.isArray(value)) return value.some((item) => !missing(item) && fits(test, item));
   if (test.kind === 'in') return test.values.includes(value);
@@ -180,22 +224,36 @@ describe('conditions against a model', () => {
   let kernel: RecordKernel;
   beforeAll(async () => {
     kernel = await openRecordKernel();
-    await kernel.schemas.create(admin, { name: 'Author', fields: { name: 'String', age: 'Number' } });
+    await kernel.schemas.create(admin, {
+      name: 'Author',
+      fields: { name: 'String', age: 'Number' },
+    });
     await kernel.schemas.create(admin, { name: 'Row', fields });
   });
   afterAll(() => kernel.close());
 
   it('finds exactly the records for which the condition holds', async () => {
-    const authors = await kernel.records.createMany(admin, 'Author', [{ name: 'a', age: 1 }, { name: 'Bb', age: null }, { name: null }]);
+    const authors = await kernel.records.createMany(admin, 'Author', [
+      { name: 'a', age: 1 },
+      { name: 'Bb', age: null },
+      { name: null },
+    ]);
     const known = authors.map(({ id: _id }) => _id);
     const byId = new Map(authors.map(({ id: _id, json }) => [_id, JSON.parse(json) as Json]));
     const place = (value: unknown): unknown =>
-      JSON.parse(ids.reduce((all, one, i) => all.replaceAll(one, known[i] ?? ''), JSON.stringify(value)));
-    const links = fc.record({ author: nullable(id), friends: nullable(fc.array(id, { maxLength: 2 })) });
+      JSON.parse(
+        ids.reduce((all, one, i) => all.replaceAll(one, known[i] ?? ''), JSON.stringify(value)),
+      );
+    const links = fc.record({
+      author: nullable(id),
+      friends: nullable(fc.array(id, { maxLength: 2 })),
+    });
     const samples = fc.sample(fc.tuple(row, links), { numRuns: 60, seed: 7 });
     const inputs = samples.map(([values, related]) => place({ ...values, ...related }) as Json);
     await kernel.records.createMany(admin, 'Row', inputs);
-    const rows = JSON.parse(await kernel.records.find(admin, 'Row', { filter: { kind: 'all', of: [] } })) as Json[];
+    const rows = JSON.parse(
+      await kernel.records.find(admin, 'Row', { filter: { kind: 'all', of: [] } }),
+    ) as Json[];
     expect(rows).toHaveLength(60);
 
     await fc.assert(
@@ -204,7 +262,12 @@ describe('conditions against a model', () => {
         const expected = rows.filter((record) => holds(filter, record, byId)).map(({ _id }) => _id);
         const found = JSON.parse(await kernel.records.find(admin, 'Row', { filter })) as Json[];
         expect(found.map(({ _id }) => _id)).toEqual(expected);
-        const opposite = JSON.parse(await kernel.records.select(admin, 'Row', { filter: { kind: 'not', of: filter }, limit: 1 }));
+        const opposite = JSON.parse(
+          await kernel.records.select(admin, 'Row', {
+            filter: { kind: 'not', of: filter },
+            limit: 1,
+          }),
+        );
         expect(opposite.count).toBe(rows.length - expected.length);
       }),
       { numRuns: 400 },
@@ -234,10 +297,31 @@ describe('conditions against a model', () => {
       '\\P{L}',
     ];
     const marks = ['', '', '*', '+', '?', '{2}', '{1,2}', '*?'];
-    const part = fc.tuple(fc.constantFrom(...atoms), fc.constantFrom(...marks)).map(([atom, mark]) => atom + mark);
+    const part = fc
+      .tuple(fc.constantFrom(...atoms), fc.constantFrom(...marks))
+      .map(([atom, mark]) => atom + mark);
     const piece = fc.oneof({ weight: 5, arbitrary: part }, fc.constantFrom('\\b', '\\B'));
-    const pattern = fc.tuple(fc.constantFrom('', '^'), fc.array(piece, { maxLength: 4 }), fc.constantFrom('', '$'));
-    const texts = ['', 'a', 'b', 'B', 'ab', 'aab', 'a.b', 'a1', ' b', 'a\nb', 'é', '\u{1f600}a', 'ba', 'bb\n'];
+    const pattern = fc.tuple(
+      fc.constantFrom('', '^'),
+      fc.array(piece, { maxLength: 4 }),
+      fc.constantFrom('', '$'),
+    );
+    const texts = [
+      '',
+      'a',
+      'b',
+      'B',
+      'ab',
+      'aab',
+      'a.b',
+      'a1',
+      ' b',
+      'a\nb',
+      'é',
+      '\u{1f600}a',
+      'ba',
+      'bb\n',
+    ];
     await kernel.records.createMany(
       admin,
       'Row',
@@ -255,7 +339,9 @@ describe('conditions against a model', () => {
             { kind: 'test', path: 'n', test: { kind: 'equal', value: 77 }, place: '' },
           ],
         };
-        const found = JSON.parse(await kernel.records.find(admin, 'Row', { filter })) as { s: string }[];
+        const found = JSON.parse(await kernel.records.find(admin, 'Row', { filter })) as {
+          s: string;
+        }[];
         expect(found.map(({ s }) => s)).toEqual(texts.filter((one) => matcher.matches(one)));
       }),
       { numRuns: 150 },
@@ -264,7 +350,10 @@ describe('conditions against a model', () => {
 
   it('lets PostgreSQL compile no pattern that takes it long', async () => {
     const compiles = (source: string) =>
-      kernel.database.query({ text: 'select $1::text ~ $2::text as found', values: ['a', postgresPattern(source)] });
+      kernel.database.query({
+        text: 'select $1::text ~ $2::text as found',
+        values: ['a', postgresPattern(source)],
+      });
     for (const source of ['^.{0,200}$', '(?:a?){150}', '\\b\\w+\\b \\b\\p{L}*\\b', '(?:\\bx\\b)*'])
       expect((await compiles(source)).rows).toHaveLength(1);
     for (const source of [
@@ -279,12 +368,17 @@ describe('conditions against a model', () => {
     // Within the bounds: no pattern takes the server over a second, and none fails in it.
     const mark = fc.constantFrom('', '?', '*', '+', '{0,9}', '{12}', '{2,}');
     const atom = fc.constantFrom('a', '.', '^', '$', '\\b', '\\B', '\\p{L}', '[^a]', '');
-    const group = fc.tuple(fc.array(fc.tuple(atom, mark), { maxLength: 5 }), mark, fc.constantFrom('', '|'));
+    const group = fc.tuple(
+      fc.array(fc.tuple(atom, mark), { maxLength: 5 }),
+      mark,
+      fc.constantFrom('', '|'),
+    );
     const nested = fc
       .array(group, { minLength: 1, maxLength: 3 })
       .map((groups) =>
         groups.reduce(
-          (inner, [atoms, times, or]) => `(?:${inner}${or}${atoms.map(([one, own]) => `(?:${one})${own}`).join('')})${times}`,
+          (inner, [atoms, times, or]) =>
+            `(?:${inner}${or}${atoms.map(([one, own]) => `(?:${one})${own}`).join('')})${times}`,
           '',
         ),
       );

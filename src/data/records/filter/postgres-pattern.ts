@@ -37,10 +37,16 @@ const nothing: Weight = { skips: 0, boundaries: 0, assertions: 0, repeated: 0, e
 /** Throws `PatternFault`. */
 function requireLight(root: Node): void {
   const { skips, boundaries, repeated: repeatedWeight } = weighed(root);
-  if (skips > MAX_SKIPS) throw new PatternFault('the pattern has too many parts that may be missing: use smaller repetitions of them');
+  if (skips > MAX_SKIPS)
+    throw new PatternFault(
+      'the pattern has too many parts that may be missing: use smaller repetitions of them',
+    );
   if (boundaries > MAX_BOUNDARIES)
-    throw new PatternFault(`the pattern has more than ${MAX_BOUNDARIES} of \\b and \\B, repetitions included`);
-  if (repeatedWeight > MAX_REPEATED_ASSERTIONS) throw new PatternFault('^, $, \\b and \\B are repeated too often here');
+    throw new PatternFault(
+      `the pattern has more than ${MAX_BOUNDARIES} of \\b and \\B, repetitions included`,
+    );
+  if (repeatedWeight > MAX_REPEATED_ASSERTIONS)
+    throw new PatternFault('^, $, \\b and \\B are repeated too often here');
 }
 
 function weighed(node: Node): Weight {
@@ -64,7 +70,8 @@ function weighed(node: Node): Weight {
 
 function together(nodes: readonly Node[], empty: (parts: readonly Weight[]) => boolean): Weight {
   const parts = nodes.map(weighed);
-  const sum = (of: (part: Weight) => number): number => parts.reduce((all, part) => all + of(part), 0);
+  const sum = (of: (part: Weight) => number): number =>
+    parts.reduce((all, part) => all + of(part), 0);
   return {
     skips: sum(({ skips }) => skips),
     boundaries: sum(({ boundaries }) => boundaries),
@@ -74,10 +81,15 @@ function together(nodes: readonly Node[], empty: (parts: readonly Weight[]) => b
   };
 }
 
-function repeatedWeight(once: Weight, { min, max }: { readonly min: number; readonly max: number }): Weight {
+function repeatedWeight(
+  once: Weight,
+  { min, max }: { readonly min: number; readonly max: number },
+): Weight {
   const unbounded = max === Number.POSITIVE_INFINITY;
   if (unbounded && once.empty && once.assertions > 0) {
-    throw new PatternFault('^, $, \\b and \\B cannot be repeated together with what may be missing');
+    throw new PatternFault(
+      '^, $, \\b and \\B cannot be repeated together with what may be missing',
+    );
   }
   const copies = unbounded ? min + 1 : max;
   // `x{0,n}` is written as one inside the other, which leaves a single way around all of them.
@@ -95,7 +107,11 @@ function repeatedWeight(once: Weight, { min, max }: { readonly min: number; read
 const MAX_REPEAT = 255;
 
 /** Applications ask with the same few patterns. */
-const translated = new LRUCache<string, string>({ max: 500, maxSize: 4_000_000, sizeCalculation: (text) => text.length });
+const translated = new LRUCache<string, string>({
+  max: 500,
+  maxSize: 4_000_000,
+  sizeCalculation: (text) => text.length,
+});
 
 /** Throws `PatternFault`. */
 export function postgresPattern(source: string): string {
@@ -133,14 +149,17 @@ function written(node: Node): string {
 
 function repeated({ node, min, max }: Extract<Node, { readonly kind: 'repeat' }>): string {
   const unbounded = max === Number.POSITIVE_INFINITY;
-  if (min > MAX_REPEAT || (!unbounded && max > MAX_REPEAT)) throw new PatternFault(`a repetition is at most ${MAX_REPEAT} here`);
+  if (min > MAX_REPEAT || (!unbounded && max > MAX_REPEAT))
+    throw new PatternFault(`a repetition is at most ${MAX_REPEAT} here`);
   const bounds = unbounded ? `{${min},}` : `{${min},${max}}`;
   return `(?:${written(node)})${bounds}`;
 }
 
 /** PostgreSQL's text has no NUL, and nothing beyond Unicode. */
 function bracket({ ranges, negated }: CharSet): string {
-  const parts = ranges.filter(([, to]) => to > 0).map(([from, to]) => `${escaped(Math.max(1, from))}-${escaped(to)}`);
+  const parts = ranges
+    .filter(([, to]) => to > 0)
+    .map(([from, to]) => `${escaped(Math.max(1, from))}-${escaped(to)}`);
   if (parts.length > 0) return `[${negated ? '^' : ''}${parts.join('')}]`;
   // Every character, or none.
   return negated ? `[${escaped(1)}-${escaped(0x10ffff)}]` : `[^${escaped(1)}-${escaped(0x10ffff)}]`;

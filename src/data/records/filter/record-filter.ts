@@ -7,7 +7,13 @@ import type { Condition } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { columnType } from '../../schema/language/field.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
-import { isRowAuthorised, mayRead, requireGranted, rowPredicate } from '../access/operation-access.ts';
+import {
+  isRowAuthorised,
+  mayRead,
+  referencedSchema,
+  requireGranted,
+  rowPredicate,
+} from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
@@ -31,7 +37,9 @@ export function comparable({ top, field }: Target, value: string): string {
   if (columnType(top) !== 'jsonb') return value;
   switch (field.kind) {
     case 'number':
-      return field.storage === 'bigint' || field.storage === 'numeric' ? wideNumber(value) : numberOf(value);
+      return field.storage === 'bigint' || field.storage === 'numeric'
+        ? wideNumber(value)
+        : numberOf(value);
     case 'boolean':
       return booleanOf(value);
     case 'date':
@@ -67,7 +75,8 @@ interface Scope {
 
 function compile(scope: Scope, condition: BoundCondition, negated: boolean): string {
   if (condition.kind === 'not') return compile(scope, condition.of, !negated);
-  if (condition.kind === 'test') return negated ? `(${leafText(scope, condition)}) is not true` : leafText(scope, condition);
+  if (condition.kind === 'test')
+    return negated ? `(${leafText(scope, condition)}) is not true` : leafText(scope, condition);
   const conjunction = (condition.kind === 'all') !== negated;
   if (condition.of.length === 0) return String(conjunction);
   const parts = condition.of.map((part) => compile(scope, part, negated));
@@ -76,7 +85,10 @@ function compile(scope: Scope, condition: BoundCondition, negated: boolean): str
 
 function leafText({ alias, context }: Scope, { target, test }: BoundLeaf): string {
   if (test.kind === 'field') {
-    const [left, right] = [comparable(target, plainValue(target, alias)), comparable(test.other, plainValue(test.other, alias))];
+    const [left, right] = [
+      comparable(target, plainValue(target, alias)),
+      comparable(test.other, plainValue(test.other, alias)),
+    ];
     return `${left} ${symbolOf[test.comparison]} ${right}`;
   }
   const opened: string[] = [];
@@ -102,20 +114,28 @@ function leafText({ alias, context }: Scope, { target, test }: BoundLeaf): strin
   return opened.join('') + text + ')'.repeat(opened.length);
 }
 
-function hopText({ name, many, target, path }: Hop, table: string, related: string, { parameters, predicates }: FilterContext): string {
+function hopText(
+  { name, many, target, path }: Hop,
+  table: string,
+  related: string,
+  { parameters, predicates }: FilterContext,
+): string {
   const column = `${table}.${identifier(name)}`;
   const link = many ? `${related}."_id" = any(${column})` : idTest(target, related, column);
   return `exists (select 1 from ${target.rows} ${related} where ${link}${restriction(predicates.get(path), related, parameters)} and `;
 }
 
 /** Keys that a schema declares are text of the statement; others are values. */
-const keyText = ({ key, free }: { readonly key: string; readonly free: boolean }, parameters: Parameters): string =>
-  free ? `${parameters.next(key)}::text` : literalOf(key, 'text');
+const keyText = (
+  { key, free }: { readonly key: string; readonly free: boolean },
+  parameters: Parameters,
+): string => (free ? `${parameters.next(key)}::text` : literalOf(key, 'text'));
 
 /** The value of a path that follows no relation and no list. */
 export function plainValue(target: Target, alias: string): string {
   let value = `${alias}.${identifier(target.column)}`;
-  for (const step of target.steps) if (step.kind === 'key') value = `(${value} -> ${literalOf(step.key, 'text')})`;
+  for (const step of target.steps)
+    if (step.kind === 'key') value = `(${value} -> ${literalOf(step.key, 'text')})`;
   return value;
 }
 
@@ -141,16 +161,26 @@ export async function resolveFilter(
 ): Promise<RecordFilter> {
   const { caller, schema, condition } = request;
   const bound = bindCondition(schema, condition, {
-    schema: (name) => dependencies.schemas.get(name),
+    schema: (name) =>
+      request.granted
+        ? dependencies.schemas.get(name)
+        : referencedSchema(dependencies.schemas, caller, name),
     hidden: caller.kind === 'system',
   });
   const predicates = new Map<string, RowPredicate>();
-  const followed = new Map([...leavesOf(bound)].flatMap(({ target, place }) => target.hops.map((hop) => [hop.path, { hop, place }])));
+  const followed = new Map(
+    [...leavesOf(bound)].flatMap(({ target, place }) =>
+      target.hops.map((hop) => [hop.path, { hop, place }]),
+    ),
+  );
   for (const one of followed.values()) {
     const predicate = await hopPredicate(dependencies.permissions, request, one);
     if (predicate) predicates.set(one.hop.path, predicate);
   }
-  return { compile: (alias, parameters) => conditionText(bound, alias, createFilterContext(parameters, predicates)) };
+  return {
+    compile: (alias, parameters) =>
+      conditionText(bound, alias, createFilterContext(parameters, predicates)),
+  };
 }
 
 function* leavesOf(condition: BoundCondition): Generator<BoundLeaf> {
@@ -173,7 +203,10 @@ async function hopPredicate(
   if (granted) requireGranted(caller, target, 'read');
   else if (!mayRead(caller, target)) {
     const message = `"${path}" leads to records of ${target.name}, which you may not read`;
-    throw recordErrors.POPULATE_FORBIDDEN({ message, errors: [{ path: place, rule: 'access', message }] });
+    throw recordErrors.POPULATE_FORBIDDEN({
+      message,
+      errors: [{ path: place, rule: 'access', message }],
+    });
   }
   if (!isRowAuthorised(caller, target, 'read')) return undefined;
   return rowPredicate(permissions, { caller, schema: target, action: 'read', scope });

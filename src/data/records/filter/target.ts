@@ -58,15 +58,18 @@ const versionField: Field = { kind: 'number', storage: 'integer', integer: true,
 /** A field of the record itself, also an automatic one. */
 function topField(schema: CompiledSchema, name: string): Field | undefined {
   if (name === '_id') return schema.mapping ? mappedId(schema) : idField;
-  if (name === '__v') return versionField;
-  if (name === 'createdAt' || name === 'updatedAt') return schema.modelOptions.timestamps ? dateField : undefined;
+  if (name === '__v') return schema.isPublicView ? undefined : versionField;
+  if (name === 'createdAt' || name === 'updatedAt')
+    return schema.modelOptions.timestamps ? dateField : undefined;
   return schema.tree.fields.get(name);
 }
 
 /** Ids of several parts are compared as the texts that they are. */
 function mappedId({ key }: CompiledSchema): Field {
   const [type] = key;
-  return key.length === 1 && type !== undefined ? { ...idField, idType: type } : { kind: 'string', ...plain };
+  return key.length === 1 && type !== undefined
+    ? { ...idField, idType: type }
+    : { kind: 'string', ...plain };
 }
 
 /** The column that an index helps with: an id of one part has one of its own. */
@@ -76,7 +79,8 @@ const columnOf = ({ mapping, key }: CompiledSchema, name: string): string =>
 /** Throws `PathFault`. */
 export function resolveTarget(schema: CompiledSchema, path: string, access: TargetAccess): Target {
   const names = path.length <= MAX_PATH ? path.split('.') : [];
-  if (names.length === 0 || names.length > MAX_SEGMENTS) throw new PathFault(`a path has at most ${MAX_SEGMENTS} names`);
+  if (names.length === 0 || names.length > MAX_SEGMENTS)
+    throw new PathFault(`a path has at most ${MAX_SEGMENTS} names`);
   const hops: Hop[] = [];
   let source = schema;
   for (const [at, name] of names.entries()) {
@@ -85,26 +89,40 @@ export function resolveTarget(schema: CompiledSchema, path: string, access: Targ
     const rest = names.slice(at + 1);
     const relation = relationOf(field);
     if (!relation || endsHere(rest)) {
-      return { hops, column: columnOf(source, name), top: field, ...insideOf(field, relation ? [] : rest, { names, access, source }) };
+      return {
+        hops,
+        column: columnOf(source, name),
+        top: field,
+        ...insideOf(field, relation ? [] : rest, { names, access, source }),
+      };
     }
     const target = followed(relation.field, hops.length, access);
-    hops.push({ source, name, many: relation.many, target, path: names.slice(0, at + 1).join('.') });
+    hops.push({
+      source,
+      name,
+      many: relation.many,
+      target,
+      path: names.slice(0, at + 1).join('.'),
+    });
     source = target;
   }
   throw unknown(source.name, names, names.length - 1);
 }
 
 function followed({ model }: RelationField, depth: number, access: TargetAccess): CompiledSchema {
-  if (depth === MAX_HOPS) throw new PathFault(`relations are followed at most ${MAX_HOPS} levels deep`);
+  if (depth === MAX_HOPS)
+    throw new PathFault(`relations are followed at most ${MAX_HOPS} levels deep`);
   const target = access.schema(model);
   if (!target) throw new PathFault(`${model} does not exist yet`);
   return target;
 }
 
 /** The id of a related record is what the relation itself holds. */
-const endsHere = (rest: readonly string[]): boolean => rest.length === 0 || (rest.length === 1 && rest[0] === '_id');
+const endsHere = (rest: readonly string[]): boolean =>
+  rest.length === 0 || (rest.length === 1 && rest[0] === '_id');
 
-const isVisible = (field: Field | undefined, { hidden }: TargetAccess): field is Field => field !== undefined && (hidden || !field.hidden);
+const isVisible = (field: Field | undefined, { hidden }: TargetAccess): field is Field =>
+  field !== undefined && (hidden || !field.hidden);
 
 interface Walk {
   readonly names: readonly string[];
@@ -113,7 +131,11 @@ interface Walk {
 }
 
 /** The way from a column to a value inside it. */
-function insideOf(top: Field, rest: readonly string[], { names, access, source }: Walk): Pick<Target, 'steps' | 'field'> {
+function insideOf(
+  top: Field,
+  rest: readonly string[],
+  { names, access, source }: Walk,
+): Pick<Target, 'steps' | 'field'> {
   const steps: Step[] = [];
   let field = top;
   for (const [index, name] of rest.entries()) {
@@ -126,7 +148,8 @@ function insideOf(top: Field, rest: readonly string[], { names, access, source }
       continue;
     }
     const child: Field | undefined = field.kind === 'object' ? field.fields.get(name) : undefined;
-    if (!isVisible(child, access)) throw unknown(source.name, names, names.length - rest.length + index);
+    if (!isVisible(child, access))
+      throw unknown(source.name, names, names.length - rest.length + index);
     steps.push({ kind: 'key', key: name, free: false });
     field = child;
   }
@@ -134,7 +157,8 @@ function insideOf(top: Field, rest: readonly string[], { names, access, source }
 }
 
 function freeKey(name: string): string {
-  if (name === '' || !isStorable(name)) throw new PathFault('a name in the path is empty or not text');
+  if (name === '' || !isStorable(name))
+    throw new PathFault('a name in the path is empty or not text');
   return name;
 }
 

@@ -42,7 +42,8 @@ function textTest(value: string, test: TextTest, { next }: Parameters): string {
 }
 
 /** Only the gaps between the pieces are wildcards. */
-const likePattern = (pieces: readonly string[]): string => pieces.map((piece) => piece.replace(/[\\%_]/g, '\\$&')).join('%');
+const likePattern = (pieces: readonly string[]): string =>
+  pieces.map((piece) => piece.replace(/[\\%_]/g, '\\$&')).join('%');
 
 /* Tests of a value that is a column of its own. */
 
@@ -73,21 +74,32 @@ export function columnTest(column: ColumnValue, test: ValueTest): string {
   }
 }
 
-function anyOf({ value, field, parameters }: ColumnValue, values: readonly unknown[], orNull: boolean): string {
+function anyOf(
+  { value, field, parameters }: ColumnValue,
+  values: readonly unknown[],
+  orNull: boolean,
+): string {
   const list = parameters.next(values);
-  const text = field.kind === 'array' ? `${value} && ${list}::uuid[]` : `${value} = any(${list}::${castOf(field, values)}[])`;
+  const text =
+    field.kind === 'array'
+      ? `${value} && ${list}::uuid[]`
+      : `${value} = any(${list}::${castOf(field, values)}[])`;
   return orNull ? `(${text} or ${value} is null)` : text;
 }
 
 /** A list of relations: the list itself, or one of its elements. */
 const listEqual = ({ value, parameters }: ColumnValue, wanted: unknown): string =>
-  Array.isArray(wanted) ? `${value} = ${parameters.next(wanted)}::uuid[]` : `${value} @> array[${parameters.next(wanted)}::uuid]`;
+  Array.isArray(wanted)
+    ? `${value} = ${parameters.next(wanted)}::uuid[]`
+    : `${value} @> array[${parameters.next(wanted)}::uuid]`;
 
 /** The type as which values are compared: one that an index of the column serves, and that can hold them. */
 function castOf(field: Field, values: readonly unknown[]): string {
   const type = columnType(field);
   if (type !== 'integer' && type !== 'bigint') return type;
-  return values.every((value) => typeof value === 'string' || Number.isSafeInteger(value)) ? 'bigint' : 'numeric';
+  return values.every((value) => typeof value === 'string' || Number.isSafeInteger(value))
+    ? 'bigint'
+    : 'numeric';
 }
 
 interface JsonValue {
@@ -101,7 +113,8 @@ export function jsonTest(json: JsonValue, test: ValueTest): string {
   const { value, field } = json;
   if (test.kind === 'exists') return `${present(value)} is not null`;
   if (test.kind === 'equal' && test.value === null) return `${present(value)} is null`;
-  if (test.kind === 'in' && test.orNull) return `(${jsonTest(json, { ...test, orNull: false })} or ${present(value)} is null)`;
+  if (test.kind === 'in' && test.orNull)
+    return `(${jsonTest(json, { ...test, orNull: false })} or ${present(value)} is null)`;
   if (field.kind === 'array') return listTest(json, field.items, test);
   if (field.kind === 'json') return freeTest(json, test);
   return scalarTest(json, test);
@@ -116,10 +129,14 @@ const isPrimitive = (value: unknown): boolean => typeof value !== 'object';
 function listTest(json: JsonValue, items: Field, test: ValueTest): string {
   const { value, context } = json;
   const { next } = context.parameters;
-  if (test.kind === 'equal' && Array.isArray(test.value)) return `${value} = ${next(JSON.stringify(test.value))}::jsonb`;
+  if (test.kind === 'equal' && Array.isArray(test.value))
+    return `${value} = ${next(JSON.stringify(test.value))}::jsonb`;
   // An index over the whole list can answer this form.
-  if (test.kind === 'equal' && isPrimitive(test.value) && !isWide(items)) return `${value} @> ${next(JSON.stringify([test.value]))}::jsonb`;
-  return anyElement(json, (element) => scalarOrFree({ ...json, value: element, field: items }, test));
+  if (test.kind === 'equal' && isPrimitive(test.value) && !isWide(items))
+    return `${value} @> ${next(JSON.stringify([test.value]))}::jsonb`;
+  return anyElement(json, (element) =>
+    scalarOrFree({ ...json, value: element, field: items }, test),
+  );
 }
 
 const scalarOrFree = (json: JsonValue, test: ValueTest): string =>
@@ -138,7 +155,9 @@ function freeTest(json: JsonValue, test: ValueTest): string {
   switch (test.kind) {
     case 'equal': {
       const same = `${value} = ${next(JSON.stringify(test.value))}::jsonb`;
-      return isPrimitive(test.value) ? `(${same} or ${value} @> ${next(JSON.stringify([test.value]))}::jsonb)` : same;
+      return isPrimitive(test.value)
+        ? `(${same} or ${value} @> ${next(JSON.stringify([test.value]))}::jsonb)`
+        : same;
     }
     case 'in': {
       const list = next(test.values.map((one) => JSON.stringify(one)));
@@ -151,7 +170,9 @@ function freeTest(json: JsonValue, test: ValueTest): string {
     case 'search':
       return anyElement(json, (element) => textTest(textOf(element), test, context.parameters));
     default:
-      return anyElement(json, (element) => ordered(typeof test.value === 'number' ? 'number' : 'string', element, test, json));
+      return anyElement(json, (element) =>
+        ordered(typeof test.value === 'number' ? 'number' : 'string', element, test, json),
+      );
   }
 }
 
@@ -172,28 +193,38 @@ function scalarTest(json: JsonValue, test: ValueTest): string {
     case 'search':
       return textTest(textOf(value), test, context.parameters);
     default:
-      if (isWide(field)) return `${wideNumber(value)} ${symbolOf[test.kind]} ${next(test.value)}::numeric`;
+      if (isWide(field))
+        return `${wideNumber(value)} ${symbolOf[test.kind]} ${next(test.value)}::numeric`;
       return ordered(field.kind, value, test, json);
   }
 }
 
 /** Numbers beyond what JSON numbers hold exactly are stored as text. */
-const isWide = (field: Field): boolean => field.kind === 'number' && (field.storage === 'bigint' || field.storage === 'numeric');
+const isWide = (field: Field): boolean =>
+  field.kind === 'number' && (field.storage === 'bigint' || field.storage === 'numeric');
 
 /** The value when it has this JSON type, else null: a cast never meets what it cannot take. */
 const guarded = (value: string, type: string, cast: string): string =>
   `case jsonb_typeof(${value}) when ${literalOf(type, 'text')} then ${cast} end`;
 
-export const textOf = (value: string): string => `(${guarded(value, 'string', `${value} #>> '{}'`)})`;
-export const numberOf = (value: string): string => `(${guarded(value, 'number', `(${value} #>> '{}')::numeric`)})`;
+export const textOf = (value: string): string =>
+  `(${guarded(value, 'string', `${value} #>> '{}'`)})`;
+export const numberOf = (value: string): string =>
+  `(${guarded(value, 'number', `(${value} #>> '{}')::numeric`)})`;
 export const wideNumber = (value: string): string =>
   `(case when jsonb_typeof(${value}) in ('number', 'string') then (${value} #>> '{}')::numeric end)`;
-export const booleanOf = (value: string): string => `(${guarded(value, 'boolean', `(${value})::boolean`)})`;
+export const booleanOf = (value: string): string =>
+  `(${guarded(value, 'boolean', `(${value})::boolean`)})`;
 
 type OrderTest = Extract<ValueTest, { readonly value: unknown }>;
 
 /** Dates and ids are stored in one canonical form, whose order is that of their characters. */
-function ordered(kind: Field['kind'], value: string, test: OrderTest, { context }: JsonValue): string {
+function ordered(
+  kind: Field['kind'],
+  value: string,
+  test: OrderTest,
+  { context }: JsonValue,
+): string {
   const { next } = context.parameters;
   const symbol = symbolOf[test.kind];
   if (kind === 'number') return `${numberOf(value)} ${symbol} ${next(test.value)}::numeric`;

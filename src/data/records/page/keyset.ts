@@ -24,7 +24,10 @@ export interface SortTerm {
 const byId: SortTerm = { name: '_id', descending: false };
 
 /** Where ids are made from keys, the order is that of the keys, so that their index serves. Without a key every field decides. */
-function idTerms({ mapping, key, sortable }: CompiledSchema, descending: boolean): readonly SortTerm[] {
+function idTerms(
+  { mapping, key, sortable }: CompiledSchema,
+  descending: boolean,
+): readonly SortTerm[] {
   const names = !mapping ? ['_id'] : key.length > 0 ? identityColumns(key) : [...sortable];
   // Of records that have nothing but lists and JSON the digest of the row is left.
   return (names.length > 0 ? names : ['__v']).map((name) => ({ name, descending }));
@@ -37,18 +40,23 @@ export function sortTerms(schema: CompiledSchema, sort: readonly string[]): read
   for (const item of sort) {
     const descending = item.startsWith('-');
     const name = descending || item.startsWith('+') ? item.slice(1) : item;
-    if (!schema.sortable.has(name)) throw invalid('sort', 'field', `"${shown(name)}" is not a field to sort by`);
+    if (!schema.sortable.has(name))
+      throw invalid('sort', 'field', `"${shown(name)}" is not a field to sort by`);
     if (!terms.has(name) && !terms.has(byId.name)) terms.set(name, { name, descending });
   }
   if (!terms.has(byId.name)) terms.set(byId.name, byId);
   if (!schema.mapping) return [...terms.values()];
-  const expanded = [...terms.values()].flatMap((term) => (term.name === byId.name ? idTerms(schema, term.descending) : term));
+  const expanded = [...terms.values()].flatMap((term) =>
+    term.name === byId.name ? idTerms(schema, term.descending) : term,
+  );
   return expanded.filter(({ name }, i) => expanded.findIndex((other) => other.name === name) === i);
 }
 
 /** What stands behind `order by`. */
 const orderText = (terms: readonly SortTerm[]): string =>
-  terms.map(({ name, descending }) => `t0.${identifier(name)}${descending ? ' desc' : ''}`).join(', ');
+  terms
+    .map(({ name, descending }) => `t0.${identifier(name)}${descending ? ' desc' : ''}`)
+    .join(', ');
 
 /** `order by` of what a caller asked for. */
 export const orderOf = (schema: CompiledSchema, sort: readonly string[]): string =>
@@ -77,16 +85,22 @@ export const MAX_CURSOR = 8_192;
 const MARK_LENGTH = 32;
 
 export function createCursors(secrets: Pick<SecretBox, 'digest'>): Cursors {
-  const markOf = (question: string, text: string): string => secrets.digest(`${question}\0${text}`, 'cursor').slice(0, MARK_LENGTH);
+  const markOf = (question: string, text: string): string =>
+    secrets.digest(`${question}\0${text}`, 'cursor').slice(0, MARK_LENGTH);
   return {
     write(question, values) {
       const text = JSON.stringify(values);
       const cursor = Buffer.from(markOf(question, text) + text).toString('base64url');
       if (cursor.length <= MAX_CURSOR) return cursor;
-      throw invalid('sort', 'cursor', 'the values of these fields are too long for a cursor: sort by shorter ones, or page with skip');
+      throw invalid(
+        'sort',
+        'cursor',
+        'the values of these fields are too long for a cursor: sort by shorter ones, or page with skip',
+      );
     },
     read(question, cursor) {
-      const decoded = cursor.length <= MAX_CURSOR ? Buffer.from(cursor, 'base64url').toString() : '';
+      const decoded =
+        cursor.length <= MAX_CURSOR ? Buffer.from(cursor, 'base64url').toString() : '';
       const text = decoded.slice(MARK_LENGTH);
       if (decoded.slice(0, MARK_LENGTH) !== markOf(question, text)) throw wrongCursor();
       return JSON.parse(text) as CursorValues;
@@ -95,7 +109,11 @@ export function createCursors(secrets: Pick<SecretBox, 'digest'>): Cursors {
 }
 
 const wrongCursor = (): PenstockError =>
-  invalid('cursor', 'cursor', 'is not a cursor of this list: begin with "start", and keep the sort and the filter that it came from');
+  invalid(
+    'cursor',
+    'cursor',
+    'is not a cursor of this list: begin with "start", and keep the sort and the filter that it came from',
+  );
 
 /** One term, and where the last row stands by it. */
 interface Place {
@@ -116,7 +134,11 @@ interface Following {
 }
 
 /** `last`: the place of the last row by each term; `undefined`: from the beginning. */
-export function following(schema: CompiledSchema, terms: readonly SortTerm[], last: readonly (string | null)[] | undefined): Following {
+export function following(
+  schema: CompiledSchema,
+  terms: readonly SortTerm[],
+  last: readonly (string | null)[] | undefined,
+): Following {
   const order = orderText(terms);
   const values = (last ?? []).filter((value) => value !== null);
   const stretches = last ? stretchesAfter(placesOf(schema, terms, last)) : ['true'];
@@ -127,7 +149,9 @@ export function following(schema: CompiledSchema, terms: readonly SortTerm[], la
     values,
     shape,
     text(where, limit) {
-      const [first = 'false', ...others] = stretches.map((stretch) => select(stretch, where, limit));
+      const [first = 'false', ...others] = stretches.map((stretch) =>
+        select(stretch, where, limit),
+      );
       if (others.length === 0) return first;
       const together = [first, ...others].map((one) => `(${one})`).join(' union all ');
       return `select t0.* from (${together}) t0 order by ${order} limit ${limit}`;
@@ -135,7 +159,11 @@ export function following(schema: CompiledSchema, terms: readonly SortTerm[], la
   };
 }
 
-function placesOf(schema: CompiledSchema, terms: readonly SortTerm[], last: readonly (string | null)[]): readonly Place[] {
+function placesOf(
+  schema: CompiledSchema,
+  terms: readonly SortTerm[],
+  last: readonly (string | null)[],
+): readonly Place[] {
   let count = 0;
   return terms.map(({ name, descending }, i) => ({
     column: `t0.${identifier(name)}`,

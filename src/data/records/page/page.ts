@@ -37,12 +37,21 @@ export function requireWhole(json: string): string {
 
 /** The same for a record with what its relations lead to. Throws 400. */
 export function requireWholeRecord<R extends { readonly json: string }>(row: R): R {
-  if (row.json === tooLarge) throw invalid('populate', 'bytes', `the record is larger than ${MEGABYTES} MB with all of these relations`);
+  if (row.json === tooLarge)
+    throw invalid(
+      'populate',
+      'bytes',
+      `the record is larger than ${MEGABYTES} MB with all of these relations`,
+    );
   return row;
 }
 
 export const tooMany = (): PenstockError =>
-  invalid('limit', 'bytes', `the records are larger than ${MEGABYTES} MB together: ask for fewer of them`);
+  invalid(
+    'limit',
+    'bytes',
+    `the records are larger than ${MEGABYTES} MB together: ask for fewer of them`,
+  );
 
 /* The `count` of a list answer, as SQL text (modes: store.ts). */
 
@@ -50,7 +59,12 @@ export const tooMany = (): PenstockError =>
 const exactUpTo = 10_000;
 
 /** What follows the documents: `,"count":n`, or nothing. A text expression of SQL. */
-export function countText(schema: CompiledSchema, mode: CountMode, predicate: RowPredicate | undefined, parameters: Parameters): string {
+export function countText(
+  schema: CompiledSchema,
+  mode: CountMode,
+  predicate: RowPredicate | undefined,
+  parameters: Parameters,
+): string {
   if (mode === 'none') return `''`;
   if (mode === 'exact') return `',"count":' || ${exactCount(schema, predicate, parameters)}`;
   // One more than counts as few: reaching it says that there are more.
@@ -63,7 +77,11 @@ export function countText(schema: CompiledSchema, mode: CountMode, predicate: Ro
   return `(select ',"count":' || case when c.n > ${exactUpTo} then ${many} else c.n end || ',"estimated":' || (c.n > ${exactUpTo}) from (${some}) c)`;
 }
 
-function exactCount(schema: CompiledSchema, predicate: RowPredicate | undefined, parameters: Parameters): string {
+function exactCount(
+  schema: CompiledSchema,
+  predicate: RowPredicate | undefined,
+  parameters: Parameters,
+): string {
   // What permissions count are the rows of the table itself.
   const isWhole = schema.rows === schema.table && schema.mapping === undefined;
   if (predicate?.number && isWhole) return predicate.number(schema.table, parameters.next);
@@ -141,8 +159,12 @@ export function pageOf(request: PageRequest): Page {
 }
 
 /** The part of a list that is asked for. Throws 400. */
-export function listRange({ skip = 0, limit = DEFAULT_LIMIT }: ListOptions): { readonly skip: number; readonly limit: number } {
-  if (!Number.isSafeInteger(skip) || skip < 0) throw invalid('skip', 'minimum', 'must be a whole number, 0 or more');
+export function listRange({ skip = 0, limit = DEFAULT_LIMIT }: ListOptions): {
+  readonly skip: number;
+  readonly limit: number;
+} {
+  if (!Number.isSafeInteger(skip) || skip < 0)
+    throw invalid('skip', 'minimum', 'must be a whole number, 0 or more');
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
     throw invalid('limit', 'range', `must be a whole number from 1 to ${MAX_LIMIT}`);
   }
@@ -162,9 +184,18 @@ const ROW = '"#row"';
 /** One row more than the page is read: it says that something follows. */
 function cursorPage({ schema, options, cursors, filter }: PageRequest, limit: number): Page {
   const { skip = 0, sort = [], cursor = '' } = options;
-  if (skip > 0) throw invalid('skip', 'cursor', 'cannot be combined with cursor, which says itself where the page begins');
+  if (skip > 0)
+    throw invalid(
+      'skip',
+      'cursor',
+      'cannot be combined with cursor, which says itself where the page begins',
+    );
   if (schema.mapping && schema.key.length === 0)
-    throw invalid('cursor', 'key', 'needs a key, which this table does not have: its rows cannot be told apart. Page with skip');
+    throw invalid(
+      'cursor',
+      'key',
+      'needs a key, which this table does not have: its rows cannot be told apart. Page with skip',
+    );
   const terms = sortTerms(schema, sort);
   // With the types: a field can go, and another one come in its place.
   const typed = terms.map((term) => [termText(term), schema.layout.columns[term.name]?.type]);
@@ -185,14 +216,18 @@ function cursorPage({ schema, options, cursors, filter }: PageRequest, limit: nu
     },
     answer(row) {
       const json = answered(row);
-      const next = typeof row?.last === 'string' ? cursors.write(asked, JSON.parse(row.last) as (string | null)[]) : null;
+      const next =
+        typeof row?.last === 'string'
+          ? cursors.write(asked, JSON.parse(row.last) as (string | null)[])
+          : null;
       return `${json.slice(0, -1)},"nextCursor":${JSON.stringify(next)}}`;
     },
   };
 }
 
 /** Throws 400 when the records are too large together. */
-const answered = (row: PageRow | undefined): string => requireWhole(row?.json ?? '{"documents":[]}');
+const answered = (row: PageRow | undefined): string =>
+  requireWhole(row?.json ?? '{"documents":[]}');
 
 const isStart = (cursor: string): boolean => cursor === '' || cursor === 'start';
 

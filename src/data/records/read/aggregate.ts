@@ -39,13 +39,21 @@ export interface BoundAggregate {
 type Wanted = Pick<AggregateOptions, 'groupBy' | 'values'>;
 
 /** Throws one 400 with all problems. */
-export function bindAggregate(schema: CompiledSchema, { groupBy, values }: Wanted, access: TargetAccess): BoundAggregate {
+export function bindAggregate(
+  schema: CompiledSchema,
+  { groupBy, values }: Wanted,
+  access: TargetAccess,
+): BoundAggregate {
   const problems: Problem[] = [];
   const find = (path: string, place: string): Target | undefined => {
     try {
       const target = resolveTarget(schema, path, access);
       if (isPlain(target)) return target;
-      problems.push({ path: place, rule: 'type', message: `"${shown(path)}" is not a single value of the record itself` });
+      problems.push({
+        path: place,
+        rule: 'type',
+        message: `"${shown(path)}" is not a single value of the record itself`,
+      });
     } catch (error) {
       if (!(error instanceof PathFault)) throw error;
       problems.push({ path: place, rule: 'field', message: error.message });
@@ -69,22 +77,41 @@ export function bindAggregate(schema: CompiledSchema, { groupBy, values }: Wante
 }
 
 function keyProblems(keys: readonly string[]): Problem[] {
-  if (keys.length > MAX_KEYS) return [{ path: 'aggregate', rule: 'count', message: `at most ${MAX_KEYS} results` }];
+  if (keys.length > MAX_KEYS)
+    return [{ path: 'aggregate', rule: 'count', message: `at most ${MAX_KEYS} results` }];
   const twin = keys.find((key, index) => keys.indexOf(key) < index);
-  return twin === undefined ? [] : [{ path: 'aggregate', rule: 'unique', message: `"${shown(twin)}" is there twice` }];
+  return twin === undefined
+    ? []
+    : [{ path: 'aggregate', rule: 'unique', message: `"${shown(twin)}" is there twice` }];
 }
 
-const scalars: ReadonlySet<Field['kind']> = new Set(['string', 'number', 'boolean', 'date', 'objectId', 'relation']);
+const scalars: ReadonlySet<Field['kind']> = new Set([
+  'string',
+  'number',
+  'boolean',
+  'date',
+  'objectId',
+  'relation',
+]);
 
 const isPlain = ({ hops, steps, field }: Target): boolean =>
   hops.length === 0 && steps.every(({ kind }) => kind === 'key') && scalars.has(field.kind);
 
-function valueFault(name: AggregateFunction, field: string | undefined, target: Target | undefined): string | undefined {
+function valueFault(
+  name: AggregateFunction,
+  field: string | undefined,
+  target: Target | undefined,
+): string | undefined {
   if (field === undefined) return name === 'count' ? undefined : `${name} needs a field`;
   const kind = target?.field.kind;
   if (!kind) return undefined;
   if ((name === 'sum' || name === 'avg') && kind !== 'number') return `${name} needs a number`;
-  if ((name === 'min' || name === 'max') && kind !== 'number' && kind !== 'date' && kind !== 'string')
+  if (
+    (name === 'min' || name === 'max') &&
+    kind !== 'number' &&
+    kind !== 'date' &&
+    kind !== 'string'
+  )
     return `${name} needs values with an order`;
   return undefined;
 }
@@ -96,13 +123,19 @@ export async function aggregateSelected(
   options: AggregateOptions,
 ): Promise<string> {
   const { schema } = selection;
-  const bound = bindAggregate(schema, options, { schema: (name) => dependencies.schemas.get(name), hidden: false });
+  const bound = bindAggregate(schema, options, {
+    schema: (name) => dependencies.schemas.get(name),
+    hidden: false,
+  });
   const { skip, limit } = listRange({ skip: options.skip ?? 0, limit: options.limit ?? 1_000 });
   const order = orderOf(bound, options.sort ?? []);
   const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
-    const columns = [...bound.groups, ...bound.values].map(({ target }, i) => `${target ? columnOf(target) : 'null'} as c${i}`).join(', ');
+    const columns = [...bound.groups, ...bound.values]
+      .map(({ target }, i) => `${target ? columnOf(target) : 'null'} as c${i}`)
+      .join(', ');
     const source = `select ${columns} from ${schema.rows} t0 where ${selectionText(selection, parameters)} limit ${MAX_AGGREGATED + 1}`;
-    const grouping = bound.groups.length > 0 ? `group by ${bound.groups.map((_, i) => `c${i}`).join(', ')}` : '';
+    const grouping =
+      bound.groups.length > 0 ? `group by ${bound.groups.map((_, i) => `c${i}`).join(', ')}` : '';
     const range = `limit ${parameters.next(limit)}::integer offset ${parameters.next(skip)}::bigint`;
     const rows = `select ${rowText(bound, parameters)} as row from s ${grouping} ${order} ${range}`;
     return (
@@ -112,7 +145,9 @@ export async function aggregateSelected(
   });
   const [row] = await runRead<{ scanned: number; json: string }>(dependencies, schema, statement);
   if ((row?.scanned ?? 0) > MAX_AGGREGATED) {
-    throw recordErrors.TOO_MANY_RECORDS({ message: `More than ${MAX_AGGREGATED} records would have to be read: narrow the filter` });
+    throw recordErrors.TOO_MANY_RECORDS({
+      message: `More than ${MAX_AGGREGATED} records would have to be read: narrow the filter`,
+    });
   }
   return row?.json ?? '[]';
 }
@@ -122,8 +157,13 @@ const columnOf = (target: Target): string => comparable(target, plainValue(targe
 /** Keys are values of the statement: results may have any name. */
 function rowText({ groups, values }: BoundAggregate, parameters: Parameters): string {
   const pairs = [
-    ...groups.map(({ as, target }, i) => `${parameters.next(as)}::text, ${shownValue(`c${i}`, target.field)}`),
-    ...values.map((value, i) => `${parameters.next(value.as)}::text, ${resultOf(value, `c${groups.length + i}`)}`),
+    ...groups.map(
+      ({ as, target }, i) => `${parameters.next(as)}::text, ${shownValue(`c${i}`, target.field)}`,
+    ),
+    ...values.map(
+      (value, i) =>
+        `${parameters.next(value.as)}::text, ${resultOf(value, `c${groups.length + i}`)}`,
+    ),
   ];
   return `json_build_object(${pairs.join(', ')})`;
 }
@@ -142,7 +182,8 @@ function computed({ function: name, target }: Value, column: string): string {
 
 function resultOf(value: Value, column: string): string {
   const text = computed(value, column);
-  if (value.target && (value.function === 'min' || value.function === 'max')) return shownValue(text, value.target.field);
+  if (value.target && (value.function === 'min' || value.function === 'max'))
+    return shownValue(text, value.target.field);
   // Sums of whole numbers are exact in PostgreSQL; on the wire all numbers are doubles.
   return value.function === 'sum' || value.function === 'avg' ? `${text}::double precision` : text;
 }
@@ -150,7 +191,9 @@ function resultOf(value: Value, column: string): string {
 function orderOf(bound: BoundAggregate, sort: readonly string[]): string {
   const columns = new Map<string, string>([
     ...bound.groups.map(({ as }, i) => [as, `c${i}`] as const),
-    ...bound.values.map((value, i) => [value.as, computed(value, `c${bound.groups.length + i}`)] as const),
+    ...bound.values.map(
+      (value, i) => [value.as, computed(value, `c${bound.groups.length + i}`)] as const,
+    ),
   ]);
   const terms = sort.map((item) => {
     const descending = item.startsWith('-');

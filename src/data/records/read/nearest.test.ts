@@ -11,7 +11,11 @@ describe('the nearest records', () => {
     kernel = await openRecordKernel();
     await kernel.schemas.create(admin, {
       name: 'Text',
-      fields: { title: 'String', secret: { type: 'String', select: false }, meaning: { type: 'Vector', dimensions: 2, select: false } },
+      fields: {
+        title: 'String',
+        secret: { type: 'String', select: false },
+        meaning: { type: 'Vector', dimensions: 2, select: false },
+      },
       options: { softDelete: true },
     });
     await kernel.records.createMany(admin, 'Text', [
@@ -19,29 +23,52 @@ describe('the nearest records', () => {
       { title: 'near', secret: 's', meaning: [1, 0] },
       { title: 'gone', secret: 's', meaning: [1, 0] },
     ]);
-    const { documents } = JSON.parse(await kernel.records.list(admin, 'Text')) as { documents: { _id: string; title: string }[] };
-    await kernel.records.remove(admin, 'Text', documents.find(({ title }) => title === 'gone')?._id ?? '');
+    const { documents } = JSON.parse(await kernel.records.list(admin, 'Text')) as {
+      documents: { _id: string; title: string }[];
+    };
+    await kernel.records.remove(
+      admin,
+      'Text',
+      documents.find(({ title }) => title === 'gone')?._id ?? '',
+    );
   });
   afterAll(() => kernel.close());
 
   const search = { field: 'meaning', vector: [1, 0], limit: 10, filter: all() };
 
   it('show neither what is hidden nor what is in the trash', async () => {
-    const hits = JSON.parse(await kernel.records.nearest(admin, 'Text', search)) as { document: object; score: number }[];
+    const hits = JSON.parse(await kernel.records.nearest(admin, 'Text', search)) as {
+      document: object;
+      score: number;
+    }[];
     expect(hits).toMatchObject([
       { document: { title: 'near' }, score: 1 },
       { document: { title: 'far' }, score: 0.5 },
     ]);
-    expect(Object.keys(hits[0]?.document ?? {})).toEqual(['_id', 'title', 'createdAt', 'updatedAt', '__v']);
+    expect(Object.keys(hits[0]?.document ?? {})).toEqual([
+      '_id',
+      'title',
+      'createdAt',
+      'updatedAt',
+      '__v',
+    ]);
   });
 
   it('cannot be asked by a hidden field, unless somebody who may has granted it', async () => {
     const refused = { status: 400, errors: [{ path: 'field', rule: 'field' }] };
     await expect(kernel.records.nearest(anonymous, 'Text', search)).rejects.toMatchObject(refused);
-    await expect(kernel.records.nearest(admin, 'Text', { ...search, field: 'secret' })).rejects.toMatchObject(refused);
-    const granted = await kernel.records.nearest(anonymous, 'Text', { ...search, limit: 1, granted: true });
+    await expect(
+      kernel.records.nearest(admin, 'Text', { ...search, field: 'secret' }),
+    ).rejects.toMatchObject(refused);
+    const granted = await kernel.records.nearest(anonymous, 'Text', {
+      ...search,
+      limit: 1,
+      granted: true,
+    });
     expect(JSON.parse(granted)).toMatchObject([{ document: { title: 'near' } }]);
-    await expect(kernel.records.nearest(anonymous, 'Nowhere', search)).rejects.toMatchObject({ status: 404 });
+    await expect(kernel.records.nearest(anonymous, 'Nowhere', search)).rejects.toMatchObject({
+      status: 404,
+    });
   });
 
   it('looks at a bounded number of vectors', async () => {
@@ -53,9 +80,19 @@ describe('the nearest records', () => {
       text: `insert into "app"."Crowd" ("_id", "n", "v") select gen_random_uuid(), n, array[n::real] from generate_series(1, 50001) n`,
     });
     const many = { field: 'v', vector: [7], limit: 1, filter: all() };
-    await expect(kernel.records.nearest(admin, 'Crowd', many)).rejects.toMatchObject({ status: 400, code: 'TOO_MANY_RECORDS' });
-    const filter = { kind: 'test', path: 'n', test: { kind: 'less', value: 100 }, place: 'filter.n' } as const;
-    const found = JSON.parse(await kernel.records.nearest(admin, 'Crowd', { ...many, filter })) as { document: object }[];
+    await expect(kernel.records.nearest(admin, 'Crowd', many)).rejects.toMatchObject({
+      status: 400,
+      code: 'TOO_MANY_RECORDS',
+    });
+    const filter = {
+      kind: 'test',
+      path: 'n',
+      test: { kind: 'less', value: 100 },
+      place: 'filter.n',
+    } as const;
+    const found = JSON.parse(await kernel.records.nearest(admin, 'Crowd', { ...many, filter })) as {
+      document: object;
+    }[];
     expect(found).toMatchObject([{ document: { n: 7 }, distance: 0, score: 1 }]);
   });
 });

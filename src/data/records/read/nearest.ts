@@ -34,14 +34,23 @@ export interface NearestRequest extends NearestOptions {
 }
 
 /** A JSON list of `{document, score, distance, metric, provider}`, nearest first. */
-export async function nearestSelected(dependencies: RecordDependencies, selection: Selection, options: NearestRequest): Promise<string> {
+export async function nearestSelected(
+  dependencies: RecordDependencies,
+  selection: Selection,
+  options: NearestRequest,
+): Promise<string> {
   const { schema, view } = selection;
   const { dimensions, similarity } = vectorField(selection, options);
   const wanted = checkedVector(options.vector, { dimensions, similarity });
   const column = `t0.${identifier(options.field)}`;
   const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
     const where = selectionText(selection, parameters);
-    const list = selectList(schema, 't0', view.populate, createRenderContext(parameters, view.conditions));
+    const list = selectList(
+      schema,
+      't0',
+      view.populate,
+      createRenderContext(parameters, view.conditions),
+    );
     const vector = `${parameters.next(wanted)}::real[]`;
     const limit = `${parameters.next(options.limit)}::integer`;
     const pairs = `unnest(s.v::double precision[], ${vector}::double precision[]) pair(a, b)`;
@@ -59,7 +68,9 @@ export async function nearestSelected(dependencies: RecordDependencies, selectio
   const { rows } = await dependencies.database.query<{ scanned: number; json: string }>(statement);
   const [row] = rows;
   if ((row?.scanned ?? 0) > MAX_SCANNED) {
-    throw recordErrors.TOO_MANY_RECORDS({ message: `More than ${MAX_SCANNED} vectors would have to be looked at: narrow the filter` });
+    throw recordErrors.TOO_MANY_RECORDS({
+      message: `More than ${MAX_SCANNED} vectors would have to be looked at: narrow the filter`,
+    });
   }
   return row?.json ?? '[]';
 }
@@ -72,12 +83,23 @@ function vectorField({ schema }: Selection, { field: name, hidden }: NearestRequ
   return field;
 }
 
-function checkedVector(vector: readonly number[], { dimensions, similarity }: Pick<VectorField, 'dimensions' | 'similarity'>): unknown {
+function checkedVector(
+  vector: readonly number[],
+  { dimensions, similarity }: Pick<VectorField, 'dimensions' | 'similarity'>,
+): unknown {
   const problems: Parameters<typeof invalidRecord>[0][number][] = [];
   const plain = { required: true, unique: false, hidden: false, indexed: false } as const;
-  const checked = checkerOf({ kind: 'vector', dimensions, similarity, ...plain })(vector, 'vector', problems);
+  const checked = checkerOf({ kind: 'vector', dimensions, similarity, ...plain })(
+    vector,
+    'vector',
+    problems,
+  );
   if (problems.length === 0 && similarity === 'cosine' && vector.every((n) => Math.fround(n) === 0))
-    problems.push({ path: 'vector', rule: 'zero', message: 'has no direction: cosine similarity needs a number that is not 0' });
+    problems.push({
+      path: 'vector',
+      rule: 'zero',
+      message: 'has no direction: cosine similarity needs a number that is not 0',
+    });
   if (problems.length > 0) throw invalidRecord(problems);
   return checked;
 }

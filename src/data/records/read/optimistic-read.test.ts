@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { errors } from '../../../kernel/errors.ts';
-import { createPermissionPort, type PermissionEngine, type RowPredicate } from '../../../kernel/permissions.ts';
+import {
+  createPermissionPort,
+  type PermissionEngine,
+  type RowPredicate,
+} from '../../../kernel/permissions.ts';
 import { readGuarded, readOptimistically } from './optimistic-read.ts';
 
 const sure: RowPredicate = { shape: 'sure', compile: () => 'true' };
@@ -14,7 +18,10 @@ function world(believed: Partial<RowPredicate> | undefined) {
     return sure;
   };
   const belief = { ...sure, shape: 'believed', ...believed };
-  permissions.engine = { predicate, ...(believed && { believe: async () => belief }) } as unknown as PermissionEngine;
+  permissions.engine = {
+    predicate,
+    ...(believed && { cachedPredicate: async () => belief }),
+  } as unknown as PermissionEngine;
   return { asked, dependencies: { permissions } };
 }
 
@@ -35,7 +42,9 @@ describe('a read with rights that are remembered', () => {
       shapes.push((await predicateOf(given)).shape);
       return shapes.at(-1);
     });
-    expect([answer, asked.confirmed, seen.certain]).toEqual(holds ? ['believed', 1, 0] : ['sure', 1, 1]);
+    expect([answer, asked.confirmed, seen.certain]).toEqual(
+      holds ? ['believed', 1, 0] : ['sure', 1, 1],
+    );
   });
 
   it('fails only with what fails with the rights that hold', async () => {
@@ -43,16 +52,24 @@ describe('a read with rights that are remembered', () => {
       if ((await predicateOf(given)).shape === 'believed') throw new Error('too much');
       return 'read';
     };
-    await expect(readOptimistically(world({ confirm: async () => true }).dependencies, failing)).rejects.toThrow('too much');
-    expect(await readOptimistically(world({ confirm: async () => false }).dependencies, failing)).toBe('read');
+    await expect(
+      readOptimistically(world({ confirm: async () => true }).dependencies, failing),
+    ).rejects.toThrow('too much');
+    expect(
+      await readOptimistically(world({ confirm: async () => false }).dependencies, failing),
+    ).toBe('read');
     const gone = world({ confirm: () => Promise.reject(new Error('no database')) });
     await expect(readOptimistically(gone.dependencies, failing)).rejects.toThrow('no database');
   });
 
   it('is an ordinary read where nothing is remembered', async () => {
     const { dependencies, asked } = world(undefined);
-    expect(await readOptimistically(dependencies, async (given) => (await predicateOf(given)).shape)).toBe('sure');
-    expect(await readGuarded(dependencies, async (given) => (await predicateOf(given)).shape)).toBe('sure');
+    expect(
+      await readOptimistically(dependencies, async (given) => (await predicateOf(given)).shape),
+    ).toBe('sure');
+    expect(await readGuarded(dependencies, async (given) => (await predicateOf(given)).shape)).toBe(
+      'sure',
+    );
     expect(asked.certain).toBe(2);
   });
 });
@@ -77,12 +94,18 @@ describe('a read whose statement asks itself', () => {
     expect([answer, confirmed]).toEqual([holds ? 'believed' : 'sure', []]);
   });
 
-  it.each([true, false])('is asked about when the statement left the question out (%s)', async (holds) => {
-    const confirmed: string[] = [];
-    const { dependencies } = guarded(holds, confirmed);
-    const answer = await readGuarded(dependencies, async (given) => (await predicateOf(given)).shape);
-    expect([answer, confirmed]).toEqual([holds ? 'believed' : 'sure', ['asked']]);
-  });
+  it.each([true, false])(
+    'is asked about when the statement left the question out (%s)',
+    async (holds) => {
+      const confirmed: string[] = [];
+      const { dependencies } = guarded(holds, confirmed);
+      const answer = await readGuarded(
+        dependencies,
+        async (given) => (await predicateOf(given)).shape,
+      );
+      expect([answer, confirmed]).toEqual([holds ? 'believed' : 'sure', ['asked']]);
+    },
+  );
 });
 
 describe('a read whose time was over, or that found no turn', () => {

@@ -4,7 +4,11 @@
  * statement itself.
  */
 import { codeOf } from '../../../kernel/database/failures.ts';
-import type { PermissionEngine, PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+import type {
+  PermissionEngine,
+  PermissionPort,
+  RowPredicate,
+} from '../../../kernel/permissions.ts';
 
 interface Dependencies {
   readonly permissions: PermissionPort;
@@ -14,14 +18,18 @@ interface Dependencies {
  * Runs a read with the rights that the node remembers. When one of them turns out not to hold any more, what was read
  * counts for nothing, and it is read again with the rights that hold now.
  */
-export async function readOptimistically<D extends Dependencies, T>(dependencies: D, read: (dependencies: D) => Promise<T>): Promise<T> {
+export async function readOptimistically<D extends Dependencies, T>(
+  dependencies: D,
+  read: (dependencies: D) => Promise<T>,
+): Promise<T> {
   const confirmations: Promise<boolean>[] = [];
   const given = withCachedGrants(dependencies, ({ guard: _, confirm, ...predicate }) => {
     if (confirm) confirmations.push(confirm());
     return predicate;
   });
   if (given === dependencies) return read(dependencies);
-  const [answer] = await Promise.allSettled([read(given)]);
+  const answer = await settled(read(given));
+  if (answer.status === 'fulfilled' && confirmations.length === 0) return answer.value;
   const confirmed = await Promise.all(confirmations);
   if (answer.status === 'rejected' && isOverload(answer.reason)) throw answer.reason;
   if (!confirmed.every(Boolean)) return read(dependencies);
@@ -38,10 +46,10 @@ export async function readGuarded<D extends Dependencies, T>(
   read: (dependencies: D) => Promise<T | undefined>,
 ): Promise<T> {
   const unasked = new Set<() => Promise<boolean>>();
-  let believed = false;
+  let usedCache = false;
   const given = withCachedGrants(dependencies, ({ guard, confirm, ...predicate }) => {
     if (!confirm) return predicate;
-    believed = true;
+    usedCache = true;
     unasked.add(confirm);
     if (!guard) return predicate;
     const asking: RowPredicate['guard'] = (next) => {
@@ -50,23 +58,59 @@ export async function readGuarded<D extends Dependencies, T>(
     };
     return { ...predicate, guard: asking };
   });
-  const [answer] = await Promise.allSettled([read(given)]);
+  const answer = await settled(read(given));
   const confirmed = await Promise.all([...unasked].map((confirm) => confirm()));
-  if (answer.status === 'fulfilled' && answer.value !== undefined && confirmed.every(Boolean)) return answer.value;
-  if (answer.status === 'rejected' && (!believed || isOverload(answer.reason))) throw answer.reason;
+  if (answer.status === 'fulfilled' && answer.value !== undefined && confirmed.every(Boolean))
+    return answer.value;
+  if (answer.status === 'rejected' && (!usedCache || isOverload(answer.reason)))
+    throw answer.reason;
   const certain = await read(dependencies);
   if (certain === undefined) throw new Error('A predicate that is certain has a guard');
   return certain;
 }
 
+/** `Promise.allSettled` of one, with fewer promises: most reads rest on nothing that is remembered. */
+const settled = <T>(work: Promise<T>): Promise<PromiseSettledResult<T>> =>
+  work.then(fulfilled<T>, rejected);
+const fulfilled = <T>(value: T): PromiseSettledResult<T> => ({ status: 'fulfilled', value });
+const rejected = (reason: unknown): PromiseRejectedResult => ({ status: 'rejected', reason });
+
 /** The time of the statement was over, or it found no turn: sent again it would take as long again. */
-const isOverload = (error: unknown): boolean => codeOf(error) === 'TIMEOUT' || codeOf(error) === 'UNAVAILABLE';
+const isOverload = (error: unknown): boolean =>
+  codeOf(error) === 'TIMEOUT' || codeOf(error) === 'UNAVAILABLE';
 
 /** The same dependencies, where predicates rest on what the node remembers. */
-function withCachedGrants<D extends Dependencies>(dependencies: D, prepare: (predicate: RowPredicate) => RowPredicate): D {
+function withCachedGrants<D extends Dependencies>(
+  dependencies: D,
+  prepare: (predicate: RowPredicate) => RowPredicate,
+): D {
   const { engine } = dependencies.permissions;
-  const believe = engine?.believe;
-  if (!engine || !believe) return dependencies;
-  const believer: PermissionEngine = { ...engine, predicate: async (...question) => prepare(await believe(...question)) };
-  return { ...dependencies, permissions: { ...dependencies.permissions, engine: believer } };
+  const cachedPredicate = engine?.cachedPredicate;
+  if (!engine || !cachedPredicate) return dependencies;
+  return { ...dependencies, permissions: new CachedGrantsPort(dependencies.permissions, prepare) };
+}
+
+/** A port whose engine answers with what the node remembers; made when somebody asks for it, which most reads do not. */
+class CachedGrantsPort implements PermissionPort {
+  readonly tuples: PermissionPort['tuples'];
+  readonly #port: PermissionPort;
+  readonly #prepare: (predicate: RowPredicate) => RowPredicate;
+  #engine: PermissionEngine | undefined;
+
+  constructor(port: PermissionPort, prepare: (predicate: RowPredicate) => RowPredicate) {
+    this.tuples = port.tuples;
+    this.#port = port;
+    this.#prepare = prepare;
+  }
+
+  get engine(): PermissionEngine | undefined {
+    const { engine } = this.#port;
+    const cachedPredicate = engine?.cachedPredicate;
+    if (!engine || !cachedPredicate) return engine;
+    this.#engine ??= {
+      ...engine,
+      predicate: async (...question) => this.#prepare(await cachedPredicate(...question)),
+    };
+    return this.#engine;
+  }
 }

@@ -2,14 +2,20 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import type { Wanted } from '../../../kernel/operation.ts';
+import type { SelectedFields } from '../../../kernel/operations/operation-input.ts';
 import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
 import { cutText } from '../../../kernel/text.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { AccessRule } from '../../schema/language/field.ts';
 import { automaticFields } from '../../schema/language/names.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
-import { isRowAuthorised, isTrusted, mayRead, rowPredicate } from '../access/operation-access.ts';
+import {
+  isRowAuthorised,
+  isTrusted,
+  mayRead,
+  referencedSchema,
+  rowPredicate,
+} from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import type { Parameters } from '../sql/prepared-statements.ts';
 
@@ -41,15 +47,18 @@ export async function resolvePopulate(
   dependencies: { readonly schemas: SchemaRegistry; readonly permissions: PermissionPort },
   { caller, schema, paths, scope }: PopulateRequest,
 ): Promise<PopulateTree> {
-  if (paths.length > MAX_PATHS) throw invalid('populate', 'maxItems', `at most ${MAX_PATHS} relations at once`);
+  if (paths.length > MAX_PATHS)
+    throw invalid('populate', 'maxItems', `at most ${MAX_PATHS} relations at once`);
   const tree: GrowingTree = new Map();
   for (const path of paths) {
     const names = path.split('.');
-    if (names.length > MAX_DEPTH) throw invalid('populate', 'depth', `relations are followed at most ${MAX_DEPTH} levels deep`);
+    if (names.length > MAX_DEPTH)
+      throw invalid('populate', 'depth', `relations are followed at most ${MAX_DEPTH} levels deep`);
     let level = tree;
     let source = schema;
     for (const name of names) {
-      const branch = level.get(name) ?? (await branchOf(dependencies, { caller, source, name, path, scope }));
+      const branch =
+        level.get(name) ?? (await branchOf(dependencies, { caller, source, name, path, scope }));
       level.set(name, branch);
       level = branch.children;
       source = branch.target;
@@ -67,16 +76,32 @@ interface BranchRequest {
 }
 
 async function branchOf(
-  { schemas, permissions }: { readonly schemas: SchemaRegistry; readonly permissions: PermissionPort },
+  {
+    schemas,
+    permissions,
+  }: { readonly schemas: SchemaRegistry; readonly permissions: PermissionPort },
   { caller, source, name, path, scope }: BranchRequest,
 ): Promise<PopulateBranch & { readonly children: GrowingTree }> {
   const relation = source.tree.fields.get(name)?.hidden ? undefined : source.relations.get(name);
-  if (!relation) throw invalid('populate', 'relation', `"${cutText(path, 128)}" is not a relation of ${source.name}`);
-  const target = schemas.get(relation.model);
-  if (!target) throw invalid('populate', 'relation', `"${path}" points to ${relation.model}, which does not exist yet`);
+  if (!relation)
+    throw invalid(
+      'populate',
+      'relation',
+      `"${cutText(path, 128)}" is not a relation of ${source.name}`,
+    );
+  const target = referencedSchema(schemas, caller, relation.model);
+  if (!target)
+    throw invalid(
+      'populate',
+      'relation',
+      `"${path}" points to ${relation.model}, which does not exist yet`,
+    );
   if (!mayRead(caller, target)) {
     const message = `"${path}" leads to records of ${target.name}, which you may not read`;
-    throw recordErrors.POPULATE_FORBIDDEN({ message, errors: [{ path: 'populate', rule: 'access', message }] });
+    throw recordErrors.POPULATE_FORBIDDEN({
+      message,
+      errors: [{ path: 'populate', rule: 'access', message }],
+    });
   }
   const predicate = isRowAuthorised(caller, target, 'read')
     ? await rowPredicate(permissions, { caller, schema: target, action: 'read', scope })
@@ -96,7 +121,9 @@ export function populateShape(tree: PopulateTree): string {
 
 /** True when some part of the tree is limited to permitted rows: such statements carry values of their own. */
 export const isRestricted = (tree: PopulateTree): boolean =>
-  [...tree.values()].some(({ predicate, children }) => predicate !== undefined || isRestricted(children));
+  [...tree.values()].some(
+    ({ predicate, children }) => predicate !== undefined || isRestricted(children),
+  );
 
 /* Schemas as if they had only the fields that somebody looks at: the others cost the server time and the wire bytes. */
 
@@ -107,34 +134,56 @@ interface Projected<T> {
 }
 
 /** By the names, which are the same object for each call of a prepared query. */
-const bySelection = new WeakMap<Wanted, Projected<CompiledSchema> & { readonly schema: CompiledSchema }>();
+const bySelection = new WeakMap<
+  SelectedFields,
+  Projected<CompiledSchema> & { readonly schema: CompiledSchema }
+>();
 
 /** The whole schema when some name is not a field. */
-export function projectedSchema(schema: CompiledSchema, only: Wanted | undefined): Projected<CompiledSchema> {
+export function projectedSchema(
+  schema: CompiledSchema,
+  only: SelectedFields | undefined,
+): Projected<CompiledSchema> {
   if (!only) return { shownAs: schema, key: '' };
   const known = bySelection.get(only);
   if (known?.schema === schema) return known;
   const { fields } = schema.tree;
   const isWhole = [...only.keys()].some((name) => !automaticFields.has(name) && !fields.has(name));
   const kept = new Map([...fields].filter(([name]) => only.has(name)));
-  const timestamps = schema.modelOptions.timestamps && (only.has('createdAt') || only.has('updatedAt'));
-  const shownAs = { ...schema, tree: { ...schema.tree, fields: kept }, modelOptions: { ...schema.modelOptions, timestamps } };
-  const made = isWhole ? { schema, shownAs: schema, key: '' } : { schema, shownAs, key: [...kept.keys(), timestamps].join() };
+  const timestamps =
+    schema.modelOptions.timestamps && (only.has('createdAt') || only.has('updatedAt'));
+  const shownAs = {
+    ...schema,
+    tree: { ...schema.tree, fields: kept },
+    modelOptions: { ...schema.modelOptions, timestamps },
+  };
+  const made = isWhole
+    ? { schema, shownAs: schema, key: '' }
+    : { schema, shownAs, key: [...kept.keys(), timestamps].join() };
   bySelection.set(only, made);
   return made;
 }
 
 /** The same for what relations lead to. */
-export function projectedTree(tree: PopulateTree, only: Wanted | undefined): Projected<PopulateTree> {
+export function projectedTree(
+  tree: PopulateTree,
+  only: SelectedFields | undefined,
+): Projected<PopulateTree> {
   if (tree.size === 0 || !only) return { shownAs: tree, key: '' };
-  const branches = [...tree].map(([name, branch]) => ({ name, ...projectedBranch(branch, only.get(name)) }));
+  const branches = [...tree].map(([name, branch]) => ({
+    name,
+    ...projectedBranch(branch, only.get(name)),
+  }));
   return {
     shownAs: new Map(branches.map(({ name, shownAs }) => [name, shownAs])),
     key: branches.map(({ name, key }) => `${name}:${key}`).join(),
   };
 }
 
-function projectedBranch(branch: PopulateBranch, only: Wanted | undefined): Projected<PopulateBranch> {
+function projectedBranch(
+  branch: PopulateBranch,
+  only: SelectedFields | undefined,
+): Projected<PopulateBranch> {
   if (!only?.size) return { shownAs: branch, key: '' };
   const target = projectedSchema(branch.target, only);
   const children = projectedTree(branch.children, only);
@@ -150,7 +199,11 @@ export interface RowConditions {
   /** Decides the text of the tests. */
   readonly shape: string;
   /** True for a row `alias` where the rule holds. */
-  test(schema: CompiledSchema, rule: AccessRule, row: { readonly alias: string; readonly parameters: Parameters }): string;
+  test(
+    schema: CompiledSchema,
+    rule: AccessRule,
+    row: { readonly alias: string; readonly parameters: Parameters },
+  ): string;
 }
 
 /** The relation that a rule asks the permission engine for. `undefined`: the owner field decides. */
@@ -169,7 +222,10 @@ interface ConditionRequest {
 }
 
 /** `undefined` when nothing depends on the record. Throws 503 where the engine is needed and does not run. */
-export async function conditionsOf(permissions: PermissionPort, request: ConditionRequest): Promise<RowConditions | undefined> {
+export async function conditionsOf(
+  permissions: PermissionPort,
+  request: ConditionRequest,
+): Promise<RowConditions | undefined> {
   const { caller, schema, rules, populate, scope } = request;
   const asked = [...rules.map((rule) => ({ schema, rule })), ...populatedRules(populate)];
   if (asked.length === 0 || isTrusted(caller)) return undefined;
@@ -179,7 +235,10 @@ export async function conditionsOf(permissions: PermissionPort, request: Conditi
     const key = `${one.schema.name}:${relation}`;
     if (relation === undefined || predicates.has(key)) continue;
     if (!permissions.engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-    predicates.set(key, await permissions.engine.predicate(caller, relation, one.schema.name, scope));
+    predicates.set(
+      key,
+      await permissions.engine.predicate(caller, relation, one.schema.name, scope),
+    );
   }
   const userId = caller.kind === 'user' ? caller.userId : null;
   return {
@@ -188,14 +247,21 @@ export async function conditionsOf(permissions: PermissionPort, request: Conditi
       const predicate = predicates.get(`${of.name}:${relationOf(of, rule)}`);
       if (predicate) return predicate.compile(`${alias}."_id"`, parameters.next, 'rows', alias);
       const { owner } = of.modelOptions.conduit;
-      return owner ? `${alias}.${identifier(owner.field)} = ${parameters.next(userId)}::uuid` : 'false';
+      return owner
+        ? `${alias}.${identifier(owner.field)} = ${parameters.next(userId)}::uuid`
+        : 'false';
     },
   };
 }
 
 /** Rules of the fields of related records. */
-const populatedRules = (tree: PopulateTree): { readonly schema: CompiledSchema; readonly rule: AccessRule }[] =>
+const populatedRules = (
+  tree: PopulateTree,
+): { readonly schema: CompiledSchema; readonly rule: AccessRule }[] =>
   [...tree.values()].flatMap(({ target, children }) => [
-    ...[...(target.fieldVisibility?.conditional.values() ?? [])].map((rule) => ({ schema: target, rule })),
+    ...[...(target.fieldVisibility?.conditional.values() ?? [])].map((rule) => ({
+      schema: target,
+      rule,
+    })),
     ...populatedRules(children),
   ]);

@@ -13,7 +13,9 @@ import { idTest } from '../sql/row-id.ts';
 import type { RecordAccess } from '../store.ts';
 import { type RecordDependencies, runRead } from './record-view.ts';
 
-export function createRecordAccess(requestScopeOf: OpenRequestScope<RecordDependencies>): RecordAccess {
+export function createRecordAccess(
+  requestScopeOf: OpenRequestScope<RecordDependencies>,
+): RecordAccess {
   const offered = async (caller: Caller, name: string) => {
     const { dependencies, schema: find } = await requestScopeOf(caller, name);
     const schema = find(name);
@@ -24,7 +26,9 @@ export function createRecordAccess(requestScopeOf: OpenRequestScope<RecordDepend
     readable: async (caller, name) => ((await offered(caller, name)).byRow ? 'some' : 'all'),
     async mayRead(caller, name, id) {
       const { dependencies, schema, byRow } = await offered(caller, name);
-      return !byRow || (isRecordId(schema.key, id) && isThere(dependencies, { caller, schema, id }));
+      return (
+        !byRow || (isRecordId(schema.key, id) && isThere(dependencies, { caller, schema, id }))
+      );
     },
     async couldRead(caller, name, id, lost) {
       const { dependencies, schema } = await offered(caller, name);
@@ -43,9 +47,22 @@ interface Asked {
   readonly id: string;
 }
 
-async function isThere(dependencies: RecordDependencies, { caller, schema, id }: Asked): Promise<boolean> {
-  const predicate = await rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope: undefined });
-  const request = { schema, shape: `readable|${predicate?.shape ?? ''}`, values: [id], dynamic: true };
+async function isThere(
+  dependencies: RecordDependencies,
+  { caller, schema, id }: Asked,
+): Promise<boolean> {
+  const predicate = await rowPredicate(dependencies.permissions, {
+    caller,
+    schema,
+    action: 'read',
+    scope: undefined,
+  });
+  const request = {
+    schema,
+    shape: `readable|${predicate?.shape ?? ''}`,
+    values: [id],
+    dynamic: true,
+  };
   const statement = dependencies.plans.statement(
     request,
     (parameters) =>

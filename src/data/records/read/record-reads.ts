@@ -16,51 +16,85 @@ import { readGuarded, readOptimistically } from './optimistic-read.ts';
 import { getRecord, listRecords, type RecordDependencies, viewOf } from './record-view.ts';
 import { createRecordStreams, findSelected, listSelected, selectionOf } from './selection.ts';
 
-type RecordReads = Pick<RecordStore, 'list' | 'get' | 'select' | 'find' | 'stream' | 'nearest' | 'aggregate'>;
+type RecordReads = Pick<
+  RecordStore,
+  'list' | 'get' | 'select' | 'find' | 'stream' | 'nearest' | 'aggregate'
+>;
 
-export function createReads(requestScopeOf: OpenRequestScope<RecordDependencies>): RecordReads {
+export const createReads = (requestScopeOf: OpenRequestScope<RecordDependencies>): RecordReads => ({
+  ...createRouteReads(requestScopeOf),
+  ...createSelectedReads(requestScopeOf),
+  stream: createStream(requestScopeOf),
+});
+
+/** What the routes of a schema read: only what the schema offers to the caller. */
+function createRouteReads(
+  requestScopeOf: OpenRequestScope<RecordDependencies>,
+): Pick<RecordReads, 'list' | 'get'> {
   return {
     async list(caller, name, listOptions = {}) {
       const requestScope = requestScopeOf(caller, name);
-      const { dependencies: own, schema: find } = requestScope instanceof Promise ? await requestScope : requestScope;
+      const { dependencies: own, schema: find } =
+        requestScope instanceof Promise ? await requestScope : requestScope;
       const schema = readable(caller, find(name), listOptions);
       return readGuarded(searching(own, caller), (given) => {
         const view = viewOf(given, caller, schema, listOptions);
-        if (view instanceof Promise) return view.then((found) => listRecords(given, schema, listOptions, found));
+        if (view instanceof Promise)
+          return view.then((found) => listRecords(given, schema, listOptions, found));
         return listRecords(given, schema, listOptions, view);
       });
     },
     async get(caller, name, id, readOptions = {}) {
       const requestScope = requestScopeOf(caller, name);
-      const { dependencies: own, schema: find } = requestScope instanceof Promise ? await requestScope : requestScope;
+      const { dependencies: own, schema: find } =
+        requestScope instanceof Promise ? await requestScope : requestScope;
       const schema = readable(caller, find(name), readOptions);
       return readOptimistically(own, (given) => {
         const view = viewOf(given, caller, schema, readOptions);
-        if (view instanceof Promise) return view.then((found) => getRecord(given, schema, id, found));
+        if (view instanceof Promise)
+          return view.then((found) => getRecord(given, schema, id, found));
         return getRecord(given, schema, id, view);
       });
     },
+  };
+}
+
+/** What endpoints, queries of clients and modules put together. */
+function createSelectedReads(
+  requestScopeOf: OpenRequestScope<RecordDependencies>,
+): Pick<RecordReads, 'select' | 'find' | 'nearest' | 'aggregate'> {
+  return {
     async select(caller, name, selectOptions) {
       const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
       const schema = wanted(caller, find(name), selectOptions);
       return readOptimistically(searching(own, caller, selectOptions.granted), async (given) =>
-        listSelected(given, await selectionOf(given, { caller, schema }, selectOptions), selectOptions),
+        listSelected(
+          given,
+          await selectionOf(given, { caller, schema }, selectOptions),
+          selectOptions,
+        ),
       );
     },
     async find(caller, name, selectOptions) {
       const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
       const schema = wanted(caller, find(name), selectOptions);
       return readOptimistically(searching(own, caller, selectOptions.granted), async (given) =>
-        findSelected(given, await selectionOf(given, { caller, schema }, selectOptions), selectOptions.sort ?? []),
+        findSelected(
+          given,
+          await selectionOf(given, { caller, schema }, selectOptions),
+          selectOptions.sort ?? [],
+        ),
       );
     },
-    stream: createStream(requestScopeOf),
     async nearest(caller, name, nearestOptions) {
       const { filter, granted = false, scope } = nearestOptions;
       const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
       const schema = find(name);
       const rows = { filter, granted, ...(scope !== undefined && { scope }) };
-      const request = { ...nearestOptions, hidden: (granted || isTrusted(caller)) && !schema.fieldVisibility };
+      const request = {
+        ...nearestOptions,
+        hidden: (granted || isTrusted(caller)) && !schema.fieldVisibility,
+      };
       const limited = searching(own, caller, granted);
       return readOptimistically(limited, async (given) =>
         nearestSelected(given, await selectionOf(given, { caller, schema }, rows), request),
@@ -72,20 +106,32 @@ export function createReads(requestScopeOf: OpenRequestScope<RecordDependencies>
       const rows = { filter, granted, ...(scope !== undefined && { scope }) };
       const schema = find(name);
       return readOptimistically(searching(own, caller, granted), async (given) =>
-        aggregateSelected(given, await selectionOf(given, { caller, schema }, rows), aggregateOptions),
+        aggregateSelected(
+          given,
+          await selectionOf(given, { caller, schema }, rows),
+          aggregateOptions,
+        ),
       );
     },
   };
 }
 
 /** What clients put together themselves may run for a shorter time than what operators have made for them. */
-function searching(dependencies: RecordDependencies, caller: Caller, granted = false): RecordDependencies {
+function searching(
+  dependencies: RecordDependencies,
+  caller: Caller,
+  granted = false,
+): RecordDependencies {
   if (granted || isTrusted(caller)) return dependencies;
   return { ...dependencies, limitMs: dependencies.searchLimitMs };
 }
 
 /** The rows that are asked for: those that are alive, or for operators those in the trash. Throws 403 and 404. */
-function wanted(caller: Caller, schema: CompiledSchema, { deleted = false }: ReadOptions): CompiledSchema {
+function wanted(
+  caller: Caller,
+  schema: CompiledSchema,
+  { deleted = false }: ReadOptions,
+): CompiledSchema {
   if (!deleted) return schema;
   if (!isTrusted(caller)) throw errors.FORBIDDEN();
   return trashOf(schema);
@@ -101,7 +147,11 @@ function createStream(requestScopeOf: OpenRequestScope<RecordDependencies>): Rec
   return async function* stream(caller, name, options) {
     const { dependencies, schema: find } = await requestScopeOf(caller, name);
     const schema = wanted(caller, find(name), options);
-    yield* streams.read(dependencies, await selectionOf(dependencies, { caller, schema }, options), options);
+    yield* streams.read(
+      dependencies,
+      await selectionOf(dependencies, { caller, schema }, options),
+      options,
+    );
   };
 }
 
@@ -114,10 +164,15 @@ function createStream(requestScopeOf: OpenRequestScope<RecordDependencies>): Rec
 const PAUSES_MS = [5, 20, 75, 250, 500];
 
 /** undefined_table and undefined_column. */
-const isOutdated = (error: unknown): boolean => codeOf(error) === '42P01' || codeOf(error) === '42703';
+const isOutdated = (error: unknown): boolean =>
+  codeOf(error) === '42P01' || codeOf(error) === '42703';
 
 const changing = (cause: unknown): Error =>
-  errors.UNAVAILABLE({ message: 'The schema was changed at this moment: try again', retryAfter: 1, cause });
+  errors.UNAVAILABLE({
+    message: 'The schema was changed at this moment: try again',
+    retryAfter: 1,
+    cause,
+  });
 
 /** Throws 503 when the change takes too long, or in a transaction, which is lost then. */
 async function retryOnStaleSchema<T>(database: Database, read: () => Promise<T>): Promise<T> {
@@ -136,7 +191,10 @@ async function retryOnStaleSchema<T>(database: Database, read: () => Promise<T>)
 }
 
 /** The same for a stream, as long as nothing of it was read. */
-async function* retryStream<T>(database: Database, read: () => AsyncIterable<T>): AsyncGenerator<T> {
+async function* retryStream<T>(
+  database: Database,
+  read: () => AsyncIterable<T>,
+): AsyncGenerator<T> {
   const { rest, first } = await retryOnStaleSchema(database, async () => {
     const iterator = read()[Symbol.asyncIterator]();
     return { rest: iterator, first: await iterator.next() };

@@ -1,9 +1,10 @@
 /** Reading: one statement per request, whose answer is the JSON that goes out. */
-import { currentAccount } from '../../../kernel/account/request-account.ts';
+
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Statement, StatementClass } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
+import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRecordId } from '../../schema/language/record-key.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
@@ -11,7 +12,15 @@ import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
 import type { Cursors } from '../page/keyset.ts';
-import { boundedText, countText, type Page, type PageRow, pageOf, requireWholeRecord, tooMany } from '../page/page.ts';
+import {
+  boundedText,
+  countText,
+  type Page,
+  type PageRow,
+  pageOf,
+  requireWholeRecord,
+  tooMany,
+} from '../page/page.ts';
 import { type Parameters, type PlanCache, restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { ListOptions, ReadOptions, RecordText } from '../store.ts';
@@ -58,7 +67,8 @@ export function viewOf(
   { populate = [], scope }: ReadOptions,
 ): View | Promise<View> {
   const restricted = isRowAuthorised(caller, schema, 'read');
-  if (!restricted && populate.length === 0 && !schema.fieldVisibility?.conditional.size) return wholeView;
+  if (!restricted && populate.length === 0 && !schema.fieldVisibility?.conditional.size)
+    return wholeView;
   return resolveView(dependencies, { caller, schema, paths: populate, scope, restricted });
 }
 
@@ -72,10 +82,22 @@ interface ViewRequest {
 
 async function resolveView(dependencies: RecordDependencies, request: ViewRequest): Promise<View> {
   const { caller, schema, scope, restricted } = request;
-  const predicate = restricted ? await rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope }) : undefined;
+  const predicate = restricted
+    ? await rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope })
+    : undefined;
   const populate = await resolvePopulate(dependencies, request);
   const rules = [...(schema.fieldVisibility?.conditional.values() ?? [])];
-  return { predicate, populate, conditions: await conditionsOf(dependencies.permissions, { caller, schema, rules, populate, scope }) };
+  return {
+    predicate,
+    populate,
+    conditions: await conditionsOf(dependencies.permissions, {
+      caller,
+      schema,
+      rules,
+      populate,
+      scope,
+    }),
+  };
 }
 
 export const viewShape = ({ predicate, populate, conditions }: View): string =>
@@ -94,12 +116,18 @@ export async function runRead<R>(
   statement: Statement,
 ): Promise<R[]> {
   try {
-    const { rows } = await database.query<R>(limitMs === undefined ? statement : { ...statement, limitMs });
+    const { rows } = await database.query<R>(
+      limitMs === undefined ? statement : { ...statement, limitMs },
+    );
     chargeJson(rows);
     return rows;
   } catch (error) {
     // numeric_value_out_of_range: what was worked out, such as a sum
-    if (codeOf(error) === '22003') throw recordErrors.RECORD_INVALID({ message: 'A result is too large for a number', cause: error });
+    if (codeOf(error) === '22003')
+      throw recordErrors.RECORD_INVALID({
+        message: 'A result is too large for a number',
+        cause: error,
+      });
     // program_limit_exceeded: a text of more than 1 GB
     if (codeOf(error) === '54000') throw tooMany();
     throw mapping ? externalReadError(error) : error;
@@ -111,7 +139,8 @@ export function chargeJson(rows: readonly unknown[]): void {
   const account = currentAccount();
   if (!account) return;
   let bytes = 0;
-  for (const row of rows as readonly { readonly json?: unknown }[]) if (typeof row.json === 'string') bytes += row.json.length;
+  for (const row of rows as readonly { readonly json?: unknown }[])
+    if (typeof row.json === 'string') bytes += row.json.length;
   if (bytes > 0) account.charge('bytesOut', bytes);
 }
 
@@ -122,23 +151,40 @@ export type RecordRow = RecordText;
 export const recordColumns = (schema: CompiledSchema): string =>
   `x."_id" as id, x."__v" as version, ${recordJson(schema, 'x')}::text as json`;
 
-export async function getRecord(dependencies: RecordDependencies, schema: CompiledSchema, id: string, view: View): Promise<RecordText> {
+export async function getRecord(
+  dependencies: RecordDependencies,
+  schema: CompiledSchema,
+  id: string,
+  view: View,
+): Promise<RecordText> {
   if (!isRecordId(schema.key, id)) throw recordErrors.RECORD_NOT_FOUND();
-  const [row] = await runRead<RecordRow>(dependencies, schema, getStatement(dependencies.plans, schema, id, view));
+  const [row] = await runRead<RecordRow>(
+    dependencies,
+    schema,
+    getStatement(dependencies.plans, schema, id, view),
+  );
   if (!row) throw recordErrors.RECORD_NOT_FOUND();
   return requireWholeRecord(row);
 }
 
 function getStatement(plans: PlanCache, schema: CompiledSchema, id: string, view: View): Statement {
   const shape = view === wholeView ? 'get' : `get|${viewShape(view)}`;
-  return plans.statement({ schema, shape, values: [id], dynamic: isDynamic(view), class: classOf(view) }, (parameters) => {
-    const list = selectList(schema, 't0', view.populate, createRenderContext(parameters, view.conditions));
-    const where = `${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`;
-    const text = `select ${recordColumns(schema)} from (select ${list} from ${schema.rows} t0 where ${where}) x`;
-    if (view.populate.size === 0) return text;
-    // A record by itself has the size of a request; what its relations lead to may have any. The offset keeps it from being made twice.
-    return `select r.id, r.version, ${boundedText('r.json')} as json from (${text} offset 0) r`;
-  });
+  return plans.statement(
+    { schema, shape, values: [id], dynamic: isDynamic(view), class: classOf(view) },
+    (parameters) => {
+      const list = selectList(
+        schema,
+        't0',
+        view.populate,
+        createRenderContext(parameters, view.conditions),
+      );
+      const where = `${idTest(schema, 't0', '$1')}${restriction(view.predicate, 't0', parameters, 'row')}`;
+      const text = `select ${recordColumns(schema)} from (select ${list} from ${schema.rows} t0 where ${where}) x`;
+      if (view.populate.size === 0) return text;
+      // A record by itself has the size of a request; what its relations lead to may have any. The offset keeps it from being made twice.
+      return `select r.id, r.version, ${boundedText('r.json')} as json from (${text} offset 0) r`;
+    },
+  );
 }
 
 /** `undefined` when the view has a guard (permissions.ts) that does not hold any more. */
@@ -155,19 +201,44 @@ export async function listRecords(
   const { shownAs, key: only } = projectedSchema(schema, options.only);
   const populate = projectedTree(view.populate, options.only);
   const shape = `list|${mode}|${only}|${populate.key}|${page.shape}|${first !== undefined}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
-  const statement = dependencies.plans.statement({ schema, shape, values: page.values, dynamic: isDynamic(view) }, (parameters) => {
-    const list = selectList(shownAs, 't0', populate.shownAs, createRenderContext(parameters, view.conditions));
-    const where = `true${first ? '' : restriction(view.predicate, 't0', parameters)}`;
-    // The rows of the page are found first: what is skipped or sorted away is never rendered.
-    const { before, rows, after } = page.text(where, first?.(parameters));
-    const joined = `select string_agg(${recordJson(shownAs, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
-    const documents = `select ${boundedText('p.page')} from (${joined}) p`;
-    const counted = countText(schema, mode, view.predicate, parameters);
-    const current = guard ? `, ${guard(parameters.next)} as current` : '';
-    return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}${current}`;
-  });
-  const [row] = await runRead<PageRow & { readonly current?: boolean }>(dependencies, schema, statement);
+  const statement = dependencies.plans.statement(
+    { schema, shape, values: page.values, dynamic: isDynamic(view) },
+    (parameters) => {
+      const list = selectList(
+        shownAs,
+        't0',
+        populate.shownAs,
+        createRenderContext(parameters, view.conditions),
+      );
+      const use = isIndexed(schema, options.sort) ? 'rows' : 'sorted';
+      const where = `true${first ? '' : restriction(view.predicate, 't0', parameters, use)}`;
+      // The rows of the page are found first: what is skipped or sorted away is never rendered.
+      const { before, rows, after } = page.text(where, first?.(parameters));
+      const joined = `select string_agg(${recordJson(shownAs, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
+      const documents = `select ${boundedText('p.page')} from (${joined}) p`;
+      const counted = countText(schema, mode, view.predicate, parameters);
+      const current = guard ? `, ${guard(parameters.next)} as current` : '';
+      return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}${current}`;
+    },
+  );
+  const [row] = await runRead<PageRow & { readonly current?: boolean }>(
+    dependencies,
+    schema,
+    statement,
+  );
   return row?.current === false ? undefined : page.answer(row);
+}
+
+/** Whether an index gives the order, as far as its first field decides. Of tables of others nothing is known. */
+function isIndexed({ layout, mapping }: CompiledSchema, sort: readonly string[] = []): boolean {
+  const first = sort[0]?.replace(/^[+-]/, '') ?? '_id';
+  return (
+    first === '_id' ||
+    mapping !== undefined ||
+    Object.values(layout.indexes).some(
+      (index) => index.method === 'btree' && index.columns[0] === first,
+    )
+  );
 }
 
 /** A query that begins with the first rows of the list, where that is enough for the page and faster than asking each row. */

@@ -7,7 +7,12 @@
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { type ColumnType, columnType, type Field, type ObjectField } from '../../schema/language/field.ts';
+import {
+  type ColumnType,
+  columnType,
+  type Field,
+  type ObjectField,
+} from '../../schema/language/field.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { PopulateTree, RowConditions } from './projection.ts';
@@ -20,7 +25,10 @@ export interface RenderContext {
   nextAlias(): string;
 }
 
-export function createRenderContext(parameters: Parameters, conditions?: RowConditions): RenderContext {
+export function createRenderContext(
+  parameters: Parameters,
+  conditions?: RowConditions,
+): RenderContext {
   let count = 0;
   return { parameters, conditions, nextAlias: () => `t${++count}` };
 }
@@ -41,7 +49,12 @@ export function anyInstant(column: string): string {
 }
 
 /** The columns of a record, named as on the wire. */
-export function selectList(schema: CompiledSchema, alias: string, populate: PopulateTree, context: RenderContext): string {
+export function selectList(
+  schema: CompiledSchema,
+  alias: string,
+  populate: PopulateTree,
+  context: RenderContext,
+): string {
   const dropped = nestedDrops(schema.droppedFields);
   const items = [`${alias}."_id"`];
   for (const [name, field] of schema.tree.fields) {
@@ -49,16 +62,23 @@ export function selectList(schema: CompiledSchema, alias: string, populate: Popu
     if (field.hidden && !rule) continue;
     const column = `${alias}.${identifier(name)}`;
     const branch = populate.get(name);
-    const value = branch ? populated(column, branch, context) : shownColumn(schema, field, column, dropped.get(name) ?? []);
+    const value = branch
+      ? populated(column, branch, context)
+      : shownColumn(schema, field, column, dropped.get(name) ?? []);
     items.push(`${value} as ${identifier(name)}`);
     if (rule)
-      items.push(`${context.conditions?.test(schema, rule, { alias, parameters: context.parameters }) ?? 'false'} as ${shownMark(name)}`);
+      items.push(
+        `${context.conditions?.test(schema, rule, { alias, parameters: context.parameters }) ?? 'false'} as ${shownMark(name)}`,
+      );
   }
-  if (schema.modelOptions.timestamps) {
-    for (const name of ['createdAt', 'updatedAt']) items.push(`${instantOf(schema, `${alias}."${name}"`)} as "${name}"`);
-  }
-  items.push(`${alias}."__v"`);
-  return items.join(', ');
+  return [...items, ...automaticColumns(schema, alias)].join(', ');
+}
+
+function automaticColumns(schema: CompiledSchema, alias: string): readonly string[] {
+  const times = schema.modelOptions.timestamps ? ['createdAt', 'updatedAt'] : [];
+  const shown = times.map((name) => `${instantOf(schema, `${alias}."${name}"`)} as "${name}"`);
+  // How often somebody else's record changed is nobody's business.
+  return schema.isPublicView ? shown : [...shown, `${alias}."__v"`];
 }
 
 /** The column that says whether a conditional field is shown; no field has such a name. */
@@ -68,13 +88,17 @@ const shownMark = (name: string): string => identifier(`${name}?`);
  * The row `x` of a select list as JSON. `row_to_json` is the fastest of five ways that were measured
  * (docs/decisions/011-record-statements.md); it cannot leave a field out of some records, so where that is asked for the text is put together.
  */
-export function recordJson({ tree, fieldVisibility, modelOptions }: CompiledSchema, x: string): string {
+export function recordJson(
+  { tree, fieldVisibility, modelOptions }: CompiledSchema,
+  x: string,
+): string {
   // With a star: a field may have the name of the row.
   if (!fieldVisibility?.conditional.size) return `row_to_json(${x}.*)`;
   const member = (name: string): string =>
     `${literalOf(`"${name}":`, 'text')} || coalesce(to_json(${x}.${identifier(name)})::text, 'null')`;
   const fields = [...tree.fields].flatMap(([name, { hidden }]) => {
-    if (fieldVisibility.conditional.has(name)) return [`case when ${x}.${shownMark(name)} then ${member(name)} end`];
+    if (fieldVisibility.conditional.has(name))
+      return [`case when ${x}.${shownMark(name)} then ${member(name)} end`];
     return hidden ? [] : [member(name)];
   });
   const times = modelOptions.timestamps ? ['createdAt', 'updatedAt'].map(member) : [];
@@ -93,11 +117,18 @@ function nestedDrops(paths: readonly string[]): Map<string, string[][]> {
 }
 
 /** Ids that are no UUIDs are text on the wire, whatever they are stored as. */
-const isMappedId = (field: Field): boolean => (field.kind === 'relation' || field.kind === 'objectId') && field.idType !== undefined;
+const isMappedId = (field: Field): boolean =>
+  (field.kind === 'relation' || field.kind === 'objectId') && field.idType !== undefined;
 
-const instantOf = ({ mapping }: CompiledSchema, column: string): string => (mapping ? anyInstant(column) : instant(column));
+const instantOf = ({ mapping }: CompiledSchema, column: string): string =>
+  mapping ? anyInstant(column) : instant(column);
 
-function shownColumn(schema: CompiledSchema, field: Field, column: string, dropped: readonly string[][]): string {
+function shownColumn(
+  schema: CompiledSchema,
+  field: Field,
+  column: string,
+  dropped: readonly string[][],
+): string {
   if (isMappedId(field)) return `${column}::text`;
   switch (columnType(field)) {
     case 'timestamptz(3)':
@@ -115,7 +146,9 @@ function shownColumn(schema: CompiledSchema, field: Field, column: string, dropp
 /** A number beyond what doubles hold exactly is text on the wire. */
 export function exactNumber(type: ColumnType, value: string): string {
   const exact =
-    type === 'bigint' ? `${value} between -9007199254740991 and 9007199254740991` : `${value} = ${value}::double precision::numeric`;
+    type === 'bigint'
+      ? `${value} between -9007199254740991 and 9007199254740991`
+      : `${value} = ${value}::double precision::numeric`;
   return `case when ${exact} then to_json(${value}) else to_json(${value}::text) end`;
 }
 
@@ -123,7 +156,10 @@ export function exactNumber(type: ColumnType, value: string): string {
 function stripped(value: string, field: Field, dropped: readonly string[][]): string {
   if (field.kind === 'array') return strippedElements(value, field.items, dropped);
   if (field.kind !== 'object') return value;
-  const out = new Set([...hiddenNames(field), ...dropped.filter((path) => path.length === 1).map((path) => path[0] ?? '')]);
+  const out = new Set([
+    ...hiddenNames(field),
+    ...dropped.filter((path) => path.length === 1).map((path) => path[0] ?? ''),
+  ]);
   let expression = out.size === 0 ? value : `(${value} - ${literalOf([...out], 'text[]')})`;
   for (const [name, child] of field.fields) {
     if (out.has(name)) continue;
@@ -136,7 +172,9 @@ function stripped(value: string, field: Field, dropped: readonly string[][]): st
     if (inner === `(${value} -> ${key})`) continue;
     expression = `case when jsonb_typeof(${value} -> ${key}) in ('object', 'array') then jsonb_set(${expression}, ${literalOf([name], 'text[]')}, ${inner}) else ${expression} end`;
   }
-  return expression === value ? value : `case when jsonb_typeof(${value}) = 'object' then ${expression} else ${value} end`;
+  return expression === value
+    ? value
+    : `case when jsonb_typeof(${value}) = 'object' then ${expression} else ${value} end`;
 }
 
 function strippedElements(value: string, items: Field, dropped: readonly string[][]): string {
@@ -146,20 +184,26 @@ function strippedElements(value: string, items: Field, dropped: readonly string[
   return `case when jsonb_typeof(${value}) = 'array' then (${elements}) else ${value} end`;
 }
 
-const hiddenNames = (field: ObjectField): string[] => [...field.fields].filter(([, child]) => child.hidden).map(([name]) => name);
+const hiddenNames = (field: ObjectField): string[] =>
+  [...field.fields].filter(([, child]) => child.hidden).map(([name]) => name);
 
 type Branch = NonNullable<ReturnType<PopulateTree['get']>>;
 
 /** The related record or records; an id that leads to nothing readable stays an id. */
 function populated(column: string, branch: Branch, context: RenderContext): string {
-  if (!branch.many) return `coalesce(${relatedRecord(column, branch, context)}, to_json(${column}::text))`;
+  if (!branch.many)
+    return `coalesce(${relatedRecord(column, branch, context)}, to_json(${column}::text))`;
   const list = context.nextAlias();
   const record = relatedRecord(`${list}.id`, branch, context);
   const records = `select coalesce(json_agg(coalesce(${record}, to_json(${list}.id)) order by ${list}.n), '[]'::json)`;
   return `case when ${column} is not null then (${records} from unnest(${column}) with ordinality ${list}(id, n)) end`;
 }
 
-function relatedRecord(id: string, { target, children, predicate }: Branch, context: RenderContext): string {
+function relatedRecord(
+  id: string,
+  { target, children, predicate }: Branch,
+  context: RenderContext,
+): string {
   const alias = context.nextAlias();
   const list = selectList(target, alias, children, context);
   const where = `${idTest(target, alias, id)}${restriction(predicate, alias, context.parameters, 'row')}`;

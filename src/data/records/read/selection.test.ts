@@ -10,8 +10,21 @@ import { parseFilter } from '../../conditions/parse.ts';
 import type { AggregateOptions, Assignment } from '../store.ts';
 
 const admin = system('test');
-const user: Caller = { kind: 'user', userId: newId(), sessionId: 's', authenticatedAt: 0, complete: true, clientId: 'web' };
-const operator: Caller = { kind: 'admin', via: 'masterkey', adminId: 'masterkey', username: 'x', isSuperAdmin: true };
+const user: Caller = {
+  kind: 'user',
+  userId: newId(),
+  sessionId: 's',
+  authenticatedAt: 0,
+  complete: true,
+  clientId: 'web',
+};
+const operator: Caller = {
+  kind: 'admin',
+  via: 'masterkey',
+  adminId: 'masterkey',
+  username: 'x',
+  isSuperAdmin: true,
+};
 
 const suite = (server: TestServer) => () => {
   let kernel: RecordKernel;
@@ -21,10 +34,18 @@ const suite = (server: TestServer) => () => {
   });
   afterAll(() => kernel.close());
 
-  const change = (action: Assignment['action'], field: string, value: unknown): Assignment => ({ action, field, value, place: field });
+  const change = (action: Assignment['action'], field: string, value: unknown): Assignment => ({
+    action,
+    field,
+    value,
+    place: field,
+  });
 
   /** A schema of the test's own, with its rows. */
-  async function table(rows: readonly Record<string, unknown>[], extra: Record<string, unknown> = {}): Promise<string> {
+  async function table(
+    rows: readonly Record<string, unknown>[],
+    extra: Record<string, unknown> = {},
+  ): Promise<string> {
     const name = `Sel${count++}`;
     const fields = {
       n: { type: 'Number', validate: { max: 100 } },
@@ -40,7 +61,11 @@ const suite = (server: TestServer) => () => {
     await kernel.records.createMany(admin, name, rows);
     return name;
   }
-  const found = async (name: string, query: unknown, caller: Caller = operator): Promise<Record<string, unknown>[]> =>
+  const found = async (
+    name: string,
+    query: unknown,
+    caller: Caller = operator,
+  ): Promise<Record<string, unknown>[]> =>
     JSON.parse(await kernel.records.find(caller, name, { filter: parseFilter(query) }));
 
   it('reads the operator language', async () => {
@@ -61,7 +86,9 @@ const suite = (server: TestServer) => () => {
     expect(await numbers({ tags: ['a', 'b'] })).toEqual([1]);
     expect(await numbers({ 'seo.slug': 'x' })).toEqual([1]);
     expect(await numbers({ name: { $exists: false } })).toEqual([3]);
-    expect(await numbers({ $or: [{ n: 1 }, { $and: [{ n: 3 }, { name: null }] }] })).toEqual([1, 3]);
+    expect(await numbers({ $or: [{ n: 1 }, { $and: [{ n: 3 }, { name: null }] }] })).toEqual([
+      1, 3,
+    ]);
     expect(await numbers({ $nor: [{ n: 1 }, { n: 2 }] })).toEqual([3]);
     expect(await numbers({ n: { $not: { $gte: 2 } } })).toEqual([1]);
     expect(await numbers({ name: { $like: '%100%%' } })).toEqual([2]);
@@ -71,7 +98,12 @@ const suite = (server: TestServer) => () => {
     expect(await numbers({ name: { $regex: '^apple', $options: 'i' } })).toEqual([1]);
     expect(await numbers({ name: { $search: 'pie apple' } })).toEqual([1]);
     const page = JSON.parse(
-      await kernel.records.select(operator, name, { filter: parseFilter({ n: { $gte: 1 } }), sort: ['-n'], skip: 1, limit: 1 }),
+      await kernel.records.select(operator, name, {
+        filter: parseFilter({ n: { $gte: 1 } }),
+        sort: ['-n'],
+        skip: 1,
+        limit: 1,
+      }),
     );
     expect(page).toMatchObject({ count: 3, documents: [{ n: 2 }] });
   });
@@ -106,7 +138,10 @@ const suite = (server: TestServer) => () => {
       ['{}', 'query'],
     ];
     for (const [query, path] of wrong) {
-      await expect(async () => found(name, query), JSON.stringify(query)).rejects.toMatchObject({ status: 400, errors: [{ path }] });
+      await expect(async () => found(name, query), JSON.stringify(query)).rejects.toMatchObject({
+        status: 400,
+        errors: [{ path }],
+      });
     }
     const hostile = [
       '"; drop table x; --',
@@ -123,12 +158,21 @@ const suite = (server: TestServer) => () => {
       't0.n',
     ];
     for (const path of hostile) {
-      await expect(async () => found(name, JSON.parse(`{${JSON.stringify(path)}: 1}`)), path).rejects.toMatchObject({ status: 400 });
+      await expect(
+        async () => found(name, JSON.parse(`{${JSON.stringify(path)}: 1}`)),
+        path,
+      ).rejects.toMatchObject({ status: 400 });
     }
     const large = { $or: Array.from({ length: 65 }, () => ({ n: 1 })) };
-    await expect(async () => found(name, large)).rejects.toMatchObject({ status: 400, errors: [{ rule: 'count' }] });
+    await expect(async () => found(name, large)).rejects.toMatchObject({
+      status: 400,
+      errors: [{ rule: 'count' }],
+    });
     const deep = Array.from({ length: 40 }).reduce<unknown>((inner) => ({ $not: inner }), { n: 1 });
-    await expect(async () => found(name, deep)).rejects.toMatchObject({ status: 400, errors: [{ rule: 'depth' }] });
+    await expect(async () => found(name, deep)).rejects.toMatchObject({
+      status: 400,
+      errors: [{ rule: 'depth' }],
+    });
     expect(await found(name, { secret: null }, admin)).toHaveLength(1);
     expect(await found(name, { name: "'; drop table x; --" })).toEqual([]);
   });
@@ -141,24 +185,44 @@ const suite = (server: TestServer) => () => {
     ]);
     const where = (query: unknown, ...changes: Assignment[]) =>
       kernel.records.updateWhere(operator, name, changes, { filter: parseFilter(query) });
-    expect(await where({ n: { $lt: 50 } }, change('increment', 'n', 5), change('decrement', 'm', 2), change('set', 'name', null))).toBe(2);
+    expect(
+      await where(
+        { n: { $lt: 50 } },
+        change('increment', 'n', 5),
+        change('decrement', 'm', 2),
+        change('set', 'name', null),
+      ),
+    ).toBe(2);
     expect(await found(name, { n: { $lt: 50 } })).toMatchObject([
       { n: 6, m: 8, name: null, __v: 1 },
       { n: 7, m: -2, name: null },
     ]);
-    await where({ n: 6 }, change('append', 'tags', ['y', 'z']), change('append', 'tags', 'x'), change('remove', 'tags', 'y'));
+    await where(
+      { n: 6 },
+      change('append', 'tags', ['y', 'z']),
+      change('append', 'tags', 'x'),
+      change('remove', 'tags', 'y'),
+    );
     expect(await found(name, { n: 6 })).toMatchObject([{ tags: ['x', 'z', 'x'] }]);
     await where({ n: 6 }, change('remove', 'tags', ['x', 'none']));
     expect(await found(name, { n: 6 })).toMatchObject([{ tags: ['z'] }]);
     expect(await kernel.events(name)).toHaveLength(7);
     expect(await where({ n: 12_345 }, change('set', 'm', 1))).toBe(0);
 
-    await expect(where({}, change('increment', 'n', 20))).rejects.toMatchObject({ status: 400, errors: [{ path: 'n', rule: 'max' }] });
+    await expect(where({}, change('increment', 'n', 20))).rejects.toMatchObject({
+      status: 400,
+      errors: [{ path: 'n', rule: 'max' }],
+    });
     expect(await found(name, { n: 90 })).toHaveLength(1);
     const many = change('append', 'tags', ['1', '2', '3', '4', '5']);
-    await expect(where({ n: 6 }, many)).rejects.toMatchObject({ status: 400, errors: [{ path: 'tags', rule: 'maxItems' }] });
+    await expect(where({ n: 6 }, many)).rejects.toMatchObject({
+      status: 400,
+      errors: [{ path: 'tags', rule: 'maxItems' }],
+    });
     await expect(where({ n: 6 }, change('set', 'whole', 2_147_483_647))).resolves.toBe(1);
-    await expect(where({ n: 6 }, change('increment', 'whole', 1))).rejects.toMatchObject({ status: 400 });
+    await expect(where({ n: 6 }, change('increment', 'whole', 1))).rejects.toMatchObject({
+      status: 400,
+    });
     for (const [wrong, path] of [
       [change('increment', 'name', 1), 'name'],
       [change('append', 'n', 1), 'n'],
@@ -177,9 +241,14 @@ const suite = (server: TestServer) => () => {
     const name = await table([{ n: 0 }], { list: ['Number'] });
     await Promise.all(
       Array.from({ length: 100 }, (_, i) =>
-        kernel.records.updateWhere(operator, name, [change('append', 'list', i), change('increment', 'm', 1)], {
-          filter: parseFilter({ n: 0 }),
-        }),
+        kernel.records.updateWhere(
+          operator,
+          name,
+          [change('append', 'list', i), change('increment', 'm', 1)],
+          {
+            filter: parseFilter({ n: 0 }),
+          },
+        ),
       ),
     );
     const [record] = await found(name, {});
@@ -191,43 +260,76 @@ const suite = (server: TestServer) => () => {
     const name = await table([{ n: 1 }, { n: 2 }, { n: 3 }]);
     const child = `${name}Child`;
     const relation = { type: 'Relation', model: name, onDelete: 'cascade' } as const;
-    expect(await kernel.records.removeWhere(operator, name, { filter: parseFilter({ n: 3 }) })).toBe(1);
-    await kernel.schemas.create(admin, { name: child, fields: { parent: relation, soft: { ...relation, onDelete: 'setNull' } } });
+    expect(
+      await kernel.records.removeWhere(operator, name, { filter: parseFilter({ n: 3 }) }),
+    ).toBe(1);
+    await kernel.schemas.create(admin, {
+      name: child,
+      fields: { parent: relation, soft: { ...relation, onDelete: 'setNull' } },
+    });
     const [first, second] = await found(name, {});
-    await kernel.records.createMany(admin, child, [{ parent: first?._id }, { parent: second?._id }, { soft: first?._id }]);
+    await kernel.records.createMany(admin, child, [
+      { parent: first?._id },
+      { parent: second?._id },
+      { soft: first?._id },
+    ]);
     expect(await found(child, { 'parent.n': 1 })).toHaveLength(1);
-    expect(await kernel.records.removeWhere(operator, name, { filter: parseFilter({ n: 1 }) })).toBe(1);
-    expect(await found(child, {})).toMatchObject([{ parent: second?._id }, { parent: null, soft: null }]);
+    expect(
+      await kernel.records.removeWhere(operator, name, { filter: parseFilter({ n: 1 }) }),
+    ).toBe(1);
+    expect(await found(child, {})).toMatchObject([
+      { parent: second?._id },
+      { parent: null, soft: null },
+    ]);
     const operations = (await kernel.events(child)).map((event) => event.split(':')[0]);
     expect(operations.sort()).toEqual(['delete', 'insert', 'insert', 'insert', 'update']);
-    expect((await kernel.events(name)).filter((event) => event.startsWith('delete'))).toHaveLength(2);
+    expect((await kernel.events(name)).filter((event) => event.startsWith('delete'))).toHaveLength(
+      2,
+    );
   });
 
   it('asks for the rights of the caller on rows and on relations', async () => {
     const name = await table([{ n: 1 }, { n: 2 }]);
     const holder = `${name}Holder`;
-    await kernel.schemas.create(admin, { name: holder, fields: { link: { type: 'Relation', model: name }, open: 'String' } });
+    await kernel.schemas.create(admin, {
+      name: holder,
+      fields: { link: { type: 'Relation', model: name }, open: 'String' },
+    });
     const [one, two] = await found(name, {});
     await kernel.records.createMany(admin, holder, [{ link: one?._id }, { link: two?._id }]);
     const { _id = '' } = kernel.schemas.get(name) ?? {};
     await kernel.schemas.update(admin, _id, { options: { authorization: { enabled: true } } });
     const engine: Partial<PermissionEngine> = {
-      predicate: async () => ({ shape: 'only', compile: (id, next) => `${id} = ${next(two?._id)}::uuid` }),
+      predicate: async () => ({
+        shape: 'only',
+        compile: (id, next) => `${id} = ${next(two?._id)}::uuid`,
+      }),
     };
     kernel.permissions.engine = engine as PermissionEngine;
     try {
       expect(await found(name, {}, user)).toMatchObject([{ n: 2 }]);
-      expect(await found(holder, { 'link.n': { $in: [1, 2] } }, user)).toMatchObject([{ link: two?._id }]);
-      await expect(async () => found(name, {}, anonymous)).rejects.toMatchObject({ status: 401 });
+      expect(await found(holder, { 'link.n': { $in: [1, 2] } }, user)).toMatchObject([
+        { link: two?._id },
+      ]);
+      // Rows can be public: what visitors read is asked too. They never change any.
+      expect(await found(name, {}, anonymous)).toMatchObject([{ n: 2 }]);
       const filter = parseFilter({});
-      await expect(kernel.records.find(anonymous, name, { filter, granted: true })).rejects.toMatchObject({ status: 401 });
-      expect(await kernel.records.updateWhere(user, name, [change('set', 'm', 5)], { filter })).toBe(1);
-      expect(await kernel.records.removeWhere(user, name, { filter: parseFilter({ n: 1 }) })).toBe(0);
+      await expect(async () =>
+        kernel.records.updateWhere(anonymous, name, [change('set', 'm', 5)], { filter }),
+      ).rejects.toMatchObject({ status: 401 });
+      expect(
+        await kernel.records.updateWhere(user, name, [change('set', 'm', 5)], { filter }),
+      ).toBe(1);
+      expect(await kernel.records.removeWhere(user, name, { filter: parseFilter({ n: 1 }) })).toBe(
+        0,
+      );
       expect(await found(name, { m: 5 })).toMatchObject([{ n: 2 }]);
     } finally {
       kernel.permissions.engine = undefined;
     }
-    await kernel.schemas.update(admin, _id, { options: { authorization: { enabled: false }, cms: { enabled: false } } });
+    await kernel.schemas.update(admin, _id, {
+      options: { authorization: { enabled: false }, cms: { enabled: false } },
+    });
     await expect(async () => found(holder, { 'link.n': 1 }, user)).rejects.toMatchObject({
       status: 403,
       errors: [{ path: 'query.link.n' }],
@@ -245,7 +347,14 @@ const suite = (server: TestServer) => () => {
       { name: 'b' },
     ]);
     const ask = async (query: unknown, options: Partial<AggregateOptions>) =>
-      JSON.parse(await kernel.records.aggregate(operator, name, { filter: parseFilter(query), groupBy: [], values: [], ...options }));
+      JSON.parse(
+        await kernel.records.aggregate(operator, name, {
+          filter: parseFilter(query),
+          groupBy: [],
+          values: [],
+          ...options,
+        }),
+      );
     const values = [
       { as: 'count', function: 'count' },
       { as: 'sum "; --', function: 'sum', field: 'n' },
@@ -253,13 +362,18 @@ const suite = (server: TestServer) => () => {
       { as: 'low', function: 'min', field: 'name' },
     ] as const;
     expect(await ask({}, { values })).toEqual([{ count: 4, 'sum "; --': 7, slugs: 2, low: 'a' }]);
-    expect(await ask({ n: { $exists: true } }, { values: values.slice(0, 2), groupBy: ['name'], sort: ['-count'] })).toEqual([
+    expect(
+      await ask(
+        { n: { $exists: true } },
+        { values: values.slice(0, 2), groupBy: ['name'], sort: ['-count'] },
+      ),
+    ).toEqual([
       { name: 'a', count: 2, 'sum "; --': 3 },
       { name: 'b', count: 1, 'sum "; --': 4 },
     ]);
-    expect(await ask({}, { values: values.slice(0, 1), groupBy: ['seo.slug'], skip: 1, limit: 1 })).toEqual([
-      { 'seo.slug': 'y', count: 1 },
-    ]);
+    expect(
+      await ask({}, { values: values.slice(0, 1), groupBy: ['seo.slug'], skip: 1, limit: 1 }),
+    ).toEqual([{ 'seo.slug': 'y', count: 1 }]);
     for (const [options, path] of [
       [{ values: [{ as: 'x', function: 'sum', field: 'name' }] }, 'aggregate.values.0.field'],
       [{ values: [{ as: 'x', function: 'avg' }] }, 'aggregate.values.0.field'],
@@ -269,18 +383,31 @@ const suite = (server: TestServer) => () => {
       [{ values: [values[0], values[0]] }, 'aggregate'],
       [{ values, sort: ['n'] }, 'sort'],
     ] as const) {
-      await expect(ask({}, options as Partial<AggregateOptions>)).rejects.toMatchObject({ status: 400, errors: [{ path }] });
+      await expect(ask({}, options as Partial<AggregateOptions>)).rejects.toMatchObject({
+        status: 400,
+        errors: [{ path }],
+      });
     }
   });
 
   it('shows results as records show numbers, and says so when one is too large', async () => {
-    const fields = { huge: 'Number', whole: { type: 'Number', sqlType: 'BIGINT' }, exact: { type: 'Number', sqlType: 'DECIMAL' } } as const;
+    const fields = {
+      huge: 'Number',
+      whole: { type: 'Number', sqlType: 'BIGINT' },
+      exact: { type: 'Number', sqlType: 'DECIMAL' },
+    } as const;
     await kernel.schemas.create(admin, { name: 'Numbers', fields });
     const row = { huge: 1.7e308, whole: '9007199254740993', exact: '0.12345678901234567891' };
     await kernel.records.createMany(admin, 'Numbers', [row, { ...row, whole: 5, exact: 0.5 }]);
     const ask = async (name: 'min' | 'max' | 'sum', field: string, groupBy: string[] = []) => {
       const values = [{ as: 'x', function: name, field }] as const;
-      return JSON.parse(await kernel.records.aggregate(operator, 'Numbers', { filter: parseFilter({}), groupBy, values }));
+      return JSON.parse(
+        await kernel.records.aggregate(operator, 'Numbers', {
+          filter: parseFilter({}),
+          groupBy,
+          values,
+        }),
+      );
     };
     expect(await ask('max', 'whole')).toEqual([{ x: '9007199254740993' }]);
     expect(await ask('min', 'whole')).toEqual([{ x: 5 }]);
@@ -299,7 +426,9 @@ const suite = (server: TestServer) => () => {
     });
     // More words than PostgreSQL takes at once, also where each is a character of four bytes.
     const words = Array.from({ length: 125_000 }, (_, i) => i.toString(36)).join(' needle');
-    const wide = Array.from({ length: 120_000 }, (_, i) => String.fromCodePoint(0x20000 + (i % 42_000))).join(' ');
+    const wide = Array.from({ length: 120_000 }, (_, i) =>
+      String.fromCodePoint(0x20000 + (i % 42_000)),
+    ).join(' ');
     for (const text of [`first ${words}`, `first ${wide}`, 'first of few']) {
       await kernel.records.create(admin, 'Long', { plain: text, indexed: text });
     }
@@ -311,7 +440,10 @@ const suite = (server: TestServer) => () => {
     const name = await table(Array.from({ length: 1_000 }, (_, n) => ({ m: n })));
     expect(await found(name, {})).toHaveLength(1_000);
     await kernel.records.create(admin, name, { m: -1 });
-    await expect(async () => found(name, {})).rejects.toMatchObject({ status: 400, code: 'TOO_MANY_RECORDS' });
+    await expect(async () => found(name, {})).rejects.toMatchObject({
+      status: 400,
+      code: 'TOO_MANY_RECORDS',
+    });
   });
 };
 

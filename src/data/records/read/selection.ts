@@ -11,11 +11,25 @@ import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
 import { type RecordFilter, resolveFilter } from '../filter/record-filter.ts';
 import { orderOf } from '../page/keyset.ts';
-import { boundedText, filteredCountText, MAX_LIMIT, type PageRow, pageOf, rangeText, requireWhole } from '../page/page.ts';
-import { createParameters, type Parameters, type PlanCache, restriction } from '../sql/prepared-statements.ts';
+import {
+  boundedText,
+  filteredCountText,
+  MAX_LIMIT,
+  type PageRow,
+  pageOf,
+  rangeText,
+  requireWhole,
+} from '../page/page.ts';
+import {
+  createParameters,
+  type Parameters,
+  type PlanCache,
+  restriction,
+} from '../sql/prepared-statements.ts';
 import type { SelectOptions, StreamOptions } from '../store.ts';
 import { type RecordDependencies, runRead, type View, viewOf } from './record-view.ts';
 import { createRenderContext, recordJson, selectList } from './render.ts';
+
 /** Rows of a schema that fit a filter and that the caller may read. */
 export interface Selection {
   readonly schema: CompiledSchema;
@@ -33,7 +47,10 @@ export async function selectionOf(
   if (granted) requireGranted(caller, schema, 'read');
   else requireOffered(caller, schema, 'read');
   const filter = await resolveFilter(dependencies, { caller, schema, condition, scope, granted });
-  const view = await viewOf(dependencies, caller, schema, { ...(scope !== undefined && { scope }), ...(populate && { populate }) });
+  const view = await viewOf(dependencies, caller, schema, {
+    ...(scope !== undefined && { scope }),
+    ...(populate && { populate }),
+  });
   return { schema, view, filter };
 }
 
@@ -44,40 +61,68 @@ export const selectionText = ({ view, filter }: Selection, parameters: Parameter
 /** A statement whose text depends on a filter: it is compiled each time, because compiling gathers its values. */
 export function filteredStatement(
   plans: PlanCache,
-  { schema, values = [] }: { readonly schema: CompiledSchema; readonly values?: readonly unknown[] },
+  {
+    schema,
+    values = [],
+  }: { readonly schema: CompiledSchema; readonly values?: readonly unknown[] },
   compile: (parameters: Parameters) => string,
 ): Statement {
   const parameters = createParameters([...values]);
   const text = compile(parameters);
-  return plans.statement({ schema, shape: `filter|${text}`, values: parameters.values, dynamic: true }, () => text);
+  return plans.statement(
+    { schema, shape: `filter|${text}`, values: parameters.values, dynamic: true },
+    () => text,
+  );
 }
 
 /* Lists of the records that fit a filter. */
 
 /** `{"documents":[...],"count":n}`; `count` is of all that fit, made as the options say. */
-export async function listSelected(dependencies: RecordDependencies, selection: Selection, options: SelectOptions): Promise<string> {
+export async function listSelected(
+  dependencies: RecordDependencies,
+  selection: Selection,
+  options: SelectOptions,
+): Promise<string> {
   const { schema, view } = selection;
   const page = pageOf({ schema, options, cursors: dependencies.cursors, filter: options.filter });
-  const statement = filteredStatement(dependencies.plans, { schema, values: page.values }, (parameters) => {
-    const where = selectionText(selection, parameters);
-    const list = selectList(schema, 't0', view.populate, createRenderContext(parameters, view.conditions));
-    const { before, rows, after } = page.text(where);
-    const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
-    const documents = `select ${boundedText('p.page')} from (${joined}) p`;
-    const counted = filteredCountText(schema, options.count ?? 'exact', where);
-    return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}`;
-  });
+  const statement = filteredStatement(
+    dependencies.plans,
+    { schema, values: page.values },
+    (parameters) => {
+      const where = selectionText(selection, parameters);
+      const list = selectList(
+        schema,
+        't0',
+        view.populate,
+        createRenderContext(parameters, view.conditions),
+      );
+      const { before, rows, after } = page.text(where);
+      const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
+      const documents = `select ${boundedText('p.page')} from (${joined}) p`;
+      const counted = filteredCountText(schema, options.count ?? 'exact', where);
+      return `${before}select '{"documents":[' || coalesce((${documents}), '') || ']' || ${counted} || '}' as json${after}`;
+    },
+  );
   const [row] = await runRead<PageRow>(dependencies, schema, statement);
   return page.answer(row);
 }
 
 /** A bare JSON list of all that fit. Throws 400 when they are more than one list holds. */
-export async function findSelected(dependencies: RecordDependencies, selection: Selection, sort: readonly string[]): Promise<string> {
+export async function findSelected(
+  dependencies: RecordDependencies,
+  selection: Selection,
+  sort: readonly string[],
+): Promise<string> {
   const { schema, view } = selection;
   const order = orderOf(schema, sort);
   const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
     const where = selectionText(selection, parameters);
-    const list = selectList(schema, 't0', view.populate, createRenderContext(parameters, view.conditions));
+    const list = selectList(
+      schema,
+      't0',
+      view.populate,
+      createRenderContext(parameters, view.conditions),
+    );
     const page = `select t0.* from ${schema.rows} t0 where ${where} order by ${order} ${rangeText(0, MAX_LIMIT + 1)}`;
     const joined = `select string_agg(${recordJson(schema, 'x')}::text, ',') as page, count(*)::integer as found from (select ${list} from (${page}) t0) x`;
     return `select '[' || coalesce(${boundedText('p.page')}, '') || ']' as json, p.found from (${joined}) p`;
@@ -96,7 +141,11 @@ const RETRY_AFTER = 10;
 
 interface RecordStreams {
   /** Batches of records as JSON. Throws 503 when too many are read at once. */
-  read(dependencies: RecordDependencies, selection: Selection, options: StreamOptions): AsyncGenerator<readonly string[]>;
+  read(
+    dependencies: RecordDependencies,
+    selection: Selection,
+    options: StreamOptions,
+  ): AsyncGenerator<readonly string[]>;
 }
 
 export function createRecordStreams(): RecordStreams {
@@ -122,25 +171,41 @@ export function createRecordStreams(): RecordStreams {
 }
 
 const tooMany = () =>
-  errors.UNAVAILABLE({ message: `${MAX_STREAMS} exports are being read at this moment: wait for one of them`, retryAfter: RETRY_AFTER });
+  errors.UNAVAILABLE({
+    message: `${MAX_STREAMS} exports are being read at this moment: wait for one of them`,
+    retryAfter: RETRY_AFTER,
+  });
 
 function statementOf(selection: Selection, { sort = [], select }: StreamOptions): Statement {
   const { schema, view } = selection;
   const order = orderOf(schema, sort);
   const parameters = createParameters();
   const where = selectionText(selection, parameters);
-  const list = selectList(schema, 't0', view.populate, createRenderContext(parameters, view.conditions));
+  const list = selectList(
+    schema,
+    't0',
+    view.populate,
+    createRenderContext(parameters, view.conditions),
+  );
   const json = chosen(schema, recordJson(schema, 'x'), select);
   const rows = `select t0.* from ${schema.rows} t0 where ${where} order by ${order}`;
-  return { text: `select (${json})::text as json from (select ${list} from (${rows}) t0) x`, values: parameters.values };
+  return {
+    text: `select (${json})::text as json from (select ${list} from (${rows}) t0) x`,
+    values: parameters.values,
+  };
 }
 
 /** The record with the asked fields only, in the order of the schema. */
-export function chosen(schema: CompiledSchema, json: string, select: readonly string[] | undefined): string {
+export function chosen(
+  schema: CompiledSchema,
+  json: string,
+  select: readonly string[] | undefined,
+): string {
   if (!select) return json;
   const known = new Set(recordFields(schema));
   const unknown = select.find((name) => !known.has(name));
-  if (unknown !== undefined) throw invalid('select', 'field', `"${shown(unknown)}" is not a field of ${schema.name}`);
+  if (unknown !== undefined)
+    throw invalid('select', 'field', `"${shown(unknown)}" is not a field of ${schema.name}`);
   const members = `string_agg(to_json(f.key)::text || ':' || f.value::text, ',')`;
   return `select '{' || ${members} || '}' from json_each(${json}) f where f.key = any(${literalOf(select, 'text[]')})`;
 }

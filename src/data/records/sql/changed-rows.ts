@@ -14,6 +14,7 @@ import {
   writtenValue,
 } from '../../schema/mapping/table-mapping.ts';
 import { historyTable } from '../../schema/migrations.ts';
+
 /*
  * Changes of rows in tables of others. What the record engine knows of such a table is a sub-select, which
  * cannot be written to: the rows are found and locked through it, and changed by their key. So every condition
@@ -28,10 +29,15 @@ export type Assigned = readonly [field: string, value: string | undefined];
 
 type Mapped = Pick<CompiledSchema, 'rows' | 'key'> & { readonly mapping: TableMapping };
 
-function columnValue({ columns }: TableMapping, [field, value]: Assigned): readonly [string, string][] {
+function columnValue(
+  { columns }: TableMapping,
+  [field, value]: Assigned,
+): readonly [string, string][] {
   const column = columns[field];
   if (!column) return [];
-  return [[identifier(column.column), value === undefined ? 'default' : writtenValue(column, value)]];
+  return [
+    [identifier(column.column), value === undefined ? 'default' : writtenValue(column, value)],
+  ];
 }
 
 /** Times that the platform keeps where the table has columns for them, and does not fill them in by itself. */
@@ -42,10 +48,15 @@ function kept(mapping: TableMapping, fields: readonly string[]): readonly Assign
 
 /** The head of a `with`: `r` is the new row. */
 export function insertedRow({ mapping }: Mapped, values: readonly Assigned[]): string {
-  const times = ['createdAt', 'updatedAt'].filter((field) => mapping.columns[field]?.filled === 'never');
+  const times = ['createdAt', 'updatedAt'].filter(
+    (field) => mapping.columns[field]?.filled === 'never',
+  );
   const pairs = [...values, ...kept(mapping, times)].flatMap((one) => columnValue(mapping, one));
   const columns = pairs.map(([name]) => name).join(', ');
-  const given = pairs.length > 0 ? `(${columns}) values (${pairs.map(([, value]) => value).join(', ')})` : 'default values';
+  const given =
+    pairs.length > 0
+      ? `(${columns}) values (${pairs.map(([, value]) => value).join(', ')})`
+      : 'default values';
   return `r as (insert into ${relationName(mapping.source)} as c ${given} returning ${shownRow(mapping, 'c', true)})`;
 }
 
@@ -62,9 +73,15 @@ function isSame({ mapping, key }: Mapped): string {
 }
 
 /** The head of a `with` that changes rows: `r` are the rows as they are then. */
-export function changedExternalRow(schema: Mapped, values: readonly Assigned[], where: string): string {
+export function changedExternalRow(
+  schema: Mapped,
+  values: readonly Assigned[],
+  where: string,
+): string {
   const { mapping } = schema;
-  const pairs = [...values, ...kept(mapping, ['updatedAt'])].flatMap((one) => columnValue(mapping, one));
+  const pairs = [...values, ...kept(mapping, ['updatedAt'])].flatMap((one) =>
+    columnValue(mapping, one),
+  );
   if (pairs.length === 0) return `${lockedRows(schema, where)}, r as (select t0.* from o t0)`;
   const sets = pairs.map(([name, value]) => `${name} = ${value}`).join(', ');
   const change = `update ${relationName(mapping.source)} c set ${sets} from o t0 where ${isSame(schema)} returning ${shownRow(mapping, 'c', true)}`;
@@ -82,7 +99,11 @@ function destroyedExternalRow(schema: Mapped, where: string): string {
 type HistoryOperation = 'update' | 'delete' | 'restore';
 
 /** Further parts of a `with` that keep the rows `old`, or nothing. `$1` is the actor. */
-export function historyRows({ name, history }: CompiledSchema, operation: HistoryOperation, old: string): string {
+export function historyRows(
+  { name, history }: CompiledSchema,
+  operation: HistoryOperation,
+  old: string,
+): string {
   if (!history) return '';
   const schema = literalOf(name, 'text');
   const kept =
@@ -123,10 +144,17 @@ export function changedRows(schema: CompiledSchema, change: RowChange): string {
 }
 
 /** The same for new values of fields. `values`: each as SQL, over the rows `t0` as they are. */
-export function updatedRows(schema: CompiledSchema, values: readonly Assigned[], change: Omit<RowChange, 'set'>): string {
+export function updatedRows(
+  schema: CompiledSchema,
+  values: readonly Assigned[],
+  change: Omit<RowChange, 'set'>,
+): string {
   const { mapping } = schema;
   if (mapping) return changedExternalRow({ ...schema, mapping }, values, change.where);
-  const set = [...values.map(([name, value]) => `${identifier(name)} = ${value ?? 'default'}`), touched].join(', ');
+  const set = [
+    ...values.map(([name, value]) => `${identifier(name)} = ${value ?? 'default'}`),
+    touched,
+  ].join(', ');
   return changedRows(schema, { ...change, set });
 }
 
@@ -149,7 +177,11 @@ export function destroyedRows(schema: CompiledSchema, where: string, many: boole
  * A new value of a column of the rows `t0`, with the dropped parts of the stored one. An object that becomes null loses
  * them, and so do elements of lists, which have no identity.
  */
-export function withKeptParts({ tree, droppedFields }: CompiledSchema, column: string, value: string): string {
+export function withKeptParts(
+  { tree, droppedFields }: CompiledSchema,
+  column: string,
+  value: string,
+): string {
   const top = tree.fields.get(column);
   if (top?.kind !== 'object') return value;
   const stored = `t0.${identifier(column)}`;
@@ -163,7 +195,10 @@ export function withKeptParts({ tree, droppedFields }: CompiledSchema, column: s
 }
 
 /** True for a path to something that is missing in an object that is there. */
-function leadsThroughObjects(field: Field | undefined, [name, ...rest]: readonly string[]): boolean {
+function leadsThroughObjects(
+  field: Field | undefined,
+  [name, ...rest]: readonly string[],
+): boolean {
   if (field?.kind !== 'object' || name === undefined) return false;
   return rest.length === 0 || leadsThroughObjects(field.fields.get(name), rest);
 }

@@ -4,6 +4,7 @@ import type { Statement, StatementClass } from '../../../kernel/database/databas
 import { statementName } from '../../../kernel/database/sql.ts';
 import type { RowPredicate, RowUse } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+
 /* Values of one statement, in the order of their placeholders. */
 
 export interface Parameters {
@@ -17,7 +18,12 @@ export function createParameters(values: unknown[] = []): Parameters {
 }
 
 /** `and <predicate>` for rows of `alias`, or nothing. */
-export const restriction = (predicate: RowPredicate | undefined, alias: string, parameters: Parameters, use: RowUse = 'rows'): string =>
+export const restriction = (
+  predicate: RowPredicate | undefined,
+  alias: string,
+  parameters: Parameters,
+  use: RowUse = 'rows',
+): string =>
   predicate ? ` and (${predicate.compile(`${alias}."_id"`, parameters.next, use, alias)})` : '';
 
 /** Shapes kept per schema; callers can ask for many orders and relations. */
@@ -36,6 +42,8 @@ interface Plan {
 interface SchemaPlans {
   readonly plans: LRUCache<string, Plan>;
   named: number;
+  /** What was asked for last: mostly the same again. */
+  last: { readonly shape: string; readonly plan: Plan } | undefined;
 }
 
 /** One use of a statement. */
@@ -63,18 +71,20 @@ export function createPlanCache(): PlanCache {
   function plansOf(schema: CompiledSchema): SchemaPlans {
     let plans = bySchema.get(schema);
     if (!plans) {
-      plans = { plans: new LRUCache({ max: MAX_SHAPES }), named: 0 };
+      plans = { plans: new LRUCache({ max: MAX_SHAPES }), named: 0, last: undefined };
       bySchema.set(schema, plans);
     }
     return plans;
   }
 
   function planOf(owned: SchemaPlans, shape: string, text: () => string): Plan {
+    if (owned.last?.shape === shape && owned.last.plan.name !== undefined) return owned.last.plan;
     let plan = owned.plans.get(shape);
     if (!plan) {
       plan = { text: text(), uses: 0, name: undefined };
       owned.plans.set(shape, plan);
     }
+    owned.last = { shape, plan };
     if (plan.name === undefined && ++plan.uses >= USES_BEFORE_NAMED && owned.named < MAX_NAMED) {
       owned.named++;
       plan.name = statementName(plan.text);

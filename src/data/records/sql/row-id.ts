@@ -6,6 +6,7 @@ import type { Field } from '../../schema/language/field.ts';
 import { partOf } from '../../schema/language/record-key.ts';
 import { isPlainKey, keyColumnName } from '../../schema/mapping/table-mapping.ts';
 import { recordErrors } from '../errors.ts';
+
 /* Rows in the trash: reads come from `schema.rows`, where they are not; what changes the table itself says it like this. */
 
 /** `and <row is not in the trash>` for rows of `alias`, or nothing. */
@@ -22,7 +23,10 @@ export function trashOf(schema: CompiledSchema): CompiledSchema {
     trash = {
       ...schema,
       rows: `(select * from ${schema.table} where ${inTrash})`,
-      tree: { ...schema.tree, fields: new Map([...schema.tree.fields, [deletedColumn, deletedField]]) },
+      tree: {
+        ...schema.tree,
+        fields: new Map([...schema.tree.fields, [deletedColumn, deletedField]]),
+      },
       sortable: new Set([...schema.sortable, deletedColumn]),
     };
     trashes.set(schema, trash);
@@ -30,16 +34,26 @@ export function trashOf(schema: CompiledSchema): CompiledSchema {
   return trash;
 }
 
-const deletedField: Field = { kind: 'date', required: false, unique: false, hidden: false, indexed: false };
+const deletedField: Field = {
+  kind: 'date',
+  required: false,
+  unique: false,
+  hidden: false,
+  indexed: false,
+};
 
 /** Throws 404 for a schema without a trash. */
 export function requireTrash({ softDelete, name }: CompiledSchema): void {
-  if (!softDelete) throw recordErrors.NO_TRASH({ message: `${name} does not keep deleted records: switch softDelete on` });
+  if (!softDelete)
+    throw recordErrors.NO_TRASH({
+      message: `${name} does not keep deleted records: switch softDelete on`,
+    });
 }
 
 type Keyed = Pick<CompiledSchema, 'mapping' | 'key'>;
 
-const keyColumn = (alias: string, position: number): string => `${alias}.${identifier(keyColumnName(position))}`;
+const keyColumn = (alias: string, position: number): string =>
+  `${alias}.${identifier(keyColumnName(position))}`;
 
 /** `id`: a placeholder, or a column that holds the id of a related record. */
 export function idTest({ mapping, key }: Keyed, alias: string, id: string): string {
@@ -52,7 +66,11 @@ export function idTest({ mapping, key }: Keyed, alias: string, id: string): stri
 }
 
 /** What rows are locked in: the table itself, or what shows a table of others; both need an alias. */
-export const lockable = ({ mapping, rows, table }: Pick<CompiledSchema, 'mapping' | 'rows' | 'table'>): string => (mapping ? rows : table);
+export const lockable = ({
+  mapping,
+  rows,
+  table,
+}: Pick<CompiledSchema, 'mapping' | 'rows' | 'table'>): string => (mapping ? rows : table);
 
 /** `ids`: a placeholder of a list of ids. */
 export function idsTest({ mapping, key }: Keyed, alias: string, ids: string): string {

@@ -7,14 +7,27 @@ import { historyTable } from '../../schema/migrations.ts';
 import { isTrusted } from '../access/operation-access.ts';
 import type { OpenRequestScope } from '../access/request-scope.ts';
 import { recordErrors } from '../errors.ts';
-import { type HistoryRequest, listVersions, pruneHistory, readVersion, requireHistory } from '../read/history.ts';
+import {
+  type HistoryRequest,
+  listVersions,
+  pruneHistory,
+  readVersion,
+  requireHistory,
+} from '../read/history.ts';
 import type { RecordDependencies } from '../read/record-view.ts';
 import { createRenderContext, selectList } from '../read/render.ts';
 import { createParameters } from '../sql/prepared-statements.ts';
 import type { RecordHistory, RecordText, RecordTrash } from '../store.ts';
 import { purgeExpired, purgeRecords, restoreRecord } from './trash.ts';
 import { type Column, type ColumnValues, requireValid, validatorOf } from './validate.ts';
-import { announceEvents, missError, type OpenWrite, requireId, runWrite, type WriteContext } from './write-context.ts';
+import {
+  announceEvents,
+  missError,
+  type OpenWrite,
+  requireId,
+  runWrite,
+  type WriteContext,
+} from './write-context.ts';
 import { changeRecord, insertRecord } from './write-record.ts';
 
 /* Making a record what it was: checked against the schema of today, and a new version like any other change. */
@@ -23,7 +36,11 @@ import { changeRecord, insertRecord } from './write-record.ts';
  * Sets every field that the caller may see and set to what it was; others stay as they are. For operators a
  * record that is gone for good is made again, under its id. Throws 400, 403, 404 or 412.
  */
-async function restoreVersion(context: WriteContext, id: string, version: number): Promise<RecordText> {
+async function restoreVersion(
+  context: WriteContext,
+  id: string,
+  version: number,
+): Promise<RecordText> {
   const { schema, caller, dependencies, rights } = context;
   requireHistory(schema);
   requireId(context.schema, id, 'id');
@@ -32,7 +49,9 @@ async function restoreVersion(context: WriteContext, id: string, version: number
     const { stored } = state;
     if (!stored) throw await absence(context, id);
     if (!state.exists && isTrusted(caller)) return reviveRecord(context, id, { ...state, stored });
-    const kept = [...schema.tree.fields].filter(([name, { hidden }]) => hidden || rights.denied.has(name) || rights.guarded.has(name));
+    const kept = [...schema.tree.fields].filter(
+      ([name, { hidden }]) => hidden || rights.denied.has(name) || rights.guarded.has(name),
+    );
     const values = checked(schema, stored, new Set(kept.map(([name]) => name)));
     return changeRecord(context, id, values, { operation: 'restore' });
   });
@@ -68,15 +87,25 @@ async function stateOf(context: WriteContext, id: string, version: number): Prom
     `(select row_to_json(x.*) from (select ${list}) x) as json ` +
     `from ${historyTable} h cross join lateral jsonb_populate_record(null::${schema.table}, h.data) t0 ` +
     `where ${of} and h.version = $3 order by h.id desc limit 1) v on true`;
-  const [row] = await runWrite<{ found: boolean; last: number; keys: string[] | null; json: Record<string, unknown>; created: Date }>(
-    context,
-    {
-      text,
-      values: parameters.values,
-    },
-  );
-  const stored = row?.keys && Object.fromEntries(Object.entries(row.json).filter(([name]) => row.keys?.includes(name)));
-  return { exists: row?.found ?? false, stored: stored ?? undefined, createdAt: row?.created ?? new Date(), last: row?.last ?? 0 };
+  const [row] = await runWrite<{
+    found: boolean;
+    last: number;
+    keys: string[] | null;
+    json: Record<string, unknown>;
+    created: Date;
+  }>(context, {
+    text,
+    values: parameters.values,
+  });
+  const stored =
+    row?.keys &&
+    Object.fromEntries(Object.entries(row.json).filter(([name]) => row.keys?.includes(name)));
+  return {
+    exists: row?.found ?? false,
+    stored: stored ?? undefined,
+    createdAt: row?.created ?? new Date(),
+    last: row?.last ?? 0,
+  };
 }
 
 /** The schema with nothing hidden in it. */
@@ -88,10 +117,18 @@ function openly(schema: CompiledSchema): CompiledSchema {
 function opened(field: Field): Field {
   if (field.kind === 'array') return { ...field, hidden: false, items: opened(field.items) };
   if (field.kind !== 'object') return { ...field, hidden: false };
-  return { ...field, hidden: false, fields: new Map([...field.fields].map(([name, child]) => [name, opened(child)])) };
+  return {
+    ...field,
+    hidden: false,
+    fields: new Map([...field.fields].map(([name, child]) => [name, opened(child)])),
+  };
 }
 
-function checked(schema: CompiledSchema, stored: Record<string, unknown>, without?: ReadonlySet<string>): ColumnValues {
+function checked(
+  schema: CompiledSchema,
+  stored: Record<string, unknown>,
+  without?: ReadonlySet<string>,
+): ColumnValues {
   const problems: Problem[] = [];
   const values = validatorOf(schema).whole(stored, '', problems, without);
   requireValid(problems);
@@ -104,7 +141,10 @@ async function reviveRecord(
   { stored, createdAt, last }: State & { readonly stored: Record<string, unknown> },
 ): Promise<RecordText> {
   const { columns, values } = checked(context.schema, stored);
-  const whole = { columns: [...columns, createdColumn, versionColumn], values: [...values, createdAt, last + 1] };
+  const whole = {
+    columns: [...columns, createdColumn, versionColumn],
+    values: [...values, createdAt, last + 1],
+  };
   const row = await insertRecord(context, id, whole, 'revive');
   if (!row) throw errors.INTERNAL_SERVER_ERROR();
   announceEvents(context.dependencies);
@@ -113,7 +153,12 @@ async function reviveRecord(
 
 const plain = { required: false, unique: false, hidden: false, indexed: false } as const;
 const asIs = (value: unknown): unknown => value;
-const createdColumn: Column = { name: 'createdAt', field: { kind: 'date', ...plain }, type: 'timestamptz(3)', check: asIs };
+const createdColumn: Column = {
+  name: 'createdAt',
+  field: { kind: 'date', ...plain },
+  type: 'timestamptz(3)',
+  check: asIs,
+};
 const versionColumn: Column = {
   name: '__v',
   field: { kind: 'number', storage: 'integer', integer: true, ...plain },
@@ -137,7 +182,10 @@ export const createTrash = (write: OpenWrite): RecordTrash => ({
   },
 });
 
-export function createHistory(requestScopeOf: OpenRequestScope<RecordDependencies>, write: OpenWrite): RecordHistory {
+export function createHistory(
+  requestScopeOf: OpenRequestScope<RecordDependencies>,
+  write: OpenWrite,
+): RecordHistory {
   const request = async (
     caller: Caller,
     name: string,
@@ -151,7 +199,11 @@ export function createHistory(requestScopeOf: OpenRequestScope<RecordDependencie
       return listVersions(await request(caller, name, { id, scope: options.scope }), options);
     },
     async get(...[caller, name, id, version, options = {}]) {
-      return readVersion(await request(caller, name, { id, scope: options.scope }), version, options);
+      return readVersion(
+        await request(caller, name, { id, scope: options.scope }),
+        version,
+        options,
+      );
     },
     async restore(...[caller, name, id, version, options]) {
       return restoreVersion(await write(caller, name, 'update', options), id, version);

@@ -6,7 +6,12 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { type ArrayField, columnType, type Field, type NumberField } from '../../schema/language/field.ts';
+import {
+  type ArrayField,
+  columnType,
+  type Field,
+  type NumberField,
+} from '../../schema/language/field.ts';
 import { shown } from '../../schema/language/names.ts';
 import { checkerOf, fieldValue, MAX_ITEMS } from '../../schema/language/values.ts';
 import { invalidRecord } from '../errors.ts';
@@ -28,17 +33,30 @@ export interface BoundAssignment {
 }
 
 /** Throws one 400 with all problems. */
-export function bindAssignments(schema: CompiledSchema, assignments: readonly Assignment[]): readonly BoundAssignment[] {
+export function bindAssignments(
+  schema: CompiledSchema,
+  assignments: readonly Assignment[],
+): readonly BoundAssignment[] {
   const problems: Problem[] = [];
   if (assignments.length > MAX_ASSIGNMENTS) {
-    problems.push({ path: 'assignments', rule: 'maxItems', message: `at most ${MAX_ASSIGNMENTS} fields are changed at once` });
+    problems.push({
+      path: 'assignments',
+      rule: 'maxItems',
+      message: `at most ${MAX_ASSIGNMENTS} fields are changed at once`,
+    });
   }
-  const bound = assignments.slice(0, MAX_ASSIGNMENTS).flatMap((assignment) => bindOne(schema, assignment, problems) ?? []);
+  const bound = assignments
+    .slice(0, MAX_ASSIGNMENTS)
+    .flatMap((assignment) => bindOne(schema, assignment, problems) ?? []);
   if (problems.length > 0) throw invalidRecord(problems);
   return bound;
 }
 
-function bindOne(schema: CompiledSchema, assignment: Assignment, problems: Problem[]): BoundAssignment | undefined {
+function bindOne(
+  schema: CompiledSchema,
+  assignment: Assignment,
+  problems: Problem[],
+): BoundAssignment | undefined {
   const { field: name, action, value: given, place } = assignment;
   const field = isChangeable(schema, name) ? schema.tree.fields.get(name) : undefined;
   const problem = field
@@ -52,40 +70,66 @@ function bindOne(schema: CompiledSchema, assignment: Assignment, problems: Probl
   if (field.kind === 'number' && typeof given === 'number' && action !== 'set') {
     return { ...bound, value: action === 'increment' ? given : -given };
   }
-  if (field.kind === 'array' && action !== 'set') return { ...bound, value: elements(field, given, { place, problems }) };
-  return { ...bound, value: fieldValue(field, checkerOf(field), { given: given ?? null, place, problems }) };
+  if (field.kind === 'array' && action !== 'set')
+    return { ...bound, value: elements(field, given, { place, problems }) };
+  return {
+    ...bound,
+    value: fieldValue(field, checkerOf(field), { given: given ?? null, place, problems }),
+  };
 }
 
 /** A table of others may fill in a column by itself, and its key stays what it is. */
 const isChangeable = ({ mapping }: CompiledSchema, name: string): boolean =>
-  mapping === undefined || (mapping.columns[name]?.filled !== 'always' && !mapping.key.includes(name));
+  mapping === undefined ||
+  (mapping.columns[name]?.filled !== 'always' && !mapping.key.includes(name));
 
 /** Why this cannot be done to this field at all. */
-function actionProblem(field: Field, { field: name, action, value }: Assignment): Omit<Problem, 'path'> | undefined {
+function actionProblem(
+  field: Field,
+  { field: name, action, value }: Assignment,
+): Omit<Problem, 'path'> | undefined {
   if (action === 'set') return undefined;
   if (action === 'append' || action === 'remove') {
-    return field.kind === 'array' ? undefined : { rule: 'action', message: `"${name}" is not a list` };
+    return field.kind === 'array'
+      ? undefined
+      : { rule: 'action', message: `"${name}" is not a list` };
   }
   if (field.kind !== 'number') return { rule: 'action', message: `"${name}" is not a number` };
-  if (typeof value !== 'number' || !Number.isFinite(value)) return { rule: 'type', message: 'must be a number' };
-  if (field.integer && !Number.isSafeInteger(value)) return { rule: 'integer', message: 'must be a whole number' };
+  if (typeof value !== 'number' || !Number.isFinite(value))
+    return { rule: 'type', message: 'must be a number' };
+  if (field.integer && !Number.isSafeInteger(value))
+    return { rule: 'integer', message: 'must be a whole number' };
   return undefined;
 }
 
-function elements(field: ArrayField, value: unknown, { place, problems }: { place: string; problems: Problem[] }): readonly unknown[] {
+function elements(
+  field: ArrayField,
+  value: unknown,
+  { place, problems }: { place: string; problems: Problem[] },
+): readonly unknown[] {
   const given = Array.isArray(value) && field.items.kind !== 'array' ? value : [value];
   const check = checkerOf(field.items);
-  return given.map((item, index) => check(item, given === value ? `${place}.${index}` : place, problems));
+  return given.map((item, index) =>
+    check(item, given === value ? `${place}.${index}` : place, problems),
+  );
 }
 
 /** Values that a change sets or appends, for the question whether those that are ids of records lead somewhere. */
-export const referenceSources = (assignments: readonly BoundAssignment[]): readonly ReferenceSource[] =>
+export const referenceSources = (
+  assignments: readonly BoundAssignment[],
+): readonly ReferenceSource[] =>
   assignments
     .filter(({ action }) => action === 'set' || action === 'append')
-    .map(({ name, value, place }) => ({ value: (field) => (field === name ? value : undefined), placeOf: () => place }));
+    .map(({ name, value, place }) => ({
+      value: (field) => (field === name ? value : undefined),
+      placeOf: () => place,
+    }));
 
 /** The new values of the columns of `t0`, composed in the order of the assignments. */
-export function assignmentTexts(assignments: readonly BoundAssignment[], parameters: Parameters): ReadonlyMap<string, string> {
+export function assignmentTexts(
+  assignments: readonly BoundAssignment[],
+  parameters: Parameters,
+): ReadonlyMap<string, string> {
   const texts = new Map<string, string>();
   for (const assignment of assignments) {
     const { name } = assignment;
@@ -94,7 +138,11 @@ export function assignmentTexts(assignments: readonly BoundAssignment[], paramet
   return texts;
 }
 
-function newValue({ field, action, value }: BoundAssignment, current: string, { next }: Parameters): string {
+function newValue(
+  { field, action, value }: BoundAssignment,
+  current: string,
+  { next }: Parameters,
+): string {
   const type = columnType(field);
   const json = type === 'jsonb';
   switch (action) {
@@ -108,18 +156,28 @@ function newValue({ field, action, value }: BoundAssignment, current: string, { 
         ? `(coalesce(${current}, '[]'::jsonb) || ${next(JSON.stringify(value))}::jsonb)`
         : `(coalesce(${current}, '{}'::uuid[]) || ${next(value)}::uuid[])`;
     case 'remove':
-      return json ? withoutJson(current, next((value as unknown[]).map((item) => JSON.stringify(item)))) : withoutIds(current, next(value));
+      return json
+        ? withoutJson(current, next((value as unknown[]).map((item) => JSON.stringify(item))))
+        : withoutIds(current, next(value));
   }
 }
 
 /** Runs a change. Of a sum that does not fit its column the database does not say which one it is. */
-export async function runAssigned<R>(assignments: readonly BoundAssignment[], run: () => Promise<R>): Promise<R> {
+export async function runAssigned<R>(
+  assignments: readonly BoundAssignment[],
+  run: () => Promise<R>,
+): Promise<R> {
   try {
     return await run();
   } catch (error) {
-    const sums = assignments.filter(({ action }) => action === 'increment' || action === 'decrement');
+    const sums = assignments.filter(
+      ({ action }) => action === 'increment' || action === 'decrement',
+    );
     if (sums.length === 0 || codeOf((error as { cause?: unknown }).cause) !== '22003') throw error;
-    const message = sums.length === 1 ? 'would become too large' : 'this one or another one would become too large';
+    const message =
+      sums.length === 1
+        ? 'would become too large'
+        : 'this one or another one would become too large';
     throw invalidRecord(sums.map(({ place }) => ({ path: place, rule: 'range', message })));
   }
 }
@@ -147,18 +205,28 @@ export function resultRules(assignments: readonly BoundAssignment[]): readonly R
   return assignments.flatMap(({ field, name, action, place }) => {
     if (action === 'set') return [];
     const column = `r.${identifier(name)}`;
-    const rules = field.kind === 'number' ? numberRules(field, column) : listRules(field as ArrayField, column);
+    const rules =
+      field.kind === 'number' ? numberRules(field, column) : listRules(field as ArrayField, column);
     return rules.map((rule) => ({ ...rule, place, message: field.message ?? rule.message }));
   });
 }
 
 type Rule = Omit<ResultRule, 'place'>;
 
-function numberRules({ min, max, exclusiveMin, exclusiveMax, enum: values }: NumberField, column: string): Rule[] {
+function numberRules(
+  { min, max, exclusiveMin, exclusiveMax, enum: values }: NumberField,
+  column: string,
+): Rule[] {
   const bound = (rule: string, limit: number | undefined, symbol: string, words: string): Rule[] =>
     limit === undefined
       ? []
-      : [{ rule, message: `would become ${words} ${limit}`, broken: ({ next }) => `${column} ${symbol} ${next(limit)}::numeric` }];
+      : [
+          {
+            rule,
+            message: `would become ${words} ${limit}`,
+            broken: ({ next }) => `${column} ${symbol} ${next(limit)}::numeric`,
+          },
+        ];
   return [
     ...bound('min', min, '<', 'less than'),
     ...bound('max', max, '>', 'greater than'),
@@ -178,9 +246,18 @@ function numberRules({ min, max, exclusiveMin, exclusiveMax, enum: values }: Num
 
 function listRules(field: ArrayField, column: string): Rule[] {
   const { minItems = 0, maxItems = MAX_ITEMS } = field;
-  const length = columnType(field) === 'jsonb' ? `jsonb_array_length(${column})` : `cardinality(${column})`;
+  const length =
+    columnType(field) === 'jsonb' ? `jsonb_array_length(${column})` : `cardinality(${column})`;
   return [
-    { rule: 'minItems', message: `would have fewer than ${minItems} elements`, broken: () => `${length} < ${minItems}` },
-    { rule: 'maxItems', message: `would have more than ${maxItems} elements`, broken: () => `${length} > ${maxItems}` },
+    {
+      rule: 'minItems',
+      message: `would have fewer than ${minItems} elements`,
+      broken: () => `${length} < ${minItems}`,
+    },
+    {
+      rule: 'maxItems',
+      message: `would have more than ${maxItems} elements`,
+      broken: () => `${length} > ${maxItems}`,
+    },
   ];
 }

@@ -1,28 +1,59 @@
 /** Writing many records: all of them or none, set by set, with every problem named by its place. */
-import { inPieces } from '../../../kernel/account/loop-turn.ts';
+
 import { callerKey } from '../../../kernel/caller.ts';
 import type { Statement, Transaction } from '../../../kernel/database/database.ts';
 import { invalid, type Problem } from '../../../kernel/errors.ts';
 import { isId } from '../../../kernel/ids.ts';
+import { inPieces } from '../../../kernel/request-account/fair-gate.ts';
 import { ownValue } from '../../schema/language/values.ts';
 import { historyTable } from '../../schema/migrations.ts';
 import { isTrusted } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import type { RecordRow } from '../read/record-view.ts';
 import type { RecordInput, RecordText } from '../store.ts';
-import { createExternal, type ExternalInput, isExternal, updateExternal } from './external-writes.ts';
+import {
+  createExternal,
+  type ExternalInput,
+  isExternal,
+  updateExternal,
+} from './external-writes.ts';
 import { refuseOperators } from './operators.ts';
 import { type ReferenceSource, requireReferences, withCheckedReferences } from './references.ts';
 import { uniqueViolationAt, type WrittenRecord } from './refused-values.ts';
 import { insertManyText, updateManyText } from './statements.ts';
-import { type ColumnValues, mergeNested, namesOf, requireValid, storedNested, validatorOf } from './validate.ts';
-import { announceEvents, answerShape, isDynamicAnswer, runWrite, type WriteContext } from './write-context.ts';
-import { freshValues, ownedInput, type RestoredValues, requireSettable, restoredValues, settableRows, untouched } from './write-rights.ts';
+import {
+  type ColumnValues,
+  mergeNested,
+  namesOf,
+  requireValid,
+  storedNested,
+  validatorOf,
+} from './validate.ts';
+import {
+  announceEvents,
+  answerShape,
+  isDynamicAnswer,
+  requireCreation,
+  runWrite,
+  type WriteContext,
+} from './write-context.ts';
+import {
+  freshValues,
+  ownedInput,
+  type RestoredValues,
+  requireSettable,
+  restoredValues,
+  settableRows,
+  untouched,
+} from './write-rights.ts';
 
 /** Records of one request. */
 export const MAX_BULK = 1_000;
 
-export async function createRecords(context: WriteContext, inputs: readonly RecordInput[]): Promise<readonly RecordText[]> {
+export async function createRecords(
+  context: WriteContext,
+  inputs: readonly RecordInput[],
+): Promise<readonly RecordText[]> {
   const { schema, caller, dependencies, options } = context;
   requireCount(inputs);
   if (inputs.length === 0) return [];
@@ -33,19 +64,32 @@ export async function createRecords(context: WriteContext, inputs: readonly Reco
   requireSettable(context, placed(inputs));
   const problems: Problem[] = [];
   const validator = validatorOf(schema);
-  const rows = await inPieces(inputs, (input, i) => validator.whole(ownedInput(context, input), `docs.${i}.`, problems));
-  const given = options.restore && isTrusted(caller) ? restoredValues(schema, inputs, problems) : freshValues(inputs);
+  const rows = await inPieces(inputs, (input, i) =>
+    validator.whole(ownedInput(context, input), `docs.${i}.`, problems),
+  );
+  const given =
+    options.restore && isTrusted(caller)
+      ? restoredValues(schema, inputs, problems)
+      : freshValues(inputs);
   requireValid(problems);
   const { columns, values } = options.restore ? await continued(context, given) : given;
   // New ids only grow, and the answer is ordered by id: it has the order of the input.
   const records = rows.map((row, i): Record<string, unknown> => ({ ...values[i], ...named(row) }));
   const sources = records.map(
-    (record, i): ReferenceSource => ({ value: (field) => record[field], placeOf: (field) => `docs.${i}.${field}` }),
+    (record, i): ReferenceSource => ({
+      value: (field) => record[field],
+      placeOf: (field) => `docs.${i}.${field}`,
+    }),
   );
   const [first] = rows;
   const created = await withCheckedReferences(context, sources, async () => {
     await requireReferences(context, sources);
-    const statement = insertStatement(context, [...columns, ...(first ? namesOf(first) : [])], records);
+    await requireCreation(context, records);
+    const statement = insertStatement(
+      context,
+      [...columns, ...(first ? namesOf(first) : [])],
+      records,
+    );
     return placing(
       records.map((values, i) => ({ values, place: `docs.${i}.` })),
       () => runWrite<RecordRow>(context, statement),
@@ -68,7 +112,11 @@ async function continued(context: WriteContext, given: RestoredValues): Promise<
   return { columns: [...given.columns, '__v'], values };
 }
 
-function insertStatement(context: WriteContext, columns: readonly string[], records: readonly Record<string, unknown>[]): Statement {
+function insertStatement(
+  context: WriteContext,
+  columns: readonly string[],
+  records: readonly Record<string, unknown>[],
+): Statement {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
   const values = [callerKey(caller), JSON.stringify(records)];
   const shape = `createMany|${columns.join()}|${ownership !== undefined}|${answerShape(context)}`;
@@ -78,7 +126,8 @@ function insertStatement(context: WriteContext, columns: readonly string[], reco
   );
 }
 
-const placed = (inputs: readonly RecordInput[]) => inputs.map((input, i) => ({ input, place: `docs.${i}.` }));
+const placed = (inputs: readonly RecordInput[]) =>
+  inputs.map((input, i) => ({ input, place: `docs.${i}.` }));
 
 const named = ({ columns, values }: ColumnValues): Record<string, unknown> =>
   Object.fromEntries(columns.map(({ name }, i) => [name, values[i]]));
@@ -90,7 +139,10 @@ interface Change {
 }
 
 /** PATCH of many: each changes the fields that it names. */
-export async function updateRecords(context: WriteContext, inputs: readonly RecordInput[]): Promise<readonly RecordText[]> {
+export async function updateRecords(
+  context: WriteContext,
+  inputs: readonly RecordInput[],
+): Promise<readonly RecordText[]> {
   if (isExternal(context)) return updateExternal(context, mappedInputs(inputs), 'patch');
   const validator = validatorOf(context.schema);
   const problems: Problem[] = [];
@@ -102,11 +154,16 @@ export async function updateRecords(context: WriteContext, inputs: readonly Reco
     return { id: ids[i] ?? '', place, values: named(validator.partial(input, place, problems)) };
   });
   requireValid(problems);
-  return changeRecords(context, changes, (transaction) => mergeAll(context, { inputs, changes, transaction }));
+  return changeRecords(context, changes, (transaction) =>
+    mergeAll(context, { inputs, changes, transaction }),
+  );
 }
 
 /** PUT of many: each replaces its record. */
-export async function replaceRecords(context: WriteContext, inputs: readonly RecordInput[]): Promise<readonly RecordText[]> {
+export async function replaceRecords(
+  context: WriteContext,
+  inputs: readonly RecordInput[],
+): Promise<readonly RecordText[]> {
   if (isExternal(context)) return updateExternal(context, mappedInputs(inputs), 'replace');
   const validator = validatorOf(context.schema);
   const problems: Problem[] = [];
@@ -115,7 +172,11 @@ export async function replaceRecords(context: WriteContext, inputs: readonly Rec
   requireSettable(context, placed(inputs));
   const changes = await inPieces(inputs, (input, i): Change => {
     const place = `docs.${i}.`;
-    return { id: ids[i] ?? '', place, values: named(validator.whole(input, place, problems, untouched(context, input))) };
+    return {
+      id: ids[i] ?? '',
+      place,
+      values: named(validator.whole(input, place, problems, untouched(context, input))),
+    };
   });
   requireValid(problems);
   return changeRecords(context, changes, async () => changes);
@@ -127,7 +188,8 @@ function mappedInputs(inputs: readonly RecordInput[]): readonly ExternalInput[] 
 }
 
 function requireCount(inputs: readonly RecordInput[]): void {
-  if (inputs.length > MAX_BULK) throw invalid('docs', 'maxItems', `at most ${MAX_BULK} records at once`);
+  if (inputs.length > MAX_BULK)
+    throw invalid('docs', 'maxItems', `at most ${MAX_BULK} records at once`);
 }
 
 /** The ids of the inputs: each a UUID, none twice. */
@@ -138,11 +200,16 @@ function idsOf(inputs: readonly RecordInput[], problems: Problem[]): readonly st
     const id = Object.hasOwn(input, '_id') ? input._id : undefined;
     const path = `docs.${i}._id`;
     if (!isId(id)) {
-      problems.push({ path, rule: id === undefined ? 'required' : 'format', message: 'must be an id (UUID)' });
+      problems.push({
+        path,
+        rule: id === undefined ? 'required' : 'format',
+        message: 'must be an id (UUID)',
+      });
       return '';
     }
     const canonical = id.toLowerCase();
-    if (seen.has(canonical)) problems.push({ path, rule: 'unique', message: 'this record is there twice' });
+    if (seen.has(canonical))
+      problems.push({ path, rule: 'unique', message: 'this record is there twice' });
     seen.add(canonical);
     return canonical;
   });
@@ -155,18 +222,30 @@ interface MergeRequest {
 }
 
 /** Adds nested objects, merged with what is stored, to the changes that give a part of one. */
-async function mergeAll(context: WriteContext, { inputs, changes, transaction }: MergeRequest): Promise<readonly Change[]> {
+async function mergeAll(
+  context: WriteContext,
+  { inputs, changes, transaction }: MergeRequest,
+): Promise<readonly Change[]> {
   const validator = validatorOf(context.schema);
   const nested = inputs.map((input) => validator.nested(input));
   const names = [...new Set(nested.flat().map(({ name }) => name))];
   if (names.length === 0) return changes;
   const ids = changes.filter((_, i) => nested[i]?.length).map(({ id }) => id);
-  const stored = new Map((await storedNested(context, { ids, names }, transaction)).map(({ id, values }) => [id, values]));
+  const stored = new Map(
+    (await storedNested(context, { ids, names }, transaction)).map(({ id, values }) => [
+      id,
+      values,
+    ]),
+  );
   const problems: Problem[] = [];
   const merged = changes.map((change, i): Change => {
     const values = { ...change.values };
     for (const { name, field, given } of nested[i] ?? []) {
-      values[name] = mergeNested(field, stored.get(change.id)?.[name], { given, place: change.place + name, problems });
+      values[name] = mergeNested(field, stored.get(change.id)?.[name], {
+        given,
+        place: change.place + name,
+        problems,
+      });
     }
     return { ...change, values };
   });
@@ -187,16 +266,28 @@ async function changeRecords(
     const completed = await complete(transaction);
     await requireReferences(
       context,
-      completed.map(({ id, place, values }) => ({ value: (field) => values[field], placeOf: (field) => place + field, record: id })),
+      completed.map(({ id, place, values }) => ({
+        value: (field) => values[field],
+        placeOf: (field) => place + field,
+        record: id,
+      })),
       transaction,
     );
-    for (const group of Map.groupBy(completed, ({ values }) => Object.keys(values).join()).values()) {
-      const rows = await placing(group, () => runWrite<RecordRow>(context, groupStatement(context, group), transaction));
+    for (const group of Map.groupBy(completed, ({ values }) =>
+      Object.keys(values).join(),
+    ).values()) {
+      const rows = await placing(group, () =>
+        runWrite<RecordRow>(context, groupStatement(context, group), transaction),
+      );
       for (const row of rows) found.set(row.id, row);
     }
     const missing = changes.filter(({ id }) => !found.has(id));
     if (missing.length > 0) {
-      const problems = missing.map(({ place }) => ({ path: `${place}_id`, rule: 'exists', message: 'there is no such record' }));
+      const problems = missing.map(({ place }) => ({
+        path: `${place}_id`,
+        rule: 'exists',
+        message: 'there is no such record',
+      }));
       throw recordErrors.RECORD_NOT_FOUND({ errors: problems });
     }
   });
@@ -217,10 +308,14 @@ function groupStatement(context: WriteContext, group: readonly Change[]): Statem
   const columns = Object.keys(group[0]?.values ?? {});
   const predicate = settableRows(context, columns);
   // In the order of their ids, so that two requests for the same records do not wait for each other.
-  const records = group.map(({ id, values }) => ({ _id: id, ...values })).sort((one, other) => (one._id < other._id ? -1 : 1));
+  const records = group
+    .map(({ id, values }) => ({ _id: id, ...values }))
+    .sort((one, other) => (one._id < other._id ? -1 : 1));
   const shape = `updateMany|${columns.join()}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
-  return dependencies.plans.statement({ schema, shape, values: [callerKey(caller), JSON.stringify(records)], dynamic }, (parameters) =>
-    updateManyText(schema, { columns, predicate, populate, conditions }, parameters),
+  return dependencies.plans.statement(
+    { schema, shape, values: [callerKey(caller), JSON.stringify(records)], dynamic },
+    (parameters) =>
+      updateManyText(schema, { columns, predicate, populate, conditions }, parameters),
   );
 }

@@ -13,6 +13,7 @@ import { recordErrors } from '../errors.ts';
 import { changedRows, touched } from '../sql/changed-rows.ts';
 import { eventRows } from './statements.ts';
 import { runWrite, type WriteContext } from './write-context.ts';
+
 /* How many records one request may change or delete: locks, memory and the time of those who wait have an end. */
 
 export const WRITE_LIMIT = 50_000;
@@ -23,10 +24,13 @@ export interface Budget {
 }
 
 /** The platform's own work is not cut short: nobody could ask for the rest of it. */
-export const budgetOf = ({ kind }: Caller): Budget => ({ left: kind === 'system' ? Number.POSITIVE_INFINITY : WRITE_LIMIT });
+export const budgetOf = ({ kind }: Caller): Budget => ({
+  left: kind === 'system' ? Number.POSITIVE_INFINITY : WRITE_LIMIT,
+});
 
 /** Ends a query as soon as it is known that there are too many. */
-export const probe = ({ left }: Budget): string => (Number.isFinite(left) ? ` limit ${left + 1}` : '');
+export const probe = ({ left }: Budget): string =>
+  Number.isFinite(left) ? ` limit ${left + 1}` : '';
 
 /** Throws 409 when there is more than the budget holds. `schema`: of the records. */
 export function spend(budget: Budget, count: number, schema: string): void {
@@ -55,14 +59,21 @@ export const keysTo = (schemas: readonly CompiledSchema[], target: string): read
 /** Records that are being dealt with already, as `schema:id`: relations can run in circles. */
 export type Seen = Set<string>;
 
-export const seenOf = ({ name }: CompiledSchema, ids: readonly string[]): Seen => new Set(ids.map((id) => `${name}:${id}`));
+export const seenOf = ({ name }: CompiledSchema, ids: readonly string[]): Seen =>
+  new Set(ids.map((id) => `${name}:${id}`));
 
 /** Ids of a schema among them. */
 export const seenIds = (seen: Seen, { name }: CompiledSchema): string[] =>
-  [...seen].filter((entry) => entry.startsWith(`${name}:`)).map((entry) => entry.slice(name.length + 1));
+  [...seen]
+    .filter((entry) => entry.startsWith(`${name}:`))
+    .map((entry) => entry.slice(name.length + 1));
 
 /** Those that are new, which are noted. */
-export function addSeen(seen: Seen, { name }: CompiledSchema, ids: readonly string[]): readonly string[] {
+export function addSeen(
+  seen: Seen,
+  { name }: CompiledSchema,
+  ids: readonly string[],
+): readonly string[] {
   const fresh = ids.filter((id) => !seen.has(`${name}:${id}`));
   for (const id of fresh) seen.add(`${name}:${id}`);
   return fresh;
@@ -79,16 +90,29 @@ interface Trashing extends Cascade {
 }
 
 const holdsBack = ({ key }: Dependant): boolean => key.onDelete === 'restrict';
-const goesAlong = ({ schema, key }: Dependant): boolean => key.onDelete === 'cascade' && schema.softDelete !== undefined;
+const goesAlong = ({ schema, key }: Dependant): boolean =>
+  key.onDelete === 'cascade' && schema.softDelete !== undefined;
 
 /** True when relations to this schema have to be looked at as its records go into the trash. */
-export const concernsTrash = (schemas: readonly CompiledSchema[], { name }: CompiledSchema): boolean =>
+export const concernsTrash = (
+  schemas: readonly CompiledSchema[],
+  { name }: CompiledSchema,
+): boolean =>
   keysTo(schemas, name).some((dependant) => holdsBack(dependant) || goesAlong(dependant));
 
 /** Before records go into the trash; they are locked. Throws 409. */
-export async function cascadeToTrash(context: WriteContext, ids: readonly string[], transaction: Transaction): Promise<void> {
+export async function cascadeToTrash(
+  context: WriteContext,
+  ids: readonly string[],
+  transaction: Transaction,
+): Promise<void> {
   const { schema } = context;
-  const settling = { context, transaction, seen: seenOf(schema, ids), budget: budgetOf(context.caller) };
+  const settling = {
+    context,
+    transaction,
+    seen: seenOf(schema, ids),
+    budget: budgetOf(context.caller),
+  };
   await trashDependants(settling, schema, ids);
   // Last, when it is known what goes along: that does not hold anything back.
   await requireFree(settling);
@@ -97,7 +121,11 @@ export async function cascadeToTrash(context: WriteContext, ids: readonly string
 const dependantsOf = ({ context }: Cascade, target: CompiledSchema): readonly Dependant[] =>
   keysTo(context.dependencies.schemas.all(), target.name);
 
-async function trashDependants(settling: Trashing, target: CompiledSchema, ids: readonly string[]): Promise<void> {
+async function trashDependants(
+  settling: Trashing,
+  target: CompiledSchema,
+  ids: readonly string[],
+): Promise<void> {
   const { context, transaction, seen, budget } = settling;
   for (const dependant of dependantsOf(settling, target).filter(goesAlong)) {
     const { schema, key } = dependant;
@@ -132,8 +160,15 @@ async function requireFree(settling: Cascade): Promise<void> {
     for (const { schema, key } of dependantsOf(settling, target).filter(holdsBack)) {
       const link = `t.${identifier(key.column)} = any($1::uuid[]) and t."_id" <> all($2::uuid[])`;
       const text = `select 1 from ${schema.rows} t where ${link} limit 1`;
-      const rows = await runWrite(context, { text, values: [seenIds(seen, target), seenIds(seen, schema)] }, transaction);
-      if (rows.length > 0) throw recordErrors.RECORD_IN_USE({ message: `Records of ${schema.name} refer to this one` });
+      const rows = await runWrite(
+        context,
+        { text, values: [seenIds(seen, target), seenIds(seen, schema)] },
+        transaction,
+      );
+      if (rows.length > 0)
+        throw recordErrors.RECORD_IN_USE({
+          message: `Records of ${schema.name} refer to this one`,
+        });
     }
   }
 }
@@ -167,7 +202,11 @@ async function bringBack(
     } as const;
     const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'restore')}) select r."_id" as id from r`;
     const values = [callerKey(context.caller), ids, deletedAt];
-    const rows = await runWrite<{ id: string }>({ ...context, schema }, { text, values }, transaction);
+    const rows = await runWrite<{ id: string }>(
+      { ...context, schema },
+      { text, values },
+      transaction,
+    );
     const back = addSeen(
       seen,
       schema,
@@ -193,7 +232,10 @@ interface NeededParent {
 }
 
 /** What a record cannot be alive without: what its relations lead to, where that may be in a trash. */
-export const neededParents = (schema: CompiledSchema, schemas: readonly CompiledSchema[]): readonly NeededParent[] =>
+export const neededParents = (
+  schema: CompiledSchema,
+  schemas: readonly CompiledSchema[],
+): readonly NeededParent[] =>
   Object.values(schema.layout.foreignKeys).flatMap(({ column, target, onDelete }) => {
     const parent = onDelete === 'setNull' ? undefined : schemas.find(({ name }) => name === target);
     return parent?.softDelete ? [{ column, parent }] : [];

@@ -27,12 +27,22 @@ export function newRow(schema: Mapped, { input, place, problems }: Written): Col
   const values = columns.map((column) => {
     const given = ownValue(input, column.name);
     const mapped = schema.mapping.columns[column.name];
-    if (given === undefined && column.field.default === undefined && mapped?.filled === 'default') return tableDefault;
+    if (given === undefined && column.field.default === undefined && mapped?.filled === 'default')
+      return tableDefault;
     // A key that the table does not make, and that is one of ours.
-    if (given === undefined && mapped?.keyType === 'uuid' && schema.mapping.key.includes(column.name))
+    if (
+      given === undefined &&
+      mapped?.keyType === 'uuid' &&
+      schema.mapping.key.includes(column.name)
+    )
       return keyOrNothing(schema, column, mapped);
-    const value = fieldValue(column.field, column.check, { given, place: place + column.name, problems });
-    if (isEmptyKey(schema, column.name, value)) problems.push({ path: place + column.name, rule: 'minLength', message: emptyKey });
+    const value = fieldValue(column.field, column.check, {
+      given,
+      place: place + column.name,
+      problems,
+    });
+    if (isEmptyKey(schema, column.name, value))
+      problems.push({ path: place + column.name, rule: 'minLength', message: emptyKey });
     return value;
   });
   return { columns, values };
@@ -47,16 +57,28 @@ const isEmptyKey = ({ key, mapping }: Mapped, field: string, value: unknown): bo
 const emptyKey = 'is the key of the record and cannot be empty';
 
 /** A UUID that is the whole key of a row, and refers to nothing, is made by the platform. */
-const keyOrNothing = ({ mapping }: Mapped, { name }: Column, { references }: MappedColumn): string | null =>
+const keyOrNothing = (
+  { mapping }: Mapped,
+  { name }: Column,
+  { references }: MappedColumn,
+): string | null =>
   mapping.key.length === 1 && mapping.key[0] === name && !references ? newId() : null;
 
 /** Every column of a row but its key; `without` stays as it is. */
-export function replacedRow(schema: Mapped, { input, place, problems }: Written, without: ReadonlySet<string> = new Set()): ColumnValues {
+export function replacedRow(
+  schema: Mapped,
+  { input, place, problems }: Written,
+  without: ReadonlySet<string> = new Set(),
+): ColumnValues {
   const { columns } = schema.mapping;
-  const wanted = writable(schema, (name) => !schema.mapping.key.includes(name) && !without.has(name));
+  const wanted = writable(
+    schema,
+    (name) => !schema.mapping.key.includes(name) && !without.has(name),
+  );
   const values = wanted.map(({ name, field, check }) => {
     const given = ownValue(input, name);
-    if (given === undefined && field.default === undefined && columns[name]?.filled === 'default') return tableDefault;
+    if (given === undefined && field.default === undefined && columns[name]?.filled === 'default')
+      return tableDefault;
     return fieldValue(field, check, { given, place: place + name, problems });
   });
   return { columns: wanted, values };
@@ -71,24 +93,38 @@ export function patchedRow(schema: Mapped, id: string, written: Written): Column
 /** The columns that the input names, but for the key. */
 export function changedRow(schema: Mapped, { input, place, problems }: Written): ColumnValues {
   const { columns, values } = validatorOf(schema).partial(input, place, problems);
-  const settable = new Set(writable(schema, (name) => !schema.mapping.key.includes(name)).map(({ name }) => name));
-  const kept = columns.map((column, i) => [column, values[i]] as const).filter(([{ name }]) => settable.has(name));
+  const settable = new Set(
+    writable(schema, (name) => !schema.mapping.key.includes(name)).map(({ name }) => name),
+  );
+  const kept = columns
+    .map((column, i) => [column, values[i]] as const)
+    .filter(([{ name }]) => settable.has(name));
   return { columns: kept.map(([column]) => column), values: kept.map(([, value]) => value) };
 }
 
 function writable(schema: Mapped, wanted: (field: string) => boolean): readonly Column[] {
   const { columns } = schema.mapping;
-  return validatorOf(schema).columns.filter(({ name }) => columns[name]?.filled !== 'always' && wanted(name));
+  return validatorOf(schema).columns.filter(
+    ({ name }) => columns[name]?.filled !== 'always' && wanted(name),
+  );
 }
 
 /** A key that is given with a change must be the one that the row has: other records may refer to it. */
-export function requireSameKey(schema: Mapped, id: string, { input, place, problems }: Written): void {
+export function requireSameKey(
+  schema: Mapped,
+  id: string,
+  { input, place, problems }: Written,
+): void {
   const parts = keyParts(schema.key, id) ?? [];
   for (const [i, field] of schema.mapping.key.entries()) {
     const given = ownValue(input, field);
     const type = schema.key[i];
     if (given === undefined || (type && isSame(type, given, parts[i] ?? ''))) continue;
-    problems.push({ path: place + field, rule: 'immutable', message: 'is part of the key of the record and cannot be changed' });
+    problems.push({
+      path: place + field,
+      rule: 'immutable',
+      message: 'is part of the key of the record and cannot be changed',
+    });
   }
 }
 
@@ -99,7 +135,9 @@ function isSame(type: KeyType, given: unknown, part: string): boolean {
     case 'uuid':
       return text.toLowerCase() === part.toLowerCase();
     case 'numeric':
-      return typeof given === 'number' ? given === Number(part) : plainDigits(text) === plainDigits(part);
+      return typeof given === 'number'
+        ? given === Number(part)
+        : plainDigits(text) === plainDigits(part);
     case 'date':
     case 'timestamp':
     case 'timestamptz':
@@ -112,7 +150,8 @@ function isSame(type: KeyType, given: unknown, part: string): boolean {
 }
 
 /** Without zeros that mean nothing. */
-const plainDigits = (text: string): string => (text.includes('.') ? withoutEnd(withoutEnd(text, '0'), '.') : text);
+const plainDigits = (text: string): string =>
+  text.includes('.') ? withoutEnd(withoutEnd(text, '0'), '.') : text;
 
 /** Values and placeholders of a statement whose first `before` values are others. */
 export function placed(

@@ -11,18 +11,34 @@ import { changedExternalRow, insertedRow } from '../sql/changed-rows.ts';
 import { restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { RecordInput, RecordText } from '../store.ts';
-import { changedRow, newRow, placed, replacedRow, requireSameKey, valuesShape } from './external-values.ts';
+import {
+  changedRow,
+  newRow,
+  placed,
+  replacedRow,
+  requireSameKey,
+  valuesShape,
+} from './external-values.ts';
 import { withInvalidField } from './refused-values.ts';
 import { withAnswer } from './statements.ts';
 import { type ColumnValues, namesOf, requireValid } from './validate.ts';
-import { announceEvents, answerShape, isDynamicAnswer, missError, runWrite, type WriteContext } from './write-context.ts';
+import {
+  announceEvents,
+  answerShape,
+  isDynamicAnswer,
+  missError,
+  requireCreation,
+  runWrite,
+  type WriteContext,
+} from './write-context.ts';
 import { ownedInput, requireSettable, settableRows, untouched } from './write-rights.ts';
 
 export type ExternalSchema = CompiledSchema & { readonly mapping: TableMapping };
 /** A write whose schema is laid over a table of others. */
 export type ExternalContext = WriteContext & { readonly schema: ExternalSchema };
 
-export const isExternal = (context: WriteContext): context is ExternalContext => context.schema.mapping !== undefined;
+export const isExternal = (context: WriteContext): context is ExternalContext =>
+  context.schema.mapping !== undefined;
 
 export async function createExternal(
   context: ExternalContext,
@@ -34,8 +50,15 @@ export async function createExternal(
     inputs.map((input, i) => ({ input, place: places[i] ?? '' })),
   );
   const problems: Problem[] = [];
-  const rows = inputs.map((input, i) => newRow(context.schema, { input: ownedInput(context, input), place: places[i] ?? '', problems }));
+  const rows = inputs.map((input, i) =>
+    newRow(context.schema, { input: ownedInput(context, input), place: places[i] ?? '', problems }),
+  );
   requireValid(problems);
+  // Fields of such tables are no relations: only who owns the records matters.
+  await requireCreation(
+    context,
+    rows.map(() => ({})),
+  );
   return together(context, rows, (row, database) => insertOne(context, row, database));
 }
 
@@ -46,7 +69,11 @@ interface ExternalChange {
   readonly row: ColumnValues;
 }
 
-export type ExternalInput = { readonly id: unknown; readonly input: RecordInput; readonly place: string };
+export type ExternalInput = {
+  readonly id: unknown;
+  readonly input: RecordInput;
+  readonly place: string;
+};
 
 /** Changes (`patch`) or replaces records. With several of them all are there, or none is changed. */
 export async function updateExternal(
@@ -61,7 +88,10 @@ export async function updateExternal(
     const written = { input, place, problems };
     const checked = checkedId(schema, id, { place, problems });
     requireSameKey(schema, checked, written);
-    const row = kind === 'patch' ? changedRow(schema, written) : replacedRow(schema, written, untouched(context, input));
+    const row =
+      kind === 'patch'
+        ? changedRow(schema, written)
+        : replacedRow(schema, written, untouched(context, input));
     return { id: checked, place, row };
   });
   refuseTwins(changes, problems);
@@ -69,7 +99,11 @@ export async function updateExternal(
   return together(context, changes, (change, database) => updateOne(context, change, database));
 }
 
-function checkedId({ key }: ExternalSchema, id: unknown, { place, problems }: { place: string; problems: Problem[] }): string {
+function checkedId(
+  { key }: ExternalSchema,
+  id: unknown,
+  { place, problems }: { place: string; problems: Problem[] },
+): string {
   if (isRecordId(key, id)) return canonicalId(key, id);
   const rule = id === undefined ? 'required' : 'format';
   problems.push({ path: place === '' ? 'id' : `${place}_id`, rule, message: keyHint(key) });
@@ -79,7 +113,8 @@ function checkedId({ key }: ExternalSchema, id: unknown, { place, problems }: { 
 function refuseTwins(changes: readonly ExternalChange[], problems: Problem[]): void {
   const seen = new Set<string>();
   for (const { id, place } of changes) {
-    if (id !== '' && seen.has(id)) problems.push({ path: `${place}_id`, rule: 'unique', message: 'this record is there twice' });
+    if (id !== '' && seen.has(id))
+      problems.push({ path: `${place}_id`, rule: 'unique', message: 'this record is there twice' });
     seen.add(id);
   }
 }
@@ -103,13 +138,24 @@ async function together<T>(
   return written;
 }
 
-async function insertOne(context: ExternalContext, row: ColumnValues, database?: Queryable): Promise<RecordText> {
+async function insertOne(
+  context: ExternalContext,
+  row: ColumnValues,
+  database?: Queryable,
+): Promise<RecordText> {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
   const { assigned, values } = placed(row, 1);
   const shape = `create|${ownership !== undefined}|${valuesShape(assigned)}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
-  const statement = dependencies.plans.statement({ schema, shape, values: [callerKey(caller), ...values], dynamic }, (parameters) =>
-    withAnswer(schema, insertedRow(schema, assigned), { kind: 'create', many: false, populate, ownership, conditions }, parameters),
+  const statement = dependencies.plans.statement(
+    { schema, shape, values: [callerKey(caller), ...values], dynamic },
+    (parameters) =>
+      withAnswer(
+        schema,
+        insertedRow(schema, assigned),
+        { kind: 'create', many: false, populate, ownership, conditions },
+        parameters,
+      ),
   );
   const [created] = await answered(context, row, runWrite<RecordRow>(context, statement, database));
   // A trigger of the table may leave the row out.
@@ -117,7 +163,11 @@ async function insertOne(context: ExternalContext, row: ColumnValues, database?:
   return created;
 }
 
-async function updateOne(context: ExternalContext, { id, place, row }: ExternalChange, database?: Queryable): Promise<RecordText> {
+async function updateOne(
+  context: ExternalContext,
+  { id, place, row }: ExternalChange,
+  database?: Queryable,
+): Promise<RecordText> {
   const { schema, caller, dependencies, populate, conditions, options } = context;
   const versioned = options.expectedVersion !== undefined;
   const columns = namesOf(row);
@@ -126,25 +176,34 @@ async function updateOne(context: ExternalContext, { id, place, row }: ExternalC
   const { assigned, values } = placed(row, first.length);
   const shape = `update|${versioned}|${valuesShape(assigned)}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
-  const statement = dependencies.plans.statement({ schema, shape, values: [...first, ...values], dynamic }, (parameters) => {
-    const version = versioned ? ' and t0."__v" = $3::integer' : '';
-    const where = `${idTest(schema, 't0', '$2')}${version}${restriction(predicate, 't0', parameters, 'row')}`;
-    return withAnswer(
-      schema,
-      changedExternalRow(schema, assigned, where),
-      { kind: 'update', many: false, populate, conditions },
-      parameters,
-    );
-  });
+  const statement = dependencies.plans.statement(
+    { schema, shape, values: [...first, ...values], dynamic },
+    (parameters) => {
+      const version = versioned ? ' and t0."__v" = $3::integer' : '';
+      const where = `${idTest(schema, 't0', '$2')}${version}${restriction(predicate, 't0', parameters, 'row')}`;
+      return withAnswer(
+        schema,
+        changedExternalRow(schema, assigned, where),
+        { kind: 'update', many: false, populate, conditions },
+        parameters,
+      );
+    },
+  );
   const [changed] = await answered(context, row, runWrite<RecordRow>(context, statement, database));
   if (changed) return changed;
   const error = await missError(context, id, { database, columns });
   if (place === '' || !isMissing(error)) throw error;
-  throw recordErrors.RECORD_NOT_FOUND({ errors: [{ path: `${place}_id`, rule: 'exists', message: 'there is no such record' }] });
+  throw recordErrors.RECORD_NOT_FOUND({
+    errors: [{ path: `${place}_id`, rule: 'exists', message: 'there is no such record' }],
+  });
 }
 
 /** What a statement answers; its refusal names the field, where that is known. */
-const answered = async <T>({ schema }: ExternalContext, row: ColumnValues, answer: Promise<T>): Promise<T> =>
+const answered = async <T>(
+  { schema }: ExternalContext,
+  row: ColumnValues,
+  answer: Promise<T>,
+): Promise<T> =>
   answer.catch((error: unknown) => {
     throw withInvalidField(schema, row, error);
   });

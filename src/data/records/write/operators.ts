@@ -14,7 +14,14 @@ import { type Assigned, updatedRows } from '../sql/changed-rows.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { idTest, live } from '../sql/row-id.ts';
 import type { Assignment, RecordInput, RecordText } from '../store.ts';
-import { assignmentTexts, type BoundAssignment, bindAssignments, referenceSources, resultRules, runAssigned } from './assignments.ts';
+import {
+  assignmentTexts,
+  type BoundAssignment,
+  bindAssignments,
+  referenceSources,
+  resultRules,
+  runAssigned,
+} from './assignments.ts';
 import { type ReferenceSource, requireReferences, sourceOf } from './references.ts';
 import { withAnswer } from './statements.ts';
 import { type ColumnValues, encoded, namesOf } from './validate.ts';
@@ -25,16 +32,22 @@ const actions = { $inc: 'increment', $push: 'append', $pull: 'remove', $unset: '
 type Operator = keyof typeof actions;
 const operatorNames = Object.keys(actions) as readonly Operator[];
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** True when the schema takes operators of this caller. */
 const takesOperators = ({ schema, caller }: WriteContext): boolean =>
   isTrusted(caller) || schema.modelOptions.conduit.cms.crudOperations.update.operators === true;
 
-const operatorsIn = (input: RecordInput): readonly string[] => Object.keys(input).filter((key) => key.startsWith('$'));
+const operatorsIn = (input: RecordInput): readonly string[] =>
+  Object.keys(input).filter((key) => key.startsWith('$'));
 
 /** Throws 400 for operators where they cannot mean anything. `place`: in front of their names. */
-export function refuseOperators(input: RecordInput, place: string, message = 'operators are for the PATCH of one record'): void {
+export function refuseOperators(
+  input: RecordInput,
+  place: string,
+  message = 'operators are for the PATCH of one record',
+): void {
   const [first] = operatorsIn(input);
   if (first !== undefined) throw invalid(place + shown(first), 'operator', message);
 }
@@ -42,16 +55,27 @@ export function refuseOperators(input: RecordInput, place: string, message = 'op
 /** The changes that the operators of an input mean. Throws 400. */
 export function operatorsOf(context: WriteContext, input: RecordInput): readonly Assignment[] {
   if (!takesOperators(context)) {
-    refuseOperators(input, '', 'is an operator, which this schema does not take: cms.crudOperations.update.operators');
+    refuseOperators(
+      input,
+      '',
+      'is an operator, which this schema does not take: cms.crudOperations.update.operators',
+    );
     return [];
   }
   const used = operatorsIn(input);
   const assignments = used.flatMap((key) => {
     const operator = operatorNames.find((name) => name === key);
-    if (!operator) throw invalid(shown(key), 'operator', `is not an operator; there are ${operatorNames.join(', ')}`);
+    if (!operator)
+      throw invalid(
+        shown(key),
+        'operator',
+        `is not an operator; there are ${operatorNames.join(', ')}`,
+      );
     const fields = input[key];
     if (!isObject(fields)) throw invalid(key, 'type', 'must be an object of fields');
-    return Object.entries(fields).flatMap(([field, operand]) => assignmentsOf(context.schema, operator, { field, operand }));
+    return Object.entries(fields).flatMap(([field, operand]) =>
+      assignmentsOf(context.schema, operator, { field, operand }),
+    );
   });
   requireApart(assignments, input);
   return assignments;
@@ -62,16 +86,22 @@ interface Use {
   readonly operand: unknown;
 }
 
-function assignmentsOf(schema: CompiledSchema, operator: Operator, { field, operand }: Use): Assignment[] {
+function assignmentsOf(
+  schema: CompiledSchema,
+  operator: Operator,
+  { field, operand }: Use,
+): Assignment[] {
   const place = `${operator}.${shown(field)}`;
   const action = actions[operator];
   if (operator === '$unset') return [{ field, action, value: null, place }];
   if (operator === '$inc') return [{ field, action, value: operand, place }];
-  const given = isObject(operand) && Object.keys(operand).join() === '$each' ? operand.$each : [operand];
+  const given =
+    isObject(operand) && Object.keys(operand).join() === '$each' ? operand.$each : [operand];
   if (!Array.isArray(given)) throw invalid(`${place}.$each`, 'type', 'must be a list of elements');
   const kind = schema.tree.fields.get(field);
   // A list of lists would take a list for several elements.
-  if (kind?.kind === 'array' && kind.items.kind === 'array') return given.map((value) => ({ field, action, value, place }));
+  if (kind?.kind === 'array' && kind.items.kind === 'array')
+    return given.map((value) => ({ field, action, value, place }));
   return [{ field, action, value: given, place }];
 }
 
@@ -80,7 +110,8 @@ function requireApart(assignments: readonly Assignment[], input: RecordInput): v
   const seen = new Map<string, string>();
   for (const { field, place } of assignments) {
     const other = Object.hasOwn(input, field) ? field : seen.get(field);
-    if (other !== undefined && other !== place) throw invalid(place, 'conflict', `"${shown(field)}" is changed twice`);
+    if (other !== undefined && other !== place)
+      throw invalid(place, 'conflict', `"${shown(field)}" is changed twice`);
     seen.set(field, place);
   }
 }
@@ -95,7 +126,10 @@ type Outcome = RecordRow & { readonly broken: readonly (boolean | null)[] };
 export async function changeByOperators(
   context: WriteContext,
   id: string,
-  { plain, assignments }: { readonly plain: ColumnValues; readonly assignments: readonly Assignment[] },
+  {
+    plain,
+    assignments,
+  }: { readonly plain: ColumnValues; readonly assignments: readonly Assignment[] },
 ): Promise<RecordText> {
   const bound = bindAssignments(context.schema, assignments);
   const columns = [...namesOf(plain), ...bound.map(({ name }) => name)];
@@ -105,7 +139,9 @@ export async function changeByOperators(
   const statement = operatorStatement(context, id, { plain, bound, columns });
   const [row] = await runAssigned(bound, () => runWrite<Outcome>(context, statement));
   if (!row) throw await missError(context, id, { columns });
-  const problems = rules.filter((_, i) => row.broken[i]).map(({ place, rule, message }) => ({ path: place, rule, message }));
+  const problems = rules
+    .filter((_, i) => row.broken[i])
+    .map(({ place, rule, message }) => ({ path: place, rule, message }));
   if (problems.length > 0) throw invalidRecord(problems);
   announceEvents(context.dependencies);
   return { id: row.id, json: row.json, version: row.version };
@@ -117,22 +153,33 @@ interface OperatorChange {
   readonly columns: readonly string[];
 }
 
-function operatorStatement(context: WriteContext, id: string, { plain, bound, columns }: OperatorChange) {
+function operatorStatement(
+  context: WriteContext,
+  id: string,
+  { plain, bound, columns }: OperatorChange,
+) {
   const { schema, caller, dependencies, options, populate, conditions } = context;
   const { expectedVersion } = options;
-  return filteredStatement(dependencies.plans, { schema, values: [callerKey(caller), id] }, (parameters) => {
-    const version = expectedVersion === undefined ? '' : ` and t0."__v" = ${parameters.next(expectedVersion)}::integer`;
-    const values = [...plainTexts(plain, parameters), ...assignmentTexts(bound, parameters)];
-    const where = `${idTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(settableRows(context, columns), 't0', parameters)}`;
-    const broken = resultRules(bound).map((rule) => `bool_or(${rule.broken(parameters)})`);
-    const extra = `(select array[${broken.join(', ')}]::boolean[] from r) as broken`;
-    return withAnswer(
-      schema,
-      updatedRows(schema, values, { where, operation: 'update' }),
-      { kind: 'update', populate, conditions, many: false, extra },
-      parameters,
-    );
-  });
+  return filteredStatement(
+    dependencies.plans,
+    { schema, values: [callerKey(caller), id] },
+    (parameters) => {
+      const version =
+        expectedVersion === undefined
+          ? ''
+          : ` and t0."__v" = ${parameters.next(expectedVersion)}::integer`;
+      const values = [...plainTexts(plain, parameters), ...assignmentTexts(bound, parameters)];
+      const where = `${idTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(settableRows(context, columns), 't0', parameters)}`;
+      const broken = resultRules(bound).map((rule) => `bool_or(${rule.broken(parameters)})`);
+      const extra = `(select array[${broken.join(', ')}]::boolean[] from r) as broken`;
+      return withAnswer(
+        schema,
+        updatedRows(schema, values, { where, operation: 'update' }),
+        { kind: 'update', populate, conditions, many: false, extra },
+        parameters,
+      );
+    },
+  );
 }
 
 const plainTexts = (plain: ColumnValues, { next }: Parameters): Assigned[] => {

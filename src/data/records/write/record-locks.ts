@@ -22,7 +22,10 @@ export function createRecordLocks(write: OpenWrite, caller: Caller): RecordHolde
     async add(schema, operation, id, { scope } = {}) {
       const key = JSON.stringify([schema, operation, scope]);
       const known = groups.get(key);
-      const group = known ?? { context: await write(caller, schema, operation, { ...(scope !== undefined && { scope }) }), ids: new Set() };
+      const group = known ?? {
+        context: await write(caller, schema, operation, { ...(scope !== undefined && { scope }) }),
+        ids: new Set(),
+      };
       groups.set(key, group);
       group.ids.add(id);
     },
@@ -42,10 +45,14 @@ async function lockGroups(groups: readonly Group[]): Promise<void> {
   const { schema } = first.context;
   const parameters = createParameters();
   const tests = groups.map(({ context, ids }) => {
-    const known = [...ids].filter((id) => isRecordId(schema.key, id)).map((id) => canonicalId(schema.key, id));
+    const known = [...ids]
+      .filter((id) => isRecordId(schema.key, id))
+      .map((id) => canonicalId(schema.key, id));
     return `(t0."_id" = any(${parameters.next(known)}::uuid[])${restriction(context.predicate, 't0', parameters)})`;
   });
-  const strength = groups.some(({ context }) => context.operation === 'delete') ? 'update' : 'no key update';
+  const strength = groups.some(({ context }) => context.operation === 'delete')
+    ? 'update'
+    : 'no key update';
   const text = `select 1 from ${schema.table} t0 where (${tests.join(' or ')})${live(schema, 't0')} order by t0."_id" for ${strength} of t0`;
   await runWrite(first.context, { text, values: parameters.values });
 }

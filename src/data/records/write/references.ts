@@ -47,13 +47,22 @@ export function requireReferences(
     const limited = isRowAuthorised(caller, target, 'read') && !options.authored?.has(field);
     if (!(many || limited || target.softDelete || isUnkept(schema, target))) continue;
     const links = referencesOf(field, sources);
-    if (links.length > 0) questions.push({ field, many, target, links, limited, holds: !many && target.softDelete !== undefined });
+    if (links.length > 0)
+      questions.push({
+        field,
+        many,
+        target,
+        links,
+        limited,
+        holds: !many && target.softDelete !== undefined,
+      });
   }
   return questions.length > 0 ? askAll(context, questions, database) : undefined;
 }
 
 /** No foreign key leads from a table of ours to one of others. */
-const isUnkept = (source: CompiledSchema, target: CompiledSchema): boolean => target.mapping !== undefined && source.mapping === undefined;
+const isUnkept = (source: CompiledSchema, target: CompiledSchema): boolean =>
+  target.mapping !== undefined && source.mapping === undefined;
 
 interface ReferenceQuestion {
   readonly field: string;
@@ -77,7 +86,9 @@ export function withCheckedReferences<T>(
 ): Promise<T> {
   const held = [...schema.relations].some(
     ([field, { model, many }]) =>
-      !many && dependencies.schemas.get(model)?.softDelete && sources.some(({ value }) => typeof value(field) === 'string'),
+      !many &&
+      dependencies.schemas.get(model)?.softDelete &&
+      sources.some(({ value }) => typeof value(field) === 'string'),
   );
   return held ? dependencies.database.transaction(write) : write();
 }
@@ -92,13 +103,18 @@ interface Link {
 function referencesOf(field: string, sources: readonly ReferenceSource[]): readonly Link[] {
   return sources.flatMap(({ value, placeOf, record }): Link[] => {
     const given = value(field);
-    if (Array.isArray(given)) return given.map((id, i) => ({ id: String(id), path: `${placeOf(field)}.${i}`, record }));
+    if (Array.isArray(given))
+      return given.map((id, i) => ({ id: String(id), path: `${placeOf(field)}.${i}`, record }));
     return typeof given === 'string' ? [{ id: given, path: placeOf(field), record }] : [];
   });
 }
 
 /** One query for each field that leads to records, however many of them. */
-async function askAll(context: WriteContext, questions: readonly ReferenceQuestion[], database?: Queryable): Promise<void> {
+async function askAll(
+  context: WriteContext,
+  questions: readonly ReferenceQuestion[],
+  database?: Queryable,
+): Promise<void> {
   const problems: Problem[] = [];
   for (const question of questions) {
     const { target, links, holds } = question;
@@ -107,14 +123,24 @@ async function askAll(context: WriteContext, questions: readonly ReferenceQuesti
       await runWrite(context, { text: held, values: [links.map(({ id }) => id)] }, database);
     }
     for (const { id, path } of await danglingReferences(context, question, database)) {
-      if (context.options.unsettled && target.name === context.schema.name) context.options.unsettled({ id, path });
-      else problems.push({ path, rule: 'relation', message: `there is no such record of ${target.name}` });
+      if (context.options.unsettled && target.name === context.schema.name)
+        context.options.unsettled({ id, path });
+      else
+        problems.push({
+          path,
+          rule: 'relation',
+          message: `there is no such record of ${target.name}`,
+        });
     }
   }
   if (problems.length > 0) throw invalidRecord(problems);
 }
 
-async function danglingReferences(context: WriteContext, question: ReferenceQuestion, database?: Queryable): Promise<readonly Link[]> {
+async function danglingReferences(
+  context: WriteContext,
+  question: ReferenceQuestion,
+  database?: Queryable,
+): Promise<readonly Link[]> {
   const { schema, predicate } = context;
   const { target, links, limited, field, many } = question;
   // The ids of tables of others need not be UUIDs: there, no link is kept.
@@ -126,24 +152,39 @@ async function danglingReferences(context: WriteContext, question: ReferenceQues
     const same = many ? `w.id = any(${column})` : `${column} = w.id`;
     // Of a record that he may not change he learns nothing.
     const kept = `exists (select 1 from ${schema.rows} t1 where t1."_id" = w.record and ${same}${restriction(predicate, 't1', parameters, 'row')})`;
-    const seen = (await readable(context, target)).map(({ compile }) => `(${compile('t0."_id"', parameters.next, 'row', 't0')})`);
+    const seen = (await readable(context, target)).map(
+      ({ compile }) => `(${compile('t0."_id"', parameters.next, 'row', 't0')})`,
+    );
     visible = ` and (${[...seen, kept].join(' or ')})`;
   }
   const text =
     `select w.n::integer as n from unnest($1::uuid[], $2::uuid[]) with ordinality w(id, record, n) ` +
     `where not exists (select 1 from ${target.rows} t0 where t0."_id" = w.id${visible})`;
-  const rows = await runWrite<{ n: number }>(context, { text, values: parameters.values }, database);
+  const rows = await runWrite<{ n: number }>(
+    context,
+    { text, values: parameters.values },
+    database,
+  );
   return rows.flatMap(({ n }) => links[n - 1] ?? []);
 }
 
 /** Any of these makes a record one that the caller may read: as himself, or as what he acts for. Nobody reads none. */
-async function readable({ caller, options, dependencies }: WriteContext, schema: CompiledSchema): Promise<readonly RowPredicate[]> {
+async function readable(
+  { caller, options, dependencies }: WriteContext,
+  schema: CompiledSchema,
+): Promise<readonly RowPredicate[]> {
   if (caller.kind !== 'user') return [];
   const { scope } = options;
   const own = await ask(dependencies.permissions, caller, schema);
-  const acting = scope === undefined ? undefined : await ask(dependencies.permissions, caller, schema, scope);
+  const acting =
+    scope === undefined ? undefined : await ask(dependencies.permissions, caller, schema, scope);
   return [own, acting].filter((predicate) => predicate !== undefined);
 }
 
-const ask = (permissions: PermissionPort, caller: Caller, schema: CompiledSchema, scope?: string): Promise<RowPredicate | undefined> =>
+const ask = (
+  permissions: PermissionPort,
+  caller: Caller,
+  schema: CompiledSchema,
+  scope?: string,
+): Promise<RowPredicate | undefined> =>
   rowPredicate(permissions, { caller, schema, action: 'read', scope });

@@ -6,6 +6,7 @@ import { recordErrors } from '../errors.ts';
 import { externalTableErrors } from '../external-table-errors.ts';
 import { tableDefault } from '../sql/changed-rows.ts';
 import type { ColumnValues } from './validate.ts';
+
 /** A record as it was to be written. */
 export interface WrittenRecord {
   /** Columns; those that a change leaves alone are not there. */
@@ -16,15 +17,20 @@ export interface WrittenRecord {
 
 /** The same error at the places of the records that clash, where they can be told. Anything else comes back as it is. */
 export function uniqueViolationAt(error: unknown, records: readonly WrittenRecord[]): unknown {
-  if (!(error instanceof PenstockError) || error.code !== recordErrors.RECORD_NOT_UNIQUE.code) return error;
+  if (!(error instanceof PenstockError) || error.code !== recordErrors.RECORD_NOT_UNIQUE.code)
+    return error;
   const columns = error.errors?.map(({ path }) => path) ?? [];
   const texts = violatingTexts(error.cause, columns.length);
   if (!texts) return error;
   const clashing = records.filter(({ values }) =>
-    columns.every((column, i) => !Object.hasOwn(values, column) || isSame(values[column], texts[i] ?? '')),
+    columns.every(
+      (column, i) => !Object.hasOwn(values, column) || isSame(values[column], texts[i] ?? ''),
+    ),
   );
   // A change that sets none of the columns cannot be told from others; of several new values the first is not the one too many.
-  const named = clashing.filter(({ values }) => columns.some((column) => Object.hasOwn(values, column)));
+  const named = clashing.filter(({ values }) =>
+    columns.some((column) => Object.hasOwn(values, column)),
+  );
   const place = named.at(named.length > 1 ? 1 : 0)?.place;
   return place === undefined ? error : relocated(error, (path) => place + path);
 }
@@ -41,7 +47,10 @@ function violatingTexts(cause: unknown, count: number): readonly string[] | unde
 function isSame(value: unknown, text: string): boolean {
   if (typeof value === 'number') return Number(text) === value;
   if (typeof value === 'boolean') return text === (value ? 't' : 'f');
-  return value === text || (typeof value === 'string' && isoInstant.test(value) && Date.parse(text) === Date.parse(value));
+  return (
+    value === text ||
+    (typeof value === 'string' && isoInstant.test(value) && Date.parse(text) === Date.parse(value))
+  );
 }
 
 const isoInstant = /^\d{4}-\d{2}-\d{2}T[\d:.]+Z$/;
@@ -59,25 +68,46 @@ interface Suspect {
 /** The same refusal with the name of the field, where it can only be one; anything else comes back as it is. */
 export function withInvalidField(schema: Mapped, row: ColumnValues, error: unknown): unknown {
   if (!(error instanceof PenstockError) || error.errors) return error;
-  const kind = [externalTableErrors.RULE_BROKEN, recordErrors.RECORD_INVALID].find(({ code }) => code === error.code);
+  const kind = [externalTableErrors.RULE_BROKEN, recordErrors.RECORD_INVALID].find(
+    ({ code }) => code === error.code,
+  );
   const [found, ...others] = kind ? culprits(suspectsOf(schema, row), error.cause) : [];
   if (!kind || !found || others.length > 0) return error;
-  const problem: Problem = { path: found.field, rule: 'type', message: `does not fit ${found.column.type.name}` };
-  return kind({ message: `${problem.path}: ${problem.message}`, errors: [problem], cause: error.cause });
+  const problem: Problem = {
+    path: found.field,
+    rule: 'type',
+    message: `does not fit ${found.column.type.name}`,
+  };
+  return kind({
+    message: `${problem.path}: ${problem.message}`,
+    errors: [problem],
+    cause: error.cause,
+  });
 }
 
 /** What is given for columns whose own types know more than the field does. */
-function suspectsOf({ tree, mapping }: Mapped, { columns, values }: ColumnValues): readonly Suspect[] {
+function suspectsOf(
+  { tree, mapping }: Mapped,
+  { columns, values }: ColumnValues,
+): readonly Suspect[] {
   return columns.flatMap(({ name }, i) => {
     const [column, value] = [mapping.columns[name], values[i]];
     if (!column || value === null || value === undefined || value === tableDefault) return [];
-    return column.form !== 'plain' || tree.fields.get(name)?.kind === 'number' ? [{ field: name, value, column }] : [];
+    return column.form !== 'plain' || tree.fields.get(name)?.kind === 'number'
+      ? [{ field: name, value, column }]
+      : [];
   });
 }
 
 function culprits(suspects: readonly Suspect[], cause: unknown): readonly Suspect[] {
-  const { message = '', dataType } = cause as { readonly message?: string; readonly dataType?: string };
+  const { message = '', dataType } = cause as {
+    readonly message?: string;
+    readonly dataType?: string;
+  };
   if (dataType !== undefined) return suspects.filter(({ column }) => column.type.name === dataType);
   if (suspects.length === 1) return suspects;
-  return suspects.filter(({ value }) => value !== '' && ['string', 'number'].includes(typeof value) && message.includes(`"${value}"`));
+  return suspects.filter(
+    ({ value }) =>
+      value !== '' && ['string', 'number'].includes(typeof value) && message.includes(`"${value}"`),
+  );
 }

@@ -23,7 +23,13 @@ import {
   spend,
 } from './cascade.ts';
 import { deleteText, eventRows, forgetTuples } from './statements.ts';
-import { announceEvents, missError, requireId, runWrite, type WriteContext } from './write-context.ts';
+import {
+  announceEvents,
+  missError,
+  requireId,
+  runWrite,
+  type WriteContext,
+} from './write-context.ts';
 
 /** Foreign keys that change other records when one of `target` goes for good. */
 const dependantsOf = (schemas: readonly CompiledSchema[], target: string): readonly Dependant[] =>
@@ -33,49 +39,88 @@ export async function removeRecord(context: WriteContext, id: string): Promise<v
   const { dependencies } = context;
   requireId(context.schema, id, 'id');
   if (!hasDependants(context)) await removeRow(context, id);
-  else await dependencies.database.transaction((transaction) => removeWithDependants(context, id, transaction));
+  else
+    await dependencies.database.transaction((transaction) =>
+      removeWithDependants(context, id, transaction),
+    );
   announceEvents(dependencies);
 }
 
 /** True when relations to this schema have to be looked at as records of it go. */
 export function hasDependants({ schema, dependencies }: WriteContext): boolean {
   const schemas = dependencies.schemas.all();
-  return schema.softDelete ? concernsTrash(schemas, schema) : dependantsOf(schemas, schema.name).length > 0;
+  return schema.softDelete
+    ? concernsTrash(schemas, schema)
+    : dependantsOf(schemas, schema.name).length > 0;
 }
 
 /** Settles what refers to records that are about to go. They must be locked. Throws 409 when something is in the way. */
-export const cascadeBeforeRemoval = (context: WriteContext, ids: readonly string[], transaction: Transaction): Promise<void> =>
-  context.schema.softDelete ? cascadeToTrash(context, ids, transaction) : cascadeDestroyed(context, ids, transaction);
+export const cascadeBeforeRemoval = (
+  context: WriteContext,
+  ids: readonly string[],
+  transaction: Transaction,
+): Promise<void> =>
+  context.schema.softDelete
+    ? cascadeToTrash(context, ids, transaction)
+    : cascadeDestroyed(context, ids, transaction);
 
 /** The same for records that go for good. */
-export async function cascadeDestroyed(context: WriteContext, ids: readonly string[], transaction: Transaction): Promise<void> {
+export async function cascadeDestroyed(
+  context: WriteContext,
+  ids: readonly string[],
+  transaction: Transaction,
+): Promise<void> {
   const { schema } = context;
-  await settleDependants({ context, transaction, seen: seenOf(schema, ids), budget: budgetOf(context.caller) }, schema, ids);
+  await cascadeToDependants(
+    { context, transaction, seen: seenOf(schema, ids), budget: budgetOf(context.caller) },
+    schema,
+    ids,
+  );
 }
 
-async function removeRow(context: WriteContext, id: string, transaction?: Transaction): Promise<void> {
+async function removeRow(
+  context: WriteContext,
+  id: string,
+  transaction?: Transaction,
+): Promise<void> {
   const { schema, caller, dependencies, predicate, options } = context;
   const versioned = options.expectedVersion !== undefined;
   const values = [callerKey(caller), id, ...(versioned ? [options.expectedVersion] : [])];
   const shape = `delete|${versioned}|${predicate?.shape ?? ''}`;
   const kind = predicate ? 'pooled' : 'short';
-  const statement = dependencies.plans.statement({ schema, shape, values, dynamic: predicate !== undefined, class: kind }, (parameters) =>
-    deleteText(schema, { versioned, predicate, tuples: dependencies.permissions.tuples }, parameters),
+  const statement = dependencies.plans.statement(
+    { schema, shape, values, dynamic: predicate !== undefined, class: kind },
+    (parameters) =>
+      deleteText(
+        schema,
+        { versioned, predicate, tuples: dependencies.permissions.tuples },
+        parameters,
+      ),
   );
   const rows = await runWrite(context, statement, transaction);
   if (rows.length === 0) throw await missError(context, id, { database: transaction });
 }
 
-async function removeWithDependants(context: WriteContext, id: string, transaction: Transaction): Promise<void> {
+async function removeWithDependants(
+  context: WriteContext,
+  id: string,
+  transaction: Transaction,
+): Promise<void> {
   const { schema, dependencies, predicate } = context;
-  const request = { schema, shape: `going|${predicate?.shape ?? ''}`, values: [id], dynamic: predicate !== undefined };
+  const request = {
+    schema,
+    shape: `going|${predicate?.shape ?? ''}`,
+    values: [id],
+    dynamic: predicate !== undefined,
+  };
   // Locked like this, nothing new can begin to refer to the record. What hangs on it is nobody's business who may not delete it.
   const statement = dependencies.plans.statement(request, (parameters) => {
     const where = `${idTest(schema, 't0', '$1')}${live(schema, 't0')}${restriction(predicate, 't0', parameters, 'row')}`;
     return `select 1 from ${lockable(schema)} t0 where ${where} for update of t0`;
   });
   const rows = await runWrite(context, statement, transaction);
-  if (rows.length > 0) await cascadeBeforeRemoval(context, [canonicalId(schema.key, id)], transaction);
+  if (rows.length > 0)
+    await cascadeBeforeRemoval(context, [canonicalId(schema.key, id)], transaction);
   await removeRow(context, id, transaction);
 }
 
@@ -88,21 +133,35 @@ interface Removal {
 }
 
 /** Events for everything that the foreign keys are about to change, level by level. */
-async function settleDependants(removal: Removal, target: CompiledSchema, ids: readonly string[]): Promise<void> {
+async function cascadeToDependants(
+  removal: Removal,
+  target: CompiledSchema,
+  ids: readonly string[],
+): Promise<void> {
   for (const dependant of dependantsOf(removal.context.dependencies.schemas.all(), target.name)) {
     if (dependant.key.onDelete === 'setNull') await unlink(removal, dependant, ids);
     else await cascade(removal, dependant, ids);
   }
 }
 
-async function unlink(removal: Removal, dependant: Dependant, ids: readonly string[]): Promise<void> {
+async function unlink(
+  removal: Removal,
+  dependant: Dependant,
+  ids: readonly string[],
+): Promise<void> {
   const { context, transaction, seen, budget } = removal;
   const { schema, key } = dependant;
   if (schema.mapping) return announceUnlinked(removal, dependant, ids);
   const column = identifier(key.column);
   const losing = `select u."_id" from ${schema.table} u where u.${column} = any($2::uuid[]) and u."_id" <> all($3::uuid[])${probe(budget)}`;
   const where = `t0."_id" in (${losing})`;
-  const change = { set: `${column} = null, ${touched}`, where, operation: 'update', many: true, returning: 't0."_id"' } as const;
+  const change = {
+    set: `${column} = null, ${touched}`,
+    where,
+    operation: 'update',
+    many: true,
+    returning: 't0."_id"',
+  } as const;
   const text = `with ${changedRows(schema, change)}, e as (${eventRows(schema, 'update')}) select count(*)::integer as touched from r`;
   const values = [callerKey(context.caller), ids, seenIds(seen, schema)];
   const [row] = await runWrite<{ touched: number }>(context, { text, values }, transaction);
@@ -110,7 +169,11 @@ async function unlink(removal: Removal, dependant: Dependant, ids: readonly stri
 }
 
 /** In a table of others the database empties the column itself; only that it does so is to be said. */
-async function announceUnlinked(removal: Removal, dependant: Dependant, ids: readonly string[]): Promise<void> {
+async function announceUnlinked(
+  removal: Removal,
+  dependant: Dependant,
+  ids: readonly string[],
+): Promise<void> {
   const { context, transaction } = removal;
   const { schema } = dependant;
   const losing = await lockedReferrers(removal, dependant, ids);
@@ -120,26 +183,40 @@ async function announceUnlinked(removal: Removal, dependant: Dependant, ids: rea
 }
 
 /** Records that refer to some of these, beside those that go already. */
-async function lockedReferrers(removal: Removal, { schema, key }: Dependant, ids: readonly string[]): Promise<readonly string[]> {
+async function lockedReferrers(
+  removal: Removal,
+  { schema, key }: Dependant,
+  ids: readonly string[],
+): Promise<readonly string[]> {
   const { context, transaction, seen, budget } = removal;
   const field = schema.tree.fields.get(key.column);
   const type = field ? columnType(field) : 'uuid';
   const refers = `t0.${identifier(key.column)} = any($1::${type}[]) and ${schema.mapping ? 't0."_id"::text <> all($2::text[])' : 't0."_id" <> all($2::uuid[])'}`;
   const text = `select t0."_id" as id from ${lockable(schema)} t0 where ${refers} order by t0."_id"${probe(budget)} for update of t0`;
-  const rows = await runWrite<{ id: string }>(context, { text, values: [ids, seenIds(seen, schema)] }, transaction);
+  const rows = await runWrite<{ id: string }>(
+    context,
+    { text, values: [ids, seenIds(seen, schema)] },
+    transaction,
+  );
   spend(budget, rows.length, schema.name);
   return rows.map(({ id }) => id);
 }
 
-async function cascade(removal: Removal, { schema, key }: Dependant, ids: readonly string[]): Promise<void> {
+async function cascade(
+  removal: Removal,
+  { schema, key }: Dependant,
+  ids: readonly string[],
+): Promise<void> {
   const { context, transaction, seen } = removal;
   const fresh = addSeen(seen, schema, await lockedReferrers(removal, { schema, key }, ids));
   if (fresh.length === 0) return;
   const forgotten = forgetTuples(context.dependencies.permissions.tuples, schema, 'r');
-  const kept = schema.history ? `o as (select * from ${schema.table} where "_id" = any($2::uuid[])), ` : '';
+  const kept = schema.history
+    ? `o as (select * from ${schema.table} where "_id" = any($2::uuid[])), `
+    : '';
   const old = historyRows(schema, 'delete', 'o');
   const idType = schema.mapping ? 'text' : 'uuid';
   const going = `with ${kept}r as (select unnest($2::${idType}[]) as "_id")${old}${forgotten} ${eventRows(schema, 'delete')}`;
   await runWrite(context, { text: going, values: [callerKey(context.caller), fresh] }, transaction);
-  await settleDependants(removal, schema, fresh);
+  await cascadeToDependants(removal, schema, fresh);
 }

@@ -6,7 +6,12 @@
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { outboxTable } from '../../../kernel/events/events.ts';
-import type { Owner, RecordTuples, RowPredicate } from '../../../kernel/permissions.ts';
+import type {
+  Owner,
+  RecordTuples,
+  RequireCreation,
+  RowPredicate,
+} from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { deletedColumn } from '../../schema/compile/layout.ts';
 import type { PopulateTree, RowConditions } from '../read/projection.ts';
@@ -19,7 +24,13 @@ import { idTest, live } from '../sql/row-id.ts';
 export type WriteKind = 'create' | 'update' | 'delete' | 'restore' | 'purge';
 
 /** To subscribers a restored record is a new one, and of one that was deleted before nothing more is to be said. */
-const operations = { create: `'insert'`, update: `'update'`, delete: `'delete'`, restore: `'insert'`, purge: 'null' } as const;
+const operations = {
+  create: `'insert'`,
+  update: `'update'`,
+  delete: `'delete'`,
+  restore: `'insert'`,
+  purge: 'null',
+} as const;
 
 /** Records that one event names. */
 const EVENT_IDS = 1_000;
@@ -57,10 +68,17 @@ export interface AnswerOptions {
 export interface Ownership {
   readonly owner: Owner;
   readonly tuples: RecordTuples;
+  /** What the records must fulfil, if it is not the schema alone that says who may create. */
+  readonly admit?: RequireCreation;
 }
 
 /** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
-export function withAnswer(schema: CompiledSchema, change: string, options: AnswerOptions, parameters: Parameters): string {
+export function withAnswer(
+  schema: CompiledSchema,
+  change: string,
+  options: AnswerOptions,
+  parameters: Parameters,
+): string {
   const { kind, populate, many, ownership, conditions, extra } = options;
   const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
   const owned = ownership ? ownerRows(schema, ownership, parameters) : undefined;
@@ -72,7 +90,11 @@ export function withAnswer(schema: CompiledSchema, change: string, options: Answ
 }
 
 /** The owner tuples of the new rows `r`. They are told with the records, in the payload of the same event. */
-function ownerRows({ name, table }: CompiledSchema, { owner, tuples }: Ownership, { next }: Parameters) {
+function ownerRows(
+  { name, table }: CompiledSchema,
+  { owner, tuples }: Ownership,
+  { next }: Parameters,
+) {
   const places = { type: next(owner.type), id: next(owner.id) };
   const parts = tuples.own({ rows: 'r', schema: name, table, actor: '$1' }, places);
   return {
@@ -95,7 +117,11 @@ export interface InsertShape extends Shown {
 }
 
 /** One record. Values: actor, id, columns. */
-export function insertText(schema: CompiledSchema, { columns, ifAbsent = false, ...shown }: InsertShape, parameters: Parameters): string {
+export function insertText(
+  schema: CompiledSchema,
+  { columns, ifAbsent = false, ...shown }: InsertShape,
+  parameters: Parameters,
+): string {
   const names = ['_id', ...columns].map(identifier).join(', ');
   const places = ['_id', ...columns].map((_, i) => `$${i + 2}`).join(', ');
   const change = `r as (insert into ${schema.table} (${names}) values (${places})${ifAbsent ? ' on conflict ("_id") do nothing' : ''} returning *)`;
@@ -113,9 +139,15 @@ export interface UpdateShape extends Shown {
 const shownOf = ({ populate, conditions }: Shown): Shown => ({ populate, conditions });
 
 /** One record. Values: actor, id, the version when `versioned`, columns. */
-export function updateText(schema: CompiledSchema, shape: UpdateShape, parameters: Parameters): string {
+export function updateText(
+  schema: CompiledSchema,
+  shape: UpdateShape,
+  parameters: Parameters,
+): string {
   const first = shape.versioned ? 4 : 3;
-  const sets = shape.columns.map((name, i) => `${identifier(name)} = ${withKeptParts(schema, name, `$${first + i}`)}, `).join('');
+  const sets = shape.columns
+    .map((name, i) => `${identifier(name)} = ${withKeptParts(schema, name, `$${first + i}`)}, `)
+    .join('');
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
   const where = `t0."_id" = $2${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
   const change = changedRows(schema, { set: sets + touched, where, operation: shape.operation });
@@ -131,12 +163,19 @@ const automaticTypes: ReadonlyMap<string, string> = new Map([
 
 /** `x(...)`: rows of a JSON list with the types of the columns. */
 function recordset(schema: CompiledSchema, columns: readonly string[]): string {
-  const types = columns.map((name) => `${identifier(name)} ${schema.layout.columns[name]?.type ?? automaticTypes.get(name) ?? 'text'}`);
+  const types = columns.map(
+    (name) =>
+      `${identifier(name)} ${schema.layout.columns[name]?.type ?? automaticTypes.get(name) ?? 'text'}`,
+  );
   return `json_to_recordset($2::json) as x("_id" uuid${types.map((type) => `, ${type}`).join('')})`;
 }
 
 /** Many records. Values: actor, JSON list of records. */
-export function insertManyText(schema: CompiledSchema, { columns, ...shown }: InsertShape, parameters: Parameters): string {
+export function insertManyText(
+  schema: CompiledSchema,
+  { columns, ...shown }: InsertShape,
+  parameters: Parameters,
+): string {
   const names = ['_id', ...columns].map(identifier).join(', ');
   const change = `r as (insert into ${schema.table} (${names}) select ${names} from ${recordset(schema, columns)} returning *)`;
   return withAnswer(schema, change, { ...shown, kind: 'create', many: true }, parameters);
@@ -148,17 +187,31 @@ export function updateManyText(
   shape: Omit<UpdateShape, 'versioned' | 'operation'>,
   parameters: Parameters,
 ): string {
-  const sets = shape.columns.map((name) => `${identifier(name)} = ${withKeptParts(schema, name, `x.${identifier(name)}`)}, `).join('');
+  const sets = shape.columns
+    .map(
+      (name) => `${identifier(name)} = ${withKeptParts(schema, name, `x.${identifier(name)}`)}, `,
+    )
+    .join('');
   const where = `t0."_id" = x."_id"${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
   const source = recordset(schema, shape.columns);
-  const change = changedRows(schema, { set: sets + touched, where, source, operation: 'update', many: true });
+  const change = changedRows(schema, {
+    set: sets + touched,
+    where,
+    source,
+    operation: 'update',
+    many: true,
+  });
   return withAnswer(schema, change, { ...shownOf(shape), kind: 'update', many: true }, parameters);
 }
 
 /** One record. Values: actor, id, the version when `versioned`. */
 export function deleteText(
   schema: CompiledSchema,
-  shape: { readonly versioned: boolean; readonly predicate: RowPredicate | undefined; readonly tuples: RecordTuples | undefined },
+  shape: {
+    readonly versioned: boolean;
+    readonly predicate: RowPredicate | undefined;
+    readonly tuples: RecordTuples | undefined;
+  },
   parameters: Parameters,
 ): string {
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
@@ -168,10 +221,27 @@ export function deleteText(
 }
 
 /** The head of a `with` that deletes rows: they go into the trash, where they keep their tuples, or for good. */
-export function removedRows(schema: CompiledSchema, where: string, { tuples, many }: Removal): RemovedRows {
-  if (!schema.softDelete) return { rows: destroyedRows(schema, where, many), forgotten: forgetTuples(tuples, schema, 'r') };
+export function removedRows(
+  schema: CompiledSchema,
+  where: string,
+  { tuples, many }: Removal,
+): RemovedRows {
+  if (!schema.softDelete)
+    return {
+      rows: destroyedRows(schema, where, many),
+      forgotten: forgetTuples(tuples, schema, 'r'),
+    };
   const set = `"${deletedColumn}" = now(), ${touched}`;
-  return { rows: changedRows(schema, { set, where, operation: 'delete', many: true, returning: 't0."_id"' }), forgotten: '' };
+  return {
+    rows: changedRows(schema, {
+      set,
+      where,
+      operation: 'delete',
+      many: true,
+      returning: 't0."_id"',
+    }),
+    forgotten: '',
+  };
 }
 
 interface Removal {
@@ -187,5 +257,18 @@ export interface RemovedRows {
 }
 
 /** What takes the tuples of deleted rows away, as further parts of a `with`. */
-export const forgetTuples = (tuples: RecordTuples | undefined, { name }: CompiledSchema, rows: string): string =>
-  (tuples?.forget({ rows, schema: name, actor: '$1' }) ?? []).map((part) => `, ${part}`).join('');
+export const forgetTuples = (
+  tuples: RecordTuples | undefined,
+  { name, table, mapping }: CompiledSchema,
+  rows: string,
+): string =>
+  (
+    tuples?.forget({
+      rows,
+      schema: name,
+      table: mapping === undefined ? table : undefined,
+      actor: '$1',
+    }) ?? []
+  )
+    .map((part) => `, ${part}`)
+    .join('');

@@ -15,7 +15,14 @@ import type { RecordText } from '../store.ts';
 import { neededParents, restoreDependants } from './cascade.ts';
 import { cascadeDestroyed } from './removal.ts';
 import { eventRows, forgetTuples, withAnswer } from './statements.ts';
-import { announceEvents, answerShape, isDynamicAnswer, requireId, runWrite, type WriteContext } from './write-context.ts';
+import {
+  announceEvents,
+  answerShape,
+  isDynamicAnswer,
+  requireId,
+  runWrite,
+  type WriteContext,
+} from './write-context.ts';
 
 /** Makes a deleted record alive again, with what went into the trash because of it. Throws 404, 409 or 412. */
 export async function restoreRecord(context: WriteContext, id: string): Promise<RecordText> {
@@ -34,21 +41,35 @@ export async function restoreRecord(context: WriteContext, id: string): Promise<
   return row;
 }
 
-async function lockTrashed(context: WriteContext, id: string, transaction: Transaction): Promise<Date> {
+async function lockTrashed(
+  context: WriteContext,
+  id: string,
+  transaction: Transaction,
+): Promise<Date> {
   const { schema, dependencies, predicate, options } = context;
-  const request = { schema, shape: `trashed|${predicate?.shape ?? ''}`, values: [id], dynamic: predicate !== undefined };
+  const request = {
+    schema,
+    shape: `trashed|${predicate?.shape ?? ''}`,
+    values: [id],
+    dynamic: predicate !== undefined,
+  };
   const statement = dependencies.plans.statement(request, (parameters) => {
     const where = `t0."_id" = $1 and t0.${inTrash}${restriction(predicate, 't0', parameters)}`;
     return `select t0."${deletedColumn}" as at, t0."__v" as version from ${schema.table} t0 where ${where} for update of t0`;
   });
   const [row] = await runWrite<{ at: Date; version: number }>(context, statement, transaction);
   if (!row) throw recordErrors.NOT_IN_TRASH();
-  if (options.expectedVersion !== undefined && options.expectedVersion !== row.version) throw errors.PRECONDITION_FAILED();
+  if (options.expectedVersion !== undefined && options.expectedVersion !== row.version)
+    throw errors.PRECONDITION_FAILED();
   return row.at;
 }
 
 /** A record that is alive never hangs on one that is not. The share lock keeps the other one where it is. */
-async function requireParents(context: WriteContext, id: string, transaction: Transaction): Promise<void> {
+async function requireParents(
+  context: WriteContext,
+  id: string,
+  transaction: Transaction,
+): Promise<void> {
   const { schema, dependencies } = context;
   for (const { column, parent } of neededParents(schema, dependencies.schemas.all())) {
     const link = `(select t.${identifier(column)} from ${schema.table} t where t."_id" = $1)`;
@@ -56,18 +77,35 @@ async function requireParents(context: WriteContext, id: string, transaction: Tr
     const [row] = await runWrite<{ gone: boolean }>(context, { text, values: [id] }, transaction);
     if (!row?.gone) continue;
     const message = `the ${parent.name} that it refers to is in the trash: restore that first`;
-    throw recordErrors.RESTORE_BLOCKED({ message: `${column}: ${message}`, errors: [{ path: column, rule: 'trash', message }] });
+    throw recordErrors.RESTORE_BLOCKED({
+      message: `${column}: ${message}`,
+      errors: [{ path: column, rule: 'trash', message }],
+    });
   }
 }
 
-async function bringBack(context: WriteContext, id: string, transaction: Transaction): Promise<RecordText> {
+async function bringBack(
+  context: WriteContext,
+  id: string,
+  transaction: Transaction,
+): Promise<RecordText> {
   const { schema, caller, dependencies, populate, conditions } = context;
   const values = [callerKey(caller), id];
-  const request = { schema, shape: `restore|${answerShape(context)}`, values, dynamic: isDynamicAnswer(context) };
+  const request = {
+    schema,
+    shape: `restore|${answerShape(context)}`,
+    values,
+    dynamic: isDynamicAnswer(context),
+  };
   const statement = dependencies.plans.statement(request, (parameters) => {
     const set = `"${deletedColumn}" = null, ${touched}`;
     const change = changedRows(schema, { set, where: 't0."_id" = $2', operation: 'restore' });
-    return withAnswer(schema, change, { kind: 'restore', populate, conditions, many: false }, parameters);
+    return withAnswer(
+      schema,
+      change,
+      { kind: 'restore', populate, conditions, many: false },
+      parameters,
+    );
   });
   const [row] = await runWrite<RecordRow>(context, statement, transaction);
   if (!row) throw recordErrors.NOT_IN_TRASH();
@@ -84,7 +122,11 @@ export async function purgeRecords(context: WriteContext, ids: readonly string[]
     const going = rows.map(({ id }) => id);
     if (going.length === 0) return 0;
     await cascadeDestroyed(context, going, transaction);
-    await runWrite(context, { text: purgeText(context), values: [callerKey(caller), going] }, transaction);
+    await runWrite(
+      context,
+      { text: purgeText(context), values: [callerKey(caller), going] },
+      transaction,
+    );
     return going.length;
   });
   announceEvents(dependencies);
@@ -103,7 +145,11 @@ function purgeText({ schema, dependencies }: WriteContext): string {
 const PAGE = 500;
 
 /** Purges what was deleted more than `days` ago, page by page. What other records still hold is left for the next time. */
-export async function purgeExpired(context: WriteContext, days: number, signal: AbortSignal): Promise<number> {
+export async function purgeExpired(
+  context: WriteContext,
+  days: number,
+  signal: AbortSignal,
+): Promise<number> {
   const { schema } = context;
   let after = '00000000-0000-0000-0000-000000000000';
   let purged = 0;

@@ -4,8 +4,19 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { type ColumnType, columnType, type Field, type ObjectField } from '../../schema/language/field.ts';
-import { type Check, checkerOf, fieldValue, missingValue, ownValue } from '../../schema/language/values.ts';
+import {
+  type ColumnType,
+  columnType,
+  type Field,
+  type ObjectField,
+} from '../../schema/language/field.ts';
+import {
+  type Check,
+  checkerOf,
+  fieldValue,
+  missingValue,
+  ownValue,
+} from '../../schema/language/values.ts';
 import { invalidRecord } from '../errors.ts';
 import { restriction } from '../sql/prepared-statements.ts';
 import { live } from '../sql/row-id.ts';
@@ -28,11 +39,14 @@ export async function storedNested(
   const { schema, dependencies, predicate } = context;
   const { ids, names } = wanted;
   const shape = `nested|${names.join()}|${predicate?.shape ?? ''}`;
-  const statement = dependencies.plans.statement({ schema, shape, values: [ids], dynamic: predicate !== undefined }, (parameters) => {
-    const columns = names.map((name) => `t0.${identifier(name)}`).join(', ');
-    const where = `t0."_id" = any($1::uuid[])${live(schema, 't0')}${restriction(predicate, 't0', parameters)}`;
-    return `select t0."_id", ${columns} from ${schema.table} t0 where ${where} order by t0."_id" for update`;
-  });
+  const statement = dependencies.plans.statement(
+    { schema, shape, values: [ids], dynamic: predicate !== undefined },
+    (parameters) => {
+      const columns = names.map((name) => `t0.${identifier(name)}`).join(', ');
+      const where = `t0."_id" = any($1::uuid[])${live(schema, 't0')}${restriction(predicate, 't0', parameters)}`;
+      return `select t0."_id", ${columns} from ${schema.table} t0 where ${where} order by t0."_id" for update`;
+    },
+  );
   const rows = await runWrite<Record<string, unknown>>(context, statement, transaction);
   return rows.map(({ _id, ...values }) => ({ id: String(_id), values }));
 }
@@ -54,11 +68,20 @@ export interface RecordValidator {
   /** Every column, in the order of the schema. */
   readonly columns: readonly Column[];
   /** All columns but those named in `without`; what is missing takes its default or null. */
-  whole(input: RecordInput, place: string, problems: Problem[], without?: ReadonlySet<string>): ColumnValues;
+  whole(
+    input: RecordInput,
+    place: string,
+    problems: Problem[],
+    without?: ReadonlySet<string>,
+  ): ColumnValues;
   /** Only the columns that the input names. Nested objects are not among them: see `nested`. */
   partial(input: RecordInput, place: string, problems: Problem[]): ColumnValues;
   /** Nested objects that the input gives: they are merged with what is stored. */
-  nested(input: RecordInput): readonly { readonly name: string; readonly field: ObjectField; readonly given: Record<string, unknown> }[];
+  nested(input: RecordInput): readonly {
+    readonly name: string;
+    readonly field: ObjectField;
+    readonly given: Record<string, unknown>;
+  }[];
 }
 
 const validators = new WeakMap<CompiledSchema, RecordValidator>();
@@ -77,12 +100,19 @@ const isNested = (field: Field, value: unknown): field is ObjectField =>
   field.kind === 'object' && typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function createValidator({ tree }: CompiledSchema): RecordValidator {
-  const columns: Column[] = [...tree.fields].map(([name, field]) => ({ name, field, type: columnType(field), check: checkerOf(field) }));
+  const columns: Column[] = [...tree.fields].map(([name, field]) => ({
+    name,
+    field,
+    type: columnType(field),
+    check: checkerOf(field),
+  }));
   return {
     columns,
     whole(input, place, problems, without) {
       const wanted = without ? columns.filter(({ name }) => !without.has(name)) : columns;
-      const values = wanted.map((column) => columnValue(column, ownValue(input, column.name), place + column.name, problems));
+      const values = wanted.map((column) =>
+        columnValue(column, ownValue(input, column.name), place + column.name, problems),
+      );
       return { columns: wanted, values };
     },
     partial(input, place, problems) {
@@ -90,25 +120,35 @@ function createValidator({ tree }: CompiledSchema): RecordValidator {
         const value = ownValue(input, name);
         return value !== undefined && !isNested(field, value);
       });
-      const values = given.map((column) => columnValue(column, ownValue(input, column.name), place + column.name, problems));
+      const values = given.map((column) =>
+        columnValue(column, ownValue(input, column.name), place + column.name, problems),
+      );
       return { columns: given, values };
     },
     nested: (input) =>
       columns.flatMap(({ name, field }) => {
         const given = ownValue(input, name);
-        return isNested(field, given) ? [{ name, field, given: given as Record<string, unknown> }] : [];
+        return isNested(field, given)
+          ? [{ name, field, given: given as Record<string, unknown> }]
+          : [];
       }),
   };
 }
 
-const columnValue = ({ field, check }: Column, given: unknown, place: string, problems: Problem[]): unknown =>
-  fieldValue(field, check, { given, place, problems });
+const columnValue = (
+  { field, check }: Column,
+  given: unknown,
+  place: string,
+  problems: Problem[],
+): unknown => fieldValue(field, check, { given, place, problems });
 
 export const namesOf = ({ columns }: ColumnValues): string[] => columns.map(({ name }) => name);
 
 /** Values as the driver takes them: jsonb as text; null is SQL null. */
 export const encoded = ({ columns, values }: ColumnValues): unknown[] =>
-  values.map((value, i) => (columns[i]?.type === 'jsonb' && value !== null ? JSON.stringify(value) : value));
+  values.map((value, i) =>
+    columns[i]?.type === 'jsonb' && value !== null ? JSON.stringify(value) : value,
+  );
 
 /** Throws all problems as one 400. */
 export function requireValid(problems: readonly Problem[]): void {
@@ -122,7 +162,15 @@ export function requireValid(problems: readonly Problem[]): void {
 export function mergeNested(
   field: ObjectField,
   stored: unknown,
-  { given, place, problems }: { readonly given: Record<string, unknown>; readonly place: string; readonly problems: Problem[] },
+  {
+    given,
+    place,
+    problems,
+  }: {
+    readonly given: Record<string, unknown>;
+    readonly place: string;
+    readonly problems: Problem[];
+  },
 ): Record<string, unknown> {
   const isObject = typeof stored === 'object' && stored !== null && !Array.isArray(stored);
   const merged: Record<string, unknown> = isObject ? { ...stored } : {};
@@ -130,9 +178,14 @@ export function mergeNested(
     const value = ownValue(given, name);
     const path = `${place}.${name}`;
     if (value === undefined) {
-      if (merged[name] === undefined || (merged[name] === null && child.required)) merged[name] = missingValue(child, path, problems);
+      if (merged[name] === undefined || (merged[name] === null && child.required))
+        merged[name] = missingValue(child, path, problems);
     } else if (isNested(child, value)) {
-      merged[name] = mergeNested(child, merged[name], { given: value as Record<string, unknown>, place: path, problems });
+      merged[name] = mergeNested(child, merged[name], {
+        given: value as Record<string, unknown>,
+        place: path,
+        problems,
+      });
     } else {
       merged[name] = fieldValue(child, checkerOf(child), { given: value, place: path, problems });
     }

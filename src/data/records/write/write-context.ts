@@ -1,14 +1,21 @@
 /** What every write has in common: the rights of its caller, and what its failures mean. */
-import { currentAccount } from '../../../kernel/account/request-account.ts';
+
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Queryable, Statement } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import type { PermissionPort, RecordAction, RowPredicate } from '../../../kernel/permissions.ts';
+import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRecordId, keyHint } from '../../schema/language/record-key.ts';
 import type { WriteRights } from '../access/field-access.ts';
-import { isRowAuthorised, isTrusted, requireGranted, requireOffered, rowPredicate } from '../access/operation-access.ts';
+import {
+  isRowAuthorised,
+  isTrusted,
+  requireGranted,
+  requireOffered,
+  rowPredicate,
+} from '../access/operation-access.ts';
 import { fieldsForbidden, recordError, recordErrors } from '../errors.ts';
 import { externalTableErrors } from '../external-table-errors.ts';
 import {
@@ -67,13 +74,23 @@ interface WriteRequest {
 }
 
 /** Applies the rules of the schema to the caller; waits only when something has to be asked. Throws 401, 403, 404 or 503. */
-export function openWrite(dependencies: WriteDependencies, request: WriteRequest): WriteContext | Promise<WriteContext> {
+export function openWrite(
+  dependencies: WriteDependencies,
+  request: WriteRequest,
+): WriteContext | Promise<WriteContext> {
   const { caller, schema, operation, options } = request;
   if (schema.mapping?.writable === false) throw externalTableErrors.READ_ONLY();
   if (options.granted) requireGranted(caller, schema, operation);
   else requireOffered(caller, schema, operation);
   if (asksFirst(request)) return resolveWrite(dependencies, request);
-  return { ...request, dependencies, predicate: undefined, ownership: undefined, populate: noPopulate, conditions: undefined };
+  return {
+    ...request,
+    dependencies,
+    predicate: undefined,
+    ownership: undefined,
+    populate: noPopulate,
+    conditions: undefined,
+  };
 }
 
 function asksFirst(request: WriteRequest): boolean {
@@ -83,7 +100,8 @@ function asksFirst(request: WriteRequest): boolean {
   return byRow || byField || (options.populate?.length ?? 0) > 0 || namesOwner(request);
 }
 
-const actionOf = (operation: 'update' | 'delete'): RecordAction => (operation === 'delete' ? 'delete' : 'edit');
+const actionOf = (operation: 'update' | 'delete'): RecordAction =>
+  operation === 'delete' ? 'delete' : 'edit';
 
 /** A trusted caller creates records that nobody owns, unless he says whose they are. */
 function namesOwner({ caller, schema, operation, options }: WriteRequest): boolean {
@@ -91,28 +109,62 @@ function namesOwner({ caller, schema, operation, options }: WriteRequest): boole
   return !isTrusted(caller) || options.scope !== undefined;
 }
 
-async function resolveWrite(dependencies: WriteDependencies, request: WriteRequest): Promise<WriteContext> {
+async function resolveWrite(
+  dependencies: WriteDependencies,
+  request: WriteRequest,
+): Promise<WriteContext> {
   const { caller, schema, operation, options, rights } = request;
   const { scope, populate: paths = [] } = options;
-  const ownership = namesOwner(request) ? await ownershipOf(dependencies.permissions, request) : undefined;
+  const ownership = namesOwner(request)
+    ? await ownershipOf(dependencies.permissions, request)
+    : undefined;
   const predicate =
     operation !== 'create' && isRowAuthorised(caller, schema, actionOf(operation))
-      ? await rowPredicate(dependencies.permissions, { caller, schema, action: actionOf(operation), scope })
+      ? await rowPredicate(dependencies.permissions, {
+          caller,
+          schema,
+          action: actionOf(operation),
+          scope,
+        })
       : undefined;
   const populate = await resolvePopulate(dependencies, { caller, schema, paths, scope });
-  const rules = [...(schema.fieldVisibility?.conditional.values() ?? []), ...rights.guarded.values()];
-  const conditions = await conditionsOf(dependencies.permissions, { caller, schema, rules, populate, scope });
+  const rules = [
+    ...(schema.fieldVisibility?.conditional.values() ?? []),
+    ...rights.guarded.values(),
+  ];
+  const conditions = await conditionsOf(dependencies.permissions, {
+    caller,
+    schema,
+    rules,
+    populate,
+    scope,
+  });
   return { ...request, dependencies, predicate, ownership, populate, conditions };
 }
 
 /** Who will own the new records: the caller, or the scope that he may act for. Throws 403 or 503. */
-async function ownershipOf({ engine, tuples }: PermissionPort, { caller, schema, options }: WriteRequest): Promise<Ownership> {
+async function ownershipOf(
+  { engine, tuples }: PermissionPort,
+  { caller, schema, options }: WriteRequest,
+): Promise<Ownership> {
   if (!engine || !tuples) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  return { owner: await engine.owner(caller, schema.name, options.scope), tuples };
+  const owner = await engine.owner(caller, schema.name, options.scope);
+  const admit = await engine.creation(caller, schema.name, owner);
+  return { owner, tuples, ...(admit && { admit }) };
 }
 
+/** Throws 403 for records that the caller may not create as they are. */
+export const requireCreation = async (
+  { ownership }: WriteContext,
+  records: readonly Readonly<Record<string, unknown>>[],
+): Promise<void> => ownership?.admit?.(records);
+
 /** Runs a statement on the context's schema; refusals of the database become errors of the catalogue. */
-export async function runWrite<R>(context: WriteContext, statement: Statement, database?: Queryable): Promise<R[]> {
+export async function runWrite<R>(
+  context: WriteContext,
+  statement: Statement,
+  database?: Queryable,
+): Promise<R[]> {
   const { schema, operation, dependencies } = context;
   try {
     const { rows } = await (database ?? dependencies.database).query<R>(statement);
@@ -133,9 +185,11 @@ export async function runWrite<R>(context: WriteContext, statement: Statement, d
 }
 
 /** What of a context decides the text of an answer. */
-export const answerShape = ({ populate, conditions }: WriteContext): string => `${populateShape(populate)}|${conditions?.shape ?? ''}`;
+export const answerShape = ({ populate, conditions }: WriteContext): string =>
+  `${populateShape(populate)}|${conditions?.shape ?? ''}`;
 /** True when the answer needs values of its own. */
-export const isDynamicAnswer = ({ populate, conditions }: WriteContext): boolean => conditions !== undefined || isRestricted(populate);
+export const isDynamicAnswer = ({ populate, conditions }: WriteContext): boolean =>
+  conditions !== undefined || isRestricted(populate);
 
 /** Events were written by the statement itself: the relay learns of them when they are committed, which outside of a transaction they are. */
 export function announceEvents({ database, events }: WriteDependencies): void {
@@ -144,7 +198,11 @@ export function announceEvents({ database, events }: WriteDependencies): void {
 }
 
 /** A malformed id in a write is the caller's mistake: 400. */
-export function requireId({ key }: Pick<CompiledSchema, 'key'>, id: unknown, place: string): asserts id is string {
+export function requireId(
+  { key }: Pick<CompiledSchema, 'key'>,
+  id: unknown,
+  place: string,
+): asserts id is string {
   if (!isRecordId(key, id)) throw invalid(place, 'format', keyHint(key));
 }
 
@@ -155,9 +213,15 @@ interface Miss {
 }
 
 /** Why a statement found no row to change: 404 when the caller cannot see one, else 412, 403 or 409. */
-export async function missError(context: WriteContext, id: string, { database, columns = [] }: Miss = {}): Promise<Error> {
+export async function missError(
+  context: WriteContext,
+  id: string,
+  { database, columns = [] }: Miss = {},
+): Promise<Error> {
   const { schema, caller, dependencies, options } = context;
-  const view = await viewOf(dependencies, caller, schema, { ...(options.scope !== undefined && { scope: options.scope }) });
+  const view = await viewOf(dependencies, caller, schema, {
+    ...(options.scope !== undefined && { scope: options.scope }),
+  });
   const guarded = columns.filter((name) => context.rights.guarded.has(name));
   const seen = guarded.length > 0 ? 't0."__v" as version' : '1';
   const statement = dependencies.plans.statement(
@@ -173,7 +237,10 @@ export async function missError(context: WriteContext, id: string, { database, c
   );
   const rows = await runWrite<{ version?: number }>(context, statement, database);
   if (rows.length === 0) return recordErrors.RECORD_NOT_FOUND();
-  if (options.expectedVersion !== undefined && (guarded.length === 0 || rows[0]?.version !== options.expectedVersion)) {
+  if (
+    options.expectedVersion !== undefined &&
+    (guarded.length === 0 || rows[0]?.version !== options.expectedVersion)
+  ) {
     return errors.PRECONDITION_FAILED();
   }
   if (guarded.length > 0) return fieldsForbidden(guarded);

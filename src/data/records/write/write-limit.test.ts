@@ -14,13 +14,20 @@ describe('what hangs on a record that is deleted', () => {
   afterAll(() => kernel.close());
 
   /** A record with more records on it than one request may touch. */
-  async function crowded(name: string, onDelete: 'cascade' | 'setNull', options: PlatformOptions = {}): Promise<string> {
+  async function crowded(
+    name: string,
+    onDelete: 'cascade' | 'setNull',
+    options: PlatformOptions = {},
+  ): Promise<string> {
     const child: FieldMap = { parent: { type: 'Relation', model: name, onDelete } };
     await kernel.schemas.create(platform, { name, fields: { n: 'Number' }, options });
     await kernel.schemas.create(platform, { name: `${name}Child`, fields: child, options });
     const { id } = await kernel.records.create(platform, name, {});
     const rows = `select gen_random_uuid(), $1 from generate_series(1, ${WRITE_LIMIT + 1})`;
-    await kernel.database.query({ text: `insert into "app"."${name}Child" ("_id", "parent") ${rows}`, values: [id] });
+    await kernel.database.query({
+      text: `insert into "app"."${name}Child" ("_id", "parent") ${rows}`,
+      values: [id],
+    });
     return id;
   }
 
@@ -35,14 +42,21 @@ describe('what hangs on a record that is deleted', () => {
     ['Cascades', 'cascade', {}],
     ['Unlinks', 'setNull', {}],
     ['Trashes', 'cascade', { softDelete: true }],
-  ] as const)('has a bound for callers, and nothing has happened beyond it: %s', async (name, onDelete, options) => {
-    const id = await crowded(name, onDelete, options);
-    const refused = { status: 409, code: 'TOO_MANY_DEPENDANTS', message: expect.stringContaining(`${name}Child`) };
-    await expect(kernel.records.remove(anonymous, name, id)).rejects.toMatchObject(refused);
-    expect(await attached(name)).toBe(WRITE_LIMIT + 1);
-    expect((await kernel.records.get(anonymous, name, id)).version).toBe(0);
-    // The platform's own work goes on.
-    await kernel.records.remove(platform, name, id);
-    expect(await attached(name)).toBe(0);
-  });
+  ] as const)(
+    'has a bound for callers, and nothing has happened beyond it: %s',
+    async (name, onDelete, options) => {
+      const id = await crowded(name, onDelete, options);
+      const refused = {
+        status: 409,
+        code: 'TOO_MANY_DEPENDANTS',
+        message: expect.stringContaining(`${name}Child`),
+      };
+      await expect(kernel.records.remove(anonymous, name, id)).rejects.toMatchObject(refused);
+      expect(await attached(name)).toBe(WRITE_LIMIT + 1);
+      expect((await kernel.records.get(anonymous, name, id)).version).toBe(0);
+      // The platform's own work goes on.
+      await kernel.records.remove(platform, name, id);
+      expect(await attached(name)).toBe(0);
+    },
+  );
 });

@@ -24,8 +24,18 @@ import {
   storedNested,
   validatorOf,
 } from './validate.ts';
-import { announceEvents, answerShape, isDynamicAnswer, missError, requireId, runWrite, type WriteContext } from './write-context.ts';
+import {
+  announceEvents,
+  answerShape,
+  isDynamicAnswer,
+  missError,
+  requireCreation,
+  requireId,
+  runWrite,
+  type WriteContext,
+} from './write-context.ts';
 import { ownedInput, requireSettable, settableRows, untouched } from './write-rights.ts';
+
 export async function createRecord(context: WriteContext, input: RecordInput): Promise<RecordText> {
   if (isExternal(context)) return only(await createExternal(context, [input], ['']));
   const row = await createWith(context, input, (whole) => insertRecord(context, newId(), whole));
@@ -34,7 +44,11 @@ export async function createRecord(context: WriteContext, input: RecordInput): P
 }
 
 /** The same under an id that is given. `undefined` when there is a record of that id. */
-const createUnder = (context: WriteContext, id: string, input: RecordInput): Promise<RecordText | undefined> =>
+const createUnder = (
+  context: WriteContext,
+  id: string,
+  input: RecordInput,
+): Promise<RecordText | undefined> =>
   createWith(context, input, (whole) => insertRecord(context, id, whole, 'ifAbsent'));
 
 async function createWith(
@@ -51,11 +65,16 @@ async function createWith(
   const row = await withCheckedReferences(context, sources, async () => {
     const links = requireReferences(context, sources);
     if (links) await links;
+    if (context.ownership?.admit) await requireCreation(context, [namedValues(whole)]);
     return insert(whole);
   });
   announceEvents(context.dependencies);
   return row;
 }
+
+/** The values by their fields. */
+const namedValues = (whole: ColumnValues): Record<string, unknown> =>
+  Object.fromEntries(whole.columns.map(({ name }, i) => [name, whole.values[i]]));
 
 function only(records: readonly RecordText[]): RecordText {
   const [record] = records;
@@ -82,24 +101,37 @@ export async function insertRecord(
   const shape = `${kind}|${ownership !== undefined}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
   const runsAs = classOf({ predicate: undefined, populate, conditions });
-  const statement = dependencies.plans.statement({ schema, shape, values, dynamic, class: runsAs }, (parameters) =>
-    insertText(schema, { columns: namesOf(whole), populate, ownership, conditions, ifAbsent: kind === 'ifAbsent' }, parameters),
+  const statement = dependencies.plans.statement(
+    { schema, shape, values, dynamic, class: runsAs },
+    (parameters) =>
+      insertText(
+        schema,
+        { columns: namesOf(whole), populate, ownership, conditions, ifAbsent: kind === 'ifAbsent' },
+        parameters,
+      ),
   );
   const [row] = await runWrite<RecordRow>(context, statement);
   return row;
 }
 
 /** Changes the fields that the input names. */
-export async function updateRecord(context: WriteContext, id: string, input: RecordInput): Promise<RecordText> {
+export async function updateRecord(
+  context: WriteContext,
+  id: string,
+  input: RecordInput,
+): Promise<RecordText> {
   const { schema, dependencies } = context;
   const assignments = operatorsOf(context, input);
-  if (isExternal(context) && assignments.length === 0) return only(await updateExternal(context, [{ id, input, place: '' }], 'patch'));
+  if (isExternal(context) && assignments.length === 0)
+    return only(await updateExternal(context, [{ id, input, place: '' }], 'patch'));
   requireId(schema, id, 'id');
   requireSettable(context, [{ input: { ...input, ...touchedInput(assignments) }, place: '' }]);
   const validator = validatorOf(schema);
   const problems: Problem[] = [];
   const written = { input, place: '', problems };
-  const partial = isExternal(context) ? patchedRow(context.schema, id, written) : validator.partial(input, '', problems);
+  const partial = isExternal(context)
+    ? patchedRow(context.schema, id, written)
+    : validator.partial(input, '', problems);
   const nested = validator.nested(input);
   if (nested.length === 0 && assignments.length === 0) {
     requireValid(problems);
@@ -107,11 +139,19 @@ export async function updateRecord(context: WriteContext, id: string, input: Rec
   }
   // What is stored decides whether a part of a nested object makes a valid whole.
   return dependencies.database.transaction(async (transaction) => {
-    const merged = nested.length === 0 ? [] : await mergedNested(context, id, { nested, problems, transaction });
+    const merged =
+      nested.length === 0 ? [] : await mergedNested(context, id, { nested, problems, transaction });
     requireValid(problems);
-    const columns = nested.map(({ name, field }) => ({ name, field, type: 'jsonb', check: (value: unknown) => value }) as const);
-    const change = { columns: [...partial.columns, ...columns], values: [...partial.values, ...merged] };
-    if (assignments.length > 0) return changeByOperators(context, id, { plain: change, assignments });
+    const columns = nested.map(
+      ({ name, field }) =>
+        ({ name, field, type: 'jsonb', check: (value: unknown) => value }) as const,
+    );
+    const change = {
+      columns: [...partial.columns, ...columns],
+      values: [...partial.values, ...merged],
+    };
+    if (assignments.length > 0)
+      return changeByOperators(context, id, { plain: change, assignments });
     return changeRecord(context, id, change, { database: transaction });
   });
 }
@@ -123,15 +163,30 @@ interface MergeRequest {
 }
 
 /** Nested objects as they will be; problems are added. Throws when the record may not be changed. */
-async function mergedNested(context: WriteContext, id: string, { nested, problems, transaction }: MergeRequest): Promise<unknown[]> {
-  const [stored] = await storedNested(context, { ids: [id], names: nested.map(({ name }) => name) }, transaction);
+async function mergedNested(
+  context: WriteContext,
+  id: string,
+  { nested, problems, transaction }: MergeRequest,
+): Promise<unknown[]> {
+  const [stored] = await storedNested(
+    context,
+    { ids: [id], names: nested.map(({ name }) => name) },
+    transaction,
+  );
   if (!stored) throw await missError(context, id);
-  return nested.map(({ name, field, given }) => mergeNested(field, stored.values[name], { given, place: name, problems }));
+  return nested.map(({ name, field, given }) =>
+    mergeNested(field, stored.values[name], { given, place: name, problems }),
+  );
 }
 
 /** Replaces the record: what is left out takes its default or becomes null, unless the caller could not set it. */
-export async function replaceRecord(context: WriteContext, id: string, input: RecordInput): Promise<RecordText> {
-  if (isExternal(context)) return only(await updateExternal(context, [{ id, input, place: '' }], 'replace'));
+export async function replaceRecord(
+  context: WriteContext,
+  id: string,
+  input: RecordInput,
+): Promise<RecordText> {
+  if (isExternal(context))
+    return only(await updateExternal(context, [{ id, input, place: '' }], 'replace'));
   requireId(context.schema, id, 'id');
   refuseOperators(input, '');
   requireSettable(context, [{ input, place: '' }]);
@@ -166,19 +221,35 @@ export async function changeRecord(
   return row;
 }
 
-async function changeColumns(context: WriteContext, id: string, change: ColumnValues, options: ChangeOptions): Promise<RecordText> {
+async function changeColumns(
+  context: WriteContext,
+  id: string,
+  change: ColumnValues,
+  options: ChangeOptions,
+): Promise<RecordText> {
   const { schema, caller, dependencies, populate, conditions } = context;
   const { expectedVersion } = context.options;
   const { database, operation = 'update' } = options;
   const versioned = expectedVersion !== undefined;
   const columns = namesOf(change);
   const predicate = settableRows(context, columns);
-  const values = [callerKey(caller), id, ...(versioned ? [expectedVersion] : []), ...encoded(change)];
+  const values = [
+    callerKey(caller),
+    id,
+    ...(versioned ? [expectedVersion] : []),
+    ...encoded(change),
+  ];
   const shape = `${operation}|${versioned}|${columns.join()}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
   const runsAs = classOf({ predicate, populate, conditions });
-  const statement = dependencies.plans.statement({ schema, shape, values, dynamic, class: runsAs }, (parameters) =>
-    updateText(schema, { columns, versioned, predicate, populate, conditions, operation }, parameters),
+  const statement = dependencies.plans.statement(
+    { schema, shape, values, dynamic, class: runsAs },
+    (parameters) =>
+      updateText(
+        schema,
+        { columns, versioned, predicate, populate, conditions, operation },
+        parameters,
+      ),
   );
   const [row] = await runWrite<RecordRow>(context, statement, database);
   if (!row) throw await missError(context, id, { database, columns });
@@ -194,29 +265,44 @@ interface UpsertContexts {
 }
 
 /** Throws 403 where the schema, or the table of others under it, does not allow it, 409 when the id is, or was, that of a deleted record. */
-export async function upsertRecord(contexts: UpsertContexts, id: string, input: RecordInput): Promise<RecordText> {
+export async function upsertRecord(
+  contexts: UpsertContexts,
+  id: string,
+  input: RecordInput,
+): Promise<RecordText> {
   const replacing = await contexts.replace();
   const { schema, caller, options } = replacing;
   requireId(schema, id, 'id');
   if (schema.mapping)
-    throw errors.FORBIDDEN({ message: `${schema.name} is laid over a table of others: create the record, or replace it` });
+    throw errors.FORBIDDEN({
+      message: `${schema.name} is laid over a table of others: create the record, or replace it`,
+    });
   if (!isTrusted(caller) && schema.modelOptions.conduit.cms.crudOperations.update.upsert !== true) {
-    throw errors.FORBIDDEN({ message: `${schema.name} does not let clients choose ids: upsert is switched off` });
+    throw errors.FORBIDDEN({
+      message: `${schema.name} does not let clients choose ids: upsert is switched off`,
+    });
   }
   if (await isThere(replacing, id)) return replaceRecord(replacing, id, input);
   if (options.expectedVersion !== undefined) throw errors.PRECONDITION_FAILED();
   // Somebody else may have been faster: then it is a replacement after all.
-  return (await createUnder(await contexts.create(), id, input)) ?? replaceRecord(replacing, id, input);
+  return (
+    (await createUnder(await contexts.create(), id, input)) ?? replaceRecord(replacing, id, input)
+  );
 }
 
 /** Throws 409 for an id that cannot be taken: with that of a destroyed record, somebody would have its history. */
 async function isThere(context: WriteContext, id: string): Promise<boolean> {
   const { table, softDelete, history, name } = context.schema;
   const gone = softDelete ? `t.${inTrash}` : 'false';
-  const used = history ? `exists (select 1 from ${historyTable} h where h.schema = $2 and h.record_id = $1::uuid::text)` : 'false';
+  const used = history
+    ? `exists (select 1 from ${historyTable} h where h.schema = $2 and h.record_id = $1::uuid::text)`
+    : 'false';
   // One statement, so that record and history are of one moment.
   const text = `select t."_id" is not null as there, t."_id" is not null and ${gone} as gone, ${used} as used from (values ($2::text)) one left join ${table} t on t."_id" = $1::uuid`;
-  const [row] = await runWrite<{ there: boolean; gone: boolean; used: boolean }>(context, { text, values: [id, name] });
+  const [row] = await runWrite<{ there: boolean; gone: boolean; used: boolean }>(context, {
+    text,
+    values: [id, name],
+  });
   if (row?.gone) throw recordErrors.RESTORE_FIRST();
   if (row?.used && !row.there) throw recordErrors.ID_USED();
   return row?.there ?? false;

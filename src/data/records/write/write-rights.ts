@@ -9,6 +9,7 @@ import { bothRules, isTrusted } from '../access/operation-access.ts';
 import { fieldsForbidden } from '../errors.ts';
 import type { RecordInput } from '../store.ts';
 import type { WriteContext } from './write-context.ts';
+
 /* What the platform gives records by itself, taken from the input instead: for operators who bring records back or over. */
 
 export interface RestoredValues {
@@ -19,7 +20,13 @@ export interface RestoredValues {
 }
 
 const times = ['createdAt', 'updatedAt'] as const;
-const checkTime = checkerOf({ kind: 'date', required: false, unique: false, hidden: false, indexed: false });
+const checkTime = checkerOf({
+  kind: 'date',
+  required: false,
+  unique: false,
+  hidden: false,
+  indexed: false,
+});
 
 /** New ids alone: what every other writer gets. */
 export const freshValues = (inputs: readonly RecordInput[]): RestoredValues => ({
@@ -28,25 +35,39 @@ export const freshValues = (inputs: readonly RecordInput[]): RestoredValues => (
 });
 
 /** Ids and times of the inputs; what they do not say is new. Adds a problem for each that cannot be. */
-export function restoredValues({ modelOptions }: CompiledSchema, inputs: readonly RecordInput[], problems: Problem[]): RestoredValues {
+export function restoredValues(
+  { modelOptions }: CompiledSchema,
+  inputs: readonly RecordInput[],
+  problems: Problem[],
+): RestoredValues {
   const given = (input: RecordInput, name: string): unknown => ownValue(input, name) ?? undefined;
-  const columns = modelOptions.timestamps ? times.filter((name) => inputs.some((input) => given(input, name) !== undefined)) : [];
+  const columns = modelOptions.timestamps
+    ? times.filter((name) => inputs.some((input) => given(input, name) !== undefined))
+    : [];
   const now = new Date().toISOString();
   const seen = new Set<string>();
   const values = inputs.map((input, i) => {
     const place = `docs.${i}.`;
-    const found: Record<string, string> = { _id: idOf(given(input, '_id'), { place, seen, problems }) };
-    for (const name of columns) found[name] = timeOf(given(input, name), place + name, problems) ?? now;
+    const found: Record<string, string> = {
+      _id: idOf(given(input, '_id'), { place, seen, problems }),
+    };
+    for (const name of columns)
+      found[name] = timeOf(given(input, name), place + name, problems) ?? now;
     return found;
   });
   return { columns, values };
 }
 
 function timeOf(value: unknown, place: string, problems: Problem[]): string | undefined {
-  return value === undefined ? undefined : (checkTime(value, place, problems) as string | undefined);
+  return value === undefined
+    ? undefined
+    : (checkTime(value, place, problems) as string | undefined);
 }
 
-function idOf(value: unknown, { place, seen, problems }: { place: string; seen: Set<string>; problems: Problem[] }): string {
+function idOf(
+  value: unknown,
+  { place, seen, problems }: { place: string; seen: Set<string>; problems: Problem[] },
+): string {
   if (value === undefined) return newId();
   const path = `${place}_id`;
   if (!isId(value)) {
@@ -66,11 +87,17 @@ interface Wanted {
 }
 
 /** Throws one 403 with every field that the caller may not set. */
-export function requireSettable({ schema, operation, caller, rights }: WriteContext, wanted: readonly Wanted[]): void {
+export function requireSettable(
+  { schema, operation, caller, rights }: WriteContext,
+  wanted: readonly Wanted[],
+): void {
   const { denied, guarded } = rights;
   if (denied.size === 0 && guarded.size === 0) return;
   // Nobody stands in a relation to a record that is not there yet, except the one who is about to own it.
-  const early = operation === 'create' ? [...guarded].filter(([, { kind }]) => kind !== 'owner').map(([name]) => name) : [];
+  const early =
+    operation === 'create'
+      ? [...guarded].filter(([, { kind }]) => kind !== 'owner').map(([name]) => name)
+      : [];
   const ownerField = schema.modelOptions.conduit.owner?.field;
   const own = operation === 'create' && caller.kind === 'user' ? caller.userId : undefined;
   const paths = wanted.flatMap(({ input, place }) =>
@@ -90,26 +117,43 @@ export function ownedInput({ schema, caller }: WriteContext, input: RecordInput)
 }
 
 /** Fields that a replacement leaves as they are: those that the caller may not set, or that he could, but did not give. */
-export function untouched({ rights, caller }: WriteContext, input: RecordInput): ReadonlySet<string> | undefined {
+export function untouched(
+  { rights, caller }: WriteContext,
+  input: RecordInput,
+): ReadonlySet<string> | undefined {
   const { denied, guarded } = rights;
   if (isTrusted(caller) || (denied.size === 0 && guarded.size === 0)) return undefined;
-  return new Set([...denied, ...[...guarded.keys()].filter((name) => ownValue(input, name) === undefined)]);
+  return new Set([
+    ...denied,
+    ...[...guarded.keys()].filter((name) => ownValue(input, name) === undefined),
+  ]);
 }
 
 /** The rows in which the caller may set these fields, in addition to those that he may change at all. */
-export function settableRows(context: WriteContext, fields: readonly string[]): RowPredicate | undefined {
+export function settableRows(
+  context: WriteContext,
+  fields: readonly string[],
+): RowPredicate | undefined {
   const { predicate } = context;
   const guard = guardOf(context, fields);
   return guard && predicate ? bothRules(predicate, guard) : (guard ?? predicate);
 }
 
 /** Rows in which every rule of these fields holds. */
-function guardOf({ schema, rights, conditions }: WriteContext, fields: readonly string[]): RowPredicate | undefined {
+function guardOf(
+  { schema, rights, conditions }: WriteContext,
+  fields: readonly string[],
+): RowPredicate | undefined {
   const rules = fields.flatMap((name) => rights.guarded.get(name) ?? []);
   if (rules.length === 0 || !conditions) return undefined;
   return {
     shape: `guard:${fields.filter((name) => rights.guarded.has(name)).join()}:${conditions.shape}`,
     compile: (_id, next, _use, alias = 't0') =>
-      rules.map((rule) => `(${conditions.test(schema, rule, { alias, parameters: { values: [], next } })})`).join(' and '),
+      rules
+        .map(
+          (rule) =>
+            `(${conditions.test(schema, rule, { alias, parameters: { values: [], next } })})`,
+        )
+        .join(' and '),
   };
 }

@@ -1,7 +1,8 @@
 /** Changing every record that fits a condition, as one statement with an event for each. */
-import { currentAccount } from '../../../kernel/account/request-account.ts';
+
 import { callerKey } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
+import { currentAccount } from '../../../kernel/request-account/request-account.ts';
 import type { Condition } from '../../conditions/condition.ts';
 import { invalidRecord, recordErrors } from '../errors.ts';
 import { type RecordFilter, resolveFilter } from '../filter/record-filter.ts';
@@ -10,7 +11,14 @@ import { updatedRows, withKeptParts } from '../sql/changed-rows.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { idsTest, live, lockable } from '../sql/row-id.ts';
 import type { Assignment } from '../store.ts';
-import { assignmentTexts, type BoundAssignment, bindAssignments, referenceSources, resultRules, runAssigned } from './assignments.ts';
+import {
+  assignmentTexts,
+  type BoundAssignment,
+  bindAssignments,
+  referenceSources,
+  resultRules,
+  runAssigned,
+} from './assignments.ts';
 import { WRITE_LIMIT } from './cascade.ts';
 import { requireReferences } from './references.ts';
 import { cascadeBeforeRemoval, hasDependants } from './removal.ts';
@@ -24,7 +32,11 @@ interface Outcome {
   readonly broken: readonly (boolean | null)[];
 }
 
-export async function updateSelected(context: WriteContext, condition: Condition, changes: readonly Assignment[]): Promise<number> {
+export async function updateSelected(
+  context: WriteContext,
+  condition: Condition,
+  changes: readonly Assignment[],
+): Promise<number> {
   const { schema, caller, dependencies, options } = context;
   const given = Object.fromEntries(changes.map(({ field, value }) => [field, value]));
   requireSettable(context, [{ input: given, place: '' }]);
@@ -36,22 +48,32 @@ export async function updateSelected(context: WriteContext, condition: Condition
   const { scope, granted } = options;
   const filter = await resolveFilter(dependencies, { caller, schema, condition, scope, granted });
   const rules = resultRules(assignments);
-  const statement = filteredStatement(dependencies.plans, { schema, values: [callerKey(caller)] }, (parameters) => {
-    const texts = [...assignmentTexts(assignments, parameters)];
-    const values = texts.map(([name, text]) => [name, withKeptParts(schema, name, text)] as const);
-    const where = `${filter.compile('t0', parameters)}${live(schema, 't0')}${restriction(predicate, 't0', parameters)}`;
-    const change = updatedRows(schema, values, { where, operation: 'update', many: true });
-    const broken = rules.map((rule) => `bool_or(${rule.broken(parameters)})`).join(', ');
-    return (
-      `with ${change}, e as (${eventRows(schema, 'update')}) ` +
-      `select count(*)::integer as touched, array[${broken}]::boolean[] as broken from r`
-    );
-  });
+  const statement = filteredStatement(
+    dependencies.plans,
+    { schema, values: [callerKey(caller)] },
+    (parameters) => {
+      const texts = [...assignmentTexts(assignments, parameters)];
+      const values = texts.map(
+        ([name, text]) => [name, withKeptParts(schema, name, text)] as const,
+      );
+      const where = `${filter.compile('t0', parameters)}${live(schema, 't0')}${restriction(predicate, 't0', parameters)}`;
+      const change = updatedRows(schema, values, { where, operation: 'update', many: true });
+      const broken = rules.map((rule) => `bool_or(${rule.broken(parameters)})`).join(', ');
+      return (
+        `with ${change}, e as (${eventRows(schema, 'update')}) ` +
+        `select count(*)::integer as touched, array[${broken}]::boolean[] as broken from r`
+      );
+    },
+  );
   const outcome = await dependencies.database.transaction(async (transaction) => {
     await requireKnownLinks(context, assignments);
-    const [row] = await runAssigned(assignments, () => runWrite<Outcome>(context, statement, transaction));
+    const [row] = await runAssigned(assignments, () =>
+      runWrite<Outcome>(context, statement, transaction),
+    );
     requireAllowed(row?.touched ?? 0);
-    const problems = rules.filter((_, i) => row?.broken[i]).map(({ place, rule, message }) => ({ path: place, rule, message }));
+    const problems = rules
+      .filter((_, i) => row?.broken[i])
+      .map(({ place, rule, message }) => ({ path: place, rule, message }));
     if (problems.length > 0) throw invalidRecord(problems);
     return row?.touched ?? 0;
   });
@@ -59,14 +81,18 @@ export async function updateSelected(context: WriteContext, condition: Condition
   return outcome;
 }
 
-const requireKnownLinks = async (context: WriteContext, assignments: readonly BoundAssignment[]): Promise<void> =>
-  requireReferences(context, referenceSources(assignments));
+const requireKnownLinks = async (
+  context: WriteContext,
+  assignments: readonly BoundAssignment[],
+): Promise<void> => requireReferences(context, referenceSources(assignments));
 
 /** Thrown inside the transaction, so that nothing of a change that is too large remains. */
 function requireAllowed(count: number): void {
   currentAccount()?.charge('lockedRows', count);
   if (count > WRITE_LIMIT) {
-    throw recordErrors.TOO_MANY_RECORDS({ message: `More than ${WRITE_LIMIT} records fit: narrow the filter and go step by step` });
+    throw recordErrors.TOO_MANY_RECORDS({
+      message: `More than ${WRITE_LIMIT} records fit: narrow the filter and go step by step`,
+    });
   }
 }
 
@@ -77,7 +103,12 @@ export async function removeSelected(context: WriteContext, condition: Condition
   const { scope, granted } = options;
   const filter = await resolveFilter(dependencies, { caller, schema, condition, scope, granted });
   const count = await dependencies.database.transaction(async (transaction) => {
-    if (!hasDependants(context)) return removeRows(context, (parameters) => rowsText(context, filter, parameters), transaction);
+    if (!hasDependants(context))
+      return removeRows(
+        context,
+        (parameters) => rowsText(context, filter, parameters),
+        transaction,
+      );
     const ids = await lockRows(context, filter, transaction);
     requireAllowed(ids.length);
     await cascadeBeforeRemoval(context, ids, transaction);
@@ -87,11 +118,19 @@ export async function removeSelected(context: WriteContext, condition: Condition
   return count;
 }
 
-const rowsText = ({ schema, predicate }: WriteContext, filter: RecordFilter, parameters: Parameters): string =>
+const rowsText = (
+  { schema, predicate }: WriteContext,
+  filter: RecordFilter,
+  parameters: Parameters,
+): string =>
   `${filter.compile('t0', parameters)}${live(schema, 't0')}${restriction(predicate, 't0', parameters)}`;
 
 /** Locked like this, nothing new can begin to refer to them. */
-async function lockRows(context: WriteContext, filter: RecordFilter, transaction: Transaction): Promise<readonly string[]> {
+async function lockRows(
+  context: WriteContext,
+  filter: RecordFilter,
+  transaction: Transaction,
+): Promise<readonly string[]> {
   const { schema, dependencies } = context;
   const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
     const where = rowsText(context, filter, parameters);
@@ -100,13 +139,24 @@ async function lockRows(context: WriteContext, filter: RecordFilter, transaction
   return (await runWrite<{ id: string }>(context, statement, transaction)).map(({ id }) => id);
 }
 
-async function removeRows(context: WriteContext, where: (parameters: Parameters) => string, transaction: Transaction): Promise<number> {
+async function removeRows(
+  context: WriteContext,
+  where: (parameters: Parameters) => string,
+  transaction: Transaction,
+): Promise<number> {
   const { schema, caller, dependencies } = context;
-  const statement = filteredStatement(dependencies.plans, { schema, values: [callerKey(caller)] }, (parameters) => {
-    const { rows, forgotten } = removedRows(schema, where(parameters), { tuples: dependencies.permissions.tuples, many: true });
-    const events = eventRows(schema, 'delete');
-    return `with ${rows}, e as (${events})${forgotten} select count(*)::integer as touched from r`;
-  });
+  const statement = filteredStatement(
+    dependencies.plans,
+    { schema, values: [callerKey(caller)] },
+    (parameters) => {
+      const { rows, forgotten } = removedRows(schema, where(parameters), {
+        tuples: dependencies.permissions.tuples,
+        many: true,
+      });
+      const events = eventRows(schema, 'delete');
+      return `with ${rows}, e as (${events})${forgotten} select count(*)::integer as touched from r`;
+    },
+  );
   const [row] = await runWrite<{ touched: number }>(context, statement, transaction);
   requireAllowed(row?.touched ?? 0);
   return row?.touched ?? 0;

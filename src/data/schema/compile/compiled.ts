@@ -19,7 +19,10 @@ export interface StoredSchema {
   readonly fields: FieldMap;
   readonly extensions: readonly SchemaExtension[];
   readonly compiledFields: FieldMap;
-  readonly modelOptions: ModelOptions & { readonly timestamps: boolean; readonly conduit: ResolvedOptions };
+  readonly modelOptions: ModelOptions & {
+    readonly timestamps: boolean;
+    readonly conduit: ResolvedOptions;
+  };
   readonly ownerModule: string;
   readonly collectionName: string;
   readonly createdAt: string;
@@ -36,6 +39,8 @@ export interface FieldVisibility {
 }
 
 export interface CompiledSchema extends StoredSchema {
+  /** Set for what a reference shows to callers who may not read the schema itself (public-view.ts). */
+  readonly isPublicView?: true;
   /** JSON Schemas of records on the wire, for operations and their documents. */
   readonly shapes: RecordShapes;
   /** Relation fields (top level) and the schema each points to. */

@@ -9,13 +9,22 @@ import type { ResolvedOptions } from '../language/options.ts';
 import { parseFields } from '../language/parse.ts';
 import { type KeyType, platformKey, type RecordKey } from '../language/record-key.ts';
 import { historyOf, ownedTree, softDeleteOf } from '../language/record-options.ts';
-import { keyOf, mappedTree, relationName, sourceText, type TableMapping } from '../mapping/table-mapping.ts';
+import {
+  keyOf,
+  mappedTree,
+  relationName,
+  sourceText,
+  type TableMapping,
+} from '../mapping/table-mapping.ts';
 import type { CompiledSchema, DataChange, DroppedFields } from './compiled.ts';
 import { boundedText, fieldIndexes, resolveIndex } from './index-definition.ts';
 import { deletedColumn, type IndexLayout, type TableLayout, tableName } from './layout.ts';
 import { recordShapes } from './shapes.ts';
 
-export type StoredOptions = ModelOptions & { readonly timestamps: boolean; readonly conduit: ResolvedOptions };
+export type StoredOptions = ModelOptions & {
+  readonly timestamps: boolean;
+  readonly conduit: ResolvedOptions;
+};
 
 /** One row of `penstock.declared_schemas`. */
 export interface Declaration {
@@ -71,31 +80,50 @@ export async function forgetDeclaration(database: Queryable, name: string): Prom
 /** The normalised tree of all fields of a stored (hence valid) declaration. */
 export function treeOf(declaration: Described): ObjectField {
   const { tree } = parseFields(mergedFields(declaration));
-  return mappedTree(boundedText(tree, declaredIndexes(declaration, tree)), declaration.layout?.mapping);
+  return mappedTree(
+    boundedText(tree, declaredIndexes(declaration, tree)),
+    declaration.layout?.mapping,
+  );
 }
 
-type Described = Pick<Declaration, 'fields' | 'extensions' | 'modelOptions'> & { readonly layout?: TableLayout };
+type Described = Pick<Declaration, 'fields' | 'extensions' | 'modelOptions'> & {
+  readonly layout?: TableLayout;
+};
 
 /** The indexes that the declaration asks for by itself, and not only through what its fields are. */
 export function declaredIndexes(declaration: Described, tree: ObjectField): readonly IndexLayout[] {
-  const definitions = [...fieldIndexes(mergedFields(declaration)), ...(declaration.modelOptions.indexes ?? [])];
+  const definitions = [
+    ...fieldIndexes(mergedFields(declaration)),
+    ...(declaration.modelOptions.indexes ?? []),
+  ];
   return definitions.flatMap((definition) => resolveIndex(definition, tree, '').layout ?? []);
 }
 
-export const checksumOf = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('hex');
+export const checksumOf = (value: unknown): string =>
+  createHash('sha256').update(JSON.stringify(value)).digest('hex');
 
 /** A field that compares as one value. */
 const isSortable = (field: Field): boolean =>
-  !field.hidden && field.kind !== 'json' && field.kind !== 'array' && field.kind !== 'object' && field.kind !== 'vector';
+  !field.hidden &&
+  field.kind !== 'json' &&
+  field.kind !== 'array' &&
+  field.kind !== 'object' &&
+  field.kind !== 'vector';
 
 /** Everything that the platform derives from a declaration. `exists`: schemas that are live now. */
-export function compileDeclaration(declaration: Declaration, exists: (name: string) => boolean): CompiledSchema {
+export function compileDeclaration(
+  declaration: Declaration,
+  exists: (name: string) => boolean,
+): CompiledSchema {
   const { timestamps, conduit } = declaration.modelOptions;
   const tree = ownedTree(treeOf(declaration), conduit.owner);
   const relations = new Map<string, { model: string; many: boolean }>();
   const { mapping } = declaration.layout;
   const key = mapping ? keyOf(mapping) : platformKey;
-  const sortable = new Set([...ordinals(mapping, key), ...(timestamps ? ['createdAt', 'updatedAt'] : [])]);
+  const sortable = new Set([
+    ...ordinals(mapping, key),
+    ...(timestamps ? ['createdAt', 'updatedAt'] : []),
+  ]);
   for (const [name, field] of tree.fields) {
     const relation = relationOf(field);
     if (relation) relations.set(name, { model: relation.field.model, many: relation.many });
@@ -111,7 +139,10 @@ export function compileDeclaration(declaration: Declaration, exists: (name: stri
     parentSchema: declaration.parentSchema,
     fields,
     extensions: declaration.extensions,
-    compiledFields: declaration.extensions.length === 0 ? fields : shownFields({ ...declaration, fields: mergedFields(declaration) }),
+    compiledFields:
+      declaration.extensions.length === 0
+        ? fields
+        : shownFields({ ...declaration, fields: mergedFields(declaration) }),
     modelOptions: declaration.modelOptions,
     ownerModule: declaration.ownerModule,
     collectionName: mapping ? collectionName(mapping) : declaration.name,
@@ -126,7 +157,11 @@ export function compileDeclaration(declaration: Declaration, exists: (name: stri
     dropped: declaration.dropped,
     changes: declaration.changes,
     table,
-    rows: mapping ? sourceText(mapping) : softDelete ? `(select * from ${table} where "${deletedColumn}" is null)` : table,
+    rows: mapping
+      ? sourceText(mapping)
+      : softDelete
+        ? `(select * from ${table} where "${deletedColumn}" is null)`
+        : table,
     mapping,
     key,
     softDelete,
@@ -141,9 +176,15 @@ const ordinals = (mapping: TableMapping | undefined, key: RecordKey): readonly s
   mapping ? (key.length > 0 ? ['_id'] : []) : ['_id', '__v'];
 
 /** Tables outside of `public` are called with their schema. */
-const collectionName = ({ source }: TableMapping): string => (source.schema === 'public' ? source.name : `${source.schema}.${source.name}`);
+const collectionName = ({ source }: TableMapping): string =>
+  source.schema === 'public' ? source.name : `${source.schema}.${source.name}`;
 
 function shownFields({ fields, modelOptions, layout }: Declaration): FieldMap {
-  const id = layout.mapping === undefined || keyOf(layout.mapping).join() === ('uuid' satisfies KeyType);
-  return { ...(id && { _id: 'ObjectId' }), ...fields, ...(modelOptions.timestamps && { createdAt: 'Date', updatedAt: 'Date' }) };
+  const id =
+    layout.mapping === undefined || keyOf(layout.mapping).join() === ('uuid' satisfies KeyType);
+  return {
+    ...(id && { _id: 'ObjectId' }),
+    ...fields,
+    ...(modelOptions.timestamps && { createdAt: 'Date', updatedAt: 'Date' }),
+  };
 }

@@ -13,7 +13,8 @@ import type { TableMapping } from '../mapping/table-mapping.ts';
  */
 const MAX_SEARCHED = 200_000;
 
-export const wordsOf = (text: string): string => `to_tsvector('simple', left(${text}, ${MAX_SEARCHED}))`;
+export const wordsOf = (text: string): string =>
+  `to_tsvector('simple', left(${text}, ${MAX_SEARCHED}))`;
 
 /** The column that says when a record went into the trash; null: it is alive. */
 export const deletedColumn = 'deletedAt';
@@ -68,9 +69,17 @@ interface LayoutInput {
 }
 
 /** What the table of a schema shall have. */
-export function layoutOf({ name, tree, exists, keep, indexes, softDelete = false }: LayoutInput): TableLayout {
+export function layoutOf({
+  name,
+  tree,
+  exists,
+  keep,
+  indexes,
+  softDelete = false,
+}: LayoutInput): TableLayout {
   const columns: Record<string, ColumnLayout> = {};
-  for (const [column, { type }] of Object.entries(keep.columns)) columns[column] = { type, notNull: false };
+  for (const [column, { type }] of Object.entries(keep.columns))
+    columns[column] = { type, notNull: false };
   const indexList: Record<string, IndexLayout> = {};
   const foreignKeys: Record<string, ForeignKeyLayout> = {};
   const addIndex = (index: IndexLayout) => {
@@ -84,7 +93,11 @@ export function layoutOf({ name, tree, exists, keep, indexes, softDelete = false
     if (own) addIndex(own);
     if (relation && !relation.many && exists(relation.field.model)) {
       const key = derivedName('fk', name, column, relation.field.model);
-      foreignKeys[key] = { column, target: relation.field.model, onDelete: relation.field.onDelete };
+      foreignKeys[key] = {
+        column,
+        target: relation.field.model,
+        onDelete: relation.field.onDelete,
+      };
     }
   }
   for (const index of indexes) addIndex(index);
@@ -96,7 +109,8 @@ export function layoutOf({ name, tree, exists, keep, indexes, softDelete = false
 }
 
 /** An index as it is made. */
-export const madeIndex = (index: IndexLayout, softDelete: boolean): IndexLayout => (softDelete && index.unique ? amongLive(index) : index);
+export const madeIndex = (index: IndexLayout, softDelete: boolean): IndexLayout =>
+  softDelete && index.unique ? amongLive(index) : index;
 
 /** A value of a record in the trash may be used again. */
 const amongLive = (index: IndexLayout): IndexLayout => ({
@@ -109,16 +123,27 @@ export function ownIndex(column: string, field: Field): IndexLayout | undefined 
   if (field.unique) return { columns: [column], unique: true, method: 'btree' };
   if (!field.indexed && !relationOf(field)) return undefined;
   const type = columnType(field);
-  return { columns: [column], unique: false, method: type === 'jsonb' || type === 'uuid[]' ? 'gin' : 'btree' };
+  return {
+    columns: [column],
+    unique: false,
+    method: type === 'jsonb' || type === 'uuid[]' ? 'gin' : 'btree',
+  };
 }
 
 /** The physical name: the same for the same index of the same schema, and another one for any other. */
-export function indexName(schema: string, { columns, unique, method, descending = [], text, where }: IndexLayout): string {
+export function indexName(
+  schema: string,
+  { columns, unique, method, descending = [], text, where }: IndexLayout,
+): string {
   const special = [
-    ...(method === 'btree' || (method === 'gin' && !text && where === undefined) ? [] : [`#${method}`]),
+    ...(method === 'btree' || (method === 'gin' && !text && where === undefined)
+      ? []
+      : [`#${method}`]),
     ...(text ? ['#text'] : []),
     ...descending.map((column) => `#-${column}`),
-    ...(where === undefined ? [] : [`#where_${createHash('sha256').update(where).digest('hex').slice(0, 12)}`]),
+    ...(where === undefined
+      ? []
+      : [`#where_${createHash('sha256').update(where).digest('hex').slice(0, 12)}`]),
   ];
   return derivedName(unique ? 'ux' : 'ix', schema, ...columns, ...special);
 }

@@ -26,7 +26,9 @@ type Purpose = 'create' | 'update' | 'record';
 /** `recordId` marks ids that are no UUIDs for protocols that have a type for ids. */
 const idShape = (type: KeyType | undefined, description?: string): TSchema => {
   const about = description === undefined ? {} : { description };
-  return type === undefined || type === 'uuid' ? Type.String({ format: 'uuid', ...about }) : Type.String({ recordId: true, ...about });
+  return type === undefined || type === 'uuid'
+    ? Type.String({ format: 'uuid', ...about })
+    : Type.String({ recordId: true, ...about });
 };
 const instant = (): TSchema => Type.String({ format: 'date-time' });
 const orNull = (shape: TSchema): TSchema => Type.Union([shape, Type.Null()]);
@@ -45,7 +47,10 @@ export function recordShapes(name: string, tree: ObjectField, options: ShapeOpti
         _id: recordId(options.key),
         ...properties(tree, 'record'),
         ...(options.timestamps && { createdAt: instant(), updatedAt: instant() }),
-        __v: Type.Integer({ minimum: 0, description: 'Counts up with each change; the number in the ETag' }),
+        __v: Type.Integer({
+          minimum: 0,
+          description: 'Counts up with each change; the number in the ETag',
+        }),
       },
       { record: name },
     ),
@@ -60,13 +65,20 @@ interface ShapeOptions {
 
 function recordId(key: RecordKey): TSchema {
   if (key.length === 1) return idShape(key[0]);
-  return key.length === 0 ? Type.Optional(Type.Null({ description: 'Nothing tells these records apart' })) : idShape('text');
+  return key.length === 0
+    ? Type.Optional(Type.Null({ description: 'Nothing tells these records apart' }))
+    : idShape('text');
 }
 
 /** Without the fields that a table of others fills in always by itself. */
 function writtenTree(tree: ObjectField, mapping: TableMapping | undefined): ObjectField {
   if (!mapping) return tree;
-  return { ...tree, fields: new Map([...tree.fields].filter(([name]) => mapping.columns[name]?.filled !== 'always')) };
+  return {
+    ...tree,
+    fields: new Map(
+      [...tree.fields].filter(([name]) => mapping.columns[name]?.filled !== 'always'),
+    ),
+  };
 }
 
 function properties(tree: ObjectField, purpose: Purpose): Record<string, TSchema> {
@@ -82,7 +94,8 @@ function property(field: Field, purpose: Purpose): TSchema {
   // It comes as far as the record engine, which refuses it by name.
   if (purpose !== 'record' && writeRuleOf(field).kind === 'admin')
     return Type.Optional(Type.Unknown({ readOnly: true, ...described(field) }));
-  const shape = purpose === 'record' ? shapeOf(field, purpose) : told(field, shapeOf(field, purpose));
+  const shape =
+    purpose === 'record' ? shapeOf(field, purpose) : told(field, shapeOf(field, purpose));
   // Records from before the field was there, or was required, have null; a required field refuses it on the way in.
   if (purpose === 'record') return Type.Optional(orNull(shape));
   if (field.required && purpose === 'create' && field.default === undefined) return shape;
@@ -91,9 +104,11 @@ function property(field: Field, purpose: Purpose): TSchema {
 }
 
 /** With the sentence that the field has for whatever is wrong with its value. */
-const told = ({ message }: Field, shape: TSchema): TSchema => (message === undefined ? shape : { ...shape, sentence: message });
+const told = ({ message }: Field, shape: TSchema): TSchema =>
+  message === undefined ? shape : { ...shape, sentence: message };
 
-const described = (field: Field): { description?: string } => (field.description === undefined ? {} : { description: field.description });
+const described = (field: Field): { description?: string } =>
+  field.description === undefined ? {} : { description: field.description };
 
 function shapeOf(field: Field, purpose: Purpose): TSchema {
   switch (field.kind) {
@@ -106,7 +121,11 @@ function shapeOf(field: Field, purpose: Purpose): TSchema {
     case 'date':
       return purpose === 'record'
         ? Type.String({ format: 'date-time', ...described(field) })
-        : Type.String({ description: 'ISO 8601 instant, or a date', instant: true, ...described(field) });
+        : Type.String({
+            description: 'ISO 8601 instant, or a date',
+            instant: true,
+            ...described(field),
+          });
     case 'objectId':
       return idShape(field.idType, field.description);
     case 'relation':
@@ -114,7 +133,11 @@ function shapeOf(field: Field, purpose: Purpose): TSchema {
     case 'json':
       return Type.Unknown(described(field));
     case 'vector':
-      return Type.Array(Type.Number(), { minItems: field.dimensions, maxItems: field.dimensions, ...described(field) });
+      return Type.Array(Type.Number(), {
+        minItems: field.dimensions,
+        maxItems: field.dimensions,
+        ...described(field),
+      });
     case 'array':
       return Type.Array(shapeOf(field.items, purpose), {
         ...(purpose !== 'record' && field.minItems !== undefined && { minItems: field.minItems }),
@@ -126,11 +149,17 @@ function shapeOf(field: Field, purpose: Purpose): TSchema {
   }
 }
 
-function relationShape({ model, idType, description: said }: RelationField, purpose: Purpose): TSchema {
+function relationShape(
+  { model, idType, description: said }: RelationField,
+  purpose: Purpose,
+): TSchema {
   const description = said ?? `Id of a ${model}`;
   if (purpose !== 'record') return idShape(idType, description);
   return Type.Union(
-    [idShape(idType, description), Type.Object({ _id: idShape(idType) }, { description: `The ${model}, when populated` })],
+    [
+      idShape(idType, description),
+      Type.Object({ _id: idShape(idType) }, { description: `The ${model}, when populated` }),
+    ],
     { relation: model },
   );
 }
@@ -138,7 +167,9 @@ function relationShape({ model, idType, description: said }: RelationField, purp
 /** Patterns are left out: they are matched by our own linear-time matcher, never by a regular expression engine. */
 function stringShape(field: StringField, purpose: Purpose): TSchema {
   if (purpose === 'record') return Type.String(described(field));
-  const hint = field.pattern ? { description: `${field.description ?? ''} Must match ${field.pattern.source}`.trim() } : described(field);
+  const hint = field.pattern
+    ? { description: `${field.description ?? ''} Must match ${field.pattern.source}`.trim() }
+    : described(field);
   if (field.enum) return Type.Unsafe<string>({ type: 'string', enum: [...field.enum], ...hint });
   return Type.String({
     ...(field.minLength !== undefined && { minLength: field.minLength }),
@@ -158,7 +189,15 @@ function numberShape(field: NumberField, purpose: Purpose): TSchema {
           ...(field.exclusiveMin !== undefined && { exclusiveMinimum: field.exclusiveMin }),
           ...(field.exclusiveMax !== undefined && { exclusiveMaximum: field.exclusiveMax }),
         };
-  if (purpose !== 'record' && field.enum) return Type.Unsafe<number>({ type: 'number', enum: [...field.enum], ...described(field) });
-  const number = field.integer ? Type.Integer({ ...rules, ...described(field) }) : Type.Number({ ...rules, ...described(field) });
-  return wide ? Type.Union([number, Type.String({ description: 'Digits, where a JSON number would lose some' })]) : number;
+  if (purpose !== 'record' && field.enum)
+    return Type.Unsafe<number>({ type: 'number', enum: [...field.enum], ...described(field) });
+  const number = field.integer
+    ? Type.Integer({ ...rules, ...described(field) })
+    : Type.Number({ ...rules, ...described(field) });
+  return wide
+    ? Type.Union([
+        number,
+        Type.String({ description: 'Digits, where a JSON number would lose some' }),
+      ])
+    : number;
 }

@@ -5,8 +5,10 @@ import { derivedName, schemaNameFault } from './names.ts';
 import { checkModelOptions } from './options.ts';
 import { parseFields } from './parse.ts';
 
-const problems = (fields: unknown) => parseFields(fields).problems.map(({ path, rule }) => `${path} ${rule}`);
-const signatures = (fields: FieldMap) => Object.fromEntries(typeSignatures(parseFields(fields).tree.fields));
+const problems = (fields: unknown) =>
+  parseFields(fields).problems.map(({ path, rule }) => `${path} ${rule}`);
+const signatures = (fields: FieldMap) =>
+  Object.fromEntries(typeSignatures(parseFields(fields).tree.fields));
 
 describe('the schema language', () => {
   it('reads every form of a field', () => {
@@ -57,7 +59,9 @@ describe('the schema language', () => {
   it('takes a primary key for what is required and unique', () => {
     const { tree } = parseFields({ code: { type: 'String', primaryKey: true } });
     expect(tree.fields.get('code')).toMatchObject({ required: true, unique: true });
-    expect(problems({ code: { type: 'JSON', primaryKey: true } })).toContain('fields.code.primaryKey option');
+    expect(problems({ code: { type: 'JSON', primaryKey: true } })).toContain(
+      'fields.code.primaryKey option',
+    );
   });
 
   it.each<[string, unknown, string]>([
@@ -67,31 +71,95 @@ describe('the schema language', () => {
     ['no object', ['String'], 'fields type'],
     ['a list of two', { a: ['String', 'Number'] }, 'fields.a.type array'],
     ['an unknown option', { a: { type: 'String', requird: true } }, 'fields.a.requird option'],
-    ['a required that is no boolean', { a: { type: 'String', required: 'yes' } }, 'fields.a.required type'],
+    [
+      'a required that is no boolean',
+      { a: { type: 'String', required: 'yes' } },
+      'fields.a.required type',
+    ],
     ['unique without required', { a: { type: 'String', unique: true } }, 'fields.a.unique unique'],
-    ['unique inside', { a: { b: { type: 'String', unique: true, required: true } } }, 'fields.a.b.unique unique'],
+    [
+      'unique inside',
+      { a: { b: { type: 'String', unique: true, required: true } } },
+      'fields.a.b.unique unique',
+    ],
     ['a relation without model', { a: 'Relation' }, 'fields.a.model required'],
-    ['a relation to what can be no schema', { a: { type: 'Relation', model: 'x"; drop table y' } }, 'fields.a.model name'],
-    ['onDelete of a list', { a: [{ type: 'Relation', model: 'X', onDelete: 'cascade' }] }, 'fields.a.onDelete option'],
-    ['onDelete inside', { a: { b: { type: 'Relation', model: 'X', onDelete: 'setNull' } } }, 'fields.a.b.onDelete option'],
-    ['a relation in the elements of a list', { a: [{ b: { type: 'Relation', model: 'X' } }] }, 'fields.a.b relation'],
+    [
+      'a relation to what can be no schema',
+      { a: { type: 'Relation', model: 'x"; drop table y' } },
+      'fields.a.model name',
+    ],
+    [
+      'onDelete of a list',
+      { a: [{ type: 'Relation', model: 'X', onDelete: 'cascade' }] },
+      'fields.a.onDelete option',
+    ],
+    [
+      'onDelete inside',
+      { a: { b: { type: 'Relation', model: 'X', onDelete: 'setNull' } } },
+      'fields.a.b.onDelete option',
+    ],
+    [
+      'a relation in the elements of a list',
+      { a: [{ b: { type: 'Relation', model: 'X' } }] },
+      'fields.a.b relation',
+    ],
     [
       'setNull on a required relation',
       { a: { type: 'Relation', model: 'X', required: true, onDelete: 'setNull' } },
       'fields.a.onDelete setNull',
     ],
-    ['an sqlType of another type', { a: { type: 'String', sqlType: 'INT' } }, 'fields.a.sqlType sqlType'],
+    [
+      'an sqlType of another type',
+      { a: { type: 'String', sqlType: 'INT' } },
+      'fields.a.sqlType sqlType',
+    ],
     ['an enum of other values', { a: { type: 'Number', enum: ['a'] } }, 'fields.a.enum enum'],
     ['a default of another type', { a: { type: 'Number', default: '1' } }, 'fields.a.default type'],
-    ['a default outside the enum', { a: { type: 'String', enum: ['x'], default: 'y' } }, 'fields.a.default enum'],
-    ['a default in a list', { a: { type: ['Number'], default: [1, 'x'] } }, 'fields.a.default.1 type'],
-    ['a negative length', { a: { type: 'String', validate: { minLength: -1 } } }, 'fields.a.validate.minLength minimum'],
-    ['lengths that exclude each other', { a: { type: 'String', validate: { minLength: 5, maxLength: 2 } } }, 'fields.a.validate length'],
-    ['numbers that exclude each other', { a: { type: 'Number', validate: { min: 5, max: 2 } } }, 'fields.a.validate range'],
-    ['an empty open range', { a: { type: 'Number', validate: { exclusiveMin: 5, max: 5 } } }, 'fields.a.validate range'],
-    ['items that exclude each other', { a: { type: ['String'], validate: { minItems: 3, maxItems: 2 } } }, 'fields.a.validate length'],
-    ['more items than a list holds', { a: { type: ['String'], validate: { minItems: 20_000 } } }, 'fields.a.validate length'],
-    ['a pattern with lookahead', { a: { type: 'String', validate: { pattern: '(?=a)b' } } }, 'fields.a.validate.pattern pattern'],
+    [
+      'a default outside the enum',
+      { a: { type: 'String', enum: ['x'], default: 'y' } },
+      'fields.a.default enum',
+    ],
+    [
+      'a default in a list',
+      { a: { type: ['Number'], default: [1, 'x'] } },
+      'fields.a.default.1 type',
+    ],
+    [
+      'a negative length',
+      { a: { type: 'String', validate: { minLength: -1 } } },
+      'fields.a.validate.minLength minimum',
+    ],
+    [
+      'lengths that exclude each other',
+      { a: { type: 'String', validate: { minLength: 5, maxLength: 2 } } },
+      'fields.a.validate length',
+    ],
+    [
+      'numbers that exclude each other',
+      { a: { type: 'Number', validate: { min: 5, max: 2 } } },
+      'fields.a.validate range',
+    ],
+    [
+      'an empty open range',
+      { a: { type: 'Number', validate: { exclusiveMin: 5, max: 5 } } },
+      'fields.a.validate range',
+    ],
+    [
+      'items that exclude each other',
+      { a: { type: ['String'], validate: { minItems: 3, maxItems: 2 } } },
+      'fields.a.validate length',
+    ],
+    [
+      'more items than a list holds',
+      { a: { type: ['String'], validate: { minItems: 20_000 } } },
+      'fields.a.validate length',
+    ],
+    [
+      'a pattern with lookahead',
+      { a: { type: 'String', validate: { pattern: '(?=a)b' } } },
+      'fields.a.validate.pattern pattern',
+    ],
     ['another type for _id', { _id: 'String', a: 'String' }, 'fields._id type'],
     ['a column of the database', { xmin: 'Number' }, 'fields.xmin name'],
     ['a name of Object.prototype', { toString: 'String' }, 'fields.toString name'],
@@ -107,15 +175,26 @@ describe('the schema language', () => {
     let list: FieldInput = 'String';
     for (let i = 0; i < 50; i++) list = [list];
     expect(problems({ a: list })[0]).toMatch(/ depth$/);
-    expect(problems(Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`f${i}`, 'String'])))).toContain('fields count');
+    expect(
+      problems(Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`f${i}`, 'String']))),
+    ).toContain('fields count');
   });
 
-  it.each(['', 'a b', 'a-b', '1a', 'a"b', 'a\0', 'x'.repeat(64), 'function', 'FUNCTION', 'many', 'views'])(
-    'refuses the schema name %j',
-    (name) => {
-      expect(schemaNameFault(name)).toBeDefined();
-    },
-  );
+  it.each([
+    '',
+    'a b',
+    'a-b',
+    '1a',
+    'a"b',
+    'a\0',
+    'x'.repeat(64),
+    'function',
+    'FUNCTION',
+    'many',
+    'views',
+  ])('refuses the schema name %j', (name) => {
+    expect(schemaNameFault(name)).toBeDefined();
+  });
 
   it('makes names of at most 63 bytes that differ with their parts', () => {
     const long = 'x'.repeat(63);
@@ -124,7 +203,10 @@ describe('the schema language', () => {
   });
 
   it('refuses unknown options with their place', () => {
-    const unknown = { conduit: { cms: { crudOperations: { destroy: {} } }, softDelete: { keep: 1 } }, time: true };
+    const unknown = {
+      conduit: { cms: { crudOperations: { destroy: {} } }, softDelete: { keep: 1 } },
+      time: true,
+    };
     expect(checkModelOptions(unknown).map(({ path }) => path)).toEqual([
       'modelOptions.conduit.cms.crudOperations.destroy',
       'modelOptions.conduit.softDelete.keep',
@@ -133,6 +215,8 @@ describe('the schema language', () => {
     expect(checkModelOptions({ conduit: { permissions: { canModify: 'Maybe' } } })[0]?.path).toBe(
       'modelOptions.conduit.permissions.canModify',
     );
-    expect(checkModelOptions({ timestamps: true, conduit: { authorization: { enabled: true } } })).toEqual([]);
+    expect(
+      checkModelOptions({ timestamps: true, conduit: { authorization: { enabled: true } } }),
+    ).toEqual([]);
   });
 });

@@ -43,6 +43,8 @@ export interface OwnerOption {
   readonly field: string;
   /** What only the owner may do; nothing unless it says otherwise. */
   readonly limit?: readonly ('read' | 'update' | 'delete')[];
+  /** With row authorization: both must allow it (`and`, unless it says otherwise), or one of them is enough. */
+  readonly combine?: 'and' | 'or';
 }
 
 /** Lets clients filter, at `POST /database/{Schema}/query`. Off, and no field, unless it says otherwise. */
@@ -60,7 +62,9 @@ export interface QuerySwitch {
 export interface PlatformOptions {
   readonly cms?: {
     readonly enabled?: boolean;
-    readonly crudOperations?: { readonly [K in 'create' | 'read' | 'delete']?: CrudSwitch } & { readonly update?: UpdateSwitch };
+    readonly crudOperations?: { readonly [K in 'create' | 'read' | 'delete']?: CrudSwitch } & {
+      readonly update?: UpdateSwitch;
+    };
     readonly query?: QuerySwitch;
   };
   readonly permissions?: {
@@ -97,7 +101,9 @@ export interface IndexDefinition {
   readonly fields: readonly string[];
   /** One per field: `Ascending` (unless set), `Descending` or `Text`; or the name of a method of PostgreSQL. */
   readonly types?: string | number | readonly (string | number)[];
-  readonly options?: { readonly name?: string; readonly unique?: boolean } & Readonly<Record<string, unknown>>;
+  readonly options?: { readonly name?: string; readonly unique?: boolean } & Readonly<
+    Record<string, unknown>
+  >;
   readonly engine?: IndexEngine;
   /** Who added it to a schema of somebody else. */
   readonly ownerModule?: string;

@@ -21,10 +21,16 @@ interface Extended {
 export const mergedFields = ({ fields, extensions }: Extended): FieldMap =>
   extensions.length === 0
     ? fields
-    : Object.fromEntries([fields, ...extensions.map((one) => one.fields)].flatMap((map) => Object.entries(map)));
+    : Object.fromEntries(
+        [fields, ...extensions.map((one) => one.fields)].flatMap((map) => Object.entries(map)),
+      );
 
 /** The extensions after `owner` has set its fields; none takes its extension away. */
-export function withExtension(extensions: readonly SchemaExtension[], owner: string, fields: FieldMap): readonly SchemaExtension[] {
+export function withExtension(
+  extensions: readonly SchemaExtension[],
+  owner: string,
+  fields: FieldMap,
+): readonly SchemaExtension[] {
   const before = extensions.find(({ ownerModule }) => ownerModule === owner);
   const others = extensions.filter((one) => one !== before);
   if (Object.keys(fields).length === 0) return others;
@@ -45,7 +51,11 @@ export interface ExtensionCheck {
  * Throws 400 for fields that an extension cannot have, 409 for names that are taken. `current`: the
  * schema without the extension that is set.
  */
-export function checkExtension(fields: FieldMap, current: Extended, { place = 'fields', hasAccess = false }: ExtensionCheck = {}): void {
+export function checkExtension(
+  fields: FieldMap,
+  current: Extended,
+  { place = 'fields', hasAccess = false }: ExtensionCheck = {},
+): void {
   const names = Object.keys(fields);
   const taken = mergedFields(current);
   const twins = names.filter((name) => Object.hasOwn(taken, name) || automaticFields.has(name));
@@ -59,21 +69,45 @@ export function checkExtension(fields: FieldMap, current: Extended, { place = 'f
   }
   const problems = names.length === 0 ? [] : fieldProblems(fields, { place, hasAccess });
   if (problems.length > 0)
-    throw schemaErrors.SCHEMA_INVALID({ errors: problems, message: `${problems[0]?.path}: ${problems[0]?.message}` });
+    throw schemaErrors.SCHEMA_INVALID({
+      errors: problems,
+      message: `${problems[0]?.path}: ${problems[0]?.message}`,
+    });
 }
 
 /** Records were there before the extension: nothing about it can be a must. */
-function fieldProblems(fields: FieldMap, { place, hasAccess }: Required<ExtensionCheck>): readonly Problem[] {
+function fieldProblems(
+  fields: FieldMap,
+  { place, hasAccess }: Required<ExtensionCheck>,
+): readonly Problem[] {
   const { tree, problems } = parseFields(fields);
   const musts = [...tree.fields].flatMap(([name, field]): Problem[] => {
     const path = `${place}.${name}`;
     const message = (option: string): string => `a field of an extension cannot be ${option}`;
     return [
-      ...(field.required ? [{ path: `${path}.required`, rule: 'extension', message: message('required') }] : []),
-      ...(field.unique ? [{ path: `${path}.unique`, rule: 'extension', message: message('unique') }] : []),
+      ...(field.required
+        ? [{ path: `${path}.required`, rule: 'extension', message: message('required') }]
+        : []),
+      ...(field.unique
+        ? [{ path: `${path}.unique`, rule: 'extension', message: message('unique') }]
+        : []),
       // Most modules show their records in ways of their own, which know no such rules.
-      ...(field.access && !hasAccess ? [{ path: `${path}.access`, rule: 'extension', message: message('limited to some callers') }] : []),
+      ...(field.access && !hasAccess
+        ? [
+            {
+              path: `${path}.access`,
+              rule: 'extension',
+              message: message('limited to some callers'),
+            },
+          ]
+        : []),
     ];
   });
-  return [...problems.map((problem) => ({ ...problem, path: problem.path.replace(/^fields/, () => place) })), ...musts];
+  return [
+    ...problems.map((problem) => ({
+      ...problem,
+      path: problem.path.replace(/^fields/, () => place),
+    })),
+    ...musts,
+  ];
 }

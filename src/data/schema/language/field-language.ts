@@ -6,9 +6,19 @@
  */
 import Type, { type Static, type TSchema } from 'typebox';
 
-export const typeNames = ['String', 'Number', 'Boolean', 'Date', 'ObjectId', 'JSON', 'Relation', 'Vector'] as const;
+export const typeNames = [
+  'String',
+  'Number',
+  'Boolean',
+  'Date',
+  'ObjectId',
+  'JSON',
+  'Relation',
+  'Vector',
+] as const;
 export type FieldTypeName = (typeof typeNames)[number];
-export const isTypeName = (value: unknown): value is FieldTypeName => typeNames.some((name) => name === value);
+export const isTypeName = (value: unknown): value is FieldTypeName =>
+  typeNames.some((name) => name === value);
 
 const text = (description: string, maxLength = 1_000) => Type.String({ maxLength, description });
 const flag = (description: string) => Type.Boolean({ description });
@@ -41,14 +51,24 @@ const options = {
   unique: flag('No two records have the same value; needs `required`'),
   default: Type.Unknown({ description: 'Stands in for a missing value' }),
   select: flag('False hides the field from every read'),
-  enum: Type.Array(Type.Unknown(), { minItems: 1, maxItems: 1_000, description: 'The values that it may have' }),
+  enum: Type.Array(Type.Unknown(), {
+    minItems: 1,
+    maxItems: 1_000,
+    description: 'The values that it may have',
+  }),
   primaryKey: flag('The same as required and unique'),
   description: text('Shown in the API description'),
   index: Type.Union(
     [
       Type.Boolean(),
       Type.Object({
-        type: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Array(Type.Union([Type.String(), Type.Number()]))])),
+        type: Type.Optional(
+          Type.Union([
+            Type.String(),
+            Type.Number(),
+            Type.Array(Type.Union([Type.String(), Type.Number()])),
+          ]),
+        ),
         options: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
       }),
     ],
@@ -58,15 +78,24 @@ const options = {
     'Column type of a Number: INT, BIGINT, FLOAT, DOUBLE, DECIMAL. Taken for existing clients and without effect: VARCHAR, TEXT, CHAR of a String, TIME, DATETIME, TIMESTAMP of a Date',
     64,
   ),
-  model: Type.String({ minLength: 1, maxLength: 63, description: 'The schema that a relation points to' }),
+  model: Type.String({
+    minLength: 1,
+    maxLength: 63,
+    description: 'The schema that a relation points to',
+  }),
   onDelete: Type.Enum(['restrict', 'cascade', 'setNull'], {
     description: 'What happens here when the target is deleted; restrict unless set',
   }),
   dimensions: Type.Integer({ minimum: 1, maximum: 16_000, description: 'Numbers in the vector' }),
-  similarity: Type.Enum(['cosine', 'euclidean', 'dotProduct'], { description: 'How vectors are compared; cosine unless set' }),
+  similarity: Type.Enum(['cosine', 'euclidean', 'dotProduct'], {
+    description: 'How vectors are compared; cosine unless set',
+  }),
   access: Type.Object(
     { read: Type.Optional(accessRule), write: Type.Optional(accessRule) },
-    { additionalProperties: false, description: 'Who may see it and who may set it; top-level fields only' },
+    {
+      additionalProperties: false,
+      description: 'Who may see it and who may set it; top-level fields only',
+    },
   ),
 };
 type OptionName = keyof typeof options;
@@ -102,7 +131,10 @@ const kinds = {
 
 export type KindName = keyof typeof kinds;
 
-const optionalParts = <S extends Record<string, TSchema>>(shapes: S, names: readonly (keyof S & string)[]): Record<string, TSchema> =>
+const optionalParts = <S extends Record<string, TSchema>>(
+  shapes: S,
+  names: readonly (keyof S & string)[],
+): Record<string, TSchema> =>
   Object.fromEntries(names.map((name) => [name, Type.Optional(shapes[name] as TSchema)]));
 
 /** The shape of a field of that kind, written as `{type, ...}`. `type`: what its type is in this place. */
@@ -127,7 +159,8 @@ function shapeOfKind(name: KindName, type: TSchema) {
 /** What the parser checks: the type was read before, and is anything here. */
 export const shapeOf = (name: KindName) => shapeOfKind(name, Type.Unknown());
 
-const optional = <S extends Record<string, TSchema>>(shapes: S) => Type.Partial(Type.Object(shapes));
+const optional = <S extends Record<string, TSchema>>(shapes: S) =>
+  Type.Partial(Type.Object(shapes));
 const anyOptions = optional(options);
 const anyRules = optional(rules);
 /** Rules and options of a field, whatever its kind; kinds decide which of them it really has. */
@@ -143,20 +176,30 @@ type ReadonlyDeep<T> = T extends readonly (infer E)[]
 /** A field in any of its forms, as it is published. It refers to itself, so no validator is compiled from it. */
 const publishedField: Record<string, unknown> = {
   $id: 'Field',
-  description: 'A field: the name of a type, an object with a type and options, a list of one field, or a map of fields',
+  description:
+    'A field: the name of a type, an object with a type and options, a list of one field, or a map of fields',
 };
 const publishedMap = {
   $id: 'FieldMap',
   type: 'object',
-  description: 'Fields by name: letters, digits and _, at most 63, at most 400 in all and 8 levels deep',
+  description:
+    'Fields by name: letters, digits and _, at most 63, at most 400 in all and 8 levels deep',
   additionalProperties: publishedField,
 };
 const listOfOne = { type: 'array', items: publishedField, minItems: 1, maxItems: 1 };
 publishedField.anyOf = [
   { enum: typeNames },
   ...typeNames.map((name) => ({ ...shapeOfKind(name, Type.Literal(name)), $id: `${name}Field` })),
-  { ...shapeOfKind('array', Type.Unsafe(listOfOne)), $id: 'ListField', description: 'A list with options' },
-  { ...shapeOfKind('object', Type.Unsafe(publishedMap)), $id: 'NestedField', description: 'Nested fields with options' },
+  {
+    ...shapeOfKind('array', Type.Unsafe(listOfOne)),
+    $id: 'ListField',
+    description: 'A list with options',
+  },
+  {
+    ...shapeOfKind('object', Type.Unsafe(publishedMap)),
+    $id: 'NestedField',
+    description: 'Nested fields with options',
+  },
   listOfOne,
   publishedMap,
 ];

@@ -3,6 +3,7 @@
 import { cutText } from '../../../kernel/text.ts';
 import type { CompiledPattern } from './pattern/compile.ts';
 import type { KeyType } from './record-key.ts';
+
 /* Who may see or set a single field: the rules that a definition can name. */
 
 /**
@@ -36,11 +37,19 @@ export function readRule(text: unknown): AccessRule | undefined {
 }
 
 /** The `access` option of a field; faults are reported with their place below it. */
-export function readAccess(value: unknown, report: (place: string, message: string) => undefined): FieldAccess | undefined {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return report('', 'must be an object with read, write or both');
+export function readAccess(
+  value: unknown,
+  report: (place: string, message: string) => undefined,
+): FieldAccess | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return report('', 'must be an object with read, write or both');
   const stray = Object.keys(value).find((key) => key !== 'read' && key !== 'write');
-  if (stray !== undefined) return report(`.${cutText(stray, 64)}`, 'is not known: there are read and write');
-  const { read: wantedRead = 'public', write: wantedWrite = 'public' } = value as { read?: unknown; write?: unknown };
+  if (stray !== undefined)
+    return report(`.${cutText(stray, 64)}`, 'is not known: there are read and write');
+  const { read: wantedRead = 'public', write: wantedWrite = 'public' } = value as {
+    read?: unknown;
+    write?: unknown;
+  };
   const [read, write] = [readRule(wantedRead), readRule(wantedWrite)];
   if (!read) report('.read', `must be ${choices}`);
   if (!write) report('.write', `must be ${choices}`);
@@ -48,9 +57,11 @@ export function readAccess(value: unknown, report: (place: string, message: stri
 }
 
 /** Who may see a field. */
-export const readRuleOf = ({ access }: { readonly access?: FieldAccess }): AccessRule => access?.read ?? everybody;
+export const readRuleOf = ({ access }: { readonly access?: FieldAccess }): AccessRule =>
+  access?.read ?? everybody;
 /** Who may set it. */
-export const writeRuleOf = ({ access }: { readonly access?: FieldAccess }): AccessRule => access?.write ?? everybody;
+export const writeRuleOf = ({ access }: { readonly access?: FieldAccess }): AccessRule =>
+  access?.write ?? everybody;
 
 /** PostgreSQL type of a column (or of nothing, for fields inside jsonb). */
 export type ColumnType =
@@ -136,7 +147,14 @@ export interface ObjectField extends FieldCommon {
   readonly fields: ReadonlyMap<string, Field>;
 }
 
-export type Field = StringField | NumberField | PlainField | RelationField | VectorField | ArrayField | ObjectField;
+export type Field =
+  | StringField
+  | NumberField
+  | PlainField
+  | RelationField
+  | VectorField
+  | ArrayField
+  | ObjectField;
 
 /** The column type that a top-level field gets. */
 export function columnType(field: Field): ColumnType {
@@ -163,9 +181,12 @@ export function columnType(field: Field): ColumnType {
 }
 
 /** The relation that a field holds, by itself or as a list. */
-export function relationOf(field: Field): { readonly field: RelationField; readonly many: boolean } | undefined {
+export function relationOf(
+  field: Field,
+): { readonly field: RelationField; readonly many: boolean } | undefined {
   if (field.kind === 'relation') return { field, many: false };
-  if (field.kind === 'array' && field.items.kind === 'relation') return { field: field.items, many: true };
+  if (field.kind === 'array' && field.items.kind === 'relation')
+    return { field: field.items, many: true };
   return undefined;
 }
 
@@ -186,13 +207,17 @@ function typeSignature(field: Field): string {
 }
 
 /** The type of every field of a tree, by dotted path; fields of array elements count as below the array. */
-export function typeSignatures(fields: ReadonlyMap<string, Field>, prefix = ''): Map<string, string> {
+export function typeSignatures(
+  fields: ReadonlyMap<string, Field>,
+  prefix = '',
+): Map<string, string> {
   const found = new Map<string, string>();
   for (const [name, field] of fields) {
     const path = prefix + name;
     found.set(path, typeSignature(field));
     const inner = innermost(field);
-    if (inner.kind === 'object') for (const [key, value] of typeSignatures(inner.fields, `${path}.`)) found.set(key, value);
+    if (inner.kind === 'object')
+      for (const [key, value] of typeSignatures(inner.fields, `${path}.`)) found.set(key, value);
   }
   return found;
 }

@@ -6,14 +6,33 @@ import { cutText, shortened } from '../../../kernel/text.ts';
 const nameRule = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
 
 /** Path segments under `/database` that are not schemas. */
-const reservedSchemas: ReadonlySet<string> = new Set(['function', 'many', 'batch', 'types', 'schemas']);
+const reservedSchemas: ReadonlySet<string> = new Set([
+  'function',
+  'many',
+  'batch',
+  'types',
+  'schemas',
+]);
 
 /** Names that the database module keeps for itself (spec/database.md section 4). */
-export const systemSchemas: readonly string[] = ['_DeclaredSchema', 'CustomEndpoints', '_PendingSchemas', 'MigratedSchemas', 'Views'];
+export const systemSchemas: readonly string[] = [
+  '_DeclaredSchema',
+  'CustomEndpoints',
+  '_PendingSchemas',
+  'MigratedSchemas',
+  'Views',
+];
 const systemNames: ReadonlySet<string> = new Set(systemSchemas.map((name) => name.toLowerCase()));
 
 /** Columns that PostgreSQL has in every table. */
-const systemColumns: ReadonlySet<string> = new Set(['tableoid', 'xmin', 'cmin', 'xmax', 'cmax', 'ctid']);
+const systemColumns: ReadonlySet<string> = new Set([
+  'tableoid',
+  'xmin',
+  'cmin',
+  'xmax',
+  'cmax',
+  'ctid',
+]);
 
 /** Fields that the platform adds to each record; declaring them with these types changes nothing. */
 export const automaticFields: ReadonlyMap<string, string> = new Map([
@@ -24,11 +43,13 @@ export const automaticFields: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** True for what is written like the name of a schema or a field. */
-export const isNameLike = (name: string): boolean => nameRule.test(name) && !(name in Object.prototype);
+export const isNameLike = (name: string): boolean =>
+  nameRule.test(name) && !(name in Object.prototype);
 
 /** Why a schema may not have this name; `undefined` when it may. */
 export function schemaNameFault(name: string): string | undefined {
-  if (!nameRule.test(name)) return 'a schema name starts with a letter or _, then letters, digits and _, at most 63 in all';
+  if (!nameRule.test(name))
+    return 'a schema name starts with a letter or _, then letters, digits and _, at most 63 in all';
   if (name in Object.prototype) return `"${name}" is a word of the language; choose another name`;
   if (reservedSchemas.has(name.toLowerCase()) || systemNames.has(name.toLowerCase()))
     return `"${name}" is a word of the platform; choose another name`;
@@ -37,9 +58,11 @@ export function schemaNameFault(name: string): string | undefined {
 
 /** Why a field may not have this name. `top`: it becomes a column. */
 export function fieldNameFault(name: string, top: boolean): string | undefined {
-  if (!nameRule.test(name)) return 'a field name starts with a letter or _, then letters, digits and _, at most 63 in all';
+  if (!nameRule.test(name))
+    return 'a field name starts with a letter or _, then letters, digits and _, at most 63 in all';
   if (name in Object.prototype) return `"${name}" is a word of the language; choose another name`;
-  if (top && systemColumns.has(name)) return `"${name}" is a word of the database; choose another name`;
+  if (top && systemColumns.has(name))
+    return `"${name}" is a word of the database; choose another name`;
   return undefined;
 }
 

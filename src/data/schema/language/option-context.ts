@@ -19,6 +19,7 @@ export function readDefault(context: OptionContext, field: Field): Field {
   if (value === undefined || value === null) return field;
   const problems: Problem[] = [];
   const normalised = checkerOf(field)(value, `${context.path}.default`, problems);
-  for (const problem of problems) context.report(problem.path, problem.rule, `the default does not fit: ${problem.message}`);
+  for (const problem of problems)
+    context.report(problem.path, problem.rule, `the default does not fit: ${problem.message}`);
   return problems.length > 0 ? field : { ...field, default: normalised };
 }

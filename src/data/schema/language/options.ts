@@ -2,9 +2,15 @@
 import Type from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Problem } from '../../../kernel/errors.ts';
+import { unknownKeys } from '../../../kernel/operations/declared-keys.ts';
 import { jsonSchema } from '../../../kernel/operations/json-schema.ts';
-import { unknownKeys } from '../../../kernel/operations/unknown-keys.ts';
-import type { CrudSwitch, ModelOptions, PlatformOptions, QuerySwitch, UpdateSwitch } from './definition.ts';
+import type {
+  CrudSwitch,
+  ModelOptions,
+  PlatformOptions,
+  QuerySwitch,
+  UpdateSwitch,
+} from './definition.ts';
 import { recordOptionShapes } from './record-options.ts';
 
 const MAX_INDEXES = 32;
@@ -12,27 +18,53 @@ const MAX_INDEXES = 32;
 export const MAX_INDEX_FIELDS = 8;
 
 const flag = (description: string) => Type.Optional(Type.Boolean({ description }));
-const crudFlags = { enabled: flag('The routes exist'), authenticated: flag('Only signed-in users may call them') };
+const crudFlags = {
+  enabled: flag('The routes exist'),
+  authenticated: flag('Only signed-in users may call them'),
+};
 const crudSwitch = Type.Optional(Type.Object(crudFlags, { additionalProperties: false }));
 const updateSwitch = Type.Optional(
   Type.Object(
     {
       ...crudFlags,
       operators: flag('PATCH takes $inc, $push, $pull and $unset'),
-      upsert: flag('PUT ?upsert=true creates a record that is not there, under the id that the client chose'),
+      upsert: flag(
+        'PUT ?upsert=true creates a record that is not there, under the id that the client chose',
+      ),
     },
     { additionalProperties: false },
   ),
 );
 
-const queryOperators = ['$eq', '$ne', '$gt', '$gte', '$lt', '$lte', '$in', '$nin', '$exists', '$like', '$ilike', '$regex', '$search'];
+const queryOperators = [
+  '$eq',
+  '$ne',
+  '$gt',
+  '$gte',
+  '$lt',
+  '$lte',
+  '$in',
+  '$nin',
+  '$exists',
+  '$like',
+  '$ilike',
+  '$regex',
+  '$search',
+];
 const querySwitch = Type.Optional(
   Type.Object(
     {
       enabled: flag('Clients may filter, at POST /database/{Schema}/query'),
-      fields: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 64, description: 'Paths that may be asked about' })),
+      fields: Type.Optional(
+        Type.Array(Type.String({ maxLength: 256 }), {
+          maxItems: 64,
+          description: 'Paths that may be asked about',
+        }),
+      ),
       operators: Type.Optional(Type.Array(Type.Enum(queryOperators), { maxItems: 32 })),
-      maxCost: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, description: 'Points that one query may cost' })),
+      maxCost: Type.Optional(
+        Type.Integer({ minimum: 1, maximum: 1_000, description: 'Points that one query may cost' }),
+      ),
     },
     { additionalProperties: false },
   ),
@@ -72,15 +104,32 @@ export const platformOptionsShape = Type.Object(
         {
           enabled: flag('Rows are visible by permission only'),
           mode: Type.Optional(
-            Type.Enum(['assignOwner', 'leaveUnowned'], { description: 'What becomes of records that are there when it is switched on' }),
+            Type.Enum(['assignOwner', 'leaveUnowned'], {
+              description: 'What becomes of records that are there when it is switched on',
+            }),
           ),
-          ownerField: Type.Optional(Type.String({ maxLength: 64, description: 'For assignOwner: the field that holds the id of a user' })),
+          ownerField: Type.Optional(
+            Type.String({
+              maxLength: 64,
+              description: 'For assignOwner: the field that holds the id of a user',
+            }),
+          ),
         },
         { additionalProperties: false },
       ),
     ),
-    readPreference: Type.Optional(Type.String({ maxLength: 64, description: 'Accepted for compatibility; without effect on PostgreSQL' })),
-    realtime: Type.Optional(Type.Object({ enabled: flag('Changes are offered to subscribers') }, { additionalProperties: false })),
+    readPreference: Type.Optional(
+      Type.String({
+        maxLength: 64,
+        description: 'Accepted for compatibility; without effect on PostgreSQL',
+      }),
+    ),
+    realtime: Type.Optional(
+      Type.Object(
+        { enabled: flag('Changes are offered to subscribers') },
+        { additionalProperties: false },
+      ),
+    ),
     ...recordOptionShapes,
     imported: flag('The schema was made by introspection'),
   },
@@ -102,14 +151,17 @@ export const indexShape = Type.Object(
         description: 'One per field: Ascending, Descending or Text; or a method of PostgreSQL',
       }),
     ),
-    options: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'name, unique' })),
+    options: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown(), { description: 'name, unique' }),
+    ),
     engine: Type.Optional(
       Type.Object(
         {
           method: Type.Optional(Type.Enum(['BTREE', 'HASH', 'GIN', 'BRIN'])),
           where: Type.Optional(
             Type.Record(Type.String(), Type.Unknown(), {
-              description: 'Only records that fit are in it: fields with a value, null or {"$exists": true}',
+              description:
+                'Only records that fit are in it: fields with a value, null or {"$exists": true}',
             }),
           ),
         },
@@ -141,7 +193,9 @@ export interface ResolvedOptions extends PlatformOptions {
   readonly cms: {
     readonly enabled: boolean;
     readonly query?: QuerySwitch;
-    readonly crudOperations: { readonly [K in Exclude<CrudOperation, 'update'>]: ResolvedSwitch } & {
+    readonly crudOperations: {
+      readonly [K in Exclude<CrudOperation, 'update'>]: ResolvedSwitch;
+    } & {
       readonly update: ResolvedSwitch & Pick<UpdateSwitch, 'operators' | 'upsert'>;
     };
   };
@@ -165,15 +219,26 @@ export function checkModelOptions(options: unknown, path = 'modelOptions'): read
   const others = modelOptions
     .Errors(options)
     .filter(({ keyword }) => keyword !== 'boolean' && keyword !== 'additionalProperties')
-    .map(({ instancePath, keyword, message }) => ({ path: path + instancePath.replaceAll('/', '.'), rule: keyword, message }))
+    .map(({ instancePath, keyword, message }) => ({
+      path: path + instancePath.replaceAll('/', '.'),
+      rule: keyword,
+      message,
+    }))
     .filter((fault) => !unknown.some((key) => key.path.startsWith(`${fault.path}.`)));
   return [...unknown, ...others];
 }
 
 /** Explicit value, else the one in force, else the default: on for what an admin makes, off for what a module brings. */
-export function resolveOptions(given: PlatformOptions, current: PlatformOptions, exposed: boolean): ResolvedOptions {
+export function resolveOptions(
+  given: PlatformOptions,
+  current: PlatformOptions,
+  exposed: boolean,
+): ResolvedOptions {
   const operation = (name: CrudOperation) => {
-    const sources: readonly (CrudSwitch | undefined)[] = [given.cms?.crudOperations?.[name], current.cms?.crudOperations?.[name]];
+    const sources: readonly (CrudSwitch | undefined)[] = [
+      given.cms?.crudOperations?.[name],
+      current.cms?.crudOperations?.[name],
+    ];
     return {
       enabled: sources[0]?.enabled ?? sources[1]?.enabled ?? exposed,
       authenticated: sources[0]?.authenticated ?? sources[1]?.authenticated ?? false,
@@ -191,7 +256,10 @@ export function resolveOptions(given: PlatformOptions, current: PlatformOptions,
       crudOperations: {
         create: operation('create'),
         read: operation('read'),
-        update: { ...operation('update'), ...updateExtras(given.cms?.crudOperations?.update, current.cms?.crudOperations?.update) },
+        update: {
+          ...operation('update'),
+          ...updateExtras(given.cms?.crudOperations?.update, current.cms?.crudOperations?.update),
+        },
         delete: operation('delete'),
       },
       ...(query && { query }),
@@ -202,12 +270,17 @@ export function resolveOptions(given: PlatformOptions, current: PlatformOptions,
       canModify: permission.canModify ?? (exposed ? 'Everything' : 'ExtensionOnly'),
       canDelete: permission.canDelete ?? exposed,
     },
-    authorization: { enabled: given.authorization?.enabled ?? current.authorization?.enabled ?? false },
+    authorization: {
+      enabled: given.authorization?.enabled ?? current.authorization?.enabled ?? false,
+    },
   };
 }
 
 /** Switches that are stored only when somebody has set them. */
-function updateExtras(given: UpdateSwitch = {}, current: UpdateSwitch = {}): Pick<UpdateSwitch, 'operators' | 'upsert'> {
+function updateExtras(
+  given: UpdateSwitch = {},
+  current: UpdateSwitch = {},
+): Pick<UpdateSwitch, 'operators' | 'upsert'> {
   const { operators = current.operators, upsert = current.upsert } = given;
   return { ...(operators !== undefined && { operators }), ...(upsert !== undefined && { upsert }) };
 }

@@ -3,8 +3,21 @@ import { Compile, type Validator } from 'typebox/compile';
 import { isId } from '../../../kernel/ids.ts';
 import { type JsonSchema, jsonSchema } from '../../../kernel/operations/json-schema.ts';
 import { problemsOf } from '../../../kernel/operations/problems.ts';
-import { type Field, type FieldAccess, type NumberField, type RelationField, readAccess, type StringField } from './field.ts';
-import { type FieldOptionValues, type FieldRules, type FieldTypeName, type KindName, shapeOf } from './field-language.ts';
+import {
+  type Field,
+  type FieldAccess,
+  type NumberField,
+  type RelationField,
+  readAccess,
+  type StringField,
+} from './field.ts';
+import {
+  type FieldOptionValues,
+  type FieldRules,
+  type FieldTypeName,
+  type KindName,
+  shapeOf,
+} from './field-language.ts';
 import { isNameLike, shown } from './names.ts';
 import { isPlainObject, type OptionContext, readDefault } from './option-context.ts';
 import { compilePattern } from './pattern/compile.ts';
@@ -14,12 +27,18 @@ import { MAX_ITEMS } from './values.ts';
 /** A b-tree entry has a size limit in PostgreSQL; text in an index stays safely below it. */
 export const MAX_INDEXED_TEXT = 600;
 
-type Common = Pick<Field, 'required' | 'unique' | 'hidden' | 'indexed' | 'description' | 'message' | 'access'> & {
+type Common = Pick<
+  Field,
+  'required' | 'unique' | 'hidden' | 'indexed' | 'description' | 'message' | 'access'
+> & {
   minItems?: number;
   maxItems?: number;
 };
 
-const validators = new Map<KindName, { readonly shape: JsonSchema; readonly validator: Validator }>();
+const validators = new Map<
+  KindName,
+  { readonly shape: JsonSchema; readonly validator: Validator }
+>();
 
 /** Compiled at first use: most starts meet few kinds. */
 function validatorOf(kind: KindName) {
@@ -48,15 +67,30 @@ export function fittingOptions(context: OptionContext, kind: KindName): OptionCo
     const place = `${path}.${shown(fault.path)}`;
     if (fault.rule !== 'unknown') report(place, fault.rule, fault.message);
     else if (fault.path === key) report(place, 'option', `is not an option of ${what}`);
-    else report(place, 'option', key === 'validate' ? `is not a rule of ${what}` : 'is not known here');
+    else
+      report(
+        place,
+        'option',
+        key === 'validate' ? `is not a rule of ${what}` : 'is not known here',
+      );
   }
-  return { ...context, options: Object.fromEntries(Object.entries(options).filter(([key]) => !unfit.has(key))) };
+  return {
+    ...context,
+    options: Object.fromEntries(Object.entries(options).filter(([key]) => !unfit.has(key))),
+  };
 }
 
 /** What the options that all kinds share say together. `context` holds fitting ones. */
 export function commonOptions(context: OptionContext, kind: KindName): Common {
-  const { options } = context as { options: FieldOptionValues & { readonly validate?: FieldRules } };
-  const { required: must = false, unique: single = false, primaryKey = false, description } = options;
+  const { options } = context as {
+    options: FieldOptionValues & { readonly validate?: FieldRules };
+  };
+  const {
+    required: must = false,
+    unique: single = false,
+    primaryKey = false,
+    description,
+  } = options;
   const required = must || primaryKey;
   const unique = single || primaryKey;
   checkUnique(context, { required, unique });
@@ -74,31 +108,51 @@ export function commonOptions(context: OptionContext, kind: KindName): Common {
   };
 }
 
-function itemBounds({ path, report }: OptionContext, { minItems, maxItems }: FieldRules): Pick<Common, 'minItems' | 'maxItems'> {
+function itemBounds(
+  { path, report }: OptionContext,
+  { minItems, maxItems }: FieldRules,
+): Pick<Common, 'minItems' | 'maxItems'> {
   if ((minItems ?? 0) > Math.min(maxItems ?? Number.POSITIVE_INFINITY, MAX_ITEMS))
     report(`${path}.validate`, 'length', 'no list is both long and short enough');
-  return { ...(minItems !== undefined && { minItems }), ...(maxItems !== undefined && { maxItems }) };
+  return {
+    ...(minItems !== undefined && { minItems }),
+    ...(maxItems !== undefined && { maxItems }),
+  };
 }
 
-function checkUnique({ path, depth, inArray, report }: OptionContext, field: { required: boolean; unique: boolean }): void {
+function checkUnique(
+  { path, depth, inArray, report }: OptionContext,
+  field: { required: boolean; unique: boolean },
+): void {
   if (!field.unique) return;
   if (!field.required) report(`${path}.unique`, 'unique', 'a unique field must also be required');
-  if (depth > 1 || inArray) report(`${path}.unique`, 'unique', 'only top-level fields can be unique');
+  if (depth > 1 || inArray)
+    report(`${path}.unique`, 'unique', 'only top-level fields can be unique');
 }
 
 function checkIndex({ options, path, depth, inArray, report }: OptionContext): boolean {
   const { index } = options;
   if (index === undefined || index === false) return false;
-  if (depth > 1 || inArray) report(`${path}.index`, 'index', 'only top-level fields can be indexed');
+  if (depth > 1 || inArray)
+    report(`${path}.index`, 'index', 'only top-level fields can be indexed');
   // One that says more than "yes" is read as a definition of its own (index-definition.ts).
   return !isPlainObject(index) || (index.type === undefined && index.options === undefined);
 }
 
 /** Fields inside others go with the one that holds them. */
-function accessOf({ options, path, depth, inArray, report }: OptionContext): FieldAccess | undefined {
+function accessOf({
+  options,
+  path,
+  depth,
+  inArray,
+  report,
+}: OptionContext): FieldAccess | undefined {
   if (options.access === undefined) return undefined;
-  if (depth > 1 || inArray) return report(`${path}.access`, 'access', 'only top-level fields have access rules');
-  return readAccess(options.access, (place, message) => report(`${path}.access${place}`, 'access', message));
+  if (depth > 1 || inArray)
+    return report(`${path}.access`, 'access', 'only top-level fields have access rules');
+  return readAccess(options.access, (place, message) =>
+    report(`${path}.access${place}`, 'access', message),
+  );
 }
 
 /** A field with a type name. */
@@ -121,7 +175,11 @@ function leafOf(context: OptionContext, type: FieldTypeName, common: Common): Fi
       return { kind: 'boolean', ...common, ...enumOf(context, (v) => typeof v === 'boolean') };
     case 'Date':
       checkSqlType(context, ['TIME', 'DATETIME', 'TIMESTAMP']);
-      return { kind: 'date', ...common, ...enumOf(context, (v) => typeof v === 'string' && !Number.isNaN(Date.parse(v))) };
+      return {
+        kind: 'date',
+        ...common,
+        ...enumOf(context, (v) => typeof v === 'string' && !Number.isNaN(Date.parse(v))),
+      };
     case 'ObjectId':
       return { kind: 'objectId', ...common, ...enumOf(context, isId) };
     default:
@@ -129,35 +187,59 @@ function leafOf(context: OptionContext, type: FieldTypeName, common: Common): Fi
   }
 }
 
-function enumOf<T>(context: OptionContext, fits: (value: unknown) => boolean): { enum?: readonly T[] } {
+function enumOf<T>(
+  context: OptionContext,
+  fits: (value: unknown) => boolean,
+): { enum?: readonly T[] } {
   const values = context.options.enum;
   if (values === undefined) return {};
   if (Array.isArray(values) && values.every(fits)) return { enum: values };
-  context.report(`${context.path}.enum`, 'enum', 'must be a list of values of the type of the field');
+  context.report(
+    `${context.path}.enum`,
+    'enum',
+    'must be a list of values of the type of the field',
+  );
   return {};
 }
 
 /** `VARCHAR(40)` is `VARCHAR`. */
-const withoutLength = (type: string): string => (type.endsWith(')') && type.includes('(') ? type.slice(0, type.indexOf('(')) : type);
+const withoutLength = (type: string): string =>
+  type.endsWith(')') && type.includes('(') ? type.slice(0, type.indexOf('(')) : type;
 
 function checkSqlType(context: OptionContext, allowed: readonly string[]): string | undefined {
   const { sqlType } = context.options;
   if (sqlType === undefined) return undefined;
   const name = typeof sqlType === 'string' ? withoutLength(sqlType.toUpperCase()) : '';
   if (allowed.includes(name)) return name;
-  return context.report(`${context.path}.sqlType`, 'sqlType', `does not fit the type; possible are ${allowed.join(', ')}`);
+  return context.report(
+    `${context.path}.sqlType`,
+    'sqlType',
+    `does not fit the type; possible are ${allowed.join(', ')}`,
+  );
 }
 
 const rulesOf = ({ options }: OptionContext): FieldRules => (options.validate ?? {}) as FieldRules;
 
 function stringField(context: OptionContext, common: Common): StringField {
   checkSqlType(context, ['VARCHAR', 'TEXT', 'CHAR']);
-  const { format, length, minLength: least = 0, maxLength: most, pattern: written } = rulesOf(context);
+  const {
+    format,
+    length,
+    minLength: least = 0,
+    maxLength: most,
+    pattern: written,
+  } = rulesOf(context);
   const pattern = patternOf(context, written);
-  const caps = [length, most, common.unique || common.indexed ? MAX_INDEXED_TEXT : undefined, pattern?.maxText];
+  const caps = [
+    length,
+    most,
+    common.unique || common.indexed ? MAX_INDEXED_TEXT : undefined,
+    pattern?.maxText,
+  ];
   const maxLength = Math.min(...caps.map((cap) => cap ?? Number.POSITIVE_INFINITY));
   const minLength = Math.max(length ?? 0, least);
-  if (minLength > maxLength) context.report(`${context.path}.validate`, 'length', 'no text is both long and short enough');
+  if (minLength > maxLength)
+    context.report(`${context.path}.validate`, 'length', 'no text is both long and short enough');
   return {
     kind: 'string',
     ...common,
@@ -193,7 +275,8 @@ function numberField(context: OptionContext, common: Common): NumberField {
   const limits = defined({ min, max, exclusiveMin, exclusiveMax });
   const sqlType = checkSqlType(context, [...numberStorage.keys()]);
   const storage = numberStorage.get(sqlType ?? 'DOUBLE') ?? 'double precision';
-  if (isEmptyRange(limits)) context.report(`${context.path}.validate`, 'range', 'no number is both large and small enough');
+  if (isEmptyRange(limits))
+    context.report(`${context.path}.validate`, 'range', 'no number is both large and small enough');
   return {
     kind: 'number',
     ...common,
@@ -207,7 +290,9 @@ function numberField(context: OptionContext, common: Common): NumberField {
 
 /** Without what is not given. */
 const defined = (limits: Record<string, number | undefined>): Record<string, number> =>
-  Object.fromEntries(Object.entries(limits).filter((entry): entry is [string, number] => entry[1] !== undefined));
+  Object.fromEntries(
+    Object.entries(limits).filter((entry): entry is [string, number] => entry[1] !== undefined),
+  );
 
 /** True when the rules contradict each other: such a field could never be set. */
 function isEmptyRange({ min, max, exclusiveMin, exclusiveMax }: Record<string, number>): boolean {
@@ -218,19 +303,29 @@ function isEmptyRange({ min, max, exclusiveMin, exclusiveMax }: Record<string, n
 
 function relationField(context: OptionContext, common: Common): RelationField {
   const { model = '', onDelete } = context.options as FieldOptionValues;
-  if (model !== '' && !isNameLike(model)) context.report(`${context.path}.model`, 'name', 'is not a name that a schema can have');
+  if (model !== '' && !isNameLike(model))
+    context.report(`${context.path}.model`, 'name', 'is not a name that a schema can have');
   // There are no foreign keys for what is inside a column: better refused than silently not done.
   if (onDelete !== undefined && (context.inArray || context.depth > 1))
-    context.report(`${context.path}.onDelete`, 'option', 'is for single relations that are fields of the record itself');
+    context.report(
+      `${context.path}.onDelete`,
+      'option',
+      'is for single relations that are fields of the record itself',
+    );
   if (onDelete === 'setNull' && common.required)
     context.report(`${context.path}.onDelete`, 'setNull', 'a required field cannot be set to null');
   if (context.inArray && context.depth > 2)
-    context.report(context.path, 'relation', 'a relation cannot stand inside the elements of a list');
+    context.report(
+      context.path,
+      'relation',
+      'a relation cannot stand inside the elements of a list',
+    );
   return { kind: 'relation', ...common, model, onDelete: onDelete ?? 'restrict' };
 }
 
 function vectorField(context: OptionContext, common: Common): Field {
   const { dimensions = 1, similarity = 'cosine' } = context.options as FieldOptionValues;
-  if (context.depth > 1 || context.inArray) context.report(context.path, 'type', 'a Vector is a top-level field');
+  if (context.depth > 1 || context.inArray)
+    context.report(context.path, 'type', 'a Vector is a top-level field');
   return { kind: 'vector', ...common, dimensions, similarity };
 }

@@ -33,53 +33,87 @@ const report = (state: ParseState, path: string, rule: string, message: string):
 };
 
 /** The tree of a definition without the automatic fields, or what is wrong with it. */
-export function parseFields(fields: unknown): { readonly tree: ObjectField; readonly problems: readonly Problem[] } {
+export function parseFields(fields: unknown): {
+  readonly tree: ObjectField;
+  readonly problems: readonly Problem[];
+} {
   const state: ParseState = { problems: [], fields: 0 };
   const tree = parseMap(state, fields, { path: 'fields', depth: 0, inArray: false });
-  return { tree: tree ?? { kind: 'object', ...plain, fields: new Map() }, problems: state.problems };
+  return {
+    tree: tree ?? { kind: 'object', ...plain, fields: new Map() },
+    problems: state.problems,
+  };
 }
 
 function parseMap(state: ParseState, fields: unknown, place: Place): ObjectField | undefined {
-  if (!isPlainObject(fields)) return report(state, place.path, 'type', 'must be an object of fields');
-  if (place.depth > MAX_DEPTH) return report(state, place.path, 'depth', `fields are nested at most ${MAX_DEPTH} levels deep`);
+  if (!isPlainObject(fields))
+    return report(state, place.path, 'type', 'must be an object of fields');
+  if (place.depth > MAX_DEPTH)
+    return report(state, place.path, 'depth', `fields are nested at most ${MAX_DEPTH} levels deep`);
   const parsed = new Map<string, Field>();
   for (const [name, input] of Object.entries(fields)) {
     const path = `${place.path}.${shown(name)}`;
-    if (place.depth === 0 && automaticFields.has(name)) checkAutomatic(state, path, { name, input });
+    if (place.depth === 0 && automaticFields.has(name))
+      checkAutomatic(state, path, { name, input });
     else {
-      if (++state.fields > MAX_FIELDS) return report(state, place.path, 'count', `a schema has at most ${MAX_FIELDS} fields`);
+      if (++state.fields > MAX_FIELDS)
+        return report(state, place.path, 'count', `a schema has at most ${MAX_FIELDS} fields`);
       const field = parseNamed(state, { name, input }, { ...place, path });
       if (field) parsed.set(name, field);
     }
   }
-  if (parsed.size === 0 && state.problems.length === 0) report(state, place.path, 'empty', 'needs at least one field');
+  if (parsed.size === 0 && state.problems.length === 0)
+    report(state, place.path, 'empty', 'needs at least one field');
   return { kind: 'object', ...plain, fields: parsed };
 }
 
-function parseNamed(state: ParseState, { name, input }: { name: string; input: unknown }, place: Place): Field | undefined {
+function parseNamed(
+  state: ParseState,
+  { name, input }: { name: string; input: unknown },
+  place: Place,
+): Field | undefined {
   const fault = fieldNameFault(name, place.depth === 0);
   if (fault) return report(state, place.path, 'name', fault);
   return parseField(state, input, { ...place, depth: place.depth + 1 });
 }
 
 /** `_id`, `createdAt`, `updatedAt` and `__v` may be written down, but only as what they are. */
-function checkAutomatic(state: ParseState, path: string, { name, input }: { name: string; input: unknown }): void {
+function checkAutomatic(
+  state: ParseState,
+  path: string,
+  { name, input }: { name: string; input: unknown },
+): void {
   const type = isPlainObject(input) ? input.type : input;
   const wanted = automaticFields.get(name);
-  if (type !== wanted) report(state, path, 'type', `${name} is made by the platform and is always ${wanted}`);
+  if (type !== wanted)
+    report(state, path, 'type', `${name} is made by the platform and is always ${wanted}`);
 }
 
 function parseField(state: ParseState, input: unknown, place: Place): Field | undefined {
   if (typeof input === 'string') return parseTyped(state, { type: input }, place);
   if (Array.isArray(input)) return parseTyped(state, { type: input }, place);
-  if (!isPlainObject(input)) return report(state, place.path, 'type', 'must be a type name, a list of one type, or an object');
+  if (!isPlainObject(input))
+    return report(
+      state,
+      place.path,
+      'type',
+      'must be a type name, a list of one type, or an object',
+    );
   if (Object.hasOwn(input, 'type')) return parseTyped(state, input, place);
   return parseMap(state, input, place);
 }
 
-function parseTyped(state: ParseState, options: Record<string, unknown>, place: Place): Field | undefined {
+function parseTyped(
+  state: ParseState,
+  options: Record<string, unknown>,
+  place: Place,
+): Field | undefined {
   const { type } = options;
-  const written: OptionContext = { ...place, options, report: (path, rule, message) => report(state, path, rule, message) };
+  const written: OptionContext = {
+    ...place,
+    options,
+    report: (path, rule, message) => report(state, path, rule, message),
+  };
   if (Array.isArray(type)) return parseArray(state, written, place);
   if (isPlainObject(type)) {
     const context = fittingOptions(written, 'object');
@@ -96,18 +130,32 @@ function parseTyped(state: ParseState, options: Record<string, unknown>, place: 
 
 function parseArray(state: ParseState, written: OptionContext, place: Place): Field | undefined {
   const elements = written.options.type as readonly unknown[];
-  if (elements.length !== 1) return report(state, `${place.path}.type`, 'array', 'a list type holds exactly one element type');
-  if (place.depth > MAX_DEPTH) return report(state, place.path, 'depth', `fields are nested at most ${MAX_DEPTH} levels deep`);
+  if (elements.length !== 1)
+    return report(
+      state,
+      `${place.path}.type`,
+      'array',
+      'a list type holds exactly one element type',
+    );
+  if (place.depth > MAX_DEPTH)
+    return report(state, place.path, 'depth', `fields are nested at most ${MAX_DEPTH} levels deep`);
   const [element] = elements;
   // `{type: ["Relation"], model}` names the target beside the list.
-  const relation = element === 'Relation' ? { type: 'Relation', model: written.options.model } : element;
+  const relation =
+    element === 'Relation' ? { type: 'Relation', model: written.options.model } : element;
   const context = fittingOptions(written, 'array');
   const common = commonOptions(context, 'array');
   const items = parseField(state, relation, { ...place, depth: place.depth + 1, inArray: true });
   if (!items) return undefined;
-  if (items.kind === 'vector') return report(state, place.path, 'type', 'a Vector cannot be the element of a list');
+  if (items.kind === 'vector')
+    return report(state, place.path, 'type', 'a Vector cannot be the element of a list');
   if (items.kind === 'relation' && place.inArray) {
-    return report(state, place.path, 'relation', 'a relation cannot stand inside the elements of a list');
+    return report(
+      state,
+      place.path,
+      'relation',
+      'a relation cannot stand inside the elements of a list',
+    );
   }
   return readDefault(context, { kind: 'array', ...common, items });
 }

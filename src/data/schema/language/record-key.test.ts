@@ -55,7 +55,10 @@ describe('ids of records', () => {
         const id = rows[0]?.id ?? '';
         expect(keyParts(key, id)).toEqual(values.map(String));
         const parts = key.map((type, i) => `(${partOf(type, '$1', i)})::text as p${i}`);
-        const back = await test.database.query<Record<string, string>>({ text: `select ${parts.join(', ')}`, values: [id] });
+        const back = await test.database.query<Record<string, string>>({
+          text: `select ${parts.join(', ')}`,
+          values: [id],
+        });
         expect(Object.values(back.rows[0] ?? {})).toEqual(values.map(String));
       }),
       { numRuns: 200 },

@@ -8,7 +8,16 @@ import { isId } from '../../../kernel/ids.ts';
 import { isStorable } from '../../../kernel/text.ts';
 
 /** What the columns of a key hold, as far as ids are concerned. */
-export type KeyType = 'uuid' | 'text' | 'bpchar' | 'bigint' | 'numeric' | 'boolean' | 'date' | 'timestamp' | 'timestamptz';
+export type KeyType =
+  | 'uuid'
+  | 'text'
+  | 'bpchar'
+  | 'bigint'
+  | 'numeric'
+  | 'boolean'
+  | 'date'
+  | 'timestamp'
+  | 'timestamptz';
 
 /** The types of the columns that make an id, in order; none: records have no id. */
 export type RecordKey = readonly KeyType[];
@@ -19,7 +28,8 @@ const SEPARATOR = '~';
 /** Longest id, in UTF-16 units. */
 const MAX_ID = 1_024;
 
-const isWhole = (text: string): boolean => /^(?:0|-?[1-9]\d{0,18})$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text);
+const isWhole = (text: string): boolean =>
+  /^(?:0|-?[1-9]\d{0,18})$/.test(text) && BigInt.asIntN(64, BigInt(text)) === BigInt(text);
 
 function isDay(text: string): boolean {
   const day = /^\d{4}-\d{2}-\d{2}$/.test(text) ? new Date(`${text}T00:00:00Z`) : undefined;
@@ -61,7 +71,9 @@ export const isKeyValue = (type: KeyType, value: unknown): value is string =>
 export function keyParts(key: RecordKey, id: string): readonly string[] | undefined {
   if (key.length === 0 || id.length > MAX_ID) return undefined;
   const parts = key.length === 1 ? [id] : id.split(SEPARATOR).map(unescaped);
-  return parts.length === key.length && key.every((type, i) => isKeyValue(type, parts[i])) ? parts : undefined;
+  return parts.length === key.length && key.every((type, i) => isKeyValue(type, parts[i]))
+    ? parts
+    : undefined;
 }
 
 /** The inverse of the escaping in `escapedText`; an `!` that stands alone stays. */
@@ -74,7 +86,8 @@ export function isRecordId(key: RecordKey, id: unknown): id is string {
 }
 
 /** UUIDs have one form, other ids are taken as they are. */
-export const canonicalId = (key: RecordKey, id: string): string => (key.length === 1 && key[0] === 'uuid' ? id.toLowerCase() : id);
+export const canonicalId = (key: RecordKey, id: string): string =>
+  key.length === 1 && key[0] === 'uuid' ? id.toLowerCase() : id;
 
 const instantFormat = `'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'`;
 
@@ -92,7 +105,9 @@ function partText(type: KeyType, column: string): string {
 }
 
 const escapedText = (type: KeyType, column: string): string =>
-  type === 'text' || type === 'bpchar' ? `replace(replace(${column}::text, '!', '!0'), '${SEPARATOR}', '!1')` : partText(type, column);
+  type === 'text' || type === 'bpchar'
+    ? `replace(replace(${column}::text, '!', '!0'), '${SEPARATOR}', '!1')`
+    : partText(type, column);
 
 /** The id of a row, as SQL of type text, from its key columns. */
 export function idText(key: RecordKey, columns: readonly string[]): string {
@@ -105,6 +120,9 @@ export function idText(key: RecordKey, columns: readonly string[]): string {
 /** A part of an id of several, as SQL of the type of its column. */
 export function partOf(type: KeyType, id: string, position: number): string {
   const part = `split_part(${id}::text, '${SEPARATOR}', ${position + 1})`;
-  const plain = type === 'text' || type === 'bpchar' ? `replace(replace(${part}, '!1', '${SEPARATOR}'), '!0', '!')` : part;
+  const plain =
+    type === 'text' || type === 'bpchar'
+      ? `replace(replace(${part}, '!1', '${SEPARATOR}'), '!0', '!')`
+      : part;
   return type === 'text' ? plain : `(${plain})::${type}`;
 }

@@ -3,7 +3,13 @@ import Type from 'typebox';
 import type { OwnerOption, PlatformOptions } from './definition.ts';
 import { type Field, type ObjectField, readRuleOf } from './field.ts';
 
-const retainDays = Type.Optional(Type.Integer({ minimum: 1, maximum: 36_500, description: 'Days until it is purged; never unless set' }));
+const retainDays = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    maximum: 36_500,
+    description: 'Days until it is purged; never unless set',
+  }),
+);
 
 /** Properties of `conduitOptions`. */
 export const recordOptionShapes = {
@@ -18,7 +24,13 @@ export const recordOptionShapes = {
         Type.Boolean(),
         Type.Object(
           {
-            max: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, description: 'Versions kept of each record; 100 unless set' })),
+            max: Type.Optional(
+              Type.Integer({
+                minimum: 1,
+                maximum: 10_000,
+                description: 'Versions kept of each record; 100 unless set',
+              }),
+            ),
             retainDays,
           },
           { additionalProperties: false },
@@ -32,9 +44,21 @@ export const recordOptionShapes = {
       [
         Type.Object(
           {
-            field: Type.String({ maxLength: 63, description: 'Relation to User, or ObjectId: the user who created the record' }),
+            field: Type.String({
+              maxLength: 63,
+              description: 'Relation to User, or ObjectId: the user who created the record',
+            }),
             limit: Type.Optional(
-              Type.Array(Type.Enum(['read', 'update', 'delete']), { maxItems: 3, description: 'What only that user may do' }),
+              Type.Array(Type.Enum(['read', 'update', 'delete']), {
+                maxItems: 3,
+                description: 'What only that user may do',
+              }),
+            ),
+            combine: Type.Optional(
+              Type.Enum(['and', 'or'], {
+                description:
+                  'With row authorization: both must allow what is limited (and), or one is enough (or)',
+              }),
             ),
           },
           { additionalProperties: false },
@@ -68,7 +92,9 @@ export function softDeleteOf({ softDelete }: PlatformOptions): SoftDelete | unde
 
 export function historyOf({ history }: PlatformOptions): History | undefined {
   if (history === undefined || history === false) return undefined;
-  return history === true ? { max: DEFAULT_MAX_VERSIONS } : { max: DEFAULT_MAX_VERSIONS, ...history };
+  return history === true
+    ? { max: DEFAULT_MAX_VERSIONS }
+    : { max: DEFAULT_MAX_VERSIONS, ...history };
 }
 
 /** The fields as they are served: the owner is the platform's to set. */

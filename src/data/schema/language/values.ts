@@ -7,7 +7,14 @@
 import type { Problem } from '../../../kernel/errors.ts';
 import { isId } from '../../../kernel/ids.ts';
 import { isStorable } from '../../../kernel/text.ts';
-import type { ArrayField, Field, NumberField, ObjectField, StringField, VectorField } from './field.ts';
+import type {
+  ArrayField,
+  Field,
+  NumberField,
+  ObjectField,
+  StringField,
+  VectorField,
+} from './field.ts';
 import { isKeyValue, type KeyType, keyHint } from './record-key.ts';
 
 /** Answers the value as it is stored; meaningless when it has added problems. */
@@ -18,7 +25,8 @@ const MAX_JSON_DEPTH = 64;
 /** Elements of one list. */
 export const MAX_ITEMS = 10_000;
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Own properties only: a record from outside may have any prototype. */
 export const ownValue = (record: Readonly<Record<string, unknown>>, name: string): unknown =>
@@ -95,17 +103,28 @@ const checkId: Check = (value, path, problems) =>
 const idChecker = (type: KeyType = 'uuid'): Check =>
   type === 'uuid'
     ? checkId
-    : (value, path, problems) => (isKeyValue(type, value) ? value : fault(problems, path, 'format', keyHint([type])));
+    : (value, path, problems) =>
+        isKeyValue(type, value) ? value : fault(problems, path, 'format', keyHint([type]));
 
-const formats: ReadonlyMap<string, { readonly fits: (text: string) => boolean; readonly name: string }> = new Map<
+const formats: ReadonlyMap<
   string,
-  { fits: (text: string) => boolean; name: string }
->([
+  { readonly fits: (text: string) => boolean; readonly name: string }
+> = new Map<string, { fits: (text: string) => boolean; name: string }>([
   [
     'email',
-    { fits: (text) => text.length <= 254 && /^[^\s@<>"]{1,64}@[^\s@<>".]+(?:\.[^\s@<>".]+)+$/.test(text), name: 'an e-mail address' },
+    {
+      fits: (text) =>
+        text.length <= 254 && /^[^\s@<>"]{1,64}@[^\s@<>".]+(?:\.[^\s@<>".]+)+$/.test(text),
+      name: 'an e-mail address',
+    },
   ],
-  ['url', { fits: (text) => /^https?:\/\//i.test(text) && URL.canParse(text), name: 'an http or https URL' }],
+  [
+    'url',
+    {
+      fits: (text) => /^https?:\/\//i.test(text) && URL.canParse(text),
+      name: 'an http or https URL',
+    },
+  ],
   ['uuid', { fits: isId, name: 'a UUID' }],
   ['objectId', { fits: (text) => isId(text) || /^[0-9a-f]{24}$/i.test(text), name: 'an id' }],
 ]);
@@ -115,11 +134,16 @@ function stringChecker(field: StringField): Check {
   const format = formats.get(field.format ?? '');
   return withEnum(field.enum, (value, path, problems) => {
     if (typeof value !== 'string') return fault(problems, path, 'type', 'must be text');
-    if (!isStorable(value)) return fault(problems, path, 'characters', 'holds a NUL or half of a character');
-    if (value.length < minLength) return fault(problems, path, 'minLength', `must have at least ${minLength} characters`);
-    if (value.length > maxLength) return fault(problems, path, 'maxLength', `must have at most ${maxLength} characters`);
-    if (format && !format.fits(value)) return fault(problems, path, 'format', `must be ${format.name}`);
-    if (pattern && !pattern.matches(value)) return fault(problems, path, 'pattern', `must match ${pattern.source}`);
+    if (!isStorable(value))
+      return fault(problems, path, 'characters', 'holds a NUL or half of a character');
+    if (value.length < minLength)
+      return fault(problems, path, 'minLength', `must have at least ${minLength} characters`);
+    if (value.length > maxLength)
+      return fault(problems, path, 'maxLength', `must have at most ${maxLength} characters`);
+    if (format && !format.fits(value))
+      return fault(problems, path, 'format', `must be ${format.name}`);
+    if (pattern && !pattern.matches(value))
+      return fault(problems, path, 'pattern', `must match ${pattern.source}`);
     return value;
   });
 }
@@ -138,29 +162,43 @@ function readNumber(field: NumberField, value: unknown): number | string | undef
 
 /** Smallest and largest whole number of a column; beyond those of JavaScript it is not known what was meant. */
 const wholeRange = (field: NumberField): readonly [number, number] =>
-  field.storage === 'integer' ? [-2_147_483_648, 2_147_483_647] : [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
+  field.storage === 'integer'
+    ? [-2_147_483_648, 2_147_483_647]
+    : [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
 
 function numberChecker(field: NumberField): Check {
   const { min, max, exclusiveMin, exclusiveMax, integer } = field;
   const rules: readonly (readonly [string, (n: number) => boolean, string])[] = [
     ['min', (n: number) => min === undefined || n >= min, `must be at least ${min}`] as const,
     ['max', (n: number) => max === undefined || n <= max, `must be at most ${max}`] as const,
-    ['exclusiveMin', (n: number) => exclusiveMin === undefined || n > exclusiveMin, `must be greater than ${exclusiveMin}`] as const,
-    ['exclusiveMax', (n: number) => exclusiveMax === undefined || n < exclusiveMax, `must be less than ${exclusiveMax}`] as const,
+    [
+      'exclusiveMin',
+      (n: number) => exclusiveMin === undefined || n > exclusiveMin,
+      `must be greater than ${exclusiveMin}`,
+    ] as const,
+    [
+      'exclusiveMax',
+      (n: number) => exclusiveMax === undefined || n < exclusiveMax,
+      `must be less than ${exclusiveMax}`,
+    ] as const,
   ].filter(([rule]) => field[rule] !== undefined);
   const [least, most] = wholeRange(field);
   return withEnum(field.enum, (value, path, problems) => {
     const read = readNumber(field, value);
     if (read === undefined) return fault(problems, path, 'type', 'must be a number');
     const size = Number(read);
-    if (integer && !Number.isInteger(size)) return fault(problems, path, 'integer', 'must be a whole number');
-    if (integer && typeof read === 'number' && (read < least || read > most)) return fault(problems, path, 'range', 'is too large');
-    for (const [rule, fits, message] of rules) if (!fits(size)) return fault(problems, path, rule, message);
+    if (integer && !Number.isInteger(size))
+      return fault(problems, path, 'integer', 'must be a whole number');
+    if (integer && typeof read === 'number' && (read < least || read > most))
+      return fault(problems, path, 'range', 'is too large');
+    for (const [rule, fits, message] of rules)
+      if (!fits(size)) return fault(problems, path, rule, message);
     return read;
   });
 }
 
-const isoDate = /^(\d{4})-(\d{2})-(\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
+const isoDate =
+  /^(\d{4})-(\d{2})-(\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2}))?$/;
 
 /** An instant with its offset, or a date (midnight UTC), as ISO 8601 UTC with milliseconds. */
 function readDate(value: unknown): string | undefined {
@@ -189,7 +227,12 @@ function checkedYear(instant: Date): string | undefined {
 
 const checkDate: Check = (value, path, problems) =>
   readDate(value) ??
-  fault(problems, path, 'format', 'must be an ISO 8601 instant such as 2026-01-31T12:00:00Z, or a date such as 2026-01-31');
+  fault(
+    problems,
+    path,
+    'format',
+    'must be an ISO 8601 instant such as 2026-01-31T12:00:00Z, or a date such as 2026-01-31',
+  );
 
 const checkJson: Check = (value, path, problems) => {
   const wrong = jsonFault(value, 0);
@@ -198,8 +241,10 @@ const checkJson: Check = (value, path, problems) => {
 
 function jsonFault(value: unknown, depth: number): string | undefined {
   if (depth > MAX_JSON_DEPTH) return `is nested more than ${MAX_JSON_DEPTH} levels deep`;
-  if (typeof value === 'string') return isStorable(value) ? undefined : 'holds a NUL or half of a character';
-  if (typeof value === 'number') return Number.isFinite(value) ? undefined : 'holds a number that is not finite';
+  if (typeof value === 'string')
+    return isStorable(value) ? undefined : 'holds a NUL or half of a character';
+  if (typeof value === 'number')
+    return Number.isFinite(value) ? undefined : 'holds a number that is not finite';
   if (value === null || typeof value === 'boolean') return undefined;
   if (Array.isArray(value)) return firstFault(value, depth);
   if (!isObject(value)) return 'must be a JSON value';
@@ -221,7 +266,9 @@ function vectorChecker({ dimensions }: VectorField): Check {
       return fault(problems, path, 'dimensions', `must be a list of ${dimensions} numbers`);
     }
     const fits = value.every((n) => typeof n === 'number' && Math.abs(n) <= limit);
-    return fits ? value.map((n: number) => Math.fround(n)) : fault(problems, path, 'type', 'must hold numbers only');
+    return fits
+      ? value.map((n: number) => Math.fround(n))
+      : fault(problems, path, 'type', 'must hold numbers only');
   };
 }
 
@@ -230,8 +277,10 @@ function arrayChecker(field: ArrayField): Check {
   const check = checkerOf(field.items);
   return (value, path, problems) => {
     if (!Array.isArray(value)) return fault(problems, path, 'type', 'must be a list');
-    if (value.length < minItems) return fault(problems, path, 'minItems', `must have at least ${minItems} elements`);
-    if (value.length > maxItems) return fault(problems, path, 'maxItems', `must have at most ${maxItems} elements`);
+    if (value.length < minItems)
+      return fault(problems, path, 'minItems', `must have at least ${minItems} elements`);
+    if (value.length > maxItems)
+      return fault(problems, path, 'maxItems', `must have at most ${maxItems} elements`);
     return value.map((item, index) => check(item, `${path}.${index}`, problems));
   };
 }
@@ -249,14 +298,23 @@ export function missingValue(field: Field, path: string, problems: Problem[]): u
 /** A nested object that nobody gave exists when it has defaults and nothing that only a caller could give. */
 function defaultsInside(field: ObjectField): Record<string, unknown> | undefined {
   const problems: Problem[] = [];
-  const entries = [...field.fields].map(([name, child]) => [name, missingValue(child, name, problems)] as const);
-  return problems.length === 0 && entries.some(([, value]) => value !== null) ? Object.fromEntries(entries) : undefined;
+  const entries = [...field.fields].map(
+    ([name, child]) => [name, missingValue(child, name, problems)] as const,
+  );
+  return problems.length === 0 && entries.some(([, value]) => value !== null)
+    ? Object.fromEntries(entries)
+    : undefined;
 }
 
 /** Nested objects: whole ones with defaults filled in, or (`partial`) only what is given. */
 export function objectChecker(field: ObjectField, partial: boolean): Check {
   const children = [...field.fields].map(
-    ([name, child]) => [name, child, child.kind === 'object' && partial ? objectChecker(child, true) : checkerOf(child)] as const,
+    ([name, child]) =>
+      [
+        name,
+        child,
+        child.kind === 'object' && partial ? objectChecker(child, true) : checkerOf(child),
+      ] as const,
   );
   return (value, path, problems) => {
     if (!isObject(value)) return fault(problems, path, 'type', 'must be an object');
@@ -280,6 +338,9 @@ interface Given {
 /** The stored value of a field whose value was given, is null, or is missing. */
 export function fieldValue(field: Field, check: Check, { given, place, problems }: Given): unknown {
   if (given === undefined) return missingValue(field, place, problems);
-  if (given === null) return field.required ? fault(problems, place, 'required', 'is required and cannot be null') : null;
+  if (given === null)
+    return field.required
+      ? fault(problems, place, 'required', 'is required and cannot be null')
+      : null;
   return check(given, place, problems);
 }

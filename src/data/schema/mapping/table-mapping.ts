@@ -20,7 +20,15 @@ export type RelationKind = 'table' | 'partitioned' | 'view' | 'materialized' | '
  * `plain` as it is; `text`, `jsonb`, `decimal` and `double` by a cast; `array` as a JSON list, and `texts` as one
  * of texts; `base64` for bytes.
  */
-export type ColumnForm = 'plain' | 'text' | 'jsonb' | 'decimal' | 'double' | 'array' | 'texts' | 'base64';
+export type ColumnForm =
+  | 'plain'
+  | 'text'
+  | 'jsonb'
+  | 'decimal'
+  | 'double'
+  | 'array'
+  | 'texts'
+  | 'base64';
 
 export interface MappedColumn {
   readonly column: string;
@@ -47,23 +55,29 @@ export interface TableMapping {
   readonly rules: Readonly<Record<string, readonly string[]>>;
 }
 
-export const relationName = ({ schema, name }: QualifiedName): string => `${identifier(schema)}.${identifier(name)}`;
+export const relationName = ({ schema, name }: QualifiedName): string =>
+  `${identifier(schema)}.${identifier(name)}`;
 
-export const sameName = (a: QualifiedName, b: QualifiedName): boolean => a.schema === b.schema && a.name === b.name;
+export const sameName = (a: QualifiedName, b: QualifiedName): boolean =>
+  a.schema === b.schema && a.name === b.name;
 
-export const keyOf = ({ key, columns }: TableMapping): RecordKey => key.map((field) => columns[field]?.keyType ?? 'text');
+export const keyOf = ({ key, columns }: TableMapping): RecordKey =>
+  key.map((field) => columns[field]?.keyType ?? 'text');
 
 /** The platform keeps `createdAt` and `updatedAt` of tables that have both; other columns of these names have other fields. */
-export const hasTimestamps = ({ columns }: TableMapping): boolean => columns.createdAt !== undefined && columns.updatedAt !== undefined;
+export const hasTimestamps = ({ columns }: TableMapping): boolean =>
+  columns.createdAt !== undefined && columns.updatedAt !== undefined;
 
 /** A key whose column can stand for the id itself. */
-export const isPlainKey = (key: RecordKey): boolean => key.length === 1 && (key[0] === 'uuid' || key[0] === 'text');
+export const isPlainKey = (key: RecordKey): boolean =>
+  key.length === 1 && (key[0] === 'uuid' || key[0] === 'text');
 
 /** Name of a key column in the sub-select; no field can have it. */
 export const keyColumnName = (position: number): string => `key ${position + 1}`;
 
 /** The columns of a sub-select that tell its rows apart and give them an order; none where nothing does. */
-export const identityColumns = (key: RecordKey): readonly string[] => (isPlainKey(key) ? ['_id'] : key.map((_, i) => keyColumnName(i)));
+export const identityColumns = (key: RecordKey): readonly string[] =>
+  isPlainKey(key) ? ['_id'] : key.map((_, i) => keyColumnName(i));
 
 /** Texts that are stored as another type (an enum) are compared as text. */
 const shownColumn = ({ column, form }: MappedColumn, alias: string): string => {
@@ -93,7 +107,9 @@ export const keyColumns = ({ key, columns }: TableMapping, alias: string): strin
   key.map((field) => {
     const column = columns[field];
     if (!column) return 'null';
-    return column.keyType === 'text' ? shownColumn(column, alias) : `${alias}.${identifier(column.column)}`;
+    return column.keyType === 'text'
+      ? shownColumn(column, alias)
+      : `${alias}.${identifier(column.column)}`;
   });
 
 /** Nine digits: the ETag has no more. Two states of a row share one only when a billion transactions lie between them. */
@@ -101,7 +117,8 @@ const versionOf = (transaction: string): string => `(${transaction} % 1000000000
 const storedVersion = (alias: string): string => versionOf(`${alias}.xmin::text::bigint`);
 /** Rows that come back from a write to a partitioned table have no system columns; which transaction wrote them is known anyway. */
 const writtenVersion = versionOf(`(pg_current_xact_id()::text::bigint % 4294967296)`);
-const contentVersion = (alias: string): string => `('x' || left(md5(${alias}::text), 7))::bit(28)::integer`;
+const contentVersion = (alias: string): string =>
+  `('x' || left(md5(${alias}::text), 7))::bit(28)::integer`;
 
 const hasVersions = ({ kind }: TableMapping): boolean => kind === 'table' || kind === 'partitioned';
 
@@ -111,17 +128,26 @@ export function shownRow(mapping: TableMapping, alias: string, written = false):
   const keys = keyColumns(mapping, alias);
   const id = isPlainKey(key) ? (keys[0] ?? '') : idText(key, keys);
   const version =
-    written && mapping.kind === 'partitioned' ? writtenVersion : hasVersions(mapping) ? storedVersion(alias) : contentVersion(alias);
+    written && mapping.kind === 'partitioned'
+      ? writtenVersion
+      : hasVersions(mapping)
+        ? storedVersion(alias)
+        : contentVersion(alias);
   return [
     `${id} as "_id"`,
-    ...Object.entries(mapping.columns).map(([field, column]) => `${shownColumn(column, alias)} as ${identifier(field)}`),
+    ...Object.entries(mapping.columns).map(
+      ([field, column]) => `${shownColumn(column, alias)} as ${identifier(field)}`,
+    ),
     `${version} as "__v"`,
-    ...(isPlainKey(key) ? [] : keys.map((column, i) => `${column} as ${identifier(keyColumnName(i))}`)),
+    ...(isPlainKey(key)
+      ? []
+      : keys.map((column, i) => `${column} as ${identifier(keyColumnName(i))}`)),
   ].join(', ');
 }
 
 /** What stands behind `from` for reads; it needs an alias. */
-export const sourceText = (mapping: TableMapping): string => `(select ${shownRow(mapping, 'c')} from ${relationName(mapping.source)} c)`;
+export const sourceText = (mapping: TableMapping): string =>
+  `(select ${shownRow(mapping, 'c')} from ${relationName(mapping.source)} c)`;
 
 /** A value of the record engine, ready for its column. */
 export function writtenValue({ type, form }: MappedColumn, value: string): string {
@@ -150,7 +176,9 @@ export function mappedTree(tree: ObjectField, mapping: TableMapping | undefined)
   if (!mapping) return tree;
   const fields = [...tree.fields].map(([name, field]): [string, Field] => {
     const idType = mapping.columns[name]?.keyType;
-    return field.kind === 'relation' && idType !== undefined && idType !== 'uuid' ? [name, { ...field, idType }] : [name, field];
+    return field.kind === 'relation' && idType !== undefined && idType !== 'uuid'
+      ? [name, { ...field, idType }]
+      : [name, field];
   });
   return { ...tree, fields: new Map(fields) };
 }

@@ -2,7 +2,13 @@
 
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
-import { type ColumnLayout, type IndexLayout, indexName, type TableLayout, tableName } from '../compile/layout.ts';
+import {
+  type ColumnLayout,
+  type IndexLayout,
+  indexName,
+  type TableLayout,
+  tableName,
+} from '../compile/layout.ts';
 import type { Field } from '../language/field.ts';
 import { derivedName } from '../language/names.ts';
 import { historyTable, indexBuildTable } from '../migrations.ts';
@@ -32,7 +38,9 @@ export function renameLayout(schema: string, layout: TableLayout, renames: Renam
   if (renames.size === 0) return { layout, steps: [] };
   const steps = [...renames].flatMap(([from, to]) => columnSteps(schema, from, to));
   const now = (name: string): string => renames.get(name) ?? name;
-  const columns = Object.fromEntries(Object.entries(layout.columns).map(([name, column]) => [now(name), column]));
+  const columns = Object.fromEntries(
+    Object.entries(layout.columns).map(([name, column]) => [now(name), column]),
+  );
   const indexes = Object.entries(layout.indexes).map(([name, index]): [string, IndexLayout] => {
     const renamed = renameIndex(index, renames);
     if (!renamed) return [name, index];
@@ -41,14 +49,26 @@ export function renameLayout(schema: string, layout: TableLayout, renames: Renam
     return [next, renamed];
   });
   const foreignKeys = Object.entries(layout.foreignKeys).map(([name, key]) => {
-    const next = renames.has(key.column) ? derivedName('fk', schema, now(key.column), key.target) : name;
+    const next = renames.has(key.column)
+      ? derivedName('fk', schema, now(key.column), key.target)
+      : name;
     if (next !== name) {
-      const text = alterTable(schema, `rename constraint ${identifier(name)} to ${identifier(next)}`);
+      const text = alterTable(
+        schema,
+        `rename constraint ${identifier(name)} to ${identifier(next)}`,
+      );
       steps.push(step(schema, text, `The key of ${key.column} gets its new name`));
     }
     return [next, { ...key, column: now(key.column) }] as const;
   });
-  return { layout: { columns, indexes: Object.fromEntries(indexes), foreignKeys: Object.fromEntries(foreignKeys) }, steps };
+  return {
+    layout: {
+      columns,
+      indexes: Object.fromEntries(indexes),
+      foreignKeys: Object.fromEntries(foreignKeys),
+    },
+    steps,
+  };
 }
 
 function columnSteps(schema: string, from: string, to: string): ChangeStep[] {
@@ -69,9 +89,14 @@ function columnSteps(schema: string, from: string, to: string): ChangeStep[] {
 /** `undefined` for an index that has to be made anew, because the name stands in its condition. */
 function renameIndex(index: IndexLayout, renames: Renames): IndexLayout | undefined {
   const { columns, descending, where } = index;
-  if (where !== undefined && [...renames.keys()].some((name) => where.includes(identifier(name)))) return undefined;
+  if (where !== undefined && [...renames.keys()].some((name) => where.includes(identifier(name))))
+    return undefined;
   const now = (name: string): string => renames.get(name) ?? name;
-  return { ...index, columns: columns.map(now), ...(descending && { descending: descending.map(now) }) };
+  return {
+    ...index,
+    columns: columns.map(now),
+    ...(descending && { descending: descending.map(now) }),
+  };
 }
 
 /** An index that is still to be made has its name only in the list of those. */
@@ -79,7 +104,11 @@ function indexSteps(schema: string, from: string, to: string): ChangeStep[] {
   const summary = `The index ${from} gets its new name`;
   const waiting = `update ${indexBuildTable} set name = ${literalOf(to, 'text')} where name = ${literalOf(from, 'text')}`;
   return [
-    step(schema, `alter index if exists "app".${identifier(from)} rename to ${identifier(to)}`, summary),
+    step(
+      schema,
+      `alter index if exists "app".${identifier(from)} rename to ${identifier(to)}`,
+      summary,
+    ),
     { ...step(schema, waiting, summary), lock: 'none' },
   ];
 }
@@ -97,7 +126,8 @@ export interface ColumnContext {
 const exclusive = { phase: 2, lock: 'ACCESS EXCLUSIVE', destructive: false } as const;
 
 /** What records without a value get: what the change gives them, else the default. */
-const filling = ({ field, backfill }: ColumnContext): unknown => (backfill === undefined ? field?.default : backfill);
+const filling = ({ field, backfill }: ColumnContext): unknown =>
+  backfill === undefined ? field?.default : backfill;
 
 export function addColumn(context: ColumnContext): ChangeStep[] {
   const { table, column, wanted } = context;
@@ -107,7 +137,14 @@ export function addColumn(context: ColumnContext): ChangeStep[] {
   const add = `add column ${name} ${wanted.type}${wanted.notNull ? ' not null' : ''}`;
   if (value === undefined) {
     const obstacle = wanted.notNull && lacking(table, column, '');
-    return [{ ...step, statement: alterTable(table, add), summary: `The field ${column} is added`, ...(obstacle && { obstacle }) }];
+    return [
+      {
+        ...step,
+        statement: alterTable(table, add),
+        summary: `The field ${column} is added`,
+        ...(obstacle && { obstacle }),
+      },
+    ];
   }
   const added: ChangeStep = {
     ...step,
@@ -123,10 +160,17 @@ export function addColumn(context: ColumnContext): ChangeStep[] {
  * New records get the default from us: it may change without touching the table. In the table it is for writers who
  * have not heard of a required field yet, which are those of the moment of the change.
  */
-function leftDefault({ table, column, wanted }: ColumnContext, fallback: unknown): Pick<ChangeStep, 'statement' | 'summary'> {
+function leftDefault(
+  { table, column, wanted }: ColumnContext,
+  fallback: unknown,
+): Pick<ChangeStep, 'statement' | 'summary'> {
   const name = identifier(column);
-  const change = fallback === undefined ? 'drop default' : `set default ${literalOf(fallback, wanted.type)}`;
-  return { statement: alterTable(table, `alter column ${name} ${change}`), summary: `The default of ${column} is left to the platform` };
+  const change =
+    fallback === undefined ? 'drop default' : `set default ${literalOf(fallback, wanted.type)}`;
+  return {
+    statement: alterTable(table, `alter column ${name} ${change}`),
+    summary: `The default of ${column} is left to the platform`,
+  };
 }
 
 /** Records without a value, where every record must have one. `condition`: which ones those are; empty: all. */
@@ -146,14 +190,21 @@ function lacking(table: string, column: string, condition: string): Obstacle {
 export function changeColumn(context: ColumnContext, stored: ColumnLayout): ChangeStep[] {
   const { wanted, backfill } = context;
   const widened = stored.type === wanted.type ? [] : [widenColumn(context, stored)];
-  if (stored.notNull === wanted.notNull) return backfill === undefined ? widened : [...widened, fillColumn(context, backfill)];
+  if (stored.notNull === wanted.notNull)
+    return backfill === undefined ? widened : [...widened, fillColumn(context, backfill)];
   return [...widened, ...(wanted.notNull ? requireColumn(context) : [releaseColumn(context)])];
 }
 
-const widenColumn = ({ table, column, wanted }: ColumnContext, stored: ColumnLayout): ChangeStep => ({
+const widenColumn = (
+  { table, column, wanted }: ColumnContext,
+  stored: ColumnLayout,
+): ChangeStep => ({
   ...exclusive,
   schema: table,
-  statement: alterTable(table, `alter column ${identifier(column)} type ${wanted.type} using ${identifier(column)}::${wanted.type}`),
+  statement: alterTable(
+    table,
+    `alter column ${identifier(column)} type ${wanted.type} using ${identifier(column)}::${wanted.type}`,
+  ),
   summary: `The field ${column} becomes wider: from ${stored.type} to ${wanted.type}`,
   touchesRows: true,
 });
@@ -185,8 +236,13 @@ function requireColumn(context: ColumnContext): ChangeStep[] {
 const releaseColumn = ({ table, column, field }: ColumnContext): ChangeStep => ({
   ...exclusive,
   schema: table,
-  statement: alterTable(table, `alter column ${identifier(column)} drop not null, alter column ${identifier(column)} drop default`),
-  summary: field ? `The field ${column} becomes optional` : `The field ${column} is hidden; its data is kept`,
+  statement: alterTable(
+    table,
+    `alter column ${identifier(column)} drop not null, alter column ${identifier(column)} drop default`,
+  ),
+  summary: field
+    ? `The field ${column} becomes optional`
+    : `The field ${column} is hidden; its data is kept`,
 });
 
 export const dropColumn = (table: string, column: string): ChangeStep => ({

@@ -21,12 +21,19 @@ export interface Replay {
   readonly changes: readonly DataChange[];
 }
 
-const isEmpty = (value: object | undefined): boolean => value === undefined || Object.keys(value).length === 0;
+const isEmpty = (value: object | undefined): boolean =>
+  value === undefined || Object.keys(value).length === 0;
 
 /** The changes so far, and what is done now under an id of its own. */
-export function withChange(changes: readonly DataChange[], { id, renames, backfill }: DataChange): readonly DataChange[] {
+export function withChange(
+  changes: readonly DataChange[],
+  { id, renames, backfill }: DataChange,
+): readonly DataChange[] {
   if (isEmpty(renames) && isEmpty(backfill)) return changes;
-  return [...changes, { id, ...(!isEmpty(renames) && { renames }), ...(!isEmpty(backfill) && { backfill }) }];
+  return [
+    ...changes,
+    { id, ...(!isEmpty(renames) && { renames }), ...(!isEmpty(backfill) && { backfill }) },
+  ];
 }
 
 /**
@@ -40,7 +47,8 @@ export function replayOf(current: Declaration | undefined, input: Arriving): Rep
   const run = startRun(current, input.fields);
   for (const change of arriving) run.replay(change);
   const own = writtenChange(input);
-  const isNoted = own === undefined || known.has(own.id) || arriving.some(({ id }) => id === own.id);
+  const isNoted =
+    own === undefined || known.has(own.id) || arriving.some(({ id }) => id === own.id);
   if (own) run.written(own, isNoted);
   const changes = [...(current?.changes ?? []), ...arriving];
   return { ...run.result(), changes: isNoted ? changes : [...changes, own] };
@@ -50,9 +58,17 @@ type Arriving = Pick<ArrivingSchema, 'name' | 'fields' | 'migrations' | 'renames
 
 /** What somebody wrote into the file by hand. Its id follows from what it says, so that it is one change however often it is applied. */
 function writtenChange({ name, renames, backfill }: Arriving): DataChange | undefined {
-  const text = JSON.stringify([name, Object.entries(renames ?? {}).sort(), Object.entries(backfill ?? {}).sort()]);
+  const text = JSON.stringify([
+    name,
+    Object.entries(renames ?? {}).sort(),
+    Object.entries(backfill ?? {}).sort(),
+  ]);
   const id = `file-${createHash('sha256').update(text).digest('hex').slice(0, 32)}`;
-  const [change] = withChange([], { id, ...(renames && { renames }), ...(backfill && { backfill }) });
+  const [change] = withChange([], {
+    id,
+    ...(renames && { renames }),
+    ...(backfill && { backfill }),
+  });
   return change;
 }
 
@@ -75,7 +91,8 @@ function startRun(current: Declaration | undefined, wanted: FieldMap) {
     }
   };
   const note = (backfill: DataChange['backfill']): void => {
-    for (const [name, value] of Object.entries(backfill ?? {})) if (!fill.has(name)) fill.set(name, value);
+    for (const [name, value] of Object.entries(backfill ?? {}))
+      if (!fill.has(name)) fill.set(name, value);
   };
   return {
     replay(change: DataChange): void {
@@ -89,7 +106,8 @@ function startRun(current: Declaration | undefined, wanted: FieldMap) {
     written(change: DataChange, isDone: boolean): void {
       const here: Renames = new Map(
         Object.entries(change.renames ?? {}).filter(
-          ([from, to]) => at && isHere(at, from) && !(isHere(at, to) && Object.hasOwn(wanted, from)),
+          ([from, to]) =>
+            at && isHere(at, from) && !(isHere(at, to) && Object.hasOwn(wanted, from)),
         ),
       );
       if (at && here.size > 0) {
@@ -100,10 +118,16 @@ function startRun(current: Declaration | undefined, wanted: FieldMap) {
     },
     result: () => ({
       renames,
-      backfill: current ? { ...Object.fromEntries([...fill].filter(([name]) => Object.hasOwn(wanted, name))), ...own } : {},
+      backfill: current
+        ? {
+            ...Object.fromEntries([...fill].filter(([name]) => Object.hasOwn(wanted, name))),
+            ...own,
+          }
+        : {},
     }),
   };
 }
 
 /** A field, or the column of a schema that was removed and left its table. */
-const isHere = ({ removed, fields, layout }: Declaration, name: string): boolean => Object.hasOwn(removed ? layout.columns : fields, name);
+const isHere = ({ removed, fields, layout }: Declaration, name: string): boolean =>
+  Object.hasOwn(removed ? layout.columns : fields, name);

@@ -1,13 +1,19 @@
 /** From what somebody asks for to the declaration that would be stored, or the reason why not. */
 
-import { adminOwner } from '../../../kernel/authority/authority.ts';
+import { adminOwner } from '../../../kernel/authority.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { checksumOf, type Declaration } from '../compile/declaration.ts';
 import { fieldIndexes, resolveIndex } from '../compile/index-definition.ts';
 import { emptyLayout, type TableLayout } from '../compile/layout.ts';
 import { invalidSchema, schemaErrors } from '../errors.ts';
-import type { FieldMap, IndexDefinition, ModelOptions, PlatformOptions, SchemaDefinition } from '../language/definition.ts';
+import type {
+  FieldMap,
+  IndexDefinition,
+  ModelOptions,
+  PlatformOptions,
+  SchemaDefinition,
+} from '../language/definition.ts';
 import { mergedFields, type SchemaExtension } from '../language/extension.ts';
 import type { ObjectField } from '../language/field.ts';
 import { schemaNameFault, shown } from '../language/names.ts';
@@ -22,7 +28,8 @@ import { mappingProblems, recordOptionProblems } from './option-rules.ts';
 /** Grows when the platform derives something else from the same definition. */
 const DEFINITION_VERSION = 1;
 
-export const definitionChecksum = (definition: SchemaDefinition): string => checksumOf([DEFINITION_VERSION, definition]);
+export const definitionChecksum = (definition: SchemaDefinition): string =>
+  checksumOf([DEFINITION_VERSION, definition]);
 
 /** What a schema shall be; whatever is left out stays as it is. */
 export interface WantedSchema {
@@ -61,7 +68,10 @@ export const unchangedDeclaration = (declaration: Declaration): DeclarationChang
 });
 
 /** The next declaration. `current`: the row of that name, also a removed one whose table was kept. Throws 400 or 403. */
-export function declarationChangeOf(wanted: WantedSchema, current: Declaration | undefined): DeclarationChange {
+export function declarationChangeOf(
+  wanted: WantedSchema,
+  current: Declaration | undefined,
+): DeclarationChange {
   const { renames, backfill, changes } = wanted.replay ?? ownReplay(wanted, current);
   const before = current && renames.reduce(renamed, current);
   const live = before && !before.removed ? before : undefined;
@@ -102,7 +112,10 @@ export function declarationChangeOf(wanted: WantedSchema, current: Declaration |
 }
 
 /** What the change itself does to records, noted under a new id. Throws 400. */
-function ownReplay({ renames = {}, backfill = {}, fields }: WantedSchema, current: Declaration | undefined): Replay {
+function ownReplay(
+  { renames = {}, backfill = {}, fields }: WantedSchema,
+  current: Declaration | undefined,
+): Replay {
   const changes = withChange(current?.changes ?? [], { id: newId(), renames, backfill });
   const names: Renames = new Map(Object.entries(renames));
   if (!current || names.size === 0) return { renames: [], backfill, changes };
@@ -111,10 +124,30 @@ function ownReplay({ renames = {}, backfill = {}, fields }: WantedSchema, curren
 }
 
 /** True when nothing that is stored would be another. */
-export function isUnchanged(current: Declaration | undefined, { declaration, renames, backfill, purge }: DeclarationChange): boolean {
-  if (!current || current.removed || renames.length > 0 || backfill.size > 0 || purge.length > 0) return false;
-  const essence = ({ name, ownerModule, fields, extensions, modelOptions, dropped, changes }: Declaration) =>
-    JSON.stringify([name, ownerModule, fields, extensions, modelOptions, Object.keys(dropped).sort(), changes.map(({ id }) => id)]);
+export function isUnchanged(
+  current: Declaration | undefined,
+  { declaration, renames, backfill, purge }: DeclarationChange,
+): boolean {
+  if (!current || current.removed || renames.length > 0 || backfill.size > 0 || purge.length > 0)
+    return false;
+  const essence = ({
+    name,
+    ownerModule,
+    fields,
+    extensions,
+    modelOptions,
+    dropped,
+    changes,
+  }: Declaration) =>
+    JSON.stringify([
+      name,
+      ownerModule,
+      fields,
+      extensions,
+      modelOptions,
+      Object.keys(dropped).sort(),
+      changes.map(({ id }) => id),
+    ]);
   return essence(current) === essence(declaration);
 }
 
@@ -125,13 +158,20 @@ export function removedDeclaration(current: Declaration): DeclarationChange {
 }
 
 /** The tree of all fields. Faults of the schema's own are reported first, under the names that it was given. */
-function parseAll(written: FieldMap, whole: { readonly fields: FieldMap; readonly extensions: readonly SchemaExtension[] }) {
+function parseAll(
+  written: FieldMap,
+  whole: { readonly fields: FieldMap; readonly extensions: readonly SchemaExtension[] },
+) {
   const own = parseFields(written);
   if (own.problems.length > 0 || whole.extensions.length === 0) return own;
   const taken = whole.extensions.flatMap(({ fields, ownerModule }) =>
     Object.keys(fields)
       .filter((name) => Object.hasOwn(whole.fields, name))
-      .map((name) => ({ path: `fields.${shown(name)}`, rule: 'unique', message: `the extension of ${ownerModule} has this field` })),
+      .map((name) => ({
+        path: `fields.${shown(name)}`,
+        rule: 'unique',
+        message: `the extension of ${ownerModule} has this field`,
+      })),
   );
   if (taken.length > 0) throw schemaErrors.EXTENSION_CONFLICT({ errors: taken });
   return parseFields(mergedFields(whole));
@@ -139,7 +179,12 @@ function parseAll(written: FieldMap, whole: { readonly fields: FieldMap; readonl
 
 /** What the table decides: whether a schema is imported, and who keeps its timestamps. */
 function ofTable(wanted: WantedSchema, { mapping }: TableLayout): WantedSchema {
-  if (mapping) return { ...wanted, options: { ...wanted.options, imported: true }, timestamps: hasTimestamps(mapping) };
+  if (mapping)
+    return {
+      ...wanted,
+      options: { ...wanted.options, imported: true },
+      timestamps: hasTimestamps(mapping),
+    };
   if (!wanted.options?.imported) return wanted;
   const message = 'only introspection makes imported schemas';
   throw invalidSchema([{ path: 'modelOptions.conduit.imported', rule: 'imported', message }]);
@@ -152,7 +197,10 @@ function modelOptionsOf(wanted: WantedSchema, live: Declaration | undefined) {
   const conduit = resolveOptions(wanted.options ?? {}, stored, wanted.owner === adminOwner);
   const timestamps = wanted.timestamps ?? live?.modelOptions.timestamps ?? true;
   const indexes = wanted.indexes ?? live?.modelOptions.indexes ?? [];
-  return storedModelOptions(conduit, { timestamps, ...(indexes.length > 0 && { indexes }) } satisfies ModelOptions);
+  return storedModelOptions(conduit, {
+    timestamps,
+    ...(indexes.length > 0 && { indexes }),
+  } satisfies ModelOptions);
 }
 
 function nameProblems(name: string): Problem[] {
@@ -174,13 +222,22 @@ function indexProblems(
   const declared = indexes.flatMap((index, position) => {
     const { name } = index.options ?? {};
     if (name !== undefined && indexes.findIndex(({ options }) => options?.name === name) < position)
-      return [{ path: `modelOptions.indexes.${position}.options.name`, rule: 'unique', message: 'another index has this name' }];
+      return [
+        {
+          path: `modelOptions.indexes.${position}.options.name`,
+          rule: 'unique',
+          message: 'another index has this name',
+        },
+      ];
     const gone = index.fields.find((name) => !tree.fields.has(name) && Object.hasOwn(before, name));
-    if (gone === undefined) return resolveIndex(index, tree, `modelOptions.indexes.${position}`).problems;
+    if (gone === undefined)
+      return resolveIndex(index, tree, `modelOptions.indexes.${position}`).problems;
     const message = `the index over ${index.fields.map(shown).join(', ')} needs it: remove the index first`;
     return [{ path: `fields.${shown(gone)}`, rule: 'index', message }];
   });
-  const inFields = fieldIndexes(mergedFields(of)).flatMap((index) => resolveIndex(index, tree, `fields.${index.fields[0]}.index`).problems);
+  const inFields = fieldIndexes(mergedFields(of)).flatMap(
+    (index) => resolveIndex(index, tree, `fields.${index.fields[0]}.index`).problems,
+  );
   return [...declared, ...inFields];
 }
 

@@ -2,7 +2,12 @@
 
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
-import { type ForeignKeyLayout, type IndexLayout, type TableLayout, tableName } from '../compile/layout.ts';
+import {
+  type ForeignKeyLayout,
+  type IndexLayout,
+  type TableLayout,
+  tableName,
+} from '../compile/layout.ts';
 import type { Field } from '../language/field.ts';
 import { derivedName } from '../language/names.ts';
 import { historyTable } from '../migrations.ts';
@@ -25,10 +30,14 @@ const same = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.str
 /** All steps of one table; none when it is as it should be. */
 export function diffTable(change: TableChange): readonly ChangeStep[] {
   const { name, from, to, fields } = change;
-  const gone = <V>(before: Readonly<Record<string, V>> | undefined, after: Readonly<Record<string, V>>): [string, V][] =>
-    entries(before ?? {}).filter(([key, value]) => !same(after[key], value));
-  const fresh = <V>(before: Readonly<Record<string, V>> | undefined, after: Readonly<Record<string, V>>): [string, V][] =>
-    entries(after).filter(([key, value]) => !same(before?.[key], value));
+  const gone = <V>(
+    before: Readonly<Record<string, V>> | undefined,
+    after: Readonly<Record<string, V>>,
+  ): [string, V][] => entries(before ?? {}).filter(([key, value]) => !same(after[key], value));
+  const fresh = <V>(
+    before: Readonly<Record<string, V>> | undefined,
+    after: Readonly<Record<string, V>>,
+  ): [string, V][] => entries(after).filter(([key, value]) => !same(before?.[key], value));
   return [
     ...gone(from?.foreignKeys, to.foreignKeys).map(([key, value]) => dropKey(name, key, value)),
     ...gone(from?.indexes, to.indexes).map(([key, value]) => dropIndex(name, key, value)),
@@ -73,7 +82,9 @@ export const dropTable = (name: string, layout: TableLayout): readonly ChangeSte
 ];
 
 function createTable({ name, to }: TableChange): ChangeStep {
-  const columns = entries(to.columns).map(([column, { type, notNull }]) => `${identifier(column)} ${type}${notNull ? ' not null' : ''}`);
+  const columns = entries(to.columns).map(
+    ([column, { type, notNull }]) => `${identifier(column)} ${type}${notNull ? ' not null' : ''}`,
+  );
   const parts = [
     `"_id" uuid constraint ${identifier(derivedName('pk', name))} primary key`,
     ...columns,
@@ -95,7 +106,13 @@ function columnSteps({ name, to, fields, backfill }: TableChange, from: TableLay
   const purged = Object.keys(from.columns).filter((column) => !to.columns[column]);
   const changed = entries(to.columns).flatMap(([column, wanted]) => {
     const stored = from.columns[column];
-    const context: ColumnContext = { table: name, column, wanted, field: fields.get(column), backfill: backfill.get(column) };
+    const context: ColumnContext = {
+      table: name,
+      column,
+      wanted,
+      field: fields.get(column),
+      backfill: backfill.get(column),
+    };
     return stored ? changeColumn(context, stored) : addColumn(context);
   });
   return [...purged.map((column) => dropColumn(name, column)), ...changed];
@@ -112,7 +129,11 @@ const dropKey = (table: string, key: string, { column, target }: ForeignKeyLayou
 
 const deleteRules = { restrict: 'no action', cascade: 'cascade', setNull: 'set null' } as const;
 
-function addKey(table: string, key: string, { column, target, onDelete }: ForeignKeyLayout): ChangeStep {
+function addKey(
+  table: string,
+  key: string,
+  { column, target, onDelete }: ForeignKeyLayout,
+): ChangeStep {
   const name = identifier(column);
   const link = `foreign key (${name}) references ${tableName(target)} ("_id") on delete ${deleteRules[onDelete]} deferrable`;
   const query =
@@ -128,7 +149,12 @@ function addKey(table: string, key: string, { column, target, onDelete }: Foreig
     touchesRows: true,
     obstacle: {
       query,
-      error: ([row]) => dataConflict(column, 'relation', `${row?.records} records point to a ${target} that does not exist`),
+      error: ([row]) =>
+        dataConflict(
+          column,
+          'relation',
+          `${row?.records} records point to a ${target} that does not exist`,
+        ),
     },
   };
 }

@@ -11,7 +11,8 @@ import { historyTable } from '../migrations.ts';
 import type { ChangeStep } from './schema-plan.ts';
 
 /** The path is the field, or inside of it. */
-export const isWithin = (path: string, field: string): boolean => path === field || path.startsWith(`${field}.`);
+export const isWithin = (path: string, field: string): boolean =>
+  path === field || path.startsWith(`${field}.`);
 
 /** The dropped path that this one is inside of, if there is one. */
 export const droppedAround = (dropped: DroppedFields, path: string): string | undefined =>
@@ -27,13 +28,19 @@ export function definitionAt(fields: FieldMap, path: string): FieldInput | undef
 }
 
 /** A field map with a definition put in at a path. Answers `undefined` when nothing leads there. */
-export function withDefinitionAt(fields: FieldMap, path: string, definition: FieldInput): FieldMap | undefined {
+export function withDefinitionAt(
+  fields: FieldMap,
+  path: string,
+  definition: FieldInput,
+): FieldMap | undefined {
   const [name = '', ...rest] = path.split('.');
   if (rest.length === 0) return { ...fields, [name]: definition };
   const input = Object.hasOwn(fields, name) ? fields[name] : undefined;
   const inner = input === undefined ? undefined : innerMap(input);
   const changed = inner && withDefinitionAt(inner, rest.join('.'), definition);
-  return changed && input !== undefined ? { ...fields, [name]: withInnerMap(input, changed) } : undefined;
+  return changed && input !== undefined
+    ? { ...fields, [name]: withInnerMap(input, changed) }
+    : undefined;
 }
 
 /** A field map without what stands at a path. Answers `undefined` when nothing does. */
@@ -41,7 +48,8 @@ export function withoutDefinitionAt(fields: FieldMap, path: string): FieldMap | 
   const [name = '', ...rest] = path.split('.');
   const input = Object.hasOwn(fields, name) ? fields[name] : undefined;
   if (input === undefined) return undefined;
-  if (rest.length === 0) return Object.fromEntries(Object.entries(fields).filter(([key]) => key !== name));
+  if (rest.length === 0)
+    return Object.fromEntries(Object.entries(fields).filter(([key]) => key !== name));
   const inner = innerMap(input);
   const changed = inner && withoutDefinitionAt(inner, rest.join('.'));
   return changed ? { ...fields, [name]: withInnerMap(input, changed) } : undefined;
@@ -104,7 +112,8 @@ function withoutPath(value: string, field: Field, path: readonly string[]): stri
   }
   const [name = '', ...rest] = path;
   const key = literalOf(name, 'text');
-  if (rest.length === 0) return `case when jsonb_typeof(${value}) = 'object' then ${value} - ${key} else ${value} end`;
+  if (rest.length === 0)
+    return `case when jsonb_typeof(${value}) = 'object' then ${value} - ${key} else ${value} end`;
   const child = field.kind === 'object' ? field.fields.get(name) : undefined;
   if (!child) return value;
   const inner = withoutPath(`(${value} -> ${key})`, child, rest);

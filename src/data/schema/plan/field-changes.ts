@@ -22,7 +22,8 @@ const widenings: ReadonlySet<string> = new Set([
   'objectId>string',
 ]);
 
-const isLink = (signature: string): boolean => signature === 'objectId' || signature.startsWith('relation:');
+const isLink = (signature: string): boolean =>
+  signature === 'objectId' || signature.startsWith('relation:');
 
 /**
  * True when stored values fit the other type. An id may become a link and a link a plain id: what links
@@ -30,18 +31,28 @@ const isLink = (signature: string): boolean => signature === 'objectId' || signa
  */
 function isWidening(path: string, from: string, to: string): boolean {
   if (path.includes('.')) return false;
-  return widenings.has(`${from}>${to}`) || (isLink(from) && isLink(to) && (from === 'objectId' || to === 'objectId'));
+  return (
+    widenings.has(`${from}>${to}`) ||
+    (isLink(from) && isLink(to) && (from === 'objectId' || to === 'objectId'))
+  );
 }
 
 /** What an admin can do about a change of type that is refused. */
 const refusedChange = (from: string, to: string): string =>
   `was ${from} and cannot become ${to}. Add a field of the new type, copy the values, then take this one out and rename the new one`;
 
-const mapKeys = <V>(record: Readonly<Record<string, V>>, key: (name: string) => string): Record<string, V> =>
+const mapKeys = <V>(
+  record: Readonly<Record<string, V>>,
+  key: (name: string) => string,
+): Record<string, V> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [key(name), value]));
 
 /** Throws 400 for new names that cannot be given. `wanted`: the field map that comes with the change. */
-export function requireRenames(current: Declaration, renames: Renames, wanted: FieldMap | undefined): void {
+export function requireRenames(
+  current: Declaration,
+  renames: Renames,
+  wanted: FieldMap | undefined,
+): void {
   const problems = renameProblems(current, renames, wanted);
   if (problems.length > 0) throw invalidSchema(problems);
 }
@@ -67,12 +78,22 @@ export function renamed(current: Declaration, renames: Renames): Declaration {
   };
 }
 
-function renameProblems(current: Declaration, renames: Renames, wanted: FieldMap | undefined): Problem[] {
+function renameProblems(
+  current: Declaration,
+  renames: Renames,
+  wanted: FieldMap | undefined,
+): Problem[] {
   const targets = [...renames.values()];
   return [...renames].flatMap(([from, to]): Problem[] => {
     const fault = renameFault(current, { from, to, wanted });
-    const message = fault ?? (targets.indexOf(to) < targets.lastIndexOf(to) ? `two fields cannot both become "${shown(to)}"` : undefined);
-    return message === undefined ? [] : [{ path: `renames.${shown(from)}`, rule: 'rename', message }];
+    const message =
+      fault ??
+      (targets.indexOf(to) < targets.lastIndexOf(to)
+        ? `two fields cannot both become "${shown(to)}"`
+        : undefined);
+    return message === undefined
+      ? []
+      : [{ path: `renames.${shown(from)}`, rule: 'rename', message }];
   });
 }
 
@@ -83,20 +104,30 @@ interface Rename {
 }
 
 /** The problem of a recorded rename whose new name is taken here. */
-export function requireFreeName(current: Declaration, from: string, to: string): Problem | undefined {
+export function requireFreeName(
+  current: Declaration,
+  from: string,
+  to: string,
+): Problem | undefined {
   const message = takenFault(current, to);
-  return message === undefined ? undefined : { path: `renames.${shown(from)}`, rule: 'rename', message };
+  return message === undefined
+    ? undefined
+    : { path: `renames.${shown(from)}`, rule: 'rename', message };
 }
 
 function takenFault(current: Declaration, to: string): string | undefined {
-  if (!current.removed && Object.hasOwn(mergedFields(current), to)) return `there is a field "${shown(to)}" already`;
-  if (Object.hasOwn(current.layout.columns, to)) return `"${shown(to)}" was taken out and its data is kept: purge it, or restore it, first`;
+  if (!current.removed && Object.hasOwn(mergedFields(current), to))
+    return `there is a field "${shown(to)}" already`;
+  if (Object.hasOwn(current.layout.columns, to))
+    return `"${shown(to)}" was taken out and its data is kept: purge it, or restore it, first`;
   return undefined;
 }
 
 function renameFault(current: Declaration, { from, to, wanted }: Rename): string | undefined {
-  if (current.removed || !Object.hasOwn(current.fields, from)) return 'is not a top-level field of the schema itself';
-  if (wanted && Object.hasOwn(wanted, from)) return 'must not be among the fields: its place is taken by the new name';
+  if (current.removed || !Object.hasOwn(current.fields, from))
+    return 'is not a top-level field of the schema itself';
+  if (wanted && Object.hasOwn(wanted, from))
+    return 'must not be among the fields: its place is taken by the new name';
   if (wanted && !Object.hasOwn(wanted, to)) return `"${shown(to)}" must be among the fields`;
   return takenFault(current, to);
 }
@@ -106,7 +137,9 @@ function renamedOptions(
   { cms, owner }: PlatformOptions,
   path: (dotted: string) => string,
 ): Partial<Declaration['modelOptions']['conduit']> {
-  const query = cms?.query?.fields ? { ...cms.query, fields: cms.query.fields.map(path) } : cms?.query;
+  const query = cms?.query?.fields
+    ? { ...cms.query, fields: cms.query.fields.map(path) }
+    : cms?.query;
   return {
     ...(query && { cms: { ...cms, query } as Declaration['modelOptions']['conduit']['cms'] }),
     ...(owner && { owner: { ...owner, field: path(owner.field) } }),
@@ -123,14 +156,23 @@ function renamedIndex(index: IndexDefinition, top: (name: string) => string): In
 }
 
 /** Values for records that have none, checked as values of their fields. Throws 400. */
-export function backfillOf(given: Readonly<Record<string, unknown>> | undefined, tree: ObjectField): ReadonlyMap<string, unknown> {
+export function backfillOf(
+  given: Readonly<Record<string, unknown>> | undefined,
+  tree: ObjectField,
+): ReadonlyMap<string, unknown> {
   const problems: Problem[] = [];
   const values = new Map<string, unknown>();
   for (const [name, value] of Object.entries(given ?? {})) {
     const place = `backfill.${shown(name)}`;
     const field = tree.fields.get(name);
-    if (!field) problems.push({ path: place, rule: 'field', message: 'is not a top-level field of the schema' });
-    else if (value === null) problems.push({ path: place, rule: 'type', message: 'must be a value' });
+    if (!field)
+      problems.push({
+        path: place,
+        rule: 'field',
+        message: 'is not a top-level field of the schema',
+      });
+    else if (value === null)
+      problems.push({ path: place, rule: 'type', message: 'must be a value' });
     else values.set(name, checkerOf(field)(value, place, problems));
   }
   if (problems.length > 0) throw invalidSchema(problems);
@@ -145,7 +187,11 @@ export function droppedAfter(before: Declaration, tree: ObjectField): DroppedFie
   for (const [path, signature] of typeSignatures(tree.fields)) {
     const { type } = stored.get(path) ?? {};
     if (type !== undefined && type !== signature && !isWidening(path, type, signature)) {
-      problems.push({ path: `fields.${path}`, rule: 'type', message: refusedChange(type, signature) });
+      problems.push({
+        path: `fields.${path}`,
+        rule: 'type',
+        message: refusedChange(type, signature),
+      });
     }
     stored.delete(path);
   }
@@ -161,6 +207,14 @@ export function liveFields(before: Declaration): readonly (readonly [string, Dro
     const [top = ''] = path.split('.');
     const definition = definitionAt(merged, path);
     const owner = before.extensions.find(({ fields }) => Object.hasOwn(fields, top))?.ownerModule;
-    return [path, { type, at, ...(definition !== undefined && { definition }), ...(owner !== undefined && { extension: owner }) }] as const;
+    return [
+      path,
+      {
+        type,
+        at,
+        ...(definition !== undefined && { definition }),
+        ...(owner !== undefined && { extension: owner }),
+      },
+    ] as const;
   });
 }

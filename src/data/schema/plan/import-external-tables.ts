@@ -1,6 +1,6 @@
 /** From a table of others to the declaration of a schema over it. */
 
-import { adminOwner } from '../../../kernel/authority/authority.ts';
+import { adminOwner } from '../../../kernel/authority.ts';
 import type { DroppedFields } from '../compile/compiled.ts';
 import type { Declaration } from '../compile/declaration.ts';
 import { emptyLayout } from '../compile/layout.ts';
@@ -8,25 +8,38 @@ import { invalidSchema, schemaErrors } from '../errors.ts';
 import { typeSignatures } from '../language/field.ts';
 import { parseFields } from '../language/parse.ts';
 import { sameName } from '../mapping/table-mapping.ts';
-import { type DeclarationChange, declarationChangeOf, unchangedDeclaration } from './declaration-change.ts';
+import {
+  type DeclarationChange,
+  declarationChangeOf,
+  unchangedDeclaration,
+} from './declaration-change.ts';
 import type { ImportedTable } from './schema-request.ts';
 import type { ChangePlan, SchemaSnapshot } from './table-work.ts';
 
 /** Throws 400 for definitions that do not fit their table, 409 for names that are taken and tables that have a schema already. */
-export function importTablesPlan(world: SchemaSnapshot, tables: readonly ImportedTable[]): ChangePlan {
-  const drafts = tables.map((table) => importedTableChange(world, table));
+export function importTablesPlan(
+  snapshot: SchemaSnapshot,
+  tables: readonly ImportedTable[],
+): ChangePlan {
+  const drafts = tables.map((table) => importedTableChange(snapshot, table));
   const names = drafts.map(({ declaration }) => declaration.name.toLowerCase());
   const twin = names.find((name, i) => names.indexOf(name) < i);
-  if (twin !== undefined) throw schemaErrors.SCHEMA_EXISTS({ message: `The name ${twin} is there twice` });
+  if (twin !== undefined)
+    throw schemaErrors.SCHEMA_EXISTS({ message: `The name ${twin} is there twice` });
   return { drafts, destroy: [] };
 }
 
-function importedTableChange(world: SchemaSnapshot, table: ImportedTable): DeclarationChange {
-  const current = [...world.values()].find(({ layout }) => layout.mapping && sameName(layout.mapping.source, table.mapping.source));
-  const namesake = world.get(table.name.toLowerCase());
-  if (namesake && namesake !== current) throw schemaErrors.SCHEMA_EXISTS({ message: `The name ${namesake.name} is already in use` });
+function importedTableChange(snapshot: SchemaSnapshot, table: ImportedTable): DeclarationChange {
+  const current = [...snapshot.values()].find(
+    ({ layout }) => layout.mapping && sameName(layout.mapping.source, table.mapping.source),
+  );
+  const namesake = snapshot.get(table.name.toLowerCase());
+  if (namesake && namesake !== current)
+    throw schemaErrors.SCHEMA_EXISTS({ message: `The name ${namesake.name} is already in use` });
   if (current && current.name !== table.name) {
-    throw schemaErrors.SCHEMA_EXISTS({ message: `${current.name} is laid over this table already; it keeps its name` });
+    throw schemaErrors.SCHEMA_EXISTS({
+      message: `${current.name} is laid over this table already; it keeps its name`,
+    });
   }
   const { declaration } = declarationChangeOf(
     { name: table.name, owner: adminOwner, fields: table.fields, options: table.options },
@@ -34,11 +47,18 @@ function importedTableChange(world: SchemaSnapshot, table: ImportedTable): Decla
   );
   const adopted: Declaration = { ...declaration, dropped: leftOut(table) };
   return unchangedDeclaration(
-    current ? { ...adopted, id: current.id, version: current.version + 1, createdAt: current.createdAt } : adopted,
+    current
+      ? { ...adopted, id: current.id, version: current.version + 1, createdAt: current.createdAt }
+      : adopted,
   );
 }
 
-const layoutOf = ({ mapping, indexes, foreignKeys }: ImportedTable) => ({ ...emptyLayout, indexes, foreignKeys, mapping });
+const layoutOf = ({ mapping, indexes, foreignKeys }: ImportedTable) => ({
+  ...emptyLayout,
+  indexes,
+  foreignKeys,
+  mapping,
+});
 
 /** The place of a declaration that is not there yet, so that its table is known to the checks. */
 const blank = ({ name }: ImportedTable): Declaration => ({
@@ -75,5 +95,7 @@ function leftOut({ fields, columns }: ImportedTable): DroppedFields {
     );
   }
   const hidden = Object.entries(columns).filter(([name]) => !Object.hasOwn(fields, name));
-  return Object.fromEntries(hidden.map(([name, definition]) => [name, { type: stored.get(name) ?? '', at, definition }]));
+  return Object.fromEntries(
+    hidden.map(([name, definition]) => [name, { type: stored.get(name) ?? '', at, definition }]),
+  );
 }

@@ -33,10 +33,20 @@ interface Indexed {
 /** Every index of a schema once, those that fields bring first. */
 export function listIndexes(schema: Indexed): readonly ListedIndex[] {
   const softDelete = softDeleteOf(schema.modelOptions.conduit) !== undefined;
-  const entry = (layout: IndexLayout, source: ListedIndex['source'], definition?: IndexDefinition): ListedIndex => {
+  const entry = (
+    layout: IndexLayout,
+    source: ListedIndex['source'],
+    definition?: IndexDefinition,
+  ): ListedIndex => {
     const made = madeIndex(layout, softDelete);
     const physical = indexName(schema.name, made);
-    return { name: definition?.options?.name ?? physical, physical, layout: made, source, ...(definition && { definition }) };
+    return {
+      name: definition?.options?.name ?? physical,
+      physical,
+      layout: made,
+      source,
+      ...(definition && { definition }),
+    };
   };
   const declared = (definition: IndexDefinition, source: ListedIndex['source']): ListedIndex[] => {
     const { layout } = resolveIndex(definition, schema.tree, '');
@@ -44,29 +54,41 @@ export function listIndexes(schema: Indexed): readonly ListedIndex[] {
   };
   const implied = [...schema.tree.fields].flatMap(([name, field]): ListedIndex[] => {
     const layout = ownIndex(name, field);
-    return layout ? [entry(layout, relationOf(field) && !field.unique && !field.indexed ? 'relation' : 'field')] : [];
+    return layout
+      ? [entry(layout, relationOf(field) && !field.unique && !field.indexed ? 'relation' : 'field')]
+      : [];
   });
   const all = [
     ...implied,
     ...fieldIndexes(mergedFields(schema)).flatMap((definition) => declared(definition, 'field')),
     ...(schema.modelOptions.indexes ?? []).flatMap((definition) => declared(definition, 'schema')),
   ];
-  return all.filter((index, position) => all.findIndex(({ physical }) => physical === index.physical) === position);
+  return all.filter(
+    (index, position) => all.findIndex(({ physical }) => physical === index.physical) === position,
+  );
 }
 
 /** The declared indexes after a change. `adder` is set when the schema belongs to somebody else. Throws 400, 403, 404 and 409. */
-export function changedIndexes(current: Declaration, { add, remove }: IndexChange, adder: string | undefined): readonly IndexDefinition[] {
+export function changedIndexes(
+  current: Declaration,
+  { add, remove }: IndexChange,
+  adder: string | undefined,
+): readonly IndexDefinition[] {
   const tree = treeOf(current);
   const kept = withoutNamed(current, tree, { names: remove, adder });
   const indexes = [...kept];
   for (const [position, definition] of add.entries()) {
     const place = `indexes.${position}`;
     const { layout, problems, skipped } = resolveIndex(definition, tree, place);
-    if (skipped !== undefined) throw invalidSchema([{ path: `${place}.types`, rule: 'type', message: skipped }]);
+    if (skipped !== undefined)
+      throw invalidSchema([{ path: `${place}.types`, rule: 'type', message: skipped }]);
     if (!layout) throw invalidSchema(problems);
     if (adder !== undefined && layout.unique) throw schemaErrors.INDEX_OWNED();
     const owned = { ...definition, ...(adder !== undefined && { ownerModule: adder }) };
-    if (isNew({ ...current, tree, modelOptions: { ...current.modelOptions, indexes } }, layout, owned)) indexes.push(owned);
+    if (
+      isNew({ ...current, tree, modelOptions: { ...current.modelOptions, indexes } }, layout, owned)
+    )
+      indexes.push(owned);
   }
   return indexes;
 }
@@ -76,10 +98,14 @@ function isNew(schema: Indexed, layout: IndexLayout, { options }: IndexDefinitio
   const softDelete = softDeleteOf(schema.modelOptions.conduit) !== undefined;
   const physical = indexName(schema.name, madeIndex(layout, softDelete));
   const listed = listIndexes(schema);
-  const namesake = options?.name === undefined ? undefined : listed.find(({ name }) => name === options.name);
+  const namesake =
+    options?.name === undefined ? undefined : listed.find(({ name }) => name === options.name);
   if (namesake && namesake.physical !== physical) {
     const message = `the index "${shown(namesake.name)}" is over ${namesake.layout.columns.join(', ')} and is another one`;
-    throw schemaErrors.INDEX_EXISTS({ message, errors: [{ path: 'options.name', rule: 'unique', message }] });
+    throw schemaErrors.INDEX_EXISTS({
+      message,
+      errors: [{ path: 'options.name', rule: 'unique', message }],
+    });
   }
   return !listed.some((index) => index.physical === physical);
 }
@@ -89,15 +115,25 @@ interface Removal {
   readonly adder: string | undefined;
 }
 
-function withoutNamed(current: Declaration, tree: ObjectField, { names, adder }: Removal): readonly IndexDefinition[] {
+function withoutNamed(
+  current: Declaration,
+  tree: ObjectField,
+  { names, adder }: Removal,
+): readonly IndexDefinition[] {
   const listed = listIndexes({ ...current, tree });
   const going = names.map((name) => {
     const found = listed.find((index) => index.name === name);
     const place = { path: 'indexNames', message: `there is no index "${shown(name)}"` };
-    if (!found) throw schemaErrors.INDEX_NOT_FOUND({ message: place.message, errors: [{ ...place, rule: 'exists' }] });
+    if (!found)
+      throw schemaErrors.INDEX_NOT_FOUND({
+        message: place.message,
+        errors: [{ ...place, rule: 'exists' }],
+      });
     if (found.source !== 'schema') throw schemaErrors.INDEX_OF_FIELD();
     if (adder !== undefined && found.definition?.ownerModule !== adder)
-      throw schemaErrors.INDEX_OWNED({ message: `The index belongs to the module ${current.ownerModule}` });
+      throw schemaErrors.INDEX_OWNED({
+        message: `The index belongs to the module ${current.ownerModule}`,
+      });
     return found.physical;
   });
   const softDelete = softDeleteOf(current.modelOptions.conduit) !== undefined;

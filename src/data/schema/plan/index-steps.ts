@@ -11,7 +11,11 @@ import { type ChangeStep, dataConflict, type Obstacle } from './schema-plan.ts';
 /** Groups of equal values that a refusal shows. */
 const MAX_EXAMPLES = 5;
 
-export const dropIndex = (table: string, index: string, { columns, where }: IndexLayout): ChangeStep => ({
+export const dropIndex = (
+  table: string,
+  index: string,
+  { columns, where }: IndexLayout,
+): ChangeStep => ({
   schema: table,
   phase: 0,
   statement: `drop index if exists "app".${identifier(index)}`,
@@ -25,14 +29,21 @@ export const dropIndex = (table: string, index: string, { columns, where }: Inde
 const emptyTrash = (table: string): Obstacle => ({
   query: `select 1 from ${tableName(table)} where ${inTrash} limit 1`,
   error: () => {
-    const message = 'there are records in the trash: restore or purge them before softDelete is switched off';
+    const message =
+      'there are records in the trash: restore or purge them before softDelete is switched off';
     const path = 'conduitOptions.softDelete';
-    return schemaErrors.SCHEMA_DATA_CONFLICT({ message, errors: [{ path, rule: 'trash', message }] });
+    return schemaErrors.SCHEMA_DATA_CONFLICT({
+      message,
+      errors: [{ path, rule: 'trash', message }],
+    });
   },
 });
 
 /** `create index` without the words before its name. */
-function indexBody(table: string, { columns, method, descending = [], text, where }: IndexLayout): string {
+function indexBody(
+  table: string,
+  { columns, method, descending = [], text, where }: IndexLayout,
+): string {
   const entry = (column: string): string => {
     const name = identifier(column);
     if (text) return wordsOf(name);
@@ -42,18 +53,31 @@ function indexBody(table: string, { columns, method, descending = [], text, wher
 }
 
 /** The statement that makes an index; `concurrently`: beside running writes, outside of any transaction. */
-export const createIndexText = (table: string, index: string, layout: IndexLayout, concurrently = false): string =>
+export const createIndexText = (
+  table: string,
+  index: string,
+  layout: IndexLayout,
+  concurrently = false,
+): string =>
   `create ${layout.unique ? 'unique ' : ''}index ${concurrently ? 'concurrently ' : ''}${identifier(index)} ${indexBody(table, layout)}`;
 
 export function addIndex(table: string, index: string, { layout, fields }: IndexWork): ChangeStep {
   const { columns, unique, method, text } = layout;
   const names = columns.join(', ');
-  const obstacle = unique ? duplicates(table, layout, fields) : method === 'btree' && !text ? longTexts(table, columns, fields) : undefined;
+  const obstacle = unique
+    ? duplicates(table, layout, fields)
+    : method === 'btree' && !text
+      ? longTexts(table, columns, fields)
+      : undefined;
   return {
     schema: table,
     phase: 3,
     statement: createIndexText(table, index, layout),
-    summary: unique ? `${names} becomes unique` : text ? `The words of ${names} are indexed` : `${names} is indexed`,
+    summary: unique
+      ? `${names} becomes unique`
+      : text
+        ? `The words of ${names} are indexed`
+        : `${names} is indexed`,
     lock: 'SHARE',
     destructive: false,
     touchesRows: true,
@@ -68,7 +92,11 @@ interface IndexWork {
 }
 
 /** Records that are equal where they must not be, with some examples. Values of hidden fields are not shown. */
-export function duplicates(table: string, { columns, where }: IndexLayout, fields: ReadonlyMap<string, Field>): Obstacle {
+export function duplicates(
+  table: string,
+  { columns, where }: IndexLayout,
+  fields: ReadonlyMap<string, Field>,
+): Obstacle {
   const list = columns.map(identifier).join(', ');
   const present = columns.map((column) => `${identifier(column)} is not null`);
   const wanted = [...present, ...(where === undefined ? [] : [`(${where})`])].join(' and ');
@@ -89,7 +117,11 @@ export function duplicates(table: string, { columns, where }: IndexLayout, field
 }
 
 /** Texts that are too long to stand in an ordered index. */
-function longTexts(table: string, columns: readonly string[], fields: ReadonlyMap<string, Field>): Obstacle | undefined {
+function longTexts(
+  table: string,
+  columns: readonly string[],
+  fields: ReadonlyMap<string, Field>,
+): Obstacle | undefined {
   const texts = columns.filter((column) => fields.get(column)?.kind === 'string');
   if (texts.length === 0) return undefined;
   const limit = Math.floor(MAX_INDEXED_TEXT / texts.length);

@@ -4,7 +4,14 @@ import type { Declaration } from '../compile/declaration.ts';
 import { deletedColumn, type TableLayout } from '../compile/layout.ts';
 import { invalidSchema, schemaErrors } from '../errors.ts';
 import type { PlatformOptions } from '../language/definition.ts';
-import { type AccessRule, columnType, type Field, type ObjectField, readRuleOf, writeRuleOf } from '../language/field.ts';
+import {
+  type AccessRule,
+  columnType,
+  type Field,
+  type ObjectField,
+  readRuleOf,
+  writeRuleOf,
+} from '../language/field.ts';
 import { automaticFields, isNameLike, shown } from '../language/names.ts';
 import type { ResolvedOptions } from '../language/options.ts';
 import { historyOf, softDeleteOf } from '../language/record-options.ts';
@@ -21,39 +28,73 @@ export function mappingProblems({ tree, options, layout }: Checked): readonly Pr
   const { mapping } = layout;
   if (!mapping) return [];
   const fields = [...tree.fields].flatMap(([name, field]): Problem[] => {
-    const fault = (rule: string, message: string): Problem => ({ path: `fields.${shown(name)}`, rule, message });
-    if (!mapping.columns[name]) return [fault('imported', 'the table that was imported has no such column')];
-    const isUnique = Object.values(layout.indexes).some(({ unique, columns }) => unique && columns.length === 1 && columns[0] === name);
-    if (field.unique && !isUnique) return [fault('unique', 'the table does not keep it unique; add the index in your database first')];
-    if (field.indexed) return [fault('index', 'indexes of an imported table are made in your database')];
+    const fault = (rule: string, message: string): Problem => ({
+      path: `fields.${shown(name)}`,
+      rule,
+      message,
+    });
+    if (!mapping.columns[name])
+      return [fault('imported', 'the table that was imported has no such column')];
+    const isUnique = Object.values(layout.indexes).some(
+      ({ unique, columns }) => unique && columns.length === 1 && columns[0] === name,
+    );
+    if (field.unique && !isUnique)
+      return [
+        fault('unique', 'the table does not keep it unique; add the index in your database first'),
+      ];
+    if (field.indexed)
+      return [fault('index', 'indexes of an imported table are made in your database')];
     return [];
   });
   return [...fields, ...permissionProblems(options, layout)];
 }
 
 /** Permissions are written down about UUIDs. */
-function permissionProblems({ authorization, cms }: ResolvedOptions, { mapping }: TableLayout): Problem[] {
+function permissionProblems(
+  { authorization, cms }: ResolvedOptions,
+  { mapping }: TableLayout,
+): Problem[] {
   const key = mapping ? keyOf(mapping) : [];
   const hasUuid = key.length === 1 && key[0] === 'uuid';
-  const fault = (path: string, message: string): Problem => ({ path: `modelOptions.conduit.${path}`, rule: 'imported', message });
+  const fault = (path: string, message: string): Problem => ({
+    path: `modelOptions.conduit.${path}`,
+    rule: 'imported',
+    message,
+  });
   return [
     ...(authorization.enabled && !hasUuid
-      ? [fault('authorization.enabled', 'needs records whose ids are UUIDs; the key of this table is another one')]
+      ? [
+          fault(
+            'authorization.enabled',
+            'needs records whose ids are UUIDs; the key of this table is another one',
+          ),
+        ]
       : []),
-    ...(cms.crudOperations.update.upsert ? [fault('cms.crudOperations.update.upsert', 'is not possible for an imported table')] : []),
+    ...(cms.crudOperations.update.upsert
+      ? [fault('cms.crudOperations.update.upsert', 'is not possible for an imported table')]
+      : []),
   ];
 }
 
 /** Throws 403 for what would change the table. */
-export function requireOwnTable({ name, layout }: Pick<Declaration, 'name' | 'layout'>, what: string): void {
+export function requireOwnTable(
+  { name, layout }: Pick<Declaration, 'name' | 'layout'>,
+  what: string,
+): void {
   if (layout.mapping) throw importedTable(name, what);
 }
 
 export const importedTable = (name: string, what: string): PenstockError =>
-  schemaErrors.IMPORTED_TABLE({ message: `${name} is laid over a table of your own, which stays as it is: ${what}` });
+  schemaErrors.IMPORTED_TABLE({
+    message: `${name} is laid over a table of your own, which stays as it is: ${what}`,
+  });
 
 /** Relations of schemas with tables of their own hold UUIDs. Throws 400 for a relation to records that have other ids. */
-export function requireUuids(source: Declaration, tree: ObjectField, layoutOf: (schema: string) => TableLayout | undefined): void {
+export function requireUuids(
+  source: Declaration,
+  tree: ObjectField,
+  layoutOf: (schema: string) => TableLayout | undefined,
+): void {
   if (source.layout.mapping) return;
   const problems = [...tree.fields].flatMap(([name, field]): Problem[] => {
     const relation = field.kind === 'array' ? field.items : field;
@@ -89,7 +130,9 @@ const option = (name: string): string => `modelOptions.conduit.${name}`;
 function importedProblems({ options }: CheckedOptions): Problem[] {
   if (!options.imported) return [];
   const message = 'is not possible for an imported table, which has no columns of the platform';
-  const wanted = [softDeleteOf(options) && 'softDelete', historyOf(options) && 'history'].filter((name) => name !== undefined);
+  const wanted = [softDeleteOf(options) && 'softDelete', historyOf(options) && 'history'].filter(
+    (name) => name !== undefined,
+  );
   return wanted.map((name) => ({ path: option(name), rule: 'imported', message }));
 }
 
@@ -102,10 +145,17 @@ function trashProblems({ options, tree, layout }: CheckedOptions): Problem[] {
     return [{ path: option('softDelete'), rule: 'column', message }];
   }
   const path = `fields.${deletedColumn}`;
-  if (softDeleteOf(options)) return [{ path, rule: 'name', message: 'is made by the platform while softDelete is on' }];
+  if (softDeleteOf(options))
+    return [{ path, rule: 'name', message: 'is made by the platform while softDelete is on' }];
   const stored = layout.columns[deletedColumn];
   if (!stored || stored.type === columnType(field)) return [];
-  return [{ path, rule: 'type', message: `was ${stored.type}, made by softDelete, and cannot become ${columnType(field)}` }];
+  return [
+    {
+      path,
+      rule: 'type',
+      message: `was ${stored.type}, made by softDelete, and cannot become ${columnType(field)}`,
+    },
+  ];
 }
 
 /** True for a field that can hold the id of the user who created a record. */
@@ -122,23 +172,36 @@ function ownerProblems({ options: { owner }, tree }: CheckedOptions): Problem[] 
 function queryProblems({ options, tree, layout }: CheckedOptions): Problem[] {
   return (options.cms?.query?.fields ?? []).flatMap((path, position) => {
     const [first = '', ...rest] = path.split('.');
-    const known = tree.fields.has(first) || automaticFields.has(first) || Object.hasOwn(layout.columns, first);
+    const known =
+      tree.fields.has(first) || automaticFields.has(first) || Object.hasOwn(layout.columns, first);
     if (known && rest.every(isNameLike)) return [];
-    return [{ path: `${option('cms')}.query.fields.${position}`, rule: 'field', message: `there is no field "${shown(path)}"` }];
+    return [
+      {
+        path: `${option('cms')}.query.fields.${position}`,
+        rule: 'field',
+        message: `there is no field "${shown(path)}"`,
+      },
+    ];
   });
 }
 
 function accessProblems({ options, tree }: CheckedOptions): Problem[] {
   const rowAuthorised = options.authorization?.enabled === true;
   const fault = (rule: AccessRule): string | undefined => {
-    if (rule.kind === 'owner' && !options.owner && !rowAuthorised) return 'owner needs an owner field, or row authorization';
-    if (rule.kind === 'relation' && !rowAuthorised) return 'a relation to the record needs row authorization';
+    if (rule.kind === 'owner' && !options.owner && !rowAuthorised)
+      return 'owner needs an owner field, or row authorization';
+    if (rule.kind === 'relation' && !rowAuthorised)
+      return 'a relation to the record needs row authorization';
     return undefined;
   };
   return [...tree.fields].flatMap(([name, field]) =>
-    Object.entries({ read: readRuleOf(field), write: writeRuleOf(field) }).flatMap(([side, rule]) => {
-      const message = fault(rule);
-      return message === undefined ? [] : [{ path: `fields.${name}.access.${side}`, rule: 'access', message }];
-    }),
+    Object.entries({ read: readRuleOf(field), write: writeRuleOf(field) }).flatMap(
+      ([side, rule]) => {
+        const message = fault(rule);
+        return message === undefined
+          ? []
+          : [{ path: `fields.${name}.access.${side}`, rule: 'access', message }];
+      },
+    ),
   );
 }

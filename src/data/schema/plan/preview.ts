@@ -1,4 +1,4 @@
-/** Shows what an intent would do to the tables as they are now. Nothing is locked and nothing is changed. */
+/** Shows what a change plan would do to the tables as they are now. Nothing is locked and nothing is changed. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
@@ -10,45 +10,66 @@ import type { DeclarationChange } from './declaration-change.ts';
 import { droppedAround } from './dropped.ts';
 import { createIndexText, isLarge } from './index-steps.ts';
 import type { ChangeStep, PlanLoss, PlanRename, PlanStep, SchemaPlan } from './schema-plan.ts';
-import { type ChangePlan, orderedSteps, type SchemaSnapshot, type TableWork, workOf } from './table-work.ts';
+import {
+  type ChangePlan,
+  orderedSteps,
+  type SchemaSnapshot,
+  type TableWork,
+  workOf,
+} from './table-work.ts';
 
 /** Records of one table that are looked at to say how many would lose something. */
 const MAX_COUNTED = 100_000;
 
-export async function previewOf(database: Queryable, world: SchemaSnapshot, intent: ChangePlan): Promise<SchemaPlan> {
-  const work = workOf(world, intent);
-  const ordered = orderedSteps(world, work, intent.destroy);
-  const size = sizes(database, world);
+export async function previewOf(
+  database: Queryable,
+  snapshot: SchemaSnapshot,
+  changePlan: ChangePlan,
+): Promise<SchemaPlan> {
+  const work = workOf(snapshot, changePlan);
+  const ordered = orderedSteps(snapshot, work, changePlan.destroy);
+  const size = sizes(database, snapshot);
   const steps: PlanStep[] = [];
   const obstacles: SchemaPlan['obstacles'][number][] = [];
   for (const step of ordered) {
     steps.push(await shownStep(database, step, size));
-    obstacles.push(...(await obstaclesOf(database, step)).map((problem) => ({ ...problem, schema: step.schema })));
+    obstacles.push(
+      ...(await obstaclesOf(database, step)).map((problem) => ({
+        ...problem,
+        schema: step.schema,
+      })),
+    );
   }
-  const schemas = [...intent.drafts.map(({ declaration }) => declaration.name), ...intent.destroy];
+  const schemas = [
+    ...changePlan.drafts.map(({ declaration }) => declaration.name),
+    ...changePlan.destroy,
+  ];
   return {
     schema: schemas.join(', '),
     steps,
     destructive: steps.some((step) => step.destructive),
-    renames: intent.drafts.flatMap(renamesOf),
-    hides: await hidden(database, world, work),
-    loses: await lost(database, intent, size),
+    renames: changePlan.drafts.flatMap(renamesOf),
+    hides: await hidden(database, snapshot, work),
+    loses: await lost(database, changePlan, size),
     obstacles,
     checksum: checksumOf(steps.map(({ statement }) => statement)),
-    after: compiledAfter(world, work, intent),
+    after: compiledAfter(snapshot, work, changePlan),
   };
 }
 
-const renamesOf = ({ declaration: { name: schema }, renames }: DeclarationChange): readonly PlanRename[] =>
+const renamesOf = ({
+  declaration: { name: schema },
+  renames,
+}: DeclarationChange): readonly PlanRename[] =>
   renames.flatMap((names) => [...names].map(([from, to]) => ({ schema, from, to })));
 
 type Size = (schema: string) => Promise<number>;
 
 /** Records of a table, as far as is known without counting many. Asked once per table. */
-function sizes(database: Queryable, world: SchemaSnapshot): Size {
+function sizes(database: Queryable, snapshot: SchemaSnapshot): Size {
   const known = new Map<string, Promise<number>>();
   const ask = async (schema: string): Promise<number> => {
-    if (!world.has(schema.toLowerCase())) return 0;
+    if (!snapshot.has(schema.toLowerCase())) return 0;
     const { rows } = await database.query<{ n: number }>({
       text: `select greatest((select count(*) from (select 1 from ${tableName(schema)} limit 10001) some_rows),
         (select reltuples from pg_class where oid = ${literalOf(tableName(schema), 'regclass')})::bigint)::float8 as n`,
@@ -65,15 +86,27 @@ function sizes(database: Queryable, world: SchemaSnapshot): Size {
 async function shownStep(database: Queryable, step: ChangeStep, size: Size): Promise<PlanStep> {
   const { schema, statement, summary, lock, destructive, touchesRows = false, index } = step;
   const rows = touchesRows ? await size(schema) : 0;
-  if (!index || rows === 0 || !(await isLarge(database, schema))) return { schema, statement, summary, lock, destructive, rows };
+  if (!index || rows === 0 || !(await isLarge(database, schema)))
+    return { schema, statement, summary, lock, destructive, rows };
   const concurrent = createIndexText(schema, index.name, index.layout, true);
-  return { schema, statement: concurrent, summary, lock: 'SHARE UPDATE EXCLUSIVE', destructive, rows, later: true };
+  return {
+    schema,
+    statement: concurrent,
+    summary,
+    lock: 'SHARE UPDATE EXCLUSIVE',
+    destructive,
+    rows,
+    later: true,
+  };
 }
 
 /** No such table or column: it comes with the change, and has no records yet. */
 const notThereYet = new Set(['42P01', '42703']);
 
-async function obstaclesOf(database: Queryable, { obstacle }: ChangeStep): Promise<readonly Problem[]> {
+async function obstaclesOf(
+  database: Queryable,
+  { obstacle }: ChangeStep,
+): Promise<readonly Problem[]> {
   if (!obstacle) return [];
   try {
     const { rows } = await database.query({ text: obstacle.query });
@@ -85,26 +118,44 @@ async function obstaclesOf(database: Queryable, { obstacle }: ChangeStep): Promi
 }
 
 /** Fields that the change takes out. */
-async function hidden(database: Queryable, world: SchemaSnapshot, work: readonly TableWork[]): Promise<readonly PlanLoss[]> {
+async function hidden(
+  database: Queryable,
+  snapshot: SchemaSnapshot,
+  work: readonly TableWork[],
+): Promise<readonly PlanLoss[]> {
   const losses: PlanLoss[] = [];
   for (const { declaration } of work) {
-    const before = world.get(declaration.name.toLowerCase());
+    const before = snapshot.get(declaration.name.toLowerCase());
     if (!before || before.removed) continue;
-    const fresh = Object.keys(declaration.dropped).filter((path) => !Object.hasOwn(before.dropped, path));
+    const fresh = Object.keys(declaration.dropped).filter(
+      (path) => !Object.hasOwn(before.dropped, path),
+    );
     for (const field of fresh.filter((path) => !droppedAround(declaration.dropped, path))) {
       if (!Object.hasOwn(before.layout.columns, field.split('.')[0] ?? '')) continue;
-      losses.push({ schema: declaration.name, field, records: await recordsWith(database, declaration.name, field) });
+      losses.push({
+        schema: declaration.name,
+        field,
+        records: await recordsWith(database, declaration.name, field),
+      });
     }
   }
   return losses;
 }
 
-async function lost(database: Queryable, { drafts, destroy }: ChangePlan, size: Size): Promise<readonly PlanLoss[]> {
+async function lost(
+  database: Queryable,
+  { drafts, destroy }: ChangePlan,
+  size: Size,
+): Promise<readonly PlanLoss[]> {
   const losses: PlanLoss[] = [];
   for (const schema of destroy) losses.push({ schema, field: '*', records: await size(schema) });
   for (const { declaration, purge } of drafts) {
     for (const field of purge)
-      losses.push({ schema: declaration.name, field, records: await recordsWith(database, declaration.name, field) });
+      losses.push({
+        schema: declaration.name,
+        field,
+        records: await recordsWith(database, declaration.name, field),
+      });
   }
   return losses;
 }
@@ -119,11 +170,17 @@ async function recordsWith(database: Queryable, schema: string, field: string): 
 }
 
 /** The schemas that were asked for, as they would be. */
-function compiledAfter(world: SchemaSnapshot, work: readonly TableWork[], { destroy }: ChangePlan): SchemaPlan['after'] {
-  const next = new Map<string, Declaration>(world);
+function compiledAfter(
+  snapshot: SchemaSnapshot,
+  work: readonly TableWork[],
+  { destroy }: ChangePlan,
+): SchemaPlan['after'] {
+  const next = new Map<string, Declaration>(snapshot);
   for (const name of destroy) next.delete(name.toLowerCase());
   for (const { declaration } of work) next.set(declaration.name.toLowerCase(), declaration);
-  const live = new Set([...next.values()].filter(({ removed }) => !removed).map(({ name }) => name));
+  const live = new Set(
+    [...next.values()].filter(({ removed }) => !removed).map(({ name }) => name),
+  );
   return work
     .filter(({ declaration, intended }) => intended && !declaration.removed)
     .map(({ declaration }) => compileDeclaration(declaration, (name) => live.has(name)));

@@ -71,7 +71,8 @@ export interface ChangeStep extends Omit<PlanStep, 'rows'> {
   readonly index?: { readonly name: string; readonly layout: IndexLayout };
 }
 
-export const alterTable = (schema: string, action: string): string => `alter table ${tableName(schema)} ${action}`;
+export const alterTable = (schema: string, action: string): string =>
+  `alter table ${tableName(schema)} ${action}`;
 
 /** The stored records do not fit: a 409 that names the field. */
 export function dataConflict(column: string, rule: string, message: string): PenstockError {

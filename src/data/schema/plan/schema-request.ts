@@ -33,16 +33,37 @@ export interface SchemaChange {
 /** Something that is asked of the set of schemas. */
 export type SchemaRequest =
   | { readonly kind: 'create'; readonly input: NewSchema }
-  | { readonly kind: 'update'; readonly changes: readonly { readonly id: string; readonly change: SchemaChange }[] }
+  | {
+      readonly kind: 'update';
+      readonly changes: readonly { readonly id: string; readonly change: SchemaChange }[];
+    }
   /** Creates what is new and changes what exists under the same name. Drops no schema and no extension. */
-  | { readonly kind: 'import'; readonly schemas: readonly ArrivingSchema[]; readonly extensions: readonly NewExtension[] }
+  | {
+      readonly kind: 'import';
+      readonly schemas: readonly ArrivingSchema[];
+      readonly extensions: readonly NewExtension[];
+    }
   | { readonly kind: 'remove'; readonly ids: readonly string[]; readonly deleteData: boolean }
   /** Sets the fields of one owner's extension; none takes it away. */
-  | { readonly kind: 'extend'; readonly id: string; readonly owner: string; readonly fields: FieldMap; readonly expectedVersion?: number }
+  | {
+      readonly kind: 'extend';
+      readonly id: string;
+      readonly owner: string;
+      readonly fields: FieldMap;
+      readonly expectedVersion?: number;
+    }
   /** Brings a field back that was taken out. */
-  | { readonly kind: 'restore'; readonly id: string; readonly field: string; readonly backfill?: unknown }
+  | {
+      readonly kind: 'restore';
+      readonly id: string;
+      readonly field: string;
+      readonly backfill?: unknown;
+    }
   /** Destroys the data of fields that were taken out. */
-  | { readonly kind: 'purge'; readonly fields: readonly { readonly id: string; readonly field: string }[] }
+  | {
+      readonly kind: 'purge';
+      readonly fields: readonly { readonly id: string; readonly field: string }[];
+    }
   | { readonly kind: 'indexes'; readonly changes: readonly IndexChange[] }
   /** Lays schemas over tables that others made. The tables stay as they are. Tables that have a schema get it anew. */
   | { readonly kind: 'adopt'; readonly tables: readonly ImportedTable[] };

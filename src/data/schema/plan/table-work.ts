@@ -26,7 +26,7 @@ export interface ChangePlan {
   readonly destroy: readonly string[];
 }
 
-/** What an intent means for one table. */
+/** What a change plan means for one table. */
 export interface TableWork {
   readonly declaration: Declaration;
   readonly steps: readonly ChangeStep[];
@@ -34,26 +34,34 @@ export interface TableWork {
   readonly intended: boolean;
 }
 
-/** The work of an intent, also on schemas that refer to those it names. */
-export function workOf(world: SchemaSnapshot, intent: ChangePlan): readonly TableWork[] {
-  const next = new Map([...world].map(([key, declaration]) => [key, unchangedDeclaration(declaration)]));
-  for (const name of intent.destroy) next.delete(name.toLowerCase());
-  for (const draft of intent.drafts) next.set(draft.declaration.name.toLowerCase(), draft);
+/** The work of a change plan, also on schemas that refer to those it names. */
+export function workOf(snapshot: SchemaSnapshot, changePlan: ChangePlan): readonly TableWork[] {
+  const next = new Map(
+    [...snapshot].map(([key, declaration]) => [key, unchangedDeclaration(declaration)]),
+  );
+  for (const name of changePlan.destroy) next.delete(name.toLowerCase());
+  for (const draft of changePlan.drafts) next.set(draft.declaration.name.toLowerCase(), draft);
   const layoutOf = (name: string): TableLayout | undefined => {
     const found = next.get(name.toLowerCase())?.declaration;
     return found !== undefined && found.name === name && !found.removed ? found.layout : undefined;
   };
-  const intended = new Set(intent.drafts);
+  const intended = new Set(changePlan.drafts);
   return [...next.values()].flatMap((draft) => {
-    const work = tableWork(draft, world.get(draft.declaration.name.toLowerCase()), layoutOf);
-    return work.steps.length > 0 || intended.has(draft) ? [{ ...work, intended: intended.has(draft) }] : [];
+    const work = tableWork(draft, snapshot.get(draft.declaration.name.toLowerCase()), layoutOf);
+    return work.steps.length > 0 || intended.has(draft)
+      ? [{ ...work, intended: intended.has(draft) }]
+      : [];
   });
 }
 
 const noFields: ReadonlyMap<string, Field> = new Map();
 const untouched: Renamed = { layout: emptyLayout, steps: [] };
 
-function tableWork(draft: DeclarationChange, before: Declaration | undefined, target: (name: string) => TableLayout | undefined) {
+function tableWork(
+  draft: DeclarationChange,
+  before: Declaration | undefined,
+  target: (name: string) => TableLayout | undefined,
+) {
   const { declaration, renames, backfill, purge } = draft;
   const { name } = declaration;
   // A table of others stays as it is.
@@ -71,8 +79,18 @@ function tableWork(draft: DeclarationChange, before: Declaration | undefined, ta
     softDelete: softDeleteOf(declaration.modelOptions.conduit) !== undefined,
     indexes: declaration.removed ? [] : declaredIndexes(declaration, tree),
   });
-  const change = { name, from: before && renamed.layout, to: layout, fields: wanted.fields, backfill };
-  const steps = [...renamed.steps, ...diffTable(change), ...purge.flatMap((path) => purgeSteps(name, path, tree.fields))];
+  const change = {
+    name,
+    from: before && renamed.layout,
+    to: layout,
+    fields: wanted.fields,
+    backfill,
+  };
+  const steps = [
+    ...renamed.steps,
+    ...diffTable(change),
+    ...purge.flatMap((path) => purgeSteps(name, path, tree.fields)),
+  ];
   return { declaration: { ...declaration, layout }, steps };
 }
 
@@ -87,14 +105,21 @@ function renameAll(schema: string, layout: TableLayout, sets: readonly Renames[]
 
 const withoutColumns = (layout: TableLayout, names: readonly string[]): TableLayout => ({
   ...layout,
-  columns: Object.fromEntries(Object.entries(layout.columns).filter(([column]) => !names.includes(column))),
+  columns: Object.fromEntries(
+    Object.entries(layout.columns).filter(([column]) => !names.includes(column)),
+  ),
 });
 
 /** Beyond the column itself: a nested value, and what earlier versions of records know. */
-function purgeSteps(schema: string, path: string, fields: ReadonlyMap<string, Field>): readonly ChangeStep[] {
+function purgeSteps(
+  schema: string,
+  path: string,
+  fields: ReadonlyMap<string, Field>,
+): readonly ChangeStep[] {
   const [column = '', ...rest] = path.split('.');
   const top = fields.get(column);
-  if (rest.length > 0) return top ? [purgeNested(schema, path, top), purgeNestedHistory(schema, path, top)] : [];
+  if (rest.length > 0)
+    return top ? [purgeNested(schema, path, top), purgeNestedHistory(schema, path, top)] : [];
   const key = literalOf(column, 'text');
   return [
     {
@@ -109,13 +134,20 @@ function purgeSteps(schema: string, path: string, fields: ReadonlyMap<string, Fi
 }
 
 /** What is done to a table that is destroyed. */
-export function dropSteps(world: SchemaSnapshot, name: string): readonly ChangeStep[] {
-  const layout = world.get(name.toLowerCase())?.layout ?? emptyLayout;
+export function dropSteps(snapshot: SchemaSnapshot, name: string): readonly ChangeStep[] {
+  const layout = snapshot.get(name.toLowerCase())?.layout ?? emptyLayout;
   return layout.mapping ? [] : dropTable(name, layout);
 }
 
 /** Steps of all tables in the order in which they can run. */
-export function orderedSteps(world: SchemaSnapshot, work: readonly TableWork[], destroy: readonly string[]): readonly ChangeStep[] {
-  const steps = [...work.flatMap((table) => table.steps), ...destroy.flatMap((name) => dropSteps(world, name))];
+export function orderedSteps(
+  snapshot: SchemaSnapshot,
+  work: readonly TableWork[],
+  destroy: readonly string[],
+): readonly ChangeStep[] {
+  const steps = [
+    ...work.flatMap((table) => table.steps),
+    ...destroy.flatMap((name) => dropSteps(snapshot, name)),
+  ];
   return steps.sort((a, b) => a.phase - b.phase);
 }

@@ -4,17 +4,32 @@ import type { Caller } from '../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
 import type { Events, NewEvent } from '../../../kernel/events/events.ts';
-import { forgetDeclaration, loadDeclarations, saveDeclaration } from '../compile/declaration.ts';
+import type { CompiledSchema } from '../compile/compiled.ts';
+import {
+  compileDeclaration,
+  forgetDeclaration,
+  loadDeclarations,
+  saveDeclaration,
+} from '../compile/declaration.ts';
 import { schemaErrors } from '../errors.ts';
 import { isLarge } from '../plan/index-steps.ts';
 import type { ChangeStep } from '../plan/schema-plan.ts';
-import { type ChangePlan, orderedSteps, type SchemaSnapshot, schemaSnapshotOf, type TableWork, workOf } from '../plan/table-work.ts';
-import { awaitIndex, settleIndexBuilds } from './index-builds.ts';
+import {
+  type ChangePlan,
+  orderedSteps,
+  type SchemaSnapshot,
+  schemaSnapshotOf,
+  type TableWork,
+  workOf,
+} from '../plan/table-work.ts';
+import { awaitIndex, finishIndexBuilds } from './index-builds.ts';
 import { recordMigrations } from './migration-log.ts';
+import type { SchemaGuard } from './registry.ts';
 
 export interface ChangeDependencies {
   readonly database: Database;
   readonly events: Events;
+  readonly guards: readonly SchemaGuard[];
 }
 
 /** What became of a change. */
@@ -27,10 +42,11 @@ export interface ChangeResult {
 
 interface ChangeRun {
   readonly events: Events;
+  readonly guards: readonly SchemaGuard[];
   readonly caller: Caller;
   /** Indexes are made at once, however large the table is: a module counts on its own. */
   readonly atOnce: boolean;
-  readonly decide: (world: SchemaSnapshot) => ChangePlan;
+  readonly decide: (snapshot: SchemaSnapshot) => ChangePlan;
 }
 
 /** Milliseconds that a step waits for a table in use before the whole change is tried again. */
@@ -42,13 +58,18 @@ const ATTEMPTS = 5;
  * same at once do it one after the other.
  */
 export async function changeSchemas(
-  { database, events }: ChangeDependencies,
+  { database, events, guards }: ChangeDependencies,
   caller: Caller,
-  { decide, atOnce = false }: { readonly decide: (world: SchemaSnapshot) => ChangePlan; readonly atOnce?: boolean },
+  {
+    decide,
+    atOnce = false,
+  }: { readonly decide: (snapshot: SchemaSnapshot) => ChangePlan; readonly atOnce?: boolean },
 ): Promise<ChangeResult> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await database.transaction((transaction) => changeOnce(transaction, { events, caller, decide, atOnce }));
+      return await database.transaction((transaction) =>
+        changeOnce(transaction, { events, guards, caller, decide, atOnce }),
+      );
     } catch (error) {
       if (codeOf(error) !== '55P03') throw error;
       if (attempt === ATTEMPTS) throw schemaErrors.SCHEMA_BUSY({ retryAfter: 5, cause: error });
@@ -57,27 +78,61 @@ export async function changeSchemas(
   }
 }
 
-async function changeOnce(transaction: Transaction, { events, caller, decide, atOnce }: ChangeRun): Promise<ChangeResult> {
-  await transaction.query({ text: "select pg_advisory_xact_lock(hashtextextended('penstock.schemas', 0))" });
+async function changeOnce(
+  transaction: Transaction,
+  { events, guards, caller, decide, atOnce }: ChangeRun,
+): Promise<ChangeResult> {
+  await transaction.query({
+    text: "select pg_advisory_xact_lock(hashtextextended('penstock.schemas', 0))",
+  });
   const startedAt = new Date();
-  const world = schemaSnapshotOf(await loadDeclarations(transaction));
-  const intent = decide(world);
-  if (intent.drafts.length === 0 && intent.destroy.length === 0) return { changed: [], waits: false };
+  const snapshot = schemaSnapshotOf(await loadDeclarations(transaction));
+  const changePlan = decide(snapshot);
+  if (changePlan.drafts.length === 0 && changePlan.destroy.length === 0)
+    return { changed: [], waits: false };
   // A large table may take longer than a request is allowed to; waiting for its lock may not.
   await transaction.query({ text: `set local lock_timeout = ${LOCK_TIMEOUT_MS}` });
   await transaction.query({ text: 'set local statement_timeout = 0' });
-  const work = workOf(world, intent);
+  const work = workOf(snapshot, changePlan);
   const late = await runSteps(
     transaction,
-    orderedSteps(world, work, intent.destroy),
-    (schema) => !atOnce && world.has(schema.toLowerCase()),
+    orderedSteps(snapshot, work, changePlan.destroy),
+    (schema) => !atOnce && snapshot.has(schema.toLowerCase()),
   );
-  for (const name of intent.destroy) await forgetDeclaration(transaction, name);
+  for (const name of changePlan.destroy) await forgetDeclaration(transaction, name);
   for (const table of work) await saveDeclaration(transaction, table.declaration);
-  await settleIndexBuilds(transaction, work, intent.destroy);
-  await recordMigrations(transaction, { caller, world, work, destroy: intent.destroy, late, startedAt });
-  for (const event of eventsOf(world, work, intent.destroy)) await events.emit(transaction, caller, event);
-  return { changed: [...work.map(({ declaration }) => declaration.name), ...intent.destroy], waits: late.size > 0 };
+  const changed = changedSchemas(snapshot, work, changePlan.destroy);
+  for (const guard of guards) await guard(transaction, changed);
+  await finishIndexBuilds(transaction, work, changePlan.destroy);
+  await recordMigrations(transaction, {
+    caller,
+    snapshot,
+    work,
+    destroy: changePlan.destroy,
+    late,
+    startedAt,
+  });
+  for (const event of eventsOf(snapshot, work, changePlan.destroy))
+    await events.emit(transaction, caller, event);
+  return {
+    changed: [...work.map(({ declaration }) => declaration.name), ...changePlan.destroy],
+    waits: late.size > 0,
+  };
+}
+
+/** What changes, as it will be; what goes. Declarations that are taken away alone are neither. */
+function changedSchemas(
+  world: SchemaSnapshot,
+  work: readonly TableWork[],
+  destroy: readonly string[],
+): ReadonlyMap<string, CompiledSchema | undefined> {
+  const there = new Set(work.map(({ declaration }) => declaration.name));
+  const exists = (name: string): boolean =>
+    !destroy.includes(name) && (there.has(name) || world.has(name.toLowerCase()));
+  const changed = work
+    .filter(({ declaration }) => !declaration.removed)
+    .map(({ declaration }) => [declaration.name, compileDeclaration(declaration, exists)] as const);
+  return new Map([...changed, ...destroy.map((name) => [name, undefined] as const)]);
 }
 
 /** Runs steps in order; answers those that are left for later. `wasThere`: tables that may hold records already. */
@@ -97,7 +152,10 @@ async function runSteps(
   return late;
 }
 
-async function requireNoObstacle(transaction: Transaction, { obstacle }: ChangeStep): Promise<void> {
+async function requireNoObstacle(
+  transaction: Transaction,
+  { obstacle }: ChangeStep,
+): Promise<void> {
   if (!obstacle) return;
   const { rows } = await transaction.query({ text: obstacle.query });
   if (rows.length > 0) throw obstacle.error(rows);
@@ -108,24 +166,37 @@ const dataRefusal = /^(?:22|23|54)/;
 /** Something else in the database is made from the table: a view that would lose a column, or see another type. */
 const dependencyRefusal: ReadonlySet<string> = new Set(['2BP01', '0A000']);
 
-async function runStep(transaction: Transaction, { statement, summary, schema }: ChangeStep): Promise<void> {
+async function runStep(
+  transaction: Transaction,
+  { statement, summary, schema }: ChangeStep,
+): Promise<void> {
   try {
     await transaction.query({ text: statement });
   } catch (error) {
     const code = codeOf(error) ?? '';
     if (dependencyRefusal.has(code))
-      throw schemaErrors.SCHEMA_IN_VIEW({ message: `${schema}: a view stands in the way: ${summary}`, cause: error });
+      throw schemaErrors.SCHEMA_IN_VIEW({
+        message: `${schema}: a view stands in the way: ${summary}`,
+        cause: error,
+      });
     if (!dataRefusal.test(code)) throw error;
-    throw schemaErrors.SCHEMA_DATA_CONFLICT({ message: `${schema}: the stored records do not allow this: ${summary}`, cause: error });
+    throw schemaErrors.SCHEMA_DATA_CONFLICT({
+      message: `${schema}: the stored records do not allow this: ${summary}`,
+      cause: error,
+    });
   }
 }
 
 /** Events about schemas have no `operation`: that is for records, and who follows the records of a schema would take it for one. */
-function eventsOf(world: SchemaSnapshot, work: readonly TableWork[], destroy: readonly string[]): NewEvent[] {
+function eventsOf(
+  snapshot: SchemaSnapshot,
+  work: readonly TableWork[],
+  destroy: readonly string[],
+): NewEvent[] {
   const changed = work
     .filter(({ intended }) => intended)
     .map(({ declaration: { name, id, removed } }): NewEvent => {
-      const before = world.get(name.toLowerCase());
+      const before = snapshot.get(name.toLowerCase());
       if (removed) return { topic: 'database:delete:schema', schema: name, ids: [id] };
       const isNew = !before || before.removed;
       return { topic: `database:${isNew ? 'create' : 'update'}:schema`, schema: name, ids: [id] };

@@ -27,7 +27,11 @@ const sampleOf = (kind: Kind, seed: number): unknown =>
 const names = ['a', 'b', 'c', 'd', 'e'] as const;
 const name = fc.constantFrom(...names);
 const command = fc.oneof(
-  fc.record({ do: fc.constant('add' as const), name, kind: fc.constantFrom<Kind[]>('String', 'INT', 'BIGINT', 'Object') }),
+  fc.record({
+    do: fc.constant('add' as const),
+    name,
+    kind: fc.constantFrom<Kind[]>('String', 'INT', 'BIGINT', 'Object'),
+  }),
   fc.record({ do: fc.constant('remove' as const), name }),
   fc.record({ do: fc.constant('rename' as const), name, to: name }),
   fc.record({ do: fc.constant('widen' as const), name }),
@@ -51,7 +55,10 @@ it('no order of changes loses a value, mixes two up, or leaves the table other t
   await fc.assert(
     fc.asyncProperty(fc.array(command, { minLength: 5, maxLength: 18 }), async (commands) => {
       const schema = `Model${count++}`;
-      const { _id } = await kernel.schemas.create(admin, { name: schema, fields: { keep: 'String' } });
+      const { _id } = await kernel.schemas.create(admin, {
+        name: schema,
+        fields: { keep: 'String' },
+      });
       const { id } = await kernel.records.create(admin, schema, { keep: 'k' });
       const model: Model = { live: new Map(), dropped: new Map(), values: new Map() };
       for (const one of commands) {
@@ -79,7 +86,12 @@ const fieldsOf = (live: ReadonlyMap<string, Kind>): FieldMap => ({
 interface Doing extends Subject {
   update(live: ReadonlyMap<string, Kind>, renames?: Record<string, string>): Promise<unknown>;
 }
-type Attempts = { readonly [K in Command['do']]: (one: Extract<Command, { readonly do: K }>, doing: Doing) => Promise<boolean> };
+type Attempts = {
+  readonly [K in Command['do']]: (
+    one: Extract<Command, { readonly do: K }>,
+    doing: Doing,
+  ) => Promise<boolean>;
+};
 
 /** Each is done in both worlds where the model says that it can be done; else the platform must refuse it and change nothing. */
 const attempts: Attempts = {
@@ -87,7 +99,8 @@ const attempts: Attempts = {
     if (model.live.has(one.name)) return false;
     const stored = model.dropped.get(one.name);
     const live = new Map(model.live).set(one.name, one.kind);
-    const fits = stored === undefined || stored === one.kind || (stored === 'INT' && one.kind === 'BIGINT');
+    const fits =
+      stored === undefined || stored === one.kind || (stored === 'INT' && one.kind === 'BIGINT');
     return settle(fits, update(live), () => {
       model.live = live;
       model.dropped.delete(one.name);
@@ -106,7 +119,9 @@ const attempts: Attempts = {
   async rename(one, { model, update }) {
     if (!model.live.has(one.name) || one.name === one.to) return false;
     const free = !model.live.has(one.to) && !model.dropped.has(one.to);
-    const live = new Map([...model.live].map(([field, its]) => [field === one.name ? one.to : field, its] as const));
+    const live = new Map(
+      [...model.live].map(([field, its]) => [field === one.name ? one.to : field, its] as const),
+    );
     return settle(free, update(live, { [one.name]: one.to }), () => {
       model.live = live;
       model.values.set(one.to, model.values.get(one.name));
@@ -123,10 +138,14 @@ const attempts: Attempts = {
   },
   async restore(one, { model, id }) {
     const kind = model.dropped.get(one.name);
-    return settle(kind !== undefined, kernel.schemas.apply(admin, { kind: 'restore', id, field: one.name }), () => {
-      model.live.set(one.name, kind ?? 'String');
-      model.dropped.delete(one.name);
-    });
+    return settle(
+      kind !== undefined,
+      kernel.schemas.apply(admin, { kind: 'restore', id, field: one.name }),
+      () => {
+        model.live.set(one.name, kind ?? 'String');
+        model.dropped.delete(one.name);
+      },
+    );
   },
   async purge(one, { model, id }) {
     const done = kernel.schemas.apply(admin, { kind: 'purge', fields: [{ id, field: one.name }] });
@@ -139,12 +158,21 @@ const attempts: Attempts = {
     const change = (add: readonly IndexDefinition[], remove: readonly string[]) =>
       kernel.schemas.apply(admin, { kind: 'indexes', changes: [{ id, add, remove }] });
     const kind = model.live.get(one.name);
-    return settle(kind !== undefined && kind !== 'Object', change([{ fields: [one.name, 'keep'] }], []), async () => {
-      const without = new Map([...model.live].filter(([field]) => field !== one.name));
-      await expect(update(without)).rejects.toMatchObject({ status: 400, errors: [{ path: `fields.${one.name}`, rule: 'index' }] });
-      const index = listIndexes(kernel.schemas.get(schema) ?? never()).find(({ layout }) => layout.columns.join() === `${one.name},keep`);
-      await change([], [index?.name ?? '']);
-    });
+    return settle(
+      kind !== undefined && kind !== 'Object',
+      change([{ fields: [one.name, 'keep'] }], []),
+      async () => {
+        const without = new Map([...model.live].filter(([field]) => field !== one.name));
+        await expect(update(without)).rejects.toMatchObject({
+          status: 400,
+          errors: [{ path: `fields.${one.name}`, rule: 'index' }],
+        });
+        const index = listIndexes(kernel.schemas.get(schema) ?? never()).find(
+          ({ layout }) => layout.columns.join() === `${one.name},keep`,
+        );
+        await change([], [index?.name ?? '']);
+      },
+    );
   },
   async write(one, { model, schema, record }) {
     for (const [field, kind] of model.live) model.values.set(field, sampleOf(kind, one.seed));
@@ -156,7 +184,10 @@ const attempts: Attempts = {
 
 function attempt(one: Command, subject: Subject): Promise<boolean> {
   const update: Doing['update'] = (live, renames) =>
-    kernel.schemas.update(admin, subject.id, { fields: fieldsOf(live), ...(renames && { renames }) });
+    kernel.schemas.update(admin, subject.id, {
+      fields: fieldsOf(live),
+      ...(renames && { renames }),
+    });
   return attempts[one.do](one as never, { ...subject, update });
 }
 
@@ -164,9 +195,15 @@ const never = (): never => {
   throw new Error('the schema is gone');
 };
 
-async function settle(possible: boolean, done: Promise<unknown>, then: () => void | Promise<void>): Promise<boolean> {
+async function settle(
+  possible: boolean,
+  done: Promise<unknown>,
+  then: () => void | Promise<void>,
+): Promise<boolean> {
   if (!possible) {
-    await expect(done).rejects.toMatchObject({ status: expect.toSatisfy((status: number) => status >= 400 && status < 500) });
+    await expect(done).rejects.toMatchObject({
+      status: expect.toSatisfy((status: number) => status >= 400 && status < 500),
+    });
     return true;
   }
   await done;
@@ -175,18 +212,32 @@ async function settle(possible: boolean, done: Promise<unknown>, then: () => voi
 }
 
 async function compare(schema: string, record: string, model: Model): Promise<void> {
-  const read = JSON.parse((await kernel.records.get(admin, schema, record)).json) as Record<string, unknown>;
+  const read = JSON.parse((await kernel.records.get(admin, schema, record)).json) as Record<
+    string,
+    unknown
+  >;
   const { _id, createdAt, updatedAt, __v, ...values } = read;
-  expect(values).toEqual({ keep: 'k', ...Object.fromEntries([...model.live.keys()].map((field) => [field, model.values.get(field)])) });
+  expect(values).toEqual({
+    keep: 'k',
+    ...Object.fromEntries([...model.live.keys()].map((field) => [field, model.values.get(field)])),
+  });
   const compiled = kernel.schemas.get(schema) ?? never();
-  expect(compiled.droppedFields.filter((path) => !path.includes('.'))).toEqual([...model.dropped.keys()].sort());
+  expect(compiled.droppedFields.filter((path) => !path.includes('.'))).toEqual(
+    [...model.dropped.keys()].sort(),
+  );
   const { rows } = await kernel.database.query<{ name: string; type: string }>({
     text: `select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
       where attrelid = '"app"."${schema}"'::regclass and attnum > 0 and not attisdropped`,
   });
   const automatic = new Set(['_id', 'createdAt', 'updatedAt', '__v']);
-  const table = Object.fromEntries(rows.filter((row) => !automatic.has(row.name)).map((row) => [row.name, row.type]));
-  expect(table).toEqual(Object.fromEntries(Object.entries(compiled.layout.columns).map(([column, { type }]) => [column, type])));
+  const table = Object.fromEntries(
+    rows.filter((row) => !automatic.has(row.name)).map((row) => [row.name, row.type]),
+  );
+  expect(table).toEqual(
+    Object.fromEntries(
+      Object.entries(compiled.layout.columns).map(([column, { type }]) => [column, type]),
+    ),
+  );
   const states = await indexStates(kernel.database, schema);
   const real = [...states.keys()].filter((index) => !index.startsWith('pk_')).sort();
   expect(real).toEqual(Object.keys(compiled.layout.indexes).sort());

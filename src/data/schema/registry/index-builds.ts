@@ -16,20 +16,31 @@ import type { TableWork } from '../plan/table-work.ts';
 import { recordIndexBuild } from './migration-log.ts';
 
 /** Leaves an index for later. */
-export async function awaitIndex(transaction: Queryable, schema: string, name: string): Promise<void> {
+export async function awaitIndex(
+  transaction: Queryable,
+  schema: string,
+  name: string,
+): Promise<void> {
   await transaction.query(sql`
     insert into penstock.schema_index_builds (name, schema) values (${name}, ${schema})
     on conflict (name) do update set state = 'building', reason = null`);
 }
 
 /** Forgets what nobody wants any more. */
-export async function settleIndexBuilds(transaction: Queryable, work: readonly TableWork[], destroyed: readonly string[]): Promise<void> {
+export async function finishIndexBuilds(
+  transaction: Queryable,
+  work: readonly TableWork[],
+  destroyed: readonly string[],
+): Promise<void> {
   for (const { declaration } of work) {
     const wanted = Object.keys(declaration.layout.indexes);
     await transaction.query(sql`
       delete from penstock.schema_index_builds where schema = ${declaration.name} and not name = any(${wanted}::text[])`);
   }
-  if (destroyed.length > 0) await transaction.query(sql`delete from penstock.schema_index_builds where schema = any(${destroyed}::text[])`);
+  if (destroyed.length > 0)
+    await transaction.query(
+      sql`delete from penstock.schema_index_builds where schema = any(${destroyed}::text[])`,
+    );
 }
 
 /** How it stands with one index of a table. */
@@ -39,7 +50,10 @@ export interface IndexState {
 }
 
 /** States by physical name. An index that is not mentioned has been lost: somebody removed it by hand. */
-export async function indexStates(database: Queryable, schema: string): Promise<ReadonlyMap<string, IndexState>> {
+export async function indexStates(
+  database: Queryable,
+  schema: string,
+): Promise<ReadonlyMap<string, IndexState>> {
   const { rows } = await database.query<IndexState & { name: string }>(sql`
     select c.relname as name, 'ready' as state, null as reason
     from pg_index i join pg_class c on c.oid = i.indexrelid join pg_class t on t.oid = i.indrelid
@@ -51,7 +65,11 @@ export async function indexStates(database: Queryable, schema: string): Promise<
 }
 
 /** Tries failed ones of a schema again. Answers whether there are any. */
-export async function retryIndexBuilds(database: Queryable, schema: string, names: readonly string[]): Promise<boolean> {
+export async function retryIndexBuilds(
+  database: Queryable,
+  schema: string,
+  names: readonly string[],
+): Promise<boolean> {
   const { count } = await database.query(sql`
     update penstock.schema_index_builds set state = 'building', reason = null
     where schema = ${schema} and name = any(${names}::text[])`);
@@ -72,14 +90,19 @@ export async function buildIndexes({ database, log, signal }: Builder): Promise<
     const failures: unknown[] = [];
     for (const { name, schema } of await waiting(database)) {
       if (signal?.aborted) return;
-      await buildOne({ database, log }, schema, name).catch((error: unknown) => failures.push(error));
+      await buildOne({ database, log }, schema, name).catch((error: unknown) =>
+        failures.push(error),
+      );
     }
     // Those are tried again with the next run; one of them does not keep the others waiting.
-    if (failures.length > 0) throw new AggregateError(failures, `${failures.length} indexes could not be made now`);
+    if (failures.length > 0)
+      throw new AggregateError(failures, `${failures.length} indexes could not be made now`);
   });
 }
 
-async function waiting(database: Queryable): Promise<readonly { readonly name: string; readonly schema: string }[]> {
+async function waiting(
+  database: Queryable,
+): Promise<readonly { readonly name: string; readonly schema: string }[]> {
   const { rows } = await database.query<{ name: string; schema: string }>(sql`
     select name, schema from penstock.schema_index_builds where state = 'building' order by created_at, name`);
   return rows;
@@ -94,20 +117,41 @@ async function buildOne({ database, log }: Builder, schema: string, name: string
     try {
       await makeConcurrently(database, name, statement);
     } catch (error) {
-      const reason = await refusal(database, { error, query: duplicates(schema, layout, treeOf(declaration).fields) });
+      const reason = await refusal(database, {
+        error,
+        query: duplicates(schema, layout, treeOf(declaration).fields),
+      });
       if (reason === undefined) throw error;
       log.warn({ schema, index: name, reason }, 'An index could not be made');
-      await database.query(sql`update penstock.schema_index_builds set state = 'failed', reason = ${reason} where name = ${name}`);
-      await recordIndexBuild(database, { schema, version: declaration.version, statement, startedAt, reason });
+      await database.query(
+        sql`update penstock.schema_index_builds set state = 'failed', reason = ${reason} where name = ${name}`,
+      );
+      await recordIndexBuild(database, {
+        schema,
+        version: declaration.version,
+        statement,
+        startedAt,
+        reason,
+      });
       return;
     }
-    await recordIndexBuild(database, { schema, version: declaration.version, statement, startedAt, reason: null });
+    await recordIndexBuild(database, {
+      schema,
+      version: declaration.version,
+      statement,
+      startedAt,
+      reason: null,
+    });
   }
   await database.query(sql`delete from penstock.schema_index_builds where name = ${name}`);
 }
 
 /** A valid index of that name is what is wanted: names are made from what the index is. */
-async function makeConcurrently(database: Database, name: string, statement: string): Promise<void> {
+async function makeConcurrently(
+  database: Database,
+  name: string,
+  statement: string,
+): Promise<void> {
   const drop = { text: `drop index concurrently if exists "app".${identifier(name)}` };
   await database.session(async (session) => {
     const { rows } = await session.query<{ valid: boolean }>({
@@ -146,7 +190,13 @@ const name = 'schemas.build-indexes';
 const LONGEST_SECONDS = 12 * 3600;
 
 /** Also runs by the clock, so that what a crash left behind is finished. */
-export const createIndexJob = ({ database, log }: { readonly database: Database; readonly log: Logger }): JobDefinition =>
+export const createIndexJob = ({
+  database,
+  log,
+}: {
+  readonly database: Database;
+  readonly log: Logger;
+}): JobDefinition =>
   defineJob({
     name,
     data: Type.Object({}),
@@ -158,5 +208,7 @@ export const createIndexJob = ({ database, log }: { readonly database: Database;
 
 /** Starts it soon. A failure costs nothing but time: the schedule starts it too. */
 export function enqueueIndexJob(jobs: Jobs, log: Logger): void {
-  jobs.enqueue(name, {}, { singletonKey: name }).catch((error: unknown) => log.warn({ err: error }, 'The making of indexes starts later'));
+  jobs
+    .enqueue(name, {}, { singletonKey: name })
+    .catch((error: unknown) => log.warn({ err: error }, 'The making of indexes starts later'));
 }

@@ -38,19 +38,30 @@ describe('indexes', () => {
     return bodies.filter((body) => !body.includes('(_id)')).sort();
   };
   const stateOf = async (schema: string, name: string) => {
-    const found = listIndexes(kernel.schemas.get(schema) ?? fail()).find((index) => index.name === name) ?? fail();
+    const found =
+      listIndexes(kernel.schemas.get(schema) ?? fail()).find((index) => index.name === name) ??
+      fail();
     return (await indexStates(kernel.database, schema)).get(found.physical);
   };
   const fail = (): never => {
     throw new Error('there is no such thing');
   };
-  const fill = (table: string, values: string) => kernel.database.query({ text: `insert into "app"."${table}" ${values}` });
+  const fill = (table: string, values: string) =>
+    kernel.database.query({ text: `insert into "app"."${table}" ${values}` });
   const build = () => buildIndexes({ database: kernel.database, log: silentLog });
 
   it('are made as they are declared, portable or for PostgreSQL', async () => {
-    const { _id } = await create('Made', { ...fields, code: { type: 'String', index: { type: 'HASH', options: { name: 'byCode' } } } }, [
-      { fields: ['title', 'rank'], types: ['Ascending', 'Descending'], options: { name: 'byTitle' } },
-    ]);
+    const { _id } = await create(
+      'Made',
+      { ...fields, code: { type: 'String', index: { type: 'HASH', options: { name: 'byCode' } } } },
+      [
+        {
+          fields: ['title', 'rank'],
+          types: ['Ascending', 'Descending'],
+          options: { name: 'byTitle' },
+        },
+      ],
+    );
     await add(
       _id,
       { fields: ['tags'], types: ['GIN'] },
@@ -58,7 +69,12 @@ describe('indexes', () => {
       { fields: ['at'], engine: { method: 'BRIN' } },
       { fields: ['rank'], engine: { method: 'HASH' } },
       { fields: ['title'], types: ['text'], options: { name: 'words', background: true } },
-      { fields: ['rank'], types: [1], options: { unique: true }, engine: { where: { done: true, title: { $exists: true } } } },
+      {
+        fields: ['rank'],
+        types: [1],
+        options: { unique: true },
+        engine: { where: { done: true, title: { $exists: true } } },
+      },
     );
     expect(await definitions('Made')).toEqual(
       [
@@ -78,8 +94,14 @@ describe('indexes', () => {
     expect(kernel.schemas.get('Made')?.__v).toBe(version);
     await remove(_id, 'byTitle', 'words');
     expect(await definitions('Made')).toHaveLength(6);
-    await expect(remove(_id, 'byTitle')).rejects.toMatchObject({ status: 404, code: 'INDEX_NOT_FOUND' });
-    await expect(remove(_id, 'byCode')).rejects.toMatchObject({ status: 409, code: 'INDEX_OF_FIELD' });
+    await expect(remove(_id, 'byTitle')).rejects.toMatchObject({
+      status: 404,
+      code: 'INDEX_NOT_FOUND',
+    });
+    await expect(remove(_id, 'byCode')).rejects.toMatchObject({
+      status: 409,
+      code: 'INDEX_OF_FIELD',
+    });
   });
 
   it.each<[string, IndexDefinition, string]>([
@@ -89,18 +111,49 @@ describe('indexes', () => {
     ['an unknown type', { fields: ['title'], types: ['Sideways'] }, 'indexes.0.types.0'],
     ['a type of another engine', { fields: ['title'], types: ['2dsphere'] }, 'indexes.0.types'],
     ['a type too many', { fields: ['title'], types: [1, -1] }, 'indexes.0.types'],
-    ['an option that would be ignored', { fields: ['title'], options: { expireAfterSeconds: 5 } }, 'indexes.0.options.expireAfterSeconds'],
-    ['GIN over a number', { fields: ['rank'], engine: { method: 'GIN' } }, 'indexes.0.engine.method'],
-    ['a list in a btree', { fields: ['tags'], engine: { method: 'BTREE' } }, 'indexes.0.engine.method'],
+    [
+      'an option that would be ignored',
+      { fields: ['title'], options: { expireAfterSeconds: 5 } },
+      'indexes.0.options.expireAfterSeconds',
+    ],
+    [
+      'GIN over a number',
+      { fields: ['rank'], engine: { method: 'GIN' } },
+      'indexes.0.engine.method',
+    ],
+    [
+      'a list in a btree',
+      { fields: ['tags'], engine: { method: 'BTREE' } },
+      'indexes.0.engine.method',
+    ],
     ['a list beside a number', { fields: ['tags', 'rank'] }, 'indexes.0.fields'],
     ['words of a number', { fields: ['rank'], types: ['Text'] }, 'indexes.0.types'],
-    ['a unique hash', { fields: ['title'], types: ['hashed'], options: { unique: true } }, 'indexes.0.options.unique'],
-    ['a condition in SQL', { fields: ['rank'], engine: { where: 'done = true' as never } }, 'indexes.0.engine.where'],
-    ['an operator in a condition', { fields: ['rank'], engine: { where: { rank: { $gt: 1 } } } }, 'indexes.0.engine.where.rank'],
-    ['a value of another type', { fields: ['rank'], engine: { where: { rank: "1' or true" } } }, 'indexes.0.engine.where.rank'],
+    [
+      'a unique hash',
+      { fields: ['title'], types: ['hashed'], options: { unique: true } },
+      'indexes.0.options.unique',
+    ],
+    [
+      'a condition in SQL',
+      { fields: ['rank'], engine: { where: 'done = true' as never } },
+      'indexes.0.engine.where',
+    ],
+    [
+      'an operator in a condition',
+      { fields: ['rank'], engine: { where: { rank: { $gt: 1 } } } },
+      'indexes.0.engine.where.rank',
+    ],
+    [
+      'a value of another type',
+      { fields: ['rank'], engine: { where: { rank: "1' or true" } } },
+      'indexes.0.engine.where.rank',
+    ],
   ])('refuse %s and name the place', async (_, definition, path) => {
     const schema = kernel.schemas.get('Refusing') ?? (await create('Refusing'));
-    await expect(add(schema._id, definition)).rejects.toMatchObject({ status: 400, errors: [{ path }] });
+    await expect(add(schema._id, definition)).rejects.toMatchObject({
+      status: 400,
+      errors: [{ path }],
+    });
     expect(await definitions('Refusing')).toEqual([]);
   });
 
@@ -108,12 +161,24 @@ describe('indexes', () => {
     const { _id } = await create('Named');
     await add(_id, { fields: ['rank'], options: { name: 'x' } });
     await add(_id, { fields: ['rank'], options: { name: 'x' } });
-    await expect(add(_id, { fields: ['title'], options: { name: 'x' } })).rejects.toMatchObject({ status: 409, code: 'INDEX_EXISTS' });
+    await expect(add(_id, { fields: ['title'], options: { name: 'x' } })).rejects.toMatchObject({
+      status: 409,
+      code: 'INDEX_EXISTS',
+    });
     const indexes = ['a', 'b'].map((field) => ({ fields: [field], options: { name: 'x' } }));
     const input = { name: 'Twins', fields: { a: 'String', b: 'String' }, indexes } as const;
-    await expect(kernel.schemas.create(admin, input)).rejects.toMatchObject({ errors: [{ path: 'modelOptions.indexes.1.options.name' }] });
-    const long = await create(`L${'o'.repeat(60)}ng`, { ['f'.repeat(63)]: 'String', ['g'.repeat(63)]: 'String' });
-    await add(long._id, { fields: ['f'.repeat(63), 'g'.repeat(63)] }, { fields: ['g'.repeat(63), 'f'.repeat(63)] });
+    await expect(kernel.schemas.create(admin, input)).rejects.toMatchObject({
+      errors: [{ path: 'modelOptions.indexes.1.options.name' }],
+    });
+    const long = await create(`L${'o'.repeat(60)}ng`, {
+      ['f'.repeat(63)]: 'String',
+      ['g'.repeat(63)]: 'String',
+    });
+    await add(
+      long._id,
+      { fields: ['f'.repeat(63), 'g'.repeat(63)] },
+      { fields: ['g'.repeat(63), 'f'.repeat(63)] },
+    );
     expect(listIndexes(long)).toEqual([]);
     const [one, two] = listIndexes(kernel.schemas.get(long.name) ?? fail());
     expect([one?.name.length, two?.name.length]).toEqual([63, 63]);
@@ -121,17 +186,32 @@ describe('indexes', () => {
   });
 
   it('serve $search: the statement of the query language uses the index of words', async () => {
-    await create('Article', { title: 'String' }, [{ fields: ['title'], types: ['Text'], options: { name: 'words' } }]);
-    await fill('Article', `("_id", "title") select gen_random_uuid(), 'plain words ' || n from generate_series(1, 20000) n`);
+    await create('Article', { title: 'String' }, [
+      { fields: ['title'], types: ['Text'], options: { name: 'words' } },
+    ]);
+    await fill(
+      'Article',
+      `("_id", "title") select gen_random_uuid(), 'plain words ' || n from generate_series(1, 20000) n`,
+    );
     await fill('Article', `("_id", "title") values (gen_random_uuid(), 'a heron by the penstock')`);
     await kernel.database.query({ text: 'analyze "app"."Article"' });
     const seen = vi.spyOn(kernel.database, 'query');
-    const answer = await kernel.records.select(admin, 'Article', { filter: parseFilter({ title: { $search: 'penstock heron' } }) });
-    const [statement] = seen.mock.calls.map(([one]) => one).filter(({ text }) => text.includes('websearch_to_tsquery'));
+    const answer = await kernel.records.select(admin, 'Article', {
+      filter: parseFilter({ title: { $search: 'penstock heron' } }),
+    });
+    const [statement] = seen.mock.calls
+      .map(([one]) => one)
+      .filter(({ text }) => text.includes('websearch_to_tsquery'));
     seen.mockRestore();
-    expect(JSON.parse(answer)).toMatchObject({ count: 1, documents: [{ title: 'a heron by the penstock' }] });
+    expect(JSON.parse(answer)).toMatchObject({
+      count: 1,
+      documents: [{ title: 'a heron by the penstock' }],
+    });
     const { text, values } = statement ?? fail();
-    const { rows } = await kernel.database.query({ text: `explain ${text}`, ...(values && { values }) });
+    const { rows } = await kernel.database.query({
+      text: `explain ${text}`,
+      ...(values && { values }),
+    });
     const [index] = listIndexes(kernel.schemas.get('Article') ?? fail());
     expect(JSON.stringify(rows)).toContain(`Bitmap Index Scan on \\"${index?.physical}\\"`);
     expect(JSON.stringify(rows)).not.toContain('Seq Scan');
@@ -140,16 +220,22 @@ describe('indexes', () => {
   it('bound texts that stand in order, and find those that are too long already', async () => {
     const { _id } = await create('Long', { a: 'String', b: 'String' });
     await kernel.records.create(admin, 'Long', { a: 'x'.repeat(400), b: 'y' });
-    await expect(add(_id, { fields: ['a', 'b'] })).rejects.toMatchObject({ status: 409, message: /1 records have more than 300/ });
+    await expect(add(_id, { fields: ['a', 'b'] })).rejects.toMatchObject({
+      status: 409,
+      message: /1 records have more than 300/,
+    });
     await add(_id, { fields: ['a'] });
-    await expect(kernel.records.create(admin, 'Long', { a: 'x'.repeat(601) })).rejects.toMatchObject({
+    await expect(
+      kernel.records.create(admin, 'Long', { a: 'x'.repeat(601) }),
+    ).rejects.toMatchObject({
       status: 400,
       errors: [{ path: 'a', rule: 'maxLength' }],
     });
   });
 
   describe('of a large table', () => {
-    const rows = (n: number) => `("_id", "code") select gen_random_uuid(), 'c' || n from generate_series(1, ${n}) n`;
+    const rows = (n: number) =>
+      `("_id", "code") select gen_random_uuid(), 'c' || n from generate_series(1, ${n}) n`;
     const large = async (name: string) => {
       const schema = await create(name, { code: 'String' });
       await fill(name, rows(10_010));
@@ -163,14 +249,19 @@ describe('indexes', () => {
       const builder = await kernel.another();
       let building: Promise<void> | undefined;
       await kernel.database.transaction(async (transaction) => {
-        await transaction.query({ text: `insert into "app"."Large" ("_id", "code") values (gen_random_uuid(), 'early')` });
+        await transaction.query({
+          text: `insert into "app"."Large" ("_id", "code") values (gen_random_uuid(), 'early')`,
+        });
         building = buildIndexes({ database: builder.database, log: silentLog });
         // The build waits for this open write; other writes do not wait for the build.
         await waitFor(async () => {
-          const text = "select 1 from pg_stat_activity where query like 'create index concurrently%' and wait_event_type = 'Lock'";
+          const text =
+            "select 1 from pg_stat_activity where query like 'create index concurrently%' and wait_event_type = 'Lock'";
           return (await builder.database.query({ text })).rows.length > 0;
         });
-        await builder.database.query({ text: `insert into "app"."Large" ("_id", "code") values (gen_random_uuid(), 'beside')` });
+        await builder.database.query({
+          text: `insert into "app"."Large" ("_id", "code") values (gen_random_uuid(), 'beside')`,
+        });
       });
       await building;
       expect(await stateOf('Large', 'byCode')).toEqual({ state: 'ready', reason: null });
@@ -187,12 +278,18 @@ describe('indexes', () => {
       await fill('Crashed', `("_id", "code") values (gen_random_uuid(), 'c1')`);
       // What a build leaves behind that is cut off: an index that is there, and not valid.
       const half = `create unique index concurrently "${index?.physical}" on "app"."Crashed" (code)`;
-      await expect(kernel.database.session((session) => session.query({ text: half }))).rejects.toMatchObject({ code: '23505' });
+      await expect(
+        kernel.database.session((session) => session.query({ text: half })),
+      ).rejects.toMatchObject({ code: '23505' });
       await kernel.database.query({
         text: `delete from "app"."Crashed" where ctid = (select max(ctid) from "app"."Crashed" where code = 'c1')`,
       });
       const other = await kernel.another();
-      await Promise.all([build(), buildIndexes({ database: other.database, log: silentLog }), build()]);
+      await Promise.all([
+        build(),
+        buildIndexes({ database: other.database, log: silentLog }),
+        build(),
+      ]);
       expect(await stateOf('Crashed', 'one')).toEqual({ state: 'ready', reason: null });
       const text =
         "select count(*)::int as n from penstock.schema_migrations where schema = 'Crashed' and statements::text like '%concurrently%'";
@@ -201,21 +298,32 @@ describe('indexes', () => {
 
     it('that shall be unique are refused for duplicates, and fail with examples when those come in between', async () => {
       const id = await large('Twice');
-      await fill('Twice', `("_id", "code") values (gen_random_uuid(), 'c7'), (gen_random_uuid(), 'c7')`);
+      await fill(
+        'Twice',
+        `("_id", "code") values (gen_random_uuid(), 'c7'), (gen_random_uuid(), 'c7')`,
+      );
       const unique = { fields: ['code'], options: { name: 'one', unique: true } };
-      await expect(add(id, unique)).rejects.toMatchObject({ status: 409, message: /"c7" \(3 records\)/ });
+      await expect(add(id, unique)).rejects.toMatchObject({
+        status: 409,
+        message: /"c7" \(3 records\)/,
+      });
       await kernel.database.query({ text: `delete from "app"."Twice" where code = 'c7'` });
       await add(id, unique);
       await fill('Twice', `("_id", "code") values (gen_random_uuid(), 'c9')`);
       await build();
-      expect(await stateOf('Twice', 'one')).toMatchObject({ state: 'failed', reason: /"c9" \(2 records\)/ });
+      expect(await stateOf('Twice', 'one')).toMatchObject({
+        state: 'failed',
+        reason: /"c9" \(2 records\)/,
+      });
       expect(await definitions('Twice')).toEqual([]);
       await kernel.database.query({ text: `delete from "app"."Twice" where code = 'c9'` });
       const [index] = listIndexes(kernel.schemas.get('Twice') ?? fail());
       expect(await retryIndexBuilds(kernel.database, 'Twice', [index?.physical ?? ''])).toBe(true);
       await build();
       expect(await stateOf('Twice', 'one')).toMatchObject({ state: 'ready' });
-      await expect(kernel.records.create(admin, 'Twice', { code: 'c1' })).rejects.toMatchObject({ status: 409 });
+      await expect(kernel.records.create(admin, 'Twice', { code: 'c1' })).rejects.toMatchObject({
+        status: 409,
+      });
     });
 
     it('follow a field that gets another name before they are made', async () => {

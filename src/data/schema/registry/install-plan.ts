@@ -5,20 +5,41 @@ import type { FieldMap, IndexDefinition, SchemaDefinition } from '../language/de
 import { mergedFields, type SchemaExtension } from '../language/extension.ts';
 import { typeSignatures } from '../language/field.ts';
 import { parseFields } from '../language/parse.ts';
-import { declarationChangeOf, definitionChecksum, type WantedSchema } from '../plan/declaration-change.ts';
+import {
+  declarationChangeOf,
+  definitionChecksum,
+  type WantedSchema,
+} from '../plan/declaration-change.ts';
 import type { ChangePlan, SchemaSnapshot } from '../plan/table-work.ts';
 
 /** What brings a module's own schemas up to date. */
-export function installPlan(world: SchemaSnapshot, owner: string, definitions: readonly SchemaDefinition[]): ChangePlan {
+export function installPlan(
+  snapshot: SchemaSnapshot,
+  owner: string,
+  definitions: readonly SchemaDefinition[],
+): ChangePlan {
   const drafts = definitions.flatMap((definition) => {
     const checksum = definitionChecksum(definition);
-    const current = world.get(definition.name.toLowerCase());
+    const current = snapshot.get(definition.name.toLowerCase());
     // Another node may have done it while we waited for the lock.
-    if (current && !current.removed && current.ownerModule === owner && current.checksum === checksum) return [];
+    if (
+      current &&
+      !current.removed &&
+      current.ownerModule === owner &&
+      current.checksum === checksum
+    )
+      return [];
     if (current && !current.removed && current.ownerModule !== owner) {
-      throw new Error(`The module ${owner} needs the schema ${definition.name}, which belongs to ${current.ownerModule}`);
+      throw new Error(
+        `The module ${owner} needs the schema ${definition.name}, which belongs to ${current.ownerModule}`,
+      );
     }
-    return [declarationChangeOf(wantedOf(definition, { owner, checksum, live: current?.removed ? undefined : current }), current)];
+    return [
+      declarationChangeOf(
+        wantedOf(definition, { owner, checksum, live: current?.removed ? undefined : current }),
+        current,
+      ),
+    ];
   });
   return { drafts, destroy: [] };
 }
@@ -30,7 +51,10 @@ interface Installed {
 }
 
 /** What the module says, and what others have added to what it said before. */
-function wantedOf({ name, fields, modelOptions = {} }: SchemaDefinition, { owner, checksum, live }: Installed): WantedSchema {
+function wantedOf(
+  { name, fields, modelOptions = {} }: SchemaDefinition,
+  { owner, checksum, live }: Installed,
+): WantedSchema {
   const { conduit, timestamps, indexes = [] } = modelOptions;
   const extensions = live ? keptExtensions(live, fields) : [];
   return {
@@ -46,7 +70,10 @@ function wantedOf({ name, fields, modelOptions = {} }: SchemaDefinition, { owner
 }
 
 /** The extensions without fields that the module now has itself. Its data is taken over when it is of the same type. */
-function keptExtensions({ name, extensions, ...current }: Declaration, fields: FieldMap): readonly SchemaExtension[] {
+function keptExtensions(
+  { name, extensions, ...current }: Declaration,
+  fields: FieldMap,
+): readonly SchemaExtension[] {
   const wanted = typeSignatures(parseFields(fields).tree.fields);
   const stored = typeSignatures(parseFields(mergedFields({ ...current, extensions })).tree.fields);
   return extensions.flatMap((extension) => {

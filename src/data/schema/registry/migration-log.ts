@@ -25,7 +25,7 @@ export interface SchemaMigration {
 
 interface ChangeRecord {
   readonly caller: Caller;
-  readonly world: SchemaSnapshot;
+  readonly snapshot: SchemaSnapshot;
   readonly work: readonly TableWork[];
   readonly destroy: readonly string[];
   /** Steps that wait: they get an entry of their own when they are done. */
@@ -36,16 +36,24 @@ interface ChangeRecord {
 /** Writes down a change in the transaction that makes it. */
 export async function recordMigrations(
   transaction: Queryable,
-  { caller, world, work, destroy, late, startedAt }: ChangeRecord,
+  { caller, snapshot, work, destroy, late, startedAt }: ChangeRecord,
 ): Promise<void> {
   const statementsOf = (steps: readonly ChangeStep[]): string[] =>
     steps.filter((step) => !late.has(step)).map(({ statement }) => statement);
   const rows = [
-    ...work.map(({ declaration: { name, version }, steps }) => ({ name, to: version, statements: statementsOf(steps) })),
-    ...destroy.map((name) => ({ name, to: null, statements: statementsOf(dropSteps(world, name)) })),
+    ...work.map(({ declaration: { name, version }, steps }) => ({
+      name,
+      to: version,
+      statements: statementsOf(steps),
+    })),
+    ...destroy.map((name) => ({
+      name,
+      to: null,
+      statements: statementsOf(dropSteps(snapshot, name)),
+    })),
   ];
   for (const { name, to, statements } of rows) {
-    const from = world.get(name.toLowerCase())?.version ?? null;
+    const from = snapshot.get(name.toLowerCase())?.version ?? null;
     await transaction.query(sql`
       insert into penstock.schema_migrations (schema, from_version, to_version, statements, checksum, actor, started_at)
       values (${name}, ${from}, ${to}, ${JSON.stringify(statements)}, ${checksumOf(statements)}, ${callerKey(caller)}, ${startedAt})`);
@@ -62,7 +70,10 @@ interface IndexRecord {
 }
 
 /** Writes down the making of an index that was left for later. */
-export async function recordIndexBuild(database: Queryable, { schema, version, statement, startedAt, reason }: IndexRecord): Promise<void> {
+export async function recordIndexBuild(
+  database: Queryable,
+  { schema, version, statement, startedAt, reason }: IndexRecord,
+): Promise<void> {
   const statements = [statement];
   await database.query(sql`
     insert into penstock.schema_migrations (schema, from_version, to_version, statements, checksum, actor, started_at, state, reason)
@@ -76,7 +87,9 @@ export async function listMigrations(
   schema: string,
   { skip, limit }: { readonly skip: number; readonly limit: number },
 ): Promise<{ readonly migrations: readonly SchemaMigration[]; readonly count: number }> {
-  const { rows } = await database.query<Omit<SchemaMigration, 'startedAt' | 'finishedAt'> & { startedAt: Date; finishedAt: Date }>(sql`
+  const { rows } = await database.query<
+    Omit<SchemaMigration, 'startedAt' | 'finishedAt'> & { startedAt: Date; finishedAt: Date }
+  >(sql`
     select id, schema, from_version as "from", to_version as "to", statements, state, reason, checksum, actor,
       started_at as "startedAt", finished_at as "finishedAt"
     from penstock.schema_migrations where schema = ${schema} order by id desc limit ${limit}::integer offset ${skip}::bigint`);

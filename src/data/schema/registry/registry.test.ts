@@ -11,9 +11,12 @@ const parse = (json: string) => JSON.parse(json) as Record<string, unknown>;
 describe('the schema registry', () => {
   let kernel: RecordKernel;
   const create = (name: string, fields: FieldMap) => kernel.schemas.create(admin, { name, fields });
-  const imported = (schemas: readonly NewSchema[]) => kernel.schemas.apply(admin, { kind: 'import', schemas, extensions: [] });
+  const imported = (schemas: readonly NewSchema[]) =>
+    kernel.schemas.apply(admin, { kind: 'import', schemas, extensions: [] });
   const applied = async () => {
-    const { rows } = await kernel.database.query<{ n: number }>({ text: 'select count(*)::int as n from penstock.schema_migrations' });
+    const { rows } = await kernel.database.query<{ n: number }>({
+      text: 'select count(*)::int as n from penstock.schema_migrations',
+    });
     return rows[0]?.n;
   };
 
@@ -30,39 +33,72 @@ describe('the schema registry', () => {
     const node = await kernel.another();
     await node.schemas.install('chat', [definition]);
     expect(await applied()).toBe(before);
-    expect(kernel.schemas.get('Installed')).toMatchObject({ ownerModule: 'chat', modelOptions: { conduit: { cms: { enabled: false } } } });
-    await kernel.schemas.install('chat', [{ name: 'Installed', fields: { a: 'String', b: 'Number' } }]);
+    expect(kernel.schemas.get('Installed')).toMatchObject({
+      ownerModule: 'chat',
+      modelOptions: { conduit: { cms: { enabled: false } } },
+    });
+    await kernel.schemas.install('chat', [
+      { name: 'Installed', fields: { a: 'String', b: 'Number' } },
+    ]);
     expect(kernel.schemas.get('Installed')?.tree.fields.has('b')).toBe(true);
     await expect(kernel.schemas.install('forms', [definition])).rejects.toThrow(/belongs to chat/);
     const { _id = '' } = kernel.schemas.get('Installed') ?? {};
-    await expect(kernel.schemas.update(admin, _id, { fields: { a: 'String' } })).rejects.toMatchObject({ status: 403 });
-    await expect(kernel.schemas.remove(admin, [_id], { deleteData: true })).rejects.toMatchObject({ status: 403 });
+    await expect(
+      kernel.schemas.update(admin, _id, { fields: { a: 'String' } }),
+    ).rejects.toMatchObject({ status: 403 });
+    await expect(kernel.schemas.remove(admin, [_id], { deleteData: true })).rejects.toMatchObject({
+      status: 403,
+    });
   });
 
   it('is changed by nobody but admins and the platform', async () => {
-    await expect(kernel.schemas.create(anonymous, { name: 'Nope', fields: { a: 'String' } })).rejects.toMatchObject({ status: 403 });
+    await expect(
+      kernel.schemas.create(anonymous, { name: 'Nope', fields: { a: 'String' } }),
+    ).rejects.toMatchObject({ status: 403 });
   });
 
   it('waits for the target of a relation, then enforces it', async () => {
-    const early = await create('Early', { late: { type: 'Relation', model: 'Late' }, lates: [{ type: 'Relation', model: 'Late' }] });
+    const early = await create('Early', {
+      late: { type: 'Relation', model: 'Late' },
+      lates: [{ type: 'Relation', model: 'Late' }],
+    });
     expect(early.pendingRelations).toEqual(['Late']);
     const record = await kernel.records.create(admin, 'Early', {});
-    await expect(kernel.records.list(admin, 'Early', { populate: ['late'] })).rejects.toMatchObject({ status: 400 });
+    await expect(kernel.records.list(admin, 'Early', { populate: ['late'] })).rejects.toMatchObject(
+      { status: 400 },
+    );
     const late = await create('Late', { a: 'String' });
     expect(kernel.schemas.get('Early')?.pendingRelations).toEqual([]);
     const missing = '00000000-0000-7000-8000-000000000000';
-    await expect(kernel.records.update(admin, 'Early', record.id, { late: missing })).rejects.toMatchObject({ status: 400 });
+    await expect(
+      kernel.records.update(admin, 'Early', record.id, { late: missing }),
+    ).rejects.toMatchObject({ status: 400 });
     await kernel.schemas.remove(admin, [late._id], { deleteData: true });
     expect(kernel.schemas.get('Early')?.pendingRelations).toEqual(['Late']);
-    expect(parse((await kernel.records.update(admin, 'Early', record.id, { late: missing, lates: [missing] })).json).late).toBe(missing);
-    await expect(create('Late', { a: 'String' })).rejects.toMatchObject({ status: 409, errors: [{ path: 'fields.late' }] });
+    expect(
+      parse(
+        (
+          await kernel.records.update(admin, 'Early', record.id, {
+            late: missing,
+            lates: [missing],
+          })
+        ).json,
+      ).late,
+    ).toBe(missing);
+    await expect(create('Late', { a: 'String' })).rejects.toMatchObject({
+      status: 409,
+      errors: [{ path: 'fields.late' }],
+    });
   });
 
   it('lets two schemas, and one and itself, point to each other', async () => {
     await imported([
       {
         name: 'Room',
-        fields: { last: { type: 'Relation', model: 'Message' }, parent: { type: 'Relation', model: 'Room', onDelete: 'cascade' } },
+        fields: {
+          last: { type: 'Relation', model: 'Message' },
+          parent: { type: 'Relation', model: 'Room', onDelete: 'cascade' },
+        },
       },
       { name: 'Message', fields: { room: { type: 'Relation', model: 'Room', required: true } } },
     ]);
@@ -80,23 +116,40 @@ describe('the schema registry', () => {
   it('refuses changes that stored records contradict, and does nothing of them', async () => {
     const { _id } = await create('Strict', { a: 'String', b: 'String' });
     await kernel.records.createMany(admin, 'Strict', [{ a: 'same' }, { a: 'same', b: 'x' }]);
-    const change = (fields: FieldMap) => kernel.schemas.update(admin, _id, { fields: { ...fields, added: 'String' } });
-    await expect(change({ a: { type: 'String', required: true, unique: true }, b: 'String' })).rejects.toMatchObject({
+    const change = (fields: FieldMap) =>
+      kernel.schemas.update(admin, _id, { fields: { ...fields, added: 'String' } });
+    await expect(
+      change({ a: { type: 'String', required: true, unique: true }, b: 'String' }),
+    ).rejects.toMatchObject({
       status: 409,
       errors: [{ path: 'fields.a', rule: 'unique' }],
     });
-    await expect(change({ a: 'String', b: { type: 'String', required: true } })).rejects.toMatchObject({
+    await expect(
+      change({ a: 'String', b: { type: 'String', required: true } }),
+    ).rejects.toMatchObject({
       status: 409,
       errors: [{ path: 'fields.b', rule: 'required' }],
     });
-    await expect(change({ a: 'String', c: { type: 'String', required: true } })).rejects.toMatchObject({ status: 409 });
-    await expect(change({ a: 'Number' })).rejects.toMatchObject({ status: 403, message: 'Invalid schema types' });
+    await expect(
+      change({ a: 'String', c: { type: 'String', required: true } }),
+    ).rejects.toMatchObject({ status: 409 });
+    await expect(change({ a: 'Number' })).rejects.toMatchObject({
+      status: 403,
+      message: 'Invalid schema types',
+    });
     await expect(change({ a: ['String'] })).rejects.toMatchObject({ status: 403 });
-    const columns = "select 1 from information_schema.columns where table_name = 'Strict' and column_name = 'added'";
+    const columns =
+      "select 1 from information_schema.columns where table_name = 'Strict' and column_name = 'added'";
     expect((await kernel.database.query({ text: columns })).rows).toEqual([]);
-    const filled = await change({ a: 'String', b: { type: 'String', required: true, default: "it's" } });
+    const filled = await change({
+      a: 'String',
+      b: { type: 'String', required: true, default: "it's" },
+    });
     expect(filled.__v).toBe(1);
-    expect(parse(await kernel.records.list(admin, 'Strict')).documents).toMatchObject([{ b: "it's" }, { b: 'x' }]);
+    expect(parse(await kernel.records.list(admin, 'Strict')).documents).toMatchObject([
+      { b: "it's" },
+      { b: 'x' },
+    ]);
   });
 
   it('hides nested fields that were taken out, keeps their data, and brings it back', async () => {
@@ -105,7 +158,9 @@ describe('the schema registry', () => {
     const value = { keep: 'k', gone: 'g' };
     const { id } = await kernel.records.create(admin, 'Nest', { seo: value, rows: [value] });
     const read = async () => parse((await kernel.records.get(admin, 'Nest', id)).json);
-    const changed = await kernel.schemas.update(admin, _id, { fields: { seo: { keep: 'String' }, rows: [{ keep: 'String' }] } });
+    const changed = await kernel.schemas.update(admin, _id, {
+      fields: { seo: { keep: 'String' }, rows: [{ keep: 'String' }] },
+    });
     expect(changed.droppedFields).toEqual(['rows.gone', 'seo.gone']);
     expect(await read()).toMatchObject({ seo: { keep: 'k' }, rows: [{ keep: 'k' }] });
     expect(JSON.stringify(await read())).not.toContain('gone');
@@ -129,7 +184,9 @@ describe('the schema registry', () => {
     const { _id } = await create('Planned', { a: 'String' });
     const plan = await kernel.schemas.plan(admin, {
       kind: 'update',
-      changes: [{ id: _id, change: { fields: { a: { type: 'String', index: true }, b: 'Number' } } }],
+      changes: [
+        { id: _id, change: { fields: { a: { type: 'String', index: true }, b: 'Number' } } },
+      ],
     });
     expect(plan.destructive).toBe(false);
     expect(plan.steps.map(({ lock }) => lock)).toEqual(['ACCESS EXCLUSIVE', 'SHARE']);
@@ -155,7 +212,9 @@ describe('the schema registry', () => {
       while (going) await kernel.records.list(admin, 'Busy', { sort: ['-a'] });
     });
     for (let i = 0; i < 6; i++) {
-      await kernel.schemas.update(admin, _id, { fields: i % 2 === 0 ? { a: 'String', [`c${i}`]: 'JSON' } : { a: 'String', b: 'Number' } });
+      await kernel.schemas.update(admin, _id, {
+        fields: i % 2 === 0 ? { a: 'String', [`c${i}`]: 'JSON' } : { a: 'String', b: 'Number' },
+      });
     }
     going = false;
     await Promise.all(readers);
@@ -177,15 +236,28 @@ await describeWithPostgres15('the schema registry of two nodes on PostgreSQL 15'
     expect(other.schemas.get('Shared')?._id).toBe(_id);
     expect(told).toEqual(['Shared']);
     const { id } = await other.records.create(admin, 'Shared', { a: 'x' });
-    await other.schemas.update(admin, _id, { fields: { a: 'String', b: { type: 'Number', default: 5 } } });
-    expect(parse((await kernel.records.get(admin, 'Shared', id)).json)).toMatchObject({ a: 'x', b: 5 });
+    await other.schemas.update(admin, _id, {
+      fields: { a: 'String', b: { type: 'Number', default: 5 } },
+    });
+    expect(parse((await kernel.records.get(admin, 'Shared', id)).json)).toMatchObject({
+      a: 'x',
+      b: 5,
+    });
 
     const both = await Promise.allSettled(
-      [kernel, other].map(({ schemas }) => schemas.create(admin, { name: 'Race', fields: { a: 'String' } })),
+      [kernel, other].map(({ schemas }) =>
+        schemas.create(admin, { name: 'Race', fields: { a: 'String' } }),
+      ),
     );
     expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-    expect(both.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { status: 409 } });
-    await Promise.all([kernel, other].map(({ schemas }) => schemas.install('chat', [{ name: 'Both', fields: { a: 'String' } }])));
+    expect(both.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: { status: 409 },
+    });
+    await Promise.all(
+      [kernel, other].map(({ schemas }) =>
+        schemas.install('chat', [{ name: 'Both', fields: { a: 'String' } }]),
+      ),
+    );
     const text = "select count(*)::int as n from penstock.schema_migrations where schema = 'Both'";
     expect((await kernel.database.query<{ n: number }>({ text })).rows[0]?.n).toBe(1);
     await other.schemas.remove(admin, [_id], { deleteData: true });

@@ -1,11 +1,24 @@
 /** The contract of the schema registry: what schemas exist, and how they change. */
 import type { Caller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
 import type { CompiledSchema } from '../compile/compiled.ts';
 import type { SchemaDefinition } from '../language/definition.ts';
 import type { SchemaPlan } from '../plan/schema-plan.ts';
 import type { NewSchema, SchemaChange, SchemaRequest } from '../plan/schema-request.ts';
+import type { PublicViews } from '../public-view.ts';
+
+/**
+ * Looks at changed schemas as they will be, in the transaction that changes them; `undefined`: the table goes. Throws for
+ * what must not be.
+ */
+export type SchemaGuard = (
+  transaction: Transaction,
+  schemas: ReadonlyMap<string, CompiledSchema | undefined>,
+) => Promise<void>;
 
 export interface SchemaRegistry {
+  /** What references show of records to callers who may not read their schema. */
+  readonly publicViews: PublicViews;
   /** Brings a module's own schemas up to date (no statement at all when nothing changed). */
   install(owner: string, definitions: readonly SchemaDefinition[]): Promise<void>;
   get(name: string): CompiledSchema | undefined;
@@ -23,4 +36,6 @@ export interface SchemaRegistry {
   plan(caller: Caller, request: SchemaRequest): Promise<SchemaPlan>;
   /** Runs on every node after the registry has taken in a change, before the changing call returns. */
   onChange(listener: (changed: readonly string[]) => void | Promise<void>): void;
+  /** Asks before every change, for as long as the process lives. */
+  guard(guard: SchemaGuard): void;
 }

@@ -1,22 +1,24 @@
 /** The schema registry: declarations in the database, compiled in memory, the same on every node. */
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { requireAuthority, schemaObject } from '../../../kernel/authority/authority.ts';
+import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import type { Bus } from '../../../kernel/events/bus.ts';
 import type { Events } from '../../../kernel/events/events.ts';
-import { unconfirmedReport } from '../../../kernel/freshness/unconfirmed.ts';
+import { unconfirmedReport } from '../../../kernel/freshness/freshness.ts';
 import type { CompiledSchema } from '../compile/compiled.ts';
 import { compileDeclaration, type Declaration, loadDeclarations } from '../compile/declaration.ts';
 import { schemaErrors } from '../errors.ts';
+import type { SchemaDefinition } from '../language/definition.ts';
 import { changePlanOf, namesIn, requireAdmin } from '../plan/change-plan.ts';
 import { definitionChecksum } from '../plan/declaration-change.ts';
 import { previewOf } from '../plan/preview.ts';
 import type { SchemaRequest } from '../plan/schema-request.ts';
 import { type ChangePlan, type SchemaSnapshot, schemaSnapshotOf } from '../plan/table-work.ts';
+import { createPublicViews } from '../public-view.ts';
 import { changeSchemas } from './apply-change.ts';
 import { installPlan } from './install-plan.ts';
-import type { SchemaRegistry } from './registry.ts';
+import type { SchemaGuard, SchemaRegistry } from './registry.ts';
 
 /* The declarations as this node has them now, compiled. */
 
@@ -41,7 +43,13 @@ interface Snapshot {
   readonly keys: ReadonlyMap<string, string>;
 }
 
-const nothing: Snapshot = { byName: new Map(), byId: new Map(), all: [], declarations: new Map(), keys: new Map() };
+const nothing: Snapshot = {
+  byName: new Map(),
+  byId: new Map(),
+  all: [],
+  declarations: new Map(),
+  keys: new Map(),
+};
 
 function createLoadedSchemas(load: () => Promise<readonly Declaration[]>): LoadedSchemas {
   let snapshot = nothing;
@@ -53,7 +61,9 @@ function createLoadedSchemas(load: () => Promise<readonly Declaration[]>): Loade
     const previous = snapshot;
     snapshot = compileAll(declarations, previous);
     const names = new Set([...previous.byName.keys(), ...snapshot.byName.keys()]);
-    const changed = [...names].filter((name) => previous.byName.get(name) !== snapshot.byName.get(name)).sort();
+    const changed = [...names]
+      .filter((name) => previous.byName.get(name) !== snapshot.byName.get(name))
+      .sort();
     if (changed.length === 0) return;
     for (const listener of listeners) await listener(changed);
   }
@@ -88,7 +98,8 @@ function compileAll(declarations: readonly Declaration[], previous: Snapshot): S
     keys.set(declaration.name, key);
     const known = previous.byName.get(declaration.name);
     // Relation lists have no foreign key: whether their target exists has to be looked at by itself.
-    const unchanged = known && previous.keys.get(declaration.name) === key && samePending(known, exists);
+    const unchanged =
+      known && previous.keys.get(declaration.name) === key && samePending(known, exists);
     return unchanged ? known : compileDeclaration(declaration, exists);
   });
   return {
@@ -116,23 +127,28 @@ interface SchemaRegistryOptions {
 const TOPIC = 'schemas.changed';
 
 interface SchemaWork {
-  readonly decide: (world: SchemaSnapshot) => ChangePlan;
+  readonly decide: (snapshot: SchemaSnapshot) => ChangePlan;
   readonly atOnce?: boolean;
 }
 
 /** Loads what is declared and keeps it current. The tables of migrations.ts must exist. */
-export async function createSchemaRegistry({ database, bus, events, onIndexesWaiting }: SchemaRegistryOptions): Promise<SchemaRegistry> {
+export async function createSchemaRegistry(
+  options: SchemaRegistryOptions,
+): Promise<SchemaRegistry> {
+  const { database, bus, events, onIndexesWaiting } = options;
   const loaded = createLoadedSchemas(() => loadDeclarations(database));
   await loaded.refresh();
   bus.subscribe(TOPIC, () => loaded.refresh());
   bus.freshness.watch('schemas', loaded.refresh);
+
+  const guards: SchemaGuard[] = [];
 
   // A change is always a transaction of its own: it must be committed before this node and the others take it in.
   const outside = AsyncLocalStorage.snapshot();
 
   /** Changes, takes the change in here, and waits until the other nodes have done so. Answers those that did not confirm it. */
   async function change(caller: Caller, work: SchemaWork): Promise<readonly string[]> {
-    const { changed, waits } = await changeSchemas({ database, events }, caller, work);
+    const { changed, waits } = await changeSchemas({ database, events, guards }, caller, work);
     // Also when nothing was left to do: another node may have done it, and told this one not yet.
     await loaded.refresh();
     if (changed.length === 0) return [];
@@ -141,11 +157,7 @@ export async function createSchemaRegistry({ database, bus, events, onIndexesWai
     return failed;
   }
 
-  function live(name: string): CompiledSchema {
-    const schema = loaded.get(name);
-    if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
-    return schema;
-  }
+  const live = (name: string): CompiledSchema => found(loaded.get(name));
 
   /** What is there belongs to a module, also where an operator extends it; what is new will be the operators'. */
   const requireTheirs = (caller: Caller, names: readonly string[]): void =>
@@ -156,39 +168,53 @@ export async function createSchemaRegistry({ database, bus, events, onIndexesWai
     const names = namesIn(request, loaded.nameOf);
     requireTheirs(caller, names);
     const report = unconfirmedReport();
-    report(await outside(() => change(caller, { decide: (world) => changePlanOf(world, request, loaded.nameOf) })));
+    const decide = (snapshot: SchemaSnapshot) => changePlanOf(snapshot, request, loaded.nameOf);
+    report(await outside(() => change(caller, { decide })));
     return request.kind === 'remove' ? [] : names.map(live);
   }
 
-  const applyOne = async (caller: Caller, request: SchemaRequest): Promise<CompiledSchema> => {
-    const [schema] = await apply(caller, request);
-    return schema ?? live('');
-  };
+  const applyOne = async (caller: Caller, request: SchemaRequest): Promise<CompiledSchema> =>
+    found((await apply(caller, request))[0]);
 
   return {
-    get: loaded.get,
-    byId: loaded.byId,
-    all: loaded.all,
-    onChange: loaded.onChange,
+    ...offered(loaded),
+    publicViews: createPublicViews(),
+    guard: (guard) => void guards.push(guard),
     apply,
 
     async install(owner, definitions) {
-      const outdated = definitions.filter((definition) => {
-        const current = loaded.declaration(definition.name);
-        return !current || current.ownerModule !== owner || current.checksum !== definitionChecksum(definition);
-      });
+      const outdated = definitions.filter(
+        (definition) => !isInstalled(loaded.declaration(definition.name), owner, definition),
+      );
       if (outdated.length === 0) return;
-      const decide = (world: SchemaSnapshot): ChangePlan => installPlan(world, owner, outdated);
+      const decide = (snapshot: SchemaSnapshot) => installPlan(snapshot, owner, outdated);
       await outside(() => change(system(`install ${owner}`), { decide, atOnce: true }));
     },
     create: (caller, input) => applyOne(caller, { kind: 'create', input }),
-    update: (caller, id, wanted) => applyOne(caller, { kind: 'update', changes: [{ id, change: wanted }] }),
-    remove: async (caller, ids, { deleteData }) => void (await apply(caller, { kind: 'remove', ids, deleteData })),
+    update: (caller, id, wanted) =>
+      applyOne(caller, { kind: 'update', changes: [{ id, change: wanted }] }),
+    remove: async (caller, ids, { deleteData }) =>
+      void (await apply(caller, { kind: 'remove', ids, deleteData })),
     async plan(caller, request) {
       requireAdmin(caller);
       requireTheirs(caller, namesIn(request, loaded.nameOf));
-      const world = schemaSnapshotOf(await loadDeclarations(database));
-      return previewOf(database, world, changePlanOf(world, request, loaded.nameOf));
+      const snapshot = schemaSnapshotOf(await loadDeclarations(database));
+      return previewOf(database, snapshot, changePlanOf(snapshot, request, loaded.nameOf));
     },
   };
 }
+
+/** Throws 404. */
+function found(schema: CompiledSchema | undefined): CompiledSchema {
+  if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
+  return schema;
+}
+
+const offered = ({ get, byId, all, onChange }: LoadedSchemas) => ({ get, byId, all, onChange });
+
+/** True when a module's schema is stored as it defines it now. */
+const isInstalled = (
+  current: Declaration | undefined,
+  owner: string,
+  definition: SchemaDefinition,
+): boolean => current?.ownerModule === owner && current.checksum === definitionChecksum(definition);

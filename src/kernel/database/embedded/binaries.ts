@@ -5,12 +5,56 @@
  * where an unprivileged server can read it.
  */
 import { constants } from 'node:fs';
-import { access, chmod, cp, lstat, mkdtemp, readdir, readFile, rename, rm, stat, symlink } from 'node:fs/promises';
+import {
+  access,
+  chmod,
+  cp,
+  lstat,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+} from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, parse } from 'node:path';
 import { StartError } from '../../start-error.ts';
-import type { ServerIdentity } from './identity.ts';
+
+/* As whom the embedded server runs: PostgreSQL refuses to run as root. */
+
+/** User and group for child processes; empty when we keep our own. */
+export interface ServerIdentity {
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+/** `nobody`: has an entry in every password file, which initdb needs. */
+const NOBODY = 65_534;
+
+/**
+ * The identity for a data folder: ours, or without privileges when we are root (the owner of an
+ * existing folder, else `nobody`).
+ * @throws StartError when the folder belongs to somebody else and we cannot become that user.
+ */
+export async function serverIdentity(folder: string): Promise<ServerIdentity> {
+  const self = process.getuid?.();
+  if (self === undefined) return {};
+  const owner = await stat(folder).catch(() => undefined);
+  if (self === 0) {
+    return owner && owner.uid !== 0
+      ? { uid: owner.uid, gid: owner.gid }
+      : { uid: NOBODY, gid: NOBODY };
+  }
+  if (owner && owner.uid !== self) {
+    throw new StartError(
+      `The folder ${folder} belongs to the user with id ${owner.uid}: start Penstock as that user, or change its owner`,
+    );
+  }
+  return {};
+}
 
 export interface ServerBinaries {
   readonly initdb: string;
@@ -47,11 +91,16 @@ interface LibraryLink {
 }
 
 async function missingLinks(native: string): Promise<LibraryLink[]> {
-  const listed = JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]')) as {
+  const listed = JSON.parse(
+    await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]'),
+  ) as {
     source: string;
     target: string;
   }[];
-  const links = listed.map(({ source, target }) => ({ link: join(dirname(native), target), file: basename(source) }));
+  const links = listed.map(({ source, target }) => ({
+    link: join(dirname(native), target),
+    file: basename(source),
+  }));
   const present = await Promise.all(links.map(({ link }) => exists(link)));
   return links.filter((_, i) => !present[i]);
 }
@@ -93,14 +142,21 @@ async function openForReading(folder: string): Promise<void> {
 async function isSoundCopy(copy: string, native: string): Promise<boolean> {
   const facts = await lstat(copy).catch(() => undefined);
   if (!facts) return false;
-  if (!facts.isDirectory() || facts.uid !== process.getuid?.() || (facts.mode & OTHERS_OR_GROUP_WRITE) !== 0) {
-    throw new StartError(`${copy} was not made by this user, so it is not safe to run: remove it, or set TMPDIR to another folder`);
+  if (
+    !facts.isDirectory() ||
+    facts.uid !== process.getuid?.() ||
+    (facts.mode & OTHERS_OR_GROUP_WRITE) !== 0
+  ) {
+    throw new StartError(
+      `${copy} was not made by this user, so it is not safe to run: remove it, or set TMPDIR to another folder`,
+    );
   }
   const [mine, original] = await Promise.all([countFiles(copy), countFiles(native)]);
   return mine >= original;
 }
 
-const countFiles = async (folder: string): Promise<number> => (await readdir(folder, { recursive: true })).length;
+const countFiles = async (folder: string): Promise<number> =>
+  (await readdir(folder, { recursive: true })).length;
 
 async function copyPackage(native: string, version: string): Promise<string> {
   const target = join(tmpdir(), `penstock-postgres-${version}-${process.getuid?.() ?? 'user'}`);

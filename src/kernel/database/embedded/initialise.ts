@@ -6,8 +6,7 @@ import { basename, dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { StartError } from '../../start-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
-import type { ServerBinaries } from './binaries.ts';
-import type { ServerIdentity } from './identity.ts';
+import type { ServerBinaries, ServerIdentity } from './binaries.ts';
 import { dataFolderArgument, serverEnvironment } from './server-settings.ts';
 
 /** The superuser of the embedded server; only who can enter the socket's folder can log in. */
@@ -24,10 +23,15 @@ export const clusterVersion = (folder: string): Promise<string | undefined> =>
  * Runs initdb. Its files are not yet safe on the disk when this returns: call `syncCluster`.
  * @throws StartError with what initdb said.
  */
-export async function initialiseCluster(folder: string, binaries: ServerBinaries, identity: ServerIdentity): Promise<void> {
+export async function initialiseCluster(
+  folder: string,
+  binaries: ServerBinaries,
+  identity: ServerIdentity,
+): Promise<void> {
   await removeHalfMade(folder);
   const building = await mkdtemp(`${folder}${HALF_MADE}`);
-  if (identity.uid !== undefined && identity.gid !== undefined) await chown(building, identity.uid, identity.gid);
+  if (identity.uid !== undefined && identity.gid !== undefined)
+    await chown(building, identity.uid, identity.gid);
   const options = [
     `--username=${SUPERUSER}`,
     '--auth=trust',
@@ -47,9 +51,12 @@ export async function initialiseCluster(folder: string, binaries: ServerBinaries
   } catch (cause) {
     await rm(building, { recursive: true, force: true });
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new StartError(`The embedded PostgreSQL could not be set up (${reason}): set DATABASE_URL to use a PostgreSQL server instead`, {
-      cause,
-    });
+    throw new StartError(
+      `The embedded PostgreSQL could not be set up (${reason}): set DATABASE_URL to use a PostgreSQL server instead`,
+      {
+        cause,
+      },
+    );
   }
   await rename(building, folder);
 }
@@ -60,10 +67,13 @@ const HALF_MADE = '.new-';
 async function removeHalfMade(folder: string): Promise<void> {
   const siblings = await readdir(dirname(folder));
   const left = siblings.filter((name) => name.startsWith(`${basename(folder)}${HALF_MADE}`));
-  await Promise.all(left.map((name) => rm(join(dirname(folder), name), { recursive: true, force: true })));
+  await Promise.all(
+    left.map((name) => rm(join(dirname(folder), name), { recursive: true, force: true })),
+  );
 }
 
-const isNamelessUser = (error: unknown): boolean => error instanceof Error && /could not look up effective user ID/.test(error.message);
+const isNamelessUser = (error: unknown): boolean =>
+  error instanceof Error && /could not look up effective user ID/.test(error.message);
 
 /** A user of ours, seen from inside, that every password file has an entry for. */
 const asNobody = ['--user', '--map-user=65534', '--map-group=65534'];
@@ -72,7 +82,11 @@ const asNobody = ['--user', '--map-user=65534', '--map-group=65534'];
  * initdb wants a name for its user, which a container started with a bare number (`docker run --user 4242`, OpenShift)
  * does not have. In a namespace of its own the same user is called nobody; the files belong to the number all the same.
  */
-async function initdbAsNobody(folder: string, options: readonly string[], programs: Programs): Promise<void> {
+async function initdbAsNobody(
+  folder: string,
+  options: readonly string[],
+  programs: Programs,
+): Promise<void> {
   try {
     await initdb(folder, options, { ...programs, wrapper: ['unshare', ...asNobody] });
   } catch (cause) {
@@ -91,8 +105,18 @@ interface Programs {
 }
 
 /** Runs initdb in `folder`; rejects with what it complained about first. */
-async function initdb(folder: string, options: readonly string[], { binaries, identity, wrapper = [] }: Programs) {
-  const [program = binaries.initdb, ...args] = [...wrapper, binaries.initdb, '-D', dataFolderArgument(folder), ...options];
+async function initdb(
+  folder: string,
+  options: readonly string[],
+  { binaries, identity, wrapper = [] }: Programs,
+) {
+  const [program = binaries.initdb, ...args] = [
+    ...wrapper,
+    binaries.initdb,
+    '-D',
+    dataFolderArgument(folder),
+    ...options,
+  ];
   const child = spawn(program, args, {
     cwd: folder,
     ...identity,
@@ -109,7 +133,9 @@ async function initdb(folder: string, options: readonly string[], { binaries, id
 /** It says what is wrong, and then how it cleans up. */
 function complaintIn(text: string): string | undefined {
   const lines = text.trim().split('\n');
-  const complaint = lines.find((line) => /\b(FATAL|PANIC|error|could not|cannot|denied|No space)\b/.test(line)) ?? lines.at(-1);
+  const complaint =
+    lines.find((line) => /\b(FATAL|PANIC|error|could not|cannot|denied|No space)\b/.test(line)) ??
+    lines.at(-1);
   return complaint?.replace(/^.*?(FATAL|PANIC|initdb: error): +/, '') || undefined;
 }
 

@@ -49,10 +49,19 @@ export function createOwnKeeper(): ServerKeeper {
     find: async () => ({ running: false }),
     async start({ shell, args, cwd, env, uid, gid, logFile }) {
       const log = await open(logFile, 'a', 0o600);
-      const identity = { ...(uid === undefined ? {} : { uid }), ...(gid === undefined ? {} : { gid }) };
+      const identity = {
+        ...(uid === undefined ? {} : { uid }),
+        ...(gid === undefined ? {} : { gid }),
+      };
       try {
         // A session of its own: Ctrl-C in the terminal is for us, we stop the server when we no longer need it.
-        const own = spawn(shell, args, { cwd, env, ...identity, stdio: ['pipe', log.fd, log.fd], detached: true });
+        const own = spawn(shell, args, {
+          cwd,
+          env,
+          ...identity,
+          stdio: ['pipe', log.fd, log.fd],
+          detached: true,
+        });
         child = own;
         // The pipe breaks when the shell is gone before us; its exit says the same.
         own.stdin?.on('error', () => undefined);

@@ -8,15 +8,17 @@ import type { Logger } from '../../telemetry/logger.ts';
 import type { ConnectionTarget } from '../connection.ts';
 import { codeOf, isConnectionLoss } from '../failures.ts';
 import { identifier } from '../sql.ts';
-import type { ServerBinaries } from './binaries.ts';
-import type { ServerIdentity } from './identity.ts';
+import type { ServerBinaries, ServerIdentity } from './binaries.ts';
 import { SUPERUSER } from './initialise.ts';
 import type { ServerExit, ServerKeeper } from './keeper.ts';
-import { withLifeline } from './lifeline.ts';
-import { settlePreviousServer } from './previous.ts';
-import { prepareLog, reasonIn } from './server-log.ts';
-import { SOCKET_PORT, serverArguments } from './server-settings.ts';
-import { makeSocketFolder } from './socket-folder.ts';
+import { waitForPreviousServer, withLifeline } from './lifeline.ts';
+import {
+  makeSocketFolder,
+  prepareLog,
+  reasonIn,
+  SOCKET_PORT,
+  serverArguments,
+} from './server-settings.ts';
 
 export interface ServerProcessOptions {
   /** Absolute path of the cluster's folder. */
@@ -67,7 +69,8 @@ export class ServerProcess {
   /** What is wrong with it, for `/ready`; nothing while it runs. */
   get trouble(): string | undefined {
     if (this.#running || this.#restarts === 0) return undefined;
-    if (this.#restarts <= QUICK_RESTARTS) return 'The embedded PostgreSQL stopped and is being started again';
+    if (this.#restarts <= QUICK_RESTARTS)
+      return 'The embedded PostgreSQL stopped and is being started again';
     return `The embedded PostgreSQL stopped ${this.#restarts} times in a row; it is tried again every ${SLOW_RESTART_MS / 1000} s`;
   }
 
@@ -83,7 +86,7 @@ export class ServerProcess {
 
   async start(): Promise<void> {
     const { folder, logFile, keeper, binaries, identity, connections } = this.#options;
-    await settlePreviousServer(folder);
+    await waitForPreviousServer(folder);
     const socketFolder = await makeSocketFolder(identity, this.#socketFolder);
     this.#socketFolder = socketFolder;
     const logStart = await prepareLog(logFile);
@@ -105,12 +108,12 @@ export class ServerProcess {
       await touch(target);
     } catch (error) {
       if (codeOf(error) !== '3D000') throw isConnectionLoss(error) ? error : this.#damaged(error);
-      await withClient(this.#target('postgres'), (client) => client.query(`create database ${identifier(database)}`)).catch(
-        (failure: unknown) => {
-          // duplicate_database: another caller was faster.
-          if (codeOf(failure) !== '42P04' && codeOf(failure) !== '23505') throw failure;
-        },
-      );
+      await withClient(this.#target('postgres'), (client) =>
+        client.query(`create database ${identifier(database)}`),
+      ).catch((failure: unknown) => {
+        // duplicate_database: another caller was faster.
+        if (codeOf(failure) !== '42P04' && codeOf(failure) !== '23505') throw failure;
+      });
     }
     return target;
   }
@@ -120,10 +123,14 @@ export class ServerProcess {
     clearInterval(this.#look);
     const { keeper, log } = this.#options;
     keeper.stop();
-    const late = this.#running && (await Promise.race([this.#ended, sleep(STOP_TIMEOUT_MS, 'late', { ref: false })])) === 'late';
+    const late =
+      this.#running &&
+      (await Promise.race([this.#ended, sleep(STOP_TIMEOUT_MS, 'late', { ref: false })])) ===
+        'late';
     if (late) return log.warn({}, 'The embedded PostgreSQL is slow to stop; it goes on by itself');
     // The lifeline does the same for us when we are killed, where its user may.
-    if (this.#socketFolder !== undefined) await rm(this.#socketFolder, { recursive: true, force: true });
+    if (this.#socketFolder !== undefined)
+      await rm(this.#socketFolder, { recursive: true, force: true });
   }
 
   /** Leaves the server to its keeper. */
@@ -165,7 +172,10 @@ export class ServerProcess {
     const started = Date.now();
     const explain = this.#explainer(started);
     for (;;) {
-      if (!this.#running) throw new StartError(`The embedded PostgreSQL did not start: ${await reasonIn(logFile, logStart)}`);
+      if (!this.#running)
+        throw new StartError(
+          `The embedded PostgreSQL did not start: ${await reasonIn(logFile, logStart)}`,
+        );
       try {
         await touch(this.#target('postgres'));
         this.#served = true;
@@ -176,7 +186,9 @@ export class ServerProcess {
       }
       if (Date.now() - started > READY_TIMEOUT_MS) {
         const reason = await reasonIn(logFile, logStart);
-        throw new StartError(`The embedded PostgreSQL is not ready after ${READY_TIMEOUT_MS / 1000} s: ${reason}`);
+        throw new StartError(
+          `The embedded PostgreSQL is not ready after ${READY_TIMEOUT_MS / 1000} s: ${reason}`,
+        );
       }
       await sleep(POLL_MS);
     }
@@ -188,7 +200,8 @@ export class ServerProcess {
     let refusedAt: number | undefined;
     return (error) => {
       refusedAt = isConnectionLoss(error) ? undefined : (refusedAt ?? Date.now());
-      if (refusedAt !== undefined && Date.now() - refusedAt > REFUSAL_MS) throw this.#damaged(error);
+      if (refusedAt !== undefined && Date.now() - refusedAt > REFUSAL_MS)
+        throw this.#damaged(error);
       // cannot_connect_now: it replays its log after a crash.
       if (codeOf(error) !== '57P03' || told || Date.now() - started <= NOTICEABLE_MS) return;
       told = true;
@@ -219,7 +232,10 @@ export class ServerProcess {
     const slow = this.#restarts > QUICK_RESTARTS;
     // Code 0: somebody told it to stop, as systemd does with all processes of a service. We may still need it.
     const delay = slow ? SLOW_RESTART_MS : how.code === 0 ? 0 : RESTART_DELAY_MS * this.#restarts;
-    log.error({ ...how, tryAgainMs: delay }, 'The embedded PostgreSQL stopped by itself and is started again: its own log says why');
+    log.error(
+      { ...how, tryAgainMs: delay },
+      'The embedded PostgreSQL stopped by itself and is started again: its own log says why',
+    );
     await sleep(delay, undefined, { ref: false });
     if (this.#stopping) return;
     const again = Date.now();
@@ -237,7 +253,10 @@ const isStopping = (folder: string): Promise<boolean> =>
     () => false,
   );
 
-async function withClient<T>(target: ConnectionTarget, work: (client: pg.Client) => Promise<T>): Promise<T> {
+async function withClient<T>(
+  target: ConnectionTarget,
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
   const client = new pg.Client({ ...target, application_name: 'penstock start' });
   client.on('error', () => undefined);
   try {
@@ -249,4 +268,5 @@ async function withClient<T>(target: ConnectionTarget, work: (client: pg.Client)
 }
 
 /** Rejects unless somebody answers there. */
-const touch = (target: ConnectionTarget): Promise<void> => withClient(target, async () => undefined);
+const touch = (target: ConnectionTarget): Promise<void> =>
+  withClient(target, async () => undefined);

@@ -5,8 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { StartError } from '../../start-error.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { ConnectionTarget } from '../connection.ts';
-import { prepareBinaries } from './binaries.ts';
-import { serverIdentity } from './identity.ts';
+import { prepareBinaries, serverIdentity } from './binaries.ts';
 import { clusterVersion, initialiseCluster, syncCluster } from './initialise.ts';
 import { createOwnKeeper, type ServerKeeper } from './keeper.ts';
 import { ServerProcess } from './server-process.ts';
@@ -43,7 +42,9 @@ const FIND_POLL_MS = 100;
  */
 export async function startEmbeddedServer(options: EmbeddedServerOptions): Promise<EmbeddedServer> {
   if (process.platform === 'win32') {
-    throw new StartError('The embedded PostgreSQL needs Linux or macOS: set DATABASE_URL to a PostgreSQL server');
+    throw new StartError(
+      'The embedded PostgreSQL needs Linux or macOS: set DATABASE_URL to a PostgreSQL server',
+    );
   }
   const { folder, log, keeper = createOwnKeeper() } = options;
   const identity = await serverIdentity(folder);
@@ -76,7 +77,10 @@ async function found(server: ServerProcess, keeper: ServerKeeper): Promise<boole
   for (;;) {
     if (await server.adopt()) return true;
     if (keeper.opens) return false;
-    if (Date.now() > until) throw new StartError('The embedded PostgreSQL does not run: see the log of the first process');
+    if (Date.now() > until)
+      throw new StartError(
+        'The embedded PostgreSQL does not run: see the log of the first process',
+      );
     await sleep(FIND_POLL_MS);
   }
 }

@@ -9,9 +9,9 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { silentLog as log } from '../../../../test/support/log.ts';
 import type { Database } from '../database.ts';
-import { openDatabase } from '../open.ts';
+import { checkStorage } from '../failures.ts';
+import { openDatabase } from '../open-database.ts';
 import { sql } from '../sql.ts';
-import { checkStorage } from '../storage-health.ts';
 
 let dataDir = '';
 beforeEach(async () => {
@@ -21,7 +21,12 @@ afterEach(() => rm(dataDir, { recursive: true, force: true, maxRetries: 10, retr
 
 const open = (folder = dataDir): Promise<Database> =>
   openDatabase({
-    settings: { dataDir: folder, databaseUrl: undefined, databasePreparedStatements: true, databasePipelining: true },
+    settings: {
+      dataDir: folder,
+      databaseUrl: undefined,
+      databasePreparedStatements: true,
+      databasePipelining: true,
+    },
     log,
   });
 
@@ -45,10 +50,15 @@ it('an empty postmaster.pid, left by a power cut, is cleared away', async () => 
 it('a missing pg_wal is named, and not that the server starts up', async () => {
   await used();
   await rm(inCluster('pg_wal'), { recursive: true });
-  await expect(open()).rejects.toMatchObject({ name: 'StartError', message: expect.stringMatching(/did not start: .*"pg_wal".*log: /) });
+  await expect(open()).rejects.toMatchObject({
+    name: 'StartError',
+    message: expect.stringMatching(/did not start: .*"pg_wal".*log: /),
+  });
 });
 
-it('damaged pages of the catalog are called damage, with the words of the server, within seconds', { timeout: 60_000 }, async () => {
+it('damaged pages of the catalog are called damage, with the words of the server, within seconds', {
+  timeout: 60_000,
+}, async () => {
   await used();
   for (const base of await readdir(inCluster('base'))) {
     // pg_class: nobody can connect without it.
@@ -59,20 +69,25 @@ it('damaged pages of the catalog are called damage, with the words of the server
   }
   await expect(open()).rejects.toMatchObject({
     name: 'StartError',
-    message: expect.stringMatching(/is damaged \(.*(invalid page|could not|cache|relation).*restore/),
+    message: expect.stringMatching(
+      /is damaged \(.*(invalid page|could not|cache|relation).*restore/,
+    ),
   });
 });
 
 it('a control file that was cut off is named', async () => {
   await used();
   await truncate(inCluster('global', 'pg_control'), 100);
-  await expect(open()).rejects.toMatchObject({ name: 'StartError', message: expect.stringMatching(/did not start: .*pg_control/) });
+  await expect(open()).rejects.toMatchObject({
+    name: 'StartError',
+    message: expect.stringMatching(/did not start: .*pg_control/),
+  });
 });
 
 /** Opens the database in a process of another user, and answers what that said. */
 async function openAs(uid: number): Promise<string> {
   const script = `
-    import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '..', 'open.ts'))};
+    import { openDatabase } from ${JSON.stringify(join(import.meta.dirname, '..', 'open-database.ts'))};
     const log = { debug() {}, info() {}, warn() {}, error() {}, child: () => log };
     const settings = { dataDir: ${JSON.stringify(dataDir)}, databasePreparedStatements: true, databasePipelining: true };
     const database = await openDatabase({ settings, log }).catch((error) => console.log(error.name, error.message));
@@ -83,7 +98,10 @@ async function openAs(uid: number): Promise<string> {
     gid: uid,
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const [said] = await Promise.all([text(child.stdout as NodeJS.ReadableStream), once(child, 'exit')]);
+  const [said] = await Promise.all([
+    text(child.stdout as NodeJS.ReadableStream),
+    once(child, 'exit'),
+  ]);
   return said.trim();
 }
 
@@ -100,7 +118,9 @@ it.runIf(process.getuid?.() === 0 && process.platform === 'linux')(
       () => true,
       () => false,
     );
-    expect(await openAs(nameless)).toMatch(allowed ? /^opened$/ : /^StartError .*has no name in \/etc\/passwd.*penstock:x:64242/);
+    expect(await openAs(nameless)).toMatch(
+      allowed ? /^opened$/ : /^StartError .*has no name in \/etc\/passwd.*penstock:x:64242/,
+    );
   },
 );
 
@@ -114,20 +134,41 @@ it.runIf(process.getuid?.() === 0 && process.platform === 'linux')(
   'a full disk answers 503 STORAGE_FULL, is told, and passes when there is room',
   { timeout: 60_000 },
   async ({ skip }) => {
-    const isMounted = await mount('mount', '-t', 'tmpfs', '-o', 'size=200m,mode=755', 'tmpfs', dataDir);
+    const isMounted = await mount(
+      'mount',
+      '-t',
+      'tmpfs',
+      '-o',
+      'size=200m,mode=755',
+      'tmpfs',
+      dataDir,
+    );
     if (!isMounted) skip('No file system of a given size can be mounted here');
     try {
       const database = await open();
       await database.query({ text: 'create table filled (content text)' });
       const filler = join(dataDir, 'filler');
-      await promisify(execFile)('fallocate', ['-l', '100M', filler]).catch(() => writeFile(filler, Buffer.alloc(100 * 1_024 * 1_024)));
+      await promisify(execFile)('fallocate', ['-l', '100M', filler]).catch(() =>
+        writeFile(filler, Buffer.alloc(100 * 1_024 * 1_024)),
+      );
       const fill = async (): Promise<void> => {
         for (;;)
-          await database.query({ text: `insert into filled select string_agg(md5(random()::text), '') from generate_series(1, 30000)` });
+          await database.query({
+            text: `insert into filled select string_agg(md5(random()::text), '') from generate_series(1, 30000)`,
+          });
       };
-      await expect(fill()).rejects.toMatchObject({ code: 'STORAGE_FULL', status: 503, retryAfter: 30 });
-      expect(await checkStorage(undefined)).toMatchObject({ status: 'fail', message: expect.stringContaining('full') });
-      expect((await database.query(sql`select count(*) > 0 as some from filled`)).rows).toEqual([{ some: true }]);
+      await expect(fill()).rejects.toMatchObject({
+        code: 'STORAGE_FULL',
+        status: 503,
+        retryAfter: 30,
+      });
+      expect(await checkStorage(undefined)).toMatchObject({
+        status: 'fail',
+        message: expect.stringContaining('full'),
+      });
+      expect((await database.query(sql`select count(*) > 0 as some from filled`)).rows).toEqual([
+        { some: true },
+      ]);
       await rm(filler);
       await database.query({ text: `insert into filled values ('again')` });
       await database.close();

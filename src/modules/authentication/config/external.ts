@@ -2,7 +2,7 @@
 import { createPrivateKey } from 'node:crypto';
 import type { Static, TProperties } from 'typebox';
 import Type from 'typebox';
-import { harmless, sensitive } from '../../../kernel/config/definition.ts';
+import { harmless, sensitive } from '../../../kernel/config/config-definition.ts';
 import { address, parseTarget } from '../redirects.ts';
 import { ownStrategies } from '../strategies.ts';
 
@@ -13,7 +13,8 @@ const minute = 60_000;
 export const walletConfig = Type.Object({
   enabled: Type.Boolean({
     default: false,
-    description: 'Whether users register and sign in by a signature of their Ethereum wallet (EIP-4361).',
+    description:
+      'Whether users register and sign in by a signature of their Ethereum wallet (EIP-4361).',
   }),
   origin: Type.String({
     default: '',
@@ -43,19 +44,35 @@ export function walletProblems({ metamask }: { readonly metamask: { readonly ori
   const isOrigin = url?.origin === origin && /^https?:$/.test(url.protocol);
   return isOrigin
     ? []
-    : [{ path: 'metamask.origin', rule: 'origin', message: 'write an origin alone, in lower case, like https://app.example.com' }];
+    : [
+        {
+          path: 'metamask.origin',
+          rule: 'origin',
+          message: 'write an origin alone, in lower case, like https://app.example.com',
+        },
+      ];
 }
 
 const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
 const text = (description: string) => Type.String({ default: '', maxLength: 512, description });
-const list = (description: string) => Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { default: [], maxItems: 50, description });
+const list = (description: string) =>
+  Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+    default: [],
+    maxItems: 50,
+    description,
+  });
 
 /** What every provider can be told. */
 const common = {
-  enabled: flag(false, 'Whether users sign in with this provider. Its routes are there only while they do.'),
+  enabled: flag(
+    false,
+    'Whether users sign in with this provider. Its routes are there only while they do.',
+  ),
   clientId: text('The id that the provider gave to the app.'),
   clientSecret: sensitive({ description: 'The secret that the provider gave to the app.' }),
-  redirect_uri: address('Where the browser goes after the sign-in, when the app names no place. Empty: the answer is JSON.'),
+  redirect_uri: address(
+    'Where the browser goes after the sign-in, when the app names no place. Empty: the answer is JSON.',
+  ),
   accountLinking: flag(
     true,
     'Whether a sign-in joins an existing account by itself. Only where the provider vouches for the e-mail address; otherwise users link the provider while they are signed in.',
@@ -72,9 +89,13 @@ const common = {
 
 const openid = {
   ...common,
-  issuer: address('Another issuer. Addresses that are not given are then read from its discovery document.'),
+  issuer: address(
+    'Another issuer. Addresses that are not given are then read from its discovery document.',
+  ),
   jwksUrl: address('Another address for the keys that sign ID tokens.'),
-  audiences: list('Further client ids, such as those of mobile apps, whose ID tokens are accepted.'),
+  audiences: list(
+    'Further client ids, such as those of mobile apps, whose ID tokens are accepted.',
+  ),
 } as const;
 
 /** The 13 providers of the interface, with what only they have. */
@@ -85,20 +106,26 @@ const providersConfig = {
   apple: Type.Object({
     ...openid,
     privateKey: sensitive({
-      description: 'The key for "Sign in with Apple" (the text of the .p8 file). The client secret is made from it.',
+      description:
+        'The key for "Sign in with Apple" (the text of the .p8 file). The client secret is made from it.',
     }),
     teamId: text('The id of the developer team.'),
     keyId: text('The id of that key.'),
   }),
   microsoft: Type.Object({
     ...openid,
-    tenantId: text('The tenant whose users may sign in: an id, or `common`, `organizations`, `consumers`. Empty: `common`.'),
+    tenantId: text(
+      'The tenant whose users may sign in: an id, or `common`, `organizations`, `consumers`. Empty: `common`.',
+    ),
   }),
   twitter: Type.Object({ ...common }),
   linkedin: Type.Object({ ...openid }),
   slack: Type.Object({ ...openid }),
   twitch: Type.Object({ ...openid }),
-  gitlab: Type.Object({ ...common, baseUrl: address('The address of your own GitLab. Empty: gitlab.com.') }),
+  gitlab: Type.Object({
+    ...common,
+    baseUrl: address('The address of your own GitLab. Empty: gitlab.com.'),
+  }),
   bitbucket: Type.Object({ ...common }),
   reddit: Type.Object({ ...common }),
   figma: Type.Object({ ...common }),
@@ -119,11 +146,15 @@ const anyOpenid = optional({
 
 const oidcConfig = Type.Record(Type.String({ pattern: '^[a-z][a-z0-9-]{1,31}$' }), anyOpenid, {
   default: {},
-  description: 'Further providers that speak OpenID Connect, by a name of your choice: `/authentication/init/<name>`.',
+  description:
+    'Further providers that speak OpenID Connect, by a name of your choice: `/authentication/init/<name>`.',
 });
 
 const externalSignInConfig = Type.Object({
-  allowInternalAddresses: flag(false, 'Whether providers may be in the private network or on this machine, and be reached without TLS.'),
+  allowInternalAddresses: flag(
+    false,
+    'Whether providers may be in the private network or on this machine, and be reached without TLS.',
+  ),
   startPage: Type.Union([Type.Literal('auto'), Type.Literal('always')], {
     default: 'auto',
     description:
@@ -132,14 +163,19 @@ const externalSignInConfig = Type.Object({
   errors: Type.Union([Type.Literal('answer'), Type.Literal('redirect')], {
     ...harmless,
     default: 'answer',
-    description: 'What a browser gets when a sign-in is refused: the error itself, or the app with `error` in the query.',
+    description:
+      'What a browser gets when a sign-in is refused: the error itself, or the app with `error` in the query.',
   }),
 });
 
 type ProviderName = keyof typeof providersConfig;
 export const providerNames = Object.keys(providersConfig) as readonly ProviderName[];
 
-export const externalConfig = { ...providersConfig, oidc: oidcConfig, externalSignIn: externalSignInConfig } as const;
+export const externalConfig = {
+  ...providersConfig,
+  oidc: oidcConfig,
+  externalSignIn: externalSignInConfig,
+} as const;
 
 const whole = Type.Object(externalConfig);
 type ExternalConfig = Static<typeof whole>;
@@ -171,28 +207,59 @@ const takenNames: readonly string[] = [...providerNames, ...ownStrategies, ...wo
 /** A name that goes into addresses and that is free. */
 function nameProblems(name: string): ConfigProblem[] {
   const valid = /^[a-z][a-z0-9-]{1,31}$/.test(name) && !takenNames.includes(name);
-  const rule = 'use 2 to 32 of the characters a-z, 0-9 and dash, and no name of a provider or way to sign in that there is already';
+  const rule =
+    'use 2 to 32 of the characters a-z, 0-9 and dash, and no name of a provider or way to sign in that there is already';
   // Stored by an earlier version, it stands in the way of every other change.
   const message = `${rule}; one that is stored already goes with {"config": {"oidc": {${JSON.stringify(name)}: null}}}`;
   return valid ? [] : [{ path: `oidc.${name}`, rule: 'name', message }];
 }
 
-const serverAddresses = ['issuer', 'authorizationUrl', 'tokenUrl', 'userInfoUrl', 'jwksUrl', 'baseUrl'] as const;
+const serverAddresses = [
+  'issuer',
+  'authorizationUrl',
+  'tokenUrl',
+  'userInfoUrl',
+  'jwksUrl',
+  'baseUrl',
+] as const;
 
-function providerProblems(path: string, settings: Readonly<Record<string, unknown>>, allowHttp: boolean): ConfigProblem[] {
+function providerProblems(
+  path: string,
+  settings: Readonly<Record<string, unknown>>,
+  allowHttp: boolean,
+): ConfigProblem[] {
   const given = (key: string): string => (typeof settings[key] === 'string' ? settings[key] : '');
   const addresses = serverAddresses
     .filter((key) => given(key) !== '' && !isServerAddress(given(key), allowHttp))
-    .map((key) => ({ path: `${path}.${key}`, rule: 'uri', message: `must be an ${allowHttp ? 'http(s)' : 'https'} address` }));
+    .map((key) => ({
+      path: `${path}.${key}`,
+      rule: 'uri',
+      message: `must be an ${allowHttp ? 'http(s)' : 'https'} address`,
+    }));
   const target = given('redirect_uri');
   const redirect =
     target === '' || parseTarget(target)
       ? []
-      : [{ path: `${path}.redirect_uri`, rule: 'uri', message: 'this is not an address that a browser can be sent to' }];
-  const needed = settings.enabled === true ? ['clientId', ...secretsOf(path)].filter((key) => given(key) === '') : [];
+      : [
+          {
+            path: `${path}.redirect_uri`,
+            rule: 'uri',
+            message: 'this is not an address that a browser can be sent to',
+          },
+        ];
+  const needed =
+    settings.enabled === true
+      ? ['clientId', ...secretsOf(path)].filter((key) => given(key) === '')
+      : [];
   const key = isSigningKey(given('privateKey'))
     ? []
-    : [{ path: `${path}.privateKey`, rule: 'key', message: 'this is not the text of a .p8 file (a P-256 key in PEM)' }];
+    : [
+        {
+          path: `${path}.privateKey`,
+          rule: 'key',
+          message: 'this is not the text of a .p8 file (a P-256 key in PEM)',
+        },
+      ];
   return [...addresses, ...redirect, ...needed.map((name) => missing(path, name)), ...key];
 }
 
@@ -224,5 +291,7 @@ const missing = (path: string, key: string): ConfigProblem => ({
 /** `{tenantid}` stands for the tenant in issuers of Microsoft. */
 function isServerAddress(text: string, allowHttp: boolean): boolean {
   const url = parseTarget(text.replace('{tenantid}', 'common'));
-  return url !== undefined && (url.protocol === 'https:' || (allowHttp && url.protocol === 'http:'));
+  return (
+    url !== undefined && (url.protocol === 'https:' || (allowHttp && url.protocol === 'http:'))
+  );
 }

@@ -6,8 +6,10 @@ const minute = 60_000;
 const day = 24 * 60 * minute;
 
 const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
-const count = (value: number, description: string) => Type.Integer({ default: value, minimum: 1, maximum: 100_000, description });
-const text = (description: string, value = '') => Type.String({ default: value, maxLength: 253, description });
+const count = (value: number, description: string) =>
+  Type.Integer({ default: value, minimum: 1, maximum: 100_000, description });
+const text = (description: string, value = '') =>
+  Type.String({ default: value, maxLength: 253, description });
 
 export const factorsConfig = {
   twoFa: Type.Object({
@@ -24,7 +26,12 @@ export const factorsConfig = {
       sms: flag(false, 'Codes by text message. Weaker than an app: numbers can be taken over.'),
       passkey: flag(true, 'Passkeys, while users can have some (`passkeys.enabled`).'),
     }),
-    backUpCodes: Type.Object({ enabled: flag(true, 'Whether users may make ten codes for the day on which they lose their device.') }),
+    backUpCodes: Type.Object({
+      enabled: flag(
+        true,
+        'Whether users may make ten codes for the day on which they lose their device.',
+      ),
+    }),
     issuer: Type.String({
       default: 'Penstock',
       minLength: 1,
@@ -34,7 +41,10 @@ export const factorsConfig = {
     }),
   }),
   passkeys: Type.Object({
-    enabled: flag(false, 'Whether users sign in with passkeys (WebAuthn), and use them as a second factor.'),
+    enabled: flag(
+      false,
+      'Whether users sign in with passkeys (WebAuthn), and use them as a second factor.',
+    ),
     rpId: text(
       'The domain that passkeys belong to: that of your app, or one above it. Empty: the host of `hostUrl` in the router. A change makes all passkeys useless.',
     ),
@@ -45,10 +55,18 @@ export const factorsConfig = {
       description:
         'Where your app runs, like `https://app.example.com`; for Android apps `android:apk-key-hash:...`. Empty: the origin of `hostUrl` in the router.',
     }),
-    maxPerUser: Type.Integer({ default: 20, minimum: 1, maximum: 100, description: 'How many passkeys one user may have.' }),
+    maxPerUser: Type.Integer({
+      default: 20,
+      minimum: 1,
+      maximum: 100,
+      description: 'How many passkeys one user may have.',
+    }),
   }),
   phoneAuthentication: Type.Object({
-    enabled: flag(false, 'Whether users register and sign in with a phone number and a code by text message.'),
+    enabled: flag(
+      false,
+      'Whether users register and sign in with a phone number and a code by text message.',
+    ),
     codeLifetime: Type.Integer({
       default: 5 * minute,
       minimum: minute,
@@ -70,12 +88,16 @@ export const factorsConfig = {
     }),
   }),
   anonymousUsers: Type.Object({
-    enabled: flag(false, 'Whether the app may make users who have no name yet, and who can register later and keep their data.'),
+    enabled: flag(
+      false,
+      'Whether the app may make users who have no name yet, and who can register later and keep their data.',
+    ),
     expiry: Type.Integer({
       default: 30 * day,
       minimum: day,
       maximum: 3650 * day,
-      description: 'How long after their last sign of life anonymous users are deleted. Milliseconds.',
+      description:
+        'How long after their last sign of life anonymous users are deleted. Milliseconds.',
     }),
   }),
   biometricAuthentication: Type.Object({
@@ -83,7 +105,12 @@ export const factorsConfig = {
       false,
       'Whether apps sign in with a key that the device keeps behind its own lock. Passkeys are the better choice for new apps.',
     ),
-    maxPerUser: Type.Integer({ default: 20, minimum: 1, maximum: 100, description: 'How many devices one user may have.' }),
+    maxPerUser: Type.Integer({
+      default: 20,
+      minimum: 1,
+      maximum: 100,
+      description: 'How many devices one user may have.',
+    }),
   }),
 };
 
@@ -92,34 +119,57 @@ type FactorsConfig = Static<typeof schema>;
 
 /** Contradictions, with dotted paths. */
 export function factorsProblems({ twoFa, passkeys }: Pick<FactorsConfig, 'twoFa' | 'passkeys'>) {
-  const problems = passkeys.origins.flatMap((origin, i) => originProblem(origin, passkeys.rpId, `passkeys.origins.${i}`));
+  const problems = passkeys.origins.flatMap((origin, i) =>
+    originProblem(origin, passkeys.rpId, `passkeys.origins.${i}`),
+  );
   if (passkeys.rpId !== '' && !isHost(passkeys.rpId)) {
-    problems.push({ path: 'passkeys.rpId', rule: 'domain', message: 'write a domain alone, like example.com' });
+    problems.push({
+      path: 'passkeys.rpId',
+      rule: 'domain',
+      message: 'write a domain alone, like example.com',
+    });
   }
   if (twoFa.required && !twoFa.enabled) {
-    problems.push({ path: 'twoFa.required', rule: 'enabled', message: 'switch second factors on first (twoFa.enabled)' });
+    problems.push({
+      path: 'twoFa.required',
+      rule: 'enabled',
+      message: 'switch second factors on first (twoFa.enabled)',
+    });
   }
   if (twoFa.required && !canBeSetUp({ twoFa, passkeys })) {
-    problems.push({ path: 'twoFa.methods', rule: 'required', message: 'a second factor is required: leave users a method' });
+    problems.push({
+      path: 'twoFa.methods',
+      rule: 'required',
+      message: 'a second factor is required: leave users a method',
+    });
   }
   return problems;
 }
 
 /** Whether there is a second factor that somebody who has none can set up when he signs in. */
-export const canBeSetUp = ({ twoFa: { methods }, passkeys }: Pick<FactorsConfig, 'twoFa' | 'passkeys'>): boolean =>
+export const canBeSetUp = ({
+  twoFa: { methods },
+  passkeys,
+}: Pick<FactorsConfig, 'twoFa' | 'passkeys'>): boolean =>
   methods.authenticator || methods.sms || (methods.passkey && passkeys.enabled);
 
 /** A name: browsers accept no IP address here. */
 const isHost = (text: string): boolean =>
-  isIP(text) === 0 && URL.canParse(`https://${text}`) && new URL(`https://${text}`).hostname === text;
+  isIP(text) === 0 &&
+  URL.canParse(`https://${text}`) &&
+  new URL(`https://${text}`).hostname === text;
 
 /** Browsers give a passkey only to pages of its domain, over a connection that nobody can read. */
 function originProblem(origin: string, rpId: string, path: string) {
   if (/^android:apk-key-hash:[A-Za-z0-9_-]{43}$/.test(origin)) return [];
   const url = URL.canParse(origin) ? new URL(origin) : undefined;
-  if (!url || url.origin !== origin) return [{ path, rule: 'origin', message: 'write an origin alone, like https://app.example.com' }];
+  if (!url || url.origin !== origin)
+    return [
+      { path, rule: 'origin', message: 'write an origin alone, like https://app.example.com' },
+    ];
   const isLocal = url.hostname === 'localhost';
-  if (url.protocol !== 'https:' && !isLocal) return [{ path, rule: 'https', message: 'passkeys need https' }];
+  if (url.protocol !== 'https:' && !isLocal)
+    return [{ path, rule: 'https', message: 'passkeys need https' }];
   const fits = rpId === '' || url.hostname === rpId || url.hostname.endsWith(`.${rpId}`);
   return fits ? [] : [{ path, rule: 'domain', message: 'this is not within passkeys.rpId' }];
 }

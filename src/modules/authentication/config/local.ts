@@ -4,7 +4,8 @@ import { address } from '../redirects.ts';
 
 /* Configuration of captchas. Which service checks them, and its secret, stand in the configuration of the router. */
 
-const captchaFlag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
+const captchaFlag = (value: boolean, description: string) =>
+  Type.Boolean({ default: value, description });
 
 export const captchaConfig = Type.Object({
   enabled: captchaFlag(
@@ -12,7 +13,10 @@ export const captchaConfig = Type.Object({
     'Whether the routes below want a captcha. The service is set up under `captcha` in the router; while it is off there, none is asked for.',
   ),
   routes: Type.Object({
-    login: captchaFlag(false, 'Login with a password, and requests for a link, a code or a text to sign that signs in.'),
+    login: captchaFlag(
+      false,
+      'Login with a password, and requests for a link, a code or a text to sign that signs in.',
+    ),
     register: captchaFlag(false, 'Registration, also of anonymous users, and by phone or wallet.'),
     oAuth2: captchaFlag(false, 'Sign-in at other providers.'),
   }),
@@ -47,24 +51,43 @@ const day = 24 * hour;
 
 const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
 const duration = (value: number, maximum: number, description: string) =>
-  Type.Integer({ default: value, minimum: 1000, maximum, description: `${description} Milliseconds.` });
-const texts = (description: string) => Type.Array(Type.String({ maxLength: 254 }), { default: [], maxItems: 10_000, description });
+  Type.Integer({
+    default: value,
+    minimum: 1000,
+    maximum,
+    description: `${description} Milliseconds.`,
+  });
+const texts = (description: string) =>
+  Type.Array(Type.String({ maxLength: 254 }), { default: [], maxItems: 10_000, description });
 
 export const localConfig = Type.Object({
   enabled: flag(true, 'Whether users register and log in with e-mail and password.'),
-  username_auth_enabled: flag(false, 'Whether users log in with a user name and password. Operators make such accounts.'),
+  username_auth_enabled: flag(
+    false,
+    'Whether users log in with a user name and password. Operators make such accounts.',
+  ),
   verification: Type.Object({
     required: flag(
       false,
       'Whether a user must prove his address before he can log in. Registering then answers the same for a taken address; its owner is told by mail.',
     ),
-    send_email: flag(false, 'Whether a registration sends the mail with which the address is proven.'),
+    send_email: flag(
+      false,
+      'Whether a registration sends the mail with which the address is proven.',
+    ),
     method: Type.Union([Type.Literal('link'), Type.Literal('code')], {
       default: 'link',
-      description: 'What that mail holds: a link, or six digits to type at POST /authentication/local/verify-email.',
+      description:
+        'What that mail holds: a link, or six digits to type at POST /authentication/local/verify-email.',
     }),
-    redirect_uri: address('Where the browser goes after the link. Empty: a plain page says that it worked.'),
-    resend_threshold: duration(minute, day, 'How long one must wait before the same mail is sent again.'),
+    redirect_uri: address(
+      'Where the browser goes after the link. Empty: a plain page says that it worked.',
+    ),
+    resend_threshold: duration(
+      minute,
+      day,
+      'How long one must wait before the same mail is sent again.',
+    ),
   }),
   forgot_password_redirect_uri: address(
     'The page of the app on which a new password is chosen; `reset_token` is added to its query. Empty: the mail holds the token itself.',
@@ -73,7 +96,9 @@ export const localConfig = Type.Object({
 
 export const magicLinkConfig = Type.Object({
   enabled: flag(false, 'Whether users sign in by a link in a mail.'),
-  redirect_uri: address('Where the browser goes with the tokens after the link. Empty: the tokens are the answer.'),
+  redirect_uri: address(
+    'Where the browser goes with the tokens after the link. Empty: the tokens are the answer.',
+  ),
   link_uri: address(
     'The page of the app that the link leads to instead of our own; `magicToken` is added to its query, and the app exchanges it at POST /authentication/magic-link/:magicToken.',
   ),
@@ -89,23 +114,39 @@ export const lifetimesConfig = Type.Object({
   passwordReset: duration(30 * minute, day, 'The link that sets a new password.'),
   magicLink: duration(10 * minute, day, 'The link or code that signs in.'),
   changeEmail: duration(day, 7 * day, 'The link that proves a new address.'),
-  undoChangeEmail: duration(7 * day, 90 * day, 'The link with which the old address takes a change back.'),
+  undoChangeEmail: duration(
+    7 * day,
+    90 * day,
+    'The link with which the old address takes a change back.',
+  ),
 });
 
 export const emailRestrictionsConfig = Type.Object({
   enabled: flag(false, 'Whether the rules below hold for new addresses.'),
-  blockDisposableEmails: flag(true, 'Refuse addresses of throw-away mail services (a list that comes with the platform).'),
+  blockDisposableEmails: flag(
+    true,
+    'Refuse addresses of throw-away mail services (a list that comes with the platform).',
+  ),
   blockPlusAddressing: flag(true, 'Refuse addresses with a plus sign before the @.'),
   blockedAddresses: texts('Addresses that are refused.'),
   blockedDomains: texts('Domains that are refused, with everything below them.'),
   allowedAddresses: texts('Addresses that are accepted whatever the other rules say.'),
-  allowedDomains: texts('Domains that are accepted whatever the other rules say, with everything below them.'),
+  allowedDomains: texts(
+    'Domains that are accepted whatever the other rules say, with everything below them.',
+  ),
 });
 
 export const passwordsConfig = Type.Object({
-  minLength: Type.Integer({ default: 8, minimum: 8, maximum: 128, description: 'Least number of characters of a new password.' }),
+  minLength: Type.Integer({
+    default: 8,
+    minimum: 8,
+    maximum: 128,
+    description: 'Least number of characters of a new password.',
+  }),
   blockCommon: flag(true, 'Whether well-known passwords are refused.'),
-  contextWords: texts('Names of the product and the like: a password that is little more than one of them is refused.'),
+  contextWords: texts(
+    'Names of the product and the like: a password that is little more than one of them is refused.',
+  ),
   breached: Type.Object({
     enabled: flag(
       false,
@@ -116,6 +157,9 @@ export const passwordsConfig = Type.Object({
       maxLength: 500,
       description: 'The service that is asked, without the five characters at the end.',
     }),
-    failClosed: flag(false, 'Refuse new passwords while the service does not answer. Off: accept them and log it.'),
+    failClosed: flag(
+      false,
+      'Refuse new passwords while the service does not answer. Off: accept them and log it.',
+    ),
   }),
 });

@@ -1,5 +1,5 @@
 /** Tables of sign-in with e-mail and of everything that proves something once. */
-import type { Migration } from '../../../kernel/database/migration.ts';
+import type { Migration } from '../../../kernel/database/migrate.ts';
 
 /* What sessions and their protection remember. */
 
@@ -23,8 +23,14 @@ const knownDevices = `
 `;
 
 export const protectionMigrations: readonly Migration[] = [
-  { id: 'protection-0001-session-names', run: async (database) => void (await database.query({ text: sessionNames })) },
-  { id: 'protection-0002-known-devices', run: async (database) => void (await database.query({ text: knownDevices })) },
+  {
+    id: 'protection-0001-session-names',
+    run: async (database) => void (await database.query({ text: sessionNames })),
+  },
+  {
+    id: 'protection-0002-known-devices',
+    run: async (database) => void (await database.query({ text: knownDevices })),
+  },
 ];
 
 /*
@@ -43,7 +49,10 @@ const openFields = `
 
 /** `open_user_fields`: waits for the configuration to take it over (services/open-fields.ts); empty from then on. */
 export const userDataMigrations: readonly Migration[] = [
-  { id: 'user-data-0001-open-fields', run: async (database) => void (await database.query({ text: openFields })) },
+  {
+    id: 'user-data-0001-open-fields',
+    run: async (database) => void (await database.query({ text: openFields })),
+  },
 ];
 
 /* What the routes of operators need. */
@@ -52,7 +61,10 @@ export const userDataMigrations: readonly Migration[] = [
 export const adminMigrations: readonly Migration[] = [
   {
     id: 'admin-0001-impersonation',
-    run: async (database) => void (await database.query({ text: 'alter table penstock.sessions add column impersonated_by text' })),
+    run: async (database) =>
+      void (await database.query({
+        text: 'alter table penstock.sessions add column impersonated_by text',
+      })),
   },
 ];
 
@@ -86,6 +98,12 @@ const oneTimeTokens = `
 const sessionClaims = 'alter table penstock.sessions add column claims jsonb';
 
 export const localMigrations: readonly Migration[] = [
-  { id: 'local-0001-one-time-tokens', run: async (database) => void (await database.query({ text: oneTimeTokens })) },
-  { id: 'local-0002-session-claims', run: async (database) => void (await database.query({ text: sessionClaims })) },
+  {
+    id: 'local-0001-one-time-tokens',
+    run: async (database) => void (await database.query({ text: oneTimeTokens })),
+  },
+  {
+    id: 'local-0002-session-claims',
+    run: async (database) => void (await database.query({ text: sessionClaims })),
+  },
 ];

@@ -1,5 +1,5 @@
 /** Tables of second factors, passkeys and device keys. */
-import type { Migration } from '../../../kernel/database/migration.ts';
+import type { Migration } from '../../../kernel/database/migrate.ts';
 
 /* Table of the accounts at other providers with which users sign in. */
 
@@ -21,7 +21,10 @@ const identities = `
 `;
 
 export const externalMigrations: readonly Migration[] = [
-  { id: 'external-0001-identities', run: async (database) => void (await database.query({ text: identities })) },
+  {
+    id: 'external-0001-identities',
+    run: async (database) => void (await database.query({ text: identities })),
+  },
 ];
 
 /**
@@ -93,9 +96,24 @@ const additions = `
 `;
 
 export const factorMigrations: readonly Migration[] = [
-  { id: 'factors-0001-second-factor', run: async (database) => void (await database.query({ text: secondFactor })) },
-  { id: 'factors-0002-passkeys', run: async (database) => void (await database.query({ text: passkeys })) },
-  { id: 'factors-0003-device-keys', run: async (database) => void (await database.query({ text: deviceKeys })) },
-  { id: 'factors-0004-anonymous-users', run: async (database) => void (await database.query({ text: anonymousUsers })) },
-  { id: 'factors-0005-additions', run: async (database) => void (await database.query({ text: additions })) },
+  {
+    id: 'factors-0001-second-factor',
+    run: async (database) => void (await database.query({ text: secondFactor })),
+  },
+  {
+    id: 'factors-0002-passkeys',
+    run: async (database) => void (await database.query({ text: passkeys })),
+  },
+  {
+    id: 'factors-0003-device-keys',
+    run: async (database) => void (await database.query({ text: deviceKeys })),
+  },
+  {
+    id: 'factors-0004-anonymous-users',
+    run: async (database) => void (await database.query({ text: anonymousUsers })),
+  },
+  {
+    id: 'factors-0005-additions',
+    run: async (database) => void (await database.query({ text: additions })),
+  },
 ];

@@ -1,6 +1,6 @@
 /** What teams need beside their schema: two rules that the schema language cannot say, and invitations. */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import type { Migration } from '../../../kernel/database/migration.ts';
+import type { Migration } from '../../../kernel/database/migrate.ts';
 
 const rules = `
   create unique index teams_by_name on "app"."Team" ("parentTeam", "name") nulls not distinct;
@@ -60,7 +60,9 @@ const knownMakers = `
 async function findMakers(database: Queryable): Promise<void> {
   await database.query({ text: makers });
   // The authorization module has its tables only where it was there before; without it there are no teams of users.
-  const { rows } = await database.query<{ found: boolean }>({ text: `select to_regclass('penstock.tuples') is not null as found` });
+  const { rows } = await database.query<{ found: boolean }>({
+    text: `select to_regclass('penstock.tuples') is not null as found`,
+  });
   if (rows[0]?.found) await database.query({ text: knownMakers });
 }
 
@@ -70,6 +72,9 @@ async function findMakers(database: Queryable): Promise<void> {
  */
 export const teamMigrations: readonly Migration[] = [
   { id: 'teams-0001-rules', run: async (database) => void (await database.query({ text: rules })) },
-  { id: 'teams-0002-invites', run: async (database) => void (await database.query({ text: invites })) },
+  {
+    id: 'teams-0002-invites',
+    run: async (database) => void (await database.query({ text: invites })),
+  },
   { id: 'teams-0003-makers', run: findMakers },
 ];

@@ -2,7 +2,13 @@
 import Type from 'typebox';
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, type OperationContext, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { authErrors } from '../errors.ts';
 import type { AccountHelp, Impersonation } from '../services/accounts/account-help.ts';
 import type { UserAdmin } from '../services/accounts/user-admin.ts';
@@ -52,7 +58,8 @@ const endSessionsOperation = ({ users }: HelpServices): Operation =>
     output: TextResult,
     errors: [authErrors.USER_NOT_FOUND],
     summary: "End a user's sessions",
-    handler: async ({ caller }, { params }) => `${await users.endSessions(caller, params.id)} sessions ended`,
+    handler: async ({ caller }, { params }) =>
+      `${await users.endSessions(caller, params.id)} sessions ended`,
   });
 
 const endSessionOperation = ({ users }: HelpServices): Operation =>
@@ -83,7 +90,8 @@ const requirePasswordOperation = ({ help }: HelpServices): Operation =>
     output: TextResult,
     errors: [authErrors.USER_NOT_FOUND, errors.PRECONDITION_FAILED],
     summary: 'Make a user choose a new password',
-    description: 'The old one does not work any more, all sessions end, and a mail with a link goes to the user.',
+    description:
+      'The old one does not work any more, all sessions end, and a mail with a link goes to the user.',
     async handler({ caller }, { params }) {
       await help.requirePassword(caller, params.id.toLowerCase());
       return 'The user was sent a mail to choose a new password';
@@ -102,7 +110,8 @@ const resetSecondFactorOperation = ({ help }: HelpServices): Operation =>
     output: TextResult,
     errors: [authErrors.USER_NOT_FOUND],
     summary: "Take a user's second factor off",
-    description: 'With its secrets and recovery codes. All sessions end, and the user is told by mail.',
+    description:
+      'With its secrets and recovery codes. All sessions end, and the user is told by mail.',
     async handler({ caller }, { params }) {
       await help.resetSecondFactor(caller, params.id.toLowerCase());
       return 'The second factor was taken off';
@@ -122,15 +131,24 @@ const impersonateOperation = ({ impersonate }: HelpServices): Operation =>
     input: {
       params: UserId,
       body: Type.Object({
-        reason: Type.String({ minLength: 3, maxLength: 500, description: 'Goes into the audit log' }),
+        reason: Type.String({
+          minLength: 3,
+          maxLength: 500,
+          description: 'Goes into the audit log',
+        }),
         clientId: Type.Optional(
-          Type.String({ maxLength: 64, description: 'The registered app that the token is for, while apps are told apart' }),
+          Type.String({
+            maxLength: 64,
+            description: 'The registered app that the token is for, while apps are told apart',
+          }),
         ),
       }),
     },
     output: Type.Object({
       userId: Id,
-      accessToken: Type.String({ description: 'Names the operator in the claims `act` and `impersonatedBy`' }),
+      accessToken: Type.String({
+        description: 'Names the operator in the claims `act` and `impersonatedBy`',
+      }),
       expiresAt: Type.String({ format: 'date-time' }),
     }),
     errors: [authErrors.USER_NOT_FOUND, authErrors.USER_BLOCKED],
@@ -138,8 +156,16 @@ const impersonateOperation = ({ impersonate }: HelpServices): Operation =>
     description:
       'For a super admin, for `impersonation.lifetime`, without renewal. The session passes no check for a fresh login; its log lines and events name the operator, and the user sees it in his list.',
     async handler(context, { params, body: { clientId } }) {
-      const origin = { address: context.address, userAgent: context.userAgent, ...(clientId === undefined ? {} : { clientId }) };
-      const { expiresAt, ...token } = await impersonate(adminOf(context), params.id.toLowerCase(), origin);
+      const origin = {
+        address: context.address,
+        userAgent: context.userAgent,
+        ...(clientId === undefined ? {} : { clientId }),
+      };
+      const { expiresAt, ...token } = await impersonate(
+        adminOf(context),
+        params.id.toLowerCase(),
+        origin,
+      );
       return { ...token, expiresAt: new Date(expiresAt).toISOString() };
     },
   });

@@ -1,6 +1,12 @@
 /** Teams as operators manage them: no role limits them. */
 import Type from 'typebox';
-import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authErrors } from '../errors.ts';
 import { keyOfToken } from '../services/teams/invite-mail.ts';
 import type { Invites } from '../services/teams/invites.ts';
@@ -32,7 +38,7 @@ export interface AdminTeamServices {
 }
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const clashes = [authErrors.TEAM_EXISTS, authErrors.DEFAULT_TEAM_EXISTS];
+const conflicts = [authErrors.TEAM_EXISTS, authErrors.DEFAULT_TEAM_EXISTS];
 const Id = Type.String({ format: 'uuid' });
 
 export const adminTeamOperations = (services: AdminTeamServices): readonly Operation[] => [
@@ -52,14 +58,23 @@ const readOperations = ({ teams }: AdminTeamServices): readonly Operation[] => [
       query: Type.Object({
         ...teamPage,
         ...populate,
-        parentTeam: Type.Optional(Type.String({ format: 'uuid', description: 'Its sub-teams; otherwise the teams without a parent' })),
+        parentTeam: Type.Optional(
+          Type.String({
+            format: 'uuid',
+            description: 'Its sub-teams; otherwise the teams without a parent',
+          }),
+        ),
       }),
     },
     output: Teams,
     summary: 'List teams',
     handler: async ({ caller }, { query: { parentTeam, populate: paths, sort = [], ...page } }) =>
       Reply.json(
-        await teams.list({ parent: parentTeam === undefined ? null : canonicalId(parentTeam) }, { ...page, sort }, viewOf(caller, paths)),
+        await teams.list(
+          { parent: parentTeam === undefined ? null : canonicalId(parentTeam) },
+          { ...page, sort },
+          viewOf(caller, paths),
+        ),
       ),
   }),
   defineOperation({
@@ -76,7 +91,13 @@ const readOperations = ({ teams }: AdminTeamServices): readonly Operation[] => [
   }),
 ];
 
-const changeOperations = ({ teams }: AdminTeamServices): readonly Operation[] => [
+const changeOperations = (services: AdminTeamServices): readonly Operation[] => [
+  createOperation(services),
+  updateOperation(services),
+  deleteOperation(services),
+];
+
+const createOperation = ({ teams }: AdminTeamServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authentication.adminTeams.create',
@@ -86,16 +107,25 @@ const changeOperations = ({ teams }: AdminTeamServices): readonly Operation[] =>
       body: Type.Object({
         name: TeamName,
         parentTeam: Type.Optional(Id),
-        isDefault: Type.Optional(Type.Boolean({ description: 'New users become members of it; one team at most' })),
+        isDefault: Type.Optional(
+          Type.Boolean({ description: 'New users become members of it; one team at most' }),
+        ),
       }),
     },
     output: Team,
-    errors: clashes,
+    errors: conflicts,
     summary: 'Create a team',
     description: 'Nobody owns it until a member is made its owner.',
     handler: async ({ caller }, { body: { parentTeam, ...team } }) =>
-      Reply.json(await teams.create(caller, { ...team, ...(parentTeam === undefined ? {} : { parentTeam: canonicalId(parentTeam) }) })),
-  }),
+      Reply.json(
+        await teams.create(caller, {
+          ...team,
+          ...(parentTeam === undefined ? {} : { parentTeam: canonicalId(parentTeam) }),
+        }),
+      ),
+  });
+
+const updateOperation = ({ teams }: AdminTeamServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authentication.adminTeams.update',
@@ -106,14 +136,18 @@ const changeOperations = ({ teams }: AdminTeamServices): readonly Operation[] =>
       body: Type.Object({
         name: Type.Optional(TeamName),
         isDefault: Type.Optional(Type.Boolean()),
-        parentTeam: Type.Optional(Type.Union([Id, Type.Null()], { description: 'Null: a team of its own' })),
+        parentTeam: Type.Optional(
+          Type.Union([Id, Type.Null()], { description: 'Null: a team of its own' }),
+        ),
         origin: Type.Optional(
-          Type.Literal('operator', { description: "Takes over a user's team: it is state from then on, and its members stay" }),
+          Type.Literal('operator', {
+            description: "Takes over a user's team: it is state from then on, and its members stay",
+          }),
         ),
       }),
     },
     output: Team,
-    errors: [authErrors.TEAM_NOT_FOUND, ...clashes],
+    errors: [authErrors.TEAM_NOT_FOUND, ...conflicts],
     summary: 'Change or move a team',
     handler: async ({ caller }, { params, body: { parentTeam, origin, ...change } }) =>
       Reply.json(
@@ -123,7 +157,9 @@ const changeOperations = ({ teams }: AdminTeamServices): readonly Operation[] =>
           ...(origin === 'operator' ? { madeBy: null } : {}),
         }),
       ),
-  }),
+  });
+
+const deleteOperation = ({ teams }: AdminTeamServices): Operation =>
   defineOperation({
     ...facts,
     id: 'authentication.adminTeams.delete',
@@ -138,8 +174,7 @@ const changeOperations = ({ teams }: AdminTeamServices): readonly Operation[] =>
       await teams.remove(caller, canonicalId(params.teamId));
       return 'Team deleted';
     },
-  }),
-];
+  });
 
 const memberOperations = ({ members }: AdminTeamServices): readonly Operation[] => [
   defineOperation({
@@ -222,12 +257,17 @@ const inviteOperations = ({ invites }: AdminTeamServices): readonly Operation[] 
     method: 'POST',
     path: '/authentication/teams/:teamId/invite/persistent',
     idempotency: false,
-    input: { params: TeamId, body: Type.Object({ role: Role, userData: Type.Optional(InviteData) }) },
+    input: {
+      params: TeamId,
+      body: Type.Object({ role: Role, userData: Type.Optional(InviteData) }),
+    },
     output: TextResult,
     errors: [authErrors.UNKNOWN_USER_DATA, authErrors.TEAM_NOT_FOUND],
     summary: 'Make a persistent invitation',
-    description: 'Answers its token, this once. It works for everybody who has it until it is revoked.',
-    handler: ({ caller }, { params, body }) => invites.offer(caller, canonicalId(params.teamId), body),
+    description:
+      'Answers its token, this once. It works for everybody who has it until it is revoked.',
+    handler: ({ caller }, { params, body }) =>
+      invites.offer(caller, canonicalId(params.teamId), body),
   }),
   defineOperation({
     ...facts,
@@ -247,8 +287,11 @@ const inviteOperations = ({ invites }: AdminTeamServices): readonly Operation[] 
   }),
 ];
 
-const viewOf = (caller: ViewCaller, populate: readonly string[] | undefined) => (populate === undefined ? {} : { populateFor: caller });
+const viewOf = (caller: ViewCaller, populate: readonly string[] | undefined) =>
+  populate === undefined ? {} : { populateFor: caller };
 type ViewCaller = NonNullable<Parameters<TeamService['get']>[1]['populateFor']>;
 
 const parentOf = (parentTeam: string | null | undefined) =>
-  parentTeam === undefined ? {} : { parentTeam: parentTeam === null ? null : canonicalId(parentTeam) };
+  parentTeam === undefined
+    ? {}
+    : { parentTeam: parentTeam === null ? null : canonicalId(parentTeam) };

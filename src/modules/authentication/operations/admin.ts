@@ -1,15 +1,27 @@
 /** Users as operators see them. */
 import Type from 'typebox';
 import { recordErrors } from '../../../data/records/errors.ts';
-import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authErrors } from '../errors.ts';
 import type { UserAdmin } from '../services/accounts/user-admin.ts';
 import { sortable } from '../services/accounts/user-queries.ts';
 import { Email, Password, User, UserId } from './shapes.ts';
 
 const Ids = Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1000 });
-const Sort = Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), { maxItems: sortable.length });
-const nameClashes = [authErrors.USER_EXISTS, authErrors.USERNAME_TAKEN, authErrors.PHONE_NUMBER_TAKEN];
+const Sort = Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), {
+  maxItems: sortable.length,
+});
+const nameConflicts = [
+  authErrors.USER_EXISTS,
+  authErrors.USERNAME_TAKEN,
+  authErrors.PHONE_NUMBER_TAKEN,
+];
 
 const admin = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 
@@ -35,20 +47,27 @@ const listOperation = (users: UserAdmin): Operation =>
         skip: Type.Integer({ default: 0, minimum: 0 }),
         limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
         sort: Type.Optional(Sort),
-        search: Type.Optional(Type.String({ maxLength: 254, description: 'An id, or a part of the address, user name or phone number' })),
+        search: Type.Optional(
+          Type.String({
+            maxLength: 254,
+            description: 'An id, or a part of the address, user name or phone number',
+          }),
+        ),
         isActive: Type.Optional(Type.Boolean()),
         isAnonymous: Type.Optional(Type.Boolean()),
         provider: Type.Optional(
           Type.String({
             pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$',
-            description: '`local`: accounts with a password; else the name of a provider that they are linked to',
+            description:
+              '`local`: accounts with a password; else the name of a provider that they are linked to',
           }),
         ),
       }),
     },
     output: Type.Object({ users: Type.Array(User), count: Type.Integer() }),
     summary: 'List users',
-    handler: async (_context, { query: { sort = [], ...filter } }) => Reply.json(await users.list({ ...filter, sort })),
+    handler: async (_context, { query: { sort = [], ...filter } }) =>
+      Reply.json(await users.list({ ...filter, sort })),
   });
 
 const createOperation = (users: UserAdmin): Operation =>
@@ -65,10 +84,19 @@ const createOperation = (users: UserAdmin): Operation =>
       }),
     },
     output: Type.Object({ user: User, message: Type.String() }),
-    errors: [authErrors.INVALID_EMAIL, authErrors.EMAIL_NOT_ALLOWED, authErrors.INVALID_USERNAME, authErrors.WEAK_PASSWORD, ...nameClashes],
+    errors: [
+      authErrors.INVALID_EMAIL,
+      authErrors.EMAIL_NOT_ALLOWED,
+      authErrors.INVALID_USERNAME,
+      authErrors.WEAK_PASSWORD,
+      ...nameConflicts,
+    ],
     summary: 'Create a user',
     description: 'With exactly one of email and username. The user counts as verified.',
-    handler: async ({ caller }, { body }) => Reply.json(`{"user":${(await users.create(caller, body)).json},"message":"User was created"}`),
+    handler: async ({ caller }, { body }) =>
+      Reply.json(
+        `{"user":${(await users.create(caller, body)).json},"message":"User was created"}`,
+      ),
   });
 
 const updateOperation = (users: UserAdmin): Operation =>
@@ -81,20 +109,47 @@ const updateOperation = (users: UserAdmin): Operation =>
       params: UserId,
       body: Type.Object({
         email: Type.Optional(Type.Union([Email, Type.Null()])),
-        isVerified: Type.Optional(Type.Boolean({ description: 'False after a change of the address unless it is given with it' })),
-        phoneNumber: Type.Optional(Type.Union([Type.String({ maxLength: 32, description: 'E.164' }), Type.Null()])),
-        hasTwoFA: Type.Optional(Type.Boolean({ description: 'False takes the second factor off. True only by SMS, with a phone number' })),
-        twoFaMethod: Type.Optional(Type.Union([Type.Literal('authenticator'), Type.Literal('sms'), Type.Literal('passkey'), Type.Null()])),
+        isVerified: Type.Optional(
+          Type.Boolean({
+            description: 'False after a change of the address unless it is given with it',
+          }),
+        ),
+        phoneNumber: Type.Optional(
+          Type.Union([Type.String({ maxLength: 32, description: 'E.164' }), Type.Null()]),
+        ),
+        hasTwoFA: Type.Optional(
+          Type.Boolean({
+            description: 'False takes the second factor off. True only by SMS, with a phone number',
+          }),
+        ),
+        twoFaMethod: Type.Optional(
+          Type.Union([
+            Type.Literal('authenticator'),
+            Type.Literal('sms'),
+            Type.Literal('passkey'),
+            Type.Null(),
+          ]),
+        ),
         requiresTwoFA: Type.Optional(
-          Type.Boolean({ description: 'Whether he must set a second factor up when he signs in next (while `twoFa.enabled`)' }),
+          Type.Boolean({
+            description:
+              'Whether he must set a second factor up when he signs in next (while `twoFa.enabled`)',
+          }),
         ),
       }),
     },
     output: User,
-    errors: [authErrors.INVALID_EMAIL, authErrors.EMAIL_NOT_ALLOWED, authErrors.USER_NOT_FOUND, ...nameClashes],
+    errors: [
+      authErrors.INVALID_EMAIL,
+      authErrors.EMAIL_NOT_ALLOWED,
+      authErrors.USER_NOT_FOUND,
+      ...nameConflicts,
+    ],
     summary: 'Change a user',
-    description: 'Fields that cannot be set here are ignored, so that a whole user can be sent back.',
-    handler: async ({ caller }, { params, body }) => Reply.json((await users.update(caller, params.id, body)).json),
+    description:
+      'Fields that cannot be set here are ignored, so that a whole user can be sent back.',
+    handler: async ({ caller }, { params, body }) =>
+      Reply.json((await users.update(caller, params.id, body)).json),
   });
 
 const deleteOperation = (users: UserAdmin): Operation =>
@@ -139,7 +194,10 @@ const blockOperation = (users: UserAdmin, block: boolean): Operation =>
     path: block ? '/authentication/users/:id/block' : '/authentication/users/:id/unblock',
     input: { params: UserId },
     output: TextResult,
-    errors: [block ? authErrors.ALREADY_BLOCKED : authErrors.NOT_BLOCKED, authErrors.USER_NOT_FOUND],
+    errors: [
+      block ? authErrors.ALREADY_BLOCKED : authErrors.NOT_BLOCKED,
+      authErrors.USER_NOT_FOUND,
+    ],
     summary: block ? 'Block a user' : 'Unblock a user',
     description: block ? 'Ends his sessions at once; he cannot log in.' : 'He can log in again.',
     handler: async ({ caller }, { params }) => {

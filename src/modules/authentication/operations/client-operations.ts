@@ -1,8 +1,9 @@
 /** Which client operations there are under a configuration, and which channels are up. */
 
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import type { Operation } from '../../../kernel/operation.ts';
+import type { Operation } from '../../../kernel/operations/operation.ts';
 import type { AuthenticationConfig } from '../config.ts';
+import { profileView } from '../services/accounts/profiles.ts';
 import type { Parts } from '../services/authentication-parts.ts';
 import type { Factors } from '../services/sign-in-methods.ts';
 import { withCaptcha } from './captcha.ts';
@@ -12,18 +13,28 @@ import { localOperations, recoveryOperations, usernameOperations } from './local
 import { emailCodeOperations, exchangeOperation, magicLinkOperations } from './mail-sign-in.ts';
 import { passkeyOperations, passkeyStepOperations } from './passkeys.ts';
 import { anonymousOperation, phoneOperations } from './phone.ts';
+import { profileOperations } from './profiles.ts';
 import { recoverOperation, stepOperations, stepUpOperation } from './second-step.ts';
 import { renewOperation } from './sessions.ts';
 import { userShape } from './shapes.ts';
 import { answeringInCookies, csrfOperation } from './token-cookies.ts';
 import { codeOperations, disableOperation, enableOperations } from './two-factor.ts';
 import { userOperations } from './user.ts';
-import { changeEmailOperations, resendOperation, verifyCodeOperation, verifyLinkOperation } from './verification.ts';
+import {
+  changeEmailOperations,
+  resendOperation,
+  verifyCodeOperation,
+  verifyLinkOperation,
+} from './verification.ts';
 
 /* Which operations of second factors, passkeys, phones, devices and anonymous users there are under a configuration. */
 
 /** `sms`: whether text messages are sent now. */
-function factorOperations(factors: Factors, config: AuthenticationConfig, sms: boolean): readonly Operation[] {
+function factorOperations(
+  factors: Factors,
+  config: AuthenticationConfig,
+  sms: boolean,
+): readonly Operation[] {
   const { twoFa, passkeys, phoneAuthentication, biometricAuthentication } = config;
   return [
     ...stepOperations(factors),
@@ -44,7 +55,10 @@ const mayBeAnonymous = ({ anonymousUsers, teams }: AuthenticationConfig): boolea
   anonymousUsers.enabled && (!teams.enabled || teams.allowRegistrationWithoutInvite);
 
 /** Made anew whenever the configuration, a channel or the schema User changes. */
-export function clientOperations(parts: Parts, schemas: Pick<SchemaRegistry, 'get'>): readonly Operation[] {
+export function clientOperations(
+  parts: Parts,
+  schemas: Pick<SchemaRegistry, 'get'>,
+): readonly Operation[] {
   const config = parts.config();
   const User = userShape(schemas);
   const mail = parts.messages.available('email');
@@ -52,12 +66,20 @@ export function clientOperations(parts: Parts, schemas: Pick<SchemaRegistry, 'ge
   const providers = parts.external.providers();
   const operations = [
     ...userOperations(parts, User),
+    ...profileOperations(parts.profiles, User, profileView(config.profiles)),
     ...when(refreshTokens.enabled, () => [renewOperation(parts)]),
-    ...when(local.enabled, () => [...localOperations(parts, User), ...addressOperations(parts, config, mail)]),
+    ...when(local.enabled, () => [
+      ...localOperations(parts, User),
+      ...addressOperations(parts, config, mail),
+    ]),
     ...when(local.username_auth_enabled, () => usernameOperations(parts)),
-    ...when(magic_link.enabled && mail, () => magicLinkOperations(parts, magic_link.link_uri !== '')),
+    ...when(magic_link.enabled && mail, () =>
+      magicLinkOperations(parts, magic_link.link_uri !== ''),
+    ),
     ...when(email_code.enabled && mail, () => emailCodeOperations(parts)),
-    ...when(redirectUris.tokenDelivery === 'exchange' || providers.names.length > 0, () => [exchangeOperation(parts)]),
+    ...when(redirectUris.tokenDelivery === 'exchange' || providers.names.length > 0, () => [
+      exchangeOperation(parts),
+    ]),
     ...externalOperations(parts.external, config.metamask.enabled),
     ...factorOperations(parts.factors, config, parts.messages.available('sms')),
     stepUpOperation(parts),
@@ -67,7 +89,11 @@ export function clientOperations(parts: Parts, schemas: Pick<SchemaRegistry, 'ge
 }
 
 /** What goes by way of the mailbox. Links that are out already work as long as local accounts are on. */
-function addressOperations(parts: Parts, { local }: AuthenticationConfig, mail: boolean): readonly Operation[] {
+function addressOperations(
+  parts: Parts,
+  { local }: AuthenticationConfig,
+  mail: boolean,
+): readonly Operation[] {
   const { send_email, method } = local.verification;
   return [
     verifyLinkOperation(parts),
@@ -78,4 +104,5 @@ function addressOperations(parts: Parts, { local }: AuthenticationConfig, mail: 
   ];
 }
 
-const when = (wanted: boolean, operations: () => readonly Operation[]): readonly Operation[] => (wanted ? operations() : []);
+const when = (wanted: boolean, operations: () => readonly Operation[]): readonly Operation[] =>
+  wanted ? operations() : [];

@@ -1,6 +1,11 @@
 /** Signing in with a key that a device keeps ("biometrics"). */
 import Type from 'typebox';
-import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { externalErrors, factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import type { ListedDevice } from '../services/credentials/key-queries.ts';
@@ -9,12 +14,19 @@ import { Login, originOf, userOf } from './shapes.ts';
 
 type Services = Pick<Factors, 'deviceKeys'>;
 
-const facts = { surface: 'client', limit: { requests: 30, seconds: 900 }, idempotency: false, mcp: false, graphql: false } as const;
+const facts = {
+  surface: 'client',
+  limit: { requests: 30, seconds: 900 },
+  idempotency: false,
+  mcp: false,
+  graphql: false,
+} as const;
 
 const Base64 = Type.String({ minLength: 1, maxLength: 8192, pattern: '^[A-Za-z0-9+/]+={0,2}$' });
 const Signature = Type.String({
   ...Base64,
-  description: 'Base64 signature of the challenge as text: RSA PKCS #1 v1.5 or ECDSA (DER), SHA-256',
+  description:
+    'Base64 signature of the challenge as text: RSA PKCS #1 v1.5 or ECDSA (DER), SHA-256',
 });
 const KeyId = Type.String({ format: 'uuid' });
 const instant = Type.String({ format: 'date-time' });
@@ -44,13 +56,20 @@ const enrolOperation = ({ deviceKeys }: Services): Operation =>
     path: '/authentication/biometrics/enroll',
     access: 'user',
     input: {
-      body: Type.Object({ publicKey: Type.String({ ...Base64, description: 'RSA (2048 bits or more) or P-256, DER (SPKI) in base64' }) }),
+      body: Type.Object({
+        publicKey: Type.String({
+          ...Base64,
+          description: 'RSA (2048 bits or more) or P-256, DER (SPKI) in base64',
+        }),
+      }),
     },
     output: Type.Object({ challenge: Type.String() }),
     errors: [authErrors.SUDO_REQUIRED, authErrors.ANONYMOUS_USER, factorErrors.DEVICE_KEY_REFUSED],
     summary: 'Begin to enrol the key of a device',
     description: 'Answers a challenge to sign, for five minutes. Needs a fresh login.',
-    handler: async (context, { body }) => ({ challenge: await deviceKeys.enrol(userOf(context), body.publicKey) }),
+    handler: async (context, { body }) => ({
+      challenge: await deviceKeys.enrol(userOf(context), body.publicKey),
+    }),
   });
 
 const confirmOperation = ({ deviceKeys }: Services): Operation =>
@@ -64,7 +83,12 @@ const confirmOperation = ({ deviceKeys }: Services): Operation =>
     auditChanges: () => undefined,
     input: { body: Type.Object({ encryptedData: Signature }) },
     output: Type.Object({ keyId: KeyId }),
-    errors: [authErrors.SUDO_REQUIRED, authErrors.ANONYMOUS_USER, factorErrors.DEVICE_PROOF_REFUSED, factorErrors.TOO_MANY_KEYS],
+    errors: [
+      authErrors.SUDO_REQUIRED,
+      authErrors.ANONYMOUS_USER,
+      factorErrors.DEVICE_PROOF_REFUSED,
+      factorErrors.TOO_MANY_KEYS,
+    ],
     summary: 'Prove the key of a device and enrol it',
     description: 'In the session that began. The owner is told by mail.',
     handler: async (context, { body }) => ({
@@ -80,9 +104,13 @@ const challengeOperation = ({ deviceKeys }: Services): Operation =>
     path: '/authentication/biometrics/challenge',
     access: 'public',
     input: { body: Type.Object({ keyId: KeyId }) },
-    output: Type.Object({ challenge: Type.String({ description: 'Works once, for five minutes' }) }),
+    output: Type.Object({
+      challenge: Type.String({ description: 'Works once, for five minutes' }),
+    }),
     summary: 'Ask for a challenge to sign in with the key of a device',
-    handler: async (_context, { body }) => ({ challenge: await deviceKeys.challenge(body.keyId.toLowerCase()) }),
+    handler: async (_context, { body }) => ({
+      challenge: await deviceKeys.challenge(body.keyId.toLowerCase()),
+    }),
   });
 
 const signInOperation = ({ deviceKeys }: Services): Operation =>
@@ -95,16 +123,24 @@ const signInOperation = ({ deviceKeys }: Services): Operation =>
     input: {
       body: Type.Object({
         keyId: KeyId,
-        challenge: Type.String({ minLength: 1, maxLength: 200, description: 'From POST /authentication/biometrics/challenge' }),
+        challenge: Type.String({
+          minLength: 1,
+          maxLength: 200,
+          description: 'From POST /authentication/biometrics/challenge',
+        }),
         encryptedData: Signature,
       }),
     },
     output: Login,
     errors: [factorErrors.DEVICE_INVALID, authErrors.USER_BLOCKED, authErrors.EMAIL_NOT_VERIFIED],
     summary: 'Sign in with the key of a device',
-    description: 'What is signed is the challenge, never something that stays the same. Counts for one factor.',
+    description:
+      'What is signed is the challenge, never something that stays the same. Counts for one factor.',
     handler: (context, { body: { keyId, challenge, encryptedData } }) =>
-      deviceKeys.signIn({ keyId: keyId.toLowerCase(), challenge, signature: encryptedData }, originOf(context)),
+      deviceKeys.signIn(
+        { keyId: keyId.toLowerCase(), challenge, signature: encryptedData },
+        originOf(context),
+      ),
   });
 
 const listOperation = ({ deviceKeys }: Services): Operation =>
@@ -134,9 +170,14 @@ const removeOperation = ({ deviceKeys }: Services): Operation =>
     audit: true,
     input: { params: Type.Object({ id: KeyId }) },
     output: TextResult,
-    errors: [authErrors.SUDO_REQUIRED, factorErrors.DEVICE_NOT_FOUND, externalErrors.LAST_SIGN_IN_METHOD],
+    errors: [
+      authErrors.SUDO_REQUIRED,
+      factorErrors.DEVICE_NOT_FOUND,
+      externalErrors.LAST_SIGN_IN_METHOD,
+    ],
     summary: 'Remove the key of one of the own devices',
-    description: 'Needs a fresh login. Ends all other sessions; the owner is told by mail. The last way into the account stays.',
+    description:
+      'Needs a fresh login. Ends all other sessions; the owner is told by mail. The last way into the account stays.',
     handler: async (context, { params }) => {
       await deviceKeys.remove(userOf(context), params.id);
       return 'The device was removed';

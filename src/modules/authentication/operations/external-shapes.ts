@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
-import type { OperationContext } from '../../../kernel/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { externalErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import { forbidImpersonation } from '../services/caller-checks.ts';
@@ -11,23 +11,36 @@ import type { External } from '../services/sign-in-methods.ts';
 import { userOf } from './shapes.ts';
 
 export const ProviderName = Type.Object({
-  provider: Type.String({ minLength: 1, maxLength: 64, description: 'Name of the provider, such as `google`' }),
+  provider: Type.String({
+    minLength: 1,
+    maxLength: 64,
+    description: 'Name of the provider, such as `google`',
+  }),
 });
 
-export const Scopes = Type.Array(Type.String({ pattern: '^[\\x21\\x23-\\x5b\\x5d-\\x7e]{1,200}$' }), {
-  maxItems: 50,
-  description: 'What to ask the provider for, in place of what the configuration says',
+export const Scopes = Type.Array(
+  Type.String({ pattern: '^[\\x21\\x23-\\x5b\\x5d-\\x7e]{1,200}$' }),
+  {
+    maxItems: 50,
+    description: 'What to ask the provider for, in place of what the configuration says',
+  },
+);
+export const InvitationToken = Type.String({
+  minLength: 1,
+  maxLength: 200,
+  description: 'For somebody who has no account yet',
 });
-export const InvitationToken = Type.String({ minLength: 1, maxLength: 200, description: 'For somebody who has no account yet' });
 export const CodeChallenge = Type.String({
   pattern: '^[A-Za-z0-9_-]{43}$',
-  description: 'S256 challenge (RFC 7636): at the end the app gets a code for POST /authentication/exchange, which needs the verifier',
+  description:
+    'S256 challenge (RFC 7636): at the end the app gets a code for POST /authentication/exchange, which needs the verifier',
 });
 
 /** Throws 404 for a provider that is unknown or switched off. */
 export function providerOf({ providers }: Pick<External, 'providers'>, name: string): Provider {
   const provider = providers().get(name);
-  if (!provider) throw errors.NOT_FOUND({ message: 'There is no such provider, or it is switched off' });
+  if (!provider)
+    throw errors.NOT_FOUND({ message: 'There is no such provider, or it is switched off' });
   return provider;
 }
 

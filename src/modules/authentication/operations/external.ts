@@ -1,13 +1,26 @@
 /** Signing in at other providers in a browser. */
 import Type from 'typebox';
 import { errors } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, type OperationContext, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { externalErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import type { Browser } from '../services/external/web-sign-in.ts';
 import type { External } from '../services/sign-in-methods.ts';
 import { appOperations } from './external-apps.ts';
-import { CodeChallenge, InvitationToken, maybeUser, ProviderName, providerOf, refusals, Scopes } from './external-shapes.ts';
+import {
+  CodeChallenge,
+  InvitationToken,
+  maybeUser,
+  ProviderName,
+  providerOf,
+  refusals,
+  Scopes,
+} from './external-shapes.ts';
 import { identityOperations, linkOperations } from './identities.ts';
 import { Login, originOf, RedirectUri } from './shapes.ts';
 import { walletOperations } from './wallet.ts';
@@ -37,7 +50,11 @@ function providerOperations(external: External): readonly Operation[] {
 const client = { surface: 'client', access: 'public' } as const;
 const hookLimit = { requests: 50, seconds: 3600 } as const;
 
-const browserOf = ({ cookies, origin, fetchSite }: OperationContext): Browser => ({ cookies, origin, fetchSite });
+const browserOf = ({ cookies, origin, fetchSite }: OperationContext): Browser => ({
+  cookies,
+  origin,
+  fetchSite,
+});
 
 const initOperation = (external: External): Operation =>
   defineOperation({
@@ -85,12 +102,21 @@ const startOperation = (external: External): Operation =>
     mcp: false,
     graphql: false,
     idempotency: false,
-    input: { params: ProviderName, query: Type.Object({ ticket: Type.String({ minLength: 1, maxLength: 200 }) }) },
+    input: {
+      params: ProviderName,
+      query: Type.Object({ ticket: Type.String({ minLength: 1, maxLength: 200 }) }),
+    },
     output: TextResult,
-    errors: [errors.NOT_FOUND, externalErrors.EXTERNAL_STATE_INVALID, externalErrors.EXTERNAL_PROVIDER_UNAVAILABLE],
+    errors: [
+      errors.NOT_FOUND,
+      externalErrors.EXTERNAL_STATE_INVALID,
+      externalErrors.EXTERNAL_PROVIDER_UNAVAILABLE,
+    ],
     summary: 'Give the browser its cookie and send it on to the provider',
-    description: 'Answers 302. The address comes from GET /authentication/init/:provider and works once.',
-    handler: (context, { params, query }) => external.web.resume(providerOf(external, params.provider), query.ticket, browserOf(context)),
+    description:
+      'Answers 302. The address comes from GET /authentication/init/:provider and works once.',
+    handler: (context, { params, query }) =>
+      external.web.resume(providerOf(external, params.provider), query.ticket, browserOf(context)),
   });
 
 /** Providers limit none of these, and some codes are long. */
@@ -119,14 +145,24 @@ const callbackOperation = (external: External): Operation =>
     idempotency: false,
     input: {
       params: ProviderName,
-      query: Type.Object({ state: State, code: answerText(4096), error: answerText(200), iss: answerText(2048) }),
+      query: Type.Object({
+        state: State,
+        code: answerText(4096),
+        error: answerText(200),
+        iss: answerText(2048),
+      }),
     },
     output: Login,
     errors: callbackErrors,
     summary: 'Take back the browser from the provider',
     description: callbackText,
     handler: (context, { params, query }) =>
-      external.web.finish(providerOf(external, params.provider), query, browserOf(context), originOf(context)),
+      external.web.finish(
+        providerOf(external, params.provider),
+        query,
+        browserOf(context),
+        originOf(context),
+      ),
   });
 
 const formCallbackOperation = (external: External): Operation =>
@@ -146,13 +182,29 @@ const formCallbackOperation = (external: External): Operation =>
         state: State,
         code: answerText(4096),
         error: answerText(200),
-        id_token: Type.Optional(Type.String({ maxLength: 16_384, description: 'Not used: the one from the token address is' })),
-        user: Type.Optional(Type.String({ maxLength: 4096, description: 'JSON with the name, with the first sign-in only' })),
+        id_token: Type.Optional(
+          Type.String({
+            maxLength: 16_384,
+            description: 'Not used: the one from the token address is',
+          }),
+        ),
+        user: Type.Optional(
+          Type.String({
+            maxLength: 4096,
+            description: 'JSON with the name, with the first sign-in only',
+          }),
+        ),
       }),
     },
     output: Login,
     errors: callbackErrors,
     summary: 'Take back the browser from Apple, which sends a form',
     description: callbackText,
-    handler: (context, { body }) => external.web.finish(providerOf(external, 'apple'), body, browserOf(context), originOf(context)),
+    handler: (context, { body }) =>
+      external.web.finish(
+        providerOf(external, 'apple'),
+        body,
+        browserOf(context),
+        originOf(context),
+      ),
   });

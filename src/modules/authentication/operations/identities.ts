@@ -1,7 +1,12 @@
 /** The accounts at other providers that belong to the signed-in user. */
 import Type from 'typebox';
 import { errors } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { externalErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import type { External } from '../services/sign-in-methods.ts';
@@ -9,10 +14,16 @@ import { ProviderName, providerOf, Scopes } from './external-shapes.ts';
 import { LinkToken, RedirectUri, userOf } from './shapes.ts';
 
 /** Whatever the accounts are linked by. */
-export const identityOperations = (external: External): readonly Operation[] => [listOperation(external), unlinkOperation(external)];
+export const identityOperations = (external: External): readonly Operation[] => [
+  listOperation(external),
+  unlinkOperation(external),
+];
 
 /** At providers that browsers are sent to. */
-export const linkOperations = (external: External): readonly Operation[] => [startLinkOperation(external), linkOperation(external)];
+export const linkOperations = (external: External): readonly Operation[] => [
+  startLinkOperation(external),
+  linkOperation(external),
+];
 
 const user = { surface: 'client', access: 'user' } as const;
 
@@ -22,7 +33,11 @@ const Identity = Type.Object({
   subject: Type.String({ description: "The provider's own id of the account" }),
   email: Type.Union([Type.String(), Type.Null()]),
   emailVerified: Type.Boolean({ description: 'Whether the provider vouches for the address' }),
-  data: Type.Object({ name: Type.Optional(Type.String()), username: Type.Optional(Type.String()), picture: Type.Optional(Type.String()) }),
+  data: Type.Object({
+    name: Type.Optional(Type.String()),
+    username: Type.Optional(Type.String()),
+    picture: Type.Optional(Type.String()),
+  }),
   linkedAt: Type.String({ format: 'date-time' }),
   lastUsedAt: Type.String({ format: 'date-time' }),
 });
@@ -71,7 +86,8 @@ const startLinkOperation = (external: External): Operation =>
     summary: 'Start to link an account at another provider',
     description:
       'Needs a fresh sign-in (setting sessions.sudoMaxAge). Answers the address to send the browser to; it comes back to the app with `linkCode`, which POST /authentication/identities turns into a link.',
-    handler: (context, { params, body }) => external.linking.start(providerOf(external, params.provider), userOf(context), body),
+    handler: (context, { params, body }) =>
+      external.linking.start(providerOf(external, params.provider), userOf(context), body),
   });
 
 const linkOperation = ({ linking }: External): Operation =>
@@ -86,10 +102,15 @@ const linkOperation = ({ linking }: External): Operation =>
     idempotency: false,
     input: { body: Type.Object({ linkCode: LinkToken }) },
     output: TextResult,
-    errors: [authErrors.SUDO_REQUIRED, externalErrors.EXTERNAL_EXCHANGE_INVALID, externalErrors.IDENTITY_TAKEN],
+    errors: [
+      authErrors.SUDO_REQUIRED,
+      externalErrors.EXTERNAL_EXCHANGE_INVALID,
+      externalErrors.IDENTITY_TAKEN,
+    ],
     summary: 'Link an account at another provider',
     description: 'Only the user who started can do this. The code works once, for five minutes.',
-    handler: async (context, { body }) => `You can now sign in with ${await linking.finish(userOf(context), body.linkCode)}`,
+    handler: async (context, { body }) =>
+      `You can now sign in with ${await linking.finish(userOf(context), body.linkCode)}`,
   });
 
 const unlinkOperation = ({ identities }: External): Operation =>
@@ -102,9 +123,14 @@ const unlinkOperation = ({ identities }: External): Operation =>
     limit: standardLimit,
     input: { params: Type.Object({ id: Type.String({ format: 'uuid' }) }) },
     output: TextResult,
-    errors: [authErrors.SUDO_REQUIRED, externalErrors.IDENTITY_NOT_FOUND, externalErrors.LAST_SIGN_IN_METHOD],
+    errors: [
+      authErrors.SUDO_REQUIRED,
+      externalErrors.IDENTITY_NOT_FOUND,
+      externalErrors.LAST_SIGN_IN_METHOD,
+    ],
     summary: 'Remove one of the own accounts at other providers',
-    description: 'Needs a fresh sign-in (setting sessions.sudoMaxAge). Ends all other sessions. The last way into the account stays.',
+    description:
+      'Needs a fresh sign-in (setting sessions.sudoMaxAge). Ends all other sessions. The last way into the account stays.',
     handler: async (context, { params }) => {
       await identities.unlink(userOf(context), params.id);
       return 'Account removed';

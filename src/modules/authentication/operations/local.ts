@@ -1,12 +1,18 @@
 /** Registration, login and change of password. */
 import Type from 'typebox';
 import { recordErrors } from '../../../data/records/errors.ts';
-import { defineOperation, type Operation, Reply, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authErrors } from '../errors.ts';
 import type { Accounts } from '../services/accounts/accounts.ts';
 import type { Register } from '../services/accounts/registration.ts';
 import type { LocalLogin, PasswordRecovery } from '../services/login/local-login.ts';
 import { Email, Login, originOf, Password, RedirectUri, UserData, userOf } from './shapes.ts';
+
 /* A new password by way of the mailbox. */
 
 export const recoveryOperations = (recovery: PasswordRecovery): readonly Operation[] => [
@@ -24,9 +30,15 @@ const forgotOperation = (recovery: PasswordRecovery): Operation =>
     limit: { requests: 8, seconds: 900, account: 'email' },
     input: { body: Type.Object({ email: Email, redirectUri: Type.Optional(RedirectUri) }) },
     output: TextResult,
-    errors: [authErrors.INVALID_EMAIL, authErrors.INVALID_REDIRECT, authErrors.REDIRECT_NOT_ALLOWED, authErrors.TOO_SOON],
+    errors: [
+      authErrors.INVALID_EMAIL,
+      authErrors.INVALID_REDIRECT,
+      authErrors.REDIRECT_NOT_ALLOWED,
+      authErrors.TOO_SOON,
+    ],
     summary: 'Ask for the mail that sets a new password',
-    description: 'The answer is the same for every address. A new mail replaces the one before; it works once, for half an hour.',
+    description:
+      'The answer is the same for every address. A new mail replaces the one before; it works once, for half an hour.',
     handler: async (context, { body }) => {
       await recovery.forgot(body.email, body.redirectUri, originOf(context));
       return 'If there is an account with this address, a mail is on its way';
@@ -42,9 +54,19 @@ const resetOperation = (recovery: PasswordRecovery): Operation =>
     access: 'public',
     limit: { requests: 25, seconds: 900 },
     idempotency: false,
-    input: { body: Type.Object({ passwordResetToken: Type.String({ minLength: 1, maxLength: 200 }), password: Password }) },
+    input: {
+      body: Type.Object({
+        passwordResetToken: Type.String({ minLength: 1, maxLength: 200 }),
+        password: Password,
+      }),
+    },
     output: TextResult,
-    errors: [authErrors.INVALID_CODE, authErrors.WEAK_PASSWORD, authErrors.SAME_PASSWORD, authErrors.BREACH_CHECK_UNAVAILABLE],
+    errors: [
+      authErrors.INVALID_CODE,
+      authErrors.WEAK_PASSWORD,
+      authErrors.SAME_PASSWORD,
+      authErrors.BREACH_CHECK_UNAVAILABLE,
+    ],
     summary: 'Set a new password with the token of the mail',
     description: 'Ends all sessions. A password that is refused leaves the token as it is.',
     handler: async (context, { body }) => {
@@ -69,7 +91,10 @@ const loginErrors = [
 ] as const;
 
 /** `User` is the shape of a user as the schema says it now. */
-export const localOperations = (services: LocalServices, User: Type.TObject): readonly Operation[] => [
+export const localOperations = (
+  services: LocalServices,
+  User: Type.TObject,
+): readonly Operation[] => [
   registerOperation(services, User),
   loginOperation(services),
   changePasswordOperation(services),
@@ -119,7 +144,8 @@ const registerOperation = ({ register }: LocalServices, User: Type.TObject): Ope
     summary: 'Register with e-mail and password',
     description:
       'Creates the account and answers it; with the token of an anonymous user, that user becomes the account, and its sessions end where a login would ask for more (a proven address, a second factor). It opens no session: log in next. While addresses must be verified, a taken address is answered like a new one and its owner is told by mail.',
-    handler: async (context, { body }) => Reply.json(`{"user":${await register(context.caller, body, originOf(context))}}`),
+    handler: async (context, { body }) =>
+      Reply.json(`{"user":${await register(context.caller, body, originOf(context))}}`),
   });
 
 const loginOperation = ({ local }: LocalServices): Operation =>
@@ -135,7 +161,8 @@ const loginOperation = ({ local }: LocalServices): Operation =>
     output: Login,
     errors: [authErrors.INVALID_EMAIL, ...loginErrors],
     summary: 'Log in with e-mail and password',
-    handler: (context, { body }) => local.byEmail({ name: body.email, password: body.password }, originOf(context)),
+    handler: (context, { body }) =>
+      local.byEmail({ name: body.email, password: body.password }, originOf(context)),
   });
 
 const changePasswordOperation = ({ accounts }: LocalServices): Operation =>
@@ -149,7 +176,12 @@ const changePasswordOperation = ({ accounts }: LocalServices): Operation =>
     idempotency: false,
     input: {
       body: Type.Object({
-        oldPassword: Type.Optional(Type.String({ maxLength: 1024, description: 'Required unless the account has no password yet' })),
+        oldPassword: Type.Optional(
+          Type.String({
+            maxLength: 1024,
+            description: 'Required unless the account has no password yet',
+          }),
+        ),
         newPassword: Password,
       }),
     },
@@ -190,7 +222,8 @@ const usernameLoginOperation = ({ local }: LocalServices): Operation =>
     output: Login,
     errors: [authErrors.INVALID_USERNAME, ...loginErrors],
     summary: 'Log in with user name and password',
-    handler: (context, { body }) => local.byUsername({ name: body.username, password: body.password }, originOf(context)),
+    handler: (context, { body }) =>
+      local.byUsername({ name: body.username, password: body.password }, originOf(context)),
   });
 
 const setPasswordOperation = ({ accounts }: LocalServices): Operation =>
@@ -204,10 +237,16 @@ const setPasswordOperation = ({ accounts }: LocalServices): Operation =>
     idempotency: false,
     input: { body: Type.Object({ newPassword: Password }) },
     output: TextResult,
-    errors: [authErrors.WEAK_PASSWORD, authErrors.SUDO_REQUIRED, authErrors.ANONYMOUS_USER, authErrors.BREACH_CHECK_UNAVAILABLE],
+    errors: [
+      authErrors.WEAK_PASSWORD,
+      authErrors.SUDO_REQUIRED,
+      authErrors.ANONYMOUS_USER,
+      authErrors.BREACH_CHECK_UNAVAILABLE,
+    ],
     audit: true,
     summary: 'Change the password after a fresh login',
-    description: 'Needs a fresh login (setting sessions.sudoMaxAge) instead of the old password. Ends all other sessions of the user.',
+    description:
+      'Needs a fresh login (setting sessions.sudoMaxAge) instead of the old password. Ends all other sessions of the user.',
     handler: async (context, { body }) => {
       await accounts.setPassword(userOf(context), body.newPassword);
       return 'Password changed successfully';

@@ -1,6 +1,10 @@
 /** Signing in by mail. */
 import Type from 'typebox';
-import { defineOperation, type Operation, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authErrors } from '../errors.ts';
 import type { MailSignIn } from '../services/login/mail-sign-in.ts';
 import type { TokenDelivery } from '../services/sessions/token-cookies.ts';
@@ -19,7 +23,10 @@ const sent = 'If there is an account with this address, a mail is on its way';
 const refusals = [authErrors.USER_BLOCKED, authErrors.EMAIL_NOT_VERIFIED] as const;
 
 /** Exist only while magic links are switched on. `forApp`: the links lead to a page of the app. */
-export const magicLinkOperations = (services: MailSignInServices, forApp: boolean): readonly Operation[] => [
+export const magicLinkOperations = (
+  services: MailSignInServices,
+  forApp: boolean,
+): readonly Operation[] => [
   requestLinkOperation(services),
   showLinkOperation(services),
   useLinkOperation(services),
@@ -41,9 +48,15 @@ const requestLinkOperation = ({ mailSignIn }: MailSignInServices): Operation =>
     limit: mailLimit,
     input: { body: Type.Object({ email: Email, redirectUri: Type.Optional(RedirectUri) }) },
     output: TextResult,
-    errors: [authErrors.INVALID_EMAIL, authErrors.INVALID_REDIRECT, authErrors.REDIRECT_NOT_ALLOWED, authErrors.TOO_SOON],
+    errors: [
+      authErrors.INVALID_EMAIL,
+      authErrors.INVALID_REDIRECT,
+      authErrors.REDIRECT_NOT_ALLOWED,
+      authErrors.TOO_SOON,
+    ],
     summary: 'Ask for a link that signs in',
-    description: 'For users who have an account; the answer is the same for every address. A new link replaces the one before.',
+    description:
+      'For users who have an account; the answer is the same for every address. A new link replaces the one before.',
     handler: async (context, { body }) => {
       await mailSignIn.requestLink(body.email, body.redirectUri, originOf(context));
       return sent;
@@ -66,10 +79,16 @@ const showLinkOperation = ({ mailSignIn }: MailSignInServices): Operation =>
     output: Type.String({ contentMediaType: 'text/html' }),
     errors: [authErrors.LINK_NOT_FOUND],
     summary: 'Show the page behind a link that signs in',
-    description: 'Signs nobody in: mail scanners follow links too. Its button sends a POST to the same address.',
+    description:
+      'Signs nobody in: mail scanners follow links too. Its button sends a POST to the same address.',
     handler: async (_context, { params }) => {
       const target = await mailSignIn.look(params.token);
-      return confirmPage({ title: 'Sign in', text: 'You asked for a link to sign in.', button: 'Sign in', target });
+      return confirmPage({
+        title: 'Sign in',
+        text: 'You asked for a link to sign in.',
+        button: 'Sign in',
+        target,
+      });
     },
   });
 
@@ -107,7 +126,8 @@ const exchangeLinkOperation = ({ mailSignIn }: MailSignInServices): Operation =>
     output: Login,
     errors: [authErrors.LINK_NOT_FOUND, ...refusals],
     summary: 'Sign in by the token of a link that led to the app',
-    handler: async (context, { params }) => (await mailSignIn.useLink(params.magicToken, originOf(context))).answer,
+    handler: async (context, { params }) =>
+      (await mailSignIn.useLink(params.magicToken, originOf(context))).answer,
   });
 
 const requestCodeOperation = ({ mailSignIn }: MailSignInServices): Operation =>
@@ -119,11 +139,17 @@ const requestCodeOperation = ({ mailSignIn }: MailSignInServices): Operation =>
     limit: mailLimit,
     idempotency: false,
     input: { body: Type.Object({ email: Email }) },
-    output: Type.Object({ token: Type.String({ description: 'Goes with the code to POST /authentication/email-code/verify' }) }),
+    output: Type.Object({
+      token: Type.String({
+        description: 'Goes with the code to POST /authentication/email-code/verify',
+      }),
+    }),
     errors: [authErrors.INVALID_EMAIL, authErrors.TOO_SOON],
     summary: 'Ask for a code that signs in',
     description: 'For users who have an account; the answer has the same form for every address.',
-    handler: async ({ address }, { body }) => ({ token: await mailSignIn.requestCode(body.email, address) }),
+    handler: async ({ address }, { body }) => ({
+      token: await mailSignIn.requestCode(body.email, address),
+    }),
   });
 
 const useCodeOperation = ({ mailSignIn }: MailSignInServices): Operation =>
@@ -134,11 +160,14 @@ const useCodeOperation = ({ mailSignIn }: MailSignInServices): Operation =>
     path: '/authentication/email-code/verify',
     limit: { requests: 25, seconds: 900 },
     idempotency: false,
-    input: { body: Type.Object({ token: LinkToken, code: Type.String({ minLength: 1, maxLength: 20 }) }) },
+    input: {
+      body: Type.Object({ token: LinkToken, code: Type.String({ minLength: 1, maxLength: 20 }) }),
+    },
     output: Login,
     errors: [authErrors.WRONG_CREDENTIALS, ...refusals],
     summary: 'Sign in by a code',
-    description: 'With the token that the request for the code answered. A code works once; after five wrong ones ask for another.',
+    description:
+      'With the token that the request for the code answered. A code works once; after five wrong ones ask for another.',
     handler: (context, { body }) => mailSignIn.useCode(body, originOf(context)),
   });
 
@@ -155,7 +184,11 @@ export const exchangeOperation = ({ delivery }: Pick<MailSignInServices, 'delive
       body: Type.Object({
         code: LinkToken,
         codeVerifier: Type.Optional(
-          Type.String({ minLength: 43, maxLength: 128, description: 'For the `codeChallenge` that the flow started with' }),
+          Type.String({
+            minLength: 43,
+            maxLength: 128,
+            description: 'For the `codeChallenge` that the flow started with',
+          }),
         ),
       }),
     },

@@ -1,5 +1,5 @@
 /** The few pages that people see when an app has none of its own. They run no script and load nothing. */
-import { Reply } from '../../../kernel/operation.ts';
+import { Reply } from '../../../kernel/operations/operation.ts';
 
 /** Nothing of these pages may end up elsewhere: their addresses hold secrets. */
 const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' };
@@ -25,7 +25,10 @@ ${inside}
 
 /** Says that something has happened. Both texts are ours, never input. */
 export const messagePage = (title: string, text: string): Reply =>
-  Reply.text(html(title, `<p>${text}</p>`), 'text/html; charset=utf-8', 200, { ...headers, 'content-security-policy': policy("'none'") });
+  Reply.text(html(title, `<p>${text}</p>`), 'text/html; charset=utf-8', 200, {
+    ...headers,
+    'content-security-policy': policy("'none'"),
+  });
 
 export interface ConfirmPage {
   readonly title: string;
@@ -40,7 +43,10 @@ export function confirmPage({ title, text, button, target }: ConfirmPage): Reply
   const inside = `<p>${text}</p>\n<form method="post"><button>${button}</button></form>`;
   // Browsers hold the policy against the redirect behind the form too.
   const formAction = target === undefined ? "'self'" : `'self' ${sourceOf(target)}`;
-  return Reply.text(html(title, inside), 'text/html; charset=utf-8', 200, { ...headers, 'content-security-policy': policy(formAction) });
+  return Reply.text(html(title, inside), 'text/html; charset=utf-8', 200, {
+    ...headers,
+    'content-security-policy': policy(formAction),
+  });
 }
 
 /** The origin of an address as a policy names it; only the scheme where there is no web origin. */

@@ -1,7 +1,8 @@
 /** Shapes of WebAuthn (level 3) as browsers write and read them, as far as the platform looks at them. */
 import Type from 'typebox';
 
-const base64url = (maxLength: number) => Type.String({ minLength: 1, maxLength, pattern: '^[A-Za-z0-9_-]+$' });
+const base64url = (maxLength: number) =>
+  Type.String({ minLength: 1, maxLength, pattern: '^[A-Za-z0-9_-]+$' });
 const instant = Type.String({ format: 'date-time' });
 
 /** The ways in which browsers reach an authenticator. Unknown ones may come. */
@@ -37,7 +38,11 @@ export const AssertionCredential = Type.Object({
   }),
 });
 
-const Descriptor = Type.Object({ id: Type.String(), type: Type.String(), transports: Type.Optional(Type.Array(Type.String())) });
+const Descriptor = Type.Object({
+  id: Type.String(),
+  type: Type.String(),
+  transports: Type.Optional(Type.Array(Type.String())),
+});
 const rest = { additionalProperties: true };
 
 /** `PublicKeyCredentialCreationOptionsJSON`. */
@@ -65,12 +70,18 @@ export const RequestOptions = Type.Object(
   rest,
 );
 
-export const PasskeyName = Type.String({ minLength: 1, maxLength: 100, pattern: '^[^\\u0000-\\u001f\\u007f]+$' });
+export const PasskeyName = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: '^[^\\u0000-\\u001f\\u007f]+$',
+});
 
 export const Passkey = Type.Object({
   _id: Type.String({ format: 'uuid' }),
   name: Type.String(),
-  multiDevice: Type.Boolean({ description: 'Whether it may be copied to other devices of its owner' }),
+  multiDevice: Type.Boolean({
+    description: 'Whether it may be copied to other devices of its owner',
+  }),
   backedUp: Type.Boolean({ description: 'Whether it was copied when it was last used' }),
   transports: Type.Array(Type.String()),
   createdAt: instant,

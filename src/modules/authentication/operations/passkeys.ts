@@ -1,17 +1,35 @@
 /** Passkeys (WebAuthn): adding and keeping them, and signing in with them. */
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server';
 import Type, { type Static } from 'typebox';
-import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { externalErrors, factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import type { ListedPasskey } from '../services/credentials/key-queries.ts';
 import type { Factors } from '../services/sign-in-methods.ts';
-import { AssertionCredential, AttestationCredential, CreationOptions, Passkey, PasskeyName, RequestOptions } from './passkey-shapes.ts';
+import {
+  AssertionCredential,
+  AttestationCredential,
+  CreationOptions,
+  Passkey,
+  PasskeyName,
+  RequestOptions,
+} from './passkey-shapes.ts';
 import { Login, originOf, userOf } from './shapes.ts';
 
 type Services = Pick<Factors, 'passkeys' | 'passkeySignIn'>;
 
-const facts = { surface: 'client', limit: { requests: 30, seconds: 900 }, idempotency: false, mcp: false, graphql: false } as const;
+const facts = {
+  surface: 'client',
+  limit: { requests: 30, seconds: 900 },
+  idempotency: false,
+  mcp: false,
+  graphql: false,
+} as const;
 const own = { surface: 'client', access: 'user' } as const;
 const addErrors = [
   authErrors.SUDO_REQUIRED,
@@ -23,7 +41,10 @@ const addErrors = [
 const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
 
 /** There whatever the configuration says, for accounts whose second factor is a passkey. */
-export const passkeyStepOperations = (services: Services): readonly Operation[] => [beginStepOperation(services), stepOperation(services)];
+export const passkeyStepOperations = (services: Services): readonly Operation[] => [
+  beginStepOperation(services),
+  stepOperation(services),
+];
 
 /** Exist only while passkeys are switched on. */
 export const passkeyOperations = (services: Services): readonly Operation[] => [
@@ -61,12 +82,16 @@ const addOperation = ({ passkeys }: Services): Operation =>
     access: 'partialUser',
     audit: true,
     auditChanges: () => undefined,
-    input: { body: Type.Object({ credential: AttestationCredential, name: Type.Optional(PasskeyName) }) },
+    input: {
+      body: Type.Object({ credential: AttestationCredential, name: Type.Optional(PasskeyName) }),
+    },
     output: Passkey,
     errors: [...addErrors, factorErrors.PASSKEY_REFUSED, factorErrors.PASSKEY_EXISTS],
     summary: 'Add the passkey that the browser has made',
-    description: 'The authenticator must have asked for the face, finger or PIN of its user. The owner is told by mail.',
-    handler: async (context, { body }) => onWire(await passkeys.add(userOf(context), attestation(body.credential), body.name)),
+    description:
+      'The authenticator must have asked for the face, finger or PIN of its user. The owner is told by mail.',
+    handler: async (context, { body }) =>
+      onWire(await passkeys.add(userOf(context), attestation(body.credential), body.name)),
   });
 
 const beginSignInOperation = ({ passkeySignIn }: Services): Operation =>
@@ -96,7 +121,8 @@ const signInOperation = ({ passkeySignIn }: Services): Operation =>
     errors: [factorErrors.PASSKEY_INVALID, authErrors.USER_BLOCKED, authErrors.EMAIL_NOT_VERIFIED],
     summary: 'Sign in with a passkey',
     description: 'Counts for both factors: no second step follows.',
-    handler: (context, { body }) => passkeySignIn.finish(assertion(body.credential), originOf(context)),
+    handler: (context, { body }) =>
+      passkeySignIn.finish(assertion(body.credential), originOf(context)),
   });
 
 const beginStepOperation = ({ passkeySignIn }: Services): Operation =>
@@ -124,8 +150,10 @@ const stepOperation = ({ passkeySignIn }: Services): Operation =>
     output: Login,
     errors: [factorErrors.PASSKEY_INVALID, factorErrors.NOTHING_OWED, authErrors.USER_BLOCKED],
     summary: 'Prove the second factor with a passkey',
-    description: 'The bearer is the token of a login with `twoFaRequired`; it ends, and the answer is a whole session.',
-    handler: (context, { body }) => passkeySignIn.finishStep(userOf(context), assertion(body.credential), originOf(context)),
+    description:
+      'The bearer is the token of a login with `twoFaRequired`; it ends, and the answer is a whole session.',
+    handler: (context, { body }) =>
+      passkeySignIn.finishStep(userOf(context), assertion(body.credential), originOf(context)),
   });
 
 const listOperation = ({ passkeys }: Services): Operation =>
@@ -155,7 +183,8 @@ const renameOperation = ({ passkeys }: Services): Operation =>
     output: Passkey,
     errors: [authErrors.SUDO_REQUIRED, factorErrors.PASSKEY_NOT_FOUND],
     summary: 'Name one of the own passkeys',
-    handler: async (context, { params, body }) => onWire(await passkeys.rename(userOf(context), params.id, body.name)),
+    handler: async (context, { params, body }) =>
+      onWire(await passkeys.rename(userOf(context), params.id, body.name)),
   });
 
 const removeOperation = ({ passkeys }: Services): Operation =>
@@ -175,7 +204,8 @@ const removeOperation = ({ passkeys }: Services): Operation =>
       factorErrors.PASSKEY_IS_SECOND_FACTOR,
     ],
     summary: 'Remove one of the own passkeys',
-    description: 'Needs a fresh login. Ends all other sessions; the owner is told by mail. The last way into the account stays.',
+    description:
+      'Needs a fresh login. Ends all other sessions; the owner is told by mail. The last way into the account stays.',
     handler: async (context, { params }) => {
       await passkeys.remove(userOf(context), params.id);
       return 'The passkey was removed';
@@ -190,11 +220,15 @@ const onWire = ({ createdAt, lastUsedAt, transports, ...passkey }: ListedPasskey
 });
 
 /** What was validated here, as the library types it. */
-const attestation = (credential: Static<typeof AttestationCredential>): RegistrationResponseJSON => ({
+const attestation = (
+  credential: Static<typeof AttestationCredential>,
+): RegistrationResponseJSON => ({
   ...credential,
   clientExtensionResults: {},
 });
-export const assertion = (credential: Static<typeof AssertionCredential>): AuthenticationResponseJSON => ({
+export const assertion = (
+  credential: Static<typeof AssertionCredential>,
+): AuthenticationResponseJSON => ({
   ...credential,
   clientExtensionResults: {},
 });

@@ -1,7 +1,7 @@
 /** Registration and sign-in with a phone number, and users without a name. */
 import Type from 'typebox';
 import { recordErrors } from '../../../data/records/errors.ts';
-import { defineOperation, type Operation } from '../../../kernel/operation.ts';
+import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import type { Factors } from '../services/sign-in-methods.ts';
@@ -31,16 +31,26 @@ const requestOperation = ({ phone }: Pick<Factors, 'phone'>): Operation =>
     idempotency: false,
     input: {
       body: Type.Object({
-        phone: Type.String({ minLength: 5, maxLength: 32, description: 'With its country, like +306900000000' }),
+        phone: Type.String({
+          minLength: 5,
+          maxLength: 32,
+          description: 'With its country, like +306900000000',
+        }),
         invitationToken: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
       }),
     },
-    output: Type.Object({ token: Type.String({ description: 'Goes with the code to POST /authentication/phone/verify' }) }),
+    output: Type.Object({
+      token: Type.String({
+        description: 'Goes with the code to POST /authentication/phone/verify',
+      }),
+    }),
     errors: [factorErrors.PHONE_NOT_USABLE, authErrors.TOO_SOON],
     openWorld: true,
     summary: 'Ask for a code by text message',
     description: 'The same for every number, whether there is an account or not.',
-    handler: async (context, { body }) => ({ token: await phone.request(body.phone, body.invitationToken, originOf(context)) }),
+    handler: async (context, { body }) => ({
+      token: await phone.request(body.phone, body.invitationToken, originOf(context)),
+    }),
   });
 
 const verifyOperation = ({ phone }: Pick<Factors, 'phone'>): Operation =>
@@ -76,7 +86,9 @@ const verifyOperation = ({ phone }: Pick<Factors, 'phone'>): Operation =>
   });
 
 /** Exists only while anonymous users are switched on and nobody needs an invitation. */
-export const anonymousOperation = ({ anonymousUsers }: Pick<Factors, 'anonymousUsers'>): Operation =>
+export const anonymousOperation = ({
+  anonymousUsers,
+}: Pick<Factors, 'anonymousUsers'>): Operation =>
   defineOperation({
     surface: 'client',
     id: 'authentication.local.registerAnonymous',
@@ -89,6 +101,8 @@ export const anonymousOperation = ({ anonymousUsers }: Pick<Factors, 'anonymousU
     output: Login,
     errors: [authErrors.UNKNOWN_USER_DATA, recordErrors.RECORD_NOT_UNIQUE],
     summary: 'Make an anonymous user and sign in as it',
-    description: 'It becomes a registered user in place, by registration, phone or another provider, when its token comes along.',
-    handler: (context, { body }) => anonymousUsers.create(context.caller, body?.userData ?? {}, originOf(context)),
+    description:
+      'It becomes a registered user in place, by registration, phone or another provider, when its token comes along.',
+    handler: (context, { body }) =>
+      anonymousUsers.create(context.caller, body?.userData ?? {}, originOf(context)),
   });

@@ -1,6 +1,6 @@
 /** The second step of a sign-in, with the partial token of the first. */
 import Type from 'typebox';
-import { defineOperation, type Operation } from '../../../kernel/operation.ts';
+import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import type { StepUp } from '../services/login/step-up.ts';
@@ -9,6 +9,7 @@ import { AssertionCredential } from './passkey-shapes.ts';
 import { assertion } from './passkeys.ts';
 import { Login, originOf, userOf } from './shapes.ts';
 import { Code } from './two-factor.ts';
+
 /* Proving once more who one is. */
 
 /** Exists always: what one can prove depends on the account. */
@@ -24,18 +25,27 @@ export const stepUpOperation = ({ stepUp }: { readonly stepUp: StepUp }): Operat
     mcp: false,
     input: {
       body: Type.Object({
-        password: Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description: 'For accounts without a second factor' })),
+        password: Type.Optional(
+          Type.String({
+            minLength: 1,
+            maxLength: 1024,
+            description: 'For accounts without a second factor',
+          }),
+        ),
         code: Type.Optional(
           Type.String({
             minLength: 1,
             maxLength: 20,
-            description: 'Of the second factor. Codes by text message: POST /authentication/twoFa/authorize first',
+            description:
+              'Of the second factor. Codes by text message: POST /authentication/twoFa/authorize first',
           }),
         ),
         credential: Type.Optional(AssertionCredential),
       }),
     },
-    output: Type.Object({ accessToken: Type.String({ description: 'Of the same session, fresh from now on' }) }),
+    output: Type.Object({
+      accessToken: Type.String({ description: 'Of the same session, fresh from now on' }),
+    }),
     errors: [
       authErrors.WRONG_PASSWORD,
       authErrors.SUDO_REQUIRED,
@@ -74,7 +84,10 @@ const refusals = [
 ] as const;
 
 /** There whatever the configuration says: an account that has a second factor is asked for it. */
-export const stepOperations = (services: Services): readonly Operation[] => [authorizeOperation(services), verifyOperation(services)];
+export const stepOperations = (services: Services): readonly Operation[] => [
+  authorizeOperation(services),
+  verifyOperation(services),
+];
 
 const authorizeOperation = ({ step }: Services): Operation =>
   defineOperation({
@@ -83,15 +96,27 @@ const authorizeOperation = ({ step }: Services): Operation =>
     path: '/authentication/twoFa/authorize',
     input: {},
     output: Type.Object({
-      method: Type.Union([Type.Literal('authenticator'), Type.Literal('sms'), Type.Literal('passkey')]),
-      message: Type.String({ description: 'For the user; names the first and last digits of the number that the code went to' }),
-      alternatives: Type.Array(Type.Union([Type.Literal('passkey'), Type.Literal('recoveryCode')]), {
-        description: 'What would do as well: POST /authentication/twoFa/passkey/options, POST /authentication/twoFa/recover',
+      method: Type.Union([
+        Type.Literal('authenticator'),
+        Type.Literal('sms'),
+        Type.Literal('passkey'),
+      ]),
+      message: Type.String({
+        description:
+          'For the user; names the first and last digits of the number that the code went to',
       }),
+      alternatives: Type.Array(
+        Type.Union([Type.Literal('passkey'), Type.Literal('recoveryCode')]),
+        {
+          description:
+            'What would do as well: POST /authentication/twoFa/passkey/options, POST /authentication/twoFa/recover',
+        },
+      ),
     }),
     errors: [factorErrors.NO_SECOND_FACTOR, authErrors.TOO_SOON],
     summary: 'Ask for the second step',
-    description: 'Sends the code where the second factor is a text message. It works with this session only.',
+    description:
+      'Sends the code where the second factor is a text message. It works with this session only.',
     handler: async (context) => {
       const { alternatives, ...how } = await step.authorize(userOf(context));
       return { ...how, alternatives: [...alternatives] };
@@ -107,7 +132,8 @@ const verifyOperation = ({ step }: Services): Operation =>
     output: Login,
     errors: [...refusals, factorErrors.WRONG_TOTP],
     summary: 'Prove the second factor',
-    description: 'The bearer is the token of a login with `twoFaRequired`; it ends, and the answer is a whole session. A code works once.',
+    description:
+      'The bearer is the token of a login with `twoFaRequired`; it ends, and the answer is a whole session. A code works once.',
     handler: (context, { body }) => step.verify(userOf(context), body.code, originOf(context)),
   });
 
@@ -117,7 +143,11 @@ export const recoverOperation = ({ step }: Services): Operation =>
     ...facts,
     id: 'authentication.twoFa.recover',
     path: '/authentication/twoFa/recover',
-    input: { body: Type.Object({ code: Type.String({ pattern: '^\\d{4}[ -]?\\d{4}$', description: 'Eight digits' }) }) },
+    input: {
+      body: Type.Object({
+        code: Type.String({ pattern: '^\\d{4}[ -]?\\d{4}$', description: 'Eight digits' }),
+      }),
+    },
     output: Type.Object({ ...Login.properties, message: Type.String() }),
     errors: [...refusals, factorErrors.NO_RECOVERY_CODES],
     summary: 'Sign in with a recovery code in place of the second factor',

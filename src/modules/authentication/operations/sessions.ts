@@ -1,7 +1,13 @@
 /** Renewal, logout and the list of one's own sessions. */
 import Type from 'typebox';
 import { errors } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authErrors } from '../errors.ts';
 import type { Renewal } from '../services/sessions/renewal.ts';
 import type { Sessions } from '../services/sessions/sessions.ts';
@@ -9,6 +15,7 @@ import type { TokenCookies } from '../services/sessions/token-cookies.ts';
 import type { SigningKeys } from '../services/tokens/signing-keys.ts';
 import { originOf, Session, SessionId, sessionOnWire, userOf } from './shapes.ts';
 import { signedOut } from './token-cookies.ts';
+
 /* The public keys with which third parties check access tokens. */
 
 export const keyOperations = (keys: SigningKeys): readonly Operation[] => [
@@ -35,8 +42,10 @@ export const keyOperations = (keys: SigningKeys): readonly Operation[] => [
       ),
     }),
     summary: 'Public keys of access tokens',
-    description: 'A JSON Web Key Set. A valid signature says who signed in; only this platform knows whether the session still lives.',
-    handler: () => Reply.json(JSON.stringify({ keys: keys.jwks() }), { 'cache-control': 'public, max-age=300' }),
+    description:
+      'A JSON Web Key Set. A valid signature says who signed in; only this platform knows whether the session still lives.',
+    handler: () =>
+      Reply.json(JSON.stringify({ keys: keys.jwks() }), { 'cache-control': 'public, max-age=300' }),
   }),
 ];
 
@@ -55,7 +64,10 @@ export const sessionOperations = (services: SessionServices): readonly Operation
   endOthersOperation(services),
 ];
 
-const OwnSession = Type.Intersect([Session, Type.Object({ current: Type.Boolean({ description: 'The session of this request' }) })]);
+const OwnSession = Type.Intersect([
+  Session,
+  Type.Object({ current: Type.Boolean({ description: 'The session of this request' }) }),
+]);
 
 /** Exists only while refresh tokens are switched on. */
 export const renewOperation = ({ renewal, tokenCookies }: SessionServices): Operation =>
@@ -95,7 +107,8 @@ const logoutOperation = ({ sessions, tokenCookies }: SessionServices): Operation
     output: TextResult,
     audit: true,
     summary: 'Log out',
-    description: 'Ends this session: its access token and its refresh token are refused from the next request on.',
+    description:
+      'Ends this session: its access token and its refresh token are refused from the next request on.',
     handler: async (context) => {
       await sessions.logout(userOf(context));
       return signedOut('LoggedOut', tokenCookies);
@@ -133,13 +146,21 @@ const renameOperation = ({ sessions }: SessionServices): Operation =>
     limit: standardLimit,
     input: {
       params: SessionId,
-      body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 100, pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f]+$' }) }),
+      body: Type.Object({
+        name: Type.String({
+          minLength: 1,
+          maxLength: 100,
+          pattern: '^(?=.*\\S)[^\\u0000-\\u001f\\u007f]+$',
+        }),
+      }),
     },
     output: OwnSession,
     errors: [authErrors.SESSION_NOT_FOUND],
     summary: 'Name the device of one of the own sessions',
     handler: async (context, { params, body }) =>
-      sessionOnWire(await sessions.rename(userOf(context), params.id.toLowerCase(), body.name.trim())),
+      sessionOnWire(
+        await sessions.rename(userOf(context), params.id.toLowerCase(), body.name.trim()),
+      ),
   });
 
 const endOperation = ({ sessions }: SessionServices): Operation =>
@@ -175,7 +196,10 @@ const endOthersOperation = ({ sessions }: SessionServices): Operation =>
     summary: 'End all other sessions of the user',
     handler: async (context) => {
       const caller = userOf(context);
-      const ended = await sessions.endAll(caller, [caller.userId], { reason: 'revoked', except: caller.sessionId });
+      const ended = await sessions.endAll(caller, [caller.userId], {
+        reason: 'revoked',
+        except: caller.sessionId,
+      });
       return `${ended} sessions ended`;
     },
   });

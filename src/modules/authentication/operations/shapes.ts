@@ -3,7 +3,7 @@ import Type from 'typebox';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { UserCaller } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
-import type { OperationContext } from '../../../kernel/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { userSchema } from '../schemas.ts';
 import { deviceName, type Origin } from '../services/origin.ts';
 import { maxPasswordLength } from '../services/passwords.ts';
@@ -28,7 +28,10 @@ export const User = Type.Object(
     createdAt: instant,
     updatedAt: instant,
   },
-  { additionalProperties: true, description: 'A user, with the fields by which the schema User was extended' },
+  {
+    additionalProperties: true,
+    description: 'A user, with the fields by which the schema User was extended',
+  },
 );
 
 /**
@@ -45,16 +48,26 @@ export function userShape(schemas: Pick<SchemaRegistry, 'get'>): Type.TObject {
 export const Login = Type.Object({
   userId: Type.String({ format: 'uuid' }),
   accessToken: Type.String({ description: 'Bearer token of requests; a JWT' }),
-  refreshToken: Type.Optional(Type.String({ description: 'Bearer token of POST /authentication/renew; works once' })),
-  twoFaRequired: Type.Optional(Type.Literal(true, { description: 'The access token opens only the second step' })),
+  refreshToken: Type.Optional(
+    Type.String({ description: 'Bearer token of POST /authentication/renew; works once' }),
+  ),
+  twoFaRequired: Type.Optional(
+    Type.Literal(true, { description: 'The access token opens only the second step' }),
+  ),
   twoFaMethod: Type.Optional(Type.String()),
   twoFaEnrolment: Type.Optional(
-    Type.Literal(true, { description: 'There is no second factor yet: the access token opens only its setting up' }),
+    Type.Literal(true, {
+      description: 'There is no second factor yet: the access token opens only its setting up',
+    }),
   ),
 });
 
 /** An address of the app, checked against the list of the configuration. */
-export const RedirectUri = Type.String({ minLength: 1, maxLength: 2048, description: 'Must be on the list redirectUris.whitelistedUris' });
+export const RedirectUri = Type.String({
+  minLength: 1,
+  maxLength: 2048,
+  description: 'Must be on the list redirectUris.whitelistedUris',
+});
 
 /** A token out of a link. Anything else is answered like one that does not exist. */
 export const LinkToken = Type.String({ minLength: 1, maxLength: 200 });
@@ -67,7 +80,9 @@ export const Session = Type.Object({
   expiresAt: instant,
   ip: nullable(Type.String()),
   userAgent: nullable(Type.String()),
-  name: Type.String({ description: 'As the user calls the device; until he does, what the user agent says' }),
+  name: Type.String({
+    description: 'As the user calls the device; until he does, what the user agent says',
+  }),
   impersonated: Type.Boolean({ description: 'An operator acts as the user in it' }),
 });
 
@@ -75,11 +90,21 @@ export const SessionId = Type.Object({ id: Type.String({ format: 'uuid' }) });
 export const UserId = Type.Object({ id: Type.String({ format: 'uuid' }) });
 
 /** Checked further in the service, after Unicode was normalised. */
-export const Email = Type.String({ minLength: 3, maxLength: 254, description: 'E-mail address; case does not matter' });
+export const Email = Type.String({
+  minLength: 3,
+  maxLength: 254,
+  description: 'E-mail address; case does not matter',
+});
 export const Password = Type.String({ minLength: 1, maxLength: maxPasswordLength });
-export const UserData = Type.Record(Type.String(), Type.Unknown(), { description: 'Fields by which the schema User was extended' });
+export const UserData = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'Fields by which the schema User was extended',
+});
 
-export const originOf = ({ address, userAgent, clientId }: OperationContext): Origin => ({ address, userAgent, clientId });
+export const originOf = ({ address, userAgent, clientId }: OperationContext): Origin => ({
+  address,
+  userAgent,
+  clientId,
+});
 
 /** The user of an operation with user access. */
 export function userOf({ caller }: OperationContext): UserCaller {

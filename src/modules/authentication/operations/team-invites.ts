@@ -1,12 +1,27 @@
 /** Invitations to teams. */
 import Type from 'typebox';
-import { defineOperation, type Operation, type OperationContext, standardLimit, TextResult } from '../../../kernel/operation.ts';
 import { operationErrors } from '../../../kernel/operations/errors.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { authErrors } from '../errors.ts';
 import type { Invites, OwnInvites } from '../services/teams/invites.ts';
 import type { AcceptInvitation } from '../services/teams/team-joining.ts';
 import { Email, userOf } from './shapes.ts';
-import { canonicalId, InvitationToken, Invite, InviteData, inviteOnWire, paging, Role, TeamId } from './team-shapes.ts';
+import {
+  canonicalId,
+  InvitationToken,
+  Invite,
+  InviteData,
+  inviteOnWire,
+  paging,
+  Role,
+  TeamId,
+} from './team-shapes.ts';
 
 export interface InviteServices {
   readonly own: OwnInvites;
@@ -48,7 +63,9 @@ const mineOperation = ({ own }: InviteServices): Operation =>
           teamId: Type.String({ format: 'uuid' }),
           teamName: Type.String(),
           role: Role,
-          invitationToken: Type.String({ description: 'Accepts the invitation for this user; worth nothing to anybody else' }),
+          invitationToken: Type.String({
+            description: 'Accepts the invitation for this user; worth nothing to anybody else',
+          }),
           createdAt: Type.String({ format: 'date-time' }),
           expiresAt: Type.Union([Type.String({ format: 'date-time' }), Type.Null()]),
         }),
@@ -57,14 +74,16 @@ const mineOperation = ({ own }: InviteServices): Operation =>
     summary: 'List the invitations to the own address',
     description: 'Those to the address of the account, once it is verified; at most 200.',
     handler: async (context) => ({
-      invites: (await own.mine(userOf(context))).map(({ id, teamId, teamName, role, createdAt, expiresAt }) => ({
-        teamId,
-        teamName,
-        role,
-        invitationToken: id,
-        createdAt: createdAt.toISOString(),
-        expiresAt: expiresAt?.toISOString() ?? null,
-      })),
+      invites: (await own.mine(userOf(context))).map(
+        ({ id, teamId, teamName, role, createdAt, expiresAt }) => ({
+          teamId,
+          teamName,
+          role,
+          invitationToken: id,
+          createdAt: createdAt.toISOString(),
+          expiresAt: expiresAt?.toISOString() ?? null,
+        }),
+      ),
     }),
   });
 
@@ -83,7 +102,12 @@ const inviteOperation = ({ own }: InviteServices): Operation =>
       body: Type.Object({
         email: Email,
         role: Role,
-        redirectUri: Type.Optional(Type.String({ maxLength: 2048, description: 'Page that the mail leads to; one of redirectUris' })),
+        redirectUri: Type.Optional(
+          Type.String({
+            maxLength: 2048,
+            description: 'Page that the mail leads to; one of redirectUris',
+          }),
+        ),
         userData: Type.Optional(InviteData),
       }),
     },
@@ -100,7 +124,8 @@ const inviteOperation = ({ own }: InviteServices): Operation =>
     summary: 'Invite somebody to a team',
     description:
       'Answers the token of the invitation, this once. It replaces an earlier invitation of the same address, works once, and ends after `teams.invites.expiryPeriod`.',
-    handler: (context, { params, body }) => own.invite(userOf(context), canonicalId(params.teamId), body),
+    handler: (context, { params, body }) =>
+      own.invite(userOf(context), canonicalId(params.teamId), body),
   });
 
 const revokeOperation = ({ own }: InviteServices): Operation =>
@@ -133,7 +158,11 @@ const listOperation = ({ own }: InviteServices): Operation =>
     summary: 'List the invitations of a team',
     description: 'Living ones, the newest first. Tokens are never shown again.',
     async handler(context, { params, query }) {
-      const { invites: rows, count } = await own.list(userOf(context), canonicalId(params.teamId), query);
+      const { invites: rows, count } = await own.list(
+        userOf(context),
+        canonicalId(params.teamId),
+        query,
+      );
       return { invites: rows.map(inviteOnWire), count };
     },
   });
@@ -147,12 +176,17 @@ const offerOperation = ({ own }: InviteServices): Operation =>
     method: 'POST',
     path: '/authentication/teams/:teamId/invite/persistent',
     idempotency: false,
-    input: { params: TeamId, body: Type.Object({ role: Role, userData: Type.Optional(InviteData) }) },
+    input: {
+      params: TeamId,
+      body: Type.Object({ role: Role, userData: Type.Optional(InviteData) }),
+    },
     output: TextResult,
     errors: [authErrors.UNKNOWN_USER_DATA, authErrors.INVITES_DISABLED, ...refusals],
     summary: 'Make a persistent invitation',
-    description: 'For owners. Everybody who has the token, which is answered this once, can join with it until it is revoked.',
-    handler: (context, { params, body }) => own.offer(userOf(context), canonicalId(params.teamId), body),
+    description:
+      'For owners. Everybody who has the token, which is answered this once, can join with it until it is revoked.',
+    handler: (context, { params, body }) =>
+      own.offer(userOf(context), canonicalId(params.teamId), body),
   });
 
 const revokeOfferOperation = ({ own }: InviteServices): Operation =>
@@ -189,7 +223,8 @@ const acceptOperation = ({ accept }: InviteServices): Operation =>
     path: '/authentication/teams/invite/accept',
     input: { body: Type.Object({ invitationToken: InvitationToken }) },
     summary: 'Join a team by an invitation',
-    description: 'An invitation to an address works once, for the user with that address. Whoever has a higher role keeps it.',
+    description:
+      'An invitation to an address works once, for the user with that address. Whoever has a higher role keeps it.',
     handler: (context, { body }) => join(accept, context, body.invitationToken),
   });
 
@@ -213,7 +248,11 @@ const acceptByLinkOperation = ({ accept }: InviteServices): Operation =>
   });
 
 /** The token says nothing to whoever reads the audit log: what it led to does. */
-async function join(accept: AcceptInvitation, context: OperationContext, invitationToken: string): Promise<string> {
+async function join(
+  accept: AcceptInvitation,
+  context: OperationContext,
+  invitationToken: string,
+): Promise<string> {
   context.audited({ changes: await accept(userOf(context), invitationToken) });
   return 'OK';
 }
@@ -233,7 +272,8 @@ const factsOperation = ({ invites }: InviteServices): Operation =>
     }),
     errors: [authErrors.INVITE_NOT_FOUND],
     summary: 'Read what an invitation says',
-    description: 'For the page on which the invited person registers. Needs the token; uses nothing up.',
+    description:
+      'For the page on which the invited person registers. Needs the token; uses nothing up.',
     async handler(_context, { query }) {
       const { email, userData } = await invites.facts(query.invitationToken);
       return { email, userData: userData === null ? null : { ...userData } };

@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import { teamRoles } from '../schemas.ts';
 import type { InviteRow } from '../services/teams/invite-queries.ts';
-import { memberOrders, teamOrders } from '../services/teams/queries.ts';
+import { memberOrders, teamOrders } from '../services/teams/list-queries.ts';
 
 /** Ids are compared as text by the authorization module: one spelling only. */
 export const canonicalId = (id: string): string => id.toLowerCase();
@@ -15,19 +15,27 @@ export const Team = Type.Object(
   {
     _id: Id,
     name: Type.String(),
-    parentTeam: Type.Union([Id, Type.Object({ _id: Id }, { additionalProperties: true }), Type.Null()], {
-      description: 'Its id, or the team itself where it was populated and may be read',
-    }),
+    parentTeam: Type.Union(
+      [Id, Type.Object({ _id: Id }, { additionalProperties: true }), Type.Null()],
+      {
+        description: 'Its id, or the team itself where it was populated and may be read',
+      },
+    ),
     isDefault: Type.Boolean({ description: 'New users become members of it' }),
     createdAt: instant,
     updatedAt: instant,
   },
-  { additionalProperties: true, description: 'A team, with the fields by which the schema Team was extended' },
+  {
+    additionalProperties: true,
+    description: 'A team, with the fields by which the schema Team was extended',
+  },
 );
 
 export const Teams = Type.Object({ teams: Type.Array(Team), count: Type.Integer() });
 
-export const Role = Type.Enum([...teamRoles], { description: 'From the least to the most: member, readAll, editAll, owner' });
+export const Role = Type.Enum([...teamRoles], {
+  description: 'From the least to the most: member, readAll, editAll, owner',
+});
 
 export const Member = Type.Object(
   {
@@ -41,7 +49,10 @@ export const Member = Type.Object(
     updatedAt: instant,
     role: Role,
   },
-  { additionalProperties: true, description: 'A user with the highest role that he has directly in the team' },
+  {
+    additionalProperties: true,
+    description: 'A user with the highest role that he has directly in the team',
+  },
 );
 
 export const Members = Type.Object({ members: Type.Array(Member), count: Type.Integer() });
@@ -67,11 +78,14 @@ export const InvitationToken = Type.String({
   description: 'The token of an invitation, or the id that a list of invitations shows',
 });
 export const InviteData = Type.Record(Type.String(), Type.Unknown(), {
-  description: 'Fields by which the schema User was extended; a new user gets them with his account',
+  description:
+    'Fields by which the schema User was extended; a new user gets them with his account',
 });
 
 const sortBy = (names: readonly string[]) =>
-  Type.Optional(Type.Array(Type.Enum(names.flatMap((name) => [name, `-${name}`])), { maxItems: names.length }));
+  Type.Optional(
+    Type.Array(Type.Enum(names.flatMap((name) => [name, `-${name}`])), { maxItems: names.length }),
+  );
 
 export const paging = {
   skip: Type.Integer({ default: 0, minimum: 0 }),
@@ -79,22 +93,38 @@ export const paging = {
 };
 export const teamPage = {
   ...paging,
-  search: Type.Optional(Type.String({ maxLength: 100, description: 'An id, or a part of the name' })),
+  search: Type.Optional(
+    Type.String({ maxLength: 100, description: 'An id, or a part of the name' }),
+  ),
   sort: sortBy(teamOrders),
 };
 export const memberPage = {
   ...paging,
-  search: Type.Optional(Type.String({ maxLength: 254, description: 'An id, or a part of the e-mail address' })),
+  search: Type.Optional(
+    Type.String({ maxLength: 254, description: 'An id, or a part of the e-mail address' }),
+  ),
   sort: sortBy(memberOrders),
 };
 export const populate = {
   populate: Type.Optional(
-    Type.Array(Type.Literal('parentTeam'), { maxItems: 1, description: 'Shows the parent team, where it may be read' }),
+    Type.Array(Type.Literal('parentTeam'), {
+      maxItems: 1,
+      description: 'Shows the parent team, where it may be read',
+    }),
   ),
 };
 
 /** An invitation as it goes on the wire: no token, nothing that opens anything. */
-export const inviteOnWire = ({ id, teamId, email, role, userData, invitedBy, createdAt, expiresAt }: InviteRow) => ({
+export const inviteOnWire = ({
+  id,
+  teamId,
+  email,
+  role,
+  userData,
+  invitedBy,
+  createdAt,
+  expiresAt,
+}: InviteRow) => ({
   _id: id,
   teamId,
   email,

@@ -1,17 +1,39 @@
 /** Teams as their members use them. */
 import Type from 'typebox';
-import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authErrors } from '../errors.ts';
 import { requireRecentLogin } from '../services/caller-checks.ts';
 import type { OwnMembers } from '../services/teams/members.ts';
 import type { OwnTeams } from '../services/teams/own-teams.ts';
 import { userOf } from './shapes.ts';
-import { canonicalId, Members, memberPage, populate, Role, Team, TeamId, TeamName, Teams, teamPage, UserIds } from './team-shapes.ts';
+import {
+  canonicalId,
+  Members,
+  memberPage,
+  populate,
+  Role,
+  Team,
+  TeamId,
+  TeamName,
+  Teams,
+  teamPage,
+  UserIds,
+} from './team-shapes.ts';
 
 /* The members of a team, as members manage them. */
 
 const memberFacts = { surface: 'client', access: 'user', limit: standardLimit } as const;
-const memberRefusals = [authErrors.TEAM_REFUSED, authErrors.ROLE_ABOVE_OWN, authErrors.TEAM_NOT_FOUND];
+const memberRefusals = [
+  authErrors.TEAM_REFUSED,
+  authErrors.ROLE_ABOVE_OWN,
+  authErrors.TEAM_NOT_FOUND,
+];
 
 export const memberOperations = (members: OwnMembers): readonly Operation[] => [
   listMembersOperation(members),
@@ -33,7 +55,9 @@ const listMembersOperation = (members: OwnMembers): Operation =>
     description:
       'Each user once, with the highest role. Other data of the users than shown here stays theirs. Plain members of the default team, which everybody joins, get 403.',
     handler: async (context, { params, query: { sort = [], ...page } }) =>
-      Reply.json(await members.list(userOf(context), canonicalId(params.teamId), { ...page, sort })),
+      Reply.json(
+        await members.list(userOf(context), canonicalId(params.teamId), { ...page, sort }),
+      ),
   });
 
 const changeOperation = (members: OwnMembers): Operation =>
@@ -48,9 +72,15 @@ const changeOperation = (members: OwnMembers): Operation =>
     output: TextResult,
     errors: [authErrors.NOT_A_MEMBER, authErrors.OWN_MEMBERSHIP, ...memberRefusals],
     summary: 'Change the role of members',
-    description: 'All of them or none. Nobody gives or takes a role above his own, and nobody changes his own.',
+    description:
+      'All of them or none. Nobody gives or takes a role above his own, and nobody changes his own.',
     async handler(context, { params, body }) {
-      await members.changeRole(userOf(context), canonicalId(params.teamId), body.members, body.role);
+      await members.changeRole(
+        userOf(context),
+        canonicalId(params.teamId),
+        body.members,
+        body.role,
+      );
       return 'Roles changed';
     },
   });
@@ -67,7 +97,8 @@ const removeOperation = (members: OwnMembers): Operation =>
     output: TextResult,
     errors: [authErrors.NOT_A_MEMBER, authErrors.OWN_MEMBERSHIP, ...memberRefusals],
     summary: 'Remove members',
-    description: 'All of them or none. Removing an owner needs the right to do so: being one, here or in a team above.',
+    description:
+      'All of them or none. Removing an owner needs the right to do so: being one, here or in a team above.',
     async handler(context, { params, query }) {
       await members.remove(userOf(context), canonicalId(params.teamId), query.members);
       return 'Members removed';
@@ -85,7 +116,8 @@ const leaveOperation = (members: OwnMembers): Operation =>
     output: TextResult,
     errors: [authErrors.NOT_A_MEMBER, authErrors.LAST_OWNER, authErrors.TEAM_NOT_FOUND],
     summary: 'Leave a team',
-    description: 'Gives up the role that the caller has in it. The last owner of a team without a parent stays.',
+    description:
+      'Gives up the role that the caller has in it. The last owner of a team without a parent stays.',
     async handler(context, { params }) {
       await members.leave(userOf(context), canonicalId(params.teamId));
       return 'You left the team';
@@ -101,7 +133,10 @@ export const addOperation = (members: OwnMembers): Operation =>
     auditChanges: ({ body }) => body,
     method: 'POST',
     path: '/authentication/teams/:teamId/add',
-    input: { params: TeamId, body: Type.Object({ userId: Type.String({ format: 'uuid' }), role: Type.Optional(Role) }) },
+    input: {
+      params: TeamId,
+      body: Type.Object({ userId: Type.String({ format: 'uuid' }), role: Type.Optional(Role) }),
+    },
     output: TextResult,
     errors: memberRefusals,
     summary: 'Add a member without an invitation',
@@ -138,8 +173,14 @@ const createOperation = ({ teams }: TeamServices): Operation =>
     input: {
       body: Type.Object({
         name: TeamName,
-        parentTeam: Type.Optional(Type.String({ format: 'uuid', description: 'A team that the caller may run' })),
-        addCreatorToTeam: Type.Optional(Type.Boolean({ description: 'Of a sub-team: whether the caller owns it himself as well' })),
+        parentTeam: Type.Optional(
+          Type.String({ format: 'uuid', description: 'A team that the caller may run' }),
+        ),
+        addCreatorToTeam: Type.Optional(
+          Type.Boolean({
+            description: 'Of a sub-team: whether the caller owns it himself as well',
+          }),
+        ),
       }),
     },
     output: Team,
@@ -149,7 +190,10 @@ const createOperation = ({ teams }: TeamServices): Operation =>
       'The caller owns a team without a parent. A sub-team is owned by its parent. Names are unique under one parent, and among the own teams without one.',
     handler: async (context, { body: { parentTeam, ...team } }) =>
       Reply.json(
-        await teams.create(userOf(context), { ...team, ...(parentTeam === undefined ? {} : { parentTeam: canonicalId(parentTeam) }) }),
+        await teams.create(userOf(context), {
+          ...team,
+          ...(parentTeam === undefined ? {} : { parentTeam: canonicalId(parentTeam) }),
+        }),
       ),
   });
 
@@ -177,9 +221,12 @@ const getOperation = ({ teams }: TeamServices): Operation =>
     output: Team,
     errors: [authErrors.TEAM_REFUSED, authErrors.TEAM_NOT_FOUND],
     summary: 'Read a team',
-    description: 'For everybody who has a role in it, and for those who may read it through a team above it.',
+    description:
+      'For everybody who has a role in it, and for those who may read it through a team above it.',
     handler: async (context, { params, query }) =>
-      Reply.json(await teams.get(userOf(context), canonicalId(params.teamId), query.populate !== undefined)),
+      Reply.json(
+        await teams.get(userOf(context), canonicalId(params.teamId), query.populate !== undefined),
+      ),
   });
 
 const renameOperation = ({ teams }: TeamServices): Operation =>
@@ -192,7 +239,8 @@ const renameOperation = ({ teams }: TeamServices): Operation =>
     output: Team,
     errors: [authErrors.TEAM_REFUSED, authErrors.TEAM_NOT_FOUND, authErrors.TEAM_EXISTS],
     summary: 'Rename a team',
-    handler: async (context, { params, body }) => Reply.json(await teams.rename(userOf(context), canonicalId(params.teamId), body.name)),
+    handler: async (context, { params, body }) =>
+      Reply.json(await teams.rename(userOf(context), canonicalId(params.teamId), body.name)),
   });
 
 const deleteOperation = ({ teams, sudoMaxAge }: TeamServices): Operation =>
@@ -204,9 +252,16 @@ const deleteOperation = ({ teams, sudoMaxAge }: TeamServices): Operation =>
     path: '/authentication/teams/:teamId',
     input: { params: TeamId },
     output: TextResult,
-    errors: [authErrors.SUDO_REQUIRED, authErrors.TEAM_REFUSED, authErrors.TEAM_NOT_FOUND, authErrors.TEAM_EXISTS, authErrors.DEFAULT_TEAM],
+    errors: [
+      authErrors.SUDO_REQUIRED,
+      authErrors.TEAM_REFUSED,
+      authErrors.TEAM_NOT_FOUND,
+      authErrors.TEAM_EXISTS,
+      authErrors.DEFAULT_TEAM,
+    ],
     summary: 'Delete a team',
-    description: 'Needs a fresh login. Memberships and invitations go with it; sub-teams become teams of their own.',
+    description:
+      'Needs a fresh login. Memberships and invitations go with it; sub-teams become teams of their own.',
     async handler(context, { params }) {
       const caller = userOf(context);
       requireRecentLogin(caller, sudoMaxAge());
@@ -226,5 +281,7 @@ const subTeamsOperation = ({ teams }: TeamServices): Operation =>
     errors: [authErrors.TEAM_REFUSED, authErrors.TEAM_NOT_FOUND],
     summary: 'List the sub-teams of a team',
     handler: async (context, { params, query: { sort = [], ...page } }) =>
-      Reply.json(await teams.listBelow(userOf(context), canonicalId(params.teamId), { ...page, sort })),
+      Reply.json(
+        await teams.listBelow(userOf(context), canonicalId(params.teamId), { ...page, sort }),
+      ),
   });

@@ -1,6 +1,11 @@
 /** What tokens in cookies change about operations. */
 import Type from 'typebox';
-import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import type { TokenPair } from '../services/sessions/session-opening.ts';
 import type { EndPreviousSession, TokenCookies } from '../services/sessions/token-cookies.ts';
 import { userOf } from './shapes.ts';
@@ -12,9 +17,14 @@ export interface CookieServices {
 }
 
 /** The same operations; those that answer tokens answer them in cookies. Whichever they are: their output says it. */
-export const answeringInCookies = (operations: readonly Operation[], services: CookieServices): readonly Operation[] =>
+export const answeringInCookies = (
+  operations: readonly Operation[],
+  services: CookieServices,
+): readonly Operation[] =>
   services.tokenCookies.enabled()
-    ? operations.map((operation) => (answersTokens(operation) ? inCookies(operation, services) : operation))
+    ? operations.map((operation) =>
+        answersTokens(operation) ? inCookies(operation, services) : operation,
+      )
     : operations;
 
 /** Throws for a shape in which tokens could stay in the body unnoticed. */
@@ -25,7 +35,10 @@ function answersTokens({ id, surface, output }: Operation): boolean {
   return true;
 }
 
-function inCookies(operation: Operation, { tokenCookies, endPreviousSession }: CookieServices): Operation {
+function inCookies(
+  operation: Operation,
+  { tokenCookies, endPreviousSession }: CookieServices,
+): Operation {
   const output = operation.output as Type.TObject;
   // Others go on with the session of the request.
   const opensSession = output.properties.userId !== undefined;
@@ -35,7 +48,8 @@ function inCookies(operation: Operation, { tokenCookies, endPreviousSession }: C
     output: withCookies(output),
     async handler(context, input) {
       const answer = delivered(await operation.handler(context, input), tokenCookies);
-      if (opensSession && answer instanceof Reply && tokenCookies.areGiven(answer.cookies)) await endPreviousSession(context.cookies);
+      if (opensSession && answer instanceof Reply && tokenCookies.areGiven(answer.cookies))
+        await endPreviousSession(context.cookies);
       return answer;
     },
   };
@@ -43,18 +57,27 @@ function inCookies(operation: Operation, { tokenCookies, endPreviousSession }: C
 
 /** Answers that are more than their tokens have put them into cookies themselves. */
 function delivered(answer: unknown, tokenCookies: TokenCookies): unknown {
-  if (answer instanceof Reply || !(answer instanceof Object && 'accessToken' in answer)) return answer;
+  if (answer instanceof Reply || !(answer instanceof Object && 'accessToken' in answer))
+    return answer;
   const { rest, cookies } = tokenCookies.take(answer as TokenPair);
   return Reply.value(rest).withCookies(cookies);
 }
 
-const CsrfToken = Type.String({ description: 'Goes into the header X-CSRF-Token of requests from pages of other hosts' });
+const CsrfToken = Type.String({
+  description: 'Goes into the header X-CSRF-Token of requests from pages of other hosts',
+});
 
 const withCookies = ({ properties }: Type.TObject): Type.TObject =>
   Type.Object({
     ...properties,
     accessToken: Type.Optional(Type.String({ description: 'Absent where it is in a cookie' })),
-    ...(properties.refreshToken ? { refreshToken: Type.Optional(Type.String({ description: 'Absent where it is in a cookie' })) } : {}),
+    ...(properties.refreshToken
+      ? {
+          refreshToken: Type.Optional(
+            Type.String({ description: 'Absent where it is in a cookie' }),
+          ),
+        }
+      : {}),
     csrfToken: Type.Optional(CsrfToken),
   });
 
@@ -72,7 +95,8 @@ export const csrfOperation = (cookies: TokenCookies): Operation =>
     input: {},
     output: Type.Object({ csrfToken: CsrfToken }),
     summary: 'Read the token that pages of other hosts send along',
-    description: 'For pages whose cookies come from this host but which come from another one. It lasts as long as the session.',
+    description:
+      'For pages whose cookies come from this host but which come from another one. It lasts as long as the session.',
     handler: (context) => ({ csrfToken: cookies.csrfToken(userOf(context).sessionId) }),
   });
 

@@ -1,7 +1,12 @@
 /** The own second factor: switching it on and off, and its recovery codes. */
 import Type from 'typebox';
-import { defineOperation, type Operation, type OperationContext, TextResult } from '../../../kernel/operation.ts';
 import { operationErrors } from '../../../kernel/operations/errors.ts';
+import {
+  defineOperation,
+  type Operation,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { factorErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import type { Factors } from '../services/sign-in-methods.ts';
@@ -19,14 +24,24 @@ const facts = {
   auditChanges: () => undefined,
 } as const;
 
-export const Code = Type.String({ minLength: 4, maxLength: 20, description: 'Spaces do not matter' });
+export const Code = Type.String({
+  minLength: 4,
+  maxLength: 20,
+  description: 'Spaces do not matter',
+});
 const Codes = Type.Object({ codes: Type.Array(Type.String({ description: '`dddd dddd`' })) });
 
 /** Exist only while second factors can be switched on. */
-export const enableOperations = (services: Services): readonly Operation[] => [enableOperation(services), confirmOperation(services)];
+export const enableOperations = (services: Services): readonly Operation[] => [
+  enableOperation(services),
+  confirmOperation(services),
+];
 
 /** Exist only while there are recovery codes. */
-export const codeOperations = (services: Services): readonly Operation[] => [makeCodesOperation(services), legacyCodesOperation(services)];
+export const codeOperations = (services: Services): readonly Operation[] => [
+  makeCodesOperation(services),
+  legacyCodesOperation(services),
+];
 
 const enableOperation = ({ enrolment }: Services): Operation =>
   defineOperation({
@@ -41,14 +56,19 @@ const enableOperation = ({ enrolment }: Services): Operation =>
       body: Type.Optional(
         Type.Object({
           method: Type.Optional(
-            Type.Union([Type.Literal('authenticator'), Type.Literal('sms'), Type.Literal('passkey')], {
-              description: '`authenticator` unless given. `passkey` for those who have one: it is on at once',
-            }),
+            Type.Union(
+              [Type.Literal('authenticator'), Type.Literal('sms'), Type.Literal('passkey')],
+              {
+                description:
+                  '`authenticator` unless given. `passkey` for those who have one: it is on at once',
+              },
+            ),
           ),
           phoneNumber: Type.Optional(
             Type.String({
               maxLength: 32,
-              description: 'For `sms`: with its country, like +306900000000. Needed while the account has none',
+              description:
+                'For `sms`: with its country, like +306900000000. Needed while the account has none',
             }),
           ),
         }),
@@ -73,7 +93,10 @@ const enableOperation = ({ enrolment }: Services): Operation =>
     description:
       'It counts after POST /authentication/twoFa/enable/verify (a passkey at once, since it was proven when it was added). Needs a fresh login (setting sessions.sudoMaxAge); also for the token of a login that must set one up first (`twoFaEnrolment`).',
     handler: (context, { body }) =>
-      enrolment.enable(userOf(context), { method: body?.method ?? 'authenticator', phoneNumber: body?.phoneNumber }),
+      enrolment.enable(userOf(context), {
+        method: body?.method ?? 'authenticator',
+        phoneNumber: body?.phoneNumber,
+      }),
   });
 
 const confirmOperation = ({ enrolment }: Services): Operation =>
@@ -123,7 +146,9 @@ export const disableOperation = ({ secondFactor }: Services): Operation =>
     description:
       'Needs a fresh login, or a code of the factor (by text message: POST /authentication/twoFa/authorize sends one). Secrets and recovery codes go, all other sessions end, and the owner is told by mail.',
     handler: async (context, { body }) =>
-      (await secondFactor.disable(userOf(context), body?.code, originOf(context))) ? '2FA disabled' : '2FA already disabled',
+      (await secondFactor.disable(userOf(context), body?.code, originOf(context)))
+        ? '2FA disabled'
+        : '2FA already disabled',
   });
 
 const codeFacts = {
@@ -146,7 +171,8 @@ const makeCodesOperation = (services: Services): Operation =>
     method: 'POST',
     path: '/authentication/twoFa/backup-codes',
     summary: 'Make ten recovery codes',
-    description: 'Each works once in place of the second factor; shown here only. Earlier ones do not work any more. Needs a fresh login.',
+    description:
+      'Each works once in place of the second factor; shown here only. Earlier ones do not work any more. Needs a fresh login.',
     handler: (context) => makeCodes(services, context),
   });
 

@@ -2,7 +2,13 @@
 import Type from 'typebox';
 import { recordErrors } from '../../../data/records/errors.ts';
 import type { Audit } from '../../../kernel/audit/audit.ts';
-import { defineOperation, type Operation, Reply, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authErrors } from '../errors.ts';
 import type { Accounts } from '../services/accounts/accounts.ts';
 import { deviceName } from '../services/origin.ts';
@@ -32,8 +38,14 @@ export const securityEventsOperation = (audit: Pick<Audit, 'list' | 'count'>): O
       events: Type.Array(
         Type.Object({
           at: Type.String({ format: 'date-time' }),
-          action: Type.String({ description: 'What was done or tried, such as `login` or `resetPassword`' }),
-          outcome: Type.Union([Type.Literal('success'), Type.Literal('refused'), Type.Literal('failed')]),
+          action: Type.String({
+            description: 'What was done or tried, such as `login` or `resetPassword`',
+          }),
+          outcome: Type.Union([
+            Type.Literal('success'),
+            Type.Literal('refused'),
+            Type.Literal('failed'),
+          ]),
           ip: nullable(Type.String()),
           device: Type.String(),
         }),
@@ -67,7 +79,10 @@ interface UserServices {
 }
 
 /** `User` is the shape of a user as the schema says it now. */
-export const userOperations = ({ accounts, tokenCookies }: UserServices, User: Type.TObject): readonly Operation[] => [
+export const userOperations = (
+  { accounts, tokenCookies }: UserServices,
+  User: Type.TObject,
+): readonly Operation[] => [
   readOperation(accounts, User),
   updateOperation(accounts, User),
   deleteOperation(accounts, tokenCookies),
@@ -101,7 +116,8 @@ const updateOperation = (accounts: Accounts, User: Type.TObject): Operation =>
     summary: 'Change data of the own account',
     description:
       'Only fields by which the schema User was extended, and that `access.write` opens to users. Address, password and the like have routes of their own.',
-    handler: async (context, { body }) => Reply.json(await accounts.update(userOf(context), body.userData)),
+    handler: async (context, { body }) =>
+      Reply.json(await accounts.update(userOf(context), body.userData)),
   });
 
 const deleteOperation = (accounts: Accounts, tokenCookies: TokenCookies): Operation =>

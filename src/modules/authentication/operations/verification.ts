@@ -1,6 +1,11 @@
 /** Proving an address, and changing it. */
 import Type from 'typebox';
-import { defineOperation, type Operation, Reply, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authErrors } from '../errors.ts';
 import type { EmailChange } from '../services/accounts/email-change.ts';
 import type { Verification } from '../services/accounts/verification.ts';
@@ -14,7 +19,13 @@ export interface VerificationServices {
 }
 
 const hookLimit = { requests: 45, seconds: 3600 } as const;
-const page = { surface: 'client', access: 'public', limit: hookLimit, mcp: false, graphql: false } as const;
+const page = {
+  surface: 'client',
+  access: 'public',
+  limit: hookLimit,
+  mcp: false,
+  graphql: false,
+} as const;
 const Html = Type.String({ contentMediaType: 'text/html' });
 
 export const resendOperation = ({ verification }: VerificationServices): Operation =>
@@ -45,11 +56,14 @@ export const verifyCodeOperation = ({ verification }: VerificationServices): Ope
     access: 'public',
     limit: { requests: 15, seconds: 900, account: 'email' },
     idempotency: false,
-    input: { body: Type.Object({ email: Email, code: Type.String({ minLength: 1, maxLength: 20 }) }) },
+    input: {
+      body: Type.Object({ email: Email, code: Type.String({ minLength: 1, maxLength: 20 }) }),
+    },
     output: TextResult,
     errors: [authErrors.INVALID_EMAIL, authErrors.INVALID_CODE],
     summary: 'Verify an address by the code in the mail',
-    description: 'A code works once; after five wrong ones ask for another. An unknown address is answered like a wrong code.',
+    description:
+      'A code works once; after five wrong ones ask for another. An unknown address is answered like a wrong code.',
     handler: async (context, { body }) => {
       await verification.byCode(body.email, body.code, originOf(context));
       return 'OK';
@@ -70,7 +84,9 @@ export const verifyLinkOperation = ({ verification }: VerificationServices): Ope
       'Answers 302 to the page of the app, or a plain page where there is none. Clicks that are repeated within ten hours lead there too.',
     handler: async (context, { params }) => {
       const target = await verification.byLink(params.verificationToken, originOf(context));
-      return target === undefined ? messagePage('Your address is verified', 'You can close this page.') : Reply.redirect(target);
+      return target === undefined
+        ? messagePage('Your address is verified', 'You can close this page.')
+        : Reply.redirect(target);
     },
   });
 
@@ -110,7 +126,9 @@ const changeEmailOperation = ({ emailChange }: VerificationServices): Operation 
       'Needs a fresh login (setting sessions.sudoMaxAge). The new address gets a link that makes the change; the old one is told, with a link that takes it back. Without mail the change is made at once and the address is unverified.',
     handler: async (context, { body }) => {
       const outcome = await emailChange.request(userOf(context), body, context.address);
-      return outcome === 'sent' ? 'Verification mail sent to the new address' : 'E-mail address changed';
+      return outcome === 'sent'
+        ? 'Verification mail sent to the new address'
+        : 'E-mail address changed';
     },
   });
 
@@ -124,10 +142,13 @@ const confirmChangeOperation = ({ emailChange }: VerificationServices): Operatio
     output: Html,
     errors: [authErrors.LINK_NOT_FOUND, authErrors.USER_EXISTS],
     summary: 'Change the address by the link in the mail to the new one',
-    description: 'Answers 302 to the page of the app, or a plain page where there is none. All other sessions of the user end.',
+    description:
+      'Answers 302 to the page of the app, or a plain page where there is none. All other sessions of the user end.',
     handler: async (context, { params }) => {
       const target = await emailChange.confirm(params.verificationToken, originOf(context));
-      return target === undefined ? messagePage('Your address was changed', 'You can close this page.') : Reply.redirect(target);
+      return target === undefined
+        ? messagePage('Your address was changed', 'You can close this page.')
+        : Reply.redirect(target);
     },
   });
 
@@ -168,6 +189,9 @@ const undoOperation = ({ emailChange }: VerificationServices): Operation =>
     summary: 'Take a change of address back',
     handler: async (context, { params }) => {
       await emailChange.undo(params.undoToken, originOf(context));
-      return messagePage('Your old address counts again', 'Everybody was signed out. A mail to choose a new password is on its way.');
+      return messagePage(
+        'Your old address counts again',
+        'Everybody was signed out. A mail to choose a new password is on its way.',
+      );
     },
   });

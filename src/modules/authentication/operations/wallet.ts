@@ -1,6 +1,6 @@
 /** Registration and sign-in with an Ethereum wallet. */
 import Type from 'typebox';
-import { defineOperation, type Operation } from '../../../kernel/operation.ts';
+import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import { externalErrors } from '../credential-errors.ts';
 import { authErrors } from '../errors.ts';
 import type { External } from '../services/sign-in-methods.ts';
@@ -23,7 +23,10 @@ const Address = Type.String({
 });
 
 /** Exist only while wallets are switched on. */
-export const walletOperations = (services: Services): readonly Operation[] => [nonceOperation(services), signInOperation(services)];
+export const walletOperations = (services: Services): readonly Operation[] => [
+  nonceOperation(services),
+  signInOperation(services),
+];
 
 const nonceOperation = ({ wallet }: Services): Operation =>
   defineOperation({
@@ -34,8 +37,13 @@ const nonceOperation = ({ wallet }: Services): Operation =>
     access: 'public',
     input: { body: Type.Object({ ethPublicAddress: Address }) },
     output: Type.Object({
-      nonce: Type.String({ description: 'Names the text in POST /authentication/metamask/authenticate' }),
-      message: Type.String({ description: 'The text to sign (EIP-4361), as it is; works once, for `metamask.nonceLifetime`' }),
+      nonce: Type.String({
+        description: 'Names the text in POST /authentication/metamask/authenticate',
+      }),
+      message: Type.String({
+        description:
+          'The text to sign (EIP-4361), as it is; works once, for `metamask.nonceLifetime`',
+      }),
     }),
     errors: [externalErrors.WALLET_ADDRESS],
     summary: 'Ask for a text to sign with a wallet',
@@ -55,10 +63,15 @@ const signInOperation = ({ wallet }: Services): Operation =>
         ethPublicAddress: Address,
         signature: Type.String({
           pattern: '^0x[0-9a-fA-F]{128}(00|01|1[bBcC])$',
-          description: '`personal_sign` over the message: r, s and v (0, 1, 27 or 28) in hexadecimal',
+          description:
+            '`personal_sign` over the message: r, s and v (0, 1, 27 or 28) in hexadecimal',
         }),
         nonce: Type.Optional(
-          Type.String({ minLength: 1, maxLength: 200, description: 'Which text was signed. Unless set, the one that was asked for last' }),
+          Type.String({
+            minLength: 1,
+            maxLength: 200,
+            description: 'Which text was signed. Unless set, the one that was asked for last',
+          }),
         ),
         invitationToken: Type.Optional(InvitationToken),
       }),

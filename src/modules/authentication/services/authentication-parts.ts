@@ -11,6 +11,7 @@ import { createAccountCreation, createAccountErasure } from './accounts/account-
 import { createAccounts } from './accounts/accounts.ts';
 import { createEmailChange } from './accounts/email-change.ts';
 import { createEmailGate } from './accounts/identifiers.ts';
+import { createProfiles } from './accounts/profiles.ts';
 import { createRegistration } from './accounts/registration.ts';
 import { createVerification } from './accounts/verification.ts';
 import { createAccountTakeoverGuard, createSecondFactorReset } from './credentials/credentials.ts';
@@ -23,16 +24,27 @@ import { createBreachCheck, createNewPassword } from './passwords.ts';
 import { createSecurityLog } from './security-log.ts';
 import { createLoginProtection } from './sessions/login-guard.ts';
 import { createRenewal } from './sessions/renewal.ts';
-import { createPairMaker, createSessionOpener, createTokenHooks } from './sessions/session-opening.ts';
+import {
+  createPairMaker,
+  createSessionOpener,
+  createTokenHooks,
+} from './sessions/session-opening.ts';
 import { createSessions, type SessionStates } from './sessions/sessions.ts';
 import { createSignIn } from './sessions/sign-in.ts';
-import { createEndPreviousSession, createTokenCookies, createTokenDelivery } from './sessions/token-cookies.ts';
+import {
+  createEndPreviousSession,
+  createTokenCookies,
+  createTokenDelivery,
+} from './sessions/token-cookies.ts';
 import { createExternalSignIn, createFactors } from './sign-in-methods.ts';
 import type { AccessTokens } from './tokens/access-tokens.ts';
 import { createOneTimeTokens } from './tokens/one-time-tokens.ts';
 
 /** The modules that authentication builds on. */
-export type Requirements = { readonly communications: typeof communications; readonly router: typeof router };
+export type Requirements = {
+  readonly communications: typeof communications;
+  readonly router: typeof router;
+};
 
 /** What lives as long as the process, beyond a start of the module. */
 export interface ProcessServices {
@@ -40,16 +52,22 @@ export interface ProcessServices {
   readonly states: SessionStates;
 }
 
-type Context = Pick<ModuleContext<AuthenticationConfig, Requirements>, 'kernel' | 'config' | 'services' | 'log'>;
+type Context = Pick<
+  ModuleContext<AuthenticationConfig, Requirements>,
+  'kernel' | 'config' | 'services' | 'log'
+>;
 
 /** What concerns accounts and their sessions, whatever the way in. */
-function foundation({ kernel, config: handle, services, log }: Context, { accessTokens, states }: ProcessServices) {
+function foundation(
+  { kernel, config: handle, services, log }: Context,
+  { accessTokens, states }: ProcessServices,
+) {
   const config = () => handle.current();
   const { messages } = services.communications;
   const makePair = createPairMaker(accessTokens, config);
   const sessions = createSessions({ ...kernel, states });
-  const tokenHooks = createTokenHooks(log);
-  const openSession = createSessionOpener({ ...kernel, states, makePair, hooks: tokenHooks, config });
+  const hooks = createTokenHooks(log);
+  const openSession = createSessionOpener({ ...kernel, states, makePair, hooks, config });
   const requireAllowedEmail = createEmailGate(() => config().emailRestrictions, log);
   const isBreached = createBreachCheck(() => config().passwords.breached, log);
   const tokens = createOneTimeTokens(kernel);
@@ -59,6 +77,9 @@ function foundation({ kernel, config: handle, services, log }: Context, { access
   const notices = createNotices(messages);
   const requests = createMailRequests({ ...kernel, securityLog });
   const protection = createLoginProtection({ ...kernel, requests, notices, messages, config });
+  const own = { ...kernel, tokens, tokenCookies, sessions };
+  const userDataConfig = () => config().userData;
+  const resendThreshold = () => config().local.verification.resend_threshold;
   return {
     ...protection,
     config,
@@ -69,18 +90,18 @@ function foundation({ kernel, config: handle, services, log }: Context, { access
     secondFactor: createSecondFactorReset({ ...kernel, sessions }),
     renewal: createRenewal({ ...kernel, states, makePair, securityLog, config, log }),
     tokens,
-    signIn: createSignIn({ ...kernel, openSession, securityLog, devices: protection.devices, config }),
+    signIn: createSignIn({ ...kernel, ...protection, openSession, securityLog, config }),
     tokenCookies,
-    endPreviousSession: createEndPreviousSession({ ...kernel, accessTokens, tokenCookies, sessions }),
-    delivery: createTokenDelivery({ ...kernel, tokens, tokenCookies, how: () => config().redirectUris.tokenDelivery }),
-    guard: createMailGuard(kernel.durableLimits, () => config().local.verification.resend_threshold),
+    endPreviousSession: createEndPreviousSession({ ...own, accessTokens }),
+    delivery: createTokenDelivery({ ...own, how: () => config().redirectUris.tokenDelivery }),
+    guard: createMailGuard(kernel.durableLimits, resendThreshold),
     links: createLinks(publicUrl),
     requests,
     securityLog,
-    tokenHooks,
+    tokenHooks: hooks,
     requireAllowedEmail,
-    newPassword: createNewPassword({ passwords: kernel.passwords, isBreached, config: () => config().passwords }),
-    creation: createAccountCreation({ ...kernel, requireAllowedEmail, log, userDataConfig: () => config().userData }),
+    newPassword: createNewPassword({ ...kernel, isBreached, config: () => config().passwords }),
+    creation: createAccountCreation({ ...kernel, requireAllowedEmail, log, userDataConfig }),
     erasure: createAccountErasure({ ...kernel, sessions, messages }),
     takeoverGuard: createAccountTakeoverGuard({ ...kernel, sessions, tokens }),
     notices,
@@ -93,12 +114,17 @@ export function createAuthenticationParts(context: Context, lasting: ProcessServ
   const parts = { ...context.kernel, ...base };
   const verification = createVerification(parts);
   const external = createExternalSignIn({ ...parts, verification, log: context.log });
-  const factors = createFactors({ ...parts, identities: external.identities, publicUrl: () => base.links.to('') });
+  const factors = createFactors({
+    ...parts,
+    identities: external.identities,
+    publicUrl: () => base.links.to(''),
+  });
   return {
     ...base,
     verification,
     register: createRegistration(parts),
     local: createLocalLogin({ ...parts, guard: base.loginGuard }),
+    profiles: createProfiles(context.kernel),
     accounts: createAccounts({ ...parts, guard: base.loginGuard }),
     recovery: createPasswordRecovery(parts),
     emailChange: createEmailChange(parts),

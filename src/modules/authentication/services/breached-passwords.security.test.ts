@@ -7,7 +7,8 @@ import { silentLog } from '../../../../test/support/quiet.ts';
 import { createBreachCheck } from './passwords.ts';
 
 const leaked = 'a password that was leaked';
-const digest = (password: string) => createHash('sha1').update(password).digest('hex').toUpperCase();
+const digest = (password: string) =>
+  createHash('sha1').update(password).digest('hex').toUpperCase();
 
 let server: Server;
 let url: string;
@@ -25,9 +26,13 @@ beforeAll(async () => {
 afterAll(() => void server.close());
 beforeEach(() => {
   asked = [];
-  answer = (suffix) => ({ status: 200, body: `${'0'.repeat(35)}:3\r\n${suffix}:17\r\n${'F'.repeat(35)}:1` });
+  answer = (suffix) => ({
+    status: 200,
+    body: `${'0'.repeat(35)}:3\r\n${suffix}:17\r\n${'F'.repeat(35)}:1`,
+  });
 });
-const check = (more: object = {}) => createBreachCheck(() => ({ enabled: true, url, failClosed: false, ...more }), silentLog);
+const check = (more: object = {}) =>
+  createBreachCheck(() => ({ enabled: true, url, failClosed: false, ...more }), silentLog);
 
 test('finds a leaked password and no other', async () => {
   expect(await check()(leaked)).toBe(true);
@@ -55,7 +60,10 @@ test.each([
 ])('%s: accepted, or refused with 503 where the configuration says so', async (_what, failing) => {
   answer = failing;
   expect(await check()(leaked)).toBe(false);
-  await expect(check({ failClosed: true })(leaked)).rejects.toMatchObject({ status: 503, code: 'BREACH_CHECK_UNAVAILABLE' });
+  await expect(check({ failClosed: true })(leaked)).rejects.toMatchObject({
+    status: 503,
+    code: 'BREACH_CHECK_UNAVAILABLE',
+  });
 });
 
 test('asks nobody while it is off, and fails alike when nobody is there', async () => {

@@ -3,9 +3,11 @@ import type { Caller, UserCaller } from '../../../kernel/caller.ts';
 import type { Queryable, Transaction } from '../../../kernel/database/database.ts';
 import { authErrors } from '../errors.ts';
 import { type Credentials, credentialsById, lockCredentials } from '../queries.ts';
+
 /** Throws 403 unless the caller proved who he is at most `maxAgeMs` ago. An operator who acts as the user never has. */
 export function requireRecentLogin(caller: UserCaller, maxAgeMs: number): void {
-  const fresh = caller.impersonatedBy === undefined && Date.now() - caller.authenticatedAt <= maxAgeMs;
+  const fresh =
+    caller.impersonatedBy === undefined && Date.now() - caller.authenticatedAt <= maxAgeMs;
   if (!fresh) throw authErrors.SUDO_REQUIRED();
 }
 
@@ -24,13 +26,19 @@ export function registeredAccount(account: Credentials | undefined): Credentials
 }
 
 /** The same, locked: two changes at once wait for each other. Throws 403 for an operator who acts as the user. */
-export async function lockRegistered(transaction: Transaction, caller: UserCaller): Promise<Credentials> {
+export async function lockRegistered(
+  transaction: Transaction,
+  caller: UserCaller,
+): Promise<Credentials> {
   forbidImpersonation(caller);
   return registeredAccount(await lockCredentials(transaction, caller.userId));
 }
 
 /** The caller, unless he is nobody or an anonymous user. */
-export async function registeredCaller(database: Queryable, caller: Caller): Promise<UserCaller | undefined> {
+export async function registeredCaller(
+  database: Queryable,
+  caller: Caller,
+): Promise<UserCaller | undefined> {
   if (caller.kind !== 'user') return undefined;
   const account = await credentialsById(database, caller.userId);
   return account?.isAnonymous ? undefined : caller;

@@ -1,5 +1,5 @@
 /** Where requests come from, as sessions remember it. */
-import { anonymousApp } from '../../../kernel/apps.ts';
+import { anonymousApp } from '../../../kernel/identity.ts';
 import { cutText, storable } from '../../../kernel/text.ts';
 
 /* What people call the thing they signed in with, out of its user agent: `Firefox on Windows`. A guess, and no proof of anything. */
@@ -26,7 +26,8 @@ const systems: readonly Rule[] = [
   [/\bLinux\b/, 'Linux'],
 ];
 
-const nameOf = (rules: readonly Rule[], text: string): string | undefined => rules.find(([pattern]) => pattern.test(text))?.[1];
+const nameOf = (rules: readonly Rule[], text: string): string | undefined =>
+  rules.find(([pattern]) => pattern.test(text))?.[1];
 
 /** Programs name themselves first: `okhttp/4.12.0`. */
 const product = /^[A-Za-z][\w.-]{0,39}/;
@@ -51,11 +52,15 @@ export interface Origin {
 export const clientOf = ({ clientId = anonymousApp }: Origin): string => clientId;
 
 /** Whether a request may go on with a session: with its app, where apps are told apart. */
-export const isOwnApp = ({ clientId = anonymousApp }: Origin, session: { readonly clientId: string }): boolean =>
-  clientId === anonymousApp || clientId === session.clientId;
+export const isOwnApp = (
+  { clientId = anonymousApp }: Origin,
+  session: { readonly clientId: string },
+): boolean => clientId === anonymousApp || clientId === session.clientId;
 
 const maxUserAgentLength = 512;
 
 /** The user agent as it is stored: bounded, without control characters. */
 export const storedUserAgent = (userAgent: string | undefined): string | null =>
-  userAgent === undefined ? null : storable(cutText(userAgent, maxUserAgentLength)).replace(/\p{Cc}/gu, ' ');
+  userAgent === undefined
+    ? null
+    : storable(cutText(userAgent, maxUserAgentLength)).replace(/\p{Cc}/gu, ' ');

@@ -37,7 +37,13 @@ test.each([
 
 test('counts characters, not bytes or code units', () => {
   expect(weakness('\u{1f600}\u{1f601}\u{1f602}\u{1f603}', [], policy)).toContain('8 characters');
-  expect(weakness('\u{1f600}\u{1f601}\u{1f602}\u{1f603}\u{1f604}\u{1f605}\u{1f606}\u{1f607}', [], policy)).toBeUndefined();
+  expect(
+    weakness(
+      '\u{1f600}\u{1f601}\u{1f602}\u{1f603}\u{1f604}\u{1f605}\u{1f606}\u{1f607}',
+      [],
+      policy,
+    ),
+  ).toBeUndefined();
 });
 
 test('the list can be switched off, the length cannot', () => {

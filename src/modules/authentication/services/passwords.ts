@@ -2,9 +2,9 @@
 
 import { createHash } from 'node:crypto';
 import type { PenstockError } from '../../../kernel/errors.ts';
-import { createOutboundFetch } from '../../../kernel/outbound/fetch.ts';
+import { createOutboundFetch } from '../../../kernel/outbound.ts';
 import { isCommonPassword } from '../../../kernel/security/common-passwords.ts';
-import type { PasswordHasher } from '../../../kernel/security/passwords.ts';
+import type { PasswordHasher } from '../../../kernel/security/password-hasher.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { AuthenticationConfig } from '../config.ts';
 import { authErrors } from '../errors.ts';
@@ -26,13 +26,29 @@ const rows = [
   '1q2w3e4r5t6y7u8i9o0p',
 ];
 const lines = rows.flatMap((row) => [row, [...row].reverse().join('')]);
-const letterOf = new Map(Object.entries({ '0': 'o', '1': 'i', '3': 'e', '4': 'a', '5': 's', '7': 't', '@': 'a', $: 's', '!': 'i' }));
+const letterOf = new Map(
+  Object.entries({
+    '0': 'o',
+    '1': 'i',
+    '3': 'e',
+    '4': 'a',
+    '5': 's',
+    '7': 't',
+    '@': 'a',
+    $: 's',
+    '!': 'i',
+  }),
+);
 
 /** True when a guesser would come to it in the first minutes. */
 function isGuessable(password: string): boolean {
   const text = password.normalize('NFKC').toLowerCase();
   const bare = betweenLetters(text);
-  return [text, bare].some((form) => isCommonPassword(form) || isCommonPassword(undisguised(form)) || isRuns(form)) || isRepetition(text);
+  return (
+    [text, bare].some(
+      (form) => isCommonPassword(form) || isCommonPassword(undisguised(form)) || isRuns(form),
+    ) || isRepetition(text)
+  );
 }
 
 /** From the first letter to the last one. */
@@ -44,7 +60,8 @@ function betweenLetters(text: string): string {
 }
 
 /** The letters behind digits and signs: `p4ssw0rd` is `password`. */
-const undisguised = (text: string): string => [...text].map((character) => letterOf.get(character) ?? character).join('');
+const undisguised = (text: string): string =>
+  [...text].map((character) => letterOf.get(character) ?? character).join('');
 
 /** One stretch of the keyboard, or several in a row (`qwerasdf`). */
 function isRuns(text: string): boolean {
@@ -95,16 +112,25 @@ const leastWord = 4;
 const leastOwn = 4;
 
 /** What the policy holds against the password, or nothing. `names` are the account's address and user name. */
-export function weakness(password: string, names: readonly (string | null | undefined)[], policy: PasswordPolicy): string | undefined {
+export function weakness(
+  password: string,
+  names: readonly (string | null | undefined)[],
+  policy: PasswordPolicy,
+): string | undefined {
   const text = password.normalize('NFKC');
   const characters = [...text];
   if (characters.length < policy.minLength) return `use at least ${policy.minLength} characters`;
   if (new Set(characters).size < 3) return 'this repeats the same characters';
-  if (policy.blockCommon && isGuessable(text)) return 'this is one of the passwords that are tried first';
+  if (policy.blockCommon && isGuessable(text))
+    return 'this is one of the passwords that are tried first';
   const own = wordsOf(names);
   if (own.includes(text.toLowerCase())) return 'this is the name of the account';
-  const words = [...own, ...(policy.contextWords ?? []).map((word) => word.normalize('NFKC').toLowerCase())];
-  if (isLittleMoreThan(text.toLowerCase(), words)) return 'this is little more than the name of the account or of the product';
+  const words = [
+    ...own,
+    ...(policy.contextWords ?? []).map((word) => word.normalize('NFKC').toLowerCase()),
+  ];
+  if (isLittleMoreThan(text.toLowerCase(), words))
+    return 'this is little more than the name of the account or of the product';
   return undefined;
 }
 
@@ -120,7 +146,10 @@ export function requireStrong(
 }
 
 const weakPassword = (message: string, path: string): PenstockError =>
-  authErrors.WEAK_PASSWORD({ message: `${path}: ${message}`, errors: [{ path, rule: 'password', message }] });
+  authErrors.WEAK_PASSWORD({
+    message: `${path}: ${message}`,
+    errors: [{ path, rule: 'password', message }],
+  });
 
 /** The names themselves, and the parts of an address. */
 const wordsOf = (names: readonly (string | null | undefined)[]): string[] =>
@@ -131,7 +160,9 @@ const wordsOf = (names: readonly (string | null | undefined)[]): string[] =>
   });
 
 function isLittleMoreThan(text: string, words: readonly string[]): boolean {
-  const known = words.filter((word) => word.length >= leastWord).sort((a, b) => b.length - a.length);
+  const known = words
+    .filter((word) => word.length >= leastWord)
+    .sort((a, b) => b.length - a.length);
   const own = known.reduce((rest, word) => rest.replaceAll(word, ''), text);
   return own.length < text.length && [...own].length < leastOwn;
 }
@@ -148,13 +179,18 @@ type BreachCheck = (password: string) => Promise<boolean>;
 const timeoutMs = 3000;
 const maxBytes = 1024 * 1024;
 
-export function createBreachCheck(config: () => AuthenticationConfig['passwords']['breached'], log: Logger): BreachCheck {
+export function createBreachCheck(
+  config: () => AuthenticationConfig['passwords']['breached'],
+  log: Logger,
+): BreachCheck {
   // The address comes from an operator, who may run the list in his own network.
   const fetch = createOutboundFetch({ allowInternal: () => true, timeoutMs, maxBytes });
 
   const lookUp = async (url: string, password: string): Promise<boolean> => {
     const hash = createHash('sha1').update(password.normalize('NFKC')).digest('hex').toUpperCase();
-    const response = await fetch(`${url}${hash.slice(0, 5)}`, { headers: { 'add-padding': 'true' } });
+    const response = await fetch(`${url}${hash.slice(0, 5)}`, {
+      headers: { 'add-padding': 'true' },
+    });
     if (response.status !== 200) throw new Error(`the service answered ${response.status}`);
     return isListed(await response.text(), hash.slice(5));
   };
@@ -165,7 +201,10 @@ export function createBreachCheck(config: () => AuthenticationConfig['passwords'
     try {
       return await lookUp(url, password);
     } catch (error) {
-      log.warn({ err: error, refused: failClosed }, 'A new password could not be looked up in the list of leaked ones');
+      log.warn(
+        { err: error, refused: failClosed },
+        'A new password could not be looked up in the list of leaked ones',
+      );
       if (failClosed) throw authErrors.BREACH_CHECK_UNAVAILABLE({ retryAfter: 30, cause: error });
       return false;
     }
@@ -180,7 +219,11 @@ const isListed = (lines: string, suffix: string): boolean =>
   });
 
 /** Answers the hash; throws WEAK_PASSWORD. `names` are those of the account, `path` the input field in the answer. */
-export type NewPassword = (password: string, names: readonly (string | null | undefined)[], path?: string) => Promise<string>;
+export type NewPassword = (
+  password: string,
+  names: readonly (string | null | undefined)[],
+  path?: string,
+) => Promise<string>;
 
 interface Dependencies {
   readonly passwords: PasswordHasher;
@@ -192,6 +235,7 @@ export const createNewPassword =
   ({ passwords, isBreached, config }: Dependencies): NewPassword =>
   async (password, names, path = 'password') => {
     requireStrong(password, names, config(), path);
-    if (await isBreached(password)) throw weakPassword('this password is in a list of leaked ones', path);
+    if (await isBreached(password))
+      throw weakPassword('this password is in a list of leaked ones', path);
     return passwords.hash(password);
   };

@@ -5,16 +5,31 @@ import type { Messages } from '../../communications/index.ts';
 import type { AuthenticationConfig } from '../config.ts';
 import type { Links } from '../redirects.ts';
 import { walletProvider } from '../strategies.ts';
-import { type AccountCreation, type AccountErasure, createAnonymousUsers } from './accounts/account-lifecycle.ts';
+import {
+  type AccountCreation,
+  type AccountErasure,
+  createAnonymousUsers,
+} from './accounts/account-lifecycle.ts';
 import type { Verification } from './accounts/verification.ts';
-import { type AccountTakeoverGuard, createIdentities, type Identities, type SecondFactorReset } from './credentials/credentials.ts';
+import {
+  type AccountTakeoverGuard,
+  createIdentities,
+  type Identities,
+  type SecondFactorReset,
+} from './credentials/credentials.ts';
 import { countDeviceKeys, passkeysOf } from './credentials/key-queries.ts';
 import { deleteSecondFactor, phoneNumberOf } from './credentials/queries.ts';
 import { createOwners } from './external/account-owners.ts';
 import { createAppSignIn } from './external/app-sign-in.ts';
 import { createAttempts } from './external/attempts.ts';
 import { createLinking } from './external/linking.ts';
-import { createAskProvider, createProviderTools, createProving, type Providers, providersOf } from './external/providers.ts';
+import {
+  createAskProvider,
+  createProviderTools,
+  createProving,
+  type Providers,
+  providersOf,
+} from './external/providers.ts';
 import { createWalletSignIn } from './external/wallet-sign-in.ts';
 import { createWebSignIn } from './external/web-sign-in.ts';
 import { createPhoneSignIn } from './login/phone-sign-in.ts';
@@ -24,8 +39,17 @@ import { createDeviceKeys } from './passkeys/device-keys.ts';
 import { createChallenges, createPasskeySignIn, relyingParty } from './passkeys/passkey-sign-in.ts';
 import { createPasskeys } from './passkeys/passkeys.ts';
 import { createEnrolment } from './second-factor/enrolment.ts';
-import { createAuthenticator, createFactorQuota, createRecoveryCodes, type RecoveryCodes } from './second-factor/factor-codes.ts';
-import { type Alternative, createSecondFactor, createSecondStep } from './second-factor/second-factor.ts';
+import {
+  createAuthenticator,
+  createFactorQuota,
+  createRecoveryCodes,
+  type RecoveryCodes,
+} from './second-factor/factor-codes.ts';
+import {
+  type Alternative,
+  createSecondFactor,
+  createSecondStep,
+} from './second-factor/second-factor.ts';
 import { createSmsCodes, createSmsQuota } from './second-factor/sms-codes.ts';
 import type { SecurityLog } from './security-log.ts';
 import type { Sessions } from './sessions/sessions.ts';
@@ -57,14 +81,24 @@ export function createExternalSignIn(foundation: ExternalFoundation) {
   const ask = createAskProvider(log);
   const proving = createProving(foundation.signIn);
   const attempts = createAttempts(foundation);
-  const serves = (name: string) => (name === walletProvider ? config().metamask.enabled : providers().get(name) !== undefined);
-  const verifies = () => config().local.verification.send_email || config().local.verification.required;
+  const serves = (name: string) =>
+    name === walletProvider ? config().metamask.enabled : providers().get(name) !== undefined;
+  const verifies = () =>
+    config().local.verification.send_email || config().local.verification.required;
   const owners = createOwners({ ...foundation, verifies });
   const linking = createLinking({ ...foundation, attempts, owners, providers, ask });
   return {
     providers,
     linking,
-    web: createWebSignIn({ ...foundation, attempts, owners, linking, publicUrl: () => links.to(''), ask, proving }),
+    web: createWebSignIn({
+      ...foundation,
+      attempts,
+      owners,
+      linking,
+      publicUrl: () => links.to(''),
+      ask,
+      proving,
+    }),
     apps: createAppSignIn({ ...foundation, attempts, owners, tools, ask, proving }),
     wallet: createWalletSignIn({ ...foundation, owners, publicUrl: () => links.to('') }),
     identities: createIdentities({ ...foundation, serves }),
@@ -74,7 +108,10 @@ export function createExternalSignIn(foundation: ExternalFoundation) {
 export type External = ReturnType<typeof createExternalSignIn>;
 
 /** Made once per version of the configuration. */
-function latest(config: () => AuthenticationConfig, make: (config: AuthenticationConfig) => Providers): () => Providers {
+function latest(
+  config: () => AuthenticationConfig,
+  make: (config: AuthenticationConfig) => Providers,
+): () => Providers {
   let made: { readonly from: AuthenticationConfig; readonly providers: Providers } | undefined;
   return () => {
     const from = config();
@@ -83,7 +120,8 @@ function latest(config: () => AuthenticationConfig, make: (config: Authenticatio
   };
 }
 
-interface FactorFoundation extends Pick<Kernel, 'database' | 'events' | 'durableLimits' | 'secrets'> {
+interface FactorFoundation
+  extends Pick<Kernel, 'database' | 'events' | 'durableLimits' | 'secrets'> {
   readonly config: () => AuthenticationConfig;
   readonly messages: Messages;
   readonly tokens: OneTimeTokens;
@@ -107,11 +145,23 @@ export function createFactors(foundation: FactorFoundation) {
   const methods = {
     quota,
     authenticator: createAuthenticator({ ...foundation, issuer: () => config().twoFa.issuer }),
-    smsCodes: createSmsCodes({ ...foundation, quota, maySend, lifetimeMs: () => config().phoneAuthentication.codeLifetime }),
+    smsCodes: createSmsCodes({
+      ...foundation,
+      quota,
+      maySend,
+      lifetimeMs: () => config().phoneAuthentication.codeLifetime,
+    }),
     recoveryCodes: createRecoveryCodes(foundation),
   };
-  const step = createSecondStep({ ...foundation, ...methods, alternatives: createAlternatives(foundation, methods.recoveryCodes) });
-  const ceremonies = { challenges: createChallenges(foundation), party: () => relyingParty(config(), publicUrl()) };
+  const step = createSecondStep({
+    ...foundation,
+    ...methods,
+    alternatives: createAlternatives(foundation, methods.recoveryCodes),
+  });
+  const ceremonies = {
+    challenges: createChallenges(foundation),
+    party: () => relyingParty(config(), publicUrl()),
+  };
   takePart(foundation);
   return {
     step,
@@ -132,17 +182,25 @@ const createAlternatives =
   async (userId: string): Promise<readonly Alternative[]> => {
     const hasPasskey = config().passkeys.enabled && (await passkeysOf(database, userId)).length > 0;
     const hasCode = config().twoFa.backUpCodes.enabled && (await recoveryCodes.left(userId)) > 0;
-    return [...(hasPasskey ? (['passkey'] as const) : []), ...(hasCode ? (['recoveryCode'] as const) : [])];
+    return [
+      ...(hasPasskey ? (['passkey'] as const) : []),
+      ...(hasCode ? (['recoveryCode'] as const) : []),
+    ];
   };
 
 /** What these credentials mean for others: they keep the account open when another way goes. */
 function takePart({ secondFactor, identities, config }: FactorFoundation): void {
   secondFactor.onReset(deleteSecondFactor);
-  identities.onWaysIn(async (transaction, { userId }) => config().passkeys.enabled && (await passkeysOf(transaction, userId)).length > 0);
   identities.onWaysIn(
-    async (transaction, { userId }) => config().phoneAuthentication.enabled && (await phoneNumberOf(transaction, userId)) !== null,
+    async (transaction, { userId }) =>
+      config().passkeys.enabled && (await passkeysOf(transaction, userId)).length > 0,
   );
   identities.onWaysIn(
-    async (transaction, { userId }) => config().biometricAuthentication.enabled && (await countDeviceKeys(transaction, userId)) > 0,
+    async (transaction, { userId }) =>
+      config().phoneAuthentication.enabled && (await phoneNumberOf(transaction, userId)) !== null,
+  );
+  identities.onWaysIn(
+    async (transaction, { userId }) =>
+      config().biometricAuthentication.enabled && (await countDeviceKeys(transaction, userId)) > 0,
   );
 }

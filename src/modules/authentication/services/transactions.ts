@@ -9,7 +9,10 @@ import type { Logger } from '../../../kernel/telemetry/logger.ts';
 const uniqueViolation = '23505';
 
 /** Does the write; throws this 409 where somebody else has the value. The unique index decides, whoever looked before. */
-export async function onUniqueViolation<T>(taken: ErrorFactory, write: () => Promise<T>): Promise<T> {
+export async function onUniqueViolation<T>(
+  taken: ErrorFactory,
+  write: () => Promise<T>,
+): Promise<T> {
   try {
     return await write();
   } catch (error) {
@@ -27,7 +30,9 @@ export async function withTimeout<T>(answer: Promise<T>, log: Logger): Promise<T
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     log.error({ deadlineMs }, 'A hook did not answer in time: what it was asked about is refused');
-    reject(errors.UNAVAILABLE({ message: 'This took too long: try again in a moment', retryAfter: 5 }));
+    reject(
+      errors.UNAVAILABLE({ message: 'This took too long: try again in a moment', retryAfter: 5 }),
+    );
   }, deadlineMs);
   try {
     return await Promise.race([answer, late]);
@@ -39,7 +44,10 @@ export async function withTimeout<T>(answer: Promise<T>, log: Logger): Promise<T
 const rollbackMarker = Symbol('taken back');
 
 /** What the work answers, after everything it did was taken back. */
-export async function withRollback<T>(database: Database, work: (transaction: Transaction) => Promise<T>): Promise<T> {
+export async function withRollback<T>(
+  database: Database,
+  work: (transaction: Transaction) => Promise<T>,
+): Promise<T> {
   const { value } = await attempt(database, work, () => false);
   return value;
 }

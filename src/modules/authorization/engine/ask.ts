@@ -1,25 +1,39 @@
 /** Questions about single objects: names are resolved, tuples loaded, verdicts turned into answers. */
-
-import type { Queryable } from '../../../kernel/database/database.ts';
-import { invalid, type PenstockError, relocated } from '../../../kernel/errors.ts';
+import type { Database, Queryable } from '../../../kernel/database/database.ts';
+import { invalid, PenstockError, relocated } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
-import { footprintOf, mergeFootprints } from '../model/footprint.ts';
-import { formatObject, type ObjectRef, type SubjectRef, sameObject } from '../model/grammar.ts';
-import type { Model, Name } from '../model/model.ts';
-import { misfit } from '../model/validity.ts';
-import type { AskOptions, Question } from './engine.ts';
-import { engineErrors } from './errors.ts';
+import {
+  formatObject,
+  isEverybody,
+  type ObjectRef,
+  type SubjectRef,
+  sameObject,
+} from '../model/grammar.ts';
+import { grantedAction, type Model, type Name } from '../model/model.ts';
+import { fits, indexTuples, type Tuple, tupleProblem } from '../model/tuple.ts';
+import { liveTuple } from '../tuple-sql.ts';
+import type { Answer, AskOptions, Question } from './engine.ts';
 import { evaluate, type Verdict } from './evaluate.ts';
-import type { Evaluation } from './graph.ts';
-import { limits } from './limits.ts';
-import { loadTuples } from './load.ts';
-import { indexTuples, type Tuple } from './tuple.ts';
-
+import type { Bounds, Evaluation } from './graph.ts';
+import { engineErrors, limits } from './limits.ts';
+import { askRules } from './record-rules.ts';
+import { footprintOf, loadTuples, mergeFootprints } from './tuple-loading.ts';
+import { sourcedStatement, sourceOf } from './tuple-source.ts';
 /** A model, and the database that is asked. */
-export interface World {
+export interface EngineScope {
   readonly model: Model;
   readonly database: Queryable;
+  /** Decides a question below whose object more stands than is loaded. Absent: there is no other way. */
+  readonly search?: SubjectSearch;
 }
+
+/** A search from the side of the subject, which may reach up to `bound` objects. `undefined` when that is not enough. */
+export type SubjectSearch = (
+  scope: Omit<EngineScope, 'search'>,
+  question: Resolved,
+  evaluationContext: EvaluationContext,
+  bound: number,
+) => Promise<Verdict | undefined>;
 
 /** A question whose words are known to the model. */
 export interface Resolved {
@@ -29,24 +43,32 @@ export interface Resolved {
 }
 
 /** Checked options of a question. */
-export interface Circumstances {
+export interface EvaluationContext {
   readonly context: Readonly<Record<string, unknown>>;
   readonly contextual: readonly Tuple[];
 }
 
 /** The name that an action has on a type; 400 for an unknown type or an undeclared action. */
 export function resolveName(model: Model, type: string, action: string): Name {
-  if (!model.get(type)) throw invalid('resource', 'type', `no type is called "${cutText(type, 64)}"`);
+  if (!model.get(type))
+    throw invalid('resource', 'type', `no type is called "${cutText(type, 64)}"`);
   const name = model.action(type, action);
-  if (!name) throw invalid('action', 'action', `"${cutText(action, 64)}" is not an action of ${type}`);
+  if (!name)
+    throw invalid('action', 'action', `"${cutText(action, 64)}" is not an action of ${type}`);
   return name;
 }
 
 /** 400 for a subject of an unknown type or set. */
 export function requireSubject(model: Model, { type, relation }: SubjectRef): void {
-  if (!model.get(type)) throw invalid('subject', 'type', `no type is called "${cutText(type, 64)}"`);
+  if (isEverybody({ type })) return;
+  if (!model.get(type))
+    throw invalid('subject', 'type', `no type is called "${cutText(type, 64)}"`);
   if (relation !== '' && !model.member(type, relation)) {
-    throw invalid('subject', 'relation', `"${cutText(relation, 64)}" is neither a relation nor an action of ${type}`);
+    throw invalid(
+      'subject',
+      'relation',
+      `"${cutText(relation, 64)}" is neither a relation nor an action of ${type}`,
+    );
   }
 }
 
@@ -65,12 +87,15 @@ function resolveAt(model: Model, question: Question, place: string): Resolved {
 }
 
 /** Checks what a caller gives beside the question; contextual tuples must fit like stored ones. */
-export function circumstancesOf(model: Model, { context = {}, contextual = [] }: AskOptions = {}): Circumstances {
+export function evaluationContextOf(
+  model: Model,
+  { context = {}, contextual = [] }: AskOptions = {},
+): EvaluationContext {
   if (contextual.length > limits.contextual) {
     throw invalid('contextual', 'maxItems', `at most ${limits.contextual} tuples for one question`);
   }
   for (const tuple of contextual) {
-    const fault = misfit(model, tuple);
+    const fault = tupleProblem(model, tuple);
     if (fault) throw fault;
   }
   return { context, contextual };
@@ -80,47 +105,217 @@ export function circumstancesOf(model: Model, { context = {}, contextual = [] }:
 export const isSelf = ({ subject, object, name }: Resolved): boolean =>
   name.kind === 'action' && subject.relation === '' && sameObject(subject, object);
 
-/** Evaluations over one load for several questions, in their order. */
-export async function evaluateAll(world: World, questions: readonly Resolved[], circumstances: Circumstances): Promise<readonly Verdict[]> {
-  const { model, database } = world;
-  const { context, contextual } = circumstances;
-  const stored = await loadTuples(database, model, {
+/** Evaluations of several questions, in their order: over one load where that is not too large. Throws `BREADTH_LIMIT`. */
+export async function evaluateAll(
+  engineScope: EngineScope,
+  questions: readonly Resolved[],
+  evaluationContext: EvaluationContext,
+): Promise<readonly Verdict[]> {
+  const [question, ...more] = questions;
+  if (!question) return [];
+  const verdicts = await evaluateLoaded(
+    engineScope,
+    questions,
+    evaluationContext,
+    more.length === 0 && engineScope.search ? FEW_TUPLES : limits.tuples,
+  );
+  if (verdicts) return verdicts;
+  return inOneSnapshot(engineScope, async (scope) => {
+    if (more.length === 0) return [await evaluateLarge(scope, question, evaluationContext)];
+    // Too much for one load of many may still be little for each.
+    const half = questions.length >> 1;
+    const first = await evaluateAll(scope, questions.slice(0, half), evaluationContext);
+    return [...first, ...(await evaluateAll(scope, questions.slice(half), evaluationContext))];
+  });
+}
+
+/** Up to so many tuples below an object are loaded before it is tried from the side of the subject. */
+const FEW_TUPLES = 1_000;
+/** Up to so many objects above the subject are less work than all tuples below the object. */
+const FEW_REACHED = 2_000;
+
+/** From the side that is smaller, of which nobody knows beforehand which it is. */
+async function evaluateLarge(
+  { search, ...engineScope }: EngineScope,
+  question: Resolved,
+  evaluationContext: EvaluationContext,
+): Promise<Verdict> {
+  const verdict =
+    (await search?.(engineScope, question, evaluationContext, FEW_REACHED)) ??
+    (await evaluateLoaded(engineScope, [question], evaluationContext, limits.tuples))?.[0] ??
+    (await search?.(engineScope, question, evaluationContext, limits.reached));
+  if (!verdict) throw engineErrors.BREADTH_LIMIT();
+  return verdict;
+}
+
+/** `undefined` when more than `bound` tuples are below the objects. */
+async function evaluateLoaded(
+  { model, database }: EngineScope,
+  questions: readonly Resolved[],
+  { context, contextual }: EvaluationContext,
+  bound: number,
+): Promise<readonly Verdict[] | undefined> {
+  const request = {
     footprint: mergeFootprints([...new Set(questions.map(({ name }) => footprintOf(model, name)))]),
     subjects: uniqueBy(questions.map((q) => q.subject)),
     // What a contextual tuple leads to cannot be reached through stored ones.
-    objects: uniqueBy([...questions.map((q) => ({ ...q.object, relation: '' })), ...contextual.map((t) => t.subject)]),
-  });
+    objects: uniqueBy([
+      ...questions.map((q) => ({ ...q.object, relation: '' })),
+      ...contextual.map((t) => t.subject),
+    ]),
+  };
+  const stored = await loadTuples(database, model, request, bound);
+  if (!stored) return undefined;
   const tuples = indexTuples([...stored, ...contextual]);
   const now = new Date().toISOString();
+  const rules = await askRules(
+    { model, database },
+    questions.map(({ subject, name }) => ({ subject, goal: name })),
+    [...questions.map(({ object }) => object), ...[...stored, ...contextual].map((t) => t.subject)],
+    { context, now },
+  );
   return questions.map(({ subject, object, name }) => {
-    const evaluation: Evaluation = { model, tuples, subject, context, now };
+    const evaluation: Evaluation = { model, tuples, subject, context, now, rules };
     return evaluate(evaluation, object, name);
   });
 }
+
+/** Several statements that see one state of the database: what they find out together held at one moment. */
+function inOneSnapshot<T>(
+  engineScope: EngineScope,
+  work: (scope: EngineScope) => Promise<T>,
+): Promise<T> {
+  const { database } = engineScope;
+  if (!isDatabase(database)) return work(engineScope);
+  return database.transaction((transaction) => work({ ...engineScope, database: transaction }), {
+    isolation: 'repeatable read',
+    readOnly: true,
+  });
+}
+
+/** A transaction has no transactions of its own. */
+const isDatabase = (database: Queryable): database is Database =>
+  'transaction' in database && !(database as Database).inTransaction();
 
 const uniqueBy = (refs: readonly SubjectRef[]): readonly SubjectRef[] => [
   ...new Map(refs.map((ref) => [`${formatObject(ref)}#${ref.relation}`, ref])).values(),
 ];
 
 /** The answer of a verdict, or the error that says why there is none. */
-export function answerOf({ sure, possible, missing, tooDeep }: Verdict): boolean {
+function answerOf({ sure, possible, missing }: Verdict): boolean {
   if (sure === possible) return sure;
-  throw tooDeep ? engineErrors.DEPTH_LIMIT() : contextMissing([...missing]);
+  throw contextMissing([...missing]);
 }
 
 const contextMissing = (names: readonly string[]): PenstockError =>
   engineErrors.CONTEXT_MISSING({
     message: `The answer hangs on values that the request did not give: ${names.join(', ')}`,
-    errors: names.map((name) => ({ path: `context.${name}`, rule: 'required', message: 'must be given' })),
+    errors: names.map((name) => ({
+      path: `context.${name}`,
+      rule: 'required',
+      message: 'must be given',
+    })),
   });
 
 /** Answers in the order of the questions, from one load. */
-export async function checkAll(world: World, questions: readonly Question[], options?: AskOptions): Promise<readonly boolean[]> {
-  if (questions.length > limits.batch) throw invalid('checks', 'maxItems', `at most ${limits.batch} questions in one batch`);
-  if (questions.length === 0) return [];
-  const resolved = questions.map((question, i) => resolveAt(world.model, question, questions.length > 1 ? `${i}.` : ''));
-  const circumstances = circumstancesOf(world.model, options);
+export async function checkAll(
+  engineScope: EngineScope,
+  questions: readonly Question[],
+  options?: AskOptions,
+): Promise<readonly boolean[]> {
+  const { resolved, evaluationContext } = understood(engineScope, questions, options);
   if (resolved.every(isSelf)) return resolved.map(() => true);
-  const verdicts = await evaluateAll(world, resolved, circumstances);
-  return verdicts.map((verdict, i) => (resolved[i] && isSelf(resolved[i]) ? true : answerOf(verdict)));
+  const verdicts = await evaluateAll(engineScope, resolved, evaluationContext);
+  return verdicts.map((verdict, i) =>
+    resolved[i] && isSelf(resolved[i]) ? true : answerOf(verdict),
+  );
+}
+
+function understood(
+  { model }: EngineScope,
+  questions: readonly Question[],
+  options: AskOptions | undefined,
+): { readonly resolved: readonly Resolved[]; readonly evaluationContext: EvaluationContext } {
+  if (questions.length > limits.batch)
+    throw invalid('checks', 'maxItems', `at most ${limits.batch} questions in one batch`);
+  const resolved = questions.map((question, i) =>
+    resolveAt(model, question, questions.length > 1 ? `${i}.` : ''),
+  );
+  return { resolved, evaluationContext: evaluationContextOf(model, options) };
+}
+
+/** The same; what cannot be answered says so in its own place. */
+export async function answerAll(
+  engineScope: EngineScope,
+  questions: readonly Question[],
+  options?: AskOptions,
+): Promise<readonly Answer[]> {
+  const { resolved, evaluationContext } = understood(engineScope, questions, options);
+  const answered = (verdict: Verdict, i: number): Answer =>
+    resolved[i] && isSelf(resolved[i]) ? { allowed: true } : answerIn(verdict);
+  try {
+    return (await evaluateAll(engineScope, resolved, evaluationContext)).map(answered);
+  } catch (error) {
+    if (!isTooMuch(error)) throw error;
+    if (questions.length === 1) return [{ allowed: false, undecided: error }];
+  }
+  const each: Answer[] = [];
+  for (const question of questions)
+    each.push(...(await answerAll(engineScope, [question], options)));
+  return each;
+}
+
+const answerIn = ({ sure, possible, missing }: Verdict): Answer =>
+  sure === possible
+    ? { allowed: sure }
+    : { allowed: false, undecided: contextMissing([...missing]) };
+
+const isTooMuch = (error: unknown): error is PenstockError =>
+  error instanceof PenstockError && error.code === engineErrors.BREADTH_LIMIT.code;
+
+/* Evaluates many candidates exactly, in chunks that share a load. */
+
+const CHUNK = 200;
+
+/** Bounds of each question, in order, without the rule of the object itself (`isSelf`). */
+export async function keepAllowed(
+  engineScope: EngineScope,
+  questions: readonly Resolved[],
+  evaluationContext: EvaluationContext,
+): Promise<readonly Bounds[]> {
+  const found: Bounds[] = [];
+  for (let start = 0; start < questions.length; start += CHUNK) {
+    const chunk = questions.slice(start, start + CHUNK);
+    found.push(...(await evaluateAll(engineScope, chunk, evaluationContext)));
+  }
+  return found;
+}
+
+/* Relations in which a subject stands on a resource by a tuple of its own. */
+
+const directStatement = sourcedStatement(
+  (from) => `select t.relation from ${from.rows} t
+   where t.resource_type = $1 and t.resource_id = $2${from.resource('t', '$2::text')}
+     and t.subject_type = $3 and t.subject_id = $4 and t.subject_relation = $5
+     and t.condition is null and ${liveTuple('t')}
+   order by t.relation`,
+);
+
+/** Names in byte order; tuples whose time is over, that need a condition or that fit no more are left out. */
+export async function directRelations(
+  { model, database }: EngineScope,
+  subject: SubjectRef,
+  resource: ObjectRef,
+): Promise<readonly string[]> {
+  const ofType = model.fieldRelations.filter(({ type }) => type === resource.type);
+  const { rows } = await database.query<{ relation: string }>({
+    ...directStatement(sourceOf(model, ofType)),
+    values: [resource.type, resource.id, subject.type, subject.id, subject.relation],
+  });
+  return rows
+    .map((row) => row.relation)
+    .filter(
+      (relation) =>
+        grantedAction(relation) === undefined && fits(model, { subject, relation, resource }),
+    );
 }

@@ -8,13 +8,12 @@ import {
   readCases,
 } from '../../../../acceptance/conformance/cases.ts';
 import { openTupleTable, type TupleTable } from '../../../../test/support/tuple-table.ts';
-import { checkAgainst } from '../model/check.ts';
 import { parseDefinition } from '../model/definition.ts';
 import { formatObject, parseObject, parseSubject } from '../model/grammar.ts';
 import { buildModel, type Model } from '../model/model.ts';
-import { misfit } from '../model/validity.ts';
-import { createEngine } from './create.ts';
-import type { Tuple } from './tuple.ts';
+import { checkAgainst } from '../model/reference-check.ts';
+import { type Tuple, tupleProblem } from '../model/tuple.ts';
+import { createEngine } from './create-engine.ts';
 
 const cases = await readCases();
 
@@ -42,7 +41,7 @@ describe('relationship cases', () => {
   it.each(cases.map((one) => [one.id, one] as const))('%s', async (_, one) => {
     const model = modelOf(one);
     const tuples = one.relations.map(tupleOf);
-    expect(tuples.flatMap((tuple) => misfit(model, tuple)?.message ?? [])).toEqual([]);
+    expect(tuples.flatMap((tuple) => tupleProblem(model, tuple)?.message ?? [])).toEqual([]);
     await table.replace(tuples);
 
     await compare(model, {
@@ -68,12 +67,20 @@ async function compare(model: Model, { checks, lists }: RelationshipCase): Promi
     resource: parseObject(resource, 'resource'),
   }));
   const allowed = await engine.check(table.database, questions);
-  expect(checks.map((check, i) => [check, allowed[i]])).toEqual(checks.map((check) => [check, check.allowed]));
-  const probes = await Promise.all(questions.map((question) => engine.probe(table.database, question)));
+  expect(checks.map((check, i) => [check, allowed[i]])).toEqual(
+    checks.map((check) => [check, check.allowed]),
+  );
+  const probes = await Promise.all(
+    questions.map((question) => engine.probe(table.database, question)),
+  );
   const decided = checks.map((check, i) => [check, probes[i]?.allowed ?? check.allowed]);
   expect(decided).toEqual(checks.map((check) => [check, check.allowed]));
   for (const list of lists) {
-    const question = { subject: parseSubject(list.subject, 'subject'), action: list.permission, type: list.type };
+    const question = {
+      subject: parseSubject(list.subject, 'subject'),
+      action: list.permission,
+      type: list.type,
+    };
     const { items, cursor } = await engine.listResources(table.database, question, { limit: 1000 });
     const resources = items.map((id) => formatObject({ type: list.type, id }));
     expect([list, resources, cursor]).toEqual([list, [...list.resources].sort(), undefined]);

@@ -5,12 +5,12 @@
  * next question on every node.
  */
 import type { Queryable } from '../../../kernel/database/database.ts';
+import type { PenstockError } from '../../../kernel/errors.ts';
 import type { RowPredicate } from '../../../kernel/permissions.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
-import type { Moment } from './follower.ts';
-import type { Probe } from './probe.ts';
-import type { Tuple } from './tuple.ts';
+import type { Tuple } from '../model/tuple.ts';
+import type { DatabaseSnapshot } from './grant-cache/change-tracker.ts';
 
 /** "May `subject` do `action` on `resource`?" */
 export interface Question {
@@ -52,10 +52,42 @@ export interface Reason {
   readonly parts: readonly Reason[];
 }
 
+/** An answer of its own among several. */
+export interface Answer {
+  readonly allowed: boolean;
+  /** Why there is none: a value is missing, or too much hangs on it. */
+  readonly undecided?: PenstockError;
+}
+
+/** A change after which a denied question would be allowed. */
+export interface Suggestion {
+  /** The tuple is written, is deleted, has its condition fulfilled, or is said by a field of its resource. */
+  readonly kind: 'write' | 'delete' | 'condition' | 'field';
+  readonly tuple: Tuple;
+  /** Of `field`: its name. */
+  readonly field?: string;
+}
+
+/** A reason with what came of the question: `undecided` exactly where a check throws `CONTEXT_MISSING`. */
+export interface Explanation extends Reason {
+  readonly outcome: 'allowed' | 'denied' | 'undecided';
+  /** Names of values that an undecided question hangs on. */
+  readonly missing: readonly string[];
+  /** Of a denial, where it was asked for: the nearest misses first. */
+  readonly wouldAllow: readonly Suggestion[];
+}
+
+export interface ExplainOptions extends AskOptions {
+  /** Whether to look for what would allow it. */
+  readonly suggest?: boolean;
+}
+
 export interface Page<T> {
   readonly items: readonly T[];
   /** Goes on where this page ends; absent at the end. */
   readonly cursor?: string;
+  /** Set where something was left out because a value was missing. */
+  readonly incomplete?: true;
 }
 
 export interface PageOptions extends AskOptions {
@@ -66,35 +98,77 @@ export interface PageOptions extends AskOptions {
 
 /**
  * The engine over one model. `database` may be a transaction.
- * Throws 400 for unknown types and actions, and the errors of errors.ts where there is no answer.
+ * Throws 400 for unknown types and actions, and the errors of limits.ts where there is no answer.
  */
 export interface Engine {
   readonly model: Model;
   /** Answers in the order of the questions, from one load. At most 50. */
-  check(database: Queryable, questions: readonly Question[], options?: AskOptions): Promise<readonly boolean[]>;
+  check(
+    database: Queryable,
+    questions: readonly Question[],
+    options?: AskOptions,
+  ): Promise<readonly boolean[]>;
+  /** The same, where one that cannot be answered does not stand in the way of the others. */
+  answers(
+    database: Queryable,
+    questions: readonly Question[],
+    options?: AskOptions,
+  ): Promise<readonly Answer[]>;
   /**
-   * The same for one question by a single lookup, with the revision of the definitions at that moment; `undefined`
+   * The same for one question by one short statement, with the revision of the definitions at that moment; `undefined`
    * without a statement when that could not decide it. Unknown types and actions are left to `check`.
    */
-  probe(database: Queryable, question: Question, options?: AskOptions): Promise<Probe | undefined>;
-  explain(database: Queryable, question: Question, options?: AskOptions): Promise<Reason>;
+  probe(
+    database: Queryable,
+    question: Question,
+    options?: AskOptions,
+    reach?: ProbeReach,
+  ): Promise<Probe | undefined>;
+  explain(database: Queryable, question: Question, options?: ExplainOptions): Promise<Explanation>;
   /**
    * Ids in byte order. Resources whose answer hangs on a value that was not given are left out; of a public action
    * the list holds the objects that stand in any tuple. A page may be short when few candidates hold: only a page
    * without cursor is the last.
    */
-  listResources(database: Queryable, question: ResourceQuestion, options: PageOptions): Promise<Page<string>>;
+  listResources(
+    database: Queryable,
+    question: ResourceQuestion,
+    options: PageOptions,
+  ): Promise<Page<string>>;
   /**
    * Subjects as `Type:id`, in byte order. `Type:*` stands for everybody of the type who is not named on the way to
    * the resource; whoever is named is listed on his own. Pages as with `listResources`.
    */
-  listSubjects(database: Queryable, question: SubjectQuestion, options: PageOptions): Promise<Page<string>>;
+  listSubjects(
+    database: Queryable,
+    question: SubjectQuestion,
+    options: PageOptions,
+  ): Promise<Page<string>>;
   /** Relations in which the subject stands directly on the resource. */
-  directRelations(database: Queryable, subject: SubjectRef, resource: ObjectRef): Promise<readonly string[]>;
+  directRelations(
+    database: Queryable,
+    subject: SubjectRef,
+    resource: ObjectRef,
+  ): Promise<readonly string[]>;
   /**
    * The rows of a type on which the subject may act, for the record engine's own statement. With `catchUp` (of
-   * `KeptReach`) what was kept is used, and the predicate can be confirmed. Without it, as in a transaction, nothing is
+   * `GrantCache`) what was kept is used, and the predicate can be confirmed. Without it, as in a transaction, nothing is
    * taken from memory and nothing kept.
    */
-  predicate(database: Queryable, question: ResourceQuestion, catchUp?: () => Promise<Moment>): Promise<RowPredicate>;
+  predicate(
+    database: Queryable,
+    question: ResourceQuestion,
+    catchUp?: () => Promise<DatabaseSnapshot>,
+  ): Promise<RowPredicate>;
+}
+
+/** How far one short statement looks: what is written about the object, or also what that leads to. */
+export type ProbeReach = 'object' | 'graph';
+
+/** What one short statement found out. */
+export interface Probe {
+  /** Of the resource definitions, when it looked: `allowed` is right for a model of this revision alone. */
+  readonly revision: number;
+  /** Absent when the statement does not decide it. */
+  readonly allowed: boolean | undefined;
 }

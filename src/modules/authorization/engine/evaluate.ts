@@ -4,44 +4,58 @@
  * stratum, so that cycles end and write order never matters. A question whose
  * bounds differ has no answer; it is never answered with "allowed".
  */
-
-import { evaluateCondition } from '../model/evaluate-condition.ts';
-import type { Expression } from '../model/expression.ts';
-import type { ObjectRef } from '../model/grammar.ts';
+import { evaluateCondition } from '../model/condition.ts';
+import type { Expression, RecordRule } from '../model/expression.ts';
+import { isEverybody, type ObjectRef } from '../model/grammar.ts';
 import { grantRelation, type Name } from '../model/model.ts';
-import { type Bounds, both, either, no, unknown, without, yes } from './bounds.ts';
-import { discover, type Evaluation, type Graph, isOwnSet, isPlain, type Node, nodeKey } from './graph.ts';
-import type { Tuple } from './tuple.ts';
+import type { Tuple } from '../model/tuple.ts';
+import {
+  type Bounds,
+  both,
+  discover,
+  type Evaluation,
+  either,
+  type Graph,
+  isOwnSet,
+  isPlain,
+  type Node,
+  no,
+  nodeKey,
+  unknown,
+  without,
+  yes,
+} from './graph.ts';
 
 export interface Verdict extends Bounds {
   /** Context values that some condition on the way needs and that were not given. */
   readonly missing: ReadonlySet<string>;
-  /** Something lies beyond the depth limit. */
-  readonly tooDeep: boolean;
-  /** Settled, for the explanation. */
-  readonly state: Settled;
+  /** With its nodes settled, for the explanation. */
+  readonly state: EvaluationState;
 }
 
 /** Nodes with their bounds, and what was found out on the way. */
-export interface Settled {
+export interface EvaluationState {
   readonly evaluation: Evaluation;
   readonly nodes: Graph;
   readonly missing: Set<string>;
-  tooDeep: boolean;
 }
 
 /** Settles the question "is the subject in `name` of `object`?". */
 export function evaluate(evaluation: Evaluation, object: ObjectRef, name: Name): Verdict {
-  const state: Settled = { evaluation, nodes: discover(evaluation, object, name), missing: new Set(), tooDeep: false };
-  settle(state);
+  const state: EvaluationState = {
+    evaluation,
+    nodes: discover(evaluation, object, name),
+    missing: new Set(),
+  };
+  computeFixpoint(state);
   const { sure, possible } = nodeBounds(state, object, name);
-  return { sure, possible, missing: state.missing, tooDeep: state.tooDeep, state };
+  return { sure, possible, missing: state.missing, state };
 }
 
-function settle(state: Settled): void {
+function computeFixpoint(state: EvaluationState): void {
   const { model } = state.evaluation;
   // What lies far away is settled first: fewer rounds.
-  const nodes = [...state.nodes.values()].reverse();
+  const nodes = [...state.nodes.values()].filter(({ given }) => !given).reverse();
   const byStratum = Map.groupBy(nodes, (node) => model.stratum(node.name));
   let rank = 0;
   for (const stratum of [...byStratum.keys()].sort((a, b) => a - b)) {
@@ -57,7 +71,7 @@ function settle(state: Settled): void {
 }
 
 /** Bounds only ever grow within a stratum, so this ends. */
-function improve(state: Settled, node: Node, rank: number): boolean {
+function improve(state: EvaluationState, node: Node, rank: number): boolean {
   if (node.bounds.sure) return false;
   const next = boundsOf(state, node);
   if (next === node.bounds) return false;
@@ -66,25 +80,41 @@ function improve(state: Settled, node: Node, rank: number): boolean {
   return true;
 }
 
-function boundsOf(state: Settled, { object, name }: Node): Bounds {
+function boundsOf(state: EvaluationState, { object, name }: Node): Bounds {
   if (isOwnSet(state.evaluation, object, name)) return yes;
   if (name.kind === 'relation') return relationBounds(state, object, name.name);
   const expression = state.evaluation.model.expression(name);
   const granted = directBounds(state, object, grantRelation(name.name));
-  return expression && !granted.sure ? either([granted, expressionBounds(state, object, expression)]) : granted;
+  return expression && !granted.sure
+    ? either([granted, expressionBounds(state, object, expression)])
+    : granted;
 }
 
 /** Bounds of one expression on one object. */
-export function expressionBounds(state: Settled, object: ObjectRef, expression: Expression): Bounds {
+export function expressionBounds(
+  state: EvaluationState,
+  object: ObjectRef,
+  expression: Expression,
+): Bounds {
   switch (expression.kind) {
     case 'none':
       return no;
     case 'everyone':
       return yes;
+    case 'rule':
+      return ruleBounds(state, object, expression);
     case 'relation':
-      return nodeBounds(state, object, { type: object.type, kind: 'relation', name: expression.relation });
+      return nodeBounds(state, object, {
+        type: object.type,
+        kind: 'relation',
+        name: expression.relation,
+      });
     case 'action':
-      return nodeBounds(state, object, { type: object.type, kind: 'action', name: expression.action });
+      return nodeBounds(state, object, {
+        type: object.type,
+        kind: 'action',
+        name: expression.action,
+      });
     case 'arrow':
       return arrowBounds(state, object, expression);
     case 'union':
@@ -92,40 +122,56 @@ export function expressionBounds(state: Settled, object: ObjectRef, expression: 
     case 'intersection':
       return both(expression.of.map((e) => expressionBounds(state, object, e)));
     case 'exclusion':
-      return without(expressionBounds(state, object, expression.base), expressionBounds(state, object, expression.subtract));
+      return without(
+        expressionBounds(state, object, expression.base),
+        expressionBounds(state, object, expression.subtract),
+      );
   }
 }
 
-/** Bounds of a settled node; what lies beyond the depth limit is not known. */
-export function nodeBounds(state: Settled, object: ObjectRef, name: Name): Bounds {
+function ruleBounds(state: EvaluationState, object: ObjectRef, rule: RecordRule): Bounds {
+  const { subject, rules } = state.evaluation;
+  const { bounds, missing } = rules.of(subject, object, rule);
+  for (const value of missing) state.missing.add(value);
+  return bounds;
+}
+
+/** Bounds of a settled node. Every node that counts was discovered; nothing is allowed by one that was not. */
+export function nodeBounds(state: EvaluationState, object: ObjectRef, name: Name): Bounds {
   const node = state.nodes.get(nodeKey(object, name));
   if (node) return node.bounds;
-  state.tooDeep = true;
   return unknown;
 }
 
-function relationBounds(state: Settled, object: ObjectRef, relation: string): Bounds {
+function relationBounds(state: EvaluationState, object: ObjectRef, relation: string): Bounds {
   const direct = directBounds(state, object, relation);
   if (direct.sure) return direct;
-  const sets = state.evaluation.tuples.of(object, relation).filter((t) => t.subject.relation !== '');
+  const sets = state.evaluation.tuples
+    .of(object, relation)
+    .filter((t) => t.subject.relation !== '');
   return either([direct, ...sets.map((tuple) => setBounds(state, tuple))]);
 }
 
 /** Whether the subject stands in a relation through the subject set of this tuple. */
-export function setBounds(state: Settled, tuple: Tuple): Bounds {
+export function setBounds(state: EvaluationState, tuple: Tuple): Bounds {
   const name = state.evaluation.model.member(tuple.subject.type, tuple.subject.relation);
   const stands = tupleBounds(state, tuple);
   return name && stands.possible ? both([stands, nodeBounds(state, tuple.subject, name)]) : no;
 }
 
-function directBounds(state: Settled, object: ObjectRef, relation: string): Bounds {
+function directBounds(state: EvaluationState, object: ObjectRef, relation: string): Bounds {
   return either(directTuples(state, object, relation).map((tuple) => tupleBounds(state, tuple)));
 }
 
-/** Tuples that name the subject itself, or everybody of its type. */
-export function directTuples({ evaluation }: Settled, object: ObjectRef, relation: string): readonly Tuple[] {
+/** Tuples that name the subject itself, everybody of its type, or everybody. */
+export function directTuples(
+  { evaluation }: EvaluationState,
+  object: ObjectRef,
+  relation: string,
+): readonly Tuple[] {
   const { subject, tuples } = evaluation;
   return tuples.of(object, relation).filter(({ subject: s }) => {
+    if (isEverybody(s)) return subject.relation === '';
     if (s.type !== subject.type || s.relation !== subject.relation) return false;
     return s.id === subject.id || (s.id === '*' && subject.relation === '');
   });
@@ -134,27 +180,39 @@ export function directTuples({ evaluation }: Settled, object: ObjectRef, relatio
 type Arrow = Extract<Expression, { kind: 'arrow' }>;
 
 /** Tuples whose objects an arrow looks at. */
-export const leadingTuples = ({ evaluation }: Settled, object: ObjectRef, arrow: Arrow): readonly Tuple[] =>
+export const leadingTuples = (
+  { evaluation }: EvaluationState,
+  object: ObjectRef,
+  arrow: Arrow,
+): readonly Tuple[] =>
   evaluation.tuples.of(object, arrow.relation).filter((tuple) => isPlain(tuple.subject));
 
 /** Whether the subject has what an arrow asks for on the object of one tuple. */
-export function targetBounds(state: Settled, tuple: Tuple, arrow: Arrow): Bounds {
+export function targetBounds(state: EvaluationState, tuple: Tuple, arrow: Arrow): Bounds {
   const name = state.evaluation.model.action(tuple.subject.type, arrow.target);
   return name ? nodeBounds(state, tuple.subject, name) : no;
 }
 
-function arrowBounds(state: Settled, object: ObjectRef, arrow: Arrow): Bounds {
+function arrowBounds(state: EvaluationState, object: ObjectRef, arrow: Arrow): Bounds {
   const leading = leadingTuples(state, object, arrow)
     .map((tuple) => ({ tuple, stands: tupleBounds(state, tuple) }))
     .filter(({ stands }) => stands.possible);
-  if (!arrow.all) return either(leading.map(({ tuple, stands }) => both([stands, targetBounds(state, tuple, arrow)])));
+  if (!arrow.all)
+    return either(
+      leading.map(({ tuple, stands }) => both([stands, targetBounds(state, tuple, arrow)])),
+    );
   // "every": there is one, and each that counts has it. One that does not count takes nothing away.
-  const each = leading.map(({ tuple, stands }) => either([without(yes, stands), targetBounds(state, tuple, arrow)]));
+  const each = leading.map(({ tuple, stands }) =>
+    either([without(yes, stands), targetBounds(state, tuple, arrow)]),
+  );
   return both([either(leading.map(({ stands }) => stands)), ...each]);
 }
 
 /** Whether a tuple counts now: not expired, and its condition holds. */
-export function tupleBounds(state: Settled, { expired, condition: name, attributes = {}, resource }: Tuple): Bounds {
+export function tupleBounds(
+  state: EvaluationState,
+  { expired, condition: name, attributes = {}, resource }: Tuple,
+): Bounds {
   const { model, context, now } = state.evaluation;
   if (expired) return no;
   if (name === undefined) return yes;

@@ -3,45 +3,114 @@
  * evaluation, told from the question downwards. For "yes" the line of reasoning
  * that decides; for "no" everything that was tried and what is missing.
  */
-import { type Expression, format } from '../model/expression.ts';
+import { type Expression, format, type RecordRule } from '../model/expression.ts';
 import { formatObject, formatSubject, type ObjectRef } from '../model/grammar.ts';
 import { grantRelation, type Name } from '../model/model.ts';
-import { circumstancesOf, evaluateAll, isSelf, resolve, type World } from './ask.ts';
-import { type Bounds, yes } from './bounds.ts';
-import type { AskOptions, Question, Reason } from './engine.ts';
+import { formatTuple, type Tuple } from '../model/tuple.ts';
+import {
+  checkAll,
+  type EngineScope,
+  evaluateAll,
+  evaluationContextOf,
+  isSelf,
+  resolve,
+} from './ask.ts';
+import type {
+  AskOptions,
+  ExplainOptions,
+  Explanation,
+  Question,
+  Reason,
+  Suggestion,
+} from './engine.ts';
 import {
   directTuples,
+  type EvaluationState,
   expressionBounds,
   leadingTuples,
   nodeBounds,
-  type Settled,
   setBounds,
   targetBounds,
   tupleBounds,
 } from './evaluate.ts';
-import { isOwnSet, nodeKey } from './graph.ts';
-import { formatTuple, type Tuple } from './tuple.ts';
+import { type Bounds, isOwnSet, nodeKey, yes } from './graph.ts';
+import { limits } from './limits.ts';
+import { canBeTried, suggestChanges } from './suggestions.ts';
 
 /** Most lines of one explanation. */
 const MOST_REASONS = 500;
 
-export async function explain(world: World, question: Question, options?: AskOptions): Promise<Reason> {
-  const resolved = resolve(world.model, question);
+export async function explain(
+  engineScope: EngineScope,
+  question: Question,
+  options?: ExplainOptions,
+): Promise<Explanation> {
+  const resolved = resolve(engineScope.model, question);
   const { object, name } = resolved;
-  if (isSelf(resolved)) return { ...aboutNode(object, name), allowed: true, because: 'an object may do everything to itself', parts: [] };
-  const [verdict] = await evaluateAll(world, [resolved], circumstancesOf(world.model, options));
+  if (isSelf(resolved))
+    return {
+      ...aboutNode(object, name),
+      allowed: true,
+      because: 'an object may do everything to itself',
+      parts: [],
+      outcome: 'allowed',
+      missing: [],
+      wouldAllow: [],
+    };
+  const [verdict] = await evaluateAll(
+    engineScope,
+    [resolved],
+    evaluationContextOf(engineScope.model, options),
+  );
   if (!verdict) throw new Error('a question without a verdict');
-  return explainNode({ state: verdict.state, left: { lines: MOST_REASONS }, trail: new Set() }, object, name);
+  const { state, sure, possible, missing } = verdict;
+  const reason = explainNode(
+    { state, left: { lines: MOST_REASONS }, trail: new Set() },
+    object,
+    name,
+  );
+  const outcome = sure === possible ? (sure ? 'allowed' : 'denied') : 'undecided';
+  const suggest = outcome === 'denied' && options?.suggest === true;
+  return {
+    ...reason,
+    outcome,
+    missing: outcome === 'undecided' ? [...missing] : [],
+    wouldAllow: suggest
+      ? await confirmed(engineScope, { question, options }, suggestChanges({ state, object, name }))
+      : [],
+  };
+}
+
+/** Those that a check agrees with: what a new tuple leads to was not among the tuples at hand. */
+async function confirmed(
+  engineScope: EngineScope,
+  { question, options }: { readonly question: Question; readonly options: AskOptions | undefined },
+  suggestions: readonly Suggestion[],
+): Promise<readonly Suggestion[]> {
+  const kept: Suggestion[] = [];
+  for (const suggestion of suggestions) {
+    const contextual = [...(options?.contextual ?? []), suggestion.tuple];
+    const isChecked = canBeTried(suggestion) && contextual.length <= limits.contextual;
+    const answers = isChecked
+      ? checkAll(engineScope, [question], { ...options, contextual })
+      : Promise.resolve([true]);
+    // What has no answer is no way to one.
+    const [allowed] = await answers.catch(() => [false]);
+    if (allowed === true) kept.push(suggestion);
+  }
+  return kept;
 }
 
 interface Telling {
-  readonly state: Settled;
+  readonly state: EvaluationState;
   readonly left: { lines: number };
   /** Nodes above this line. */
   readonly trail: ReadonlySet<string>;
 }
 
-const aboutNode = (object: ObjectRef, name: Name) => ({ about: `${formatObject(object)} ${name.name}` });
+const aboutNode = (object: ObjectRef, name: Name) => ({
+  about: `${formatObject(object)} ${name.name}`,
+});
 
 function explainNode(telling: Telling, object: ObjectRef, name: Name): Reason {
   const { state } = telling;
@@ -49,12 +118,33 @@ function explainNode(telling: Telling, object: ObjectRef, name: Name): Reason {
   const bounds = nodeBounds(state, object, name);
   const key = nodeKey(object, name);
   telling.left.lines -= 1;
-  if (!state.nodes.has(key)) return { ...about, allowed: false, because: 'lies too many steps away to be looked at', parts: [] };
-  if (telling.trail.has(key)) return { ...about, allowed: false, because: 'is what is being asked above', parts: [] };
-  if (telling.left.lines < 0) return { ...about, allowed: bounds.sure, because: 'is left out: the explanation is too long', parts: [] };
-  if (isOwnSet(state.evaluation, object, name)) return { ...about, allowed: true, because: 'a set is in itself', parts: [] };
+  if (state.nodes.get(key)?.given)
+    return {
+      ...about,
+      allowed: bounds.sure,
+      because: bounds.sure
+        ? 'was found among what the subject reaches'
+        : 'was not found among what the subject reaches',
+      parts: [],
+    };
+  if (telling.trail.has(key))
+    return { ...about, allowed: false, because: 'is what is being asked above', parts: [] };
+  if (telling.left.lines < 0)
+    return {
+      ...about,
+      allowed: bounds.sure,
+      because: 'is left out: the explanation is too long',
+      parts: [],
+    };
+  if (isOwnSet(state.evaluation, object, name))
+    return { ...about, allowed: true, because: 'a set is in itself', parts: [] };
   const deeper = { ...telling, trail: new Set(telling.trail).add(key) };
-  return { ...about, ...(name.kind === 'relation' ? tellRelation(deeper, object, name.name) : tellAction(deeper, object, name)) };
+  return {
+    ...about,
+    ...(name.kind === 'relation'
+      ? tellRelation(deeper, object, name.name)
+      : tellAction(deeper, object, name)),
+  };
 }
 
 type Told = Omit<Reason, 'about'>;
@@ -73,7 +163,9 @@ function tellRelation(telling: Telling, object: ObjectRef, relation: string): To
   const proof = direct.find((told) => told.allowed);
   if (proof) return proof;
   const sets = evaluation.tuples.of(object, relation).filter((t) => t.subject.relation !== '');
-  const deciding = sets.find((tuple) => setBounds(state, tuple).sure && supportsSet(telling, tuple));
+  const deciding = sets.find(
+    (tuple) => setBounds(state, tuple).sure && supportsSet(telling, tuple),
+  );
   if (deciding) return tellSet(telling, deciding);
   const parts = [
     ...direct.map((told) => ({ ...told, about: `${formatObject(object)} ${relation}` })),
@@ -86,11 +178,16 @@ function tellRelation(telling: Telling, object: ObjectRef, relation: string): To
   };
 }
 
-function tellTuple(state: Settled, tuple: Tuple): Told {
+function tellTuple(state: EvaluationState, tuple: Tuple): Told {
   const { subject, relation, resource, condition } = tuple;
   const bounds = tupleBounds(state, tuple);
   const stands = `${formatSubject(subject)} stands in ${relation} of ${formatObject(resource)}`;
-  return { allowed: bounds.sure, because: `${stands}${doubt(tuple, bounds, condition)}`, tuple: formatTuple(tuple), parts: [] };
+  return {
+    allowed: bounds.sure,
+    because: `${stands}${doubt(tuple, bounds, condition)}`,
+    tuple: formatTuple(tuple),
+    parts: [],
+  };
 }
 
 function doubt({ expired }: Tuple, bounds: Bounds, condition: string | undefined): string {
@@ -114,26 +211,39 @@ function tellSet(telling: Telling, tuple: Tuple): Told {
   return { ...told, allowed: sure, parts: name ? [explainNode(telling, tuple.subject, name)] : [] };
 }
 
-const aboutSet = (telling: Telling, tuple: Tuple): Reason => ({ about: formatSubject(tuple.subject), ...tellSet(telling, tuple) });
+const aboutSet = (telling: Telling, tuple: Tuple): Reason => ({
+  about: formatSubject(tuple.subject),
+  ...tellSet(telling, tuple),
+});
 
 function tellAction(telling: Telling, object: ObjectRef, name: Name): Told {
   const { state } = telling;
-  const grants = directTuples(state, object, grantRelation(name.name)).map((tuple) => tellTuple(state, tuple));
+  const grants = directTuples(state, object, grantRelation(name.name)).map((tuple) =>
+    tellTuple(state, tuple),
+  );
   const grant = grants.find((told) => told.allowed);
   if (grant) return { ...grant, because: `${name.name} is granted directly` };
   const expression = state.evaluation.model.expression(name);
-  return expression ? tellExpression(telling, object, expression) : { allowed: false, because: 'is not defined', parts: [] };
+  return expression
+    ? tellExpression(telling, object, expression)
+    : { allowed: false, because: 'is not defined', parts: [] };
 }
 
 function tellExpression(telling: Telling, object: ObjectRef, expression: Expression): Told {
   const { state } = telling;
   const { sure } = expressionBounds(state, object, expression);
-  const within = (name: Name): Told => ({ allowed: sure, because: format(expression), parts: [explainNode(telling, object, name)] });
+  const within = (name: Name): Told => ({
+    allowed: sure,
+    because: format(expression),
+    parts: [explainNode(telling, object, name)],
+  });
   switch (expression.kind) {
     case 'none':
       return { allowed: false, because: 'nobody may', parts: [] };
     case 'everyone':
       return { allowed: true, because: 'everybody may', parts: [] };
+    case 'rule':
+      return tellRule(telling, object, expression);
     case 'relation':
       return within({ type: object.type, kind: 'relation', name: expression.relation });
     case 'action':
@@ -145,16 +255,31 @@ function tellExpression(telling: Telling, object: ObjectRef, expression: Express
   }
 }
 
+/** What a rule says about a record; a value that is missing is named. */
+function tellRule({ state }: Telling, object: ObjectRef, rule: RecordRule): Told {
+  const { subject, rules } = state.evaluation;
+  const { bounds, missing } = rules.of(subject, object, rule);
+  if (bounds.sure)
+    return { allowed: true, because: `the record fits the rule ${format(rule)}`, parts: [] };
+  const because = bounds.possible
+    ? `the rule ${format(rule)} hangs on ${missing.join(', ')}, which was not given`
+    : `no such record, or it does not fit the rule ${format(rule)}`;
+  return { allowed: false, because, parts: [] };
+}
+
 type Combination = Extract<Expression, { kind: 'union' | 'intersection' | 'exclusion' }>;
 
 function tellCombination(telling: Telling, object: ObjectRef, expression: Combination): Told {
   const { state } = telling;
   const { sure } = expressionBounds(state, object, expression);
-  const all = expression.kind === 'exclusion' ? [expression.base, expression.subtract] : expression.of;
+  const all =
+    expression.kind === 'exclusion' ? [expression.base, expression.subtract] : expression.of;
   const told = all.map((part) => ({ part, bounds: expressionBounds(state, object, part) }));
   const deciding =
     expression.kind === 'union' && sure
-      ? told.filter(({ part, bounds }) => bounds.sure && isGrounded(telling, object, part)).slice(0, 1)
+      ? told
+          .filter(({ part, bounds }) => bounds.sure && isGrounded(telling, object, part))
+          .slice(0, 1)
       : told;
   const parts = (deciding.length > 0 ? deciding : told).map(({ part }) => ({
     about: `${formatObject(object)} ${format(part)}`,
@@ -167,13 +292,23 @@ function tellCombination(telling: Telling, object: ObjectRef, expression: Combin
 function isGrounded(telling: Telling, object: ObjectRef, expression: Expression): boolean {
   switch (expression.kind) {
     case 'relation':
-      return supports(telling, object, { type: object.type, kind: 'relation', name: expression.relation });
+      return supports(telling, object, {
+        type: object.type,
+        kind: 'relation',
+        name: expression.relation,
+      });
     case 'action':
-      return supports(telling, object, { type: object.type, kind: 'action', name: expression.action });
+      return supports(telling, object, {
+        type: object.type,
+        kind: 'action',
+        name: expression.action,
+      });
     case 'arrow':
       return expression.all || supportingTuple(telling, object, expression) !== undefined;
     case 'union':
-      return expression.of.some((e) => expressionBounds(telling.state, object, e).sure && isGrounded(telling, object, e));
+      return expression.of.some(
+        (e) => expressionBounds(telling.state, object, e).sure && isGrounded(telling, object, e),
+      );
     case 'intersection':
       return expression.of.every((e) => isGrounded(telling, object, e));
     case 'exclusion':
@@ -189,7 +324,12 @@ function supportingTuple(telling: Telling, object: ObjectRef, arrow: Arrow): Tup
   const { state } = telling;
   return leadingTuples(state, object, arrow).find((tuple) => {
     const name = state.evaluation.model.action(tuple.subject.type, arrow.target);
-    return name && tupleBounds(state, tuple).sure && targetBounds(state, tuple, arrow).sure && supports(telling, tuple.subject, name);
+    return (
+      name &&
+      tupleBounds(state, tuple).sure &&
+      targetBounds(state, tuple, arrow).sure &&
+      supports(telling, tuple.subject, name)
+    );
   });
 }
 
@@ -199,16 +339,33 @@ function tellArrow(telling: Telling, object: ObjectRef, arrow: Arrow): Told {
   const leading = leadingTuples(state, object, arrow);
   const proof = sure && !arrow.all ? supportingTuple(telling, object, arrow) : undefined;
   const because =
-    leading.length > 0 ? format(arrow) : `nothing that knows "${arrow.target}" stands in ${arrow.relation} of ${formatObject(object)}`;
-  return { allowed: sure, because, parts: (proof ? [proof] : leading).map((tuple) => tellTarget(telling, tuple, arrow)) };
+    leading.length > 0
+      ? format(arrow)
+      : `nothing that knows "${arrow.target}" stands in ${arrow.relation} of ${formatObject(object)}`;
+  return {
+    allowed: sure,
+    because,
+    parts: (proof ? [proof] : leading).map((tuple) => tellTarget(telling, tuple, arrow)),
+  };
 }
 
 function tellTarget(telling: Telling, tuple: Tuple, arrow: Arrow): Reason {
   const told = tellTuple(telling.state, tuple);
   const about = `${formatObject(tuple.subject)} ${arrow.target}`;
   const name = telling.state.evaluation.model.action(tuple.subject.type, arrow.target);
-  if (!name) return { ...told, about, allowed: false, because: `${tuple.subject.type} knows no "${arrow.target}"` };
+  if (!name)
+    return {
+      ...told,
+      about,
+      allowed: false,
+      because: `${tuple.subject.type} knows no "${arrow.target}"`,
+    };
   const target = targetBounds(telling.state, tuple, arrow);
   const allowed = (told.allowed ? target : { ...yes, sure: false }).sure;
-  return { ...told, about, allowed, parts: told.allowed ? [explainNode(telling, tuple.subject, name)] : [] };
+  return {
+    ...told,
+    about,
+    allowed,
+    parts: told.allowed ? [explainNode(telling, tuple.subject, name)] : [],
+  };
 }

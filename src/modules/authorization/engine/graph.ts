@@ -1,12 +1,43 @@
 /**
- * The part of the world that a question can hang on: one node for each name of
+ * The part of the model and its tuples that a question can hang on: one node for each name of
  * each object that can be reached from it through the tuples that are loaded.
  */
+import { isPublic } from '../model/expansion-rules.ts';
+import type { RecordRule } from '../model/expression.ts';
 import { type ObjectRef, type SubjectRef, sameObject } from '../model/grammar.ts';
 import { keyOf, type Model, type Name } from '../model/model.ts';
-import { type Bounds, no } from './bounds.ts';
-import { limits } from './limits.ts';
-import type { TupleIndex } from './tuple.ts';
+import type { TupleIndex } from '../model/tuple.ts';
+
+/**
+ * Truth of which not everything may be known: the lower bound (`sure`) and the
+ * upper bound (`possible`). They differ only where a value that a condition
+ * needs is missing.
+ */
+export interface Bounds {
+  readonly sure: boolean;
+  readonly possible: boolean;
+}
+
+export const no: Bounds = { sure: false, possible: false };
+export const yes: Bounds = { sure: true, possible: true };
+export const unknown: Bounds = { sure: false, possible: true };
+
+const bounds = (sure: boolean, possible: boolean): Bounds => (sure ? yes : possible ? unknown : no);
+
+export const either = (all: readonly Bounds[]): Bounds =>
+  bounds(
+    all.some((b) => b.sure),
+    all.some((b) => b.possible),
+  );
+
+export const both = (all: readonly Bounds[]): Bounds =>
+  bounds(
+    all.every((b) => b.sure),
+    all.every((b) => b.possible),
+  );
+
+export const without = (base: Bounds, subtract: Bounds): Bounds =>
+  bounds(base.sure && !subtract.possible, base.possible && !subtract.sure);
 
 /** What a question is evaluated against. */
 export interface Evaluation {
@@ -17,6 +48,18 @@ export interface Evaluation {
   readonly context: Readonly<Record<string, unknown>>;
   /** ISO 8601. */
   readonly now: string;
+  /** What is known of all other objects than the one that is asked about, by `nodeKey`; what is not named is not so. Absent: it is found out from the tuples. */
+  readonly given?: ReadonlyMap<string, Bounds>;
+  /** What rules say about records on the way. */
+  readonly rules: RuleLookup;
+}
+
+interface RuleLookup {
+  of(
+    subject: SubjectRef,
+    object: ObjectRef,
+    rule: RecordRule,
+  ): { readonly bounds: Bounds; readonly missing: readonly string[] };
 }
 
 export interface Node {
@@ -25,6 +68,8 @@ export interface Node {
   bounds: Bounds;
   /** When it became true, counted over all nodes; what it leans on was true before. */
   rank: number;
+  /** Known from elsewhere: nothing is made of it, and nothing can be told about why. */
+  readonly given?: true;
 }
 
 export type Graph = Map<string, Node>;
@@ -36,15 +81,19 @@ interface Place {
   readonly name: Name;
 }
 
-/** Every node within the depth limit, nearest first: names of the same object cost no step. */
+/** Every node, nearest first: names of the same object cost no step. */
 export function discover(evaluation: Evaluation, object: ObjectRef, name: Name): Graph {
   const nodes: Graph = new Map();
   let level: Place[] = [{ object, name }];
-  for (let depth = 0; level.length > 0 && depth <= limits.depth; depth += 1) {
+  while (level.length > 0) {
     const beyond: Place[] = [];
     for (let next = level.pop(); next; next = level.pop()) {
       const key = nodeKey(next.object, next.name);
       if (nodes.has(key)) continue;
+      if (evaluation.given && !sameObject(next.object, object)) {
+        nodes.set(key, { ...next, bounds: givenBounds(evaluation, next), rank: 0, given: true });
+        continue;
+      }
       nodes.set(key, { ...next, bounds: no, rank: 0 });
       addSteps(evaluation, next, level, beyond);
     }
@@ -53,7 +102,15 @@ export function discover(evaluation: Evaluation, object: ObjectRef, name: Name):
   return nodes;
 }
 
-function addSteps({ model, tuples }: Evaluation, { object, name }: Place, here: Place[], beyond: Place[]): void {
+const givenBounds = ({ model, given }: Evaluation, { object, name }: Place): Bounds =>
+  isPublic(model, name) ? yes : (given?.get(nodeKey(object, name)) ?? no);
+
+function addSteps(
+  { model, tuples }: Evaluation,
+  { object, name }: Place,
+  here: Place[],
+  beyond: Place[],
+): void {
   for (const { on, through, set } of model.dependencies(name)) {
     if (through === undefined) {
       here.push({ object, name: on });
@@ -61,13 +118,15 @@ function addSteps({ model, tuples }: Evaluation, { object, name }: Place, here: 
     }
     for (const { subject } of tuples.of(object, through)) {
       if (subject.type !== on.type) continue;
-      if (set ? meansSet(model, subject, on) : isPlain(subject)) beyond.push({ object: subject, name: on });
+      if (set ? meansSet(model, subject, on) : isPlain(subject))
+        beyond.push({ object: subject, name: on });
     }
   }
 }
 
 /** One concrete object, neither a set nor everybody of a type. */
-export const isPlain = (subject: SubjectRef): boolean => subject.relation === '' && subject.id !== '*';
+export const isPlain = (subject: SubjectRef): boolean =>
+  subject.relation === '' && subject.id !== '*';
 
 /** True when the subject set consists of those who have `on` on its object. */
 export function meansSet(model: Model, subject: SubjectRef, on: Name): boolean {

@@ -1,8 +1,8 @@
+import { defineErrors } from '../../../kernel/errors.ts';
+
 /** Bounds of one question. Beyond each stands an explicit error, never a guess. */
 export const limits = {
-  /** Most steps from one object to another between a question and what it rests on. */
-  depth: 25,
-  /** Most tuples that one check may touch. */
+  /** Most tuples below an object that one check loads. */
   tuples: 10_000,
   /** Most objects that a subject may reach on the way to a list. */
   reached: 100_000,
@@ -13,3 +13,18 @@ export const limits = {
   /** Largest page of a list. */
   page: 1_000,
 } as const;
+
+/* Why a question has no answer. None of these is ever turned into "allowed". */
+
+export const engineErrors = defineErrors({
+  BREADTH_LIMIT: [
+    400,
+    `More than ${limits.tuples} relations stand below the resource, and the subject reaches too much as well; ask about a narrower resource`,
+  ],
+  CONTEXT_MISSING: [400, 'The answer hangs on values that the request did not give'],
+  PERMISSION_SET_TOO_LARGE: [
+    400,
+    `This subject reaches more than ${limits.reached} objects on the way; ask for a narrower type or check single objects`,
+  ],
+  CURSOR_INVALID: [400, 'cursor: take it unchanged from the page before, with the same question'],
+});

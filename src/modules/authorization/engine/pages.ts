@@ -1,11 +1,32 @@
 /** Pages of candidates in the order of their ids, of which those are kept that hold. */
+
+import { createHash } from 'node:crypto';
 import { invalid } from '../../../kernel/errors.ts';
-import { readCursor, writeCursor } from './cursor.ts';
 import type { Page, PageOptions } from './engine.ts';
-import { limits } from './limits.ts';
+import { engineErrors, limits } from './limits.ts';
+
+/* Cursors of lists: the last item of a page, bound to the question by a checksum so that it cannot be used for another. */
+
+const CHECKSUM_LENGTH = 12;
+
+const checksum = (question: string, last: string): string =>
+  createHash('sha256').update(`${question}\n${last}`).digest('base64url').slice(0, CHECKSUM_LENGTH);
+
+const writeCursor = (question: string, last: string): string =>
+  Buffer.from(`${checksum(question, last)}${last}`).toString('base64url');
+
+/** The item after which a page begins; empty for the first page. Throws `CURSOR_INVALID`. */
+function readCursor(question: string, cursor: string | undefined): string {
+  if (cursor === undefined) return '';
+  const text = Buffer.from(cursor, 'base64url').toString();
+  const last = text.slice(CHECKSUM_LENGTH);
+  if (text.slice(0, CHECKSUM_LENGTH) !== checksum(question, last))
+    throw engineErrors.CURSOR_INVALID();
+  return last;
+}
 
 /** Where the items of a list come from. */
-export interface Source {
+interface Source {
   /** Names the question, so that a cursor fits no other. */
   readonly question: string;
   /** The next candidates after an id, in byte order, at most `limit`: fewer only at the end. */
@@ -20,7 +41,10 @@ const MOST_CANDIDATES = 20_000;
 const LEAST_CANDIDATES = 100;
 
 /** Reads one page. Every item of the list is on exactly one page, whatever is written in between. */
-export async function readPage(source: Source, { limit, cursor }: PageOptions): Promise<Page<string>> {
+export async function readPage(
+  source: Source,
+  { limit, cursor }: PageOptions,
+): Promise<Page<string>> {
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > limits.page) {
     throw invalid('limit', 'range', `must be a whole number from 1 to ${limits.page}`);
   }
@@ -30,7 +54,11 @@ export async function readPage(source: Source, { limit, cursor }: PageOptions): 
     const wanted = Math.max(limit + 1, LEAST_CANDIDATES);
     const candidates = await source.candidates(after, wanted);
     items.push(...(await source.keep(candidates)));
-    if (items.length > limit) return { items: items.slice(0, limit), cursor: writeCursor(source.question, items[limit - 1] ?? '') };
+    if (items.length > limit)
+      return {
+        items: items.slice(0, limit),
+        cursor: writeCursor(source.question, items[limit - 1] ?? ''),
+      };
     if (candidates.length < wanted) return { items };
     after = candidates.at(-1) ?? after;
     seen += candidates.length;

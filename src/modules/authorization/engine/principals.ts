@@ -2,17 +2,26 @@
  * The objects through which a subject acts: all those on which it has one of
  * the names that the last step to a resource hangs on.
  */
-import { type Ascent, ascentTo, isExact, namesOfObject, type StepRule } from '../model/ascent.ts';
+import {
+  type ExpansionRules,
+  expansionTo,
+  isExact,
+  namesOfObject,
+  type StepRule,
+} from '../model/expansion-rules.ts';
 import { type SubjectRef, sameObject } from '../model/grammar.ts';
 import { keyOf, type Model, type Name } from '../model/model.ts';
-import { ascend, type Lookup, lookupsOf, nearest, type Reach, type Reached, reachedKey } from './ascend.ts';
-import type { Circumstances, World } from './ask.ts';
-import type { Bounds } from './bounds.ts';
-import { yes } from './bounds.ts';
-import { engineErrors } from './errors.ts';
-import { meansSet } from './graph.ts';
-import { limits } from './limits.ts';
-import { sift } from './sift.ts';
+import { type EngineScope, type EvaluationContext, keepAllowed } from './ask.ts';
+import { type Bounds, meansSet, yes } from './graph.ts';
+import {
+  distinct,
+  expandReverse,
+  type Lookup,
+  lookupsOf,
+  type ReachableObject,
+  type ReachableSet,
+  reachableKey,
+} from './reverse-expansion.ts';
 
 /** An object with a name that the subject has on it, for sure or possibly. */
 export interface Principal {
@@ -23,32 +32,32 @@ export interface Principal {
   readonly bounds: Bounds;
 }
 
-/** All objects on which the subject has one of `names`. Throws when they are too many or too far away. */
+/** All objects on which the subject has one of `names`. Throws when they are too many. */
 export async function principalsOf(
-  world: World,
+  engineScope: EngineScope,
   subject: SubjectRef,
   names: readonly Name[],
-  circumstances: Circumstances,
+  evaluationContext: EvaluationContext,
 ): Promise<readonly Principal[]> {
   if (names.length === 0) return [];
-  const { reached } = await climb(world, { subject, names }, circumstances);
-  return principalsAmong(world, { subject, names }, reached, circumstances);
+  const { reached } = await findReachable(engineScope, { subject, names }, evaluationContext);
+  return principalsAmong(engineScope, { subject, names }, reached, evaluationContext);
 }
 
 /** Who goes up, and to which names. */
-export interface Climb {
+export interface ReachableQuery {
   readonly subject: SubjectRef;
   readonly names: readonly Name[];
 }
 
 /** Those of what was reached that the subject has, evaluated where the way up gives candidates only. */
 export async function principalsAmong(
-  world: World,
-  { subject, names }: Climb,
-  reached: readonly Reached[],
-  circumstances: Circumstances,
+  engineScope: EngineScope,
+  { subject, names }: ReachableQuery,
+  reached: readonly ReachableObject[],
+  evaluationContext: EvaluationContext,
 ): Promise<readonly Principal[]> {
-  const { model } = world;
+  const { model } = engineScope;
   const wanted = new Map(names.map((name) => [keyOf(name), name]));
   const candidates = reached.filter((r) => wanted.has(r.name));
   const inexact = new Set(names.filter((n) => !isExact(model, n)).map(keyOf));
@@ -56,71 +65,118 @@ export async function principalsAmong(
     .filter((c) => inexact.has(c.name))
     .flatMap((candidate) => {
       const name = wanted.get(candidate.name);
-      return name ? [{ candidate, question: { subject, object: { type: candidate.type, id: candidate.id }, name } }] : [];
+      return name
+        ? [
+            {
+              candidate,
+              question: { subject, object: { type: candidate.type, id: candidate.id }, name },
+            },
+          ]
+        : [];
     });
-  const bounds = await sift(
-    world,
+  const bounds = await keepAllowed(
+    engineScope,
     questions.map((q) => q.question),
-    circumstances,
+    evaluationContext,
   );
-  const certain = candidates.filter((c) => !inexact.has(c.name)).map((c) => ({ ...c, bounds: yes }));
-  const sifted = questions.flatMap(({ candidate }, i) => (bounds[i]?.possible ? [{ ...candidate, bounds: bounds[i] }] : []));
+  const certain = candidates
+    .filter((c) => !inexact.has(c.name))
+    .map((c) => ({ ...c, bounds: yes }));
+  const sifted = questions.flatMap(({ candidate }, i) =>
+    bounds[i]?.possible ? [{ ...candidate, bounds: bounds[i] }] : [],
+  );
   return [...certain, ...sifted];
 }
 
-/** Everything that leads to the names; contextual tuples count as if they were stored. Throws `DEPTH_LIMIT` when something is only reached at the limit. */
-export async function climb({ model, database }: World, { subject, names }: Climb, { contextual }: Circumstances): Promise<Reach> {
-  const ascent = ascentTo(model, names);
-  const lookups = lookupsOf(model, subject, ascent.direct);
-  const open = ascent.open.map((name) => ({ type: name.type, name: keyOf(name) }));
-  const first = await ascend(database, { lookups, seeds: ownSet(model, subject, ascent), open }, ascent);
+/** Everything that leads to the names; contextual tuples count as if they were stored. */
+export async function findReachable(
+  engineScope: EngineScope,
+  { subject, names }: ReachableQuery,
+  { contextual }: EvaluationContext,
+  bound?: number,
+): Promise<ReachableSet> {
+  const { model } = engineScope;
+  const rules = expansionTo(model, names);
+  const lookups = lookupsOf(model, subject, rules.direct);
+  const open = rules.open.map((name) => ({ type: name.type, name: keyOf(name) }));
+  const first = await expandReverse(
+    engineScope,
+    { lookups, seeds: ownSet(model, subject, rules), open },
+    rules,
+    bound,
+  );
   let { reached } = first;
   while (contextual.length > 0) {
-    const seeds = contextualSeeds({ ascent, lookups, contextual }, reached);
+    const seeds = contextualSeeds({ rules, lookups, contextual }, reached);
     if (seeds.length === 0) break;
-    reached = nearest([...reached, ...(await ascend(database, { lookups: [], seeds, open: [] }, ascent)).reached]);
+    reached = distinct([
+      ...reached,
+      ...(await expandReverse(engineScope, { lookups: [], seeds, open: [] }, rules, bound)).reached,
+    ]);
   }
-  if (reached.some((r) => r.depth >= limits.depth)) throw engineErrors.DEPTH_LIMIT();
   return { reached, until: first.until };
 }
 
 /** A subject set is in itself, and in everything of the same object that it counts towards. */
-function ownSet(model: Model, subject: SubjectRef, { names }: Ascent): readonly Reached[] {
+function ownSet(
+  model: Model,
+  subject: SubjectRef,
+  { names }: ExpansionRules,
+): readonly ReachableObject[] {
   return [...names.values()]
     .filter((name) => hasOwnSet(model, subject, name))
-    .map((name) => ({ type: subject.type, id: subject.id, name: keyOf(name), depth: 0 }));
+    .map((name) => ({ type: subject.type, id: subject.id, name: keyOf(name) }));
 }
 
 /** True when a subject set may have the name on its own object because of what it is. */
 export const hasOwnSet = (model: Model, subject: SubjectRef, name: Name): boolean =>
-  name.type === subject.type && namesOfObject(model, name).some((inner) => meansSet(model, subject, inner));
+  name.type === subject.type &&
+  namesOfObject(model, name).some((inner) => meansSet(model, subject, inner));
 
 interface ContextualStart {
-  readonly ascent: Ascent;
+  readonly rules: ExpansionRules;
   readonly lookups: readonly Lookup[];
-  readonly contextual: Circumstances['contextual'];
+  readonly contextual: EvaluationContext['contextual'];
 }
 
 /** What contextual tuples add to what is reached already. */
-function contextualSeeds({ ascent, lookups, contextual }: ContextualStart, reached: readonly Reached[]): readonly Reached[] {
-  const known = new Map(reached.map((r) => [reachedKey(r), r]));
+function contextualSeeds(
+  { rules, lookups, contextual }: ContextualStart,
+  reached: readonly ReachableObject[],
+): readonly ReachableObject[] {
+  const known = new Map(reached.map((r) => [reachableKey(r), r]));
   const found = contextual.flatMap(({ subject, relation, resource }) => {
-    const leads = (rule: { type: string; relation: string }): boolean => rule.type === resource.type && rule.relation === relation;
+    const leads = (rule: { type: string; relation: string }): boolean =>
+      rule.type === resource.type && rule.relation === relation;
     const direct = lookups
-      .filter((l) => leads(l.rule) && sameObject(l.subject, subject) && l.subject.relation === subject.relation)
-      .map(({ rule }) => ({ ...resource, name: rule.name, depth: 0 }));
-    const steps = ascent.steps
+      .filter(
+        (l) =>
+          leads(l.rule) &&
+          sameObject(l.subject, subject) &&
+          l.subject.relation === subject.relation,
+      )
+      .map(({ rule }) => ({ ...resource, name: rule.name }));
+    const steps = rules.steps
       .filter((s) => leads(s) && s.fromType === subject.type && s.setRelation === subject.relation)
-      .flatMap((s) => stepOn(s, known.get(reachedKey({ type: subject.type, id: subject.id, name: s.fromName })), resource));
+      .flatMap((s) =>
+        stepOn(
+          s,
+          known.get(reachableKey({ type: subject.type, id: subject.id, name: s.fromName })),
+          resource,
+        ),
+      );
     return [...direct, ...steps];
   });
-  const openOnes = ascent.open.flatMap((name) =>
+  const openOnes = rules.open.flatMap((name) =>
     contextual
       .filter((t) => t.subject.type === name.type && t.subject.id !== '*')
-      .map((t) => ({ type: name.type, id: t.subject.id, name: keyOf(name), depth: 0 })),
+      .map((t) => ({ type: name.type, id: t.subject.id, name: keyOf(name) })),
   );
-  return nearest([...found, ...openOnes]).filter((seed) => !known.has(reachedKey(seed)));
+  return distinct([...found, ...openOnes]).filter((seed) => !known.has(reachableKey(seed)));
 }
 
-const stepOn = (step: StepRule, from: Reached | undefined, resource: { type: string; id: string }): readonly Reached[] =>
-  from ? [{ ...resource, name: step.name, depth: from.depth + 1 }] : [];
+const stepOn = (
+  step: StepRule,
+  from: ReachableObject | undefined,
+  resource: { type: string; id: string },
+): readonly ReachableObject[] => (from ? [{ ...resource, name: step.name }] : []);

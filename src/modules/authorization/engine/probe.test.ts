@@ -1,19 +1,24 @@
-/** What one lookup decides, and what it leaves to the walk. */
+/** What one short statement decides, and what it leaves. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { openTupleTable, type TupleTable } from '../../../../test/support/tuple-table.ts';
 import type { Queryable, Statement } from '../../../kernel/database/database.ts';
 import { parseDefinition } from '../model/definition.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
 import { buildModel } from '../model/model.ts';
-import { createEngine } from './create.ts';
-import type { AskOptions } from './engine.ts';
-import type { Tuple } from './tuple.ts';
+import type { Tuple } from '../model/tuple.ts';
+import { createEngine } from './create-engine.ts';
+import type { AskOptions, ProbeReach } from './engine.ts';
 
 const engine = createEngine(
   buildModel(
     [
       { name: 'User', relations: {}, permissions: {} },
       { name: 'Team', relations: { member: ['User'] }, permissions: { read: ['member'] } },
+      {
+        name: 'Folder',
+        relations: { owner: ['User'], parent: ['Folder'] },
+        permissions: { read: ['owner', 'parent->read'] },
+      },
       {
         name: 'Doc',
         relations: {
@@ -60,20 +65,29 @@ beforeEach(() => table.replace([]));
 
 function tuple(text: string, more: Partial<Tuple> = {}): Tuple {
   const [subject = '', relation = '', resource = ''] = text.split(' ');
-  return { subject: parseSubject(subject, 'subject'), relation, resource: parseObject(resource, 'resource'), ...more };
+  return {
+    subject: parseSubject(subject, 'subject'),
+    relation,
+    resource: parseObject(resource, 'resource'),
+    ...more,
+  };
 }
 
-/** The answer, `left` when the lookup does not decide it, and `unasked` when none is made. */
-async function probe(text: string, options?: AskOptions): Promise<boolean | 'left' | 'unasked'> {
+/** The answer, `left` when the statement does not decide it, and `unasked` when none is made. */
+async function probe(
+  text: string,
+  { reach = 'object', ...options }: AskOptions & { readonly reach?: ProbeReach } = {},
+): Promise<boolean | 'left' | 'unasked'> {
   sent = [];
   const { subject, relation, resource } = tuple(text);
-  const found = await engine.probe(counted, { subject, action: relation, resource }, options);
+  const question = { subject, action: relation, resource };
+  const found = await engine.probe(counted, question, options, reach);
   expect(sent.map((statement) => statement.class)).toEqual(found ? ['short'] : []);
   return found ? (found.allowed ?? 'left') : 'unasked';
 }
 
-describe('a probe', () => {
-  it('allows by a relation, a direct grant or everybody of a type, in one short statement', async () => {
+describe('a look at the object', () => {
+  it('allows by a relation, a direct grant or everybody of a type', async () => {
     await table.replace([
       tuple('User:a owner Doc:1'),
       tuple('User:b can:edit Doc:1'),
@@ -83,25 +97,41 @@ describe('a probe', () => {
     for (const action of ['edit', 'change', 'read', 'visit', 'mixed', 'owner']) {
       expect([action, await probe(`User:a ${action} Doc:1`)]).toEqual([action, true]);
     }
-    for (const action of ['edit', 'change', 'read']) expect([action, await probe(`User:b ${action} Doc:1`)]).toEqual([action, true]);
+    for (const action of ['edit', 'change', 'read'])
+      expect([action, await probe(`User:b ${action} Doc:1`)]).toEqual([action, true]);
     expect(await probe('User:x read Doc:2')).toBe(true);
     expect(await probe('User:* read Doc:2')).toBe(true);
     expect(await probe('Team:t#member read Doc:3')).toBe(true);
     expect(await probe('User:x open Doc:9')).toBe(true);
   });
 
-  it('denies where there is no other way, and only there', async () => {
-    await table.replace([tuple('User:a owner Doc:1')]);
-    for (const action of ['edit', 'change', 'none', 'owner']) {
+  it('denies where nothing that is written about the object leads to another', async () => {
+    await table.replace([
+      tuple('User:a owner Doc:1'),
+      tuple('Team:t team Doc:2'),
+      tuple('Team:t#member viewer Doc:3'),
+    ]);
+    for (const action of ['edit', 'change', 'none', 'owner', 'read', 'visit', 'mixed', 'lead'])
       expect([action, await probe(`User:b ${action} Doc:1`)]).toEqual([action, false]);
-    }
-    for (const action of ['read', 'visit', 'mixed']) expect([action, await probe(`User:b ${action} Doc:1`)]).toEqual([action, 'left']);
-    expect(await probe('Doc:1#owner owner Doc:1')).not.toBe(false);
+    for (const id of ['2', '3']) expect(await probe(`User:b read Doc:${id}`)).toBe('left');
+    expect(await probe('User:b edit Doc:2')).toBe(false);
   });
 
-  it('leaves exclusions, intersections and arrows to the walk, without a statement', async () => {
-    await table.replace([tuple('User:a owner Doc:1'), tuple('User:a banned Doc:1'), tuple('User:a viewer Doc:1')]);
-    for (const action of ['calm', 'pair', 'lead']) expect([action, await probe(`User:a ${action} Doc:1`)]).toEqual([action, 'unasked']);
+  it('decides exclusions and intersections that rest on the object alone', async () => {
+    await table.replace([
+      tuple('User:a owner Doc:1'),
+      tuple('User:a banned Doc:1'),
+      tuple('User:b owner Doc:1'),
+      tuple('User:b viewer Doc:1'),
+    ]);
+    expect([await probe('User:a calm Doc:1'), await probe('User:b calm Doc:1')]).toEqual([
+      false,
+      true,
+    ]);
+    expect([await probe('User:a pair Doc:1'), await probe('User:b pair Doc:1')]).toEqual([
+      false,
+      true,
+    ]);
   });
 
   it('is not misled by conditions, expired tuples or tuples that do not fit', async () => {
@@ -113,18 +143,30 @@ describe('a probe', () => {
       tuple('User:e reader Doc:1'),
       tuple('Team:t owner Doc:1'),
     ]);
-    expect(await probe('User:a visit Doc:1', { context: { place: 'home' } })).toBe('left');
+    expect(await probe('User:a visit Doc:1', { context: { place: 'home' } })).toBe(true);
+    expect(await probe('User:a visit Doc:1', { context: { place: 'work' } })).toBe(false);
+    expect(await probe('User:a visit Doc:1')).toBe('left');
     expect(await probe('User:b edit Doc:1')).toBe(false);
     expect(await probe('User:c edit Doc:1')).toBe(true);
     expect(await probe('User:d edit Doc:1')).toBe(false);
-    expect(await probe('User:e read Doc:1')).toBe('left');
+    expect(await probe('User:e read Doc:1')).toBe(false);
     expect(await probe('Team:t edit Doc:1')).toBe(false);
   });
 
   it('is not made for given tuples, objects themselves and unknown words', async () => {
     await table.replace([tuple('User:a owner Doc:1')]);
-    expect(await probe('User:a edit Doc:1', { contextual: [tuple('User:a owner Doc:1', { expired: true })] })).toBe('unasked');
-    for (const text of ['Doc:1 edit Doc:1', 'Robot:a edit Doc:1', 'User:a fly Doc:1', 'Team:t#boss edit Doc:1', 'User:a edit Robot:1']) {
+    expect(
+      await probe('User:a edit Doc:1', {
+        contextual: [tuple('User:a owner Doc:1', { expired: true })],
+      }),
+    ).toBe('unasked');
+    for (const text of [
+      'Doc:1 edit Doc:1',
+      'Robot:a edit Doc:1',
+      'User:a fly Doc:1',
+      'Team:t#boss edit Doc:1',
+      'User:a edit Robot:1',
+    ]) {
       expect([text, await probe(text)]).toEqual([text, 'unasked']);
     }
   });
@@ -139,14 +181,70 @@ describe('a probe', () => {
     expect((await engine.probe(table.database, question))?.revision).toBe(1);
   });
 
-  it('reaches its tuple by an index that knows the resource, whatever the subject holds besides', async () => {
+  it('leaves objects that lead to very many others, unless it has found the subject', async () => {
+    await table.replace([
+      ...Array.from({ length: 300 }, (_, i) => tuple(`Team:t${i} team Doc:1`)),
+      tuple('User:a viewer Doc:1'),
+      tuple('User:a banned Doc:1'),
+    ]);
+    expect(await probe('User:a read Doc:1')).toBe(true);
+    expect(await probe('User:b read Doc:1')).toBe('left');
+    expect(await probe('User:a mixed Doc:1')).toBe(false);
+  });
+});
+
+describe('a look at what the object leads to', () => {
+  it('decides arrows and sets of many levels', async () => {
+    await table.replace([
+      tuple('User:a member Team:t'),
+      tuple('Team:t team Doc:1'),
+      tuple('Team:t#member viewer Doc:2'),
+      ...Array.from({ length: 99 }, (_, i) => tuple(`Folder:f${i + 1} parent Folder:f${i}`)),
+      tuple('User:a owner Folder:f99'),
+    ]);
+    for (const text of ['read Doc:1', 'read Doc:2', 'lead Doc:1', 'read Folder:f0']) {
+      expect([text, await probe(`User:a ${text}`, { reach: 'graph' })]).toEqual([text, true]);
+      expect([text, await probe(`User:b ${text}`, { reach: 'graph' })]).toEqual([text, false]);
+    }
+    expect(await probe('Team:t lead Doc:1', { reach: 'graph' })).toBe(false);
+    expect(await probe('User:a edit Doc:1', { reach: 'graph' })).toBe('unasked');
+  });
+
+  it('leaves what is larger, unless it has found a sure way', async () => {
+    const teams = Array.from({ length: 600 }, (_, i) => tuple(`Team:t${i} team Doc:1`));
+    await table.replace([...teams, tuple('User:a viewer Doc:1'), tuple('User:c member Team:t599')]);
+    expect(await probe('User:a read Doc:1', { reach: 'graph' })).toBe(true);
+    expect(await probe('User:b read Doc:1', { reach: 'graph' })).toBe('left');
+    expect(await probe('User:c read Doc:1', { reach: 'graph' })).not.toBe(false);
+  });
+});
+
+describe('both', () => {
+  it('reach tuples by an index that knows the resource, with a plan made while the table was empty', async () => {
+    const database = await table.another();
+    const asked: Queryable = {
+      query: (statement) => {
+        sent.push(statement);
+        return database.query(statement);
+      },
+    };
+    const ask = (reach: ProbeReach) => {
+      const { subject, relation, resource } = tuple('User:a read Doc:other');
+      const question = { subject, action: relation, resource };
+      return engine.probe(asked, question, {}, reach);
+    };
+    sent = [];
+    for (let i = 0; i < 8; i += 1)
+      for (const reach of ['object', 'graph'] as const) await ask(reach);
     await table.replace(Array.from({ length: 3_000 }, (_, i) => tuple(`User:a owner Doc:d${i}`)));
-    await table.database.query({ text: 'analyze penstock.tuples' });
-    await probe('User:a edit Doc:other');
-    const [{ text = '', values = [] } = {}] = sent;
-    const { rows } = await table.database.query<{ 'QUERY PLAN': string }>({ text: `explain (analyze, costs off) ${text}`, values });
-    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
-    expect(plan).toMatch(/tuples_by_(resource|subject)/);
-    expect(plan).not.toMatch(/tuples_counted|Seq Scan on tuples|Rows Removed/);
+    for (const { text, values } of sent.slice(0, 2)) {
+      const { rows } = await table.database.query<{ 'QUERY PLAN': string }>({
+        text: `explain (analyze, costs off) ${text}`,
+        values: values ?? [],
+      });
+      const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+      expect(plan).toMatch(/tuples_by_resource/);
+      expect(plan).not.toMatch(/tuples_counted|Seq Scan on tuples|Rows Removed/);
+    }
   });
 });

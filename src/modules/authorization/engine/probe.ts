@@ -1,68 +1,280 @@
 /**
- * Answers a check by one index lookup, where a stored tuple of the resource itself decides it. The statement says of
- * which definitions that is true: both come from one snapshot, and nothing has to be asked beside it. Whatever needs
- * more than that is left to the walk (load.ts), whose start alone costs several times as much.
+ * Answers one check by one short statement, where little hangs on it: the statement loads that little, with the
+ * revision of the definitions of the same snapshot, and nothing has to be asked beside it. `object` loads what is
+ * written about the resource alone, `graph` also what that leads to. Both stop at a bound. What lies beyond is left to
+ * larger searches (checks.ts of the services), unless more could not change the answer.
  */
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { literalOf } from '../../../kernel/database/literal.ts';
 import { statementName } from '../../../kernel/database/sql.ts';
-import { directGrounds } from '../model/direct-grounds.ts';
-import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
-import { grantedAction } from '../model/model.ts';
-import { arrayText } from './array-text.ts';
-import { isSelf, type World } from './ask.ts';
-import type { AskOptions, Question } from './engine.ts';
-import { liveTuple } from './tuple-row.ts';
+import { formsOf, isEverybody, type SubjectRef } from '../model/grammar.ts';
+import { keyOf, type Model, type Name, reachable } from '../model/model.ts';
+import { fits, indexTuples, type Tuple } from '../model/tuple.ts';
+import { arrayText, liveTuple } from '../tuple-sql.ts';
+import { type EngineScope, isSelf, type Resolved } from './ask.ts';
+import type { AskOptions, Probe, ProbeReach, Question } from './engine.ts';
+import { evaluate, type Verdict } from './evaluate.ts';
+import { noRules, rulesBelow } from './record-rules.ts';
+import { arrowsIn, type Footprint, footprintOf } from './tuple-loading.ts';
+import { sourceOf, type TupleSource } from './tuple-source.ts';
 
-/** What one lookup found out. */
-export interface Probe {
-  /** Of the resource definitions, when it looked: `allowed` is right for a model of this revision alone. */
-  readonly revision: number;
-  /** Absent when the lookup does not decide it. */
-  readonly allowed: boolean | undefined;
-}
+/** Tuples that one statement loads, at most. */
+const MOST: Readonly<Record<ProbeReach, number>> = { object: 128, graph: 400 };
 
-/**
- * `num_nulls` instead of `is null`: a partial index on unconditional tuples does not hold the id of the resource, and
- * must not be taken for the one that leads to a single tuple.
- */
-const stands = (subject: string, relations: string): string => `exists (
-  select 1 from penstock.tuples t
-   where t.resource_type = $1 and t.resource_id = $2 and t.relation = any(${relations}::text[])
-     and t.subject_type = $3 and ${subject}
-     and num_nulls(t.condition) = 1 and ${liveTuple('t')})`;
-
-const text = `select (select coalesce(max(revision), 0) from penstock.resource_definition_versions) as revision,
-  (${stands('t.subject_id = $4 and t.subject_relation = $5', '$6')}
-   or ${stands(`t.subject_id = '*' and t.subject_relation = ''`, '$7')}) as found`;
-const name = statementName(text);
-
-/** `undefined` when no lookup could decide the question, or the model does not know its words. */
-export async function probe({ model, database }: World, question: Question, options: AskOptions = {}): Promise<Probe | undefined> {
+/** `undefined` when the model does not know the words of the question, or it needs no statement: the walk tells what is wrong. */
+export async function probe(
+  { model, database }: EngineScope,
+  question: Question,
+  { context = {}, contextual = [] }: AskOptions = {},
+  reach: ProbeReach = 'object',
+): Promise<Probe | undefined> {
   const { subject, action, resource } = question;
-  // A tuple that is given counts in the place of the stored one.
-  if ((options.contextual?.length ?? 0) > 0) return undefined;
-  const goal = model.action(resource.type, action);
-  if (!goal || !model.get(subject.type) || (subject.relation !== '' && !model.member(subject.type, subject.relation))) return undefined;
-  if (isSelf({ subject, object: resource, name: goal })) return undefined;
-  const { everyone, own, everybody, complete } = directGrounds(model, goal, subject);
-  // Direct grants are rare beside relations: where they alone could decide, the walk finds them as well.
-  const worthwhile = everyone || complete || [...own, ...everybody].some((relation) => grantedAction(relation) === undefined);
-  if (!worthwhile) return undefined;
-  const { revision, found } = await lookUp(database, { subject, resource, own, everybody });
-  return { revision, allowed: everyone || found || (complete ? false : undefined) };
+  const name = model.action(resource.type, action);
+  // What a tuple that is given leads to cannot be reached from the resource.
+  if (contextual.length > 0 || !name || !isKnown(model, subject)) return undefined;
+  const asked: Resolved = { subject, object: resource, name };
+  // Rules about records are asked of the records.
+  if (isSelf(asked) || rulesBelow(model, name).size > 0) return undefined;
+  const statement = statementOf(model, name, reach);
+  if (!statement) return undefined;
+  const { revision, tuples } = await load(database, statement, asked);
+  const fitting = tuples.filter((tuple) => fits(model, tuple));
+  const verdict =
+    fitting.length === 0 && subject.relation === ''
+      ? emptyVerdict(model, asked)
+      : evaluate(
+          {
+            model,
+            tuples: indexTuples(fitting),
+            subject,
+            context,
+            now: new Date().toISOString(),
+            rules: noRules,
+          },
+          resource,
+          name,
+        );
+  const complete =
+    tuples.length <= MOST[reach] && (reach === 'graph' || !leadsOn(model, name, fitting));
+  const { sure, possible } = verdict;
+  if (complete) return { revision, allowed: sure === possible ? sure : undefined };
+  return { revision, allowed: sure && isMonotone(model, name) ? true : undefined };
 }
 
-interface LookUp {
-  readonly subject: SubjectRef;
-  readonly resource: ObjectRef;
-  readonly own: readonly string[];
-  readonly everybody: readonly string[];
+const isKnown = (model: Model, { type, relation }: SubjectRef): boolean =>
+  (isEverybody({ type }) || model.get(type) !== undefined) &&
+  (relation === '' || model.member(type, relation) !== undefined);
+
+/** The answer to a plain subject about an object of which nothing is written. */
+const emptyVerdict = (model: Model, { subject, object, name }: Resolved): Verdict =>
+  model.derived(`empty ${keyOf(name)}`, () =>
+    evaluate(
+      { model, tuples: indexTuples([]), subject, context: {}, now: '', rules: noRules },
+      object,
+      name,
+    ),
+  );
+
+/** True when more tuples never take the name away: nothing is subtracted, and no "every" asks for all. */
+const isMonotone = (model: Model, name: Name): boolean =>
+  model.derived(`monotone ${keyOf(name)}`, () => {
+    const { edges } = reachable(name, model.dependencies);
+    const asksForAll = (one: Name): boolean =>
+      arrowsIn(model.expression(one) ?? { kind: 'none' }).some(({ all }) => all);
+    return (
+      edges.every(({ negative }) => !negative) &&
+      ![name, ...edges.map(({ on }) => on)].some(asksForAll)
+    );
+  });
+
+/** Whether one of the tuples leads to another object. */
+function leadsOn(model: Model, name: Name, tuples: readonly Tuple[]): boolean {
+  const { follows, sets } = model.derived(`leads ${keyOf(name)}`, () => {
+    const footprint = footprintOf(model, name);
+    return {
+      follows: new Set(footprint.follows.map((row) => row.join(' '))),
+      sets: new Set(footprint.sets.map((row) => row.join(' '))),
+    };
+  });
+  return tuples.some(({ resource: { type }, relation, subject }) =>
+    subject.relation === ''
+      ? subject.id !== '*' && follows.has(`${type} ${relation} ${subject.type}`)
+      : sets.has(`${type} ${relation}`),
+  );
 }
 
-async function lookUp(database: Queryable, { subject, resource, own, everybody }: LookUp) {
-  const values = [resource.type, resource.id, subject.type, subject.id, subject.relation, arrayText(own), arrayText(everybody)];
-  const { rows } = await database.query<{ revision: string; found: boolean }>({ name, text, values, class: 'short' });
+interface ProbeStatement {
+  readonly text: string;
+  readonly name: string;
+  /** What follows the values of the question. */
+  readonly values: readonly string[];
+}
+
+type Row = readonly [
+  subjectType: string,
+  subjectId: string,
+  subjectRelation: string,
+  relation: string,
+  resourceType: string,
+  resourceId: string,
+  condition: string | null,
+  attributes: Record<string, unknown> | null,
+];
+
+async function load(
+  database: Queryable,
+  { text, name, values }: ProbeStatement,
+  { subject: { type, id, relation }, object }: Resolved,
+): Promise<{ readonly revision: number; readonly tuples: readonly Tuple[] }> {
+  // A plain subject is also meant by `Type:*` and `*`.
+  const forms = formsOf({ type, id, relation });
+  const types = [...new Set(forms.map((form) => form.type))];
+  const ids = [...new Set(forms.map((form) => form.id))];
+  const { rows } = await database.query<{ revision: number | string; tuples: string | null }>({
+    text,
+    name,
+    values: [object.id, arrayText(types), arrayText(ids), relation, ...values],
+    class: 'short',
+  });
   const [row] = rows;
   if (!row) throw new Error('The database did not answer a check');
-  return { revision: Number(row.revision), found: row.found };
+  const found = row.tuples === null ? [] : (JSON.parse(row.tuples) as readonly Row[]);
+  return { revision: Number(row.revision), tuples: found.map(tupleOfRow) };
+}
+
+const tupleOfRow = (row: Row): Tuple => ({
+  subject: { type: row[0], id: row[1], relation: row[2] },
+  relation: row[3],
+  resource: { type: row[4], id: row[5] },
+  condition: row[6] ?? undefined,
+  attributes: row[7] ?? undefined,
+});
+
+const statementOf = (model: Model, name: Name, reach: ProbeReach): ProbeStatement | undefined =>
+  model.derived(`probe ${reach} ${keyOf(name)}`, () => {
+    const footprint = footprintOf(model, name);
+    return reach === 'object'
+      ? objectStatement(model, name.type, footprint)
+      : graphStatement(model, name.type, footprint);
+  });
+
+const columns = [
+  'subject_type',
+  'subject_id',
+  'subject_relation',
+  'relation',
+  'resource_type',
+  'resource_id',
+  'condition',
+  'attributes',
+];
+const tupleColumns = columns.map((column) => `t.${column}`).join(', ');
+
+/** The tuples of `rows`, with the revision at that moment. */
+const answerText = (rows: string): string => `select
+  (select coalesce(max(revision), 0) from penstock.resource_definition_versions) as revision,
+  (select json_agg(json_build_array(${columns.map((column) => `x.${column}`).join(', ')})) from (${rows}) x)::text as tuples`;
+
+/** Where tuples are sought: SQL of an object's type and id, and of an array of relations. */
+interface Place {
+  readonly type: string;
+  readonly id: string;
+  readonly relations: string;
+  readonly from: TupleSource;
+}
+
+const tuplesAt = ({ type, id, relations, from }: Place, onward: boolean): string =>
+  `select ${tupleColumns}, ${onward} as onward from ${from.rows} t
+  where t.resource_type = ${type} and t.resource_id = ${id}${from.resource('t', id)} and t.relation = any(${relations}) and ${liveTuple('t')}`;
+
+/** Tuples that name the subject of the question. In sub-selects the planner does not look at values (tuple-loading.ts). */
+function ownTuples(place: Place, most: number): string {
+  const text = `${tuplesAt(place, false)} and t.subject_type = any((select $2::text[])::text[])
+    and t.subject_id = any((select $3::text[])::text[]) and t.subject_relation = (select $4::text)`;
+  // With fields in it the source is a query of its own: the bound lets each arm be found by its index.
+  return place.from.stored ? text : `select * from (${text} limit ${most}) o`;
+}
+
+/** Tuples whose objects lead on. */
+const leadingTuples = (place: Place, types: string, most: number): string =>
+  `(${tuplesAt(place, true)} and t.subject_type = any(${types}) and t.subject_relation = '' and t.subject_id <> '*' limit ${most})`;
+
+/** Tuples whose subject sets lead on. */
+const setTuples = (place: Place, most: number): string =>
+  `(${tuplesAt(place, true)} and t.subject_relation <> '' limit ${most})`;
+
+const relationsOf = (rows: readonly (readonly string[])[]): string =>
+  arrayText([...new Set(rows.map((row) => row[1] ?? ''))]);
+
+/** Where the tuples of rows of a footprint are. */
+const sourceOfRows = (model: Model, rows: readonly (readonly string[])[]): TupleSource =>
+  sourceOf(
+    model,
+    rows.map(([type = '', relation = '']) => ({ type, relation })),
+  );
+
+/** Few texts for all names: the words of the model are values. */
+function objectStatement(model: Model, type: string, footprint: Footprint): ProbeStatement {
+  const of = <R extends readonly string[]>(rows: readonly R[]): readonly R[] =>
+    rows.filter((row) => row[0] === type);
+  const values = [type];
+  const array = (text: string): string => `(select $${values.push(text) + 4}::text[])::text[]`;
+  const place = (rows: readonly (readonly string[])[]): Place => ({
+    type: '(select $5::text)',
+    id: '(select $1::text)',
+    relations: array(relationsOf(rows)),
+    from: sourceOfRows(model, rows),
+  });
+  const [follows, sets] = [of(footprint.follows), of(footprint.sets)];
+  const most = MOST.object + 1;
+  const parts = [ownTuples(place(of(footprint.probes)), most)];
+  if (follows.length > 0) {
+    const types = array(arrayText([...new Set(follows.map((row) => row[2]))]));
+    parts.push(leadingTuples(place(follows), types, most));
+  }
+  if (sets.length > 0) parts.push(setTuples(place(sets), most));
+  const text = answerText(`${parts.join(' union all ')} limit ${most}`);
+  return { text, values, name: statementName(text) };
+}
+
+/** Of more types the text would be large. */
+const MOST_TYPES = 12;
+
+/** A walk from the object, of index lookups. The words of the model are text: so the plan is as small as the model. */
+function graphStatement(
+  model: Model,
+  type: string,
+  footprint: Footprint,
+): ProbeStatement | undefined {
+  const { probes, follows, sets } = footprint;
+  const types = [...new Set(probes.map((row) => row[0]))];
+  if (types.length > MOST_TYPES || follows.length + sets.length === 0) return undefined;
+  const most = MOST.graph + 1;
+  const outOf = (one: string, id: string): string => {
+    const of = <R extends readonly string[]>(rows: readonly R[]): readonly R[] =>
+      rows.filter((row) => row[0] === one);
+    const place = (rows: readonly (readonly string[])[]): Place => ({
+      type: literalOf(one, 'text'),
+      id,
+      relations: literalOf(relationsOf(rows), 'text[]'),
+      from: sourceOfRows(model, rows),
+    });
+    const leading = [...Map.groupBy(of(follows), (row) => row[2])].map(([to, rows]) =>
+      leadingTuples(place(rows), `array[${literalOf(to, 'text')}]`, most),
+    );
+    const all = [ownTuples(place(of(probes)), most), ...leading];
+    if (of(sets).length > 0) all.push(setTuples(place(of(sets)), most));
+    return all.join(' union all ');
+  };
+  const beyond = types.filter((one) => sets.length > 0 || follows.some((row) => row[2] === one));
+  const onward = beyond.map(
+    (one) =>
+      `select * from (${outOf(one, 'b.subject_id')}) o where b.subject_type = ${literalOf(one, 'text')}`,
+  );
+  const text = answerText(`with recursive edge as (
+      select * from (${outOf(type, '(select $1::text)')}) root
+      union
+      select e.* from edge b cross join lateral (${onward.join(' union all ')}) e where b.onward)
+    select * from edge limit ${most}`);
+  return { text, values: [], name: statementName(text) };
 }

@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { Problem } from '../../../kernel/errors.ts';
-import { parseCondition } from './condition.ts';
-import { evaluateCondition } from './evaluate-condition.ts';
+import { evaluateCondition, parseCondition } from './condition.ts';
 
 const now = '2026-06-01T12:00:00.000Z';
 
-function ask(input: unknown, attributes: Readonly<Record<string, unknown>> = {}, context: Readonly<Record<string, unknown>> = {}) {
+function ask(
+  input: unknown,
+  attributes: Readonly<Record<string, unknown>> = {},
+  context: Readonly<Record<string, unknown>> = {},
+) {
   const problems: Problem[] = [];
   const condition = parseCondition(input, 'c', problems);
   expect(problems).toEqual([]);
@@ -32,7 +35,9 @@ describe('conditions', () => {
     [{ all: [{ gt: [a, 1] }, { lt: [a, 3] }] }, { a: 2 }, true],
     [{ any: [{ eq: [a, 1] }, { eq: [a, 2] }] }, { a: 2 }, true],
     [{ not: { eq: [a, 1] } }, { a: 2 }, true],
-  ])('%j with %j is %s', (condition, attributes, expected) => expect(ask(condition, attributes)).toBe(expected));
+  ])('%j with %j is %s', (condition, attributes, expected) =>
+    expect(ask(condition, attributes)).toBe(expected),
+  );
 
   it('make nothing true out of what is not there', () => {
     expect(ask({ not: { eq: [a, 1] } })).toBe(false);

@@ -1,16 +1,15 @@
 /**
  * Resource definitions: which relations an object of a type may have, and what
  * its actions mean. Parsing checks everything that can be known from the
- * definition alone; `check.ts` adds what depends on other types.
+ * definition alone; `reference-check.ts` adds what depends on other types.
  */
 
 import { errors, type Problem } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { type Condition, parseCondition } from './condition.ts';
-import type { Expression } from './expression.ts';
+import { type Expression, isPlain, oversized, parseExpression } from './expression.ts';
 import { isName } from './grammar.ts';
-import { parseExpression } from './parse-expression.ts';
-import { oversized } from './size.ts';
+import { relationLists, sharingProblems } from './sharing.ts';
 
 /** One entry of a relation's list: who may stand in it. */
 export interface AllowedSubject {
@@ -24,10 +23,23 @@ export interface AllowedSubject {
   readonly condition: string | undefined;
 }
 
+/** A field of the records of a type that says who stands in a relation. */
+export interface RecordField {
+  /** Name of the field, and of its column. */
+  readonly field: string;
+  /** It holds a list. */
+  readonly many: boolean;
+  /** Type of the objects that it names. */
+  readonly type: string;
+}
+
 /** The wire form, kept as written. */
 export interface DefinitionInput {
   readonly name: string;
+  /** Lists of those who may stand in it, or `{ from: <field> }`. */
   readonly relations: Readonly<Record<string, unknown>>;
+  /** What the fields are that relations are taken from, by relation (services/definitions/record-fields.ts). */
+  readonly fields?: Readonly<Record<string, RecordField>>;
   readonly permissions: Readonly<Record<string, unknown>>;
   readonly conditions?: Readonly<Record<string, unknown>>;
   /** Action on a scope type that lets somebody act for it; the checked action itself unless set. */
@@ -38,9 +50,15 @@ export interface DefinitionInput {
 export interface Definition {
   readonly name: string;
   readonly relations: ReadonlyMap<string, readonly AllowedSubject[]>;
+  /** Relations that are fields of the records of this type. */
+  readonly fields: ReadonlyMap<string, RecordField>;
+  /** Relations from fields that are not there yet: nobody stands in them. */
+  readonly pending: ReadonlySet<string>;
   readonly actions: ReadonlyMap<string, Expression>;
   readonly conditions: ReadonlyMap<string, Condition>;
   readonly actAs: string | undefined;
+  /** Relations that users may give each other. */
+  readonly shareable: ReadonlySet<string>;
 }
 
 const limits = { relations: 64, actions: 64, subjects: 32 };
@@ -49,33 +67,68 @@ const limits = { relations: 64, actions: 64, subjects: 32 };
 export function parseDefinition(input: DefinitionInput): Definition {
   const problems: Problem[] = [];
   if (!isName(input.name)) problems.push(nameProblem('name'));
-  const conditions = parseMap(input.conditions ?? {}, { place: 'conditions', max: limits.actions, problems }, parseCondition);
-  const relations = parseMap(input.relations, { place: 'relations', max: limits.relations, problems }, parseSubjects);
+  const conditions = parseMap(
+    input.conditions ?? {},
+    { place: 'conditions', max: limits.actions, problems },
+    parseCondition,
+  );
+  const { lists, shareable } = relationLists(input.relations, problems);
+  const relations = parseMap(
+    lists,
+    { place: 'relations', max: limits.relations, problems },
+    parseSubjects,
+  );
+  const { fields, pending } = fieldRelations(input);
+  for (const [relation, { type }] of fields)
+    relations.set(relation, [{ type, relation: '', wildcard: false, condition: undefined }]);
   const declared = new Set(Object.keys(input.permissions));
-  const actions = parseMap(input.permissions, { place: 'permissions', max: limits.actions, problems }, (value, path) => {
-    if (typeof value !== 'string') return parseExpression(value, path, { problems, relations, declared, depth: 0 });
-    problems.push({ path, rule: 'type', message: 'must be a list of roles, also for a single one' });
-    return undefined;
-  });
+  const actions = parseMap(
+    input.permissions,
+    { place: 'permissions', max: limits.actions, problems },
+    (value, path) => {
+      if (typeof value !== 'string')
+        return parseExpression(value, path, { problems, relations, declared, depth: 0 });
+      problems.push({
+        path,
+        rule: 'type',
+        message: 'must be a list of roles, also for a single one',
+      });
+      return undefined;
+    },
+  );
   for (const [relation, subjects] of relations) {
     for (const [i, { condition }] of subjects.entries()) {
       if (condition !== undefined && !conditions.has(condition)) {
-        problems.push({ path: `relations.${relation}[${i}]`, rule: 'condition', message: `no condition is called "${condition}"` });
+        problems.push({
+          path: `relations.${relation}[${i}]`,
+          rule: 'condition',
+          message: `no condition is called "${condition}"`,
+        });
       }
     }
   }
   const rings = cycles(actions);
   problems.push(...(rings.length > 0 ? rings : oversized(actions)));
   if (input.actAs !== undefined && !actions.has(input.actAs)) {
-    problems.push({ path: 'actAs', rule: 'action', message: `"${input.actAs}" is not an action of ${input.name}` });
+    problems.push({
+      path: 'actAs',
+      rule: 'action',
+      message: `"${input.actAs}" is not an action of ${input.name}`,
+    });
   }
+  if (rings.length === 0)
+    problems.push(...sharingProblems({ name: input.name, relations, actions, shareable }));
   if (problems.length > 0) throw invalidDefinition(problems);
-  return { name: input.name, relations, actions, conditions, actAs: input.actAs };
+  const { actAs } = input;
+  return { name: input.name, relations, fields, pending, actions, conditions, actAs, shareable };
 }
 
 /** The 400 for a definition, with its faults in words. */
 export const invalidDefinition = (problems: readonly Problem[]) =>
-  errors.INVALID_ARGUMENTS({ message: problems.map((p) => `${p.path}: ${p.message}`).join('; '), errors: problems });
+  errors.INVALID_ARGUMENTS({
+    message: problems.map((p) => `${p.path}: ${p.message}`).join('; '),
+    errors: problems,
+  });
 
 const nameProblem = (path: string): Problem => ({
   path,
@@ -96,7 +149,8 @@ function parseMap<T>(
 ): Map<string, T> {
   const parsed = new Map<string, T>();
   const entries = Object.entries(input);
-  if (entries.length > max) problems.push({ path: place, rule: 'size', message: `at most ${max} entries` });
+  if (entries.length > max)
+    problems.push({ path: place, rule: 'size', message: `at most ${max} entries` });
   for (const [name, value] of entries.slice(0, max)) {
     const path = `${place}.${cutText(name, 64)}`;
     if (!isName(name)) {
@@ -109,11 +163,22 @@ function parseMap<T>(
   return parsed;
 }
 
-const subjectForm = /^(\*|[A-Za-z]\w{0,63})(?:#([A-Za-z]\w{0,63})|(:\*))?(?: with ([A-Za-z]\w{0,63}))?$/;
+const subjectForm =
+  /^(\*|[A-Za-z]\w{0,63})(?:#([A-Za-z]\w{0,63})|(:\*))?(?: with ([A-Za-z]\w{0,63}))?$/;
 
-function parseSubjects(value: unknown, path: string, problems: Problem[]): readonly AllowedSubject[] | undefined {
+function parseSubjects(
+  value: unknown,
+  path: string,
+  problems: Problem[],
+): readonly AllowedSubject[] | undefined {
+  // Read by itself; until then nobody stands there.
+  if (isFromField(value)) return [];
   if (!Array.isArray(value) || value.length > limits.subjects) {
-    problems.push({ path, rule: 'type', message: `must be a list of at most ${limits.subjects} types` });
+    problems.push({
+      path,
+      rule: 'type',
+      message: `must be a list of at most ${limits.subjects} types, or { "from": <field of the record> }`,
+    });
     return undefined;
   }
   return value.flatMap((entry, i) => {
@@ -123,12 +188,30 @@ function parseSubjects(value: unknown, path: string, problems: Problem[]): reado
       problems.push({
         path: `${path}[${i}]`,
         rule: 'subject',
-        message: 'must be "Type", "Type#relation", "Type:*" or "*", each with an optional " with condition"',
+        message:
+          'must be "Type", "Type#relation", "Type:*" or "*", each with an optional " with condition"',
       });
       return [];
     }
     return [{ type, relation, wildcard: wildcard !== undefined, condition }];
   });
+}
+
+/** A relation that is a field of the record. */
+export const isFromField = (value: unknown): value is { readonly from: string } =>
+  isPlain(value) && Object.keys(value).join() === 'from' && typeof value.from === 'string';
+
+/** The relations that are fields, and those whose field is not known. */
+function fieldRelations({ relations, fields = {} }: DefinitionInput) {
+  const found = new Map<string, RecordField>();
+  const pending = new Set<string>();
+  for (const [relation, value] of Object.entries(relations)) {
+    if (!isFromField(value)) continue;
+    const field = fields[relation];
+    if (field?.field === value.from) found.set(relation, field);
+    else pending.add(relation);
+  }
+  return { fields: found, pending };
 }
 
 /** Actions that are defined by themselves, directly or in a ring. */
@@ -138,7 +221,12 @@ function cycles(actions: ReadonlyMap<string, Expression>): Problem[] {
   const follow = (action: string, trail: readonly string[]): void => {
     if (trail.includes(action)) {
       const ring = [...trail.slice(trail.indexOf(action)), action].join(' -> ');
-      if (problems.length === 0) problems.push({ path: `permissions.${action}`, rule: 'cycle', message: `is defined by itself: ${ring}` });
+      if (problems.length === 0)
+        problems.push({
+          path: `permissions.${action}`,
+          rule: 'cycle',
+          message: `is defined by itself: ${ring}`,
+        });
       return;
     }
     if (settled.has(action)) return;

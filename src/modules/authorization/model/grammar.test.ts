@@ -2,7 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { formatObject, formatSubject, parseObject, parseSubject } from './grammar.ts';
 
 describe('references', () => {
-  it.each(['User:a', 'Doc_2:0198f000-0000-7000-8000-000000000001', 'Type:openfga/openfga', 'T:été'])('%s is an object', (text) => {
+  it.each([
+    'User:a',
+    'Doc_2:0198f000-0000-7000-8000-000000000001',
+    'Type:openfga/openfga',
+    'T:été',
+  ])('%s is an object', (text) => {
     expect(formatObject(parseObject(text, 'resource'))).toBe(text);
   });
 
@@ -22,7 +27,6 @@ describe('references', () => {
     'User',
     'User:',
     ':a',
-    '*',
     '*:a',
     'Doc:1:2',
     'Doc:1@x',
@@ -41,9 +45,12 @@ describe('references', () => {
     expect(() => parseSubject(text, 'subject')).toThrow(/^subject: /);
   });
 
-  it.each(['User:a#', 'User:a#1', 'User:a#b#c', 'User:*#member', 'User:#member'])('%j is no subject', (text) => {
-    expect(() => parseSubject(text, 'subject')).toThrow(/^subject: /);
-  });
+  it.each(['User:a#', 'User:a#1', 'User:a#b#c', 'User:*#member', 'User:#member'])(
+    '%j is no subject',
+    (text) => {
+      expect(() => parseSubject(text, 'subject')).toThrow(/^subject: /);
+    },
+  );
 
   it.each(['User:*', 'Team:t#member'])('%j is no object', (text) => {
     expect(() => parseObject(text, 'resource')).toThrow(/^resource: /);

@@ -30,7 +30,20 @@ export const maxTupleLength = 512;
 export const isName = (text: string): boolean => namePattern.test(text);
 
 const objectHelp = 'must be written <Type>:<id>; the id holds no space and none of : # @ * ,';
-const subjectHelp = 'must be written <Type>:<id>, <Type>:<id>#<relation> or <Type>:*';
+const subjectHelp = 'must be written <Type>:<id>, <Type>:<id>#<relation>, <Type>:* or *';
+
+/** Everybody, visitors without an account too: the subject `*`. */
+export const everybody: SubjectRef = { type: '*', id: '*', relation: '' };
+
+export const isEverybody = ({ type }: Pick<SubjectRef, 'type'>): boolean => type === '*';
+
+/** The subject as tuples may name it: by itself, as one of everybody of its type, as one of everybody. */
+export function formsOf(subject: SubjectRef): readonly SubjectRef[] {
+  if (subject.relation !== '') return [subject];
+  if (isEverybody(subject)) return [everybody];
+  const ofType = { type: subject.type, id: '*', relation: '' };
+  return subject.id === '*' ? [subject, everybody] : [subject, ofType, everybody];
+}
 
 /** Parses `Type:id`; 400 that names `path` otherwise. */
 export function parseObject(text: string, path: string): ObjectRef {
@@ -39,8 +52,9 @@ export function parseObject(text: string, path: string): ObjectRef {
   return parsed;
 }
 
-/** Parses the three forms of a subject; 400 that names `path` otherwise. */
+/** Parses the forms of a subject; 400 that names `path` otherwise. */
 export function parseSubject(text: string, path: string): SubjectRef {
+  if (text === '*') return everybody;
   const hash = text.indexOf('#');
   const objectText = hash < 0 ? text : text.slice(0, hash);
   const relation = hash < 0 ? '' : text.slice(hash + 1);
@@ -67,9 +81,14 @@ export const isObjectId = (id: string): boolean => idPattern.test(id) && id.isWe
 /** Ids of records may be written in either case, as everywhere; others are what they are. */
 const canonicalId = (id: string): string => (uuidPattern.test(id) ? id.toLowerCase() : id);
 
-export const sameObject = (a: ObjectRef, b: ObjectRef): boolean => a.id === b.id && a.type === b.type;
+export const sameObject = (a: ObjectRef, b: ObjectRef): boolean =>
+  a.id === b.id && a.type === b.type;
 
 export const formatObject = (object: ObjectRef): string => `${object.type}:${object.id}`;
 
-export const formatSubject = (subject: SubjectRef): string =>
-  subject.relation === '' ? formatObject(subject) : `${formatObject(subject)}#${subject.relation}`;
+export function formatSubject(subject: SubjectRef): string {
+  if (isEverybody(subject)) return '*';
+  return subject.relation === ''
+    ? formatObject(subject)
+    : `${formatObject(subject)}#${subject.relation}`;
+}

@@ -3,8 +3,9 @@
  * action depends on across types, which tuples a question can touch, and in
  * which order exclusions must be settled.
  */
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { Condition } from './condition.ts';
-import type { AllowedSubject, Definition } from './definition.ts';
+import type { AllowedSubject, Definition, RecordField } from './definition.ts';
 import type { Expression } from './expression.ts';
 
 /** A relation or an action of a type: what a question or an arrow is about. */
@@ -34,6 +35,13 @@ export const grantedAction = (relation: string): string | undefined =>
 
 const grantPrefix = 'can:';
 
+/** A relation that is a field of the records of its type. */
+export interface FieldRelation {
+  readonly type: string;
+  readonly relation: string;
+  readonly field: RecordField;
+}
+
 export interface Model {
   /** Counts up with each change of any definition. */
   readonly revision: number;
@@ -48,18 +56,30 @@ export interface Model {
   /** Exclusions that must be settled before this name. */
   stratum(name: Name): number;
   condition(type: string, name: string): Condition | undefined;
+  /** The field that the relation is, if it is one. */
+  fieldOf(type: string, relation: string): RecordField | undefined;
+  /** All relations that are fields. */
+  readonly fieldRelations: readonly FieldRelation[];
+  /** The schema of the records of a type, as it is now. */
+  schemaOf(type: string): CompiledSchema | undefined;
   /** What follows from the model alone, computed once per key. */
   derived<T>(key: string, compute: () => T): T;
 }
 
 export const keyOf = (name: Name): string => `${name.type}#${name.kind}:${name.name}`;
 
-export function buildModel(definitions: readonly Definition[], revision: number): Model {
+export function buildModel(
+  definitions: readonly Definition[],
+  revision: number,
+  schemaOf: Model['schemaOf'] = () => undefined,
+): Model {
   const byType = new Map(definitions.map((d) => [d.name, d]));
   const dependencies = new Map<string, readonly Dependency[]>();
 
-  const action = (type: string, name: string): Name | undefined => nameOf(byType.get(type), ['action', 'relation'], name);
-  const member = (type: string, name: string): Name | undefined => nameOf(byType.get(type), ['relation', 'action'], name);
+  const action = (type: string, name: string): Name | undefined =>
+    nameOf(byType.get(type), ['action', 'relation'], name);
+  const member = (type: string, name: string): Name | undefined =>
+    nameOf(byType.get(type), ['relation', 'action'], name);
   const lookUp: LookUp = { byType, action, member };
 
   const dependenciesOf = (name: Name): readonly Dependency[] => {
@@ -81,9 +101,15 @@ export function buildModel(definitions: readonly Definition[], revision: number)
     action,
     member,
     dependencies: dependenciesOf,
-    expression: (name) => (name.kind === 'action' ? byType.get(name.type)?.actions.get(name.name) : undefined),
+    expression: (name) =>
+      name.kind === 'action' ? byType.get(name.type)?.actions.get(name.name) : undefined,
     stratum: (name) => stratumOf(name, dependenciesOf, strata),
     condition: (type, name) => byType.get(type)?.conditions.get(name),
+    fieldOf: (type, relation) => byType.get(type)?.fields.get(relation),
+    fieldRelations: definitions.flatMap(({ name: type, fields }) =>
+      [...fields].map(([relation, field]) => ({ type, relation, field })),
+    ),
+    schemaOf,
     derived<T>(key: string, compute: () => T): T {
       if (!derivedValues.has(key)) derivedValues.set(key, compute());
       return derivedValues.get(key) as T;
@@ -97,7 +123,11 @@ interface LookUp {
   member(type: string, name: string): Name | undefined;
 }
 
-function nameOf(definition: Definition | undefined, order: readonly Name['kind'][], name: string): Name | undefined {
+function nameOf(
+  definition: Definition | undefined,
+  order: readonly Name['kind'][],
+  name: string,
+): Name | undefined {
   if (!definition) return undefined;
   for (const kind of order) {
     const has = kind === 'action' ? definition.actions.has(name) : definition.relations.has(name);
@@ -107,36 +137,71 @@ function nameOf(definition: Definition | undefined, order: readonly Name['kind']
 }
 
 /** The types that may stand in a relation as plain objects. */
-export const plainTypes = (subjects: readonly AllowedSubject[], all: readonly string[]): readonly string[] =>
-  subjects.some((s) => s.type === '*') ? all : [...new Set(subjects.filter((s) => s.relation === '' && !s.wildcard).map((s) => s.type))];
+export const plainTypes = (
+  subjects: readonly AllowedSubject[],
+  all: readonly string[],
+): readonly string[] =>
+  subjects.some((s) => s.type === '*')
+    ? all
+    : [...new Set(subjects.filter((s) => s.relation === '' && !s.wildcard).map((s) => s.type))];
 
 function computeDependencies(lookUp: LookUp, name: Name): readonly Dependency[] {
   const definition = lookUp.byType.get(name.type);
   if (!definition) return [];
-  if (name.kind === 'relation') return setDependencies(lookUp, definition.relations.get(name.name) ?? [], name.name);
+  if (name.kind === 'relation')
+    return setDependencies(lookUp, definition.relations.get(name.name) ?? [], name.name);
   const expression = definition.actions.get(name.name);
   return expression ? expressionDependencies(lookUp, definition, expression, false) : [];
 }
 
-function setDependencies(lookUp: LookUp, subjects: readonly AllowedSubject[], relation: string): readonly Dependency[] {
+function setDependencies(
+  lookUp: LookUp,
+  subjects: readonly AllowedSubject[],
+  relation: string,
+): readonly Dependency[] {
   return subjects.flatMap((subject) => {
     const on = subject.relation === '' ? undefined : lookUp.member(subject.type, subject.relation);
     return on ? [{ on, negative: false, through: relation, set: true }] : [];
   });
 }
 
-function expressionDependencies(lookUp: LookUp, definition: Definition, expression: Expression, negative: boolean): readonly Dependency[] {
+function expressionDependencies(
+  lookUp: LookUp,
+  definition: Definition,
+  expression: Expression,
+  negative: boolean,
+): readonly Dependency[] {
   const type = definition.name;
   switch (expression.kind) {
     case 'none':
     case 'everyone':
+    case 'rule':
       return [];
     case 'relation':
-      return [{ on: { type, kind: 'relation', name: expression.relation }, negative, through: undefined, set: false }];
+      return [
+        {
+          on: { type, kind: 'relation', name: expression.relation },
+          negative,
+          through: undefined,
+          set: false,
+        },
+      ];
     case 'action':
-      return [{ on: { type, kind: 'action', name: expression.action }, negative, through: undefined, set: false }];
+      return [
+        {
+          on: { type, kind: 'action', name: expression.action },
+          negative,
+          through: undefined,
+          set: false,
+        },
+      ];
     case 'arrow':
-      return arrowTargets(lookUp, definition, expression).map((on) => ({ on, negative, through: expression.relation, set: false }));
+      return arrowTargets(lookUp, definition, expression).map((on) => ({
+        on,
+        negative,
+        through: expression.relation,
+        set: false,
+      }));
     case 'union':
     case 'intersection':
       return expression.of.flatMap((e) => expressionDependencies(lookUp, definition, e, negative));
@@ -149,13 +214,23 @@ function expressionDependencies(lookUp: LookUp, definition: Definition, expressi
 }
 
 /** What an arrow leads to, for each type that may stand in its relation and knows the name. */
-function arrowTargets(lookUp: LookUp, definition: Definition, arrow: { relation: string; target: string }): readonly Name[] {
+function arrowTargets(
+  lookUp: LookUp,
+  definition: Definition,
+  arrow: { relation: string; target: string },
+): readonly Name[] {
   const subjects = definition.relations.get(arrow.relation) ?? [];
-  return plainTypes(subjects, [...lookUp.byType.keys()]).flatMap((type) => lookUp.action(type, arrow.target) ?? []);
+  return plainTypes(subjects, [...lookUp.byType.keys()]).flatMap(
+    (type) => lookUp.action(type, arrow.target) ?? [],
+  );
 }
 
-/** Longest chain of exclusions below a name. Definitions where it would be endless are refused (check.ts). */
-function stratumOf(name: Name, dependencies: (name: Name) => readonly Dependency[], known: Map<string, number>): number {
+/** Longest chain of exclusions below a name. Definitions where it would be endless are refused (reference-check.ts). */
+function stratumOf(
+  name: Name,
+  dependencies: (name: Name) => readonly Dependency[],
+  known: Map<string, number>,
+): number {
   const found = known.get(keyOf(name));
   if (found !== undefined) return found;
   const below = reachable(name, dependencies);
@@ -172,7 +247,10 @@ function stratumOf(name: Name, dependencies: (name: Name) => readonly Dependency
 export function reachable(
   start: Name,
   dependencies: (name: Name) => readonly Dependency[],
-): { readonly edges: readonly (Dependency & { readonly from: Name })[]; canReach(from: string, to: string): boolean } {
+): {
+  readonly edges: readonly (Dependency & { readonly from: Name })[];
+  canReach(from: string, to: string): boolean;
+} {
   const edges: (Dependency & { from: Name })[] = [];
   const next = new Map<string, string[]>();
   const queue: Name[] = [start];

@@ -2,13 +2,16 @@
 import Type from 'typebox';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { authorizationErrors } from '../errors.ts';
 import { parseObject } from '../model/grammar.ts';
 import { grantRelation } from '../model/model.ts';
-import type { Checks } from '../services/checks.ts';
-import type { LegacyCheck } from '../services/legacy-check.ts';
-import type { Models } from '../services/models.ts';
+import type { Checks, LegacyCheck } from '../services/checks.ts';
+import type { Models } from '../services/definitions/models.ts';
 import type { ConsistencyTokens } from '../services/tokens.ts';
 import { Name, questionErrors, Resource, Scope, Token, userOf } from './shapes.ts';
 
@@ -20,7 +23,11 @@ export interface ClientServices {
   readonly tokens: ConsistencyTokens;
 }
 
-export const clientOperations = (services: ClientServices): readonly Operation[] => [check(services), role(services), legacy(services)];
+export const clientOperations = (services: ClientServices): readonly Operation[] => [
+  check(services),
+  role(services),
+  legacy(services),
+];
 
 const facts = { surface: 'client', access: 'user', limit: standardLimit } as const;
 const Allowed = Type.Object({ allowed: Type.Boolean() });
@@ -31,16 +38,25 @@ const check = ({ checks, tokens }: ClientServices): Operation =>
     id: 'authorization.check',
     method: 'GET',
     path: '/authorization/check',
-    input: { query: Type.Object({ action: Name, resource: Resource, scope: Scope, consistencyToken: Token }) },
+    input: {
+      query: Type.Object({
+        action: Name,
+        resource: Resource,
+        scope: Scope,
+        consistencyToken: Token,
+      }),
+    },
     output: Allowed,
     errors: [authorizationErrors.SCOPE_REFUSED, ...questionErrors],
     summary: 'Ask whether you may do something',
-    description: 'With a scope, whether the scope may, if you may do the same on the scope (else 403). Unknown actions and types are 400.',
+    description:
+      'With a scope, whether the scope may, if you may do the same on the scope (else 403). Unknown actions and types are 400.',
     async handler(context, { query: { action, resource, scope, consistencyToken } }) {
       tokens.require(consistencyToken);
       const object = parseObject(resource, 'resource');
       const subject = await checks.acting(userOf(context).subject, action, scope);
-      if (!subject) throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
+      if (!subject)
+        throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
       return { allowed: await checks.can({ subject, action, resource: object }) };
     },
   });
@@ -51,18 +67,24 @@ const role = ({ database, models, checks, tokens }: ClientServices): Operation =
     id: 'authorization.role',
     method: 'GET',
     path: '/authorization/role/:resource',
-    input: { params: Type.Object({ resource: Resource }), query: Type.Object({ scope: Scope, consistencyToken: Token }) },
+    input: {
+      params: Type.Object({ resource: Resource }),
+      query: Type.Object({ scope: Scope, consistencyToken: Token }),
+    },
     output: Type.Object({ roles: Type.Array(Type.String()) }),
     errors: [authorizationErrors.SCOPE_REFUSED, ...questionErrors],
     summary: 'List the relations in which you stand to something',
-    description: 'Only direct ones. With a scope that you may read, those of the scope. Unknown types are 400.',
+    description:
+      'Only direct ones. With a scope that you may read, those of the scope. Unknown types are 400.',
     async handler(context, { params, query: { scope, consistencyToken } }) {
       tokens.require(consistencyToken);
       const object = parseObject(params.resource, 'resource');
       const engine = await models.engine();
-      if (!engine.model.get(object.type)) throw invalid('resource', 'type', `no type is called "${object.type}"`);
+      if (!engine.model.get(object.type))
+        throw invalid('resource', 'type', `no type is called "${object.type}"`);
       const subject = await checks.acting(userOf(context).subject, 'read', scope);
-      if (!subject) throw authorizationErrors.SCOPE_REFUSED({ message: `You may not read for ${scope}` });
+      if (!subject)
+        throw authorizationErrors.SCOPE_REFUSED({ message: `You may not read for ${scope}` });
       const relations = await engine.directRelations(database, subject, object);
       return { roles: relations.filter((relation) => !relation.startsWith(grantRelation(''))) };
     },
@@ -78,17 +100,24 @@ const legacy = ({ legacyCheck }: ClientServices): Operation =>
     idempotency: false,
     input: {
       body: Type.Object({
-        resource: Type.String({ pattern: '^[A-Za-z][\\w.-]{0,63}$', description: 'Name of a type' }),
+        resource: Type.String({
+          pattern: '^[A-Za-z][\\w.-]{0,63}$',
+          description: 'Name of a type',
+        }),
         action: Type.String({ pattern: '^[A-Za-z][\\w.-]{0,63}$' }),
         resourceId: Type.Optional(
-          Type.String({ maxLength: 256, description: 'Without it only permissions and rules without conditions count' }),
+          Type.String({
+            maxLength: 256,
+            description: 'Without it only permissions and rules without conditions count',
+          }),
         ),
       }),
     },
     output: Allowed,
     errors: questionErrors,
     summary: 'Ask whether a role, a rule or a relation lets you do something',
-    description: 'Allowed when a role of yours has the permission, or a rule for such a role holds, or a relation gives it.',
+    description:
+      'Allowed when a role of yours has the permission, or a rule for such a role holds, or a relation gives it.',
     async handler(context, { body }) {
       return { allowed: await legacyCheck({ ...body, userId: userOf(context).userId }) };
     },

@@ -2,11 +2,17 @@
 import Type from 'typebox';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Database } from '../../../kernel/database/database.ts';
-import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authorizationErrors } from '../errors.ts';
-import type { Changes } from '../services/changes.ts';
-import { findOrphans } from '../services/orphans.ts';
-import type { Verification, Verifications } from '../services/verification.ts';
+import type { ChangeStreams } from '../services/change-stream.ts';
+import type { Changes } from '../services/changelog.ts';
+import { findOrphans, type Verification, type Verifications } from '../services/verification.ts';
+import { changeStreamOperation } from './change-stream.ts';
 import { Id, Instant } from './shapes.ts';
 
 export interface MaintenanceServices {
@@ -14,6 +20,7 @@ export interface MaintenanceServices {
   readonly schemas: SchemaRegistry;
   readonly verifications: Verifications;
   readonly changes: Changes;
+  readonly streams: ChangeStreams;
 }
 
 export const maintenanceOperations = (services: MaintenanceServices): readonly Operation[] => [
@@ -21,6 +28,7 @@ export const maintenanceOperations = (services: MaintenanceServices): readonly O
   status(services),
   orphans(services),
   changes(services),
+  changeStreamOperation(services.streams),
 ];
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
@@ -33,7 +41,11 @@ const reconstruct = ({ verifications }: MaintenanceServices): Operation =>
     path: '/authorization/indexer/reconstruct',
     input: {
       body: Type.Optional(
-        Type.Object({ soft: Type.Optional(Type.Boolean({ description: 'Without looking for missing records and users' })) }),
+        Type.Object({
+          soft: Type.Optional(
+            Type.Boolean({ description: 'Without looking for missing records and users' }),
+          ),
+        }),
       ),
     },
     output: TextResult,
@@ -52,8 +64,12 @@ const Run = Type.Object({
   state: Type.Enum(['waiting', 'running', 'done']),
   total: Type.Integer({ description: 'Relations when it was asked for' }),
   checked: Type.Integer(),
-  invalid: Type.Integer({ description: 'Relations that no definition allows any more; they count for nothing' }),
-  orphaned: Type.Integer({ description: 'Relations whose subject or resource does not exist; 0 when soft' }),
+  invalid: Type.Integer({
+    description: 'Relations that no definition allows any more; they count for nothing',
+  }),
+  orphaned: Type.Integer({
+    description: 'Relations whose subject or resource does not exist; 0 when soft',
+  }),
   examples: Type.Array(Type.Object({ id: Id, tuple: Type.String(), problem: Type.String() })),
   createdAt: Instant,
   updatedAt: Instant,
@@ -92,21 +108,46 @@ const orphans = ({ database, schemas }: MaintenanceServices): Operation =>
     path: '/authorization/orphans',
     input: {
       query: Type.Object({
-        after: Type.Optional(Type.String({ format: 'uuid', description: 'The cursor of the answer before' })),
-        window: Type.Integer({ default: 5000, minimum: 1, maximum: 10_000, description: 'How many relations to look at' }),
+        after: Type.Optional(
+          Type.String({ format: 'uuid', description: 'The cursor of the answer before' }),
+        ),
+        window: Type.Integer({
+          default: 5000,
+          minimum: 1,
+          maximum: 10_000,
+          description: 'How many relations to look at',
+        }),
       }),
     },
     output: Type.Object({
-      orphans: Type.Array(Type.Object({ id: Id, tuple: Type.String(), missing: Type.Enum(['subject', 'resource']) })),
-      cursor: Type.Optional(Type.String({ description: 'Goes on from here; absent at the end, also after a page without orphans' })),
+      orphans: Type.Array(
+        Type.Object({ id: Id, tuple: Type.String(), missing: Type.Enum(['subject', 'resource']) }),
+      ),
+      cursor: Type.Optional(
+        Type.String({
+          description: 'Goes on from here; absent at the end, also after a page without orphans',
+        }),
+      ),
     }),
     summary: 'List relations about records and users that do not exist',
-    description: 'Only of types that are schemas. Deleting a record or a user takes its relations away, so these were written by hand.',
+    description:
+      'Only of types that are schemas. Deleting a record or a user takes its relations away, so these were written by hand.',
     async handler(_context, { query: { after = first, window } }) {
       const { orphans: found, last } = await findOrphans(database, schemas, { after, window });
       return { orphans: [...found], ...(last === undefined ? {} : { cursor: last }) };
     },
   });
+
+const ChangeView = Type.Object({
+  sequence: Type.Integer(),
+  topic: Type.String({
+    description: 'authorization:<create|update|delete>:<relation|permission|resource|role|rule>',
+  }),
+  ids: Type.Array(Type.String()),
+  payload: Type.Record(Type.String(), Type.Unknown()),
+  actor: Type.String(),
+  occurredAt: Instant,
+});
 
 const changes = ({ changes: log }: MaintenanceServices): Operation =>
   defineOperation({
@@ -117,7 +158,11 @@ const changes = ({ changes: log }: MaintenanceServices): Operation =>
     input: {
       query: Type.Object({
         after: Type.Optional(
-          Type.Integer({ minimum: 0, description: 'Changes after this sequence; without it only the present position is answered' }),
+          Type.Integer({
+            minimum: 0,
+            description:
+              'Changes after this sequence; without it only the present position is answered',
+          }),
         ),
         limit: Type.Integer({
           default: 100,
@@ -128,22 +173,14 @@ const changes = ({ changes: log }: MaintenanceServices): Operation =>
       }),
     },
     output: Type.Object({
-      changes: Type.Array(
-        Type.Object({
-          sequence: Type.Integer(),
-          topic: Type.String({ description: 'authorization:<create|update|delete>:<relation|permission|resource|role|rule>' }),
-          ids: Type.Array(Type.String()),
-          payload: Type.Record(Type.String(), Type.Unknown()),
-          actor: Type.String(),
-          occurredAt: Instant,
-        }),
-      ),
+      changes: Type.Array(ChangeView),
       next: Type.Integer({ description: 'Ask after this one next' }),
       more: Type.Boolean({ description: 'There may be more right now' }),
     }),
     errors: [authorizationErrors.CHANGES_GONE],
     summary: 'Watch what changes about permissions',
-    description: 'In the order of the commits, without gaps. A sequence that is no longer kept is 409.',
+    description:
+      'In the order of the commits, without gaps. A sequence that is no longer kept is 409.',
     async handler(_context, { query: { after, limit } }) {
       if (after === undefined) return { changes: [], next: await log.position(), more: false };
       const { changes: found, next, more } = await log.after(after, limit);

@@ -1,22 +1,30 @@
 /** Relation tuples and direct permissions, as operators write and read them. */
 import Type from 'typebox';
 import { invalid } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, standardLimit, TextResult } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+  TextResult,
+} from '../../../kernel/operations/operation.ts';
 import { authorizationErrors } from '../errors.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
 import { grantRelation } from '../model/model.ts';
 import { type TupleFilter, tupleOrders } from '../queries.ts';
+import type { ChangeRelations } from '../services/relation-changes.ts';
 import type { ConsistencyTokens } from '../services/tokens.ts';
 import type { Tuples } from '../services/tuples.ts';
-import { asRequested, ofMany } from './places.ts';
+import { changeOperations } from './relation-changes.ts';
 import {
-  IdParam,
+  asRequested,
   Name,
   nameOf,
+  ofMany,
   Permission,
   paging,
   permissionOnWire,
   Relation,
+  RelationIdParam,
   Resource,
   relationOnWire,
   Subject,
@@ -28,6 +36,7 @@ import {
 
 export interface RelationServices {
   readonly tuples: Tuples;
+  readonly change: ChangeRelations;
   readonly tokens: ConsistencyTokens;
   /** Most relations that one request may write. */
   readonly maxBatch: () => number;
@@ -40,6 +49,7 @@ export interface RelationServices {
 export const relationOperations = (services: RelationServices): readonly Operation[] => [
   create(services),
   createMany(services),
+  ...changeOperations(services),
   list(services),
   removeMatching(services),
   get(services),
@@ -47,6 +57,7 @@ export const relationOperations = (services: RelationServices): readonly Operati
   grant(services),
   listGrants(services),
   revoke(services),
+  revokeMatching(services),
 ];
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
@@ -97,13 +108,17 @@ const create = ({ tuples, tokens }: RelationServices): Operation =>
     method: 'POST',
     path: '/authorization/relations',
     strict: true,
-    input: { body: Type.Object({ subject: Subject, relation: Name, resource: Resource, ...tupleExtras }) },
+    input: {
+      body: Type.Object({ subject: Subject, relation: Name, resource: Resource, ...tupleExtras }),
+    },
     output: Relation,
     summary: 'Write a relation',
     description:
       'One that is there already is answered as it is, with the condition, attributes and expiry of this request. It counts for the very next question on every node.',
     async handler({ caller }, { body }) {
-      const [tuple] = await tuples.write(caller, [tupleOf({ ...body, relation: nameOf(body.relation, 'relation') })]);
+      const [tuple] = await tuples.write(caller, [
+        tupleOf({ ...body, relation: nameOf(body.relation, 'relation') }),
+      ]);
       return written(tokens, tuple && relationOnWire(tuple));
     },
   });
@@ -127,11 +142,20 @@ const createMany = ({ tuples, tokens, maxBatch }: RelationServices): Operation =
     },
     output: Type.Array(Relation),
     summary: 'Write one relation to many resources',
-    description: 'All of them or none; those that are there already count as written. At most 1,000, up to 100 are recommended.',
+    description:
+      'All of them or none; those that are there already count as written. At most 1,000, up to 100 are recommended.',
     async handler({ caller }, { body: { resources, ...rest } }) {
-      if (resources.length > maxBatch()) throw invalid('resources', 'maxItems', `at most ${maxBatch()} at once`);
-      const shared = tupleOf({ ...rest, relation: nameOf(rest.relation, 'relation'), resource: 'Any:any' });
-      const wanted = resources.map((resource, i) => ({ ...shared, resource: parseObject(resource, `resources.${i}`) }));
+      if (resources.length > maxBatch())
+        throw invalid('resources', 'maxItems', `at most ${maxBatch()} at once`);
+      const shared = tupleOf({
+        ...rest,
+        relation: nameOf(rest.relation, 'relation'),
+        resource: 'Any:any',
+      });
+      const wanted = resources.map((resource, i) => ({
+        ...shared,
+        resource: parseObject(resource, `resources.${i}`),
+      }));
       const stored = await asRequested(ofMany, () => tuples.write(caller, wanted));
       return written(tokens, stored.map(relationOnWire));
     },
@@ -148,7 +172,11 @@ const list = ({ tuples }: RelationServices): Operation =>
     output: Type.Object({ relations: Type.Array(Relation), count: Type.Integer() }),
     summary: 'List relations',
     async handler(_context, { query: { skip, limit, sort, ...filter } }) {
-      const { tuples: found, count } = await tuples.list('relation', filterOf(filter), { skip, limit, sort });
+      const { tuples: found, count } = await tuples.list('relation', filterOf(filter), {
+        skip,
+        limit,
+        sort,
+      });
       return { relations: found.map(relationOnWire), count };
     },
   });
@@ -159,7 +187,7 @@ const get = ({ tuples }: RelationServices): Operation =>
     id: 'authorization.relations.get',
     method: 'GET',
     path: '/authorization/relations/:id',
-    input: { params: IdParam },
+    input: { params: RelationIdParam },
     output: Relation,
     errors: [authorizationErrors.RELATION_NOT_FOUND],
     summary: 'Read a relation',
@@ -172,7 +200,7 @@ const remove = ({ tuples, tokens }: RelationServices): Operation =>
     id: 'authorization.relations.delete',
     method: 'DELETE',
     path: '/authorization/relations/:id',
-    input: { params: IdParam },
+    input: { params: RelationIdParam },
     output: TextResult,
     errors: [authorizationErrors.RELATION_NOT_FOUND],
     summary: 'Delete a relation',
@@ -193,12 +221,28 @@ const removeMatching = ({ tuples, tokens }: RelationServices): Operation =>
     method: 'DELETE',
     path: '/authorization/relations',
     strict: true,
-    input: { query: Type.Object({ ...objectFields, relation: Type.Optional(Name) }) },
+    input: {
+      query: Type.Object({
+        ...objectFields,
+        relation: Type.Optional(Name),
+        grants: Type.Optional(
+          Type.Boolean({
+            description: 'Direct permissions that match as well; not with `relation`',
+          }),
+        ),
+      }),
+    },
     output: Deleted,
     summary: 'Delete all relations that match',
-    description: 'The filter names at least one of subject, resource, subjectType and resourceType; all given parts must match.',
-    async handler({ caller }, { query }) {
-      return written(tokens, { deleted: await tuples.removeMatching(caller, 'relation', filterOf(query)) });
+    description:
+      'The filter names at least one of subject, resource, subjectType and resourceType; all given parts must match.',
+    async handler({ caller }, { query: { grants = false, ...filter } }) {
+      if (grants && filter.relation !== undefined)
+        throw invalid('grants', 'conflict', 'a direct permission has no relation');
+      const kind = grants ? 'any' : 'relation';
+      return written(tokens, {
+        deleted: await tuples.removeMatching(caller, kind, filterOf(filter)),
+      });
     },
   });
 
@@ -217,7 +261,9 @@ const grant = ({ tuples, tokens }: RelationServices): Operation =>
     summary: 'Grant one action on one resource directly',
     description: 'Beside what relations give. Granting it again is no error.',
     async handler({ caller }, { body: { permission, ...rest } }) {
-      const [tuple] = await tuples.write(caller, [tupleOf({ ...rest, relation: grantRelation(nameOf(permission, 'permission')) })]);
+      const [tuple] = await tuples.write(caller, [
+        tupleOf({ ...rest, relation: grantRelation(nameOf(permission, 'permission')) }),
+      ]);
       return written(tokens, tuple && permissionOnWire(tuple));
     },
   });
@@ -234,8 +280,39 @@ const listGrants = ({ tuples }: RelationServices): Operation =>
     summary: 'List direct permissions',
     async handler(_context, { query: { skip, limit, sort, permission, ...filter } }) {
       const relation = permission === undefined ? {} : { relation: grantRelation(permission) };
-      const { tuples: found, count } = await tuples.list('permission', { ...filterOf(filter), ...relation }, { skip, limit, sort });
+      const { tuples: found, count } = await tuples.list(
+        'permission',
+        { ...filterOf(filter), ...relation },
+        { skip, limit, sort },
+      );
       return { permissions: found.map(permissionOnWire), count };
+    },
+  });
+
+const revokeMatching = ({ tuples, tokens }: RelationServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'authorization.permissions.revokeMatching',
+    about: { resource: 'inside', resourceType: 'inside' },
+    method: 'DELETE',
+    path: '/authorization/permissions/many',
+    strict: true,
+    input: { query: Type.Object({ ...objectFields, permission: Type.Optional(Name) }) },
+    output: Deleted,
+    summary: 'Take all direct permissions away that match',
+    description:
+      'The filter names at least one of subject, resource, subjectType and resourceType; all given parts must match.',
+    async handler({ caller }, { query: { permission, ...filter } }) {
+      const named =
+        permission === undefined
+          ? {}
+          : { relation: grantRelation(nameOf(permission, 'permission')) };
+      return written(tokens, {
+        deleted: await tuples.removeMatching(caller, 'permission', {
+          ...filterOf(filter),
+          ...named,
+        }),
+      });
     },
   });
 
@@ -252,7 +329,8 @@ const revoke = ({ tuples, tokens }: RelationServices): Operation =>
     summary: 'Take a direct permission away',
     async handler({ caller }, { query: { subject, permission, resource } }) {
       const filter = { ...filterOf({ subject, resource }), relation: grantRelation(permission) };
-      if ((await tuples.removeMatching(caller, 'permission', filter)) === 0) throw authorizationErrors.PERMISSION_NOT_FOUND();
+      if ((await tuples.removeMatching(caller, 'permission', filter)) === 0)
+        throw authorizationErrors.PERMISSION_NOT_FOUND();
       return written(tokens, { result: 'Permission revoked' });
     },
   });

@@ -1,9 +1,22 @@
 /** Resource definitions, as operators keep them. */
 import Type from 'typebox';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { authorizationErrors } from '../errors.ts';
-import type { Definitions } from '../services/definitions.ts';
-import { Definition, definitionOnWire, Instant, Outcome, outcomeOnWire, paging, RefParam, sortBy } from './shapes.ts';
+import type { Definitions } from '../services/definitions/definitions.ts';
+import {
+  Definition,
+  definitionOnWire,
+  Instant,
+  Outcome,
+  outcomeOnWire,
+  paging,
+  RefParam,
+  sortBy,
+} from './shapes.ts';
 
 export const resourceOperations = (definitions: Definitions): readonly Operation[] => [
   define(definitions),
@@ -22,22 +35,38 @@ const bodyLimit = 256 * 1024;
 const force = Type.Object({
   force: Type.Boolean({
     default: false,
-    description: 'Also when stored relations would not be valid any more (they are deleted) or others need it',
+    description:
+      'Also when stored relations would not be valid any more (they are deleted) or others need it',
   }),
 });
 
 const Names = (description: string) => Type.Record(Type.String(), Type.Unknown(), { description });
 const content = {
-  relations: Names('For each relation the list of those who may stand in it: Type, Type#relation, Type:*, or *'),
-  permissions: Names('For each action the list of roles that give it, or an object of union, intersection, exclusion, every'),
-  conditions: Type.Optional(Names('Conditions by name, for relations written "Type with condition"')),
+  relations: Names(
+    'For each relation the list of those who may stand in it: Type, Type#relation, Type:*, or *; {"from": <field>} for one that is a field of the record; {"types": [...], "shareable": true} for one that users give each other',
+  ),
+  permissions: Names(
+    'For each action the list of roles that give it, or an object of union, intersection, exclusion, every',
+  ),
+  conditions: Type.Optional(
+    Names(
+      'Conditions by name, for relations written "Type with condition": a rule in CEL with the types of its parameters, or comparisons',
+    ),
+  ),
   actAs: Type.Optional(
-    Type.String({ maxLength: 64, description: 'Action that lets somebody act for a scope of this type; the asked one unless set' }),
+    Type.String({
+      maxLength: 64,
+      description:
+        'Action that lets somebody act for a scope of this type; the asked one unless set',
+    }),
   ),
   version: Type.Optional(Type.Integer({ minimum: 0, maximum: 2_147_483_647 })),
 };
 /** A definition as it is written. */
-export const NewDefinitionShape = Type.Object({ name: Type.String({ maxLength: 128 }), ...content });
+export const NewDefinitionShape = Type.Object({
+  name: Type.String({ maxLength: 128 }),
+  ...content,
+});
 const changeErrors = [authorizationErrors.RESOURCE_DIVERGES, authorizationErrors.RESOURCE_IN_USE];
 
 interface Content {
@@ -85,7 +114,12 @@ const list = (definitions: Definitions): Operation =>
     input: {
       query: Type.Object({
         ...paging,
-        search: Type.Optional(Type.String({ maxLength: 128, description: 'An id, or part of the name; case does not matter' })),
+        search: Type.Optional(
+          Type.String({
+            maxLength: 128,
+            description: 'An id, or part of the name; case does not matter',
+          }),
+        ),
         sort: sortBy(sortable, 'name'),
       }),
     },
@@ -93,11 +127,18 @@ const list = (definitions: Definitions): Operation =>
     summary: 'List resource definitions',
     async handler(_context, { query: { skip, limit, search, sort } }) {
       const part = search?.toLowerCase() ?? '';
-      const found = (await definitions.all()).filter(({ id, name }) => id === part || name.toLowerCase().includes(part));
+      const found = (await definitions.all()).filter(
+        ({ id, name }) => id === part || name.toLowerCase().includes(part),
+      );
       const key = sortable.find((name) => name === sort.replace(/^-/, '')) ?? 'name';
       const direction = sort.startsWith('-') ? -1 : 1;
-      const ordered = found.sort((a, b) => (a[key] === b[key] ? (a.name < b.name ? -1 : 1) : a[key] < b[key] ? -direction : direction));
-      return { resources: ordered.slice(skip, skip + limit).map(definitionOnWire), count: found.length };
+      const ordered = found.sort((a, b) =>
+        a[key] === b[key] ? (a.name < b.name ? -1 : 1) : a[key] < b[key] ? -direction : direction,
+      );
+      return {
+        resources: ordered.slice(skip, skip + limit).map(definitionOnWire),
+        count: found.length,
+      };
     },
   });
 
@@ -125,7 +166,9 @@ const versions = (definitions: Definitions): Operation =>
       versions: Type.Array(
         Type.Object({
           revision: Type.Integer({ description: 'Counts the changes of all definitions' }),
-          definition: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description: 'null: it was deleted' }),
+          definition: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], {
+            description: 'null: it was deleted',
+          }),
           changedAt: Instant,
           changedBy: Type.String(),
         }),
@@ -136,7 +179,12 @@ const versions = (definitions: Definitions): Operation =>
     description: 'Newest first; also of a deleted one, by its name.',
     async handler(_context, { params, query }) {
       const found = await definitions.versions(params.id, query.limit);
-      return { versions: found.map((version) => ({ ...version, changedAt: version.changedAt.toISOString() })) };
+      return {
+        versions: found.map((version) => ({
+          ...version,
+          changedAt: version.changedAt.toISOString(),
+        })),
+      };
     },
   });
 
@@ -151,7 +199,8 @@ const change = (definitions: Definitions): Operation =>
     output: Outcome,
     errors: [authorizationErrors.RESOURCE_NOT_FOUND, ...changeErrors],
     summary: 'Change a resource definition',
-    description: 'Relations, permissions and conditions are replaced as a whole. Without a version the next one is taken.',
+    description:
+      'Relations, permissions and conditions are replaced as a whole. Without a version the next one is taken.',
     async handler({ caller }, { params, query, body }) {
       return outcomeOnWire(await definitions.change(caller, params.id, contentOf(body), query));
     },
@@ -165,7 +214,11 @@ const remove = (definitions: Definitions): Operation =>
     path: '/authorization/resources/:id',
     input: { params: RefParam, query: force },
     output: Type.Object({ result: Type.String() }),
-    errors: [authorizationErrors.RESOURCE_NOT_FOUND, authorizationErrors.RESOURCE_IN_USE, authorizationErrors.RESOURCE_BUILT_IN],
+    errors: [
+      authorizationErrors.RESOURCE_NOT_FOUND,
+      authorizationErrors.RESOURCE_IN_USE,
+      authorizationErrors.RESOURCE_BUILT_IN,
+    ],
     summary: 'Delete a resource definition',
     description: 'With all relations and permissions of objects of this type.',
     async handler({ caller }, { params, query }) {

@@ -1,7 +1,11 @@
 /** Roles of the 0.16 line, as operators keep them. */
 import Type, { type Static } from 'typebox';
 import { recordErrors } from '../../../data/records/errors.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { authorizationErrors } from '../errors.ts';
 import { type RoleRow, roleOrders } from '../role-queries.ts';
 import type { Roles } from '../services/roles.ts';
@@ -21,10 +25,13 @@ const facts = { surface: 'admin', access: 'admin', limit: standardLimit, legacy:
 
 const RoleName = Type.String({ pattern: '^[A-Za-z][\\w .-]{0,63}$' });
 const description = Type.String({ maxLength: 1024 });
-const permissions = Type.Array(Type.String({ pattern: '^(\\*|[A-Za-z][\\w.-]{0,63}):(\\*|[A-Za-z][\\w.-]{0,63})$' }), {
-  maxItems: 1000,
-  description: '<resource>:<action>; * stands for any',
-});
+const permissions = Type.Array(
+  Type.String({ pattern: '^(\\*|[A-Za-z][\\w.-]{0,63}):(\\*|[A-Za-z][\\w.-]{0,63})$' }),
+  {
+    maxItems: 1000,
+    description: '<resource>:<action>; * stands for any',
+  },
+);
 
 /** A role as it is written. */
 export const NewRoleShape = Type.Object({
@@ -42,7 +49,13 @@ const Role = Type.Object({
   updatedAt: Instant,
 });
 
-const roleOnWire = ({ id, createdAt, updatedAt, permissions: held, ...rest }: RoleRow): Static<typeof Role> => ({
+const roleOnWire = ({
+  id,
+  createdAt,
+  updatedAt,
+  permissions: held,
+  ...rest
+}: RoleRow): Static<typeof Role> => ({
   _id: id,
   ...rest,
   permissions: [...held],
@@ -67,7 +80,9 @@ const list = (roles: Roles): Operation =>
       query: Type.Object({
         ...paging,
         sort: sortBy(roleOrders.keys(), 'name'),
-        search: Type.Optional(Type.String({ maxLength: 64, description: 'Part of the name; case does not matter' })),
+        search: Type.Optional(
+          Type.String({ maxLength: 64, description: 'Part of the name; case does not matter' }),
+        ),
       }),
     },
     output: RoleList,
@@ -109,7 +124,8 @@ const update = (roles: Roles): Operation =>
     errors: [authorizationErrors.ROLE_NOT_FOUND, authorizationErrors.ROLE_EXISTS],
     summary: 'Change a role',
     description: 'What is left out stays.',
-    handler: async ({ caller }, { params, body }) => roleOnWire(await roles.update(caller, params.roleId, body)),
+    handler: async ({ caller }, { params, body }) =>
+      roleOnWire(await roles.update(caller, params.roleId, body)),
   });
 
 const remove = (roles: Roles): Operation =>

@@ -1,6 +1,10 @@
 /** Rules of the 0.16 line, as operators keep them. */
 import Type, { type Static } from 'typebox';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { authorizationErrors } from '../errors.ts';
 import { type RuleRow, ruleOrders } from '../role-queries.ts';
 import type { Rules } from '../services/rules.ts';
@@ -40,7 +44,13 @@ const Rule = Type.Object({
   updatedAt: Instant,
 });
 
-const ruleOnWire = ({ id, createdAt, updatedAt, conditions: held, ...rest }: RuleRow): Static<typeof Rule> => ({
+const ruleOnWire = ({
+  id,
+  createdAt,
+  updatedAt,
+  conditions: held,
+  ...rest
+}: RuleRow): Static<typeof Rule> => ({
   _id: id,
   ...rest,
   conditions: { ...held },
@@ -59,7 +69,12 @@ const listRules = (rules: Rules): Operation =>
       query: Type.Object({
         ...paging,
         sort: sortBy(ruleOrders.keys(), 'createdAt'),
-        search: Type.Optional(Type.String({ maxLength: 64, description: 'Part of the resource or the action; case does not matter' })),
+        search: Type.Optional(
+          Type.String({
+            maxLength: 64,
+            description: 'Part of the resource or the action; case does not matter',
+          }),
+        ),
         resource: Type.Optional(TypeOrAction),
         role: Type.Optional(ruleFields.role),
       }),
@@ -85,7 +100,8 @@ const createRule = (rules: Rules): Operation =>
     output: Rule,
     errors: [authorizationErrors.RULE_EXISTS],
     summary: 'Create a rule',
-    description: 'Whoever holds the role may do the action on resources of the type, where the conditions hold.',
+    description:
+      'Whoever holds the role may do the action on resources of the type, where the conditions hold.',
     handler: async ({ caller }, { body }) => ruleOnWire(await rules.create(caller, body)),
   });
 
@@ -101,7 +117,8 @@ const updateRule = (rules: Rules): Operation =>
     errors: [authorizationErrors.RULE_NOT_FOUND, authorizationErrors.RULE_EXISTS],
     summary: 'Change a rule',
     description: 'What is left out stays.',
-    handler: async ({ caller }, { params, body }) => ruleOnWire(await rules.update(caller, params.ruleId, body)),
+    handler: async ({ caller }, { params, body }) =>
+      ruleOnWire(await rules.update(caller, params.ruleId, body)),
   });
 
 const removeRule = (rules: Rules): Operation =>

@@ -1,31 +1,80 @@
 /** Shapes that several operations of authorization share, and how stored things go on the wire. */
-import Type, { type Static } from 'typebox';
+
+import type { Static } from 'typebox';
+import Type from 'typebox';
 import type { UserCaller } from '../../../kernel/caller.ts';
-import { errors, invalid } from '../../../kernel/errors.ts';
-import { type OperationContext, Reply } from '../../../kernel/operation.ts';
-import { engineErrors } from '../engine/errors.ts';
-import { formatObject, formatSubject, isName, parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
+import { errors, invalid, relocated } from '../../../kernel/errors.ts';
+import { Reply } from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
+import { engineErrors } from '../engine/limits.ts';
+import {
+  formatObject,
+  formatSubject,
+  isName,
+  parseObject,
+  parseSubject,
+  type SubjectRef,
+} from '../model/grammar.ts';
 import { grantRelation } from '../model/model.ts';
 import type { StoredTuple, TimedTuple } from '../queries.ts';
-import type { DefinitionOutcome } from '../services/definitions.ts';
-import type { StoredDefinition } from '../services/models.ts';
+import type { DefinitionOutcome } from '../services/definitions/put-definition.ts';
+import type { StoredDefinition } from '../services/definitions/stored-definition.ts';
 import type { ConsistencyTokens } from '../services/tokens.ts';
+
+/* Places of faults, as requests name them: the engine and the tuples have one set of names, the routes have theirs. */
+
+type Rename = (path: string) => string;
+
+/** Does the work; what it refuses is told by the names that the request has for it. */
+export async function asRequested<T>(rename: Rename, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw relocated(error, rename);
+  }
+}
+
+/** One question: what the engine calls an action is a permission on the wire. */
+export const ofQuestion: Rename = (path) => (path === 'action' ? 'permission' : path);
+
+/** A list of resources: it has no resource, but the type of one. */
+export const ofResourceList: Rename = (path) =>
+  path === 'resource' ? 'resourceType' : ofQuestion(path);
+
+/** A batch: the engine counts the questions where there are several. */
+export const ofBatch: Rename = (path) =>
+  path.replace(
+    /^(?:(\d+)\.)?(subject|action|resource)$/,
+    (_, i = '0', part) => `checks.${i}.${ofQuestion(part)}`,
+  );
+
+/** Several relations at once: a single one is counted as well. */
+export const ofMany: Rename = (path) => (path === 'resource' ? 'resources.0' : path);
 
 export const Instant = Type.String({ format: 'date-time' });
 /** Longer than anything valid, so that the grammar itself can say what is wrong. */
-const Reference = (description: string) => Type.String({ minLength: 1, maxLength: 600, description });
+const Reference = (description: string) =>
+  Type.String({ minLength: 1, maxLength: 600, description });
 
-export const Subject = Reference('<Type>:<id>, <Type>:<id>#<relation> or <Type>:*');
+export const Subject = Reference('<Type>:<id>, <Type>:<id>#<relation>, <Type>:* or * (everybody)');
 export const Resource = Reference('<Type>:<id>');
 export const Name = Type.String({ minLength: 1, maxLength: 128 });
-export const Scope = Type.Optional(Type.String({ maxLength: 600, description: 'Act on behalf of this object, as <Type>:<id>' }));
-export const Token = Type.Optional(
-  Type.String({ maxLength: 128, description: 'The consistency token of a write that the answer must know' }),
+export const Scope = Type.Optional(
+  Type.String({ maxLength: 600, description: 'Act on behalf of this object, as <Type>:<id>' }),
 );
-export const Context = Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(), { description: 'What conditions may look at' });
+export const Token = Type.Optional(
+  Type.String({
+    maxLength: 128,
+    description: 'The consistency token of a write that the answer must know',
+  }),
+);
+export const Context = Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(), {
+  description: 'What conditions may look at',
+});
 export const Id = Type.String({ format: 'uuid' });
-export const IdParam = Type.Object({ id: Id });
-export const RefParam = Type.Object({ id: Type.String({ minLength: 1, maxLength: 128, description: 'Id or name' }) });
+export const RefParam = Type.Object({
+  id: Type.String({ minLength: 1, maxLength: 128, description: 'Id or name' }),
+});
 
 /** Paging of admin lists. */
 export const paging = {
@@ -42,7 +91,9 @@ export const sortBy = (fields: Iterable<string>, first: string) =>
 
 export const cursorPaging = {
   limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
-  cursor: Type.Optional(Type.String({ maxLength: 2048, description: 'Where the page before ended' })),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 2048, description: 'Where the page before ended' }),
+  ),
 };
 
 const tupleFields = {
@@ -58,18 +109,36 @@ const tupleFields = {
   expiresAt: Type.Optional(Instant),
 };
 
+/** Of a stored relation, or of a field of a record. */
+const recordPart = '[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}';
+const RelationId = Type.String({
+  maxLength: 256,
+  pattern: `^([A-Za-z]\\w{0,63}\\.[A-Za-z]\\w{0,63}\\.${recordPart}(\\.${recordPart})?|${recordPart})$`,
+  description:
+    'A UUID; of a relation that is a field of a record <Type>.<relation>.<record>, for lists with .<subject>',
+});
+export const RelationIdParam = Type.Object({ id: RelationId });
+
 export const Relation = Type.Object({
-  _id: Id,
+  _id: RelationId,
+  source: Type.Optional(
+    Type.Literal('record', { description: 'It is a field of the record: change the record' }),
+  ),
   relation: Type.String(),
   ...tupleFields,
-  subjectRelation: Type.Optional(Type.String({ description: 'Set for subject sets: everybody who stands in this relation' })),
+  subjectRelation: Type.Optional(
+    Type.String({ description: 'Set for subject sets: everybody who stands in this relation' }),
+  ),
   condition: Type.Optional(Type.String()),
   attributes: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
 });
 
 export const Permission = Type.Object({ _id: Id, permission: Type.String(), ...tupleFields });
 
-const tupleOnWire = ({ id, subject, resource, createdAt, updatedAt, expiresAt }: StoredTuple, word: string) => ({
+const tupleOnWire = (
+  { id, subject, resource, createdAt, updatedAt, expiresAt }: StoredTuple,
+  word: string,
+) => ({
   _id: id,
   subject: formatSubject(subject),
   subjectId: subject.id,
@@ -84,10 +153,11 @@ const tupleOnWire = ({ id, subject, resource, createdAt, updatedAt, expiresAt }:
 });
 
 export function relationOnWire(tuple: StoredTuple): Static<typeof Relation> {
-  const { relation, subject, condition, attributes } = tuple;
+  const { relation, subject, condition, attributes, source } = tuple;
   return {
     ...tupleOnWire(tuple, relation),
     relation,
+    ...(source && { source }),
     ...(subject.relation === '' ? {} : { subjectRelation: subject.relation }),
     ...(condition === undefined ? {} : { condition }),
     ...(attributes === undefined ? {} : { attributes: { ...attributes } }),
@@ -100,12 +170,21 @@ export function permissionOnWire(tuple: StoredTuple): Static<typeof Permission> 
 }
 
 /** Why a single question may have no answer. */
-export const questionErrors = [engineErrors.DEPTH_LIMIT, engineErrors.BREADTH_LIMIT, engineErrors.CONTEXT_MISSING];
-export const listErrors = [...questionErrors, engineErrors.PERMISSION_SET_TOO_LARGE, engineErrors.CURSOR_INVALID];
+export const questionErrors = [engineErrors.BREADTH_LIMIT, engineErrors.CONTEXT_MISSING];
+export const listErrors = [
+  ...questionErrors,
+  engineErrors.PERMISSION_SET_TOO_LARGE,
+  engineErrors.CURSOR_INVALID,
+];
 
 /** A relation or action as somebody writes it. 400 for what cannot be the name of one, such as the inner form of a grant. */
 export function nameOf(text: string, path: string): string {
-  if (!isName(text)) throw invalid(path, 'name', 'must start with a letter and hold only letters, digits and underscores, at most 64');
+  if (!isName(text))
+    throw invalid(
+      path,
+      'name',
+      'must start with a letter and hold only letters, digits and underscores, at most 64',
+    );
   return text;
 }
 
@@ -113,15 +192,24 @@ const maxAttributeText = 4096;
 
 /** What a tuple may carry beside its three parts. */
 export const tupleExtras = {
-  condition: Type.Optional(Type.String({ maxLength: 64, description: 'Name of a condition of the resource type that must hold' })),
-  attributes: Type.Optional(
-    Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(), { description: 'What the condition may look at; at most 4 KiB' }),
+  condition: Type.Optional(
+    Type.String({
+      maxLength: 64,
+      description: 'Name of a condition of the resource type that must hold',
+    }),
   ),
-  expiresAt: Type.Optional(Type.String({ format: 'date-time', description: 'The relation counts until then' })),
+  attributes: Type.Optional(
+    Type.Record(Type.String({ maxLength: 64 }), Type.Unknown(), {
+      description: 'What the condition may look at; at most 4 KiB',
+    }),
+  ),
+  expiresAt: Type.Optional(
+    Type.String({ format: 'date-time', description: 'The relation counts until then' }),
+  ),
 };
 
 /** The parts of a tuple as a body gives them. */
-export interface TupleInput {
+interface TupleInput {
   readonly subject: string;
   readonly relation: string;
   readonly resource: string;
@@ -131,7 +219,10 @@ export interface TupleInput {
 }
 
 /** Parses; 400 with the place below `place`. */
-export function tupleOf({ subject, relation, resource, condition, attributes, expiresAt }: TupleInput, place = ''): TimedTuple {
+export function tupleOf(
+  { subject, relation, resource, condition, attributes, expiresAt }: TupleInput,
+  place = '',
+): TimedTuple {
   if (attributes && JSON.stringify(attributes).length > maxAttributeText) {
     throw invalid(`${place}attributes`, 'size', `at most ${maxAttributeText} characters of JSON`);
   }
@@ -146,10 +237,11 @@ export function tupleOf({ subject, relation, resource, condition, attributes, ex
 }
 
 /** The format also takes leap seconds and years that are no moments of ours: 400. */
-function instantOf(text: string, path: string): string {
+export function instantOf(text: string, path: string): string {
   const moment = new Date(text);
   const year = moment.getUTCFullYear();
-  if (!(year >= 1 && year <= 9999)) throw invalid(path, 'range', 'must be a moment of the years 1 to 9999, without leap seconds');
+  if (!(year >= 1 && year <= 9999))
+    throw invalid(path, 'range', 'must be a moment of the years 1 to 9999, without leap seconds');
   return moment.toISOString();
 }
 
@@ -159,13 +251,19 @@ export const Definition = Type.Object({
   relations: Type.Record(Type.String(), Type.Unknown()),
   permissions: Type.Record(Type.String(), Type.Unknown()),
   conditions: Type.Record(Type.String(), Type.Unknown()),
-  actAs: Type.Optional(Type.String({ description: 'Action on a scope of this type that lets somebody act for it' })),
+  actAs: Type.Optional(
+    Type.String({ description: 'Action on a scope of this type that lets somebody act for it' }),
+  ),
   version: Type.Integer(),
   createdAt: Instant,
   updatedAt: Instant,
 });
 
-export function definitionOnWire({ id, actAs, ...rest }: StoredDefinition): Static<typeof Definition> {
+export function definitionOnWire({
+  id,
+  actAs,
+  ...rest
+}: StoredDefinition): Static<typeof Definition> {
   const { relations, permissions, conditions } = rest;
   return {
     ...rest,
@@ -180,17 +278,25 @@ export function definitionOnWire({ id, actAs, ...rest }: StoredDefinition): Stat
 export const Outcome = Type.Object({
   status: Type.Enum(['processed', 'acknowledged', 'ignored']),
   resourceDefinition: Definition,
-  removedRelations: Type.Integer({ description: 'Stored relations that did not fit any more and were deleted; only with force' }),
+  removedRelations: Type.Integer({
+    description: 'Stored relations that did not fit any more and were deleted; only with force',
+  }),
 });
 
-export const outcomeOnWire = ({ status, resourceDefinition, removedRelations }: DefinitionOutcome): Static<typeof Outcome> => ({
+export const outcomeOnWire = ({
+  status,
+  resourceDefinition,
+  removedRelations,
+}: DefinitionOutcome): Static<typeof Outcome> => ({
   status,
   resourceDefinition: definitionOnWire(resourceDefinition),
   removedRelations,
 });
 
 /** The user of an operation with user access, also as a subject. */
-export function userOf({ caller }: OperationContext): UserCaller & { readonly subject: SubjectRef } {
+export function userOf({
+  caller,
+}: OperationContext): UserCaller & { readonly subject: SubjectRef } {
   if (caller.kind !== 'user') throw errors.UNAUTHORIZED();
   return { ...caller, subject: { type: 'User', id: caller.userId, relation: '' } };
 }

@@ -7,11 +7,16 @@ import { Compile } from 'typebox/compile';
 import { PenstockError, type Problem } from '../../../kernel/errors.ts';
 import { jsonSchema } from '../../../kernel/operations/json-schema.ts';
 import { problemsOf, type ValidatorError } from '../../../kernel/operations/problems.ts';
-import { checkAgainst } from '../model/check.ts';
-import { type Definition, parseDefinition } from '../model/definition.ts';
+import {
+  type Definition,
+  isFromField,
+  parseDefinition,
+  type RecordField,
+} from '../model/definition.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
 import { buildModel, grantRelation, type Model } from '../model/model.ts';
-import { misfit } from '../model/validity.ts';
+import { checkAgainst } from '../model/reference-check.ts';
+import { tupleProblem } from '../model/tuple.ts';
 import type { TimedTuple } from '../queries.ts';
 
 const closed = { additionalProperties: false } as const;
@@ -84,20 +89,30 @@ export interface PermissionTestFile {
   readonly name: string | undefined;
   readonly model: Model;
   readonly tuples: readonly TimedTuple[];
-  readonly tests: readonly { readonly test: PermissionTest; readonly tuples: readonly TimedTuple[] }[];
+  readonly tests: readonly {
+    readonly test: PermissionTest;
+    readonly tuples: readonly TimedTuple[];
+  }[];
 }
 
 /** Reads what YAML or JSON gave. Answers every fault with its place instead when it makes no sense. */
 export function readPermissionTests(document: unknown): PermissionTestFile | readonly Problem[] {
   if (!shape.Check(document)) {
-    return problemsOf(jsonSchema(FileShape), shape.Errors(document) as readonly ValidatorError[], 'the file');
+    return problemsOf(
+      jsonSchema(FileShape),
+      shape.Errors(document) as readonly ValidatorError[],
+      'the file',
+    );
   }
   const problems: Problem[] = [];
   const model = readModel(document.model, problems);
   if (!model) return problems;
   const tuples = readTuples(model, document, { place: '', problems });
   problems.push(...emptyTests(document.tests));
-  const tests = document.tests.map((test, i) => ({ test, tuples: readTuples(model, test, { place: `tests.${i}.`, problems }) }));
+  const tests = document.tests.map((test, i) => ({
+    test,
+    tuples: readTuples(model, test, { place: `tests.${i}.`, problems }),
+  }));
   return problems.length > 0 ? problems : { name: document.name, model, tuples, tests };
 }
 
@@ -106,7 +121,13 @@ const emptyTests = (tests: readonly PermissionTest[]): readonly Problem[] =>
   tests.flatMap(({ allowed = [], denied = [], list = {}, who = {} }, i) =>
     [...allowed, ...denied, ...Object.keys(list), ...Object.keys(who)].length > 0
       ? []
-      : [{ path: `tests.${i}`, rule: 'required', message: 'asserts nothing: it needs allowed, denied, list or who' }],
+      : [
+          {
+            path: `tests.${i}`,
+            rule: 'required',
+            message: 'asserts nothing: it needs allowed, denied, list or who',
+          },
+        ],
   );
 
 /** What the work threw, as problems. */
@@ -115,21 +136,37 @@ function collect<T>(problems: Problem[], place: string, work: () => T): T | unde
     return work();
   } catch (error) {
     if (!(error instanceof PenstockError)) throw error;
-    problems.push(...(error.errors ?? []).map((problem) => ({ ...problem, path: `${place}${problem.path}` })));
+    problems.push(
+      ...(error.errors ?? []).map((problem) => ({ ...problem, path: `${place}${problem.path}` })),
+    );
     return undefined;
   }
 }
 
-function readModel(types: Static<typeof FileShape>['model'], problems: Problem[]): Model | undefined {
-  const definitions = Object.entries(types).flatMap(([name, content]): Definition | readonly Definition[] => {
-    const { relations = {}, permissions = {}, conditions = {}, actAs } = content ?? {};
-    const input = { name, relations, permissions, conditions, ...(actAs === undefined ? {} : { actAs }) };
-    return collect(problems, `model.${name}.`, () => parseDefinition(input)) ?? [];
-  });
+function readModel(
+  types: Static<typeof FileShape>['model'],
+  problems: Problem[],
+): Model | undefined {
+  const definitions = Object.entries(types).flatMap(
+    ([name, content]): Definition | readonly Definition[] => {
+      const { relations = {}, permissions = {}, conditions = {}, actAs } = content ?? {};
+      const input = {
+        name,
+        relations,
+        fields: fieldsIn(relations),
+        permissions,
+        conditions,
+        ...(actAs === undefined ? {} : { actAs }),
+      };
+      return collect(problems, `model.${name}.`, () => parseDefinition(input)) ?? [];
+    },
+  );
   if (problems.length > 0) return undefined;
   for (const definition of definitions) {
     const faults = checkAgainst(definition, definitions);
-    problems.push(...faults.map((fault) => ({ ...fault, path: `model.${definition.name}.${fault.path}` })));
+    problems.push(
+      ...faults.map((fault) => ({ ...fault, path: `model.${definition.name}.${fault.path}` })),
+    );
   }
   return problems.length > 0 ? undefined : buildModel(definitions, 0);
 }
@@ -141,16 +178,25 @@ function readTuples(
   { tuples = [], grants = [] }: Entries,
   { place, problems }: { readonly place: string; readonly problems: Problem[] },
 ): readonly TimedTuple[] {
-  const given = tuples.map((entry, i) => ({ at: `${place}tuples.${i}`, entry: typeof entry === 'string' ? tupleOfWords(entry) : entry }));
-  const granted = grants.map((entry, i) => ({ at: `${place}grants.${i}`, entry: grantOfWords(entry) }));
+  const given = tuples.map((entry, i) => ({
+    at: `${place}tuples.${i}`,
+    entry: typeof entry === 'string' ? tupleOfWords(entry) : entry,
+  }));
+  const granted = grants.map((entry, i) => ({
+    at: `${place}grants.${i}`,
+    entry: grantOfWords(entry),
+  }));
   return [...given, ...granted].flatMap(({ at, entry }) => {
     const tuple = collect(problems, `${at}.`, () => ({
       ...entry,
       subject: parseSubject(entry.subject, 'subject'),
       resource: parseObject(entry.resource, 'resource'),
     }));
-    const fault = tuple && misfit(model, tuple);
-    if (fault) problems.push(...(fault.errors ?? []).map((problem) => ({ ...problem, path: `${at}.${problem.path}` })));
+    const fault = tuple && tupleProblem(model, tuple);
+    if (fault)
+      problems.push(
+        ...(fault.errors ?? []).map((problem) => ({ ...problem, path: `${at}.${problem.path}` })),
+      );
     return tuple && !fault ? [tuple] : [];
   });
 }
@@ -165,3 +211,11 @@ function grantOfWords(text: string) {
   const { relation, ...rest } = tupleOfWords(text);
   return { ...rest, relation: grantRelation(relation) };
 }
+
+/** There are no schemas here: what a field names is what the tuples of the file say. */
+const fieldsIn = (relations: Readonly<Record<string, unknown>>): Record<string, RecordField> =>
+  Object.fromEntries(
+    Object.entries(relations).flatMap(([relation, value]) =>
+      isFromField(value) ? [[relation, { field: value.from, many: true, type: '*' }]] : [],
+    ),
+  );

@@ -2,8 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readPermissionTests } from './file.ts';
-import { problemLines, resultLines } from './report.ts';
-import { runPermissionTests } from './run.ts';
+import { problemLines, resultLines, runPermissionTests } from './run.ts';
 
 const examples = new URL('../../../../examples/permissions/', import.meta.url);
 const files = (await readdir(examples)).filter((name) => name.endsWith('.yaml'));
@@ -16,10 +15,15 @@ const run = async (document: unknown): Promise<readonly string[]> => {
 describe('permission tests', () => {
   it.each(files)('%s holds', async (name) => {
     const tests = readPermissionTests(parse(await readFile(new URL(name, examples), 'utf8')));
-    expect('length' in tests ? problemLines(tests) : (await runPermissionTests(tests)).failures).toEqual([]);
+    expect(
+      'length' in tests ? problemLines(tests) : (await runPermissionTests(tests)).failures,
+    ).toEqual([]);
   });
 
-  const model = { User: null, Doc: { relations: { owner: ['User'] }, permissions: { read: ['owner'], open: ['*'] } } };
+  const model = {
+    User: null,
+    Doc: { relations: { owner: ['User'] }, permissions: { read: ['owner'], open: ['*'] } },
+  };
 
   it('say what does not hold, and why', async () => {
     const lines = await run({
@@ -66,14 +70,26 @@ describe('permission tests', () => {
     const lines = await run({
       model,
       grants: ['User:a read Doc:1'],
-      tuples: [{ subject: 'User:b', relation: 'owner', resource: 'Doc:1', expiresAt: '2001-01-01T00:00:00Z' }],
+      tuples: [
+        {
+          subject: 'User:b',
+          relation: 'owner',
+          resource: 'Doc:1',
+          expiresAt: '2001-01-01T00:00:00Z',
+        },
+      ],
       tests: [{ name: 'both', allowed: ['User:a read Doc:1'], denied: ['User:b read Doc:1'] }],
     });
     expect(lines).toEqual(['  2 of 2 assertions hold']);
   });
 
   it('fail for a question without an answer', async () => {
-    const lines = await run({ model, tests: [{ name: 'unknown', denied: ['User:a fly Doc:1', 'Ghost:1 read Doc:1', 'User:a read'] }] });
+    const lines = await run({
+      model,
+      tests: [
+        { name: 'unknown', denied: ['User:a fly Doc:1', 'Ghost:1 read Doc:1', 'User:a read'] },
+      ],
+    });
     expect(lines.join('\n')).toContain('"fly" is not an action of Doc');
     expect(lines.at(-1)).toBe('  0 of 3 assertions hold');
   });
@@ -90,8 +106,14 @@ describe('permission tests', () => {
     ['tests.0', { model, tests: [{ name: 'x', allowed: [], list: {} }] }],
     ['tests', { model }],
     ['tests.0.alowed', { model, tests: [{ name: 'x', alowed: [] }] }],
-    ['model.Doc.permissions.read[0]', { model: { Doc: { permissions: { read: ['nobody'] } } }, tests: [{ name: 'x' }] }],
-    ['model.Doc.relations.a[0]', { model: { Doc: { relations: { a: ['Ghost'] } } }, tests: [{ name: 'x' }] }],
+    [
+      'model.Doc.permissions.read[0]',
+      { model: { Doc: { permissions: { read: ['nobody'] } } }, tests: [{ name: 'x' }] },
+    ],
+    [
+      'model.Doc.relations.a[0]',
+      { model: { Doc: { relations: { a: ['Ghost'] } } }, tests: [{ name: 'x' }] },
+    ],
     ['tuples.0.subject', { model, tuples: ['Usera owner Doc:1'], tests: [{ name: 'x' }] }],
     ['tests.0.tuples.0.relation', { model, tests: [{ name: 'x', tuples: ['User:a boss Doc:1'] }] }],
     ['grants.0.permission', { model, grants: ['User:a fly Doc:1'], tests: [{ name: 'x' }] }],

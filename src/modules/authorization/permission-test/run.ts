@@ -1,11 +1,11 @@
 /** Asks what a permission test file asserts, of the engine itself, over tuples in memory. */
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { PenstockError } from '../../../kernel/errors.ts';
-import { createEngine } from '../engine/create.ts';
+import { PenstockError, type Problem } from '../../../kernel/errors.ts';
+import { createEngine } from '../engine/create-engine.ts';
 import type { Engine, Question, Reason } from '../engine/engine.ts';
-import type { TupleRow } from '../engine/tuple-row.ts';
 import { formatObject, formatSubject, parseObject, parseSubject } from '../model/grammar.ts';
 import type { TimedTuple } from '../queries.ts';
+import type { TupleRow } from '../tuple-sql.ts';
 import { type PermissionTest, type PermissionTestFile, tupleOfWords } from './file.ts';
 
 /** An assertion that does not hold. */
@@ -53,7 +53,11 @@ interface TestWorld {
 }
 
 /** The engine over tuples in memory: its one statement that loads tuples is answered with all of them. */
-function worldOf(engine: Engine, tuples: readonly TimedTuple[], { context = {} }: PermissionTest): TestWorld {
+function worldOf(
+  engine: Engine,
+  tuples: readonly TimedTuple[],
+  { context = {} }: PermissionTest,
+): TestWorld {
   const rows = tuples.map(rowOf);
   const memory = { query: async () => ({ rows, count: rows.length }) } as unknown as Queryable;
   return {
@@ -63,7 +67,14 @@ function worldOf(engine: Engine, tuples: readonly TimedTuple[], { context = {} }
   };
 }
 
-const rowOf = ({ subject, relation, resource, condition, attributes, expiresAt }: TimedTuple): TupleRow => ({
+const rowOf = ({
+  subject,
+  relation,
+  resource,
+  condition,
+  attributes,
+  expiresAt,
+}: TimedTuple): TupleRow => ({
   subject_type: subject.type,
   subject_id: subject.id,
   subject_relation: subject.relation,
@@ -80,16 +91,29 @@ interface Assertion {
   ask(): Promise<Verdict>;
 }
 
-const assertionsOf = (world: TestWorld, { allowed = [], denied = [], list = {}, who = {} }: PermissionTest): readonly Assertion[] => [
+const assertionsOf = (
+  world: TestWorld,
+  { allowed = [], denied = [], list = {}, who = {} }: PermissionTest,
+): readonly Assertion[] => [
   ...allowed.map((text) => ({ about: `allowed: ${text}`, ask: () => askCheck(world, text, true) })),
   ...denied.map((text) => ({ about: `denied: ${text}`, ask: () => askCheck(world, text, false) })),
-  ...Object.entries(list).map(([text, wanted]) => ({ about: `list: ${text}`, ask: () => askList(world, text, wanted) })),
-  ...Object.entries(who).map(([text, wanted]) => ({ about: `who: ${text}`, ask: () => askWho(world, text, wanted) })),
+  ...Object.entries(list).map(([text, wanted]) => ({
+    about: `list: ${text}`,
+    ask: () => askList(world, text, wanted),
+  })),
+  ...Object.entries(who).map(([text, wanted]) => ({
+    about: `who: ${text}`,
+    ask: () => askWho(world, text, wanted),
+  })),
 ];
 
 function questionOf(text: string): Question {
   const { subject, relation, resource } = tupleOfWords(text);
-  return { subject: parseSubject(subject, 'subject'), action: relation, resource: parseObject(resource, 'resource') };
+  return {
+    subject: parseSubject(subject, 'subject'),
+    action: relation,
+    resource: parseObject(resource, 'resource'),
+  };
 }
 
 async function askCheck(world: TestWorld, text: string, expected: boolean): Promise<Verdict> {
@@ -103,17 +127,29 @@ const uniqueOf = (texts: readonly string[]): readonly string[] => [...new Set(te
 /** An object that no tuple names. */
 const somebody = 'somebody-else';
 
-async function askList(world: TestWorld, text: string, wanted: readonly string[]): Promise<Verdict> {
+async function askList(
+  world: TestWorld,
+  text: string,
+  wanted: readonly string[],
+): Promise<Verdict> {
   const { subject, relation: action, resource: type } = tupleOfWords(text);
   // Asked for its words only: an empty list of what does not exist must not hold.
-  await world.can({ subject: parseSubject(subject, 'subject'), action, resource: parseObject(`${type}:${somebody}`, 'resource') });
+  await world.can({
+    subject: parseSubject(subject, 'subject'),
+    action,
+    resource: parseObject(`${type}:${somebody}`, 'resource'),
+  });
   const known = world.tuples
     .flatMap((tuple) => [tuple.resource, tuple.subject])
     .filter((object) => object.type === type && object.id !== '*');
   const candidates = uniqueOf([...known.map(formatObject), ...wanted]);
   const questions = candidates.map((candidate) => ({
     candidate,
-    question: { subject: parseSubject(subject, 'subject'), action, resource: parseObject(candidate, 'resource') },
+    question: {
+      subject: parseSubject(subject, 'subject'),
+      action,
+      resource: parseObject(candidate, 'resource'),
+    },
   }));
   return compare(world, questions, wanted);
 }
@@ -127,7 +163,10 @@ async function askWho(world: TestWorld, text: string, wanted: readonly string[])
   const candidates = uniqueOf([...named.map(formatSubject), ...wanted, 'User:*']);
   const object = parseObject(resource, 'resource');
   const questions = candidates.map((candidate) => {
-    const subject = parseSubject(candidate === 'User:*' ? `User:${somebody}` : candidate, 'subject');
+    const subject = parseSubject(
+      candidate === 'User:*' ? `User:${somebody}` : candidate,
+      'subject',
+    );
     return { candidate, question: { subject, action, resource: object } };
   });
   return compare(world, questions, wanted);
@@ -138,7 +177,11 @@ interface Candidate {
   readonly question: Question;
 }
 
-async function compare(world: TestWorld, candidates: readonly Candidate[], wanted: readonly string[]): Promise<Verdict> {
+async function compare(
+  world: TestWorld,
+  candidates: readonly Candidate[],
+  wanted: readonly string[],
+): Promise<Verdict> {
   const missing: Candidate[] = [];
   const surplus: Candidate[] = [];
   for (const one of candidates) {
@@ -153,4 +196,32 @@ async function compare(world: TestWorld, candidates: readonly Candidate[], wante
     ...surplus.map(({ candidate }) => `${candidate} is too much`),
   ];
   return { message: words.join(', '), reason: await world.explain(first.question) };
+}
+
+/* The outcome of permission tests, for people. */
+
+/** Lines of one explanation that are shown. */
+const maxLines = 40;
+
+export const problemLines = (problems: readonly Problem[]): readonly string[] =>
+  problems.map(({ path, message }) => `  ${path}: ${message}`);
+
+export const resultLines = ({ assertions, failures }: PermissionTestResult): readonly string[] => [
+  ...failures.flatMap(failureLines),
+  `  ${assertions - failures.length} of ${assertions} assertions hold`,
+];
+
+function failureLines({ test, about, message, reason }: Failure): readonly string[] {
+  const why = reason ? reasonLines(reason, '      ') : [];
+  const shown = why.length > maxLines ? [...why.slice(0, maxLines), '      ...'] : why;
+  return [`  FAILED ${test}`, `    ${about}: ${message}`, ...shown];
+}
+
+/** A tree of reasons, indented. */
+function reasonLines(
+  { allowed, about, because, tuple, parts }: Reason,
+  indent: string,
+): readonly string[] {
+  const line = `${indent}${allowed ? 'yes' : 'no '} ${about}: ${because}${tuple === undefined ? '' : ` (${tuple})`}`;
+  return [line, ...parts.flatMap((part) => reasonLines(part, `${indent}  `))];
 }

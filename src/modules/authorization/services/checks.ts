@@ -1,9 +1,32 @@
 /** Questions as callers ask them: for a subject or, where a scope is given, for the scope in its place. */
+
+import type { RecordStore } from '../../../data/records/store.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import { system } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
-import { invalid } from '../../../kernel/errors.ts';
-import type { AskOptions, Engine, Question, Reason } from '../engine/engine.ts';
-import { formatObject, formatSubject, type ObjectRef, parseObject, type SubjectRef } from '../model/grammar.ts';
-import type { Models } from './models.ts';
+import { invalid, PenstockError } from '../../../kernel/errors.ts';
+import type {
+  Answer,
+  AskOptions,
+  Engine,
+  ExplainOptions,
+  Explanation,
+  ProbeReach,
+  Question,
+} from '../engine/engine.ts';
+
+import {
+  formatObject,
+  formatSubject,
+  isObjectId,
+  type ObjectRef,
+  parseObject,
+  type SubjectRef,
+} from '../model/grammar.ts';
+import { roleAnswer } from '../role-queries.ts';
+import type { Models } from './definitions/models.ts';
+import { everybodysRole, type HeldRoles } from './roles.ts';
+import { conditionsHold, needsFacts, type RuleConditions, type RuleFacts } from './rules.ts';
 
 export interface ScopedQuestion extends Question {
   /** `Type:id`; empty counts as absent. */
@@ -15,15 +38,27 @@ export interface Checks {
   can(question: ScopedQuestion, options?: AskOptions): Promise<boolean>;
   /** Answers in order; all of them rest on the same state. */
   canAll(questions: readonly Question[], options?: AskOptions): Promise<readonly boolean[]>;
-  explain(question: ScopedQuestion, options?: AskOptions): Promise<Reason>;
+  /** The same, where one that has no answer does not stand in the way of the others. */
+  answers(questions: readonly Question[], options?: AskOptions): Promise<readonly Answer[]>;
+  explain(question: ScopedQuestion, options?: ExplainOptions): Promise<Explanation>;
   /**
    * Who the question is really about: the subject, or the scope that it may act for. `undefined`
    * when it may not. This is the one rule for clients, operators and records.
    */
-  acting(subject: SubjectRef, action: string, scope: string | undefined, options?: AskOptions): Promise<SubjectRef | undefined>;
+  acting(
+    subject: SubjectRef,
+    action: string,
+    scope: string | undefined,
+    options?: AskOptions,
+  ): Promise<SubjectRef | undefined>;
 }
 
-export function createChecks({ database, models }: { readonly database: Database; readonly models: Models }): Checks {
+interface ChecksOptions {
+  readonly database: Database;
+  readonly models: Models;
+}
+
+export function createChecks({ database, models }: ChecksOptions): Checks {
   const acting: Checks['acting'] = async (subject, action, scope, options) => {
     if (scope === undefined || scope === '') return subject;
     const object = parseObject(scope, 'scope');
@@ -33,23 +68,42 @@ export function createChecks({ database, models }: { readonly database: Database
       if (!definition) throw invalid('scope', 'type', `no type is called "${object.type}"`);
       const gate = definition.actAs ?? action;
       if (!engine.model.action(object.type, gate)) return undefined;
-      const [allowed] = await engine.check(database, [{ subject, action: gate, resource: object }], options);
+      const [allowed] = await engine.check(
+        database,
+        [{ subject, action: gate, resource: object }],
+        options,
+      );
       return allowed === true ? plain(object) : undefined;
     });
   };
 
-  const worth = probeWorth();
+  const reachOf = probeReaches();
+
+  /** What single statements decide with this model; `undefined` when they do not, or the model is not in force any more. */
+  async function probed(
+    engine: Engine,
+    question: Question,
+    options?: AskOptions,
+  ): Promise<boolean | undefined> {
+    for (const reach of reachOf.try(question)) {
+      const found = await engine.probe(database, question, options, reach);
+      // The statement has told which definitions are in force: nobody needs to ask beside it.
+      if (found && found.revision !== engine.model.revision) return undefined;
+      if (found && reach === 'object') reachOf.note(question, found.allowed !== undefined);
+      if (found?.allowed !== undefined) return found.allowed;
+    }
+    return undefined;
+  }
 
   const check = async (question: Question, options?: AskOptions): Promise<boolean> => {
-    const walk = async (engine: Engine): Promise<boolean> => (await engine.check(database, [question], options))[0] === true;
     // What a transaction sees of definitions, nobody else may know.
-    if (database.inTransaction() || !worth.asks(question)) return models.ask(walk);
-    const engine = await models.believed();
-    const probed = await engine.probe(database, question, options);
-    if (probed?.revision !== engine.model.revision) return models.ask(walk);
-    worth.note(question, probed.allowed !== undefined);
-    // The probe has told that these definitions are in force: nobody needs to ask again.
-    return probed.allowed ?? walk(engine);
+    const allowed = database.inTransaction()
+      ? undefined
+      : await probed(await models.optimistic(), question, options);
+    if (allowed !== undefined) return allowed;
+    return models.ask(
+      async (engine) => (await engine.check(database, [question], options))[0] === true,
+    );
   };
 
   return {
@@ -58,42 +112,57 @@ export function createChecks({ database, models }: { readonly database: Database
       const subject = await acting(question.subject, question.action, scope, options);
       return subject ? check({ ...question, subject }, options) : false;
     },
-    canAll: (questions, options) => models.ask((engine) => engine.check(database, questions, options)),
+    canAll: (questions, options) =>
+      models.ask((engine) => engine.check(database, questions, options)),
+    answers: (questions, options) =>
+      models.ask((engine) => engine.answers(database, questions, options)),
     async explain({ scope, ...question }, options) {
       const subject = await acting(question.subject, question.action, scope, options);
-      if (subject) return models.ask((engine) => engine.explain(database, { ...question, subject }, options));
+      if (subject)
+        return models.ask((engine) => engine.explain(database, { ...question, subject }, options));
       const because = `${formatSubject(question.subject)} may not act for the scope ${scope}`;
-      return { allowed: false, about: `${scope} ${question.action}`, because, parts: [] };
+      return {
+        allowed: false,
+        about: `${scope} ${question.action}`,
+        because,
+        parts: [],
+        outcome: 'denied',
+        missing: [],
+        wouldAllow: [],
+      };
     },
   };
 }
 
-/** Questions of a kind after which it is decided whether the probe is worth its statement. */
-const PROBE_SAMPLE = 64;
+/** Questions of a kind after which it is decided how far the first statement looks. */
+const SAMPLE = 64;
 /** Kinds that are remembered: resource types with their actions. */
-const MAX_PROBE_KINDS = 1_000;
+const MAX_KINDS = 1_000;
+
+const nearFirst: readonly ProbeReach[] = ['object', 'graph'];
+const farOnly: readonly ProbeReach[] = ['graph'];
 
 /**
- * Whether probes are worth their statement, per type and action: where most questions are decided by
- * arrows or sets, a probe only comes before the walk. A new sample is taken now and then.
+ * How far to look, per type and action: where most questions are about objects that lead to others, looking at the
+ * object alone only comes before the statement that decides. A new sample is taken now and then.
  */
-function probeWorth() {
+function probeReaches() {
   const kinds = new Map<string, { asked: number; settled: number }>();
   const keyOf = ({ resource, action }: Question): string => `${resource.type}#${action}`;
   return {
-    asks(question: Question): boolean {
-      const kind = kinds.get(keyOf(question));
-      if (!kind || kind.asked < PROBE_SAMPLE || kind.settled * 4 >= PROBE_SAMPLE) return true;
-      // Begins a new sample now and then: rights are shared in other ways over time.
+    try(question: Question): readonly ProbeReach[] {
+      const key = keyOf(question);
+      const kind = kinds.get(key);
+      if (!kind || kind.asked < SAMPLE || kind.settled * 4 >= SAMPLE) return nearFirst;
       kind.asked += 1;
-      if (kind.asked >= PROBE_SAMPLE * 64) kinds.delete(keyOf(question));
-      return false;
+      if (kind.asked >= SAMPLE * 64) kinds.delete(key);
+      return farOnly;
     },
     note(question: Question, settled: boolean): void {
       const key = keyOf(question);
-      if (kinds.size >= MAX_PROBE_KINDS && !kinds.has(key)) kinds.clear();
+      if (kinds.size >= MAX_KINDS && !kinds.has(key)) kinds.clear();
       const kind = kinds.get(key) ?? { asked: 0, settled: 0 };
-      if (kind.asked >= PROBE_SAMPLE) Object.assign(kind, { asked: 0, settled: 0 });
+      if (kind.asked >= SAMPLE) Object.assign(kind, { asked: 0, settled: 0 });
       kind.asked += 1;
       if (settled) kind.settled += 1;
       kinds.set(key, kind);
@@ -103,3 +172,87 @@ function probeWorth() {
 
 /** An object as a subject. */
 export const plain = ({ type, id }: ObjectRef): SubjectRef => ({ type, id, relation: '' });
+
+/* The check of the 0.16 line: a permission of a role, a rule, or a relation may allow (spec/authorization.md 2.2). */
+
+export interface LegacyQuestion {
+  readonly userId: string;
+  /** Name of a type. */
+  readonly resource: string;
+  readonly action: string;
+  /** Absent: only what holds for every resource counts. */
+  readonly resourceId?: string | undefined;
+}
+
+export type LegacyCheck = (question: LegacyQuestion) => Promise<boolean>;
+
+interface Dependencies {
+  readonly database: Database;
+  readonly records: RecordStore;
+  readonly schemas: SchemaRegistry;
+  readonly models: Models;
+  readonly checks: Checks;
+  readonly heldRoles: HeldRoles;
+}
+
+const asModule = system('authorization');
+
+export function createLegacyCheck({
+  database,
+  records,
+  schemas,
+  models,
+  checks,
+  heldRoles,
+}: Dependencies): LegacyCheck {
+  const read = async (schema: string, id: string | undefined): Promise<RuleFacts['record']> => {
+    if (id === undefined || !schemas.get(schema)) return undefined;
+    try {
+      return JSON.parse((await records.get(asModule, schema, id)).json) as RuleFacts['record'];
+    } catch (error) {
+      if (error instanceof PenstockError && error.status === 404) return undefined;
+      throw error;
+    }
+  };
+
+  async function rulesAllow(
+    rules: readonly RuleConditions[],
+    { userId, resource, resourceId }: LegacyQuestion,
+  ): Promise<boolean> {
+    if (rules.some((conditions) => !needsFacts(conditions))) return true;
+    if (rules.length === 0) return false;
+    const [record, caller] = await Promise.all([read(resource, resourceId), read('User', userId)]);
+    return rules.some((conditions) => conditionsHold(conditions, { record, caller }));
+  }
+
+  return async (question) => {
+    const { userId, resource, action, resourceId } = question;
+    if (resourceId !== undefined && !isObjectId(resourceId))
+      throw invalid('resourceId', 'id', 'holds no space and none of : # @ * ,');
+    const { permissions, conditions } = await roleAnswer(database, {
+      held: await heldRoles(userId),
+      everybody: everybodysRole,
+      resource,
+      action,
+    });
+    if (covers(permissions, resource, action) || (await rulesAllow(conditions, question)))
+      return true;
+    const { model } = await models.engine();
+    // Types that only roles and rules know are no error here.
+    if (resourceId === undefined || !model.action(resource, action)) return false;
+    const subject = { type: 'User', id: userId, relation: '' };
+    return checks.can({
+      subject,
+      action,
+      resource: parseObject(`${resource}:${resourceId}`, 'resourceId'),
+    });
+  };
+}
+
+/** `resource:action`, where `*` stands for any on either side. */
+function covers(permissions: readonly string[], resource: string, action: string): boolean {
+  const held = new Set(permissions);
+  return [`${resource}:${action}`, `${resource}:*`, `*:${action}`, '*:*'].some((permission) =>
+    held.has(permission),
+  );
+}

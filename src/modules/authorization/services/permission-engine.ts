@@ -2,66 +2,157 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
-import type { LostRelation, PermissionEngine } from '../../../kernel/permissions.ts';
+import type { LostRelation, PermissionEngine, RowPredicate } from '../../../kernel/permissions.ts';
+import type { Engine, ResourceQuestion } from '../engine/engine.ts';
+import type { DatabaseSnapshot } from '../engine/grant-cache/change-tracker.ts';
 import { limits } from '../engine/limits.ts';
-import type { Tuple } from '../engine/tuple.ts';
 import { authorizationErrors } from '../errors.ts';
-import { parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
+import { admitsVisitors } from '../model/expansion-rules.ts';
+import { everybody, parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
-import { ownerRelation } from '../record-tuples.ts';
+import type { Tuple } from '../model/tuple.ts';
+import { ownerRelation, servesRecords, takesOwner } from '../record-tuples.ts';
 import { rolesByIds } from '../role-queries.ts';
-import type { Adoptions } from './adoption.ts';
-import { recordDefinition } from './built-in.ts';
 import type { Checks } from './checks.ts';
-import type { Definitions } from './definitions.ts';
-import type { HeldRoles } from './held-roles.ts';
-import type { Models } from './models.ts';
-import { servesRecords, takesOwner } from './record-type.ts';
-import { everybodysRole } from './roles.ts';
-import { createRowPredicates } from './row-predicates.ts';
+import { creationCheck, creationOf } from './creation.ts';
+import { recordDefinition } from './definitions/built-in.ts';
+import type { Definitions } from './definitions/definitions.ts';
+import type { Models } from './definitions/models.ts';
+import type { OwnerAssignments } from './owner-assignment.ts';
+import { everybodysRole, type HeldRoles } from './roles.ts';
+
+/*
+ * Predicates for the record engine. What a subject reaches and which definitions
+ * are in force is remembered; one statement asks whether that still holds, and
+ * travels beside the statement that uses it.
+ */
+
+interface RowPredicates {
+  /** True now. */
+  certain(question: ResourceQuestion): Promise<RowPredicate>;
+  /** True if it is confirmed, when that can be asked. */
+  optimistic(question: ResourceQuestion): Promise<RowPredicate>;
+}
+
+interface RowPredicateParts {
+  readonly database: Database;
+  readonly models: Models;
+}
+
+function createRowPredicates({ database, models }: RowPredicateParts): RowPredicates {
+  /** From the database alone. */
+  const fresh = async (question: ResourceQuestion): Promise<RowPredicate> =>
+    ask(await models.engine(), question);
+
+  function ask(
+    engine: Engine,
+    question: ResourceQuestion,
+    catchUp?: () => Promise<DatabaseSnapshot>,
+  ): Promise<RowPredicate> {
+    if (!engine.model.action(question.type, question.action)) throw unprepared(question.type);
+    return engine.predicate(database, question, catchUp);
+  }
+
+  async function optimistic(question: ResourceQuestion): Promise<RowPredicate> {
+    // A transaction sees what it wrote itself, which nobody else may see.
+    if (database.inTransaction()) return fresh(question);
+    const engine = await models.optimistic();
+    try {
+      return await ask(engine, question, models.catchUp);
+    } catch {
+      // What failed may have failed because of what is remembered.
+      return fresh(question);
+    }
+  }
+
+  return {
+    optimistic,
+    async certain(question) {
+      if (database.inTransaction()) return fresh(question);
+      const { engine, moment } = await models.now();
+      // What is still kept at this moment, or read after it.
+      const {
+        confirm,
+        guard: _,
+        ...predicate
+      } = await ask(engine, question, () => Promise.resolve(moment));
+      return confirm === undefined || (await confirm()) ? predicate : fresh(question);
+    },
+  };
+}
+
+const unprepared = (type: string) =>
+  errors.UNAVAILABLE({
+    message: `The resource definition ${type} does not say who may read, edit and delete its records`,
+  });
 
 interface Dependencies {
   readonly database: Database;
   readonly models: Models;
   readonly checks: Checks;
   readonly definitions: Definitions;
-  readonly adoptions: Adoptions;
+  readonly ownerAssignments: OwnerAssignments;
   readonly heldRoles: HeldRoles;
   /** Types that may stand in the relations of records. */
   readonly recordSubjects: () => readonly string[];
 }
 
+interface Asked {
+  readonly action: string;
+  readonly schema: string;
+  readonly scope: string | undefined;
+}
+
 export function createPermissionEngine(dependencies: Dependencies): PermissionEngine {
-  const { database, models, checks, definitions, adoptions, heldRoles, recordSubjects } = dependencies;
+  const { database, models, checks, definitions, ownerAssignments, heldRoles } = dependencies;
 
   const rows = createRowPredicates({ database, models });
 
   /** Who asks: the caller, or the scope that he may act for. Throws 401 and 403. */
-  async function subjectOf(caller: Caller, action: string, scope: string | undefined): Promise<SubjectRef> {
+  async function subjectOf(
+    caller: Caller,
+    action: string,
+    scope: string | undefined,
+  ): Promise<SubjectRef> {
     const subject = await checks.acting(userSubject(caller), action, scope);
-    if (!subject) throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
+    if (!subject)
+      throw authorizationErrors.SCOPE_REFUSED({ message: `You may not ${action} for ${scope}` });
     return subject;
+  }
+
+  /** The same; a visitor is one of everybody where something may be public. */
+  async function readerOf(caller: Caller, { action, schema, scope }: Asked): Promise<SubjectRef> {
+    if (caller.kind !== 'anonymous' || action !== 'read' || scope !== undefined)
+      return subjectOf(caller, action, scope);
+    const { model } = await models.engine();
+    const name = model.action(schema, action);
+    if (!name || !admitsVisitors(model, name)) throw errors.UNAUTHORIZED();
+    return everybody;
   }
 
   return {
     async check(caller, action, resource, scope) {
       if (isTrusted(caller)) return true;
       if (caller.kind !== 'user') return false;
-      return checks.can({ subject: userSubject(caller), action, resource: parseObject(resource, 'resource'), scope });
+      const subject = userSubject(caller);
+      return checks.can({ subject, action, resource: parseObject(resource, 'resource'), scope });
     },
     async could(caller, action, resource, lost) {
       if (isTrusted(caller)) return true;
       if (caller.kind !== 'user') return false;
       const contextual = lost.filter(stillCounted).slice(0, limits.contextual).map(tupleOf);
-      return checks.can({ subject: userSubject(caller), action, resource: parseObject(resource, 'resource') }, { contextual });
+      return checks.can(
+        { subject: userSubject(caller), action, resource: parseObject(resource, 'resource') },
+        { contextual },
+      );
     },
     async predicate(caller, action, schema, scope) {
-      const subject = await subjectOf(caller, action, scope);
+      const subject = await readerOf(caller, { action, schema, scope });
       return rows.certain({ subject, action, type: schema });
     },
-    async believe(caller, action, schema, scope) {
-      const subject = await subjectOf(caller, action, scope);
-      return rows.believed({ subject, action, type: schema });
+    async cachedPredicate(caller, action, schema, scope) {
+      const subject = await readerOf(caller, { action, schema, scope });
+      return rows.optimistic({ subject, action, type: schema });
     },
     async roles(caller) {
       if (caller.kind !== 'user') return noRoles;
@@ -69,29 +160,54 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
       return new Set([everybodysRole, ...held.map(({ name }) => name)]);
     },
     async owner(caller, schema, scope) {
-      const { type, id } = isTrusted(caller) && scope ? parseObject(scope, 'scope') : await subjectOf(caller, 'edit', scope);
       const { model } = await models.engine();
-      if (!takesOwner(model.get(schema), type)) {
-        const message = `A ${type} cannot own records of ${schema}: its resource definition does not name ${type} under "${ownerRelation}"`;
-        throw authorizationErrors.SCOPE_REFUSED({ message });
-      }
+      const gate = creationOf(model, schema) ? 'read' : 'edit';
+      const { type, id } =
+        isTrusted(caller) && scope
+          ? parseObject(scope, 'scope')
+          : await subjectOf(caller, gate, scope);
+      requireTakesOwner(model, schema, type);
       return { type, id };
     },
-    async prepare(caller, schema) {
+    async creation(caller, schema, owner) {
+      if (isTrusted(caller)) return undefined;
       const { model } = await models.engine();
-      const definition = model.get(schema);
-      if (!definition) await definitions.define(caller, recordDefinition(schema, knownSubjects(model, recordSubjects())));
-      else if (!servesRecords(definition)) {
-        const message = `The resource definition ${schema} is there already, but lacks the actions read, edit and delete, or the relation "${ownerRelation}" for User`;
-        throw authorizationErrors.RESOURCE_UNFIT({ message });
-      }
+      const name = creationOf(model, schema);
+      const subject = userSubject(caller);
+      return name && creationCheck({ checks, model, subject, owner, name });
     },
-    adopt: (schema, adoption) => adoptions.start(schema, adoption),
+    prepare: (caller, schema) => prepareRecords(dependencies, caller, schema),
+    adopt: (schema, adoption) => ownerAssignments.start(schema, adoption),
     async abandon(caller, schema) {
       const { model } = await models.engine();
       if (model.get(schema)) await definitions.remove(caller, schema, { force: true });
     },
   };
+}
+
+function requireTakesOwner(model: Model, schema: string, type: string): void {
+  if (takesOwner(model.get(schema), type)) return;
+  const message = `A ${type} cannot own records of ${schema}: its resource definition does not name ${type} under "${ownerRelation}"`;
+  throw authorizationErrors.SCOPE_REFUSED({ message });
+}
+
+/** Sees to a definition that can serve the records of a schema. Throws 409 for one that cannot. */
+async function prepareRecords(
+  { models, definitions, recordSubjects }: Dependencies,
+  caller: Caller,
+  schema: string,
+): Promise<void> {
+  const { model } = await models.engine();
+  const definition = model.get(schema);
+  if (!definition)
+    await definitions.define(
+      caller,
+      recordDefinition(schema, knownSubjects(model, recordSubjects())),
+    );
+  else if (!servesRecords(definition)) {
+    const message = `The resource definition ${schema} is there already, but lacks the actions read, edit and delete, or the relation "${ownerRelation}" for User`;
+    throw authorizationErrors.RESOURCE_UNFIT({ message });
+  }
 }
 
 /** Throws 409 for types that the setting names and nobody has defined: the schema itself is not at fault. */

@@ -31,12 +31,20 @@ describe.each(['embedded', 'external15'] as const)('what is noted about rows (%s
         { owner: 'authorization', migrations },
       ],
     });
-    tracking = createRowTracking({ database: opened.database, schemas: { get: () => schema }, log: silentLog });
+    tracking = createRowTracking({
+      database: opened.database,
+      schemas: { get: () => schema },
+      log: silentLog,
+    });
     await run('create schema app');
   });
   afterAll(() => opened.close());
   beforeEach(async () => {
-    await run(`drop table if exists ${table}`, 'delete from penstock.tuples', `create table ${table} (_id uuid primary key, text text)`);
+    await run(
+      `drop table if exists ${table}`,
+      'delete from penstock.tuples',
+      `create table ${table} (_id uuid primary key, text text)`,
+    );
     await tracking.track([schema]);
   });
 
@@ -53,12 +61,16 @@ describe.each(['embedded', 'external15'] as const)('what is noted about rows (%s
     relation: 'reader',
     resource: parseObject(`Doc:${id}`, 'resource'),
   });
-  const write = (...tuples: readonly NewTuple[]) => writeTuples(opened.database, tuples, 'test', tables);
-  const removeRow = (id: string) => opened.database.query({ text: `delete from ${table} where _id = $1`, values: [id] });
+  const write = (...tuples: readonly NewTuple[]) =>
+    writeTuples(opened.database, tuples, 'test', tables);
+  const removeRow = (id: string) =>
+    opened.database.query({ text: `delete from ${table} where _id = $1`, values: [id] });
   /** Of each resource, whether it is noted as a row, by its id. */
   const noted = async (): Promise<readonly (readonly [string, boolean])[]> => {
     const text = `select resource_id as id, row_of is not distinct from to_regclass('${table}')::oid as noted from penstock.tuples order by 1`;
-    return (await opened.database.query<{ id: string; noted: boolean }>({ text })).rows.map(({ id, noted }) => [id, noted]);
+    return (await opened.database.query<{ id: string; noted: boolean }>({ text })).rows.map(
+      ({ id, noted }) => [id, noted],
+    );
   };
   /** Noted although there is no such row. */
   const wrong = async (): Promise<number> => {
@@ -87,7 +99,9 @@ describe.each(['embedded', 'external15'] as const)('what is noted about rows (%s
   it('is known of owners that are written with their records', async () => {
     const owner = { type: `'User'`, id: `'a'` };
     const parts = recordTuples.own({ rows: 'r', schema: 'Doc', table, actor: `'test'` }, owner);
-    await run(`with r as (insert into ${table} values ('${newId()}') returning *), ${parts.join(', ')} select 1 from r`);
+    await run(
+      `with r as (insert into ${table} values ('${newId()}') returning *), ${parts.join(', ')} select 1 from r`,
+    );
     expect((await noted()).map(([, known]) => known)).toEqual([true]);
   });
 
@@ -101,7 +115,9 @@ describe.each(['embedded', 'external15'] as const)('what is noted about rows (%s
       await released;
     });
     await written;
-    const forgotten = recordTuples.forget({ rows: 'r', schema: 'Doc', actor: `'test'` }).join(', ');
+    const forgotten = recordTuples
+      .forget({ rows: 'r', schema: 'Doc', table, actor: `'test'` })
+      .join(', ');
     const removing = opened.database.query({
       text: `with r as (delete from ${table} where _id = '${row}' returning _id), ${forgotten} select 1 from r`,
     });
@@ -120,7 +136,10 @@ describe.each(['embedded', 'external15'] as const)('what is noted about rows (%s
         const id = ids[(n + round) % ids.length] ?? '';
         if (n % 2 === 0) await write(about(id, `u${n}-${round}`));
         else if (round % 2 === 0)
-          await opened.database.query({ text: `insert into ${table} values ($1) on conflict do nothing`, values: [id] });
+          await opened.database.query({
+            text: `insert into ${table} values ($1) on conflict do nothing`,
+            values: [id],
+          });
         else await removeRow(id);
       }
     };
@@ -134,7 +153,9 @@ describe.each(['embedded', 'external15'] as const)('what is noted about rows (%s
     await run('delete from penstock.tuple_tables');
     await tracking.track([schema]);
     await tracking.job.handler({}, { signal: new AbortController().signal, log: silentLog });
-    expect(new Map(await noted())).toEqual(new Map((await noted()).map(([id]) => [id, rows.includes(id)])));
+    expect(new Map(await noted())).toEqual(
+      new Map((await noted()).map(([id]) => [id, rows.includes(id)])),
+    );
     expect((await noted()).filter(([, known]) => known)).toHaveLength(2);
     await run(`drop table ${table}`, `create table ${table} (_id uuid primary key)`);
     expect((await noted()).some(([, known]) => known)).toBe(false);
@@ -146,9 +167,13 @@ describe.each(['embedded', 'external15'] as const)('what is noted about rows (%s
 
   it('notes about changes are taken away after two runs, and it is said from where on they are complete', async () => {
     const count = async (): Promise<number> =>
-      (await opened.database.query<{ count: number }>({ text: 'select count(*)::integer as count from penstock.tuple_changes' })).rows[0]
-        ?.count ?? -1;
-    const hourLater = () => run(`update penstock.tuple_change_state set moved_at = now() - interval '1 hour'`);
+      (
+        await opened.database.query<{ count: number }>({
+          text: 'select count(*)::integer as count from penstock.tuple_changes',
+        })
+      ).rows[0]?.count ?? -1;
+    const hourLater = () =>
+      run(`update penstock.tuple_change_state set moved_at = now() - interval '1 hour'`);
     await write(about(newId()));
     expect(await count()).toBeGreaterThan(0);
     await hourLater();
@@ -161,7 +186,8 @@ describe.each(['embedded', 'external15'] as const)('what is noted about rows (%s
     await deleteOldChanges(opened.database);
     expect(await count()).toBe(1);
     expect(before).toBeGreaterThan(1);
-    const text = 'select bool_and(c.xid >= s.kept_from) as complete from penstock.tuple_changes c, penstock.tuple_change_state s';
+    const text =
+      'select bool_and(c.xid >= s.kept_from) as complete from penstock.tuple_changes c, penstock.tuple_change_state s';
     expect((await opened.database.query({ text })).rows).toEqual([{ complete: true }]);
   });
 });

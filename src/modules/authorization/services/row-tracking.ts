@@ -33,15 +33,19 @@ const lock = 'penstock.row-tracking';
 
 /** Tables of the platform's own making, whose rows tuples can be about. Others are left as they are. */
 export const trackedTable = (schema: CompiledSchema | undefined): string | undefined =>
-  schema?.modelOptions.conduit.authorization.enabled && schema.mapping === undefined ? schema.table : undefined;
+  schema?.modelOptions.conduit.authorization.enabled && schema.mapping === undefined
+    ? schema.table
+    : undefined;
 
 export function createRowTracking({ database, schemas, log }: Dependencies): RowTracking {
   async function noteAll(type: string, signal: AbortSignal): Promise<void> {
     const table = trackedTable(schemas.get(type));
     if (table === undefined) return;
     let after: string | null = '';
-    while (after !== null && !signal.aborted) after = await noteRows(database, { type, table }, after);
-    if (after === null) await database.query(sql`update penstock.tuple_tables set noted = true where type = ${type}`);
+    while (after !== null && !signal.aborted)
+      after = await noteRows(database, { type, table }, after);
+    if (after === null)
+      await database.query(sql`update penstock.tuple_tables set noted = true where type = ${type}`);
   }
 
   return {
@@ -50,9 +54,11 @@ export function createRowTracking({ database, schemas, log }: Dependencies): Row
         const table = trackedTable(schema);
         if (table === undefined) continue;
         try {
-          if (!(await isTracked(database, schema.name, table))) await beginTracking(database, schema.name, table);
+          if (!(await isTracked(database, schema.name, table)))
+            await beginTracking(database, schema.name, table);
         } catch (error) {
-          const message = 'The rows of this schema cannot be tracked now, so exact counts of what somebody may see are slow';
+          const message =
+            'The rows of this schema cannot be tracked now, so exact counts of what somebody may see are slow';
           log.warn({ err: error, schema: schema.name }, message);
         }
       }
@@ -62,7 +68,9 @@ export function createRowTracking({ database, schemas, log }: Dependencies): Row
       data: Type.Object({}),
       schedule: '*/5 * * * *',
       async handler(_data, { signal }) {
-        const { rows } = await database.query<{ type: string }>(sql`select type from penstock.tuple_tables where not noted order by type`);
+        const { rows } = await database.query<{ type: string }>(
+          sql`select type from penstock.tuple_tables where not noted order by type`,
+        );
         for (const { type } of rows) await noteAll(type, signal);
       },
     }),
@@ -70,14 +78,18 @@ export function createRowTracking({ database, schemas, log }: Dependencies): Row
 }
 
 async function isTracked(database: Queryable, type: string, table: string): Promise<boolean> {
-  const { rows } = await database.query<{ tracked: boolean }>({ text: `select ${trackedOid(type, table)} is not null as tracked` });
+  const { rows } = await database.query<{ tracked: boolean }>({
+    text: `select ${trackedOid(type, table)} is not null as tracked`,
+  });
   return rows[0]?.tracked === true;
 }
 
 /** Gives the table its triggers; from its commit on, writes note what they know. `table` is a quoted name. */
 export const beginTracking = (database: Database, type: string, table: string): Promise<void> =>
   database.transaction(async (transaction) => {
-    await transaction.query({ text: `select pg_advisory_xact_lock(hashtextextended('${lock}', 0))` });
+    await transaction.query({
+      text: `select pg_advisory_xact_lock(hashtextextended('${lock}', 0))`,
+    });
     if (await isTracked(transaction, type, table)) return;
     // Rather slow counts than writers that wait for long.
     await transaction.query({ text: `set local lock_timeout = '3s'` });

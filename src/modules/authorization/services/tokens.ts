@@ -4,6 +4,8 @@
  * one that is not ours is refused, so that a mix-up shows.
  */
 import { invalid } from '../../../kernel/errors.ts';
+import type { Operation } from '../../../kernel/operations/operation.ts';
+import { Reply } from '../../../kernel/operations/reply.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { sameSecret } from '../../../kernel/security/tokens.ts';
 
@@ -28,7 +30,32 @@ export function createConsistencyTokens(secrets: SecretBox): ConsistencyTokens {
       if (token === undefined || token === '') return;
       const [moment = '', digest = ''] = token.split('.', 2);
       if (!sameSecret(sign(moment), digest))
-        throw invalid('consistencyToken', 'token', 'is not a token that a write of this platform gave');
+        throw invalid(
+          'consistencyToken',
+          'token',
+          'is not a token that a write of this platform gave',
+        );
     },
   };
 }
+
+/* Writes that answer a consistency token beside their body. */
+
+/** The same operations, where whatever may change something answers the token of that change as a header. */
+export const withTokens = (
+  tokens: ConsistencyTokens,
+  operations: readonly Operation[],
+): readonly Operation[] =>
+  operations.map((operation) =>
+    operation.method === 'GET' ? operation : answering(tokens, operation),
+  );
+
+const answering = (tokens: ConsistencyTokens, operation: Operation): Operation => ({
+  ...operation,
+  async handler(...request) {
+    const value = await operation.handler(...request);
+    return value instanceof Reply
+      ? value
+      : Reply.value(value, { 'consistency-token': tokens.issue() });
+  },
+});

@@ -8,8 +8,8 @@ import { migrations as eventTables } from '../../../kernel/events/migrations.ts'
 import { alwaysFresh } from '../../../kernel/freshness/freshness.ts';
 import { migrations } from '../migrations.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
-import { createDefinitions } from './definitions.ts';
-import { createModels } from './models.ts';
+import { createDefinitions } from './definitions/definitions.ts';
+import { createModels } from './definitions/models.ts';
 import { createTuples } from './tuples.ts';
 
 describe('relations that are written in a transaction of somebody else', () => {
@@ -39,7 +39,14 @@ describe('relations that are written in a transaction of somebody else', () => {
   it('are seen by a change of the definition that they would not fit', async () => {
     const { database } = opened;
     const models = createModels({ database, bus, log: silentLog, metrics: noMetrics });
-    const definitions = createDefinitions({ database, events, models, hasRecords: () => false, objects: { type: () => undefined } });
+    const definitions = createDefinitions({
+      database,
+      events,
+      models,
+      hasRecords: () => false,
+      objects: { type: () => undefined },
+      schemas: { get: () => undefined },
+    });
     const tuples = createTuples({ database, events, models, schemas: { get: () => undefined } });
     const plain = { version: 0, permissions: {}, conditions: {}, actAs: null };
     await definitions.define(caller, { ...plain, name: 'User', relations: {} });
@@ -48,7 +55,11 @@ describe('relations that are written in a transaction of somebody else', () => {
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     const writing = database.transaction(async () => {
       await tuples.write(caller, [
-        { subject: parseSubject('User:a', 'subject'), relation: 'reader', resource: parseObject('Doc:d', 'resource') },
+        {
+          subject: parseSubject('User:a', 'subject'),
+          relation: 'reader',
+          resource: parseObject('Doc:d', 'resource'),
+        },
       ]);
       resolve();
       await released;

@@ -1,16 +1,17 @@
 /** Writing and reading relation tuples and direct grants: checked against the definitions, then one statement. */
-
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import { modulesOfCaller, requireAuthority } from '../../../kernel/authority.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { codeOf } from '../../../kernel/database/failures.ts';
-import { errors, invalid } from '../../../kernel/errors.ts';
+import { errors, invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { newId } from '../../../kernel/ids.ts';
-import { formatTuple } from '../engine/tuple.ts';
+import type { ObjectDirectory } from '../../../kernel/pipeline/input-authority.ts';
 import { authorizationErrors } from '../errors.ts';
+import type { RecordField } from '../model/definition.ts';
 import { grantedAction, type Model } from '../model/model.ts';
-import { misfit } from '../model/validity.ts';
+import { formatTuple, tupleProblem } from '../model/tuple.ts';
 import {
   deleteExactly,
   deleteTuple,
@@ -24,7 +25,8 @@ import {
   type TuplePage,
 } from '../queries.ts';
 import { type NewTuple, writeTuples } from '../tuple-writes.ts';
-import { definitionsLock, type Models } from './models.ts';
+import { definitionsLock, type Models } from './definitions/models.ts';
+import { fieldRelationId, findFieldRelation, listRelations } from './relation-list.ts';
 import { trackedTable } from './row-tracking.ts';
 
 export interface Tuples {
@@ -32,11 +34,15 @@ export interface Tuples {
   write(caller: Caller, tuples: readonly TimedTuple[]): Promise<readonly StoredTuple[]>;
   /** Throws 404. */
   get(id: string): Promise<StoredTuple>;
-  list(kind: TupleKind, filter: TupleFilter, page: TuplePage): Promise<{ readonly tuples: readonly StoredTuple[]; readonly count: number }>;
+  list(
+    kind: TupleKind,
+    filter: TupleFilter,
+    page: TuplePage,
+  ): Promise<{ readonly tuples: readonly StoredTuple[]; readonly count: number }>;
   /** Throws 404. */
   remove(caller: Caller, id: string): Promise<void>;
-  /** Removes exactly these, whether they are there or not. */
-  removeAll(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
+  /** Removes exactly these, whether they are there or not; answers how many there were. */
+  removeAll(caller: Caller, tuples: readonly TimedTuple[]): Promise<number>;
   /** Removes all that match; answers how many. Throws 400 for a filter that names neither subject nor resource. */
   removeMatching(caller: Caller, kind: TupleKind, filter: TupleFilter): Promise<number>;
 }
@@ -54,11 +60,13 @@ const undefinedTable = '42P01';
 /** Others may write or delete the same tuple at the same moment: so often the statement is tried. */
 const attempts = 5;
 
-export function createTuples({ database, events, models, schemas }: Dependencies): Tuples {
-  const announce = (): void => database.afterCommit(() => events.wake());
-
+/** Makes what writes tuples that fit: by their text, as they are stored then. */
+function createTupleWriter({ database, schemas }: Pick<Dependencies, 'database' | 'schemas'>) {
   /** Notes which of them are about rows. A table that has just gone has none. */
-  async function writeKnown(tuples: readonly NewTuple[], actor: string): Promise<readonly StoredTuple[]> {
+  async function writeKnown(
+    tuples: readonly NewTuple[],
+    actor: string,
+  ): Promise<readonly StoredTuple[]> {
     const types = [...new Set(tuples.map(({ resource }) => resource.type))];
     const tables = new Map(
       types.flatMap((type) => {
@@ -69,75 +77,124 @@ export function createTuples({ database, events, models, schemas }: Dependencies
     try {
       return await writeTuples(database, tuples, actor, tables);
     } catch (error) {
-      if (codeOf(error) !== undefinedTable || tables.size === 0 || database.inTransaction()) throw error;
+      if (codeOf(error) !== undefinedTable || tables.size === 0 || database.inTransaction())
+        throw error;
       return writeTuples(database, tuples, actor);
     }
   }
 
-  async function writeAll(caller: Caller, tuples: readonly TimedTuple[]): Promise<ReadonlyMap<string, StoredTuple>> {
+  async function writeAll(
+    caller: Caller,
+    tuples: readonly TimedTuple[],
+  ): Promise<ReadonlyMap<string, StoredTuple>> {
     const wanted = new Map(tuples.map((tuple) => [formatTuple(tuple), tuple]));
     const stored = new Map<string, StoredTuple>();
     for (let attempt = 0; attempt < attempts && stored.size < wanted.size; attempt += 1) {
-      const left = [...wanted].filter(([text]) => !stored.has(text)).map(([, tuple]) => ({ ...tuple, id: newId() }));
-      for (const row of await writeKnown(left, callerKey(caller))) stored.set(formatTuple(row), row);
+      const left = [...wanted]
+        .filter(([text]) => !stored.has(text))
+        .map(([, tuple]) => ({ ...tuple, id: newId() }));
+      for (const row of await writeKnown(left, callerKey(caller)))
+        stored.set(formatTuple(row), row);
     }
-    if (stored.size < wanted.size) throw errors.CONFLICT({ message: 'These relations are being deleted at this moment; try again' });
+    if (stored.size < wanted.size)
+      throw errors.CONFLICT({
+        message: 'These relations are being deleted at this moment; try again',
+      });
     return stored;
   }
 
-  /**
-   * Within a transaction of somebody else no change of a definition commits before it: what is written would be seen
-   * by nobody who could find that it does not fit any more.
-   */
-  async function modelFor(tuples: readonly TimedTuple[]): Promise<Model> {
-    if (database.inTransaction()) {
-      await database.query({ text: `select pg_advisory_xact_lock_shared(${definitionsLock})` });
-      return (await models.engine()).model;
-    }
-    const { model } = await models.believed();
-    // What is refused must not be refused for what this node has not heard of yet.
-    return tuples.every((tuple) => misfit(model, tuple) === undefined) ? model : (await models.engine()).model;
-  }
+  return writeAll;
+}
 
-  /** The definitions may have changed while the tuples were written: what does not fit them is taken back. */
-  async function requireStillFit(caller: Caller, before: Model, stored: readonly StoredTuple[]): Promise<void> {
-    const { model } = await models.engine();
-    if (model === before) return;
-    const misfits = stored.filter((tuple) => misfit(model, tuple) !== undefined);
-    for (const { id, relation } of misfits) {
-      await deleteTuple(database, grantedAction(relation) === undefined ? 'relation' : 'permission', id, callerKey(caller));
-    }
-    if (misfits.length > 0) throw errors.CONFLICT({ message: 'The resource definition changed at this moment; try again' });
+/**
+ * Within a transaction of somebody else no change of a definition commits before it: what is written would be seen
+ * by nobody who could find that it does not fit any more.
+ */
+async function modelFor(
+  { database, models }: Pick<Dependencies, 'database' | 'models'>,
+  tuples: readonly TimedTuple[],
+): Promise<Model> {
+  if (database.inTransaction()) {
+    await database.query({ text: `select pg_advisory_xact_lock_shared(${definitionsLock})` });
+    return (await models.engine()).model;
   }
+  const { model } = await models.optimistic();
+  // What is refused must not be refused for what this node has not heard of yet.
+  return tuples.every((tuple) => writeProblem(model, tuple) === undefined)
+    ? model
+    : (await models.engine()).model;
+}
+
+/** The definitions may have changed while the tuples were written: what does not fit them is taken back. */
+async function requireStillFit(
+  { database, models }: Pick<Dependencies, 'database' | 'models'>,
+  caller: Caller,
+  before: Model,
+  stored: readonly StoredTuple[],
+): Promise<void> {
+  const { model } = await models.engine();
+  if (model === before) return;
+  const invalid = stored.filter((tuple) => writeProblem(model, tuple) !== undefined);
+  for (const { id, relation } of invalid) {
+    await deleteTuple(
+      database,
+      grantedAction(relation) === undefined ? 'relation' : 'permission',
+      id,
+      callerKey(caller),
+    );
+  }
+  if (invalid.length > 0)
+    throw errors.CONFLICT({
+      message: 'The resource definition changed at this moment; try again',
+    });
+}
+
+export function createTuples(dependencies: Dependencies): Tuples {
+  const { database, events, models } = dependencies;
+  const writeAll = createTupleWriter(dependencies);
+  const announce = (): void => database.afterCommit(() => events.wake());
 
   return {
     async write(caller, tuples) {
       if (tuples.length === 0) return [];
-      const model = await modelFor(tuples);
-      for (const [i, tuple] of tuples.entries()) requireFit(misfit(model, tuple), tuples.length > 1 ? i : undefined);
+      const model = await modelFor(dependencies, tuples);
+      for (const [i, tuple] of tuples.entries())
+        requireFit(writeProblem(model, tuple), tuples.length > 1 ? i : undefined);
       const stored = await writeAll(caller, tuples);
       announce();
-      await requireStillFit(caller, model, [...stored.values()]);
+      await requireStillFit(dependencies, caller, model, [...stored.values()]);
       return tuples.flatMap((tuple) => stored.get(formatTuple(tuple)) ?? []);
     },
     async get(id) {
-      const found = await findTuple(database, id);
-      if (!found || found.relation.startsWith('can:')) throw authorizationErrors.RELATION_NOT_FOUND();
+      const found = await findAny(dependencies, id);
+      if (!found || found.relation.startsWith('can:'))
+        throw authorizationErrors.RELATION_NOT_FOUND();
       return found;
     },
-    list: (kind, filter, page) => listTuples(database, kind, filter, page),
+    list: async (kind, filter, page) =>
+      kind === 'relation'
+        ? listRelations(database, (await models.engine()).model, filter, page)
+        : listTuples(database, kind, filter, page),
     async remove(caller, id) {
-      if (!(await deleteTuple(database, 'relation', id, callerKey(caller)))) throw authorizationErrors.RELATION_NOT_FOUND();
+      await refuseField(dependencies, id);
+      if (!(await deleteTuple(database, 'relation', id, callerKey(caller))))
+        throw authorizationErrors.RELATION_NOT_FOUND();
       announce();
     },
     async removeAll(caller, tuples) {
-      if (tuples.length > 0) await deleteExactly(database, tuples, callerKey(caller));
+      if (tuples.length === 0) return 0;
+      const count = await deleteExactly(database, tuples, callerKey(caller));
       announce();
+      return count;
     },
     async removeMatching(caller, kind, filter) {
       const { subject, resource, subjectType, resourceType } = filter;
       if ([subject, resource, subjectType, resourceType].every((part) => part === undefined)) {
-        throw invalid('subject', 'required', 'give at least one of subject, resource, subjectType and resourceType');
+        throw invalid(
+          'subject',
+          'required',
+          'give at least one of subject, resource, subjectType and resourceType',
+        );
       }
       const count = await deleteTuples(database, kind, filter, callerKey(caller));
       announce();
@@ -146,11 +203,89 @@ export function createTuples({ database, events, models, schemas }: Dependencies
   };
 }
 
+type Reading = Pick<Dependencies, 'database' | 'models'>;
+
+/** A stored tuple, or one that is a field. */
+async function findAny(
+  { database, models }: Reading,
+  id: string,
+): Promise<StoredTuple | undefined> {
+  const inRecord = fieldRelationId(id);
+  if (!inRecord) return findTuple(database, id);
+  return findFieldRelation(database, (await models.engine()).model, inRecord);
+}
+
+/** Throws 400 for a relation that is a field, 404 where there is none. */
+async function refuseField(reading: Reading, id: string): Promise<void> {
+  const inRecord = fieldRelationId(id);
+  if (!inRecord) return;
+  if (!(await findAny(reading, id))) throw authorizationErrors.RELATION_NOT_FOUND();
+  const { model } = await reading.models.engine();
+  throw inTheRecord('id', inRecord, model.fieldOf(inRecord.type, inRecord.relation));
+}
+
+/** Why a tuple cannot be stored: it does not fit, or a field of the record says it. */
+function writeProblem(model: Model, tuple: TimedTuple): ReturnType<typeof tupleProblem> {
+  const { resource, relation } = tuple;
+  const field = model.fieldOf(resource.type, relation);
+  if (!field) return tupleProblem(model, tuple);
+  return inTheRecord('relation', { type: resource.type, relation }, field);
+}
+
+const inTheRecord = (
+  path: string,
+  { type, relation }: { readonly type: string; readonly relation: string },
+  field: RecordField | undefined,
+): PenstockError =>
+  invalid(
+    path,
+    'record',
+    `${type}.${relation} is the field "${field?.field}" of the record: change the record`,
+  );
+
 /** Throws the fault; of several tuples, with the place of the one that has it. */
-function requireFit(fault: ReturnType<typeof misfit>, index: number | undefined): void {
+function requireFit(fault: ReturnType<typeof tupleProblem>, index: number | undefined): void {
   if (!fault) return;
   const [problem] = fault.errors ?? [];
   if (index === undefined || !problem) throw fault;
   const path = problem.path === 'resource' ? `resources.${index}` : problem.path;
   throw invalid(path, problem.rule, problem.message);
+}
+
+/*
+ * Relations as operators write them, within the scopes of their tokens. What is written about a type that a module has
+ * declared (the members of a `Team`) is that module's data; types that operators declare belong to whoever sets permissions.
+ */
+
+export function scopedTuples(tuples: Tuples, objects: Pick<ObjectDirectory, 'type'>): Tuples {
+  const requireType = (caller: Caller, type: string): void => {
+    const object = objects.type(type);
+    if (object) requireAuthority(caller, object);
+  };
+  return {
+    ...tuples,
+    async write(caller, wanted) {
+      for (const { resource } of wanted) requireType(caller, resource.type);
+      return tuples.write(caller, wanted);
+    },
+    async removeAll(caller, gone) {
+      for (const { resource } of gone) requireType(caller, resource.type);
+      return tuples.removeAll(caller, gone);
+    },
+    async remove(caller, id) {
+      if (modulesOfCaller(caller)) requireType(caller, (await tuples.get(id)).resource.type);
+      await tuples.remove(caller, id);
+    },
+    async removeMatching(caller, kind, filter) {
+      const type = filter.resource?.type ?? filter.resourceType;
+      if (type !== undefined) requireType(caller, type);
+      else if (modulesOfCaller(caller))
+        throw invalid(
+          'resourceType',
+          'required',
+          'a token that is narrowed to modules names the resource, or its type',
+        );
+      return tuples.removeMatching(caller, kind, filter);
+    },
+  };
 }

@@ -5,16 +5,79 @@
  * for nothing is reported. Nothing is changed, so no answer is ever wrong meanwhile.
  */
 import Type from 'typebox';
+import { lockable } from '../../../data/records/sql/row-id.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
+import { literalOf } from '../../../kernel/database/literal.ts';
 import { sql } from '../../../kernel/database/sql.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { defineJob, type JobDefinition, type Jobs } from '../../../kernel/jobs/jobs.ts';
-import { formatTuple } from '../engine/tuple.ts';
-import { fits } from '../model/validity.ts';
+import { fits, formatTuple } from '../model/tuple.ts';
 import { tuplesAfter } from '../queries.ts';
-import type { Models } from './models.ts';
-import { findOrphans, type Orphan } from './orphans.ts';
+import { resourceText, subjectText, uuidOf } from '../tuple-sql.ts';
+import type { Models } from './definitions/models.ts';
+
+/* Tuples about records and users that do not exist: of types that are schemas, because only there anybody can know. */
+
+interface Orphan {
+  readonly id: string;
+  /** `subject#relation@resource`. */
+  readonly tuple: string;
+  /** Which side does not exist. */
+  readonly missing: 'subject' | 'resource';
+}
+
+interface OrphanPage {
+  readonly orphans: readonly Orphan[];
+  /** Id of the last tuple that was looked at; absent when that was the last of all. */
+  readonly last: string | undefined;
+}
+
+/** Tables of others may have other ids; nothing is written about their records. */
+const hasUuids = ({ key }: CompiledSchema): boolean => key.length === 1 && key[0] === 'uuid';
+
+/** Looks at `window` tuples after `after`, in the order of their ids, each by one index lookup per side. */
+export async function findOrphans(
+  database: Queryable,
+  schemas: SchemaRegistry,
+  { after, window }: { after: string; window: number },
+): Promise<OrphanPage> {
+  const gone = (side: 'subject' | 'resource'): string => {
+    const cases = schemas
+      .all()
+      .filter(hasUuids)
+      .map((schema) => {
+        const { name } = schema;
+        const record = `select 1 from ${lockable(schema)} r where r."_id" = ${uuidOf(`t.${side}_id`)}`;
+        return `when ${literalOf(name, 'text')} then not exists (${record})`;
+      });
+    return cases.length === 0
+      ? 'false'
+      : `(t.${side}_id <> '*' and case t.${side}_type ${cases.join(' ')} else false end)`;
+  };
+  const text = `with page as materialized (select * from penstock.tuples where id > $1 order by id limit $2),
+    judged as (select t.*, ${gone('resource')} as resource_gone, ${gone('subject')} as subject_gone from page t)
+    select coalesce(json_agg(json_build_object(
+        'id', t.id, 'tuple', ${subjectText('t')} || '#' || t.relation || '@' || ${resourceText('t')},
+        'missing', case when t.resource_gone then 'resource' else 'subject' end) order by t.id)
+        filter (where t.resource_gone or t.subject_gone), '[]') as orphans,
+      count(*)::int as seen, (select id from page order by id desc limit 1) as last
+    from judged t`;
+  const { rows } = await database.query<{
+    orphans: readonly Orphan[];
+    seen: number;
+    last: string | null;
+  }>({
+    text,
+    values: [after, window],
+  });
+  const [row] = rows;
+  return {
+    orphans: row?.orphans ?? [],
+    last: row && row.seen === window ? (row.last ?? undefined) : undefined,
+  };
+}
 
 /** `waiting` and `running` end as `done`. */
 export type VerificationState = 'waiting' | 'running' | 'done';
@@ -30,7 +93,11 @@ export interface Verification {
   /** Tuples whose subject or resource does not exist; looked for unless `soft`. */
   readonly orphaned: number;
   /** Some of both. */
-  readonly examples: readonly { readonly id: string; readonly tuple: string; readonly problem: string }[];
+  readonly examples: readonly {
+    readonly id: string;
+    readonly tuple: string;
+    readonly problem: string;
+  }[];
   readonly createdAt: Date;
   readonly updatedAt: Date;
   readonly finishedAt: Date | null;
@@ -63,7 +130,9 @@ export function createVerifications(dependencies: Dependencies): Verifications {
   return {
     start: (soft) =>
       database.transaction(async (transaction) => {
-        await transaction.query({ text: "select pg_advisory_xact_lock(hashtextextended('penstock.verifications', 0))" });
+        await transaction.query({
+          text: "select pg_advisory_xact_lock(hashtextextended('penstock.verifications', 0))",
+        });
         const id = await insertRun(transaction, soft);
         if (id !== undefined) await jobs.enqueue(jobName, { id }, { transaction });
       }),
@@ -106,7 +175,10 @@ async function listRuns(database: Queryable, limit: number): Promise<readonly Ve
 }
 
 /** Holds one page against the definitions in force; answers whether there is more. */
-async function verifyPage({ database, schemas, models }: Dependencies, id: string): Promise<boolean> {
+async function verifyPage(
+  { database, schemas, models }: Dependencies,
+  id: string,
+): Promise<boolean> {
   return database.transaction(async (transaction) => {
     const { rows } = await transaction.query<{ soft: boolean; last: string | null }>(
       sql`select soft, last_id as last from penstock.tuple_verifications where id = ${id} and state <> 'done' for update`,
@@ -116,16 +188,22 @@ async function verifyPage({ database, schemas, models }: Dependencies, id: strin
     const after = run.last ?? beforeAll;
     const { model } = await models.engine();
     const page = await tuplesAfter(transaction, after, pageSize);
-    const misfits = page.filter((tuple) => !fits(model, tuple));
-    const { orphans } = run.soft ? { orphans: [] } : await findOrphans(transaction, schemas, { after, window: pageSize });
+    const invalidTuples = page.filter((tuple) => !fits(model, tuple));
+    const { orphans } = run.soft
+      ? { orphans: [] }
+      : await findOrphans(transaction, schemas, { after, window: pageSize });
     const examples = [
-      ...misfits.map((tuple) => ({ id: tuple.id, tuple: formatTuple(tuple), problem: 'no definition allows it' })),
+      ...invalidTuples.map((tuple) => ({
+        id: tuple.id,
+        tuple: formatTuple(tuple),
+        problem: 'no definition allows it',
+      })),
       ...orphans.map(orphanExample),
     ].slice(0, maxExamples);
     const more = page.length === pageSize;
     await transaction.query(sql`
       update penstock.tuple_verifications set
-        state = ${more ? 'running' : 'done'}, checked = checked + ${page.length}, invalid = invalid + ${misfits.length},
+        state = ${more ? 'running' : 'done'}, checked = checked + ${page.length}, invalid = invalid + ${invalidTuples.length},
         orphaned = orphaned + ${orphans.length}, last_id = ${page.at(-1)?.id ?? after},
         examples = case when jsonb_array_length(examples) < ${maxExamples} then examples || ${JSON.stringify(examples)}::jsonb else examples end,
         finished_at = case when ${!more}::boolean then now() end, updated_at = now()
@@ -134,4 +212,8 @@ async function verifyPage({ database, schemas, models }: Dependencies, id: strin
   });
 }
 
-const orphanExample = ({ id, tuple, missing }: Orphan) => ({ id, tuple, problem: `its ${missing} does not exist` });
+const orphanExample = ({ id, tuple, missing }: Orphan) => ({
+  id,
+  tuple,
+  problem: `its ${missing} does not exist`,
+});

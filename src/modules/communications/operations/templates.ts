@@ -1,14 +1,27 @@
 /** Mail templates as operators see them. */
 import Type from 'typebox';
-import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { messageErrors } from '../errors.ts';
 import type { Templates } from '../services/templates.ts';
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
 const Name = Type.String({ minLength: 1, maxLength: 100 });
-const Subject = Type.String({ minLength: 1, maxLength: 500, description: 'May hold {{variables}}' });
-const Body = Type.String({ minLength: 1, maxLength: 200_000, description: 'HTML; may hold {{variables}}' });
+const Subject = Type.String({
+  minLength: 1,
+  maxLength: 500,
+  description: 'May hold {{variables}}',
+});
+const Body = Type.String({
+  minLength: 1,
+  maxLength: 200_000,
+  description: 'HTML; may hold {{variables}}',
+});
 const Sender = Type.String({ maxLength: 254, description: 'With or without a domain' });
 const sortable = ['name', 'createdAt', 'updatedAt'] as const;
 
@@ -26,7 +39,7 @@ export const NewTemplateShape = Type.Object({
   variables: Type.Optional(Variables),
 });
 
-const EmailTemplate = Type.Object(
+export const EmailTemplate = Type.Object(
   {
     _id: Type.String({ format: 'uuid' }),
     name: Type.String(),
@@ -45,6 +58,7 @@ const EmailTemplate = Type.Object(
 
 export const templateOperations = (templates: Templates): readonly Operation[] => [
   listOperation(templates),
+  formerListOperation(templates),
   getOperation(templates),
   createOperation(templates),
   updateOperation(templates),
@@ -52,25 +66,65 @@ export const templateOperations = (templates: Templates): readonly Operation[] =
   removeManyOperation(templates),
 ];
 
+const ListQuery = Type.Object({
+  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+  sort: Type.Optional(
+    Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), {
+      maxItems: sortable.length,
+    }),
+  ),
+  search: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: 'A part of the name' }),
+  ),
+});
+
+async function listed(
+  templates: Templates,
+  { sort = [], ...filter }: Type.Static<typeof ListQuery>,
+): Promise<{ readonly documents: unknown; readonly count: number }> {
+  return JSON.parse(await templates.list({ ...filter, sort })) as {
+    documents: unknown;
+    count: number;
+  };
+}
+
 const listOperation = (templates: Templates): Operation =>
   defineOperation({
     ...facts,
     id: 'communications.templates.list',
     method: 'GET',
     path: '/email/templates',
-    input: {
-      query: Type.Object({
-        skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
-        limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
-        sort: Type.Optional(Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), { maxItems: sortable.length })),
-        search: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'A part of the name' })),
-      }),
-    },
+    input: { query: ListQuery },
     output: Type.Object({ templateDocuments: Type.Array(EmailTemplate), count: Type.Integer() }),
     summary: 'List mail templates',
-    handler: async (_context, { query: { sort = [], ...filter } }) => {
-      const { documents, count } = JSON.parse(await templates.list({ ...filter, sort })) as { documents: unknown; count: number };
+    handler: async (_context, { query }) => {
+      const { documents, count } = await listed(templates, query);
       return Reply.json(JSON.stringify({ templateDocuments: documents, count }));
+    },
+  });
+
+const formerListOperation = (templates: Templates): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'communications.templates.listFormer',
+    method: 'GET',
+    path: '/admin/email/templates',
+    legacy: true,
+    mcp: false,
+    input: { query: ListQuery },
+    output: Type.Object({
+      templateDocuments: Type.Array(EmailTemplate),
+      templates: Type.Array(EmailTemplate),
+      count: Type.Integer(),
+    }),
+    summary: 'List mail templates',
+    description: 'For clients of the 0.16 line: the same list under both of its names.',
+    handler: async (_context, { query }) => {
+      const { documents, count } = await listed(templates, query);
+      return Reply.json(
+        JSON.stringify({ templateDocuments: documents, templates: documents, count }),
+      );
     },
   });
 
@@ -80,11 +134,13 @@ const getOperation = (templates: Templates): Operation =>
     id: 'communications.templates.get',
     method: 'GET',
     path: '/email/templates/:id',
+    aliases: [{ method: 'GET', path: '/admin/email/templates/:id' }],
     input: { params: Id },
-    output: Type.Object({ template: EmailTemplate }),
+    output: Type.Object({ ...EmailTemplate.properties, template: EmailTemplate }),
     errors: [messageErrors.TEMPLATE_NOT_FOUND],
     summary: 'Read a mail template',
-    handler: async (_context, { params }) => Reply.json(`{"template":${(await templates.get(params.id)).json}}`),
+    handler: async (_context, { params }) =>
+      Reply.json(inPlaces((await templates.get(params.id)).json, 'template')),
   });
 
 const createOperation = (templates: Templates): Operation =>
@@ -93,11 +149,17 @@ const createOperation = (templates: Templates): Operation =>
     id: 'communications.templates.create',
     method: 'POST',
     path: '/email/templates',
+    aliases: [{ method: 'POST', path: '/admin/email/templates' }],
     input: { body: NewTemplateShape },
-    output: Type.Object({ template: EmailTemplate }),
-    errors: [messageErrors.INVALID_TEMPLATE, messageErrors.INVALID_RECIPIENT, messageErrors.TEMPLATE_EXISTS],
+    output: Type.Object({ ...EmailTemplate.properties, template: EmailTemplate }),
+    errors: [
+      messageErrors.INVALID_TEMPLATE,
+      messageErrors.INVALID_RECIPIENT,
+      messageErrors.TEMPLATE_EXISTS,
+    ],
     summary: 'Create a mail template',
-    handler: async ({ caller }, { body }) => Reply.json(`{"template":${(await templates.create(caller, body)).json}}`),
+    handler: async ({ caller }, { body }) =>
+      Reply.json(inPlaces((await templates.create(caller, body)).json, 'template')),
   });
 
 const updateOperation = (templates: Templates): Operation =>
@@ -106,6 +168,7 @@ const updateOperation = (templates: Templates): Operation =>
     id: 'communications.templates.update',
     method: 'PATCH',
     path: '/email/templates/:id',
+    aliases: [{ method: 'PUT', path: '/admin/email/templates/:id' }],
     input: {
       params: Id,
       body: Type.Object({
@@ -116,7 +179,11 @@ const updateOperation = (templates: Templates): Operation =>
         variables: Type.Optional(Variables),
       }),
     },
-    output: Type.Object({ ...EmailTemplate.properties, template: EmailTemplate, updatedTemplate: EmailTemplate }),
+    output: Type.Object({
+      ...EmailTemplate.properties,
+      template: EmailTemplate,
+      updatedTemplate: EmailTemplate,
+    }),
     errors: [
       messageErrors.INVALID_TEMPLATE,
       messageErrors.INVALID_RECIPIENT,
@@ -126,13 +193,22 @@ const updateOperation = (templates: Templates): Operation =>
     summary: 'Change a mail template',
     description:
       'Holds for the next message. A template that a module brought keeps its name. Answers it three times: clients of different lines read it in different places.',
-    handler: async ({ caller }, { params, body }) => Reply.json(inAllPlaces((await templates.update(caller, params.id, body)).json)),
+    handler: async ({ caller }, { params, body }) =>
+      Reply.json(
+        inPlaces(
+          (await templates.update(caller, params.id, body)).json,
+          'template',
+          'updatedTemplate',
+        ),
+      ),
   });
 
-/** The record as it is, under `template` and under `updatedTemplate`. `json` is an object with members. */
-const inAllPlaces = (json: string): string => `${json.trimEnd().slice(0, -1)},"template":${json},"updatedTemplate":${json}}`;
+/** The record as it is, and under these names: clients of different lines read it in different places. `json` is an object with members. */
+const inPlaces = (json: string, ...names: readonly string[]): string =>
+  `${json.trimEnd().slice(0, -1)}${names.map((name) => `,"${name}":${json}`).join('')}}`;
 
-const Deleted = Type.Object({ deleted: Type.Literal(true) });
+const Deleted = Type.Object({ deleted: Type.Literal(true), message: Type.String() });
+const deleted = { deleted: true as const, message: 'Template deleted' };
 
 const removeOperation = (templates: Templates): Operation =>
   defineOperation({
@@ -140,6 +216,7 @@ const removeOperation = (templates: Templates): Operation =>
     id: 'communications.templates.remove',
     method: 'DELETE',
     path: '/email/templates/:id',
+    aliases: [{ method: 'DELETE', path: '/admin/email/templates/:id' }],
     input: { params: Id },
     output: Deleted,
     errors: [messageErrors.TEMPLATE_NOT_FOUND],
@@ -147,7 +224,7 @@ const removeOperation = (templates: Templates): Operation =>
     description: 'One that a module brought gets its first text back instead.',
     handler: async ({ caller }, { params }) => {
       await templates.remove(caller, [params.id]);
-      return { deleted: true as const };
+      return deleted;
     },
   });
 
@@ -157,12 +234,16 @@ const removeManyOperation = (templates: Templates): Operation =>
     id: 'communications.templates.removeMany',
     method: 'DELETE',
     path: '/email/templates',
-    input: { query: Type.Object({ ids: Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1000 }) }) },
+    input: {
+      query: Type.Object({
+        ids: Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1000 }),
+      }),
+    },
     output: Deleted,
     errors: [messageErrors.TEMPLATE_NOT_FOUND],
     summary: 'Delete several mail templates',
     handler: async ({ caller }, { query }) => {
       await templates.remove(caller, query.ids);
-      return { deleted: true as const };
+      return deleted;
     },
   });

@@ -4,7 +4,9 @@ import { linksOf, plainText } from './content.ts';
 
 test('a mail for readers without HTML: links are written out, nothing else is left of the tags', () => {
   const html = `<style>p{color:red}</style><h1>Hello&nbsp;Ada</h1><p>Please <a class="x" href="https://app.example/?a=1&amp;b=2">open <b>this</b></a>.</p><ul><li>one</li><li>&lt;two&gt;</li></ul>`;
-  expect(plainText(html)).toBe('Hello Ada\nPlease open this https://app.example/?a=1&b=2.\none\n<two>');
+  expect(plainText(html)).toBe(
+    'Hello Ada\nPlease open this https://app.example/?a=1&b=2.\none\n<two>',
+  );
 });
 
 test.each([
@@ -20,19 +22,26 @@ test.each([
 ])('%s', (html, text) => expect(plainText(html)).toBe(text));
 
 test('the links of a message', () => {
-  expect(linksOf({ html: '<a href="https://a.example/?x=1&amp;y=2">a</a><a href="app:b">b</a>', text: '' })).toEqual([
-    'https://a.example/?x=1&y=2',
-    'app:b',
+  expect(
+    linksOf({
+      html: '<a href="https://a.example/?x=1&amp;y=2">a</a><a href="app:b">b</a>',
+      text: '',
+    }),
+  ).toEqual(['https://a.example/?x=1&y=2', 'app:b']);
+  expect(linksOf({ text: 'Go to https://a.example/x now, or http://b.example' })).toEqual([
+    'https://a.example/x',
+    'http://b.example',
   ]);
-  expect(linksOf({ text: 'Go to https://a.example/x now, or http://b.example' })).toEqual(['https://a.example/x', 'http://b.example']);
 });
 
-test.each(['ada@example.com', "o'brien+news@mail.example.co.uk", 'x@xn--mnchen-3ya.example', 'root@localhost'])(
-  '%s is one mailbox',
-  (address) => {
-    expect(requireMailbox(address)).toBe(address);
-  },
-);
+test.each([
+  'ada@example.com',
+  "o'brien+news@mail.example.co.uk",
+  'x@xn--mnchen-3ya.example',
+  'root@localhost',
+])('%s is one mailbox', (address) => {
+  expect(requireMailbox(address)).toBe(address);
+});
 
 /** Injection of headers and recipients into mail: https://cwe.mitre.org/data/definitions/93.html */
 test.each([
@@ -53,17 +62,25 @@ test.each([
   `${'a'.repeat(250)}@example.com`,
 ])('%j is not: 400 that names the field', (address) => {
   expect(() => requireMailbox(address)).toThrowError(
-    expect.objectContaining({ status: 400, code: 'INVALID_RECIPIENT', errors: [expect.objectContaining({ path: 'to' })] }),
+    expect.objectContaining({
+      status: 400,
+      code: 'INVALID_RECIPIENT',
+      errors: [expect.objectContaining({ path: 'to' })],
+    }),
   );
 });
 
 test('numbers, senders and header values', () => {
   expect(requireNumber('+306900000000')).toBe('+306900000000');
   for (const number of ['306900000000', '+0123456789', '+30 690 000 0000', '+30690000000\n']) {
-    expect(() => requireNumber(number)).toThrowError(expect.objectContaining({ code: 'INVALID_RECIPIENT' }));
+    expect(() => requireNumber(number)).toThrowError(
+      expect.objectContaining({ code: 'INVALID_RECIPIENT' }),
+    );
   }
   expect(senderAddress('no-reply', 'example.com')).toBe('no-reply@example.com');
   expect(senderAddress('shop@other.example', 'example.com')).toBe('shop@other.example');
   expect(() => senderAddress('no reply\r\nBcc: x', 'example.com')).toThrow();
-  expect(oneLine(' Hello\r\nBcc: eve@evil.example\u2028there ')).toBe('Hello Bcc: eve@evil.example there');
+  expect(oneLine(' Hello\r\nBcc: eve@evil.example\u2028there ')).toBe(
+    'Hello Bcc: eve@evil.example there',
+  );
 });

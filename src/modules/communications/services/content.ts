@@ -27,7 +27,10 @@ function* partsOf(html: string): Generator<string | Tag> {
     if (open > at) yield html.slice(at, open);
     const tag = tagOf(html.slice(open + 1, end));
     yield tag;
-    at = tag.closing || !unread.has(tag.name) ? end + 1 : endOfUnread(lower, tag.name, { from: end + 1, unclosed });
+    at =
+      tag.closing || !unread.has(tag.name)
+        ? end + 1
+        : endOfUnread(lower, tag.name, { from: end + 1, unclosed });
   }
   if (at < html.length) yield html.slice(at);
 }
@@ -36,7 +39,11 @@ function* partsOf(html: string): Generator<string | Tag> {
 const unread: ReadonlySet<string> = new Set(['style', 'script', 'head', 'title']);
 
 /** Where the closing tag of an element begins; `from` where it has none, and then none is looked for again. */
-function endOfUnread(lower: string, name: string, { from, unclosed }: { readonly from: number; readonly unclosed: Set<string> }): number {
+function endOfUnread(
+  lower: string,
+  name: string,
+  { from, unclosed }: { readonly from: number; readonly unclosed: Set<string> },
+): number {
   const found = unclosed.has(name) ? -1 : lower.indexOf(`</${name}>`, from);
   if (found < 0) unclosed.add(name);
   return found < 0 ? from : found;
@@ -53,9 +60,21 @@ function hrefIn(inside: string): string | undefined {
   return double ?? single;
 }
 
-const breaking: ReadonlySet<string> = new Set(['p', 'div', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'li', 'tr']);
+const breaking: ReadonlySet<string> = new Set([
+  'p',
+  'div',
+  'h1',
+  'h2',
+  'h3',
+  'h4',
+  'h5',
+  'h6',
+  'li',
+  'tr',
+]);
 
-const breaks = ({ name, closing }: Tag): boolean => name === 'br' || (closing && breaking.has(name));
+const breaks = ({ name, closing }: Tag): boolean =>
+  name === 'br' || (closing && breaking.has(name));
 
 /** The text part of a mail: links are written out behind their labels. */
 export function plainText(html: string): string {
@@ -78,7 +97,9 @@ export function plainText(html: string): string {
 
 /** Where the links of a mail lead. */
 export const linksIn = (html: string): readonly string[] =>
-  [...partsOf(html)].flatMap((part) => (typeof part === 'object' && part.href !== undefined ? [unescapeHtml(part.href)] : []));
+  [...partsOf(html)].flatMap((part) =>
+    typeof part === 'object' && part.href !== undefined ? [unescapeHtml(part.href)] : [],
+  );
 
 const withoutWideSpaces = (text: string): string =>
   text
@@ -104,6 +125,43 @@ const entities = new Map(
 const unescapeHtml = (html: string): string =>
   html.replace(/&(?:#x?[0-9a-f]{1,4}|[a-z]{2,4});/gi, (entity) => entities.get(entity) ?? entity);
 
+export interface Attachment {
+  readonly filename: string;
+  readonly contentType: string;
+  /** Base64. */
+  readonly content: string;
+  /** For pictures that the HTML names as `cid:...`. */
+  readonly contentId?: string | undefined;
+}
+
+/** What a mail has beside recipient, subject and text. */
+export interface MailParts {
+  readonly cc?: readonly string[] | undefined;
+  readonly bcc?: readonly string[] | undefined;
+  readonly replyTo?: string | undefined;
+  /** Checked: neither names of ours nor line breaks. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly attachments?: readonly Attachment[] | undefined;
+}
+
+/** What a device is told. */
+export interface PushNote {
+  readonly title?: string | undefined;
+  readonly body?: string | undefined;
+  /** Texts only: that is all that every provider carries. */
+  readonly data?: Readonly<Record<string, string>> | undefined;
+  /** Nothing is shown; the app gets `data`. */
+  readonly silent: boolean;
+  /** Figure on the icon of the app. */
+  readonly badge?: number | undefined;
+  readonly sound?: string | undefined;
+  readonly image?: string | undefined;
+  /** A later message of the same key takes the place of an earlier one. */
+  readonly collapseKey?: string | undefined;
+  /** Seconds that a provider keeps it for a device that is away. */
+  readonly ttl?: number | undefined;
+}
+
 export interface MessageContent {
   /** Address of the sender; absent for SMS. */
   readonly from?: string;
@@ -112,6 +170,10 @@ export interface MessageContent {
   readonly text: string;
   /** The code that the message tells, where it tells one. */
   readonly code?: string;
+  /** Copies, further headers and attachments of a mail. */
+  readonly mail?: MailParts;
+  /** What devices are told, and only those of one platform where it names one. */
+  readonly push?: PushNote & { readonly platform?: string | undefined };
 }
 
 const context = (id: string): string => `communications:message:${id}`;
@@ -125,4 +187,6 @@ export const openContent = (secrets: SecretBox, id: string, sealed: string): Mes
 
 /** Where the links of a message lead. */
 export const linksOf = ({ html, text }: MessageContent): readonly string[] =>
-  html === undefined ? [...text.matchAll(/https?:\/\/[^\s<>"]{1,2000}/g)].map(([link]) => link) : linksIn(html);
+  html === undefined
+    ? [...text.matchAll(/https?:\/\/[^\s<>"]{1,2000}/g)].map(([link]) => link)
+    : linksIn(html);

@@ -12,20 +12,18 @@ import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { cutText } from '../../../kernel/text.ts';
 import type { CommunicationsConfig } from '../config.ts';
-import { messageErrors } from '../errors.ts';
+import { forgetPushOf } from '../push-queries.ts';
 import {
   type Channel,
   deleteMessagesOf,
   insertMessage,
-  listMessages,
-  type MessageFilter,
-  type MessageRow,
-  messageById,
-  requeueMessage,
+  lockKey,
+  messageByKey,
 } from '../queries.ts';
 import { oneLine, requireMailbox, requireNumber, senderAddress } from '../recipients.ts';
-import { linksOf, type MessageContent, openContent, plainText, sealContent } from './content.ts';
-import { deliveryJob } from './delivery.ts';
+import type { MailParts, PushNote } from './content.ts';
+import { type MessageContent, plainText, sealContent } from './content.ts';
+import { deliveryJob, lostAfterSeconds } from './delivery.ts';
 import { parsePart, type Variables } from './template-language.ts';
 import type { ReadyTemplate, Templates } from './templates.ts';
 
@@ -34,7 +32,7 @@ interface Recipient {
   readonly userId?: string;
 }
 
-export interface TemplatedEmail extends Recipient {
+export interface TemplatedEmail extends Recipient, MailParts {
   readonly to: string;
   readonly template: string;
   readonly variables: Variables;
@@ -49,7 +47,7 @@ export interface TemplatedEmail extends Recipient {
   readonly essential?: boolean;
 }
 
-export interface PlainEmail extends Recipient {
+export interface PlainEmail extends Recipient, MailParts {
   readonly to: string;
   readonly subject: string;
   /** HTML with {{variables}}. */
@@ -66,6 +64,28 @@ export interface Sms extends Recipient {
   readonly code?: string;
 }
 
+/** How a message is stored beside what it says. */
+export interface Storing {
+  /** The caller's own key: a second message under it is not stored. */
+  readonly idempotency?: { readonly key: string; readonly hash: string } | undefined;
+  /** Whoever stores it makes the first attempt; the job comes only where that one is lost. */
+  readonly firstAttempt?: boolean | undefined;
+}
+
+export interface Push {
+  readonly userId: string;
+  readonly note: PushNote;
+  /** Only to devices of this platform. */
+  readonly platform?: string | undefined;
+}
+
+/** Whether messages of this channel are switched on, and how many one recipient gets. */
+export const channelSettings = (
+  config: CommunicationsConfig,
+  channel: Channel,
+): { readonly active: boolean; readonly maxPerRecipient: number } =>
+  config[channel === 'push' ? 'pushNotifications' : channel];
+
 export interface Messages {
   /** Whether messages of this channel are sent at all. */
   available(channel: Channel): boolean;
@@ -74,9 +94,15 @@ export interface Messages {
    * has got too many and it is not essential (the caller must not be able to tell which accounts exist from that).
    * Throws TEMPLATE_NOT_FOUND, INVALID_RECIPIENT.
    */
-  sendEmail(transaction: Queryable, email: TemplatedEmail | PlainEmail): Promise<string | undefined>;
+  sendEmail(
+    transaction: Queryable,
+    email: TemplatedEmail | PlainEmail,
+    storing?: Storing,
+  ): Promise<string | undefined>;
   /** The same for a text message. */
-  sendSms(transaction: Queryable, sms: Sms): Promise<string | undefined>;
+  sendSms(transaction: Queryable, sms: Sms, storing?: Storing): Promise<string | undefined>;
+  /** The same for the devices of a user. */
+  sendPush(transaction: Queryable, push: Push): Promise<string | undefined>;
   /** Deletes what was written to these users, in the transaction that deletes them. */
   forgetUsers(transaction: Queryable, userIds: readonly string[]): Promise<void>;
 }
@@ -96,132 +122,167 @@ interface Prepared {
   readonly content: MessageContent;
 }
 
-export function createMessages({ jobs, durableLimits, metrics, secrets, templates, config, log }: Dependencies): Messages {
-  const dropped = metrics.counter('messages_dropped_total', 'Messages that were not sent because the recipient got too many', ['channel']);
+export function createMessages(dependencies: Dependencies): Messages {
+  const { jobs, durableLimits, metrics, secrets, config, log } = dependencies;
+  const dropped = metrics.counter(
+    'messages_dropped_total',
+    'Messages that were not sent because the recipient got too many',
+    ['channel'],
+  );
 
   const mayReceive = async (channel: Channel, recipient: string): Promise<boolean> => {
-    const bucket: LimitBucket = { name: `communications.${channel}`, requests: config()[channel].maxPerRecipient, seconds: 3600 };
+    const bucket: LimitBucket = {
+      name: `communications.${channel}`,
+      requests: channelSettings(config(), channel).maxPerRecipient,
+      seconds: 3600,
+    };
     const { allowed } = await durableLimits.consume(bucket, sha256(recipient.toLowerCase()));
     if (allowed) return true;
     dropped.inc({ channel });
-    log.warn({ channel, perHour: bucket.requests }, 'A message was dropped: its recipient got too many in this hour');
+    log.warn(
+      { channel, perHour: bucket.requests },
+      'A message was dropped: its recipient got too many in this hour',
+    );
     return false;
   };
 
-  const store = async (transaction: Queryable, { content, essential, ...message }: Prepared): Promise<string | undefined> => {
+  const store = async (
+    transaction: Queryable,
+    { content, essential, ...message }: Prepared,
+    { idempotency, firstAttempt = false }: Storing = {},
+  ): Promise<string | undefined> => {
+    const earlier = idempotency && (await earlierMessage(transaction, idempotency));
+    if (earlier !== undefined) return earlier;
     if (!essential && !(await mayReceive(message.channel, message.recipient))) return undefined;
     const id = newId();
-    await insertMessage(transaction, { id, ...message, contentSealed: sealContent(secrets, id, content) });
-    await jobs.enqueue(deliveryJob, { id }, { transaction });
+    await insertMessage(transaction, {
+      id,
+      ...message,
+      contentSealed: sealContent(secrets, id, content),
+      idempotencyKey: idempotency?.key ?? null,
+      requestHash: idempotency?.hash ?? null,
+    });
+    const later = firstAttempt ? { startAfterSeconds: lostAfterSeconds } : {};
+    await jobs.enqueue(deliveryJob, { id }, { transaction, ...later });
     return id;
   };
 
-  const write = async (email: TemplatedEmail | PlainEmail): Promise<MessageContent> => {
-    const { sender, sendingDomain } = config().email;
-    const parts = await partsOf(templates, email);
-    const variables = email.variables ?? {};
-    const html = parts.body.render(variables, 'html');
-    const { code } = variables;
-    return {
-      from: senderAddress(parts.sender ?? sender, sendingDomain),
-      subject: cutText(oneLine(parts.subject.render(variables, 'plain')), 500),
-      html,
-      text: plainText(html),
-      ...(typeof code === 'string' ? { code } : {}),
-    };
-  };
-
   return {
-    available: (channel) => config()[channel].active,
-    async sendEmail(transaction, email) {
+    available: (channel) => channelSettings(config(), channel).active,
+    async sendEmail(transaction, email, storing) {
       const recipient = requireMailbox(email.to);
       if (!config().email.active) return undefined;
-      const [template, essential] = 'template' in email ? [email.template, email.essential === true] : [null, false];
-      const content = await write(email);
-      return store(transaction, { channel: 'email', recipient, userId: email.userId ?? null, template, essential, content });
+      const [template, essential] =
+        'template' in email ? [email.template, email.essential === true] : [null, false];
+      const content = await write(dependencies, email);
+      return store(
+        transaction,
+        {
+          channel: 'email',
+          recipient,
+          userId: email.userId ?? null,
+          template,
+          essential,
+          content,
+        },
+        storing,
+      );
     },
-    async sendSms(transaction, { to, text, code, userId }) {
+    async sendSms(transaction, { to, text, code, userId }, storing) {
       const recipient = requireNumber(to);
       if (!config().sms.active) return undefined;
       const content = { text, ...(code === undefined ? {} : { code }) };
-      return store(transaction, { channel: 'sms', recipient, userId: userId ?? null, template: null, essential: false, content });
+      return store(
+        transaction,
+        {
+          channel: 'sms',
+          recipient,
+          userId: userId ?? null,
+          template: null,
+          essential: false,
+          content,
+        },
+        storing,
+      );
     },
-    forgetUsers: deleteMessagesOf,
+    async sendPush(transaction, { userId, note, platform }) {
+      if (!config().pushNotifications.active) return undefined;
+      return store(transaction, {
+        channel: 'push',
+        recipient: userId,
+        userId,
+        template: null,
+        essential: false,
+        content: pushContent(note, platform),
+      });
+    },
+    async forgetUsers(transaction, userIds) {
+      await deleteMessagesOf(transaction, userIds);
+      await forgetPushOf(transaction, userIds);
+    },
+  };
+}
+
+/** The message that was stored under this key. Others with the same key wait meanwhile. Throws 409 for another request. */
+async function earlierMessage(
+  transaction: Queryable,
+  { key, hash }: { readonly key: string; readonly hash: string },
+): Promise<string | undefined> {
+  await lockKey(transaction, key);
+  const earlier = await messageByKey(transaction, key);
+  if (earlier && earlier.requestHash !== hash) throw errors.IDEMPOTENCY_KEY_REUSED();
+  return earlier?.id;
+}
+
+export const pushContent = (note: PushNote, platform: string | undefined): MessageContent => ({
+  text: note.body ?? note.title ?? '',
+  push: { ...note, ...(platform === undefined ? {} : { platform }) },
+});
+
+/** What stands in a mail beside its text, where anything does. */
+function mailPartsOf({
+  cc,
+  bcc,
+  replyTo,
+  headers,
+  attachments,
+}: MailParts): Pick<MessageContent, 'mail'> {
+  const parts = Object.entries({ cc, bcc, replyTo, headers, attachments }).filter(
+    ([, part]) => part !== undefined,
+  );
+  return parts.length === 0 ? {} : { mail: Object.fromEntries(parts) };
+}
+
+async function write(
+  { config, templates }: Dependencies,
+  email: TemplatedEmail | PlainEmail,
+): Promise<MessageContent> {
+  const { sender, sendingDomain } = config().email;
+  const parts = await partsOf(templates, email);
+  const variables = email.variables ?? {};
+  const html = parts.body.render(variables, 'html');
+  const { code } = variables;
+  return {
+    from: senderAddress(parts.sender ?? sender, sendingDomain),
+    subject: cutText(oneLine(parts.subject.render(variables, 'plain')), 500),
+    html,
+    text: plainText(html),
+    ...(typeof code === 'string' ? { code } : {}),
+    ...mailPartsOf(email),
   };
 }
 
 /** What the mail says itself goes before what its template says. */
-async function partsOf(templates: Templates, email: TemplatedEmail | PlainEmail): Promise<ReadyTemplate> {
+async function partsOf(
+  templates: Templates,
+  email: TemplatedEmail | PlainEmail,
+): Promise<ReadyTemplate> {
   const { subject, body, sender } = email;
   const template = 'template' in email ? await templates.resolve(email.template) : undefined;
   return {
-    subject: subject === undefined && template ? template.subject : parsePart('subject', subject ?? ''),
+    subject:
+      subject === undefined && template ? template.subject : parsePart('subject', subject ?? ''),
     body: body === undefined && template ? template.body : parsePart('body', body ?? ''),
     sender: sender ?? template?.sender,
   };
 }
-
-/* The outbox as operators see it, and the sandbox with it. */
-
-export interface MessageView extends Omit<MessageRow, 'contentSealed' | 'createdAt' | 'finishedAt'> {
-  readonly createdAt: string;
-  readonly finishedAt: string | null;
-  readonly content?: MessageContent & { readonly links: readonly string[] };
-}
-
-export interface Outbox {
-  list(filter: MessageFilter): Promise<{ readonly messages: readonly MessageView[]; readonly count: number }>;
-  /** With the content where it was captured; throws MESSAGE_NOT_FOUND. */
-  read(id: string): Promise<MessageView>;
-  /** Sends a failed message again; throws NOT_RETRYABLE. */
-  retry(id: string): Promise<void>;
-  /** Stores a message that an operator writes; answers its id. Throws 503 when the channel is off, 429 when the recipient got too many. */
-  sendEmail(email: TemplatedEmail | PlainEmail): Promise<string>;
-  sendSms(sms: Sms): Promise<string>;
-}
-
-export function createOutbox({
-  database,
-  jobs,
-  secrets,
-  messages,
-}: Pick<Kernel, 'database' | 'jobs' | 'secrets'> & { readonly messages: Messages }): Outbox {
-  const sent = (id: string | undefined): string => {
-    if (id === undefined) throw errors.RATE_LIMIT({ message: 'This recipient got too many messages in this hour', retryAfter: 3600 });
-    return id;
-  };
-  return {
-    async list(filter) {
-      const { rows, count } = await listMessages(database, filter);
-      return { messages: rows.map(shown), count };
-    },
-    async read(id) {
-      const row = await messageById(database, id);
-      if (!row) throw messageErrors.MESSAGE_NOT_FOUND();
-      // What waits to be sent to a real person is nobody else's to read.
-      if (row.status !== 'captured' || row.contentSealed === null) return shown(row);
-      const content = openContent(secrets, id, row.contentSealed);
-      return { ...shown(row), content: { ...content, links: linksOf(content) } };
-    },
-    retry: (id) =>
-      database.transaction(async (transaction) => {
-        if (!(await messageById(transaction, id))) throw messageErrors.MESSAGE_NOT_FOUND();
-        if (!(await requeueMessage(transaction, id))) throw messageErrors.NOT_RETRYABLE();
-        await jobs.enqueue(deliveryJob, { id }, { transaction });
-      }),
-    async sendEmail(email) {
-      if (!messages.available('email')) throw messageErrors.CHANNEL_OFF();
-      return sent(await database.transaction((transaction) => messages.sendEmail(transaction, email)));
-    },
-    async sendSms(sms) {
-      if (!messages.available('sms')) throw messageErrors.CHANNEL_OFF();
-      return sent(await database.transaction((transaction) => messages.sendSms(transaction, sms)));
-    },
-  };
-}
-
-const shown = ({ contentSealed: _sealed, createdAt, finishedAt, ...row }: MessageRow): MessageView => ({
-  ...row,
-  createdAt: createdAt.toISOString(),
-  finishedAt: finishedAt?.toISOString() ?? null,
-});

@@ -64,7 +64,10 @@ export interface Templates {
 const schema = emailTemplateSchema.name;
 const asModule = system('communications');
 
-export function createTemplates({ database, records }: Pick<Kernel, 'database' | 'records'>): Templates {
+type Dependencies = Pick<Kernel, 'database' | 'records'>;
+
+export function createTemplates(dependencies: Dependencies): Templates {
+  const { database, records } = dependencies;
   const builtIn = new Map<string, BuiltInTemplate>();
 
   const store = (template: BuiltInTemplate, force: boolean) =>
@@ -79,33 +82,34 @@ export function createTemplates({ database, records }: Pick<Kernel, 'database' |
     },
     async resolve(name) {
       const stored = await templateByName(database, name);
-      if (!stored) throw messageErrors.TEMPLATE_NOT_FOUND({ message: `There is no template ${cutText(name, 100)}` });
-      return { subject: parseTemplate(stored.subject), body: parseTemplate(stored.body), sender: stored.sender ?? undefined };
+      if (!stored)
+        throw messageErrors.TEMPLATE_NOT_FOUND({
+          message: `There is no template ${cutText(name, 100)}`,
+        });
+      return {
+        subject: parseTemplate(stored.subject),
+        body: parseTemplate(stored.body),
+        sender: stored.sender ?? undefined,
+      };
     },
     list: ({ search, skip, limit, sort }) =>
-      records.select(asModule, schema, { skip, limit, sort: sort.length > 0 ? sort : ['name'], filter: nameContains(search) }),
+      records.select(asModule, schema, {
+        skip,
+        limit,
+        sort: sort.length > 0 ? sort : ['name'],
+        filter: nameContains(search),
+      }),
     get: (id) => unlessMissing(() => records.get(asModule, schema, id)),
     create(_caller, input) {
       checkTemplate(input);
-      return onUniqueViolation(() => records.create(asModule, schema, { ...input, variables: variablesOf(input, input.variables) }));
+      return onUniqueViolation(() =>
+        records.create(asModule, schema, {
+          ...input,
+          variables: variablesOf(input, input.variables),
+        }),
+      );
     },
-    update: (_caller, id, change) =>
-      database.transaction(async () => {
-        const before = JSON.parse((await unlessMissing(() => records.get(asModule, schema, id))).json) as TemplateInput;
-        const { name, subject, body } = { ...before, ...change };
-        const further = change.variables ?? furtherVariables(before);
-        checkTemplate({ subject, body, ...(change.sender === undefined ? {} : { sender: change.sender }) });
-        const origin = await templateOrigin(database, id);
-        if (origin?.builtIn && name !== origin.name) {
-          throw messageErrors.INVALID_TEMPLATE({
-            message: 'name: this template belongs to a module; create another one instead of renaming it',
-            errors: [{ path: 'name', rule: 'fixed', message: 'this template belongs to a module' }],
-          });
-        }
-        return onUniqueViolation(() =>
-          records.update(asModule, schema, id, { ...change, edited: true, variables: variablesOf({ subject, body }, further) }),
-        );
-      }),
+    update: (caller, id, change) => update(dependencies, caller, id, change),
     remove: (_caller, ids) =>
       database.transaction(async () => {
         for (const id of new Set(ids)) {
@@ -118,12 +122,52 @@ export function createTemplates({ database, records }: Pick<Kernel, 'database' |
   };
 }
 
-const variablesOf = ({ subject, body }: Pick<TemplateInput, 'subject' | 'body'>, further: readonly string[] = []): readonly string[] => [
+function update(
+  { database, records }: Dependencies,
+  _caller: Caller,
+  id: string,
+  change: Partial<TemplateInput>,
+): Promise<RecordText> {
+  return database.transaction(async () => {
+    const before = JSON.parse(
+      (await unlessMissing(() => records.get(asModule, schema, id))).json,
+    ) as TemplateInput;
+    const { name, subject, body } = { ...before, ...change };
+    const further = change.variables ?? furtherVariables(before);
+    checkTemplate({
+      subject,
+      body,
+      ...(change.sender === undefined ? {} : { sender: change.sender }),
+    });
+    const origin = await templateOrigin(database, id);
+    if (origin?.builtIn && name !== origin.name) {
+      throw messageErrors.INVALID_TEMPLATE({
+        message:
+          'name: this template belongs to a module; create another one instead of renaming it',
+        errors: [{ path: 'name', rule: 'fixed', message: 'this template belongs to a module' }],
+      });
+    }
+    return onUniqueViolation(() =>
+      records.update(asModule, schema, id, {
+        ...change,
+        edited: true,
+        variables: variablesOf({ subject, body }, further),
+      }),
+    );
+  });
+}
+
+const variablesOf = (
+  { subject, body }: Pick<TemplateInput, 'subject' | 'body'>,
+  further: readonly string[] = [],
+): readonly string[] => [
   ...new Set([...parseTemplate(body).variables, ...parseTemplate(subject).variables, ...further]),
 ];
 
 /** What an operator named that the texts do not use. */
-export function furtherVariables(template: Pick<TemplateInput, 'subject' | 'body' | 'variables'>): readonly string[] {
+export function furtherVariables(
+  template: Pick<TemplateInput, 'subject' | 'body' | 'variables'>,
+): readonly string[] {
   const used = new Set(variablesOf(template));
   return (template.variables ?? []).filter((name) => !used.has(name));
 }
@@ -138,13 +182,20 @@ export function checkTemplate({ subject, body, sender }: Omit<TemplateInput, 'na
 const nameContains = (search: string | undefined): Condition =>
   search === undefined
     ? all()
-    : { kind: 'test', path: 'name', test: { kind: 'like', pieces: ['', search, ''], ignoreCase: true }, place: 'search' };
+    : {
+        kind: 'test',
+        path: 'name',
+        test: { kind: 'like', pieces: ['', search, ''], ignoreCase: true },
+        place: 'search',
+      };
 
 async function unlessMissing<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw error instanceof PenstockError && error.status === 404 ? messageErrors.TEMPLATE_NOT_FOUND({ cause: error }) : error;
+    throw error instanceof PenstockError && error.status === 404
+      ? messageErrors.TEMPLATE_NOT_FOUND({ cause: error })
+      : error;
   }
 }
 
@@ -152,6 +203,8 @@ async function onUniqueViolation<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw error instanceof PenstockError && error.status === 409 ? messageErrors.TEMPLATE_EXISTS({ cause: error }) : error;
+    throw error instanceof PenstockError && error.status === 409
+      ? messageErrors.TEMPLATE_EXISTS({ cause: error })
+      : error;
   }
 }

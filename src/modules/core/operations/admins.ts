@@ -1,11 +1,24 @@
 /** The accounts of admins. */
 import Type from 'typebox';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { coreErrors } from '../errors.ts';
 import { masterPrincipal } from '../services/accounts.ts';
 import type { Admins } from '../services/admins.ts';
 import { requireStoredAdmin, type Sessions } from '../services/sessions.ts';
-import { Admin, adminOf, adminView, idOf, Message, masterAdmin, Password, Username } from './shapes.ts';
+import {
+  Admin,
+  adminOf,
+  adminView,
+  idOf,
+  Message,
+  masterAdmin,
+  Password,
+  Username,
+} from './shapes.ts';
 
 export const adminOperations = (admins: Admins, sessions: Sessions): readonly Operation[] => [
   list(admins),
@@ -32,7 +45,10 @@ const list = (admins: Admins): Operation =>
         skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
         limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
         sort: Type.Optional(
-          Type.String({ maxLength: 64, description: 'A field such as `username`, with `-` before it to turn the order' }),
+          Type.String({
+            maxLength: 64,
+            description: 'A field such as `username`, with `-` before it to turn the order',
+          }),
         ),
       }),
     },
@@ -71,11 +87,20 @@ const create = (admins: Admins): Operation =>
     path: '/admins',
     access: 'superAdmin',
     mcp: false,
-    input: { body: Type.Object({ username: Username, password: Password, isSuperAdmin: Type.Optional(Type.Boolean({ default: false })) }) },
+    input: {
+      body: Type.Object({
+        username: Username,
+        password: Password,
+        isSuperAdmin: Type.Optional(Type.Boolean({ default: false })),
+      }),
+    },
     output: Type.Object({ message: Type.String(), admin: Admin }),
     errors: [coreErrors.ADMIN_EXISTS],
     summary: 'Create an admin',
-    handler: async ({ caller }, { body }) => ({ message: 'OK', admin: adminView(await admins.create(adminOf(caller), body)) }),
+    handler: async ({ caller }, { body }) => ({
+      message: 'OK',
+      admin: adminView(await admins.create(adminOf(caller), body)),
+    }),
   });
 
 const update = (admins: Admins): Operation =>
@@ -91,8 +116,12 @@ const update = (admins: Admins): Operation =>
       params: IdParam,
       body: Type.Object({
         isSuperAdmin: Type.Optional(Type.Boolean()),
-        active: Type.Optional(Type.Boolean({ description: 'false ends the sessions and disables the API tokens' })),
-        hasTwoFA: Type.Optional(Type.Literal(false, { description: 'Takes the second factor from an admin who lost it' })),
+        active: Type.Optional(
+          Type.Boolean({ description: 'false ends the sessions and disables the API tokens' }),
+        ),
+        hasTwoFA: Type.Optional(
+          Type.Literal(false, { description: 'Takes the second factor from an admin who lost it' }),
+        ),
       }),
     },
     output: Type.Object({ admin: Admin }),
@@ -114,7 +143,11 @@ const remove = (admins: Admins): Operation =>
     mcp: false,
     input: { params: IdParam },
     output: Message,
-    errors: [coreErrors.ADMIN_DELETES_SELF, coreErrors.ADMIN_NOT_FOUND, coreErrors.LAST_SUPER_ADMIN],
+    errors: [
+      coreErrors.ADMIN_DELETES_SELF,
+      coreErrors.ADMIN_NOT_FOUND,
+      coreErrors.LAST_SUPER_ADMIN,
+    ],
     summary: 'Delete an admin',
     description: 'The API tokens of the admin go too.',
     async handler({ caller }, { params }) {
@@ -137,7 +170,9 @@ const changeOwnPassword = (admins: Admins, sessions: Sessions): Operation =>
     input: { body: Type.Object({ oldPassword: Password, newPassword: Password }) },
     output: Type.Object({
       message: Type.String(),
-      token: Type.Optional(Type.String({ description: 'A session in place of the one that ended' })),
+      token: Type.Optional(
+        Type.String({ description: 'A session in place of the one that ended' }),
+      ),
     }),
     errors: [
       coreErrors.PASSWORD_INCORRECT,
@@ -164,7 +199,10 @@ const setPassword = (admins: Admins): Operation =>
     path: '/admins/:adminId/change-password',
     access: 'superAdmin',
     mcp: false,
-    input: { params: Type.Object({ adminId: Type.String() }), body: Type.Object({ newPassword: Password }) },
+    input: {
+      params: Type.Object({ adminId: Type.String() }),
+      body: Type.Object({ newPassword: Password }),
+    },
     output: Message,
     errors: [coreErrors.ADMIN_NOT_FOUND],
     summary: "Set an admin's password",

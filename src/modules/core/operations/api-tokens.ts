@@ -1,14 +1,19 @@
 /** API tokens. */
 import Type from 'typebox';
 import type { ModuleDirectory } from '../../../host/kernel.ts';
+import { effectScopes } from '../../../kernel/authority.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
 import { operationErrors } from '../../../kernel/operations/errors.ts';
-import { effectScopes } from '../../../kernel/operations/scopes.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { coreErrors } from '../errors.ts';
 import type { ApiTokenRow } from '../queries/api-tokens.ts';
 import type { ApiTokens } from '../services/api-tokens.ts';
 import { adminOf, idOf, iso, Message, NullableTimestamp, Timestamp } from './shapes.ts';
+
 /*
  * Service accounts as an existing panel knows them (admin-panel-calls.md, section 2): the caller's own API tokens,
  * seen through the routes that made and renewed service accounts before API tokens took their place.
@@ -22,10 +27,19 @@ export const serviceAccountOperations = (tokens: ApiTokens): readonly Operation[
 ];
 
 /** Agents have the API tokens themselves. */
-const serviceAccountFacts = { surface: 'admin', access: 'admin', limit: standardLimit, mcp: false, legacy: true } as const;
+const serviceAccountFacts = {
+  surface: 'admin',
+  access: 'admin',
+  limit: standardLimit,
+  mcp: false,
+  legacy: true,
+} as const;
 const path = '/authentication/services';
 
-const NamedToken = Type.Object({ name: Type.String(), token: Type.String({ description: 'Shown here only' }) });
+const NamedToken = Type.Object({
+  name: Type.String(),
+  token: Type.String({ description: 'Shown here only' }),
+});
 const IdParam = Type.Object({ id: Type.String() });
 
 const listServiceAccounts = (tokens: ApiTokens): Operation =>
@@ -36,7 +50,14 @@ const listServiceAccounts = (tokens: ApiTokens): Operation =>
     path,
     input: {},
     output: Type.Object({
-      services: Type.Array(Type.Object({ _id: Type.String(), name: Type.String(), active: Type.Boolean(), createdAt: Timestamp })),
+      services: Type.Array(
+        Type.Object({
+          _id: Type.String(),
+          name: Type.String(),
+          active: Type.Boolean(),
+          createdAt: Timestamp,
+        }),
+      ),
     }),
     summary: 'List your API tokens as service accounts',
     async handler({ caller }) {
@@ -106,22 +127,26 @@ const removeServiceAccount = (tokens: ApiTokens): Operation =>
     },
   });
 
-export const apiTokenOperations = (tokens: ApiTokens, modules: ModuleDirectory): readonly Operation[] => [
-  create(tokens, modules),
-  list(tokens),
-  revoke(tokens),
-];
+export const apiTokenOperations = (
+  tokens: ApiTokens,
+  modules: ModuleDirectory,
+): readonly Operation[] => [create(tokens, modules), list(tokens), revoke(tokens)];
 
-const NullableScopes = Type.Union([Type.Array(Type.String()), Type.Null()], { description: 'null: everything' });
+const NullableScopes = Type.Union([Type.Array(Type.String()), Type.Null()], {
+  description: 'null: everything',
+});
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const ofEverybody = Type.Object({
-  all: Type.Optional(Type.Boolean({ description: 'Tokens of all admins; for the master key only' })),
+  all: Type.Optional(
+    Type.Boolean({ description: 'Tokens of all admins; for the master key only' }),
+  ),
 });
 
 const Scopes = Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
   maxItems: 32,
-  description: '`read`, `write`, and names of modules. Without `read` and `write`: both; without modules: all.',
+  description:
+    '`read`, `write`, and names of modules. Without `read` and `write`: both; without modules: all.',
 });
 
 const create = (tokens: ApiTokens, modules: ModuleDirectory): Operation =>
@@ -154,8 +179,16 @@ const create = (tokens: ApiTokens, modules: ModuleDirectory): Operation =>
       'It acts as the admin who makes it, within its scopes. Only a credential without scopes makes tokens; one that is made with a token does not outlive it.',
     async handler({ caller }, { body }) {
       requireKnown(body.scopes ?? [], modules);
-      const { expiresAt, createdAt, scopes, ...minted } = await tokens.create(adminOf(caller), body);
-      return { ...minted, scopes: scopes && [...scopes], expiresAt: iso(expiresAt), createdAt: createdAt.toISOString() };
+      const { expiresAt, createdAt, scopes, ...minted } = await tokens.create(
+        adminOf(caller),
+        body,
+      );
+      return {
+        ...minted,
+        scopes: scopes && [...scopes],
+        expiresAt: iso(expiresAt),
+        createdAt: createdAt.toISOString(),
+      };
     },
   });
 
@@ -163,7 +196,8 @@ const create = (tokens: ApiTokens, modules: ModuleDirectory): Operation =>
 function requireKnown(scopes: readonly string[], modules: ModuleDirectory): void {
   const known = new Set<string>([...effectScopes, ...modules.list().map(({ name }) => name)]);
   const index = scopes.findIndex((scope) => !known.has(scope));
-  if (index >= 0) throw invalid(`scopes.${index}`, 'enum', `must be one of ${[...known].join(', ')}`);
+  if (index >= 0)
+    throw invalid(`scopes.${index}`, 'enum', `must be one of ${[...known].join(', ')}`);
 }
 
 const ApiToken = Type.Object({
@@ -174,7 +208,11 @@ const ApiToken = Type.Object({
   expiresAt: NullableTimestamp,
   lastUsedAt: NullableTimestamp,
   createdAt: Timestamp,
-  adminId: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: 'With `all`: whose token; null: of the master key' })),
+  adminId: Type.Optional(
+    Type.Union([Type.String(), Type.Null()], {
+      description: 'With `all`: whose token; null: of the master key',
+    }),
+  ),
 });
 
 const show = (row: ApiTokenRow, all: boolean) => ({

@@ -3,16 +3,24 @@
 import type { Static } from 'typebox';
 import Type from 'typebox';
 import type { Audit, AuditFilter, AuditRecord } from '../../../kernel/audit/audit.ts';
-import { modulesOfCaller } from '../../../kernel/authority/authority.ts';
+import { modulesOfCaller } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { Timestamp } from './shapes.ts';
 
 /* The audit log as files: one line per entry. */
 
 /** One JSON document per line. */
-async function* auditLines(entries: AsyncIterable<AuditRecord>, show: (entry: AuditRecord) => object): AsyncGenerator<string> {
+async function* auditLines(
+  entries: AsyncIterable<AuditRecord>,
+  show: (entry: AuditRecord) => object,
+): AsyncGenerator<string> {
   for await (const entry of entries) yield `${JSON.stringify(show(entry))}\n`;
 }
 
@@ -39,7 +47,10 @@ async function* auditCsv(entries: AsyncIterable<AuditRecord>): AsyncGenerator<st
   // Loaded with the first export.
   const { stringify } = await import('csv-stringify/sync');
   const line = (cells: readonly (string | null)[]): string =>
-    stringify([cells.map((cell) => cell ?? '')], { record_delimiter: 'windows', escape_formulas: true });
+    stringify([cells.map((cell) => cell ?? '')], {
+      record_delimiter: 'windows',
+      escape_formulas: true,
+    });
   yield line(header);
   for await (const entry of entries) yield line(cellsOf(entry));
 }
@@ -64,18 +75,30 @@ function cellsOf({ id, at, actor, changes, ...entry }: AuditRecord): (string | n
   ];
 }
 
-export const auditOperations = (audit: Audit): readonly Operation[] => [list(audit), exportLog(audit)];
+export const auditOperations = (audit: Audit): readonly Operation[] => [
+  list(audit),
+  exportLog(audit),
+];
 
-const facts = { surface: 'admin', method: 'GET', access: 'superAdmin', limit: standardLimit } as const;
+const facts = {
+  surface: 'admin',
+  method: 'GET',
+  access: 'superAdmin',
+  limit: standardLimit,
+} as const;
 
-const text = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 256, description }));
-const time = (description: string) => Type.Optional(Type.String({ format: 'date-time', description }));
+const text = (description: string) =>
+  Type.Optional(Type.String({ minLength: 1, maxLength: 256, description }));
+const time = (description: string) =>
+  Type.Optional(Type.String({ format: 'date-time', description }));
 
 const filterFields = {
   actor: text('Id or name of who did it'),
   action: text('Beginning of the action: `core.` or `authentication.login`'),
   target: text('Beginning of what it was done to'),
-  outcome: Type.Optional(Type.Union([Type.Literal('success'), Type.Literal('refused'), Type.Literal('failed')])),
+  outcome: Type.Optional(
+    Type.Union([Type.Literal('success'), Type.Literal('refused'), Type.Literal('failed')]),
+  ),
   from: time('Not before this moment'),
   to: time('Before this moment'),
 };
@@ -89,8 +112,12 @@ const AuditEntry = Type.Object({
     type: Type.String({ description: '`admin`, `user`, `system` or `anonymous`' }),
     id: nullable,
     name: nullable,
-    tokenPrefix: Type.Union([Type.String(), Type.Null()], { description: 'Which API token was used' }),
-    impersonatedBy: Type.Union([Type.String(), Type.Null()], { description: 'Id of the admin who acted as this user' }),
+    tokenPrefix: Type.Union([Type.String(), Type.Null()], {
+      description: 'Which API token was used',
+    }),
+    impersonatedBy: Type.Union([Type.String(), Type.Null()], {
+      description: 'Id of the admin who acted as this user',
+    }),
   }),
   ip: nullable,
   userAgent: nullable,
@@ -116,10 +143,14 @@ const list = (audit: Audit): Operation =>
     },
     output: Type.Object({ entries: Type.Array(AuditEntry), count: Type.Integer() }),
     summary: 'Read the audit log, newest first',
-    description: 'What admins did (every call that may change something, refused ones included) and what happened to accounts.',
+    description:
+      'What admins did (every call that may change something, refused ones included) and what happened to accounts.',
     async handler({ caller }, { query: { skip = 0, limit = 25, ...asked } }) {
       const filter = filterOf(caller, asked);
-      const [entries, count] = await Promise.all([audit.list(filter, { skip, limit }), audit.count(filter)]);
+      const [entries, count] = await Promise.all([
+        audit.list(filter, { skip, limit }),
+        audit.count(filter),
+      ]);
       return { entries: entries.map(show), count };
     },
   });
@@ -136,13 +167,19 @@ const exportLog = (audit: Audit): Operation =>
     input: {
       query: Type.Object({
         ...filterFields,
-        format: Type.Optional(Type.Union([Type.Literal('jsonl'), Type.Literal('csv')], { default: 'jsonl' })),
+        format: Type.Optional(
+          Type.Union([Type.Literal('jsonl'), Type.Literal('csv')], { default: 'jsonl' }),
+        ),
       }),
     },
     output: Type.Unknown({ description: 'JSON lines or CSV, oldest first' }),
-    streams: { 'application/x-ndjson': 'One JSON document per line, oldest first', 'text/csv': 'RFC 4180, oldest first' },
+    streams: {
+      'application/x-ndjson': 'One JSON document per line, oldest first',
+      'text/csv': 'RFC 4180, oldest first',
+    },
     summary: 'Export the audit log',
-    description: 'Streams every entry that the filter lets through, as JSON lines or CSV, oldest first.',
+    description:
+      'Streams every entry that the filter lets through, as JSON lines or CSV, oldest first.',
     handler({ caller }, { query: { format = 'jsonl', ...asked } }) {
       const entries = audit.read(filterOf(caller, asked));
       const name = { 'content-disposition': `attachment; filename="audit-log.${format}"` };
@@ -167,8 +204,13 @@ function filterOf(caller: Caller, { from, to, ...others }: AskedFilter): AuditFi
 function moment(name: 'from' | 'to', value: string | undefined): { readonly [key: string]: Date } {
   if (value === undefined) return {};
   const date = new Date(value);
-  if (Number.isNaN(date.getTime())) throw invalid(name, 'format', 'must be a date and time such as 2026-01-31T00:00:00Z');
+  if (Number.isNaN(date.getTime()))
+    throw invalid(name, 'format', 'must be a date and time such as 2026-01-31T00:00:00Z');
   return { [name]: date };
 }
 
-const show = ({ id, at, ...others }: AuditRecord): Static<typeof AuditEntry> => ({ _id: id, at: at.toISOString(), ...others });
+const show = ({ id, at, ...others }: AuditRecord): Static<typeof AuditEntry> => ({
+  _id: id,
+  at: at.toISOString(),
+  ...others,
+});

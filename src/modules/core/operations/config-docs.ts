@@ -1,24 +1,37 @@
 /** What every configuration key means, from the definitions themselves. */
 import Type, { type Static } from 'typebox';
+import type { ConfigService } from '../../../kernel/config/config-service.ts';
 import { configKeys } from '../../../kernel/config/keys.ts';
-import type { ConfigService } from '../../../kernel/config/service.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 
-export const configDocsOperations = (config: ConfigService): readonly Operation[] => [docsOfAll(config), docsOfOne(config)];
+export const configDocsOperations = (config: ConfigService): readonly Operation[] => [
+  docsOfAll(config),
+  docsOfOne(config),
+];
 
 const facts = { surface: 'admin', method: 'GET', access: 'admin', limit: standardLimit } as const;
 
 const Key = Type.Object({
   key: Type.String({ description: 'Dotted; `<name>` stands for a name of your choice' }),
   type: Type.String(),
-  choices: Type.Optional(Type.Array(Type.Unknown(), { description: 'The only values that are taken' })),
+  choices: Type.Optional(
+    Type.Array(Type.Unknown(), { description: 'The only values that are taken' }),
+  ),
   default: Type.Optional(Type.Unknown()),
   description: Type.String(),
   minimum: Type.Optional(Type.Number()),
   maximum: Type.Optional(Type.Number()),
-  sensitive: Type.Optional(Type.Boolean({ description: 'Encrypted at rest and masked in answers' })),
-  class: Type.Enum(['guarded', 'harmless'], { description: '`guarded`: only super admins may change it; `harmless`: every admin' }),
+  sensitive: Type.Optional(
+    Type.Boolean({ description: 'Encrypted at rest and masked in answers' }),
+  ),
+  class: Type.Enum(['guarded', 'harmless'], {
+    description: '`guarded`: only super admins may change it; `harmless`: every admin',
+  }),
   superAdminOnly: Type.Boolean({ description: 'The class is `guarded`' }),
 });
 const Keys = Type.Array(Key);
@@ -41,7 +54,11 @@ const docsOfAll = (config: ConfigService): Operation =>
     input: {},
     output: Type.Object({ modules: Type.Record(Type.String(), Keys) }),
     summary: 'Explain every configuration key of all modules',
-    handler: () => ({ modules: Object.fromEntries(config.modules().map((module) => [module, docsOf(config, module)])) }),
+    handler: () => ({
+      modules: Object.fromEntries(
+        config.modules().map((module) => [module, docsOf(config, module)]),
+      ),
+    }),
   });
 
 const docsOfOne = (config: ConfigService): Operation =>
@@ -55,6 +72,7 @@ const docsOfOne = (config: ConfigService): Operation =>
     output: Type.Object({ module: Type.String(), keys: Keys }),
     errors: [errors.NOT_FOUND],
     summary: 'Explain every configuration key of a module',
-    description: 'Its meaning, type, default and limits; the same as in docs/reference/configuration.md.',
+    description:
+      'Its meaning, type, default and limits; the same as in docs/reference/configuration.md.',
     handler: (_context, { params: { module } }) => ({ module, keys: docsOf(config, module) }),
   });

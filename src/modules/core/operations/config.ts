@@ -1,24 +1,32 @@
 /** The configuration of all modules. */
 import Type from 'typebox';
 import type { ModuleDirectory } from '../../../host/kernel.ts';
-import { requireAuthority } from '../../../kernel/authority/authority.ts';
+import { requireAuthority } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
-import { moduleOfConfig } from '../../../kernel/config/definition.ts';
-import type { ChangedConfig, ChangeOptions, ConfigService, StoredConfig } from '../../../kernel/config/service.ts';
+import { moduleOfConfig } from '../../../kernel/config/config-definition.ts';
+import type {
+  ChangedConfig,
+  ChangeOptions,
+  ConfigService,
+  StoredConfig,
+} from '../../../kernel/config/config-service.ts';
 import { errors, invalid, PenstockError } from '../../../kernel/errors.ts';
-import { etagOf, expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
+import { etagOf, expectedVersion, ifMatch } from '../../../kernel/operations/if-match.ts';
 import {
-  type DecodedInput,
   defineOperation,
   type Operation,
-  type OperationContext,
   Reply,
   standardLimit,
-} from '../../../kernel/operation.ts';
+} from '../../../kernel/operations/operation.ts';
+import type { DecodedInput, OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { NullableTimestamp, Timestamp } from './shapes.ts';
 
 /** `strict`: whether keys that are not known are refused instead of left out. */
-export const configOperations = (config: ConfigService, modules: ModuleDirectory, strict: () => boolean): readonly Operation[] => [
+export const configOperations = (
+  config: ConfigService,
+  modules: ModuleDirectory,
+  strict: () => boolean,
+): readonly Operation[] => [
   listAll(config),
   listModules(modules),
   get(config),
@@ -34,7 +42,9 @@ const write = { ...facts, idempotency: false } as const;
 
 const Tree = Type.Record(Type.String(), Type.Unknown());
 const ModuleParam = Type.Object({ module: Type.String({ maxLength: 64 }) });
-const revealQuery = Type.Object({ reveal: Type.Optional(Type.Boolean({ description: 'Secrets in clear; for super admins only' })) });
+const revealQuery = Type.Object({
+  reveal: Type.Optional(Type.Boolean({ description: 'Secrets in clear; for super admins only' })),
+});
 
 const Stored = Type.Object({
   config: Tree,
@@ -53,7 +63,8 @@ const Changed = Type.Object({
 
 const reveals = ({ query }: DecodedInput): boolean => query.reveal === true;
 
-const answer = (stored: StoredConfig): Reply => Reply.json(JSON.stringify(stored), { etag: etagOf(stored.version) });
+const answer = (stored: StoredConfig): Reply =>
+  Reply.json(JSON.stringify(stored), { etag: etagOf(stored.version) });
 
 /** The answer is the whole configuration; what of it has changed is for the audit log. */
 const changed = ({ differences: _, ...stored }: ChangedConfig): Reply => answer(stored);
@@ -77,7 +88,12 @@ const listAll = (config: ConfigService): Operation =>
       'Secrets are masked as `********`. Writing that back leaves them as they are. A token that is narrowed to modules reads those.',
     async handler({ caller }, { query: { reveal = false } }) {
       const documents = await Promise.all(
-        config.modulesFor(caller).map(async (module) => [module, (await config.read(caller, module, { reveal })).config] as const),
+        config
+          .modulesFor(caller)
+          .map(
+            async (module) =>
+              [module, (await config.read(caller, module, { reveal })).config] as const,
+          ),
       );
       return { config: { modules: Object.fromEntries(documents) } };
     },
@@ -101,11 +117,21 @@ const listModules = (modules: ModuleDirectory): Operation =>
       ),
     }),
     summary: 'List the modules',
+    description: 'Modules of the 0.16 line that are parts of others today are listed too.',
     handler(_context, { query }) {
-      const list = modules
-        .list()
-        .map(({ name, serving, note }) => ({ moduleName: name, url: 'local', serving, ...(note ? { note } : {}) }));
-      return { modules: query.sortByName ? list.sort((a, b) => (a.moduleName < b.moduleName ? -1 : 1)) : list };
+      const list = modules.list().flatMap(({ name, formerly = [], serving, note }) =>
+        [name, ...formerly].map((moduleName) => ({
+          moduleName,
+          url: 'local',
+          serving,
+          ...(note ? { note } : {}),
+        })),
+      );
+      return {
+        modules: query.sortByName
+          ? list.sort((a, b) => (a.moduleName < b.moduleName ? -1 : 1))
+          : list,
+      };
     },
   });
 
@@ -123,7 +149,8 @@ const get = (config: ConfigService): Operation =>
     errors: [errors.NOT_FOUND],
     summary: 'Read the configuration of a module',
     description: 'The header ETag has the version, for If-Match.',
-    handler: async ({ caller }, { params, query: { reveal = false } }) => answer(await config.read(caller, params.module, { reveal })),
+    handler: async ({ caller }, { params, query: { reveal = false } }) =>
+      answer(await config.read(caller, params.module, { reveal })),
   });
 
 const change = (config: ConfigService, strict: () => boolean): Operation =>
@@ -138,7 +165,11 @@ const change = (config: ConfigService, strict: () => boolean): Operation =>
     input: {
       params: ModuleParam,
       query: Type.Object({
-        replace: Type.Optional(Type.Boolean({ description: 'The body is the whole configuration; the rest goes back to its default' })),
+        replace: Type.Optional(
+          Type.Boolean({
+            description: 'The body is the whole configuration; the rest goes back to its default',
+          }),
+        ),
       }),
       headers: ifMatch,
       body: Type.Record(Type.String(), Type.Unknown(), {
@@ -148,7 +179,8 @@ const change = (config: ConfigService, strict: () => boolean): Operation =>
     output: Changed,
     errors: [errors.NOT_FOUND, errors.PRECONDITION_FAILED, errors.CONFLICT],
     summary: 'Change the configuration of a module',
-    description: 'Validated, stored, and applied on every node before it answers. Lists are replaced, objects are merged.',
+    description:
+      'Validated, stored, and applied on every node before it answers. Lists are replaced, objects are merged.',
     auditChanges: ({ params, body }) => maskedBody(config, String(params.module), body),
     async handler(context, { params, query, headers, body }) {
       const patch = unwrapped(config, params.module, body);
@@ -164,8 +196,13 @@ const change = (config: ConfigService, strict: () => boolean): Operation =>
   });
 
 /** `{config: {...}}` and the bare keys mean the same; no module has a key `config` of its own. */
-function unwrapped(config: ConfigService, module: string, body: Record<string, unknown>): Record<string, unknown> {
-  if (!Object.hasOwn(body, 'config') || config.definition(module)?.schema.properties.config) return body;
+function unwrapped(
+  config: ConfigService,
+  module: string,
+  body: Record<string, unknown>,
+): Record<string, unknown> {
+  if (!Object.hasOwn(body, 'config') || config.definition(module)?.schema.properties.config)
+    return body;
   if (!isObject(body.config)) throw invalid('config', 'type', 'must be an object');
   return body.config;
 }
@@ -174,10 +211,13 @@ function unwrapped(config: ConfigService, module: string, body: Record<string, u
 function maskedBody(config: ConfigService, module: string, body: unknown): unknown {
   if (!isObject(body)) return undefined;
   const wrapped = isObject(body.config) && !config.definition(module)?.schema.properties.config;
-  return { body: config.maskPatch(module, wrapped ? (body.config as Record<string, unknown>) : body) };
+  return {
+    body: config.maskPatch(module, wrapped ? (body.config as Record<string, unknown>) : body),
+  };
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const importAll = (config: ConfigService, strict: () => boolean): Operation =>
   defineOperation({
@@ -187,19 +227,28 @@ const importAll = (config: ConfigService, strict: () => boolean): Operation =>
     path: '/config/import',
     destructive: true,
     about: { config: 'inside' },
-    input: { body: Type.Object({ config: Type.Object({ modules: Type.Record(Type.String(), Tree) }) }) },
+    input: {
+      body: Type.Object({ config: Type.Object({ modules: Type.Record(Type.String(), Tree) }) }),
+    },
     output: Type.Object({
-      results: Type.Record(Type.String(), Type.Object({ success: Type.Boolean(), error: Type.Optional(Type.String()) })),
+      results: Type.Record(
+        Type.String(),
+        Type.Object({ success: Type.Boolean(), error: Type.Optional(Type.String()) }),
+      ),
     }),
     summary: 'Change the configuration of several modules',
-    description: 'Each as a PATCH, in the order of the names; one that fails does not stop the others. `core` is refused.',
+    description:
+      'Each as a PATCH, in the order of the names; one that fails does not stop the others. `core` is refused.',
     auditAtEnd: true,
     auditChanges: ({ body }) => maskedImport(config, body),
     async handler({ caller }, { body }) {
       requireTheirs(config, caller, Object.keys(body.config.modules));
       const results: (readonly [string, { success: boolean; error?: string }])[] = [];
       for (const [module, patch] of Object.entries(body.config.modules).sort(byName)) {
-        results.push([module, await importOne(config, caller, { module, patch, strict: strict() })]);
+        results.push([
+          module,
+          await importOne(config, caller, { module, patch, strict: strict() }),
+        ]);
       }
       return { results: Object.fromEntries(results) };
     },
@@ -212,11 +261,20 @@ function requireTheirs(config: ConfigService, caller: Caller, names: readonly st
 }
 
 function maskedImport(config: ConfigService, body: unknown): unknown {
-  const { modules } = (body as { readonly config: { readonly modules: Readonly<Record<string, Record<string, unknown>>> } }).config;
-  return { modules: Object.fromEntries(Object.entries(modules).map(([module, patch]) => [module, config.maskPatch(module, patch)])) };
+  const { modules } = (
+    body as {
+      readonly config: { readonly modules: Readonly<Record<string, Record<string, unknown>>> };
+    }
+  ).config;
+  return {
+    modules: Object.fromEntries(
+      Object.entries(modules).map(([module, patch]) => [module, config.maskPatch(module, patch)]),
+    ),
+  };
 }
 
-const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number => (a < b ? -1 : 1);
+const byName = ([a]: readonly [string, unknown], [b]: readonly [string, unknown]): number =>
+  a < b ? -1 : 1;
 
 interface OneImport {
   readonly module: string;
@@ -224,13 +282,19 @@ interface OneImport {
   readonly strict: boolean;
 }
 
-async function importOne(config: ConfigService, caller: Caller, { module, patch, strict }: OneImport) {
-  if (module === 'core') return { success: false, error: 'core cannot be imported: change it with PATCH /config/core' };
+async function importOne(
+  config: ConfigService,
+  caller: Caller,
+  { module, patch, strict }: OneImport,
+) {
+  if (module === 'core')
+    return { success: false, error: 'core cannot be imported: change it with PATCH /config/core' };
   try {
     await config.change(caller, module, patch, { strict });
     return { success: true };
   } catch (error) {
-    if (error instanceof PenstockError && error.status < 500) return { success: false, error: error.message };
+    if (error instanceof PenstockError && error.status < 500)
+      return { success: false, error: error.message };
     throw error;
   }
 }
@@ -244,11 +308,17 @@ const history = (config: ConfigService): Operation =>
     perModule: 'name',
     about: { module: 'config' },
     input: { params: ModuleParam },
-    output: Type.Object({ versions: Type.Array(Type.Object({ version: Type.Integer(), updatedAt: Timestamp, updatedBy: Type.String() })) }),
+    output: Type.Object({
+      versions: Type.Array(
+        Type.Object({ version: Type.Integer(), updatedAt: Timestamp, updatedBy: Type.String() }),
+      ),
+    }),
     errors: [errors.NOT_FOUND],
     summary: 'List the versions of a configuration',
     description: 'The last 20, newest first.',
-    handler: async ({ caller }, { params }) => ({ versions: [...(await config.history(caller, params.module))] }),
+    handler: async ({ caller }, { params }) => ({
+      versions: [...(await config.history(caller, params.module))],
+    }),
   });
 
 const rollback = (config: ConfigService): Operation =>
@@ -260,7 +330,10 @@ const rollback = (config: ConfigService): Operation =>
     destructive: true,
     perModule: 'name',
     about: { module: 'config' },
-    input: { params: ModuleParam, body: Type.Object({ version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) }) },
+    input: {
+      params: ModuleParam,
+      body: Type.Object({ version: Type.Integer({ minimum: 1, maximum: 2_147_483_647 }) }),
+    },
     output: Changed,
     errors: [errors.NOT_FOUND, errors.CONFLICT],
     summary: 'Go back to an earlier version of a configuration',

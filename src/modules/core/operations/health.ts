@@ -1,7 +1,12 @@
 /** `/live` and `/ready` on both surfaces (spec/core.md 5). */
 import Type from 'typebox';
 import type { AdminIdentity } from '../../../kernel/identity.ts';
-import { defineOperation, noLimit, type Operation, Reply } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  noLimit,
+  type Operation,
+  Reply,
+} from '../../../kernel/operations/operation.ts';
 import type { Readiness, ReadyReport } from '../services/readiness.ts';
 import { Timestamp } from './shapes.ts';
 
@@ -21,12 +26,18 @@ const Ready = Type.Object({
 /** Older clients of the client surface read `result`. */
 const ClientReady = Type.Object({ result: Type.String(), ...Ready.properties });
 
-const legacyQuery = Type.Object({ legacy: Type.Optional(Type.Boolean({ description: 'true: one line of text instead of JSON' })) });
+const legacyQuery = Type.Object({
+  legacy: Type.Optional(Type.Boolean({ description: 'true: one line of text instead of JSON' })),
+});
 const acceptHeader = Type.Object({ accept: Type.Optional(Type.String()) });
 const acceptAndCredentials = Type.Object({
   accept: Type.Optional(Type.String()),
-  masterkey: Type.Optional(Type.String({ description: 'With READY_PUBLIC_DETAILS=false: shows the reasons' })),
-  credential: Type.Optional(Type.String({ description: 'With READY_PUBLIC_DETAILS=false: shows the reasons' })),
+  masterkey: Type.Optional(
+    Type.String({ description: 'With READY_PUBLIC_DETAILS=false: shows the reasons' }),
+  ),
+  credential: Type.Optional(
+    Type.String({ description: 'With READY_PUBLIC_DETAILS=false: shows the reasons' }),
+  ),
 });
 
 const facts = { method: 'GET', access: 'public', limit: noLimit } as const;
@@ -58,7 +69,8 @@ const adminLive = defineOperation({
   summary: 'Is the process alive',
   description: 'Asks nothing of anything else.',
   textAnswer: 'One line, for `legacy=true` and for callers that accept plain text and no JSON.',
-  handler: (_context, { query, headers }) => (wantsText(query.legacy, headers.accept, ['text/plain']) ? textLine(online, 200) : alive),
+  handler: (_context, { query, headers }) =>
+    wantsText(query.legacy, headers.accept, ['text/plain']) ? textLine(online, 200) : alive,
 });
 
 const adminReady = ({ readiness, identity, publicDetails }: HealthOptions): Operation =>
@@ -71,8 +83,10 @@ const adminReady = ({ readiness, identity, publicDetails }: HealthOptions): Oper
     output: Ready,
     otherStatuses: notReady,
     summary: 'Can the platform serve',
-    description: 'One result for each check; 503 with the same body when one fails. Answered from memory for a second.',
-    textAnswer: 'One line, for `legacy=true` and for callers that accept plain text or anything, but do not name JSON.',
+    description:
+      'One result for each check; 503 with the same body when one fails. Answered from memory for a second.',
+    textAnswer:
+      'One line, for `legacy=true` and for callers that accept plain text or anything, but do not name JSON.',
     async handler({ address }, { query, headers }) {
       const report = await readiness.full();
       const status = statusOf(report);
@@ -120,10 +134,15 @@ const clientReady = (readiness: Readiness): Operation =>
 
 const statusOf = (report: ReadyReport): 200 | 503 => (report.status === 'ready' ? 200 : 503);
 
-const textLine = (text: string, status: number): Reply => Reply.text(text, 'text/plain; charset=utf-8', status);
+const textLine = (text: string, status: number): Reply =>
+  Reply.text(text, 'text/plain; charset=utf-8', status);
 
 /** JSON for those who name it or send no Accept; text for `legacy`, and for those who accept one of `textTypes`. */
-function wantsText(legacy: boolean | undefined, accept: string | undefined, textTypes: readonly string[]): boolean {
+function wantsText(
+  legacy: boolean | undefined,
+  accept: string | undefined,
+  textTypes: readonly string[],
+): boolean {
   if (legacy) return true;
   if (accept === undefined || accept.includes('application/json')) return false;
   return textTypes.some((type) => accept.includes(type));

@@ -1,19 +1,25 @@
 /** Login, second factor, logout. */
 import Type from 'typebox';
 import type { AdminCaller, Caller } from '../../../kernel/caller.ts';
-import { defineOperation, type Operation, type OperationContext, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
 import { coreErrors } from '../errors.ts';
 import type { AdminRow } from '../queries/admins.ts';
 import { callerOf } from '../services/accounts.ts';
 import { type Known, requireSession, type Sessions } from '../services/sessions.ts';
 import type { OwnTwoFactor } from '../services/two-factor.ts';
 import { adminOf, Code, Message, Password, Username } from './shapes.ts';
+
 /* Switching the own second factor on and off. */
 
-export const secondFactorOperations = (own: OwnTwoFactor, sessions: Sessions): readonly Operation[] => [
-  toggle(own, sessions),
-  confirm(own, sessions),
-];
+export const secondFactorOperations = (
+  own: OwnTwoFactor,
+  sessions: Sessions,
+): readonly Operation[] => [toggle(own, sessions), confirm(own, sessions)];
 
 /** Answers hold secrets, so none is stored for replay, and none is a tool. */
 const facts = {
@@ -32,7 +38,9 @@ const failures = [
   coreErrors.ADMIN_ATTEMPTS_EXHAUSTED,
 ];
 
-const newSession = Type.Optional(Type.String({ description: 'A session in place of the one that ended' }));
+const newSession = Type.Optional(
+  Type.String({ description: 'A session in place of the one that ended' }),
+);
 
 function signedIn(caller: Caller): AdminCaller {
   const admin = adminOf(caller);
@@ -49,7 +57,9 @@ const toggle = (own: OwnTwoFactor, sessions: Sessions): Operation =>
     path: '/toggle-twofa',
     input: { body: Type.Object({ enableTwoFa: Type.Boolean(), code: Type.Optional(Code) }) },
     output: Type.Object({
-      result: Type.Optional(Type.String({ description: 'An image for the authenticator app, as a data URI' })),
+      result: Type.Optional(
+        Type.String({ description: 'An image for the authenticator app, as a data URI' }),
+      ),
       uri: Type.Optional(Type.String()),
       secret: Type.Optional(Type.String()),
       message: Type.Optional(Type.String()),
@@ -57,11 +67,16 @@ const toggle = (own: OwnTwoFactor, sessions: Sessions): Operation =>
     }),
     errors: failures,
     summary: 'Begin or end your second factor',
-    auditChanges: ({ body }) => ({ enableTwoFa: (body as { readonly enableTwoFa: boolean }).enableTwoFa }),
-    description: 'On: answers an image to scan; it counts after `POST /verify-qr-code`. Off: needs a code, except from a super admin.',
+    auditChanges: ({ body }) => ({
+      enableTwoFa: (body as { readonly enableTwoFa: boolean }).enableTwoFa,
+    }),
+    description:
+      'On: answers an image to scan; it counts after `POST /verify-qr-code`. Off: needs a code, except from a super admin.',
     async handler({ caller }, { body }) {
       const admin = signedIn(caller);
-      return body.enableTwoFa ? begin(own, admin) : ended(sessions, await own.end(admin, body.code));
+      return body.enableTwoFa
+        ? begin(own, admin)
+        : ended(sessions, await own.end(admin, body.code));
     },
   });
 
@@ -71,7 +86,10 @@ async function begin(own: OwnTwoFactor, caller: AdminCaller) {
   return { result: enrolment.image, uri: enrolment.uri, secret: enrolment.secret };
 }
 
-const ended = (sessions: Sessions, admin: AdminRow | undefined) => ({ message: 'OK', ...(admin ? { token: sessions.issue(admin) } : {}) });
+const ended = (sessions: Sessions, admin: AdminRow | undefined) => ({
+  message: 'OK',
+  ...(admin ? { token: sessions.issue(admin) } : {}),
+});
 
 const confirm = (own: OwnTwoFactor, sessions: Sessions): Operation =>
   defineOperation({
@@ -81,11 +99,16 @@ const confirm = (own: OwnTwoFactor, sessions: Sessions): Operation =>
     method: 'POST',
     path: '/verify-qr-code',
     input: { body: Type.Object({ code: Code }) },
-    output: Type.Object({ message: Type.String(), backupCodes: Type.Array(Type.String()), token: newSession }),
+    output: Type.Object({
+      message: Type.String(),
+      backupCodes: Type.Array(Type.String()),
+      token: newSession,
+    }),
     errors: [...failures, coreErrors.SECOND_FACTOR_ABSENT],
     summary: 'Prove the authenticator app and switch the second factor on',
     auditChanges: () => undefined,
-    description: 'Answers ten backup codes, each good once, shown here only. Ends all sessions of the calling admin.',
+    description:
+      'Answers ten backup codes, each good once, shown here only. Ends all sessions of the calling admin.',
     async handler({ caller }, { body }) {
       const { admin, backupCodes } = await own.confirm(signedIn(caller), body.code);
       return { message: 'OK', backupCodes: [...backupCodes], token: sessions.issue(admin) };
@@ -124,13 +147,21 @@ const login = (sessions: Sessions): Operation =>
     limit: { requests: 30, seconds: 900, account: 'username' },
     input: { body: Type.Object({ username: Username, password: Password }) },
     output: Type.Object({ token: Type.String() }),
-    errors: [coreErrors.MASTER_KEY_INVALID, coreErrors.ADMIN_LOGIN_INVALID, coreErrors.ADMIN_ATTEMPTS_EXHAUSTED],
+    errors: [
+      coreErrors.MASTER_KEY_INVALID,
+      coreErrors.ADMIN_LOGIN_INVALID,
+      coreErrors.ADMIN_ATTEMPTS_EXHAUSTED,
+    ],
     summary: 'Log in as an admin',
-    description: 'With a second factor, the token lives 60 seconds, has the claim `twoFaRequired` and opens `POST /verify-twofa` only.',
+    description:
+      'With a second factor, the token lives 60 seconds, has the claim `twoFaRequired` and opens `POST /verify-twofa` only.',
     auditChanges: () => undefined,
     async handler(context, { body }) {
-      const asked = ({ username }: { readonly username: string }): void => context.audited({ changes: { username } });
-      return { token: await sessions.login(body, context.address, { asked, known: toldBy(context) }) };
+      const asked = ({ username }: { readonly username: string }): void =>
+        context.audited({ changes: { username } });
+      return {
+        token: await sessions.login(body, context.address, { asked, known: toldBy(context) }),
+      };
     },
   });
 
@@ -143,9 +174,14 @@ const verifySecondFactor = (sessions: Sessions): Operation =>
     limit: { requests: 60, seconds: 900 },
     input: { body: Type.Object({ code: Code }) },
     output: Type.Object({ result: Type.String(), token: Type.String() }),
-    errors: [coreErrors.ADMIN_VERIFICATION_FAILED, coreErrors.ADMIN_SECOND_FACTOR_SPENT, coreErrors.SECOND_FACTOR_ABSENT],
+    errors: [
+      coreErrors.ADMIN_VERIFICATION_FAILED,
+      coreErrors.ADMIN_SECOND_FACTOR_SPENT,
+      coreErrors.SECOND_FACTOR_ABSENT,
+    ],
     summary: 'Give the second factor of a login',
-    description: 'The bearer is the token of `POST /login`. `result` and `token` are the same session token.',
+    description:
+      'The bearer is the token of `POST /login`. `result` and `token` are the same session token.',
     auditChanges: () => undefined,
     async handler(context, { body }) {
       const { bearer } = context;

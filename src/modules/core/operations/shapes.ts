@@ -15,7 +15,11 @@ export const Message = Type.Object({ message: Type.String() });
 export const Username = Type.String({ minLength: 1, maxLength: maxUsernameLength });
 /** For any password; the policy for new ones is the service's. */
 export const Password = Type.String({ minLength: 1, maxLength: maxPasswordLength });
-export const Code = Type.String({ minLength: 6, maxLength: 32, description: 'Six digits of the authenticator app, or a backup code' });
+export const Code = Type.String({
+  minLength: 6,
+  maxLength: 32,
+  description: 'Six digits of the authenticator app, or a backup code',
+});
 
 export const Admin = Type.Object({
   _id: Type.String(),

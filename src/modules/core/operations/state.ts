@@ -2,18 +2,21 @@
 import Type from 'typebox';
 import { errors } from '../../../kernel/errors.ts';
 import {
-  type DecodedInput,
   defineOperation,
   type Operation,
-  type OperationContext,
   Reply,
   standardLimit,
-} from '../../../kernel/operation.ts';
+} from '../../../kernel/operations/operation.ts';
+import type { DecodedInput, OperationContext } from '../../../kernel/operations/operation-input.ts';
 import type { ImportResult } from '../services/state/apply.ts';
 import type { StatePlan } from '../services/state/plan.ts';
 import type { ExportedState, State } from '../services/state/platform-state.ts';
 
-export const stateOperations = (state: State): readonly Operation[] => [exportState(state), planState(state), importState(state)];
+export const stateOperations = (state: State): readonly Operation[] => [
+  exportState(state),
+  planState(state),
+  importState(state),
+];
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit, graphql: false } as const;
 /** Larger installations import in parts. */
@@ -25,13 +28,27 @@ const flag = (description: string) => Type.Optional(Type.Boolean({ default: fals
 /** Read by services/state/document.ts, which names everything that is wrong at once. */
 const StateDocument = Type.Object(
   {
-    formatVersion: Type.Optional(Type.Unknown({ description: '1; taken for 1 when it is missing' })),
-    configs: Type.Optional(Type.Unknown({ description: '`{"modules": {"<module>": {...}}}`: keys to change; others stay' })),
-    modules: Type.Optional(Type.Unknown({ description: '`{"<module>": {"<type>": [documents]}}`' })),
+    formatVersion: Type.Optional(
+      Type.Unknown({ description: '1; taken for 1 when it is missing' }),
+    ),
+    configs: Type.Optional(
+      Type.Unknown({
+        description: '`{"modules": {"<module>": {...}}}`: keys to change; others stay',
+      }),
+    ),
+    modules: Type.Optional(
+      Type.Unknown({ description: '`{"<module>": {"<type>": [documents]}}`' }),
+    ),
     platformVersion: Type.Optional(Type.Unknown({ description: 'What made it; of no effect' })),
     exportedAt: Type.Optional(Type.Unknown({ description: 'Of no effect' })),
-    checksum: Type.Optional(Type.Unknown({ description: 'Of configs and modules; another one gives a warning' })),
-    secrets: Type.Optional(Type.Unknown({ description: 'Values of references, by reference: `{"<module>.<path>": "..."}`' })),
+    checksum: Type.Optional(
+      Type.Unknown({ description: 'Of configs and modules; another one gives a warning' }),
+    ),
+    secrets: Type.Optional(
+      Type.Unknown({
+        description: 'Values of references, by reference: `{"<module>.<path>": "..."}`',
+      }),
+    ),
   },
   { additionalProperties: true, description: 'What `GET /state/export` answers, or a part of it' },
 );
@@ -48,7 +65,9 @@ const PlanEntry = Type.Object({
   type: Type.String({ description: '`config`: the configuration of the module' }),
   key: Type.String(),
   diff: Type.Array(Difference),
-  skipped: Type.Optional(Type.Boolean({ description: 'It differs, and onConflict=skip leaves it' })),
+  skipped: Type.Optional(
+    Type.Boolean({ description: 'It differs, and onConflict=skip leaves it' }),
+  ),
   renames: Type.Optional(
     Type.Array(Type.Object({ from: Type.String(), to: Type.String() }), {
       description: 'Fields that get another name and keep their data',
@@ -69,7 +88,9 @@ const planFields = {
 const Obstacle = Type.Object({ path: Type.String(), rule: Type.String(), message: Type.String() });
 const Plan = Type.Object({
   ...planFields,
-  obstacles: Type.Array(Obstacle, { description: 'Why an import of it would be refused as things are now' }),
+  obstacles: Type.Array(Obstacle, {
+    description: 'Why an import of it would be refused as things are now',
+  }),
 });
 
 const planQuery = {
@@ -77,7 +98,8 @@ const planQuery = {
   onConflict: Type.Optional(
     Type.Enum(['overwrite', 'skip', 'fail'], {
       default: 'overwrite',
-      description: 'For things that are there with another content: change them, leave them, or refuse the import',
+      description:
+        'For things that are there with another content: change them, leave them, or refuse the import',
     }),
   ),
 };
@@ -87,7 +109,10 @@ interface PlanQuery {
   readonly onConflict?: 'overwrite' | 'skip' | 'fail';
 }
 
-const requestOf = ({ prune = false, onConflict = 'overwrite' }: PlanQuery) => ({ prune, onConflict });
+const requestOf = ({ prune = false, onConflict = 'overwrite' }: PlanQuery) => ({
+  prune,
+  onConflict,
+});
 
 const shownPlan = ({ entries, checksum, warnings, refusals }: StatePlan): Reply =>
   Reply.json(JSON.stringify({ plan: entries, checksum, warnings, obstacles: refusals.problems() }));
@@ -97,12 +122,15 @@ function sentParts({ query, body }: Pick<DecodedInput, 'query' | 'body'>): unkno
   const { configs, modules } = body as { readonly configs?: unknown; readonly modules?: unknown };
   return {
     query,
-    configs: keysOf(keysOf(configs).includes('modules') ? (configs as { modules: unknown }).modules : {}),
+    configs: keysOf(
+      keysOf(configs).includes('modules') ? (configs as { modules: unknown }).modules : {},
+    ),
     modules: keysOf(modules),
   };
 }
 
-const keysOf = (value: unknown): readonly string[] => (typeof value === 'object' && value !== null ? Object.keys(value) : []);
+const keysOf = (value: unknown): readonly string[] =>
+  typeof value === 'object' && value !== null ? Object.keys(value) : [];
 
 /** Changes that one row of the audit log names. */
 const MAX_AUDITED = 500;
@@ -110,9 +138,12 @@ const MAX_AUDITED = 500;
 /** What of the plan is worth keeping: what changed, and not to what. */
 function auditPlan(context: OperationContext, { entries, checksum }: StatePlan): void {
   const all = entries.filter(({ action }) => action !== 'noop');
-  const changes = all
-    .slice(0, MAX_AUDITED)
-    .map(({ action, module, type, key, diff }) => ({ action, what: `${module}.${type}`, key, paths: diff.map(({ path }) => path) }));
+  const changes = all.slice(0, MAX_AUDITED).map(({ action, module, type, key, diff }) => ({
+    action,
+    what: `${module}.${type}`,
+    key,
+    paths: diff.map(({ path }) => path),
+  }));
   context.audited({ changes: { checksum, count: all.length, changes } });
 }
 
@@ -137,11 +168,17 @@ const exportState = (state: State): Operation =>
             description: 'References instead of secrets, or the secrets (super admins)',
           }),
         ),
-        modules: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64, description: 'Only these modules' })),
+        modules: Type.Optional(
+          Type.Array(Type.String({ maxLength: 64 }), {
+            maxItems: 64,
+            description: 'Only these modules',
+          }),
+        ),
         types: Type.Optional(
           Type.Array(Type.String({ maxLength: 128 }), {
             maxItems: 64,
-            description: 'Only these types: `schemas`, or `database.schemas`; `config` for the configurations',
+            description:
+              'Only these types: `schemas`, or `database.schemas`; `config` for the configurations',
           }),
         ),
       }),
@@ -158,8 +195,13 @@ const exportState = (state: State): Operation =>
     description:
       'Configuration, schemas, endpoints, permissions, templates and what else modules contribute, without ids, times and secrets. Equal states give equal bytes.',
     async handler({ caller }, { query: { format = 'json', secrets = 'redact', modules, types } }) {
-      const exported = await state.export(caller, { modules, types, reveal: secrets === 'include' });
-      if (format === 'yaml') return Reply.text(await yamlOf(exported), 'application/yaml; charset=utf-8');
+      const exported = await state.export(caller, {
+        modules,
+        types,
+        reveal: secrets === 'include',
+      });
+      if (format === 'yaml')
+        return Reply.text(await yamlOf(exported), 'application/yaml; charset=utf-8');
       return Reply.json(JSON.stringify(exported));
     },
   });
@@ -186,8 +228,10 @@ const planState = (state: State): Operation =>
     output: Plan,
     errors: [errors.CONFLICT, errors.PRECONDITION_FAILED],
     summary: 'Compare a document with the state of the platform',
-    description: 'What an import would do, without doing it; with the document of the last import: what has drifted since.',
-    handler: async ({ caller }, { query, body }) => shownPlan(await state.plan(caller, body, requestOf(query))),
+    description:
+      'What an import would do, without doing it; with the document of the last import: what has drifted since.',
+    handler: async ({ caller }, { query, body }) =>
+      shownPlan(await state.plan(caller, body, requestOf(query))),
   });
 
 const TypeOutcome = Type.Object({
@@ -201,7 +245,10 @@ const TypeOutcome = Type.Object({
 });
 
 const Outcome = Type.Object({
-  configResults: Type.Record(Type.String(), Type.Object({ success: Type.Boolean(), error: Type.Optional(Type.String()) })),
+  configResults: Type.Record(
+    Type.String(),
+    Type.Object({ success: Type.Boolean(), error: Type.Optional(Type.String()) }),
+  ),
   moduleResults: Type.Record(Type.String(), Type.Record(Type.String(), TypeOutcome)),
   checksum: planFields.checksum,
   warnings: planFields.warnings,
@@ -226,7 +273,10 @@ const importState = (state: State): Operation =>
         ...planQuery,
         dryRun: flag('Only answer the plan'),
         confirm: Type.Optional(
-          Type.String({ maxLength: 128, description: 'Checksum of the plan that you agree to; needed to take things away' }),
+          Type.String({
+            maxLength: 128,
+            description: 'Checksum of the plan that you agree to; needed to take things away',
+          }),
         ),
         continueOnError: flag('Go on after a step that failed'),
         compat: flag('Answer 200 also when a step failed'),
@@ -245,7 +295,11 @@ const importState = (state: State): Operation =>
       const request = requestOf(query);
       if (query.dryRun) return shownPlan(await state.plan(context.caller, body, request));
       const { confirm, continueOnError = false, compat = false } = query;
-      const { plan, complete, ...results } = await state.import(context.caller, body, { ...request, confirm, continueOnError });
+      const { plan, complete, ...results } = await state.import(context.caller, body, {
+        ...request,
+        confirm,
+        continueOnError,
+      });
       auditPlan(context, plan);
       const answer: Omit<ImportResult, 'complete'> & Pick<StatePlan, 'checksum' | 'warnings'> = {
         ...results,

@@ -26,7 +26,10 @@ export interface NewApiTokenRow {
 }
 
 /** `undefined` when another token has this prefix. */
-export async function insertApiToken(database: Queryable, token: NewApiTokenRow): Promise<Date | undefined> {
+export async function insertApiToken(
+  database: Queryable,
+  token: NewApiTokenRow,
+): Promise<Date | undefined> {
   const { rows } = await database.query<{ createdAt: Date }>(sql`
     insert into penstock.admin_api_tokens (id, name, admin_id, token_digest, token_prefix, scopes, expires_at)
     values (${token.id}, ${token.name}, ${token.adminId}, ${token.digest}, ${token.tokenPrefix}, ${token.scopes}, ${token.expiresAt})
@@ -37,10 +40,16 @@ export async function insertApiToken(database: Queryable, token: NewApiTokenRow)
 /** Whose tokens: of one admin, of the master key (`null`), or `all`. */
 export type TokenOwner = string | null | 'all';
 
-const ownerValues = (owner: TokenOwner) => ({ all: owner === 'all', id: owner === 'all' ? null : owner });
+const ownerValues = (owner: TokenOwner) => ({
+  all: owner === 'all',
+  id: owner === 'all' ? null : owner,
+});
 
 /** Newest first; at most 1,000. */
-export async function listApiTokens(database: Queryable, owner: TokenOwner): Promise<readonly ApiTokenRow[]> {
+export async function listApiTokens(
+  database: Queryable,
+  owner: TokenOwner,
+): Promise<readonly ApiTokenRow[]> {
   const { all, id } = ownerValues(owner);
   const { rows } = await database.query<ApiTokenRow>(sql`
     select id, name, admin_id as "adminId", token_prefix as "tokenPrefix", scopes, expires_at as "expiresAt",
@@ -51,7 +60,11 @@ export async function listApiTokens(database: Queryable, owner: TokenOwner): Pro
 }
 
 /** The prefix of the deleted token; `undefined` when the owner has none of this id. */
-export async function deleteApiToken(database: Queryable, id: string, owner: TokenOwner): Promise<string | undefined> {
+export async function deleteApiToken(
+  database: Queryable,
+  id: string,
+  owner: TokenOwner,
+): Promise<string | undefined> {
   const { all, id: ownerId } = ownerValues(owner);
   const { rows } = await database.query<{ tokenPrefix: string }>(sql`
     delete from penstock.admin_api_tokens
@@ -69,7 +82,10 @@ export interface StoredApiToken {
   readonly expiresAt: Date | null;
 }
 
-export async function findApiToken(database: Queryable, tokenPrefix: string): Promise<StoredApiToken | undefined> {
+export async function findApiToken(
+  database: Queryable,
+  tokenPrefix: string,
+): Promise<StoredApiToken | undefined> {
   const { rows } = await database.query<StoredApiToken>(identitySql`
     select id, admin_id as "adminId", token_digest as digest, token_prefix as "tokenPrefix", scopes, expires_at as "expiresAt"
     from penstock.admin_api_tokens where token_prefix = ${tokenPrefix}`);
@@ -92,6 +108,8 @@ export async function noteApiTokenUse(database: Queryable, id: string): Promise<
 
 /** Tokens that expired 30 days ago need not be listed any longer. */
 export async function deleteLongExpiredTokens(database: Queryable): Promise<number> {
-  const { count } = await database.query(sql`delete from penstock.admin_api_tokens where expires_at < now() - interval '30 days'`);
+  const { count } = await database.query(
+    sql`delete from penstock.admin_api_tokens where expires_at < now() - interval '30 days'`,
+  );
   return count;
 }

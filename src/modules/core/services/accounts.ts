@@ -1,10 +1,11 @@
 /** The admins behind credentials, read through a cache that every change empties on every node before it answers. */
-import type { Caches } from '../../../kernel/cache/cache.ts';
+import type { Caches } from '../../../kernel/cache.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import { isCommonPassword } from '../../../kernel/security/common-passwords.ts';
 import { type AdminRow, findAdmin } from '../queries/admins.ts';
+
 /* User names and passwords of admins: one canonical form, and what is refused. */
 
 /** Characters. ASVS 6.2.1 asks for at least 8. */
@@ -27,18 +28,25 @@ export const usernameKey = (username: string): string => canonicalUsername(usern
 export function checkUsername(username: string): void {
   const name = canonicalUsername(username);
   if (name === '') throw invalid('username', 'minLength', 'must not be empty');
-  if (name.length > maxUsernameLength) throw invalid('username', 'maxLength', `must have at most ${maxUsernameLength} characters`);
-  if (/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u.test(name)) throw invalid('username', 'characters', 'must not hold control characters');
-  if (usernameKey(name) === masterPrincipalName) throw invalid('username', 'reserved', 'is reserved for the master key');
+  if (name.length > maxUsernameLength)
+    throw invalid('username', 'maxLength', `must have at most ${maxUsernameLength} characters`);
+  if (/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u.test(name))
+    throw invalid('username', 'characters', 'must not hold control characters');
+  if (usernameKey(name) === masterPrincipalName)
+    throw invalid('username', 'reserved', 'is reserved for the master key');
 }
 
 /** Throws 400 when this is no password for that admin. `path` names the input field. */
 export function checkPassword(path: string, password: string, username: string): void {
   const characters = [...password].length;
-  if (characters < minPasswordLength) throw invalid(path, 'minLength', `must have at least ${minPasswordLength} characters`);
-  if (characters > maxPasswordLength) throw invalid(path, 'maxLength', `must have at most ${maxPasswordLength} characters`);
-  if (usernameKey(password) === usernameKey(username)) throw invalid(path, 'username', 'must not be the user name');
-  if (isCommonPassword(password)) throw invalid(path, 'common', 'is one of the most used passwords: choose another one');
+  if (characters < minPasswordLength)
+    throw invalid(path, 'minLength', `must have at least ${minPasswordLength} characters`);
+  if (characters > maxPasswordLength)
+    throw invalid(path, 'maxLength', `must have at most ${maxPasswordLength} characters`);
+  if (usernameKey(password) === usernameKey(username))
+    throw invalid(path, 'username', 'must not be the user name');
+  if (isCommonPassword(password))
+    throw invalid(path, 'common', 'is one of the most used passwords: choose another one');
 }
 
 export interface Accounts {
@@ -84,7 +92,10 @@ export interface Proof {
   readonly enforcePasswordChange: boolean;
 }
 
-export const callerOf = (admin: AdminRow, { via, tokenId, tokenPrefix, scopes, enforcePasswordChange }: Proof): AdminCaller => ({
+export const callerOf = (
+  admin: AdminRow,
+  { via, tokenId, tokenPrefix, scopes, enforcePasswordChange }: Proof,
+): AdminCaller => ({
   kind: 'admin',
   via,
   adminId: admin.id,

@@ -3,9 +3,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createSigner, createVerifier, TokenError } from 'fast-jwt';
 import { LRUCache } from 'lru-cache';
-import type { AdminCaller } from '../../../kernel/caller.ts';
+import { type AdminCaller, addressKey } from '../../../kernel/caller.ts';
 import type { AdminIdentity, PresentedCredentials } from '../../../kernel/identity.ts';
-import { addressKey } from '../../../kernel/operations/limits.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { randomToken } from '../../../kernel/security/tokens.ts';
 import { coreErrors } from '../errors.ts';
@@ -13,6 +12,7 @@ import type { AdminRow } from '../queries/admins.ts';
 import { type Accounts, callerOf, masterPrincipal } from './accounts.ts';
 import { type ApiTokens, apiTokenStart, type LiveApiToken } from './api-tokens.ts';
 import { type FailureQuotas, tooMany } from './failure-quotas.ts';
+
 /* The master key: compared by digest in constant time, guesses limited per address. */
 
 /** Nothing when the key is right; otherwise throws, or rejects with, 401 or 429. */
@@ -25,7 +25,10 @@ const digest = (text: string): Buffer => createHash('sha256').update(text).diges
  * quota is refused without a look at the key; that it did is remembered on this node, so that a
  * right key costs no question to the limits.
  */
-export function createMasterKeyCheck(keys: readonly string[], quotas: FailureQuotas): MasterKeyCheck {
+export function createMasterKeyCheck(
+  keys: readonly string[],
+  quotas: FailureQuotas,
+): MasterKeyCheck {
   const digests = keys.map(digest);
   /** Address to the time (ms since the epoch) until which it is refused. */
   const refusedUntil = new LRUCache<string, number>({ max: 10_000 });
@@ -42,7 +45,8 @@ export function createMasterKeyCheck(keys: readonly string[], quotas: FailureQuo
   };
 
   return (presented, address) => {
-    const wait = refusedUntil.size === 0 ? 0 : (refusedUntil.get(addressKey(address)) ?? 0) - Date.now();
+    const wait =
+      refusedUntil.size === 0 ? 0 : (refusedUntil.get(addressKey(address)) ?? 0) - Date.now();
     if (wait > 0) throw tooMany(wait);
     return matches(presented) ? undefined : fail(address);
   };
@@ -83,7 +87,8 @@ export function createAdminTokens(secrets: SecretBox): AdminTokens {
   return {
     session: (id, sv, lifetimeSeconds) => issue({ id, sv }, lifetimeSeconds),
     // Wrong codes count per token, so no two logins may share one.
-    secondFactor: (id, sv) => issue({ id, sv, twoFaRequired: true, jti: randomToken(12) }, secondFactorSeconds),
+    secondFactor: (id, sv) =>
+      issue({ id, sv, twoFaRequired: true, jti: randomToken(12) }, secondFactorSeconds),
     verify(token) {
       let claims: unknown;
       try {
@@ -123,24 +128,30 @@ const then = <A, B>(value: A | Promise<A>, next: (value: A) => B | Promise<B>): 
 export function createAdminIdentity(options: IdentityOptions): AdminIdentity {
   const { accounts, tokens, apiTokens, checkMasterKey, enforcePasswordChange } = options;
 
-  const bySession = (claims: TokenClaims): Answer => {
-    if (claims.twoFaRequired) throw coreErrors.ADMIN_SECOND_FACTOR_REQUIRED();
-    return then(accounts.get(claims.id), (found) => {
-      const admin = usable(found);
-      if (admin.sessionVersion !== claims.sv) throw coreErrors.ADMIN_TOKEN_EXPIRED({ message: 'This session has ended: sign in again' });
-      return callerOf(admin, { via: 'jwt', enforcePasswordChange: enforcePasswordChange() });
-    });
-  };
   const byApiToken = ({ id, adminId, tokenPrefix, scopes }: LiveApiToken): Answer => {
-    if (adminId === null) return { ...masterPrincipal, via: 'token', tokenId: id, tokenPrefix, ...(scopes ? { scopes } : {}) };
+    if (adminId === null)
+      return {
+        ...masterPrincipal,
+        via: 'token',
+        tokenId: id,
+        tokenPrefix,
+        ...(scopes ? { scopes } : {}),
+      };
     return then(accounts.get(adminId), (found) =>
-      callerOf(usable(found), { via: 'token', tokenId: id, tokenPrefix, scopes, enforcePasswordChange: enforcePasswordChange() }),
+      callerOf(usable(found), {
+        via: 'token',
+        tokenId: id,
+        tokenPrefix,
+        scopes,
+        enforcePasswordChange: enforcePasswordChange(),
+      }),
     );
   };
   const byToken = (token: string, masterKeyGiven: boolean): Answer => {
     if (token.startsWith(apiTokenStart)) return then(apiTokens.find(token), byApiToken);
-    if (options.masterKeyMode() === 'gate' && !masterKeyGiven) throw coreErrors.MASTER_KEY_INVALID();
-    return bySession(tokens.verify(token));
+    if (options.masterKeyMode() === 'gate' && !masterKeyGiven)
+      throw coreErrors.MASTER_KEY_INVALID();
+    return bySession(options, tokens.verify(token));
   };
   const byMasterKey = (): AdminCaller => {
     if (options.masterKeyMode() === 'gate') throw coreErrors.ADMIN_TOKEN_MISSING();
@@ -160,11 +171,27 @@ export function createAdminIdentity(options: IdentityOptions): AdminIdentity {
       throw coreErrors.ADMIN_CREDENTIAL_MISSING({ headers: { 'www-authenticate': 'Bearer' } });
     },
     async masterKey({ masterKey, address }) {
-      if (masterKey === undefined) throw coreErrors.MASTER_KEY_INVALID({ message: 'This needs the master key in the masterkey header' });
+      if (masterKey === undefined)
+        throw coreErrors.MASTER_KEY_INVALID({
+          message: 'This needs the master key in the masterkey header',
+        });
       await checkMasterKey(masterKey, address);
       return masterPrincipal;
     },
   };
+}
+
+function bySession(
+  { accounts, enforcePasswordChange }: IdentityOptions,
+  claims: TokenClaims,
+): Answer {
+  if (claims.twoFaRequired) throw coreErrors.ADMIN_SECOND_FACTOR_REQUIRED();
+  return then(accounts.get(claims.id), (found) => {
+    const admin = usable(found);
+    if (admin.sessionVersion !== claims.sv)
+      throw coreErrors.ADMIN_TOKEN_EXPIRED({ message: 'This session has ended: sign in again' });
+    return callerOf(admin, { via: 'jwt', enforcePasswordChange: enforcePasswordChange() });
+  });
 }
 
 /** The token of the Authorization header, or of `credential`, which carries API tokens only. */
@@ -172,7 +199,9 @@ function tokenOf({ bearer, apiToken }: PresentedCredentials): string | undefined
   if (apiToken === undefined) return bearer;
   if (!apiToken.startsWith(apiTokenStart)) throw coreErrors.ADMIN_TOKEN_INVALID();
   if (bearer !== undefined && bearer !== apiToken) {
-    throw coreErrors.ADMIN_TOKEN_INVALID({ message: 'Send one token: in Authorization or in credential, not two different ones' });
+    throw coreErrors.ADMIN_TOKEN_INVALID({
+      message: 'Send one token: in Authorization or in credential, not two different ones',
+    });
   }
   return apiToken;
 }

@@ -1,20 +1,28 @@
 /** The accounts of admins: list, create, change, delete, passwords. */
 
 import { randomInt } from 'node:crypto';
-import { requireAuthority } from '../../../kernel/authority/authority.ts';
+import { requireAuthority } from '../../../kernel/authority.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { isSuperAdmin } from '../../../kernel/identity.ts';
 import { newId } from '../../../kernel/ids.ts';
-import type { PasswordHasher } from '../../../kernel/security/passwords.ts';
+import type { PasswordHasher } from '../../../kernel/security/password-hasher.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { coreErrors } from '../errors.ts';
 import * as queries from '../queries/admins.ts';
 import { anyAdmin, insertAdmin } from '../queries/admins.ts';
-import { type Accounts, canonicalUsername, checkPassword, checkUsername, minPasswordLength, usernameKey } from './accounts.ts';
+import {
+  type Accounts,
+  canonicalUsername,
+  checkPassword,
+  checkUsername,
+  minPasswordLength,
+  usernameKey,
+} from './accounts.ts';
 import type { FailureQuotas } from './failure-quotas.ts';
 import type { TwoFactor } from './two-factor.ts';
+
 /* The first admin: made when there is none at all, once for all nodes. */
 
 /** A first password that nobody knows yet: the operator must be told, once. */
@@ -32,7 +40,9 @@ const LOCK = 'core.first-admin';
 const ALPHABET = 'abcdefghjkmnpqrstuvwxyz23456789';
 
 const newPassword = (): string =>
-  Array.from({ length: 4 }, () => Array.from({ length: 5 }, () => ALPHABET[randomInt(ALPHABET.length)]).join('')).join('-');
+  Array.from({ length: 4 }, () =>
+    Array.from({ length: 5 }, () => ALPHABET[randomInt(ALPHABET.length)]).join(''),
+  ).join('-');
 
 export interface BootstrapOptions {
   readonly database: Database;
@@ -44,7 +54,13 @@ export interface BootstrapOptions {
 }
 
 /** Makes the first admin unless there is an admin already. */
-export async function bootstrapAdmin({ database, passwords, log, initialPassword, keep }: BootstrapOptions): Promise<void> {
+export async function bootstrapAdmin({
+  database,
+  passwords,
+  log,
+  initialPassword,
+  keep,
+}: BootstrapOptions): Promise<void> {
   if (await anyAdmin(database)) return;
   await database.withLock(LOCK, async () => {
     if (await anyAdmin(database)) return;
@@ -59,7 +75,10 @@ export async function bootstrapAdmin({ database, passwords, log, initialPassword
       mustChangePassword: true,
     });
     if (password.length < minPasswordLength) {
-      log.warn({}, `ADMIN_INITIAL_PASSWORD has fewer than ${minPasswordLength} characters: change this password now`);
+      log.warn(
+        {},
+        `ADMIN_INITIAL_PASSWORD has fewer than ${minPasswordLength} characters: change this password now`,
+      );
     }
   });
 }
@@ -78,14 +97,21 @@ export interface AdminChange {
 }
 
 export interface Admins {
-  list(page: { skip: number; limit: number; sort: string | undefined }): Promise<{ rows: readonly queries.AdminRow[]; count: number }>;
+  list(page: {
+    skip: number;
+    limit: number;
+    sort: string | undefined;
+  }): Promise<{ rows: readonly queries.AdminRow[]; count: number }>;
   /** Throws 404. */
   get(id: string): Promise<queries.AdminRow>;
   create(caller: AdminCaller, input: NewAdmin): Promise<queries.AdminRow>;
   update(caller: AdminCaller, id: string, change: AdminChange): Promise<queries.AdminRow>;
   remove(caller: AdminCaller, id: string): Promise<void>;
   /** Ends all sessions of the caller; answers the admin for a new one. */
-  changeOwnPassword(caller: AdminCaller, input: { oldPassword: string; newPassword: string }): Promise<queries.AdminRow>;
+  changeOwnPassword(
+    caller: AdminCaller,
+    input: { oldPassword: string; newPassword: string },
+  ): Promise<queries.AdminRow>;
   setPassword(caller: AdminCaller, id: string, newPassword: string): Promise<void>;
 }
 
@@ -101,7 +127,8 @@ export function createAdmins(options: AdminsOptions): Admins {
   const { database, accounts, passwords } = options;
 
   return {
-    list: ({ skip, limit, sort }) => queries.listAdmins(database, { skip, limit, ...orderOf(sort) }),
+    list: ({ skip, limit, sort }) =>
+      queries.listAdmins(database, { skip, limit, ...orderOf(sort) }),
     async get(id) {
       return (await queries.findAdmin(database, id)) ?? absent();
     },
@@ -129,7 +156,8 @@ export function createAdmins(options: AdminsOptions): Admins {
       if (caller.adminId === id) throw coreErrors.ADMIN_DELETES_SELF();
       await accounts.change(id, async (transaction) => {
         await keepOneSuperAdmin(transaction, id);
-        if (!(await queries.deleteAdmin(transaction, id))) throw coreErrors.ADMIN_NOT_FOUND({ message: 'Admin not found' });
+        if (!(await queries.deleteAdmin(transaction, id)))
+          throw coreErrors.ADMIN_NOT_FOUND({ message: 'Admin not found' });
       });
     },
     changeOwnPassword: (caller, input) => changeOwnPassword(options, caller, input),
@@ -138,7 +166,10 @@ export function createAdmins(options: AdminsOptions): Admins {
       const admin = (await queries.findAdmin(database, id)) ?? absent();
       checkPassword('newPassword', newPassword, admin.username);
       const hash = await passwords.hash(newPassword);
-      await accounts.change(id, async (transaction) => (await queries.setAdminPassword(transaction, id, hash)) ?? absent());
+      await accounts.change(
+        id,
+        async (transaction) => (await queries.setAdminPassword(transaction, id, hash)) ?? absent(),
+      );
     },
   };
 }
@@ -158,7 +189,11 @@ function orderOf(sort: string | undefined): { column: string; descending: boolea
   const field = (descending ? sort?.slice(1) : sort) ?? 'createdAt';
   const column = queries.adminSortColumns.get(field);
   if (!column)
-    throw invalid('sort', 'enum', `must be one of ${[...queries.adminSortColumns.keys()].join(', ')}, with - before it to turn the order`);
+    throw invalid(
+      'sort',
+      'enum',
+      `must be one of ${[...queries.adminSortColumns.keys()].join(', ')}, with - before it to turn the order`,
+    );
   return { column, descending };
 }
 
@@ -173,7 +208,8 @@ async function applyChange(
   id: string,
   change: AdminChange,
 ): Promise<queries.AdminRow> {
-  if (change.isSuperAdmin === false || change.active === false) await keepOneSuperAdmin(transaction, id);
+  if (change.isSuperAdmin === false || change.active === false)
+    await keepOneSuperAdmin(transaction, id);
   const after = (await queries.setAdminRights(transaction, id, change)) ?? absent();
   if (change.hasTwoFA !== false || !after.hasTwoFA) return after;
   await twoFactor.remove(transaction, id);
@@ -187,7 +223,8 @@ async function changeOwnPassword(
 ): Promise<queries.AdminRow> {
   const admin = (await queries.findAdminPassword(database, caller.adminId)) ?? absent();
   await quotas.beforeProof(admin.id);
-  if (!(await passwords.verify(admin.passwordHash, oldPassword))) throw coreErrors.PASSWORD_INCORRECT();
+  if (!(await passwords.verify(admin.passwordHash, oldPassword)))
+    throw coreErrors.PASSWORD_INCORRECT();
   await quotas.proofSucceeded(admin.id);
   checkPassword('newPassword', newPassword, admin.username);
   if (newPassword.normalize('NFKC') === oldPassword.normalize('NFKC'))

@@ -1,8 +1,8 @@
 /** API tokens (`cdt_...`): long-lived credentials for automation, of an admin or of the master key. */
 import { hash, timingSafeEqual } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import { requireAuthority } from '../../../kernel/authority/authority.ts';
-import type { Caches } from '../../../kernel/cache/cache.ts';
+import { requireAuthority } from '../../../kernel/authority.ts';
+import type { Caches } from '../../../kernel/cache.ts';
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
@@ -74,29 +74,18 @@ export interface ApiTokensOptions {
 }
 
 export function createApiTokens({ database, caches, secrets, log }: ApiTokensOptions): ApiTokens {
-  const cache = caches.create<queries.StoredApiToken>({ name: 'core.api-tokens', maxEntries: 5_000, ttlMs: CACHE_MS });
-  /** SHA-256 of the token that a stored one was proven with. */
-  const proven = new WeakMap<queries.StoredApiToken, Buffer>();
-  const touched = new LRUCache<string, true>({ max: 5_000, ttl: TOUCH_MS });
+  const cache = caches.create<queries.StoredApiToken>({
+    name: 'core.api-tokens',
+    maxEntries: 5_000,
+    ttlMs: CACHE_MS,
+  });
   const digestOf = (token: string): string => secrets.digest(token, 'core:api-token');
 
-  const touch = (id: string): void => {
-    if (touched.has(id)) return;
-    touched.set(id, true);
-    queries.noteApiTokenUse(database, id).catch((error: unknown) => log.warn({ err: error }, 'the use of an API token was not noted'));
-  };
-  /** Throws 401 unless the token is the stored one. The keyed digest is computed once per token and node. */
-  const prove = (token: string, stored: queries.StoredApiToken | undefined): queries.StoredApiToken => {
-    if (!stored) throw coreErrors.ADMIN_TOKEN_INVALID();
-    const fingerprint = hash('sha256', token, 'buffer');
-    const known = proven.get(stored);
-    if (known && timingSafeEqual(known, fingerprint)) return stored;
-    if (!timingSafeEqual(Buffer.from(stored.digest), Buffer.from(digestOf(token)))) throw coreErrors.ADMIN_TOKEN_INVALID();
-    proven.set(stored, fingerprint);
-    return stored;
-  };
+  const touch = createUseNotes({ database, log });
+  const prove = createProver(digestOf);
   const inForce = (found: queries.StoredApiToken): LiveApiToken => {
-    if (found.expiresAt !== null && found.expiresAt.getTime() <= Date.now()) throw coreErrors.ADMIN_TOKEN_EXPIRED();
+    if (found.expiresAt !== null && found.expiresAt.getTime() <= Date.now())
+      throw coreErrors.ADMIN_TOKEN_EXPIRED();
     touch(found.id);
     return found;
   };
@@ -118,7 +107,9 @@ export function createApiTokens({ database, caches, secrets, log }: ApiTokensOpt
     renew: (caller, id) =>
       database.transaction(async () => {
         requireAuthority(caller, { kind: 'credentials' });
-        const known = (await queries.listApiTokens(database, ownerOf(caller, false))).find((row) => row.id === id);
+        const known = (await queries.listApiTokens(database, ownerOf(caller, false))).find(
+          (row) => row.id === id,
+        );
         if (!known) throw coreErrors.API_TOKEN_NOT_FOUND();
         await revoke(id, known.adminId);
         const expiresAt = earlier(known.expiresAt, await expiryOf(database, caller, undefined));
@@ -129,15 +120,46 @@ export function createApiTokens({ database, caches, secrets, log }: ApiTokensOpt
       const prefix = token.slice(0, PREFIX_LENGTH);
       const known = cache.get(prefix);
       if (known) return inForce(prove(token, known));
-      return cache.load(prefix, () => queries.findApiToken(database, prefix)).then((stored) => inForce(prove(token, stored)));
+      return cache
+        .load(prefix, () => queries.findApiToken(database, prefix))
+        .then((stored) => inForce(prove(token, stored)));
     },
+  };
+}
+
+/** Notes now and then that a token was used. */
+function createUseNotes({ database, log }: Pick<ApiTokensOptions, 'database' | 'log'>) {
+  const touched = new LRUCache<string, true>({ max: 5_000, ttl: TOUCH_MS });
+  return (id: string): void => {
+    if (touched.has(id)) return;
+    touched.set(id, true);
+    queries
+      .noteApiTokenUse(database, id)
+      .catch((error: unknown) => log.warn({ err: error }, 'the use of an API token was not noted'));
+  };
+}
+
+/** Throws 401 unless the token is the stored one. The keyed digest is computed once per token and node. */
+function createProver(digestOf: (token: string) => string) {
+  /** SHA-256 of the token that a stored one was proven with. */
+  const proven = new WeakMap<queries.StoredApiToken, Buffer>();
+  return (token: string, stored: queries.StoredApiToken | undefined): queries.StoredApiToken => {
+    if (!stored) throw coreErrors.ADMIN_TOKEN_INVALID();
+    const fingerprint = hash('sha256', token, 'buffer');
+    const known = proven.get(stored);
+    if (known && timingSafeEqual(known, fingerprint)) return stored;
+    if (!timingSafeEqual(Buffer.from(stored.digest), Buffer.from(digestOf(token))))
+      throw coreErrors.ADMIN_TOKEN_INVALID();
+    proven.set(stored, fingerprint);
+    return stored;
   };
 }
 
 /** Whose tokens a caller sees. Only the master key may ask for everybody's. */
 function ownerOf(caller: AdminCaller, all: boolean): queries.TokenOwner {
   const isMaster = caller.adminId === masterPrincipal.adminId;
-  if (all && !isMaster) throw errors.FORBIDDEN({ message: 'Only the master key may see the API tokens of all admins' });
+  if (all && !isMaster)
+    throw errors.FORBIDDEN({ message: 'Only the master key may see the API tokens of all admins' });
   if (all) return 'all';
   return isMaster ? null : caller.adminId;
 }
@@ -158,11 +180,24 @@ async function mint(
 async function insert(
   database: Database,
   digestOf: (token: string) => string,
-  { name, adminId, scopes, expiresAt }: Pick<queries.NewApiTokenRow, 'name' | 'adminId' | 'scopes' | 'expiresAt'>,
+  {
+    name,
+    adminId,
+    scopes,
+    expiresAt,
+  }: Pick<queries.NewApiTokenRow, 'name' | 'adminId' | 'scopes' | 'expiresAt'>,
 ): Promise<MintedToken> {
   for (let attempt = 1; attempt <= PREFIX_ATTEMPTS; attempt += 1) {
     const token = apiTokenStart + randomToken();
-    const row = { id: newId(), name, adminId, digest: digestOf(token), tokenPrefix: token.slice(0, PREFIX_LENGTH), scopes, expiresAt };
+    const row = {
+      id: newId(),
+      name,
+      adminId,
+      digest: digestOf(token),
+      tokenPrefix: token.slice(0, PREFIX_LENGTH),
+      scopes,
+      expiresAt,
+    };
     const createdAt = await queries.insertApiToken(database, row);
     if (createdAt) return { id: row.id, name, token, scopes, expiresAt, createdAt };
   }
@@ -174,9 +209,14 @@ const scopesOf = (wanted: readonly string[] | undefined): readonly string[] | nu
   wanted && wanted.length > 0 ? [...new Set(wanted)] : null;
 
 /** A token that is made with a token does not outlive it. */
-async function expiryOf(database: Database, caller: AdminCaller, days: number | undefined): Promise<Date | null> {
+async function expiryOf(
+  database: Database,
+  caller: AdminCaller,
+  days: number | undefined,
+): Promise<Date | null> {
   const wanted = days === undefined ? null : new Date(Date.now() + days * MS_PER_DAY);
-  const bound = caller.tokenId === undefined ? null : await queries.apiTokenExpiry(database, caller.tokenId);
+  const bound =
+    caller.tokenId === undefined ? null : await queries.apiTokenExpiry(database, caller.tokenId);
   return earlier(wanted, bound);
 }
 

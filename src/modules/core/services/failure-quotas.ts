@@ -1,7 +1,8 @@
 /** Failure quotas of the admin surface (spec/core.md 2.4): who guesses is stopped before the guess is looked at. */
-import type { DurableLimits } from '../../../kernel/limits/durable.ts';
+
+import { addressKey } from '../../../kernel/caller.ts';
+import type { DurableLimits } from '../../../kernel/limits/durable-limits.ts';
 import type { LimitBucket, LimitState } from '../../../kernel/limits/limits.ts';
-import { addressKey } from '../../../kernel/operations/limits.ts';
 import type { AdminConfig } from '../config.ts';
 import { coreErrors } from '../errors.ts';
 
@@ -24,11 +25,24 @@ const proofBucket: LimitBucket = { name: 'core.admin-proof', requests: 20, secon
 /** Longer than such a token lives. */
 const CODE_SECONDS = 120;
 
-export function createFailureQuotas(limits: DurableLimits, config: () => AdminConfig['rateLimit']): FailureQuotas {
-  const loginBucket = (name: string, requests: number): LimitBucket => ({ name, requests, seconds: config().loginSeconds });
-  const perUsername = () => loginBucket('core.admin-login-username', config().loginFailuresPerUsername);
-  const perAddress = () => loginBucket('core.admin-login-address', config().loginFailuresPerAddress);
-  const perCodeToken = (): LimitBucket => ({ name: 'core.admin-code', requests: config().codeFailures, seconds: CODE_SECONDS });
+export function createFailureQuotas(
+  limits: DurableLimits,
+  config: () => AdminConfig['rateLimit'],
+): FailureQuotas {
+  const loginBucket = (name: string, requests: number): LimitBucket => ({
+    name,
+    requests,
+    seconds: config().loginSeconds,
+  });
+  const perUsername = () =>
+    loginBucket('core.admin-login-username', config().loginFailuresPerUsername);
+  const perAddress = () =>
+    loginBucket('core.admin-login-address', config().loginFailuresPerAddress);
+  const perCodeToken = (): LimitBucket => ({
+    name: 'core.admin-code',
+    requests: config().codeFailures,
+    seconds: CODE_SECONDS,
+  });
   const masterKeys = (): LimitBucket => ({
     name: 'core.master-key',
     requests: config().masterKeyFailures,
@@ -58,4 +72,5 @@ function refuseUnless(state: LimitState): void {
 }
 
 /** A 429 that says when to come back. */
-export const tooMany = (resetMs: number) => coreErrors.ADMIN_ATTEMPTS_EXHAUSTED({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
+export const tooMany = (resetMs: number) =>
+  coreErrors.ADMIN_ATTEMPTS_EXHAUSTED({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });

@@ -2,7 +2,7 @@
 
 import type { ModuleDirectory, ModuleState } from '../../../host/kernel.ts';
 import type { Health, HealthCheck, HealthResult, HealthStatus } from '../../../kernel/health.ts';
-import type { ReadySettings } from '../../../kernel/settings.ts';
+import type { ReadySettings } from '../../../kernel/settings/settings.ts';
 
 export interface CheckReport {
   readonly name: string;
@@ -41,17 +41,25 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     full() {
       if (options.health.isStopping()) return Promise.resolve(reportOf([stopping]));
       const now = performance.now();
-      if (!cached || cached.until <= now) cached = { report: fullReport(options), until: now + CACHE_MS };
+      if (!cached || cached.until <= now)
+        cached = { report: fullReport(options), until: now + CACHE_MS };
       return cached.report;
     },
     shallow: () =>
       options.health.isStopping()
         ? reportOf([stopping])
-        : reportOf([initialized, ...moduleReports(options)].filter(({ status }) => status !== 'warn')),
+        : reportOf(
+            [initialized, ...moduleReports(options)].filter(({ status }) => status !== 'warn'),
+          ),
   };
 }
 
-const stopping: CheckReport = { name: 'core.stopping', status: 'fail', message: 'the platform stops', latencyMs: 0 };
+const stopping: CheckReport = {
+  name: 'core.stopping',
+  status: 'fail',
+  message: 'the platform stops',
+  latencyMs: 0,
+};
 const initialized: CheckReport = { name: 'core.initialized', status: 'pass', latencyMs: 0 };
 
 async function fullReport(options: ReadinessOptions): Promise<ReadyReport> {
@@ -60,7 +68,11 @@ async function fullReport(options: ReadinessOptions): Promise<ReadyReport> {
   const whole = AbortSignal.timeout(settings.totalTimeoutMs);
   const ran = await Promise.all(wanted.map((check) => runCheck(check, settings, whole)));
   const probed = new Set(ran.map(({ name }) => name));
-  return reportOf([initialized, ...ran, ...moduleReports(options).filter(({ name }) => !probed.has(name))]);
+  return reportOf([
+    initialized,
+    ...ran,
+    ...moduleReports(options).filter(({ name }) => !probed.has(name)),
+  ]);
 }
 
 function isWanted({ name }: HealthCheck, settings: ReadySettings): boolean {
@@ -73,10 +85,16 @@ function limitOf(name: string, settings: ReadySettings): number {
   return name.startsWith(MODULE_PREFIX) ? settings.moduleTimeoutMs : settings.totalTimeoutMs;
 }
 
-async function runCheck(check: HealthCheck, settings: ReadySettings, whole: AbortSignal): Promise<CheckReport> {
+async function runCheck(
+  check: HealthCheck,
+  settings: ReadySettings,
+  whole: AbortSignal,
+): Promise<CheckReport> {
   const started = performance.now();
   const signal = AbortSignal.any([whole, AbortSignal.timeout(limitOf(check.name, settings))]);
-  const { status, message } = await Promise.race([check.run(signal), timedOut(signal)]).catch(failed);
+  const { status, message } = await Promise.race([check.run(signal), timedOut(signal)]).catch(
+    failed,
+  );
   return {
     name: check.name,
     status,
@@ -87,7 +105,11 @@ async function runCheck(check: HealthCheck, settings: ReadySettings, whole: Abor
 
 const timedOut = (signal: AbortSignal): Promise<HealthResult> =>
   new Promise((resolve) => {
-    signal.addEventListener('abort', () => resolve({ status: 'fail', message: 'did not answer in time' }), { once: true });
+    signal.addEventListener(
+      'abort',
+      () => resolve({ status: 'fail', message: 'did not answer in time' }),
+      { once: true },
+    );
   });
 
 /** The reason is in the log of whoever owns the dependency; it may hold addresses, so it stays out of here. */
@@ -95,25 +117,40 @@ const failed = (): HealthResult => ({ status: 'fail', message: 'does not answer'
 
 function moduleReports({ modules, settings }: ReadinessOptions): readonly CheckReport[] {
   const states = modules.list();
-  const missing = settings.requiredModules.filter((name) => !states.some((state) => state.name === name));
+  const missing = settings.requiredModules.filter(
+    (name) => !states.some((state) => state.name === name),
+  );
   return [
     ...states.map((state) => moduleReport(state, settings)),
-    ...missing.map((name) => ({ name: MODULE_PREFIX + name, status: 'fail' as const, message: 'not registered', latencyMs: 0 })),
+    ...missing.map((name) => ({
+      name: MODULE_PREFIX + name,
+      status: 'fail' as const,
+      message: 'not registered',
+      latencyMs: 0,
+    })),
   ];
 }
 
 function moduleReport({ name, serving, note }: ModuleState, settings: ReadySettings): CheckReport {
   const bad = settings.strict || settings.requiredModules.includes(name) ? 'fail' : 'warn';
   const degraded = note === undefined ? 'pass' : 'warn';
-  const message = serving ? note : ['not serving', note].filter((part) => part !== undefined).join(': ');
-  return { name: MODULE_PREFIX + name, status: serving ? degraded : bad, ...(message === undefined ? {} : { message }), latencyMs: 0 };
+  const message = serving
+    ? note
+    : ['not serving', note].filter((part) => part !== undefined).join(': ');
+  return {
+    name: MODULE_PREFIX + name,
+    status: serving ? degraded : bad,
+    ...(message === undefined ? {} : { message }),
+    latencyMs: 0,
+  };
 }
 
 function reportOf(checks: readonly CheckReport[]): ReadyReport {
   const failing = checks.filter(({ status }) => status === 'fail').map(({ name }) => name);
   return {
     status: failing.length === 0 ? 'ready' : 'not_ready',
-    message: failing.length === 0 ? 'Penstock is ready' : `Penstock is not ready: ${failing.join(', ')}`,
+    message:
+      failing.length === 0 ? 'Penstock is ready' : `Penstock is not ready: ${failing.join(', ')}`,
     checks,
     timestamp: new Date().toISOString(),
   };

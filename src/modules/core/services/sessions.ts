@@ -1,10 +1,17 @@
 /** Login, second factor and logout of admins. */
 import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
-import type { PasswordHasher } from '../../../kernel/security/passwords.ts';
+import type { PasswordHasher } from '../../../kernel/security/password-hasher.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import { coreErrors } from '../errors.ts';
-import { type AdminRow, type AdminWithPassword, findAdminByName, noteLogin, raiseSessionVersion, replaceHash } from '../queries/admins.ts';
+import {
+  type AdminRow,
+  type AdminWithPassword,
+  findAdminByName,
+  noteLogin,
+  raiseSessionVersion,
+  replaceHash,
+} from '../queries/admins.ts';
 import { type Accounts, usernameKey } from './accounts.ts';
 import type { AdminTokens } from './admin-identity.ts';
 import type { FailureQuotas } from './failure-quotas.ts';
@@ -23,7 +30,11 @@ export interface LoginListener {
 
 export interface Sessions {
   /** A session token, or the short one that asks for the second factor. Throws 401, 429. */
-  login(input: { username: string; password: string }, address: string, listener: LoginListener): Promise<string>;
+  login(
+    input: { username: string; password: string },
+    address: string,
+    listener: LoginListener,
+  ): Promise<string>;
   /** The session token for a short one and a code. Throws 401, 404, 429. */
   verify(secondFactorToken: string, code: string, known: Known): Promise<string>;
   /** Ends all sessions of the caller. */
@@ -45,10 +56,15 @@ export interface SessionsOptions {
 
 export function createSessions(options: SessionsOptions): Sessions {
   const { database, passwords, accounts, tokens, twoFactor, quotas, count } = options;
-  const issue = (admin: AdminRow): string => tokens.session(admin.id, admin.sessionVersion, options.lifetimeSeconds());
+  const issue = (admin: AdminRow): string =>
+    tokens.session(admin.id, admin.sessionVersion, options.lifetimeSeconds());
 
   /** The same work, and the same answer, whether the name or the password is wrong. */
-  const proven = async (name: string, password: string, asked: Known): Promise<AdminWithPassword | undefined> => {
+  const proven = async (
+    name: string,
+    password: string,
+    asked: Known,
+  ): Promise<AdminWithPassword | undefined> => {
     const admin = await findAdminByName(database, name);
     if (admin) asked(admin);
     const right = await passwords.verify(admin?.passwordHash, password);
@@ -56,7 +72,8 @@ export function createSessions(options: SessionsOptions): Sessions {
   };
 
   const renewHash = async (admin: AdminWithPassword, password: string): Promise<void> => {
-    if (passwords.outdated(admin.passwordHash)) await replaceHash(database, admin.id, await passwords.hash(password), admin.passwordHash);
+    if (passwords.outdated(admin.passwordHash))
+      await replaceHash(database, admin.id, await passwords.hash(password), admin.passwordHash);
   };
 
   return {
@@ -84,14 +101,18 @@ export function createSessions(options: SessionsOptions): Sessions {
       const admin = await accounts.get(claims.id);
       if (!admin?.active || admin.sessionVersion !== claims.sv) throw coreErrors.ADMIN_UNKNOWN();
       known(admin);
-      if (!(await quotas.beforeCode(admin.id, sha256(secondFactorToken)))) throw coreErrors.ADMIN_SECOND_FACTOR_SPENT();
+      if (!(await quotas.beforeCode(admin.id, sha256(secondFactorToken))))
+        throw coreErrors.ADMIN_SECOND_FACTOR_SPENT();
       await twoFactor.use(admin.id, code);
       await quotas.proofSucceeded(admin.id);
       count('success');
       await noteLogin(database, admin.id);
       return issue(admin);
     },
-    logout: (caller) => accounts.change(caller.adminId, (transaction) => raiseSessionVersion(transaction, caller.adminId)),
+    logout: (caller) =>
+      accounts.change(caller.adminId, (transaction) =>
+        raiseSessionVersion(transaction, caller.adminId),
+      ),
   };
 }
 

@@ -4,12 +4,19 @@ import type { AdminCaller } from '../../../kernel/caller.ts';
 import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
-import { describeTotp, newTotpSecret, type TotpEnrolment, tidyCode, totpStep } from '../../../kernel/security/totp.ts';
+import {
+  describeTotp,
+  newTotpSecret,
+  type TotpEnrolment,
+  tidyCode,
+  totpStep,
+} from '../../../kernel/security/totp.ts';
 import { coreErrors } from '../errors.ts';
 import { type AdminRow, setHasTwoFactor } from '../queries/admins.ts';
 import * as queries from '../queries/two-factor.ts';
 import type { Accounts } from './accounts.ts';
 import type { FailureQuotas } from './failure-quotas.ts';
+
 export interface TwoFactor {
   /** A new secret, in force after `confirm`. `undefined` when a confirmed one stands. */
   enrol(admin: { id: string; username: string }): Promise<TotpEnrolment | undefined>;
@@ -34,14 +41,19 @@ export function createTwoFactor(database: Database, secrets: SecretBox): TwoFact
   return {
     async enrol({ id, username }) {
       const secret = await newTotpSecret();
-      const stored = await queries.storePendingSecret(database, id, secrets.seal(secret, sealContext(id)));
+      const stored = await queries.storePendingSecret(
+        database,
+        id,
+        secrets.seal(secret, sealContext(id)),
+      );
       return stored ? describeTotp(secret, { issuer: ISSUER, label: username }) : undefined;
     },
     async confirm(transaction, adminId, code) {
       const sealed = await queries.findSecret(transaction, adminId, false);
       if (sealed === undefined) throw coreErrors.SECOND_FACTOR_ABSENT();
       const step = await totpStep(secrets.open(sealed, sealContext(adminId)), tidyCode(code));
-      if (step === undefined || !(await queries.confirmSecret(transaction, adminId, step))) throw coreErrors.ADMIN_VERIFICATION_FAILED();
+      if (step === undefined || !(await queries.confirmSecret(transaction, adminId, step)))
+        throw coreErrors.ADMIN_VERIFICATION_FAILED();
       const backupCodes = Array.from({ length: BACKUP_CODES }, newBackupCode);
       await queries.insertBackupCodes(
         transaction,
@@ -56,7 +68,9 @@ export function createTwoFactor(database: Database, secrets: SecretBox): TwoFact
       if (sealed === undefined) throw coreErrors.SECOND_FACTOR_ABSENT();
       const step = await totpStep(secrets.open(sealed, sealContext(adminId)), code);
       const taken =
-        step === undefined ? queries.takeBackupCode(database, adminId, digestOf(adminId, code)) : queries.takeStep(database, adminId, step);
+        step === undefined
+          ? queries.takeBackupCode(database, adminId, digestOf(adminId, code))
+          : queries.takeStep(database, adminId, step);
       if (!(await taken)) throw coreErrors.ADMIN_VERIFICATION_FAILED();
     },
     remove: (transaction, adminId) => queries.deleteSecret(transaction, adminId),
@@ -64,7 +78,10 @@ export function createTwoFactor(database: Database, secrets: SecretBox): TwoFact
 }
 
 function newBackupCode(): string {
-  const characters = Array.from({ length: 10 }, () => BACKUP_ALPHABET[randomInt(BACKUP_ALPHABET.length)]).join('');
+  const characters = Array.from(
+    { length: 10 },
+    () => BACKUP_ALPHABET[randomInt(BACKUP_ALPHABET.length)],
+  ).join('');
   return `${characters.slice(0, 5)}-${characters.slice(5)}`;
 }
 
@@ -76,14 +93,25 @@ export interface OwnTwoFactor {
   /** Begins; `undefined` when it is on already. */
   begin(caller: AdminCaller): Promise<TotpEnrolment | undefined>;
   /** Proves the secret and switches on. Ends all sessions; answers the admin for a new one. */
-  confirm(caller: AdminCaller, code: string): Promise<{ admin: AdminRow; backupCodes: readonly string[] }>;
+  confirm(
+    caller: AdminCaller,
+    code: string,
+  ): Promise<{ admin: AdminRow; backupCodes: readonly string[] }>;
   /** Needs a code, except from a super admin. Ends all sessions; `undefined` when it was off. */
   end(caller: AdminCaller, code: string | undefined): Promise<AdminRow | undefined>;
 }
 
-export function createOwnTwoFactor(accounts: Accounts, twoFactor: TwoFactor, quotas: FailureQuotas): OwnTwoFactor {
+export function createOwnTwoFactor(
+  accounts: Accounts,
+  twoFactor: TwoFactor,
+  quotas: FailureQuotas,
+): OwnTwoFactor {
   /** One transaction with the admin's mark; every session of before ends with it. */
-  const mark = <T>(adminId: string, has: boolean, work: (transaction: Parameters<Parameters<Accounts['change']>[1]>[0]) => Promise<T>) =>
+  const mark = <T>(
+    adminId: string,
+    has: boolean,
+    work: (transaction: Parameters<Parameters<Accounts['change']>[1]>[0]) => Promise<T>,
+  ) =>
     accounts.change(adminId, async (transaction) => {
       const result = await work(transaction);
       const admin = await setHasTwoFactor(transaction, adminId, has);
@@ -95,7 +123,9 @@ export function createOwnTwoFactor(accounts: Accounts, twoFactor: TwoFactor, quo
     begin: (caller) => twoFactor.enrol({ id: caller.adminId, username: caller.username }),
     async confirm({ adminId }, code) {
       await quotas.beforeProof(adminId);
-      const { admin, result } = await mark(adminId, true, (transaction) => twoFactor.confirm(transaction, adminId, code));
+      const { admin, result } = await mark(adminId, true, (transaction) =>
+        twoFactor.confirm(transaction, adminId, code),
+      );
       await quotas.proofSucceeded(adminId);
       return { admin, backupCodes: result };
     },
@@ -109,7 +139,9 @@ export function createOwnTwoFactor(accounts: Accounts, twoFactor: TwoFactor, quo
       } else if (!isSuperAdmin) {
         throw invalid('code', 'required', 'is required to switch the second factor off');
       }
-      const { admin } = await mark(adminId, false, (transaction) => twoFactor.remove(transaction, adminId));
+      const { admin } = await mark(adminId, false, (transaction) =>
+        twoFactor.remove(transaction, adminId),
+      );
       return admin;
     },
   };

@@ -1,7 +1,11 @@
 // Tables that hold more than a record engine expects of its own (spec/database.md 5.12).
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Api } from '../../../../test/support/api.ts';
-import { expectUntouched, type ImportedPlatform, startOnSample } from '../../../../test/support/imported.ts';
+import {
+  expectUntouched,
+  type ImportedPlatform,
+  startOnSample,
+} from '../../../../test/support/imported.ts';
 
 describe('odd tables', () => {
   let platform: ImportedPlatform;
@@ -12,31 +16,54 @@ describe('odd tables', () => {
     platform = await startOnSample('odd');
     ({ admin, client } = platform);
     await admin.post('/database/introspection');
-    const { body } = await admin.get('/database/introspection/schemas', { query: { search: 'vehicles' } });
-    expect(body.schemas[0].warnings).toEqual([expect.stringContaining('Other tables inherit from it')]);
+    const { body } = await admin.get('/database/introspection/schemas', {
+      query: { search: 'vehicles' },
+    });
+    expect(body.schemas[0].warnings).toEqual([
+      expect.stringContaining('Other tables inherit from it'),
+    ]);
     await platform.importAll();
   });
   afterAll(() => platform.close());
 
   it('loses no digit of lists of long numbers, on any way out or in', async () => {
     const path = '/database/imp_wide_lists/1';
-    const lists = { flakes: ['9007199254740993', null, '-1'], prices: ['0.10000000000000000001', '2.50'] };
+    const lists = {
+      flakes: ['9007199254740993', null, '-1'],
+      prices: ['0.10000000000000000001', '2.50'],
+    };
     const grid = [
       ['9007199254740993', '1'],
       ['2', '3'],
     ];
     expect((await client.get(path)).body).toMatchObject({ ...lists, grid });
-    const graphql = await client.post('/graphql', { query: '{ getDatabaseImp_wide_listsId(id: "1") { flakes prices grid } }' });
+    const graphql = await client.post('/graphql', {
+      query: '{ getDatabaseImp_wide_listsId(id: "1") { flakes prices grid } }',
+    });
     expect(graphql.body.data.getDatabaseImp_wide_listsId).toEqual({ ...lists, grid });
-    const found = await admin.post('/database/schemas/imp_wide_lists/query', { query: { flakes: '9007199254740993' } });
+    const found = await admin.post('/database/schemas/imp_wide_lists/query', {
+      query: { flakes: '9007199254740993' },
+    });
     expect(found.body.count).toBe(1);
     await client.patch(path, { flakes: ['9223372036854775807', '5'] });
-    const text = (await admin.get('/database/schemas/imp_wide_lists/docs/export', { query: { format: 'csv' } })).text;
-    const back = await admin.post('/database/schemas/imp_wide_lists/docs/import?mode=upsert', text, csv);
+    const text = (
+      await admin.get('/database/schemas/imp_wide_lists/docs/export', { query: { format: 'csv' } })
+    ).text;
+    const back = await admin.post(
+      '/database/schemas/imp_wide_lists/docs/import?mode=upsert',
+      text,
+      csv,
+    );
     expect(back.body).toMatchObject({ updated: 1, failed: 0 });
-    const { rows } = await platform.sample.client.query('select flakes::text, prices::text, grid::text from wide_lists');
+    const { rows } = await platform.sample.client.query(
+      'select flakes::text, prices::text, grid::text from wide_lists',
+    );
     expect(rows).toEqual([
-      { flakes: '{9223372036854775807,5}', prices: '{0.10000000000000000001,2.50}', grid: '{{9007199254740993,1},{2,3}}' },
+      {
+        flakes: '{9223372036854775807,5}',
+        prices: '{0.10000000000000000001,2.50}',
+        grid: '{{9007199254740993,1},{2,3}}',
+      },
     ]);
     expect((await client.patch(path, { flakes: ['many'] })).status).toBe(400);
   });
@@ -44,33 +71,62 @@ describe('odd tables', () => {
   it('says which year an instant lies in, before the first and after the 9999th too', async () => {
     const { documents } = (await client.get('/database/imp_ages', { query: { sort: 'id' } })).body;
     expect(documents).toMatchObject([
-      { day: '-000043-03-15T00:00:00.000Z', at: '+000000-01-01T00:00:00.000Z', zoned: '-000001-12-31T23:59:59.500Z' },
-      { day: '9999-12-31T00:00:00.000Z', at: '+010000-01-01T12:00:00.000Z', zoned: '+012345-06-07T08:09:10.011Z' },
+      {
+        day: '-000043-03-15T00:00:00.000Z',
+        at: '+000000-01-01T00:00:00.000Z',
+        zoned: '-000001-12-31T23:59:59.500Z',
+      },
+      {
+        day: '9999-12-31T00:00:00.000Z',
+        at: '+010000-01-01T12:00:00.000Z',
+        zoned: '+012345-06-07T08:09:10.011Z',
+      },
       { day: null, at: null, zoned: null },
-      { day: '0001-01-01T00:00:00.000Z', at: '2026-01-31T12:00:00.000Z', zoned: '0476-09-04T00:00:00.000Z' },
+      {
+        day: '0001-01-01T00:00:00.000Z',
+        at: '2026-01-31T12:00:00.000Z',
+        zoned: '0476-09-04T00:00:00.000Z',
+      },
     ]);
     expect(new Date(documents[0].day).getUTCFullYear()).toBe(-43);
     const endpoint = { name: 'oldest', operation: 5, selectedSchemaName: 'imp_ages' };
     const aggregate = { values: [{ as: 'oldest', function: 'min', field: 'zoned' }] };
-    expect((await admin.post('/database/customEndpoints', { ...endpoint, aggregate })).status).toBe(200);
-    expect((await client.get('/database/function/oldest')).body).toEqual([{ oldest: '-000001-12-31T23:59:59.500Z' }]);
+    expect((await admin.post('/database/customEndpoints', { ...endpoint, aggregate })).status).toBe(
+      200,
+    );
+    expect((await client.get('/database/function/oldest')).body).toEqual([
+      { oldest: '-000001-12-31T23:59:59.500Z' },
+    ]);
   });
 
-  it.each(['imp_text_keys', 'imp_blank_keys'])('gives no record of %s an empty id, which no path could name', async (schema) => {
-    for (const code of ['', ...(schema === 'imp_blank_keys' ? ['  '] : [])]) {
-      const refused = await client.post(`/database/${schema}`, { code, note: 'x' });
-      expect([refused.status, refused.body.errors]).toMatchObject([400, [{ path: 'code', rule: 'minLength' }]]);
-    }
-    expect((await client.post(`/database/${schema}`, { code: 'a', note: 'x' })).status).toBe(200);
-  });
+  it.each(['imp_text_keys', 'imp_blank_keys'])(
+    'gives no record of %s an empty id, which no path could name',
+    async (schema) => {
+      for (const code of ['', ...(schema === 'imp_blank_keys' ? ['  '] : [])]) {
+        const refused = await client.post(`/database/${schema}`, { code, note: 'x' });
+        expect([refused.status, refused.body.errors]).toMatchObject([
+          400,
+          [{ path: 'code', rule: 'minLength' }],
+        ]);
+      }
+      expect((await client.post(`/database/${schema}`, { code: 'a', note: 'x' })).status).toBe(200);
+    },
+  );
 
   it('blames no field for an index over an expression', async () => {
-    const { status, body } = await client.post('/database/imp_citizens', { id: 2, email: 'ANN@example.org' });
+    const { status, body } = await client.post('/database/imp_citizens', {
+      id: 2,
+      email: 'ANN@example.org',
+    });
     expect([status, body.code, body.errors]).toEqual([409, 'RECORD_NOT_UNIQUE', undefined]);
   });
 
   it('names the fields of a foreign key of several columns', async () => {
-    const { status, body } = await client.post('/database/imp_houses', { id: 2, lot_street: 'Elm', lot_number: 9 });
+    const { status, body } = await client.post('/database/imp_houses', {
+      id: 2,
+      lot_street: 'Elm',
+      lot_number: 9,
+    });
     expect([status, body.errors]).toMatchObject([
       400,
       [
@@ -82,13 +138,21 @@ describe('odd tables', () => {
 
   it('names the table that is in the way of a delete, also where two foreign keys have one name', async () => {
     const { status, body } = await client.delete('/database/imp_keepers/1');
-    expect([status, body.code, body.message]).toEqual([409, 'RECORD_IN_USE', 'Records of imp_dogs refer to this one']);
+    expect([status, body.code, body.message]).toEqual([
+      409,
+      'RECORD_IN_USE',
+      'Records of imp_dogs refer to this one',
+    ]);
   });
 
   it('answers a conflict where a rule or a trigger takes the row away', async () => {
     expect((await client.post('/database/imp_swallowing', { note: 'x' })).status).toBe(409);
     expect((await client.post('/database/imp_picky', { note: 'boom' })).status).toBe(409);
-    const imported = await admin.post('/database/schemas/imp_picky/docs/import?atomic=false', 'note\nfine\nboom\nfine too\n', csv);
+    const imported = await admin.post(
+      '/database/schemas/imp_picky/docs/import?atomic=false',
+      'note\nfine\nboom\nfine too\n',
+      csv,
+    );
     expect(imported.body).toMatchObject({ created: 2, failed: 1, errors: [{ line: 3 }] });
   });
 
@@ -103,14 +167,23 @@ describe('odd tables', () => {
     const { status, body } = await client.post('/database/imp_exacting', record);
     expect([status, body.errors]).toMatchObject([400, [{ path }]]);
     const made = await client.post('/database/imp_exacting', {});
-    expect((await client.patch(`/database/imp_exacting/${made.body._id}`, record)).body.errors).toMatchObject([{ path }]);
+    expect(
+      (await client.patch(`/database/imp_exacting/${made.body._id}`, record)).body.errors,
+    ).toMatchObject([{ path }]);
   });
 
   it('says of an export what a list says: a view without data, a table that has changed', async () => {
-    const exported = async (schema: string) => (await admin.get(`/database/schemas/${schema}/docs/export`)).status;
-    expect([(await client.get('/database/imp_never_filled')).status, await exported('imp_never_filled')]).toEqual([503, 503]);
+    const exported = async (schema: string) =>
+      (await admin.get(`/database/schemas/${schema}/docs/export`)).status;
+    expect([
+      (await client.get('/database/imp_never_filled')).status,
+      await exported('imp_never_filled'),
+    ]).toEqual([503, 503]);
     await platform.sample.client.query('alter table renamed_later rename column note to remark');
-    expect([(await client.get('/database/imp_renamed_later')).status, await exported('imp_renamed_later')]).toEqual([404, 404]);
+    expect([
+      (await client.get('/database/imp_renamed_later')).status,
+      await exported('imp_renamed_later'),
+    ]).toEqual([404, 404]);
     await platform.sample.client.query('alter table renamed_later rename column remark to note');
   });
 

@@ -4,10 +4,13 @@ import type { RecordInput, RecordStore } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { noOperators } from '../../../data/schema/compile/shapes.ts';
 import { platformKey } from '../../../data/schema/language/record-key.ts';
-import { defineOperation } from '../../../kernel/operation.ts';
+import { defineOperation } from '../../../kernel/operations/operation.ts';
 import { docsReply, type RecordOperation, recordFacts, scopeQuery } from './record-facts.ts';
 
-export const bulkRecordOperations = (records: RecordStore, schema: CompiledSchema): readonly RecordOperation[] => [
+export const bulkRecordOperations = (
+  records: RecordStore,
+  schema: CompiledSchema,
+): readonly RecordOperation[] => [
   createMany(records, schema),
   updateMany(records, schema),
   replaceMany(records, schema),
@@ -16,13 +19,19 @@ export const bulkRecordOperations = (records: RecordStore, schema: CompiledSchem
 const MAX_DOCS = 1_000;
 const BODY_LIMIT = 8 * 1024 * 1024;
 
-const docsBody = (shape: TObject): TObject => Type.Object({ docs: Type.Array(shape, { maxItems: MAX_DOCS }) });
+const docsBody = (shape: TObject): TObject =>
+  Type.Object({ docs: Type.Array(shape, { maxItems: MAX_DOCS }) });
 const withId = ({ key }: CompiledSchema, shape: TObject): TObject =>
   Type.Object(
-    { _id: key === platformKey ? Type.String({ format: 'uuid' }) : Type.String({ maxLength: 1_024 }), ...shape.properties },
+    {
+      _id:
+        key === platformKey ? Type.String({ format: 'uuid' }) : Type.String({ maxLength: 1_024 }),
+      ...shape.properties,
+    },
     noOperators,
   );
-const docsOf = (body: unknown): readonly RecordInput[] => (body as { readonly docs: readonly RecordInput[] }).docs;
+const docsOf = (body: unknown): readonly RecordInput[] =>
+  (body as { readonly docs: readonly RecordInput[] }).docs;
 
 function createMany(records: RecordStore, schema: CompiledSchema): RecordOperation {
   const { name, shapes } = schema;
@@ -36,7 +45,8 @@ function createMany(records: RecordStore, schema: CompiledSchema): RecordOperati
     input: { query: scopeQuery(schema), body: docsBody(shapes.create) },
     output: Type.Object({ docs: Type.Array(shapes.record) }),
     summary: `Create many ${name} records`,
-    handler: async ({ caller }, { query, body }) => docsReply(await records.createMany(caller, name, docsOf(body), query)),
+    handler: async ({ caller }, { query, body }) =>
+      docsReply(await records.createMany(caller, name, docsOf(body), query)),
   });
   return { crud: 'create', operation };
 }
@@ -53,7 +63,8 @@ function updateMany(records: RecordStore, schema: CompiledSchema): RecordOperati
     input: { query: scopeQuery(schema), body: docsBody(withId(schema, shapes.update)) },
     output: Type.Object({ docs: Type.Array(shapes.record) }),
     summary: `Change many ${name} records`,
-    handler: async ({ caller }, { query, body }) => docsReply(await records.updateMany(caller, name, docsOf(body), query)),
+    handler: async ({ caller }, { query, body }) =>
+      docsReply(await records.updateMany(caller, name, docsOf(body), query)),
   });
   return { crud: 'update', operation };
 }
@@ -70,7 +81,8 @@ function replaceMany(records: RecordStore, schema: CompiledSchema): RecordOperat
     input: { query: scopeQuery(schema), body: docsBody(withId(schema, shapes.create)) },
     output: Type.Object({ docs: Type.Array(shapes.record) }),
     summary: `Replace many ${name} records`,
-    handler: async ({ caller }, { query, body }) => docsReply(await records.replaceMany(caller, name, docsOf(body), query)),
+    handler: async ({ caller }, { query, body }) =>
+      docsReply(await records.replaceMany(caller, name, docsOf(body), query)),
   });
   return { crud: 'update', operation };
 }

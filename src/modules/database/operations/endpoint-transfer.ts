@@ -1,11 +1,15 @@
 /** Custom endpoints as a whole: export, import, and what their design needs to know about schemas. */
 import Type from 'typebox';
 import { schemaErrors } from '../../../data/schema/errors.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { databaseErrors } from '../errors.ts';
-import { usableFields } from '../services/endpoints/accessible-fields.ts';
 import type { EndpointBody } from '../services/endpoints/admin.ts';
-import { ExportedEndpoint, exportedEndpoint } from '../services/endpoints/shown.ts';
+import { usableFields } from '../services/endpoints/definition.ts';
+import { ExportedEndpoint, exportedEndpoint } from '../services/endpoints/endpoint-view.ts';
 import { type EndpointParts, newEndpoint } from './endpoints.ts';
 
 export const endpointTransferOperations = (parts: EndpointParts): readonly Operation[] => [
@@ -37,10 +41,17 @@ const schemasInUse = ({ store, schemas }: EndpointParts): Operation =>
     }),
     summary: 'List the schemas that custom endpoints use',
     handler(_, { query: { skip = 0, limit = 25 } }) {
-      const names = [...new Set(store.all().map(({ selectedSchemaName }) => selectedSchemaName))].sort();
+      const names = [
+        ...new Set(store.all().map(({ selectedSchemaName }) => selectedSchemaName)),
+      ].sort();
       const known = names.flatMap((name) => schemas.get(name) ?? []);
       const page = known.slice(skip, skip + limit).map(({ _id, name }) => ({ id: _id, name }));
-      return { schemas: page, schemaNames: page.map(({ name }) => name), schemaIds: page.map(({ id }) => id), count: known.length };
+      return {
+        schemas: page,
+        schemaNames: page.map(({ name }) => name),
+        schemaIds: page.map(({ id }) => id),
+        count: known.length,
+      };
     },
   });
 
@@ -53,8 +64,13 @@ const exportAll = ({ store, schemas }: EndpointParts): Operation =>
     input: {},
     output: Type.Object({ endpoints: Type.Array(ExportedEndpoint) }),
     summary: 'Export all custom endpoints',
-    description: 'Ordered by name, so that two exports of the same endpoints are the same. The import takes the answer as it is.',
-    handler: () => ({ endpoints: store.all().map((endpoint) => exportedEndpoint(endpoint, schemas.get(endpoint.selectedSchemaName))) }),
+    description:
+      'Ordered by name, so that two exports of the same endpoints are the same. The import takes the answer as it is.',
+    handler: () => ({
+      endpoints: store
+        .all()
+        .map((endpoint) => exportedEndpoint(endpoint, schemas.get(endpoint.selectedSchemaName))),
+    }),
   });
 
 const importAll = ({ admin }: EndpointParts): Operation =>
@@ -68,7 +84,11 @@ const importAll = ({ admin }: EndpointParts): Operation =>
     bodyLimit: 8 * 1024 * 1024,
     input: { body: Type.Object({ endpoints: Type.Array(newEndpoint, { maxItems: 1_000 }) }) },
     output: Type.Object({ result: Type.String() }),
-    errors: [databaseErrors.ENDPOINT_INVALID, databaseErrors.ENDPOINT_EXISTS, schemaErrors.SCHEMA_NOT_FOUND],
+    errors: [
+      databaseErrors.ENDPOINT_INVALID,
+      databaseErrors.ENDPOINT_EXISTS,
+      schemaErrors.SCHEMA_NOT_FOUND,
+    ],
     summary: 'Import custom endpoints',
     description:
       'All of it happens, or nothing. An endpoint changes the one with the same name, which keeps its id; what is not listed stays.',
@@ -85,13 +105,26 @@ const operationDetails = ({ schemas }: EndpointParts): Operation =>
     about: { schemaId: 'open' },
     method: 'GET',
     path: '/database/schemas/:schemaId/cms/operation/:operation/details',
-    input: { params: Type.Object({ schemaId: Type.String({ maxLength: 64 }), operation: Type.Integer({ minimum: 0, maximum: 5 }) }) },
-    output: Type.Object({ schemaId: Type.String(), schemaName: Type.String(), accessibleFields: Type.Array(Type.String()) }),
+    input: {
+      params: Type.Object({
+        schemaId: Type.String({ maxLength: 64 }),
+        operation: Type.Integer({ minimum: 0, maximum: 5 }),
+      }),
+    },
+    output: Type.Object({
+      schemaId: Type.String(),
+      schemaName: Type.String(),
+      accessibleFields: Type.Array(Type.String()),
+    }),
     errors: [schemaErrors.SCHEMA_NOT_FOUND],
     summary: 'List the fields that a custom endpoint of an operation can use',
     handler(_, { params: { schemaId, operation } }) {
       const schema = schemas.byId(schemaId);
       if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
-      return { schemaId: schema._id, schemaName: schema.name, accessibleFields: [...usableFields(schema, operation)] };
+      return {
+        schemaId: schema._id,
+        schemaName: schema.name,
+        accessibleFields: [...usableFields(schema, operation)],
+      };
     },
   });

@@ -4,13 +4,22 @@ import Type from 'typebox';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { databaseErrors } from '../errors.ts';
 import type { EndpointAdmin, EndpointBody } from '../services/endpoints/admin.ts';
-import { AggregateShape, AssignmentShape, InputShape, type StoredEndpoint } from '../services/endpoints/definition.ts';
+import {
+  AggregateShape,
+  AssignmentShape,
+  InputShape,
+  type StoredEndpoint,
+} from '../services/endpoints/definition.ts';
+import { EndpointView, endpointView } from '../services/endpoints/endpoint-view.ts';
 import type { EndpointServing } from '../services/endpoints/serving.ts';
-import { ShownEndpoint, shownEndpoint } from '../services/endpoints/shown.ts';
 import type { EndpointStore } from '../services/endpoints/store.ts';
 
 export interface EndpointParts {
@@ -40,7 +49,9 @@ export const changeFields = {
   selectedSchemaName: Type.Optional(Type.String({ maxLength: 64, description: 'Or its name' })),
   endpointDescription: Type.Optional(Type.String({ maxLength: 4_096 })),
   inputs: Type.Optional(Type.Array(InputShape, { maxItems: 64 })),
-  query: Type.Optional(Type.Unknown({ description: '{"AND": [...]}, {"OR": [...]} or one comparison' })),
+  query: Type.Optional(
+    Type.Unknown({ description: '{"AND": [...]}, {"OR": [...]} or one comparison' }),
+  ),
   assignments: Type.Optional(Type.Array(AssignmentShape, { maxItems: 256 })),
   authentication: flag('Only signed-in users may call it'),
   paginated: flag('The caller gives skip and limit, and gets {documents, count}'),
@@ -51,13 +62,17 @@ export const changeFields = {
 
 export const newEndpoint = Type.Object({
   name: Type.String({ maxLength: 256 }),
-  operation: Type.Integer({ minimum: 0, maximum: 5, description: '0 GET, 1 POST, 2 PUT, 3 DELETE, 4 PATCH, 5 aggregate (GET)' }),
+  operation: Type.Integer({
+    minimum: 0,
+    maximum: 5,
+    description: '0 GET, 1 POST, 2 PUT, 3 DELETE, 4 PATCH, 5 aggregate (GET)',
+  }),
   ...changeFields,
 });
 
 function shown({ schemas, serving }: EndpointParts, endpoint: StoredEndpoint) {
   const warnings = serving.problems(endpoint).map(({ path, message }) => `${path}: ${message}`);
-  return shownEndpoint(endpoint, schemas.get(endpoint.selectedSchemaName), warnings);
+  return endpointView(endpoint, schemas.get(endpoint.selectedSchemaName), warnings);
 }
 
 const sortable = ['name', 'operation', 'selectedSchemaName', 'createdAt', 'updatedAt'] as const;
@@ -73,22 +88,37 @@ const list = (parts: EndpointParts): Operation =>
       query: Type.Object({
         skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000, default: 0 })),
         limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
-        sort: Type.Optional(Type.String({ maxLength: 256, description: 'Field names with spaces between them; - in front: descending' })),
-        search: Type.Optional(Type.String({ maxLength: 256, description: 'Part of the name; case does not matter' })),
+        sort: Type.Optional(
+          Type.String({
+            maxLength: 256,
+            description: 'Field names with spaces between them; - in front: descending',
+          }),
+        ),
+        search: Type.Optional(
+          Type.String({ maxLength: 256, description: 'Part of the name; case does not matter' }),
+        ),
         operation: Type.Optional(Type.Integer({ minimum: 0, maximum: 5 })),
         schemaName: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
       }),
     },
-    output: Type.Object({ customEndpoints: Type.Array(ShownEndpoint), count: Type.Integer() }),
+    output: Type.Object({ customEndpoints: Type.Array(EndpointView), count: Type.Integer() }),
     summary: 'List custom endpoints',
     handler(_, { query: { skip = 0, limit = 25, sort, search, operation, schemaName = [] } }) {
       const found = parts.store
         .all()
-        .filter(({ name }) => search === undefined || name.toLowerCase().includes(search.toLowerCase()))
+        .filter(
+          ({ name }) => search === undefined || name.toLowerCase().includes(search.toLowerCase()),
+        )
         .filter((endpoint) => operation === undefined || endpoint.operation === operation)
-        .filter(({ selectedSchemaName }) => schemaName.length === 0 || schemaName.includes(selectedSchemaName));
+        .filter(
+          ({ selectedSchemaName }) =>
+            schemaName.length === 0 || schemaName.includes(selectedSchemaName),
+        );
       const page = ordered(found, sort).slice(skip, skip + limit);
-      return { customEndpoints: page.map((endpoint) => shown(parts, endpoint)), count: found.length };
+      return {
+        customEndpoints: page.map((endpoint) => shown(parts, endpoint)),
+        count: found.length,
+      };
     },
   });
 
@@ -97,11 +127,13 @@ function ordered(endpoints: readonly StoredEndpoint[], sort = ''): readonly Stor
     if (term === '') return [];
     const name = term.replace(/^-/, '');
     const key = sortable.find((known) => known === name);
-    if (!key) throw invalid('sort', 'field', `"${cutText(name, 64)}" is not one of ${sortable.join(', ')}`);
+    if (!key)
+      throw invalid('sort', 'field', `"${cutText(name, 64)}" is not one of ${sortable.join(', ')}`);
     return [{ key, direction: term.startsWith('-') ? -1 : 1 }];
   });
   return endpoints.toSorted((a, b) => {
-    for (const { key, direction } of keys) if (a[key] !== b[key]) return a[key] < b[key] ? -direction : direction;
+    for (const { key, direction } of keys)
+      if (a[key] !== b[key]) return a[key] < b[key] ? -direction : direction;
     return a.name < b.name ? -1 : 1;
   });
 }
@@ -113,7 +145,7 @@ const get = (parts: EndpointParts): Operation =>
     method: 'GET',
     path: '/database/customEndpoints/:id',
     input: { params },
-    output: ShownEndpoint,
+    output: EndpointView,
     errors: [ENDPOINT_NOT_FOUND],
     summary: 'Read a custom endpoint',
     handler: (_, { params: { id } }) => shown(parts, parts.admin.get(id)),
@@ -127,11 +159,12 @@ const create = (parts: EndpointParts): Operation =>
     method: 'POST',
     path: '/database/customEndpoints',
     input: { body: newEndpoint },
-    output: ShownEndpoint,
+    output: EndpointView,
     errors: [ENDPOINT_INVALID, ENDPOINT_EXISTS, SCHEMA_NOT_FOUND],
     summary: 'Create a custom endpoint',
     description: 'Its client route is there, on every node, when the answer comes.',
-    handler: async ({ caller }, { body }) => shown(parts, await parts.admin.create(caller, body as EndpointBody)),
+    handler: async ({ caller }, { body }) =>
+      shown(parts, await parts.admin.create(caller, body as EndpointBody)),
   });
 
 const update = (parts: EndpointParts): Operation =>
@@ -142,11 +175,13 @@ const update = (parts: EndpointParts): Operation =>
     method: 'PATCH',
     path: '/database/customEndpoints/:id',
     input: { params, body: Type.Object(changeFields) },
-    output: ShownEndpoint,
+    output: EndpointView,
     errors: [ENDPOINT_INVALID, ENDPOINT_NOT_FOUND, SCHEMA_NOT_FOUND],
     summary: 'Change a custom endpoint',
-    description: 'What is left out stays; the schema must be named. Name and operation never change.',
-    handler: async ({ caller }, { params: { id }, body }) => shown(parts, await parts.admin.update(caller, id, body as EndpointBody)),
+    description:
+      'What is left out stays; the schema must be named. Name and operation never change.',
+    handler: async ({ caller }, { params: { id }, body }) =>
+      shown(parts, await parts.admin.update(caller, id, body as EndpointBody)),
   });
 
 const remove = ({ admin }: EndpointParts): Operation =>

@@ -5,24 +5,57 @@ import type { RecordStore } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
-import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import { expectedVersion, ifMatch } from '../../../kernel/operations/if-match.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
-import { idParams, type RecordOperation, recordFacts, recordReply, scopeQuery } from './record-facts.ts';
+import {
+  idParams,
+  type RecordOperation,
+  recordFacts,
+  recordReply,
+  scopeQuery,
+} from './record-facts.ts';
 
-const { RECORD_NOT_FOUND, RECORD_INVALID, RECORD_NOT_UNIQUE, WRITE_CONFLICT, NO_HISTORY, VERSION_NOT_FOUND, FIELD_FORBIDDEN } =
-  recordErrors;
+const {
+  RECORD_NOT_FOUND,
+  RECORD_INVALID,
+  RECORD_NOT_UNIQUE,
+  WRITE_CONFLICT,
+  NO_HISTORY,
+  VERSION_NOT_FOUND,
+  FIELD_FORBIDDEN,
+} = recordErrors;
 const readErrors = [RECORD_NOT_FOUND, NO_HISTORY];
-const restoreErrors = [RECORD_NOT_FOUND, RECORD_INVALID, RECORD_NOT_UNIQUE, WRITE_CONFLICT, NO_HISTORY, VERSION_NOT_FOUND, FIELD_FORBIDDEN];
+const restoreErrors = [
+  RECORD_NOT_FOUND,
+  RECORD_INVALID,
+  RECORD_NOT_UNIQUE,
+  WRITE_CONFLICT,
+  NO_HISTORY,
+  VERSION_NOT_FOUND,
+  FIELD_FORBIDDEN,
+];
 
-const versionText = Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: 'Version (`__v`) of the record' });
+const versionText = Type.Integer({
+  minimum: 0,
+  maximum: 2_147_483_647,
+  description: 'Version (`__v`) of the record',
+});
 const pageQuery = {
   skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000_000, default: 0 })),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
 };
 const compare = Type.Optional(
-  Type.Enum(['next', 'current'], { default: 'next', description: 'What `changes` leads to: the next version, or the record as it is now' }),
+  Type.Enum(['next', 'current'], {
+    default: 'next',
+    description: 'What `changes` leads to: the next version, or the record as it is now',
+  }),
 );
 
 const versionFacts = {
@@ -31,19 +64,33 @@ const versionFacts = {
   at: Type.String({ format: 'date-time', description: 'When' }),
   by: Type.String({ description: 'Who: user:<id>, admin or system' }),
 };
-const versionList = Type.Object({ versions: Type.Array(Type.Object(versionFacts)), count: Type.Integer({ minimum: 0 }) });
+const versionList = Type.Object({
+  versions: Type.Array(Type.Object(versionFacts)),
+  count: Type.Integer({ minimum: 0 }),
+});
 const versionOf = (document: TSchema) =>
   Type.Object({
     ...versionFacts,
     document,
-    changes: Type.Union([Type.Array(Type.Object({ field: Type.String(), from: Type.Unknown(), to: Type.Unknown() })), Type.Null()], {
-      description: 'Fields that differ; null when there is nothing to compare with',
-    }),
+    changes: Type.Union(
+      [
+        Type.Array(Type.Object({ field: Type.String(), from: Type.Unknown(), to: Type.Unknown() })),
+        Type.Null(),
+      ],
+      {
+        description: 'Fields that differ; null when there is nothing to compare with',
+      },
+    ),
   });
 
 /** The client routes of one schema; none while it keeps no history. */
-export const clientHistoryOperations = (records: RecordStore, schema: CompiledSchema): readonly RecordOperation[] =>
-  schema.history ? [clientList(records, schema), clientGet(records, schema), clientRestore(records, schema)] : [];
+export const clientHistoryOperations = (
+  records: RecordStore,
+  schema: CompiledSchema,
+): readonly RecordOperation[] =>
+  schema.history
+    ? [clientList(records, schema), clientGet(records, schema), clientRestore(records, schema)]
+    : [];
 
 function clientList(records: RecordStore, schema: CompiledSchema): RecordOperation {
   const { name } = schema;
@@ -54,11 +101,15 @@ function clientList(records: RecordStore, schema: CompiledSchema): RecordOperati
     method: 'GET',
     path: `/database/${name}/:id/history`,
     errors: [...facts.errors, ...readErrors],
-    input: { params: idParams, query: Type.Object({ ...scopeQuery(schema).properties, ...pageQuery }) },
+    input: {
+      params: idParams,
+      query: Type.Object({ ...scopeQuery(schema).properties, ...pageQuery }),
+    },
     output: versionList,
     summary: `List the earlier versions of a ${name} record`,
     description: 'For everybody who may read the record as it is now.',
-    handler: async ({ caller }, { params, query }) => Reply.json(await records.history.list(caller, name, params.id, query)),
+    handler: async ({ caller }, { params, query }) =>
+      Reply.json(await records.history.list(caller, name, params.id, query)),
   });
   return { crud: 'read', operation };
 }
@@ -74,10 +125,14 @@ function clientGet(records: RecordStore, schema: CompiledSchema): RecordOperatio
     method: 'GET',
     path: `/database/${name}/:id/history/:version`,
     errors: [...facts.errors, ...readErrors, VERSION_NOT_FOUND],
-    input: { params: versionParams, query: Type.Object({ ...scopeQuery(schema).properties, compare }) },
+    input: {
+      params: versionParams,
+      query: Type.Object({ ...scopeQuery(schema).properties, compare }),
+    },
     output: versionOf(shapes.record),
     summary: `Read an earlier version of a ${name} record`,
-    handler: async ({ caller }, { params, query }) => Reply.json(await records.history.get(caller, name, params.id, params.version, query)),
+    handler: async ({ caller }, { params, query }) =>
+      Reply.json(await records.history.get(caller, name, params.id, params.version, query)),
   });
   return { crud: 'read', operation };
 }
@@ -94,21 +149,32 @@ function clientRestore(records: RecordStore, schema: CompiledSchema): RecordOper
     input: { params: versionParams, query: scopeQuery(schema), headers: ifMatch },
     output: shapes.record,
     summary: `Make a ${name} record what it was`,
-    description: 'A new version with the fields of an earlier one. Fields that you may not see or set stay as they are.',
+    description:
+      'A new version with the fields of an earlier one. Fields that you may not see or set stay as they are.',
     async handler({ caller }, { params, query, headers }) {
       const options = { ...query, ...expectedVersion(headers['if-match']) };
-      return recordReply(await records.history.restore(caller, name, params.id, params.version, options));
+      return recordReply(
+        await records.history.restore(caller, name, params.id, params.version, options),
+      );
     },
   });
   return { crud: 'update', operation };
 }
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const recordParams = Type.Object({ schemaName: Type.String({ maxLength: 64 }), id: Type.String({ maxLength: 1_024 }) });
+const recordParams = Type.Object({
+  schemaName: Type.String({ maxLength: 64 }),
+  id: Type.String({ maxLength: 1_024 }),
+});
 const adminVersionParams = Type.Object({ ...recordParams.properties, version: versionText });
-const document = Type.Record(Type.String(), Type.Unknown(), { description: 'A record, in the shape of its schema' });
+const document = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'A record, in the shape of its schema',
+});
 
-export const adminHistoryOperations = (records: RecordStore, documents: Documents): readonly Operation[] => [
+export const adminHistoryOperations = (
+  records: RecordStore,
+  documents: Documents,
+): readonly Operation[] => [
   adminList(records),
   adminGet(records),
   adminRestore(records, documents),
@@ -126,7 +192,8 @@ const adminList = (records: RecordStore): Operation =>
     errors: [schemaErrors.SCHEMA_NOT_FOUND, ...readErrors],
     summary: 'List the earlier versions of a record',
     description: 'Also of records that are gone.',
-    handler: async ({ caller }, { params, query }) => Reply.json(await records.history.list(caller, params.schemaName, params.id, query)),
+    handler: async ({ caller }, { params, query }) =>
+      Reply.json(await records.history.list(caller, params.schemaName, params.id, query)),
   });
 
 const adminGet = (records: RecordStore): Operation =>
@@ -141,7 +208,9 @@ const adminGet = (records: RecordStore): Operation =>
     errors: [schemaErrors.SCHEMA_NOT_FOUND, ...readErrors, VERSION_NOT_FOUND],
     summary: 'Read an earlier version of a record',
     handler: async ({ caller }, { params, query }) =>
-      Reply.json(await records.history.get(caller, params.schemaName, params.id, params.version, query)),
+      Reply.json(
+        await records.history.get(caller, params.schemaName, params.id, params.version, query),
+      ),
   });
 
 const adminRestore = (records: RecordStore, documents: Documents): Operation =>
@@ -156,10 +225,13 @@ const adminRestore = (records: RecordStore, documents: Documents): Operation =>
     output: document,
     errors: [...restoreErrors, databaseErrors.DOCUMENTS_READ_ONLY, errors.PRECONDITION_FAILED],
     summary: 'Make a record what it was',
-    description: 'A new version with the fields of an earlier one. A record that is gone for good is made again under its id.',
+    description:
+      'A new version with the fields of an earlier one. A record that is gone for good is made again under its id.',
     async handler({ caller }, { params, headers }) {
       const { name } = documents.writable(params.schemaName, 'modify');
       const options = expectedVersion(headers['if-match']);
-      return recordReply(await records.history.restore(caller, name, params.id, params.version, options));
+      return recordReply(
+        await records.history.restore(caller, name, params.id, params.version, options),
+      );
     },
   });

@@ -6,13 +6,17 @@ import type { FieldMap, PlatformOptions } from '../../../data/schema/language/de
 import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
 import { platformOptionsShape } from '../../../data/schema/language/options.ts';
 import { invalid } from '../../../kernel/errors.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Edits } from '../services/introspection/edits.ts';
 import type { FinalizeInput } from '../services/introspection/finalize.ts';
+import type { Introspection } from '../services/introspection/introspection.ts';
 import { pendingSorts } from '../services/introspection/pending-store.ts';
-import type { Introspection } from '../services/introspection/service.ts';
 
 export const introspectionOperations = (introspection: Introspection): readonly Operation[] => [
   status(introspection),
@@ -23,7 +27,8 @@ export const introspectionOperations = (introspection: Introspection): readonly 
   finalize(introspection),
 ];
 
-const { INTROSPECTION_RUNNING, TOO_MANY_TABLES, PENDING_SCHEMA_NOT_FOUND, NAME_IN_USE } = databaseErrors;
+const { INTROSPECTION_RUNNING, TOO_MANY_TABLES, PENDING_SCHEMA_NOT_FOUND, NAME_IN_USE } =
+  databaseErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit, mcp: false } as const;
 const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
 const texts = Type.Array(Type.String());
@@ -31,10 +36,15 @@ const count = Type.Integer({ minimum: 0 });
 
 const PendingShape = Type.Object({
   _id: Type.String({ format: 'uuid' }),
-  name: Type.String({ description: 'Finalised, the schema is called `imp_<name>`; a name that you choose is taken as it is' }),
+  name: Type.String({
+    description:
+      'Finalised, the schema is called `imp_<name>`; a name that you choose is taken as it is',
+  }),
   fields: fieldMapShape,
   modelOptions: Type.Record(Type.String(), Type.Unknown()),
-  description: Type.Union([Type.String(), Type.Null()], { description: 'The comment of the table' }),
+  description: Type.Union([Type.String(), Type.Null()], {
+    description: 'The comment of the table',
+  }),
   source: Type.Object({
     schema: Type.String(),
     table: Type.String(),
@@ -43,11 +53,15 @@ const PendingShape = Type.Object({
   key: Type.Array(Type.String(), { description: 'Fields that ids are made of' }),
   readOnly: Type.Boolean({ description: 'A view, or a table without a key' }),
   importedAs: Type.Union([Type.String(), Type.Null()], {
-    description: 'The schema that is laid over this table already: the table has changed, and finalising again takes that over',
+    description:
+      'The schema that is laid over this table already: the table has changed, and finalising again takes that over',
   }),
-  skippedColumns: Type.Array(Type.Object({ column: Type.String(), type: Type.String(), reason: Type.String() }), {
-    description: 'Columns that cannot be served, and why',
-  }),
+  skippedColumns: Type.Array(
+    Type.Object({ column: Type.String(), type: Type.String(), reason: Type.String() }),
+    {
+      description: 'Columns that cannot be served, and why',
+    },
+  ),
   foreignKeys: Type.Array(
     Type.Object({
       name: Type.String(),
@@ -60,13 +74,17 @@ const PendingShape = Type.Object({
   indexes: Type.Array(
     Type.Object({
       name: Type.String(),
-      fields: Type.Array(Type.String(), { description: 'Empty for an index over expressions or columns that are not served' }),
+      fields: Type.Array(Type.String(), {
+        description: 'Empty for an index over expressions or columns that are not served',
+      }),
       unique: Type.Boolean(),
       method: Type.String(),
       partial: Type.Boolean(),
     }),
   ),
-  warnings: Type.Array(Type.String(), { description: 'What you should know before you finalise it' }),
+  warnings: Type.Array(Type.String(), {
+    description: 'What you should know before you finalise it',
+  }),
   createdAt: Type.String({ format: 'date-time' }),
   updatedAt: Type.String({ format: 'date-time' }),
 });
@@ -79,15 +97,20 @@ const status = (introspection: Introspection): Operation =>
     path: '/database/introspection',
     input: {},
     output: Type.Object({
-      foreignSchemas: Type.Array(Type.String(), { description: 'Tables that nothing is known about yet' }),
+      foreignSchemas: Type.Array(Type.String(), {
+        description: 'Tables that nothing is known about yet',
+      }),
       foreignSchemaCount: count,
-      pendingSchemas: Type.Array(Type.String(), { description: 'Tables that wait to be finalised' }),
+      pendingSchemas: Type.Array(Type.String(), {
+        description: 'Tables that wait to be finalised',
+      }),
       pendingSchemasCount: count,
       importedSchemas: Type.Array(Type.String(), { description: 'Tables that are served' }),
       importedSchemaCount: count,
     }),
     summary: 'List the tables that are there already',
-    description: 'Of the PostgreSQL schemas that the configuration names (`introspection.schemas`).',
+    description:
+      'Of the PostgreSQL schemas that the configuration names (`introspection.schemas`).',
     async handler() {
       const { foreignSchemas, pendingSchemas, importedSchemas } = await introspection.status();
       return {
@@ -130,8 +153,15 @@ const list = (introspection: Introspection): Operation =>
       query: Type.Object({
         skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, default: 0 })),
         limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
-        sort: Type.Optional(Type.String({ maxLength: 256, description: `${pendingSorts.join(', ')}; - in front: descending` })),
-        search: Type.Optional(Type.String({ maxLength: 128, description: 'Part of the name, whatever its case' })),
+        sort: Type.Optional(
+          Type.String({
+            maxLength: 256,
+            description: `${pendingSorts.join(', ')}; - in front: descending`,
+          }),
+        ),
+        search: Type.Optional(
+          Type.String({ maxLength: 128, description: 'Part of the name, whatever its case' }),
+        ),
       }),
     },
     output: Type.Object({ schemas: Type.Array(PendingShape), count }),
@@ -139,9 +169,17 @@ const list = (introspection: Introspection): Operation =>
     async handler(_, { query: { skip = 0, limit = 25, search, sort = '' } }) {
       const terms = sort.split(' ').filter((term) => term !== '');
       const unknown = terms.find((term) => !pendingSorts.includes(term.replace(/^-/, '')));
-      if (unknown !== undefined) throw invalid('sort', 'field', `"${cutText(unknown, 64)}" is not one of ${pendingSorts.join(', ')}`);
+      if (unknown !== undefined)
+        throw invalid(
+          'sort',
+          'field',
+          `"${cutText(unknown, 64)}" is not one of ${pendingSorts.join(', ')}`,
+        );
       const found = await introspection.list({ skip, limit, search, sort: terms });
-      return { schemas: found.schemas as unknown as Static<typeof PendingShape>[], count: found.count };
+      return {
+        schemas: found.schemas as unknown as Static<typeof PendingShape>[],
+        count: found.count,
+      };
     },
   });
 
@@ -155,7 +193,8 @@ const get = (introspection: Introspection): Operation =>
     output: PendingShape,
     errors: [PENDING_SCHEMA_NOT_FOUND],
     summary: 'Read a pending schema',
-    handler: async (_, { params: { id } }) => (await introspection.get(id)) as unknown as Static<typeof PendingShape>,
+    handler: async (_, { params: { id } }) =>
+      (await introspection.get(id)) as unknown as Static<typeof PendingShape>,
   });
 
 const editFields = {
@@ -169,7 +208,8 @@ const editFields = {
   key: Type.Optional(
     Type.Array(Type.String({ maxLength: 63 }), {
       maxItems: 8,
-      description: 'Only for views and tables without a key: the fields whose values tell records apart',
+      description:
+        'Only for views and tables without a key: the fields whose values tell records apart',
     }),
   ),
 };
@@ -180,14 +220,20 @@ const edit = (introspection: Introspection): Operation =>
     id: 'database.introspection.edit',
     method: 'PATCH',
     path: '/database/introspection/schemas/:id',
-    input: { params, body: Type.Object({ ...editFields, conduitOptions: Type.Optional(platformOptionsShape) }) },
+    input: {
+      params,
+      body: Type.Object({ ...editFields, conduitOptions: Type.Optional(platformOptionsShape) }),
+    },
     output: PendingShape,
     errors: [PENDING_SCHEMA_NOT_FOUND],
     summary: 'Edit a pending schema',
-    description: 'Fields that are left out of `fields` will not be shown. The edits stay when the tables are read again.',
+    description:
+      'Fields that are left out of `fields` will not be shown. The edits stay when the tables are read again.',
     async handler(_, { params: { id }, body }) {
       const { conduitOptions, ...edits } = body;
-      return (await introspection.edit(id, editsOf(edits, conduitOptions))) as unknown as Static<typeof PendingShape>;
+      return (await introspection.edit(id, editsOf(edits, conduitOptions))) as unknown as Static<
+        typeof PendingShape
+      >;
     },
   });
 
@@ -205,7 +251,9 @@ const finalize = (introspection: Introspection): Operation =>
           Type.Object({
             _id: Type.Optional(Type.String({ maxLength: 64 })),
             ...editFields,
-            modelOptions: Type.Optional(Type.Object({ conduit: Type.Optional(platformOptionsShape) })),
+            modelOptions: Type.Optional(
+              Type.Object({ conduit: Type.Optional(platformOptionsShape) }),
+            ),
           }),
           { minItems: 1, maxItems: 1_000 },
         ),

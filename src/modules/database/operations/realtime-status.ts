@@ -3,8 +3,12 @@ import Type from 'typebox';
 import { isOffered } from '../../../data/records/access/operation-access.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { lastPublishedAt, waitingSince } from '../../../kernel/events/waiting.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import { lastPublishedAt, waitingSince } from '../../../kernel/events/publication.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 
 interface Dependencies {
   readonly schemas: SchemaRegistry;
@@ -37,10 +41,23 @@ export const realtimeStatusOperation = ({ schemas, database, listens }: Dependen
       const activeSchemaCount = schemas.all().filter((schema) => isOffered(schema, 'read')).length;
       const lastEventAt = await lastPublishedAt(database);
       const late = ((await waitingSince(database)) ?? 0) > PATIENCE;
-      const facts = { engine: 'PostgreSQL', activeSchemaCount, ...(lastEventAt && { lastEventAt }) };
+      const facts = {
+        engine: 'PostgreSQL',
+        activeSchemaCount,
+        ...(lastEventAt && { lastEventAt }),
+      };
       if (!listens)
-        return { status: 'disabled' as const, ...facts, message: 'CLIENT_SOCKET_PORT is negative: the realtime surface is off' };
-      if (late) return { status: 'degraded' as const, ...facts, message: `Changes wait longer than ${PATIENCE} seconds to be published` };
+        return {
+          status: 'disabled' as const,
+          ...facts,
+          message: 'CLIENT_SOCKET_PORT is negative: the realtime surface is off',
+        };
+      if (late)
+        return {
+          status: 'degraded' as const,
+          ...facts,
+          message: `Changes wait longer than ${PATIENCE} seconds to be published`,
+        };
       return { status: activeSchemaCount === 0 ? ('idle' as const) : ('live' as const), ...facts };
     },
   });

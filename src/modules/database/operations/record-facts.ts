@@ -8,9 +8,9 @@ import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { CrudOperation } from '../../../data/schema/language/options.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { etagOf, renditionOf } from '../../../kernel/if-match.ts';
-import { type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
-import { countQuery, cursorQuery } from './page-facts.ts';
+import { etagOf, renditionOf } from '../../../kernel/operations/if-match.ts';
+import { type Operation, Reply, standardLimit } from '../../../kernel/operations/operation.ts';
+import { countQuery, cursorQuery } from '../services/listing.ts';
 
 /** A route, and the switch of the schema that it hangs on. */
 export interface RecordOperation {
@@ -18,8 +18,19 @@ export interface RecordOperation {
   readonly operation: Operation;
 }
 
-const baseErrors = [schemaErrors.SCHEMA_NOT_FOUND, recordErrors.POPULATE_FORBIDDEN, recordErrors.PERMISSIONS_UNAVAILABLE];
-const { FIELD_FORBIDDEN, RECORD_NOT_FOUND, RECORD_NOT_UNIQUE, RECORD_IN_USE, TOO_MANY_DEPENDANTS, WRITE_CONFLICT } = recordErrors;
+const baseErrors = [
+  schemaErrors.SCHEMA_NOT_FOUND,
+  recordErrors.POPULATE_FORBIDDEN,
+  recordErrors.PERMISSIONS_UNAVAILABLE,
+];
+const {
+  FIELD_FORBIDDEN,
+  RECORD_NOT_FOUND,
+  RECORD_NOT_UNIQUE,
+  RECORD_IN_USE,
+  TOO_MANY_DEPENDANTS,
+  WRITE_CONFLICT,
+} = recordErrors;
 const errorsOf = {
   read: [...baseErrors, RECORD_NOT_FOUND],
   create: [...baseErrors, FIELD_FORBIDDEN, RECORD_NOT_UNIQUE, WRITE_CONFLICT],
@@ -49,13 +60,20 @@ export const recordFacts = (schema: CompiledSchema, crud: CrudOperation) =>
     surface: 'client',
     access: needsUser(schema, crud) ? 'user' : 'optionalUser',
     limit: standardLimit,
-    errors: schema.mapping ? [...errorsOf[crud], ...Object.values(externalTableErrors)] : errorsOf[crud],
+    errors: schema.mapping
+      ? [...errorsOf[crud], ...Object.values(externalTableErrors)]
+      : errorsOf[crud],
   }) as const;
 
 const populate = Type.Optional(
-  Type.Array(Type.String({ maxLength: 256 }), { maxItems: 10, description: 'Relations to include as records; dots for depth, at most 3' }),
+  Type.Array(Type.String({ maxLength: 256 }), {
+    maxItems: 10,
+    description: 'Relations to include as records; dots for depth, at most 3',
+  }),
 );
-const scope = Type.Optional(Type.String({ maxLength: 256, description: 'Act on behalf of this resource, as <Type>:<id>' }));
+const scope = Type.Optional(
+  Type.String({ maxLength: 256, description: 'Act on behalf of this resource, as <Type>:<id>' }),
+);
 
 const readFields = { populate, scope };
 const listFields = {
@@ -63,12 +81,20 @@ const listFields = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
   cursor: cursorQuery,
   count: countQuery,
-  sort: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 8, description: 'Fields; - in front: descending' })),
+  sort: Type.Optional(
+    Type.Array(Type.String({ maxLength: 64 }), {
+      maxItems: 8,
+      description: 'Fields; - in front: descending',
+    }),
+  ),
   ...readFields,
 };
 
 /** `scope` is declared only where rows are a matter of permission; elsewhere it never arrives. */
-function withoutScope<F extends { readonly scope: typeof scope }>(schema: CompiledSchema, fields: F): TObject<F> {
+function withoutScope<F extends { readonly scope: typeof scope }>(
+  schema: CompiledSchema,
+  fields: F,
+): TObject<F> {
   if (schema.modelOptions.conduit.authorization.enabled) return Type.Object(fields);
   const { scope: _, ...others } = fields;
   return Type.Object(others as TProperties) as unknown as TObject<F>;
@@ -85,7 +111,9 @@ export const idParams = Type.Object({ id: Type.String({ maxLength: 1_024 }) });
  * A record with its ETag. The version alone does not say whether an answer is the same (304): its schema, the
  * rights of who asks and the records that are populated have a part in the text too.
  */
-export const recordReply = ({ json, version }: RecordText): Reply => Reply.json(json, { etag: etagOf(version, renditionOf(json)) });
+export const recordReply = ({ json, version }: RecordText): Reply =>
+  Reply.json(json, { etag: etagOf(version, renditionOf(json)) });
 
 /** `{docs: [...]}` of records that are JSON text. */
-export const docsReply = (records: readonly RecordText[]): Reply => Reply.json(`{"docs":[${records.map(({ json }) => json).join(',')}]}`);
+export const docsReply = (records: readonly RecordText[]): Reply =>
+  Reply.json(`{"docs":[${records.map(({ json }) => json).join(',')}]}`);

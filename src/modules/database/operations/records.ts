@@ -1,17 +1,31 @@
 /** The client routes of one schema for single records and lists (spec/database.md 1.1). */
-import Type, { type TObject } from 'typebox';
+
+import type { TObject } from 'typebox';
+import Type from 'typebox';
 import { recordErrors } from '../../../data/records/errors.ts';
 import type { ListOptions, RecordInput, RecordStore } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { noOperators } from '../../../data/schema/compile/shapes.ts';
-import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
-import { defineOperation, Reply, type Wanted } from '../../../kernel/operation.ts';
-import { listFacts } from './page-facts.ts';
-import { idParams, listQuery, type RecordOperation, readQuery, recordFacts, recordReply, scopeQuery } from './record-facts.ts';
+import { expectedVersion, ifMatch } from '../../../kernel/operations/if-match.ts';
+import { defineOperation, Reply } from '../../../kernel/operations/operation.ts';
+import type { SelectedFields } from '../../../kernel/operations/operation-input.ts';
+import { listFacts } from '../services/listing.ts';
+import {
+  idParams,
+  listQuery,
+  type RecordOperation,
+  readQuery,
+  recordFacts,
+  recordReply,
+  scopeQuery,
+} from './record-facts.ts';
 
 const { RESTORE_FIRST, ID_USED } = recordErrors;
 
-export const recordOperations = (records: RecordStore, schema: CompiledSchema): readonly RecordOperation[] => [
+export const recordOperations = (
+  records: RecordStore,
+  schema: CompiledSchema,
+): readonly RecordOperation[] => [
   list(records, schema),
   get(records, schema),
   create(records, schema),
@@ -34,15 +48,16 @@ function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
       ...listFacts,
     }),
     summary: `List ${name} records`,
-    description: '`count` is the number of all records that you may see: exact, unless you ask otherwise.',
+    description:
+      '`count` is the number of all records that you may see: exact, unless you ask otherwise.',
     handler: async ({ caller, wanted }, { query }) =>
-      Reply.json(await records.list(caller, name, wanted ? lookedAt(query, wanted) : query)),
+      Reply.json(await records.list(caller, name, wanted ? withSelection(query, wanted) : query)),
   });
   return { crud: 'read', operation };
 }
 
 /** A list without what nobody looks at: fields, and the count, whose cost grows with the table. */
-function lookedAt(query: ListOptions, wanted: Wanted): ListOptions {
+function withSelection(query: ListOptions, wanted: SelectedFields): ListOptions {
   const only = wanted.get('documents');
   const counted = wanted.has('count') || wanted.has('estimated');
   return { ...query, ...(only && { only }), ...(!counted && { count: 'none' as const }) };
@@ -59,7 +74,8 @@ function get(records: RecordStore, schema: CompiledSchema): RecordOperation {
     output: schema.shapes.record,
     summary: `Read a ${name} record`,
     description: 'The ETag header has its version, and a digest of the answer.',
-    handler: async ({ caller }, { params, query }) => recordReply(await records.get(caller, name, params.id, query)),
+    handler: async ({ caller }, { params, query }) =>
+      recordReply(await records.get(caller, name, params.id, query)),
   });
   return { crud: 'read', operation };
 }
@@ -74,7 +90,8 @@ function create(records: RecordStore, schema: CompiledSchema): RecordOperation {
     input: { query: readQuery(schema), body: schema.shapes.create },
     output: schema.shapes.record,
     summary: `Create a ${name} record`,
-    handler: async ({ caller }, { query, body }) => recordReply(await records.create(caller, name, body as RecordInput, query)),
+    handler: async ({ caller }, { query, body }) =>
+      recordReply(await records.create(caller, name, body as RecordInput, query)),
   });
   return { crud: 'create', operation };
 }
@@ -86,21 +103,30 @@ function update(records: RecordStore, schema: CompiledSchema): RecordOperation {
     id: `database.records.${name}.update`,
     method: 'PATCH',
     path: `/database/${name}/:id`,
-    input: { params: idParams, query: readQuery(schema), headers: ifMatch, body: patchBody(schema) },
+    input: {
+      params: idParams,
+      query: readQuery(schema),
+      headers: ifMatch,
+      body: patchBody(schema),
+    },
     output: schema.shapes.record,
     summary: `Change a ${name} record`,
     description: `Fields that are left out stay; null clears an optional one; nested objects are merged.${takesOperators(schema) ? ' Operators change what is stored at that moment, so that changes at the same time all count.' : ''}`,
     async handler({ caller }, { params, query, headers, body }) {
       const options = { ...query, ...expectedVersion(headers['if-match']) };
-      return recordReply(await records.update(caller, name, params.id, body as RecordInput, options));
+      return recordReply(
+        await records.update(caller, name, params.id, body as RecordInput, options),
+      );
     },
   });
   return { crud: 'update', operation };
 }
 
-const takesOperators = ({ modelOptions }: CompiledSchema): boolean => modelOptions.conduit.cms.crudOperations.update.operators === true;
+const takesOperators = ({ modelOptions }: CompiledSchema): boolean =>
+  modelOptions.conduit.cms.crudOperations.update.operators === true;
 
-const fieldValues = (description: string) => Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description }));
+const fieldValues = (description: string) =>
+  Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description }));
 const operatorShapes = {
   $inc: fieldValues('Numbers to add, by field'),
   $push: fieldValues('What is appended to lists, by field: one element, or {"$each": [...]}'),
@@ -109,13 +135,19 @@ const operatorShapes = {
 };
 
 const patchBody = (schema: CompiledSchema): TObject =>
-  takesOperators(schema) ? Type.Object({ ...schema.shapes.update.properties, ...operatorShapes }, noOperators) : schema.shapes.update;
+  takesOperators(schema)
+    ? Type.Object({ ...schema.shapes.update.properties, ...operatorShapes }, noOperators)
+    : schema.shapes.update;
 
 const upsert = Type.Optional(
-  Type.Boolean({ default: false, description: 'Create the record under this id when it is not there; needs the right to create' }),
+  Type.Boolean({
+    default: false,
+    description: 'Create the record under this id when it is not there; needs the right to create',
+  }),
 );
 
-const allowsUpsert = ({ modelOptions }: CompiledSchema): boolean => modelOptions.conduit.cms.crudOperations.update.upsert === true;
+const allowsUpsert = ({ modelOptions }: CompiledSchema): boolean =>
+  modelOptions.conduit.cms.crudOperations.update.upsert === true;
 
 /** `upsert` is declared only where the schema lets clients choose ids. */
 function replaceQuery(schema: CompiledSchema) {
@@ -134,14 +166,25 @@ function replace(records: RecordStore, schema: CompiledSchema): RecordOperation 
     id: `database.records.${name}.replace`,
     method: 'PUT',
     path: `/database/${name}/:id`,
-    input: { params: idParams, query: replaceQuery(schema), headers: ifMatch, body: schema.shapes.create },
+    input: {
+      params: idParams,
+      query: replaceQuery(schema),
+      headers: ifMatch,
+      body: schema.shapes.create,
+    },
     output: schema.shapes.record,
     summary: `Replace a ${name} record`,
     description: 'Fields that are left out take their default or become null.',
     async handler({ caller }, { params, query, headers, body }) {
       const mustExist = headers['if-match']?.trim() === '*';
-      const options = { ...query, ...(mustExist && { upsert: false }), ...expectedVersion(headers['if-match']) };
-      return recordReply(await records.replace(caller, name, params.id, body as RecordInput, options));
+      const options = {
+        ...query,
+        ...(mustExist && { upsert: false }),
+        ...expectedVersion(headers['if-match']),
+      };
+      return recordReply(
+        await records.replace(caller, name, params.id, body as RecordInput, options),
+      );
     },
   });
   return { crud: 'update', operation };
@@ -158,7 +201,10 @@ function remove(records: RecordStore, schema: CompiledSchema): RecordOperation {
     output: Type.Object({ result: Type.String() }),
     summary: `Delete a ${name} record`,
     async handler({ caller }, { params, query, headers }) {
-      await records.remove(caller, name, params.id, { ...query, ...expectedVersion(headers['if-match']) });
+      await records.remove(caller, name, params.id, {
+        ...query,
+        ...expectedVersion(headers['if-match']),
+      });
       return 'Ok';
     },
   });

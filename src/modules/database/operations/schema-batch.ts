@@ -2,20 +2,38 @@
 import Type from 'typebox';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { databaseErrors } from '../errors.ts';
-import { ImportedExtension, ImportedSchema, newExtensionOf, newSchemaOf } from '../services/imported-schema.ts';
+import {
+  ImportedExtension,
+  ImportedSchema,
+  newExtensionOf,
+  newSchemaOf,
+} from '../services/imported-schema.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
-import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
-import { ShownSchema, shownSchema } from '../services/shown-schema.ts';
+import { dryRun, PlanView, planView, SchemaView, schemaView } from '../services/schema-views.ts';
 
-export const schemaBatchOperations = (admin: SchemaAdmin, schemas: SchemaRegistry): readonly Operation[] => [
+export const schemaBatchOperations = (
+  admin: SchemaAdmin,
+  schemas: SchemaRegistry,
+): readonly Operation[] => [
   removeMany(admin, schemas),
   toggleMany(admin),
   importAll(admin, schemas),
 ];
 
-const { SCHEMA_NOT_FOUND, SCHEMA_OWNED, SCHEMA_BUSY, SCHEMA_EXISTS, INVALID_SCHEMA_TYPES, SCHEMA_DATA_CONFLICT } = schemaErrors;
+const {
+  SCHEMA_NOT_FOUND,
+  SCHEMA_OWNED,
+  SCHEMA_BUSY,
+  SCHEMA_EXISTS,
+  INVALID_SCHEMA_TYPES,
+  SCHEMA_DATA_CONFLICT,
+} = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const ids = Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 1_000 });
 
@@ -28,15 +46,27 @@ const removeMany = (admin: SchemaAdmin, schemas: SchemaRegistry): Operation =>
     input: {
       query: Type.Object({
         ids,
-        deleteData: Type.Optional(Type.Boolean({ default: false, description: 'Also destroy the tables and their records' })),
+        deleteData: Type.Optional(
+          Type.Boolean({
+            default: false,
+            description: 'Also destroy the tables and their records',
+          }),
+        ),
         dryRun,
       }),
     },
-    output: Type.Union([Type.Object({ result: Type.String() }), ShownPlan]),
+    output: Type.Union([Type.Object({ result: Type.String() }), PlanView]),
     errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, SCHEMA_BUSY, databaseErrors.SCHEMA_IN_USE],
     summary: 'Remove several schemas',
     async handler({ caller }, { query: { ids: given, deleteData = false, dryRun: dry = false } }) {
-      if (dry) return shownPlan(await admin.plan(caller, { kind: 'remove', ids: given.filter((id) => schemas.byId(id)), deleteData }));
+      if (dry)
+        return planView(
+          await admin.plan(caller, {
+            kind: 'remove',
+            ids: given.filter((id) => schemas.byId(id)),
+            deleteData,
+          }),
+        );
       await admin.remove(caller, given, { deleteData });
       return 'Schemas successfully deleted';
     },
@@ -49,11 +79,14 @@ const toggleMany = (admin: SchemaAdmin): Operation =>
     method: 'POST',
     path: '/database/schemas/toggle',
     input: { body: Type.Object({ ids, enabled: Type.Boolean() }) },
-    output: Type.Object({ updatedSchemas: Type.Array(ShownSchema), enabled: Type.Boolean() }),
+    output: Type.Object({ updatedSchemas: Type.Array(SchemaView), enabled: Type.Boolean() }),
     errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, SCHEMA_BUSY],
     summary: 'Switch the client routes of several schemas on or off',
     async handler({ caller }, { body: { ids: given, enabled } }) {
-      return { updatedSchemas: (await admin.setEnabled(caller, given, enabled)).map(shownSchema), enabled };
+      return {
+        updatedSchemas: (await admin.setEnabled(caller, given, enabled)).map(schemaView),
+        enabled,
+      };
     },
   });
 
@@ -73,7 +106,7 @@ const importAll = (admin: SchemaAdmin, schemas: SchemaRegistry): Operation =>
         extensions: Type.Optional(Type.Array(ImportedExtension, { maxItems: 1_000 })),
       }),
     },
-    output: Type.Union([Type.Object({ result: Type.String() }), ShownPlan]),
+    output: Type.Union([Type.Object({ result: Type.String() }), PlanView]),
     errors: [
       SCHEMA_EXISTS,
       SCHEMA_OWNED,
@@ -87,14 +120,17 @@ const importAll = (admin: SchemaAdmin, schemas: SchemaRegistry): Operation =>
       databaseErrors.ADOPTION_MISSING,
     ],
     summary: 'Import schemas',
-    description: 'Takes what the export gives. New ones are declared, known ones become what the import says; what is not listed stays.',
+    description:
+      'Takes what the export gives. New ones are declared, known ones become what the import says; what is not listed stays.',
     async handler({ caller }, { query: { dryRun: dry = false }, body }) {
       const request = {
         kind: 'import',
         schemas: body.schemas.map((schema, i) => newSchemaOf(schemas, schema, `schemas.${i}`)),
-        extensions: (body.extensions ?? []).map((extension, i) => newExtensionOf(extension, `extensions.${i}`)),
+        extensions: (body.extensions ?? []).map((extension, i) =>
+          newExtensionOf(extension, `extensions.${i}`),
+        ),
       } as const;
-      if (dry) return shownPlan(await admin.plan(caller, request));
+      if (dry) return planView(await admin.plan(caller, request));
       await admin.import(caller, request);
       return 'Schemas imported successfully';
     },

@@ -4,17 +4,21 @@ import { schemaErrors } from '../../../data/schema/errors.ts';
 import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
 import { listMigrations } from '../../../data/schema/registry/migration-log.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { databaseErrors } from '../errors.ts';
 import { dataChange } from '../services/imported-schema.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
-import { ShownPlan, shownPlan } from '../services/shown-plan.ts';
+import { PlanView, planView } from '../services/schema-views.ts';
 import { changeOf, inBody, optionsBody } from './schemas.ts';
 
-export const schemaChangeOperations = (admin: SchemaAdmin, database: Queryable): readonly Operation[] => [
-  plan(admin),
-  migrations(admin, database),
-];
+export const schemaChangeOperations = (
+  admin: SchemaAdmin,
+  database: Queryable,
+): readonly Operation[] => [plan(admin), migrations(admin, database)];
 
 const { SCHEMA_NOT_FOUND, SCHEMA_OWNED, INVALID_SCHEMA_TYPES, EXTENSION_CONFLICT } = schemaErrors;
 const { AUTHORIZATION_MISSING, ADOPTION_MISSING } = databaseErrors;
@@ -31,15 +35,31 @@ const plan = (admin: SchemaAdmin): Operation =>
     idempotency: false,
     input: {
       params,
-      body: Type.Object({ fields: Type.Optional(fieldMapShape), conduitOptions: optionsBody, ...dataChange }),
+      body: Type.Object({
+        fields: Type.Optional(fieldMapShape),
+        conduitOptions: optionsBody,
+        ...dataChange,
+      }),
     },
-    output: ShownPlan,
-    errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, INVALID_SCHEMA_TYPES, EXTENSION_CONFLICT, AUTHORIZATION_MISSING, ADOPTION_MISSING],
+    output: PlanView,
+    errors: [
+      SCHEMA_NOT_FOUND,
+      SCHEMA_OWNED,
+      INVALID_SCHEMA_TYPES,
+      EXTENSION_CONFLICT,
+      AUTHORIZATION_MISSING,
+      ADOPTION_MISSING,
+    ],
     summary: 'Show what a change of a schema would do',
-    description: 'Takes the body of PUT. `dryRun=true` does the same for every other change of schemas.',
+    description:
+      'Takes the body of PUT. `dryRun=true` does the same for every other change of schemas.',
     async handler({ caller }, { params: { id }, body }) {
       admin.get(id);
-      return inBody(async () => shownPlan(await admin.plan(caller, { kind: 'update', changes: [{ id, change: changeOf(body) }] })));
+      return inBody(async () =>
+        planView(
+          await admin.plan(caller, { kind: 'update', changes: [{ id, change: changeOf(body) }] }),
+        ),
+      );
     },
   });
 
@@ -66,7 +86,9 @@ const migrations = (admin: SchemaAdmin, database: Queryable): Operation =>
           from: version,
           to: version,
           statements: Type.Array(Type.String()),
-          state: Type.Enum(['applied', 'failed'], { description: 'failed: an index that could not be made' }),
+          state: Type.Enum(['applied', 'failed'], {
+            description: 'failed: an index that could not be made',
+          }),
           reason: Type.Union([Type.String(), Type.Null()]),
           checksum: Type.String(),
           actor: Type.String({ description: 'Who did it' }),
@@ -80,9 +102,16 @@ const migrations = (admin: SchemaAdmin, database: Queryable): Operation =>
     summary: 'List what was done to the table of a schema',
     description: 'Youngest first. `from` and `to` are versions of the schema (`__v`).',
     async handler(_, { params: { id }, query: { skip = 0, limit = 25 } }) {
-      const { migrations: found, count } = await listMigrations(database, admin.get(id).name, { skip, limit });
+      const { migrations: found, count } = await listMigrations(database, admin.get(id).name, {
+        skip,
+        limit,
+      });
       return {
-        migrations: found.map(({ id: number, statements, ...rest }) => ({ ...rest, _id: String(number), statements: [...statements] })),
+        migrations: found.map(({ id: number, statements, ...rest }) => ({
+          ...rest,
+          _id: String(number),
+          statements: [...statements],
+        })),
         count,
       };
     },

@@ -4,19 +4,32 @@ import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { FieldMap } from '../../../data/schema/language/definition.ts';
 import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { adminOwner } from '../../../kernel/authority/authority.ts';
+import { adminOwner } from '../../../kernel/authority.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import { expectedVersion, ifMatch } from '../../../kernel/operations/if-match.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { listRange, sorted } from '../services/listing.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
-import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
-import { ShownExtension, ShownSchema } from '../services/shown-schema.ts';
+import { dryRun, ExtensionView, PlanView, planView, SchemaView } from '../services/schema-views.ts';
 import { schemaReply } from './schemas.ts';
 
-export const schemaExtensionOperations = (admin: SchemaAdmin, schemas: SchemaRegistry): readonly Operation[] => [set(admin), list(schemas)];
+export const schemaExtensionOperations = (
+  admin: SchemaAdmin,
+  schemas: SchemaRegistry,
+): readonly Operation[] => [set(admin), list(schemas)];
 
-const { SCHEMA_NOT_FOUND, SCHEMA_INVALID, SCHEMA_BUSY, INVALID_SCHEMA_TYPES, EXTENSION_CONFLICT, NOT_EXTENDABLE } = schemaErrors;
+const {
+  SCHEMA_NOT_FOUND,
+  SCHEMA_INVALID,
+  SCHEMA_BUSY,
+  INVALID_SCHEMA_TYPES,
+  EXTENSION_CONFLICT,
+  NOT_EXTENDABLE,
+} = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 
 const set = (admin: SchemaAdmin): Operation =>
@@ -32,7 +45,7 @@ const set = (admin: SchemaAdmin): Operation =>
       headers: ifMatch,
       body: Type.Object({ fields: fieldMapShape }),
     },
-    output: Type.Union([ShownSchema, ShownPlan]),
+    output: Type.Union([SchemaView, PlanView]),
     errors: [
       SCHEMA_NOT_FOUND,
       SCHEMA_INVALID,
@@ -46,11 +59,20 @@ const set = (admin: SchemaAdmin): Operation =>
     description:
       'Sets all fields of your extension: those that are left out are taken out, and their data is kept; `{}` takes the extension away. ' +
       'They can be neither required nor unique. Client routes, GraphQL and endpoints have them when the answer comes.',
-    async handler({ caller }, { params: { schemaId }, query: { dryRun: dry = false }, headers, body }) {
+    async handler(
+      { caller },
+      { params: { schemaId }, query: { dryRun: dry = false }, headers, body },
+    ) {
       const { _id: id } = admin.get(schemaId);
       const seen = expectedVersion(headers['if-match']);
-      const request = { kind: 'extend', id, owner: adminOwner, fields: body.fields as FieldMap, ...seen } as const;
-      if (dry) return shownPlan(await admin.plan(caller, request));
+      const request = {
+        kind: 'extend',
+        id,
+        owner: adminOwner,
+        fields: body.fields as FieldMap,
+        ...seen,
+      } as const;
+      if (dry) return planView(await admin.plan(caller, request));
       await admin.apply(caller, request);
       return schemaReply(admin.get(schemaId));
     },
@@ -67,7 +89,11 @@ const list = (schemas: SchemaRegistry): Operation =>
     input: { query: Type.Object(listRange) },
     output: Type.Object({
       schemasExtensions: Type.Array(
-        Type.Object({ _id: Type.String({ format: 'uuid' }), name: Type.String(), extensions: Type.Array(ShownExtension) }),
+        Type.Object({
+          _id: Type.String({ format: 'uuid' }),
+          name: Type.String(),
+          extensions: Type.Array(ExtensionView),
+        }),
       ),
       count: Type.Integer(),
     }),
@@ -76,7 +102,11 @@ const list = (schemas: SchemaRegistry): Operation =>
       const extended = schemas.all().filter(({ extensions }) => extensions.length > 0);
       const page = sorted(extended, sort, sortable).slice(skip, skip + limit);
       return {
-        schemasExtensions: page.map(({ _id, name, extensions }) => ({ _id, name, extensions: extensions.map((one) => ({ ...one })) })),
+        schemasExtensions: page.map(({ _id, name, extensions }) => ({
+          _id,
+          name,
+          extensions: extensions.map((one) => ({ ...one })),
+        })),
         count: extended.length,
       };
     },

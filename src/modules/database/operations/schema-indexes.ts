@@ -1,11 +1,14 @@
 /** Indexes of schemas (spec/database.md 5.13). */
-import Type, { type Static } from 'typebox';
+import Type from 'typebox';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { IndexDefinition } from '../../../data/schema/language/definition.ts';
-import { indexShape } from '../../../data/schema/language/options.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
-import type { IndexAdmin } from '../services/indexes.ts';
-import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
+import { given, type IndexAdmin, IndexView, Transferred } from '../services/indexes.ts';
+import { dryRun, PlanView, planView } from '../services/schema-views.ts';
 
 export const schemaIndexOperations = (indexes: IndexAdmin): readonly Operation[] => [
   list(indexes),
@@ -21,25 +24,6 @@ const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as con
 const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
 const text = Type.Object({ result: Type.String() });
 
-const given = Type.Omit(indexShape, ['ownerModule'], { additionalProperties: false });
-
-const ShownIndex = Type.Object({
-  fields: Type.Array(Type.String()),
-  types: Type.Array(Type.Enum(['Ascending', 'Descending', 'Text'])),
-  options: Type.Object({ name: Type.String(), unique: Type.Boolean() }),
-  engine: Type.Object({
-    method: Type.Enum(['BTREE', 'HASH', 'GIN', 'BRIN']),
-    where: Type.Optional(Type.Record(Type.String(), Type.Unknown())),
-  }),
-  state: Type.Enum(['building', 'ready', 'failed']),
-  reason: Type.Optional(Type.String({ description: 'Why it failed' })),
-  source: Type.Enum(['schema', 'field', 'relation', 'table'], {
-    description: 'What brings it: itself, an option of a field, that the field is a relation, or the imported table',
-  }),
-  ownerModule: Type.Optional(Type.String({ description: 'Who added it to a schema of somebody else' })),
-});
-export type ShownIndex = Static<typeof ShownIndex>;
-
 const list = (indexes: IndexAdmin): Operation =>
   defineOperation({
     ...facts,
@@ -47,10 +31,11 @@ const list = (indexes: IndexAdmin): Operation =>
     method: 'GET',
     path: '/database/schemas/:id/indexes',
     input: { params },
-    output: Type.Object({ indexes: Type.Array(ShownIndex) }),
+    output: Type.Object({ indexes: Type.Array(IndexView) }),
     errors: [SCHEMA_NOT_FOUND],
     summary: 'List the indexes of a schema',
-    description: 'Also those that fields bring. A large table gets its indexes beside running writes: `building` until it is there.',
+    description:
+      'Also those that fields bring. A large table gets its indexes beside running writes: `building` until it is there.',
     handler: async (_, { params: { id } }) => ({ indexes: [...(await indexes.list(id))] }),
   });
 
@@ -62,14 +47,25 @@ const create = (indexes: IndexAdmin): Operation =>
     path: '/database/schemas/:id/indexes',
     // A word that is not known could be one that would have meant "unique".
     strict: true,
-    input: { params, query: Type.Object({ dryRun }), body: Type.Object({ indexes: Type.Array(given, { minItems: 1, maxItems: 32 }) }) },
-    output: Type.Union([text, ShownPlan]),
-    errors: [SCHEMA_NOT_FOUND, SCHEMA_INVALID, SCHEMA_DATA_CONFLICT, SCHEMA_BUSY, INDEX_EXISTS, INDEX_OWNED],
+    input: {
+      params,
+      query: Type.Object({ dryRun }),
+      body: Type.Object({ indexes: Type.Array(given, { minItems: 1, maxItems: 32 }) }),
+    },
+    output: Type.Union([text, PlanView]),
+    errors: [
+      SCHEMA_NOT_FOUND,
+      SCHEMA_INVALID,
+      SCHEMA_DATA_CONFLICT,
+      SCHEMA_BUSY,
+      INDEX_EXISTS,
+      INDEX_OWNED,
+    ],
     summary: 'Add indexes to a schema',
     description: 'One that is there already is not made twice; one that failed is tried again.',
     async handler({ caller }, { params: { id }, query: { dryRun: dry = false }, body }) {
       const change = { id, add: body.indexes as readonly IndexDefinition[], remove: [] };
-      if (dry) return shownPlan(await indexes.plan(caller, [change]));
+      if (dry) return planView(await indexes.plan(caller, [change]));
       await indexes.change(caller, [change]);
       return 'Indexes created!';
     },
@@ -83,21 +79,21 @@ const remove = (indexes: IndexAdmin): Operation =>
     path: '/database/schemas/:id/indexes',
     input: {
       params,
-      query: Type.Object({ indexNames: Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 32 }), dryRun }),
+      query: Type.Object({
+        indexNames: Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 32 }),
+        dryRun,
+      }),
     },
-    output: Type.Union([text, ShownPlan]),
+    output: Type.Union([text, PlanView]),
     errors: [SCHEMA_NOT_FOUND, SCHEMA_BUSY, INDEX_NOT_FOUND, INDEX_OWNED, INDEX_OF_FIELD],
     summary: 'Remove indexes of a schema',
     async handler({ caller }, { params: { id }, query: { indexNames, dryRun: dry = false } }) {
       const change = { id, add: [], remove: indexNames };
-      if (dry) return shownPlan(await indexes.plan(caller, [change]));
+      if (dry) return planView(await indexes.plan(caller, [change]));
       await indexes.change(caller, [change]);
       return 'Indexes deleted';
     },
   });
-
-const Transferred = Type.Interface([given], { schemaName: Type.String({ maxLength: 64 }) }, { additionalProperties: false });
-export type TransferredIndex = Static<typeof Transferred>;
 
 const exportAll = (indexes: IndexAdmin): Operation =>
   defineOperation({
@@ -113,7 +109,8 @@ const exportAll = (indexes: IndexAdmin): Operation =>
     },
     output: Type.Object({ indexes: Type.Array(Transferred), count: Type.Integer() }),
     summary: 'Export the indexes that admins have added',
-    description: 'By schema. Indexes that fields bring go with the schemas. The import takes the answer as it is.',
+    description:
+      'By schema. Indexes that fields bring go with the schemas. The import takes the answer as it is.',
     handler(_, { query: { skip = 0, limit = 1_000 } }) {
       const all = indexes.exported();
       return { indexes: all.slice(skip, skip + limit), count: all.length };
@@ -129,11 +126,21 @@ const importAll = (indexes: IndexAdmin): Operation =>
     mcp: false,
     input: { body: Type.Object({ indexes: Type.Array(Transferred, { maxItems: 1_000 }) }) },
     output: text,
-    errors: [SCHEMA_NOT_FOUND, SCHEMA_INVALID, SCHEMA_DATA_CONFLICT, SCHEMA_BUSY, INDEX_EXISTS, INDEX_OWNED],
+    errors: [
+      SCHEMA_NOT_FOUND,
+      SCHEMA_INVALID,
+      SCHEMA_DATA_CONFLICT,
+      SCHEMA_BUSY,
+      INDEX_EXISTS,
+      INDEX_OWNED,
+    ],
     summary: 'Import indexes',
-    description: 'Adds what is not there; all of it happens, or nothing. Types of other engines are left out, and the answer says so.',
+    description:
+      'Adds what is not there; all of it happens, or nothing. Types of other engines are left out, and the answer says so.',
     async handler({ caller }, { body }) {
       const skipped = await indexes.import(caller, body.indexes);
-      return skipped === 0 ? 'Indexes imported successfully' : `Indexes imported successfully; ${skipped} of other engines were left out`;
+      return skipped === 0
+        ? 'Indexes imported successfully'
+        : `Indexes imported successfully; ${skipped} of other engines were left out`;
     },
   });

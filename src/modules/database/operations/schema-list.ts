@@ -4,10 +4,14 @@ import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { fieldMapShape } from '../../../data/schema/language/field-language.ts';
 import { systemSchemas } from '../../../data/schema/language/names.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { adminOwner } from '../../../kernel/authority/authority.ts';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import { adminOwner } from '../../../kernel/authority.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { listRange, sorted } from '../services/listing.ts';
-import { ShownSchema, shownSchema } from '../services/shown-schema.ts';
+import { SchemaView, schemaView } from '../services/schema-views.ts';
 
 export const schemaListOperations = (schemas: SchemaRegistry): readonly Operation[] => [
   list(schemas),
@@ -18,7 +22,14 @@ export const schemaListOperations = (schemas: SchemaRegistry): readonly Operatio
 ];
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const sortable = ['name', 'ownerModule', 'collectionName', 'createdAt', 'updatedAt', '_id'] as const;
+const sortable = [
+  'name',
+  'ownerModule',
+  'collectionName',
+  'createdAt',
+  'updatedAt',
+  '_id',
+] as const;
 
 const list = (schemas: SchemaRegistry): Operation =>
   defineOperation({
@@ -30,22 +41,35 @@ const list = (schemas: SchemaRegistry): Operation =>
     input: {
       query: Type.Object({
         ...listRange,
-        search: Type.Optional(Type.String({ maxLength: 256, description: 'Part of the name; case does not matter' })),
-        enabled: Type.Optional(Type.Boolean({ description: 'True: with client routes, or extendable. False: without client routes' })),
-        owner: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64, description: 'Modules that own the schema' })),
+        search: Type.Optional(
+          Type.String({ maxLength: 256, description: 'Part of the name; case does not matter' }),
+        ),
+        enabled: Type.Optional(
+          Type.Boolean({
+            description: 'True: with client routes, or extendable. False: without client routes',
+          }),
+        ),
+        owner: Type.Optional(
+          Type.Array(Type.String({ maxLength: 64 }), {
+            maxItems: 64,
+            description: 'Modules that own the schema',
+          }),
+        ),
       }),
     },
-    output: Type.Object({ schemas: Type.Array(ShownSchema), count: Type.Integer() }),
+    output: Type.Object({ schemas: Type.Array(SchemaView), count: Type.Integer() }),
     summary: 'List schemas',
     handler(_, { query: { skip = 0, limit = 25, sort, search, enabled, owner } }) {
       const found = schemas
         .all()
         .filter(({ parentSchema }) => parentSchema === null)
-        .filter(({ name }) => search === undefined || name.toLowerCase().includes(search.toLowerCase()))
+        .filter(
+          ({ name }) => search === undefined || name.toLowerCase().includes(search.toLowerCase()),
+        )
         .filter(({ ownerModule }) => !owner || owner.length === 0 || owner.includes(ownerModule))
         .filter((schema) => enabled === undefined || matchesEnabled(schema, enabled));
       const page = sorted(found, sort, sortable).slice(skip, skip + limit);
-      return { schemas: page.map(shownSchema), count: found.length };
+      return { schemas: page.map(schemaView), count: found.length };
     },
   });
 
@@ -59,7 +83,11 @@ const owners = (schemas: SchemaRegistry): Operation =>
     id: 'database.schemas.owners',
     method: 'GET',
     path: '/database/schemas/owners',
-    input: { query: Type.Object({ sort: Type.Optional(Type.String({ maxLength: 64, description: '- in front: descending' })) }) },
+    input: {
+      query: Type.Object({
+        sort: Type.Optional(Type.String({ maxLength: 64, description: '- in front: descending' })),
+      }),
+    },
     output: Type.Object({ modules: Type.Array(Type.String()) }),
     summary: 'List the modules that own schemas',
     handler(_, { query: { sort } }) {
@@ -88,7 +116,12 @@ const exportAll = (schemas: SchemaRegistry): Operation =>
     path: '/database/schemas/export',
     input: {
       query: Type.Object({
-        all: Type.Optional(Type.Boolean({ default: false, description: 'Also schemas of admins without client routes' })),
+        all: Type.Optional(
+          Type.Boolean({
+            default: false,
+            description: 'Also schemas of admins without client routes',
+          }),
+        ),
       }),
     },
     output: Type.Object({
@@ -102,17 +135,30 @@ const exportAll = (schemas: SchemaRegistry): Operation =>
         }),
       ),
       extensions: Type.Array(
-        Type.Object({ schemaName: Type.String(), extension: Type.Object({ fields: fieldMapShape, ownerModule: Type.String() }) }),
+        Type.Object({
+          schemaName: Type.String(),
+          extension: Type.Object({ fields: fieldMapShape, ownerModule: Type.String() }),
+        }),
       ),
     }),
     summary: 'Export the schemas of admins that have client routes, and the extensions of admins',
-    description: 'Ordered by name, so that two exports of the same schemas are the same. The import takes the answer as it is.',
+    description:
+      'Ordered by name, so that two exports of the same schemas are the same. The import takes the answer as it is.',
     handler(_, { query: { all = false } }) {
       const own = schemas
         .all()
-        .filter(({ ownerModule, modelOptions }) => ownerModule === adminOwner && (all || modelOptions.conduit.cms.enabled));
+        .filter(
+          ({ ownerModule, modelOptions }) =>
+            ownerModule === adminOwner && (all || modelOptions.conduit.cms.enabled),
+        );
       const exported = own.map(({ name, fields, modelOptions, ownerModule, collectionName }) => {
-        return { name, fields, modelOptions: modelOptions as unknown as Record<string, unknown>, ownerModule, collectionName };
+        return {
+          name,
+          fields,
+          modelOptions: modelOptions as unknown as Record<string, unknown>,
+          ownerModule,
+          collectionName,
+        };
       });
       return { schemas: exported, extensions: schemas.all().flatMap(exportedExtensions) };
     },

@@ -8,13 +8,22 @@ import { indexShape, platformOptionsShape } from '../../../data/schema/language/
 import type { SchemaChange } from '../../../data/schema/plan/schema-request.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { errors, invalid, relocated } from '../../../kernel/errors.ts';
-import { etagOf, expectedVersion, ifMatch, renditionOf } from '../../../kernel/if-match.ts';
-import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import {
+  etagOf,
+  expectedVersion,
+  ifMatch,
+  renditionOf,
+} from '../../../kernel/operations/if-match.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { databaseErrors } from '../errors.ts';
 import { dataChange } from '../services/imported-schema.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
-import { dryRun, ShownPlan, shownPlan } from '../services/shown-plan.ts';
-import { ShownSchema, shownSchema } from '../services/shown-schema.ts';
+import { dryRun, PlanView, planView, SchemaView, schemaView } from '../services/schema-views.ts';
 
 export const schemaOperations = (admin: SchemaAdmin): readonly Operation[] => [
   get(admin),
@@ -26,7 +35,14 @@ export const schemaOperations = (admin: SchemaAdmin): readonly Operation[] => [
   permissions(admin),
 ];
 
-const { SCHEMA_NOT_FOUND, SCHEMA_EXISTS, SCHEMA_OWNED, INVALID_SCHEMA_TYPES, SCHEMA_DATA_CONFLICT, SCHEMA_BUSY } = schemaErrors;
+const {
+  SCHEMA_NOT_FOUND,
+  SCHEMA_EXISTS,
+  SCHEMA_OWNED,
+  INVALID_SCHEMA_TYPES,
+  SCHEMA_DATA_CONFLICT,
+  SCHEMA_BUSY,
+} = schemaErrors;
 const { FIELD_IN_USE, EXTENSION_CONFLICT } = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
@@ -40,10 +56,12 @@ const changeErrors = [
   databaseErrors.ADOPTION_MISSING,
 ];
 /** A misspelt switch must not be dropped silently: it may be the one that closes the schema. */
-export const optionsBody = Type.Optional(Type.Object(platformOptionsShape.properties, { additionalProperties: false, closed: 'all' }));
+export const optionsBody = Type.Optional(
+  Type.Object(platformOptionsShape.properties, { additionalProperties: false, closed: 'all' }),
+);
 const indexes = Type.Optional(Type.Array(indexShape, { maxItems: 32 }));
 const dryRunQuery = Type.Object({ dryRun });
-const SchemaOrPlan = Type.Union([ShownSchema, ShownPlan]);
+const SchemaOrPlan = Type.Union([SchemaView, PlanView]);
 
 /** The body of a change as the registry takes it. The field map is checked there, where its places can be named. */
 export const changeOf = (body: {
@@ -59,17 +77,22 @@ export const changeOf = (body: {
 });
 
 /** Changes a schema, or shows what that would do. */
-function changed(admin: SchemaAdmin, caller: Caller, { id, change, dryRun: dry = false }: ChangeRequest) {
+function changed(
+  admin: SchemaAdmin,
+  caller: Caller,
+  { id, change, dryRun: dry = false }: ChangeRequest,
+) {
   admin.get(id);
   return inBody(async () => {
-    if (dry) return shownPlan(await admin.plan(caller, { kind: 'update', changes: [{ id, change }] }));
+    if (dry)
+      return planView(await admin.plan(caller, { kind: 'update', changes: [{ id, change }] }));
     return schemaReply(await admin.update(caller, id, change));
   });
 }
 
 /** A schema with its ETag. Others have a part in how it is shown: relations may lead to what does not exist yet. */
 export function schemaReply(schema: CompiledSchema): Reply {
-  const shown = shownSchema(schema);
+  const shown = schemaView(schema);
   return Reply.value(shown, { etag: etagOf(schema.__v, renditionOf(JSON.stringify(shown))) });
 }
 
@@ -78,7 +101,9 @@ export async function inBody<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw relocated(error, (path) => path.replace(/^modelOptions\.conduit\b/, 'conduitOptions').replace(/^modelOptions\./, ''));
+    throw relocated(error, (path) =>
+      path.replace(/^modelOptions\.conduit\b/, 'conduitOptions').replace(/^modelOptions\./, ''),
+    );
   }
 }
 
@@ -95,7 +120,7 @@ const get = (admin: SchemaAdmin): Operation =>
     method: 'GET',
     path: '/database/schemas/:id',
     input: { params },
-    output: ShownSchema,
+    output: SchemaView,
     errors: [SCHEMA_NOT_FOUND],
     summary: 'Read a schema',
     description: 'The ETag header has its version, for If-Match.',
@@ -131,7 +156,7 @@ const create = (admin: SchemaAdmin): Operation =>
         ...(given && { indexes: given as readonly IndexDefinition[] }),
       };
       return inBody(async () => {
-        if (query.dryRun) return shownPlan(await admin.plan(caller, { kind: 'create', input }));
+        if (query.dryRun) return planView(await admin.plan(caller, { kind: 'create', input }));
         return schemaReply(await admin.create(caller, input));
       });
     },
@@ -152,9 +177,14 @@ const replace = (admin: SchemaAdmin): Operation =>
     output: SchemaOrPlan,
     errors: [...changeErrors, FIELD_IN_USE, EXTENSION_CONFLICT, errors.PRECONDITION_FAILED],
     summary: 'Replace the fields of a schema',
-    description: 'Fields that are left out are hidden; their data is kept and comes back with them.',
+    description:
+      'Fields that are left out are hidden; their data is kept and comes back with them.',
     async handler({ caller }, { params: { id }, query, headers, body }) {
-      return changed(admin, caller, { id, change: { ...changeOf(body), ...expectedVersion(headers['if-match']) }, ...query });
+      return changed(admin, caller, {
+        id,
+        change: { ...changeOf(body), ...expectedVersion(headers['if-match']) },
+        ...query,
+      });
     },
   });
 
@@ -168,15 +198,24 @@ const change = (admin: SchemaAdmin): Operation =>
       params,
       query: dryRunQuery,
       headers: ifMatch,
-      body: Type.Object({ conduitOptions: optionsBody, fields: Type.Optional(fieldMapShape), ...dataChange }),
+      body: Type.Object({
+        conduitOptions: optionsBody,
+        fields: Type.Optional(fieldMapShape),
+        ...dataChange,
+      }),
     },
     output: SchemaOrPlan,
     errors: [...changeErrors, FIELD_IN_USE, EXTENSION_CONFLICT, errors.PRECONDITION_FAILED],
     summary: 'Change the options of a schema',
     description: 'With `fields` it acts like PUT; that use is deprecated.',
     async handler({ caller }, { params: { id }, query, headers, body }) {
-      if (Object.keys(changeOf(body)).length === 0) throw invalid('conduitOptions', 'required', 'is required');
-      return changed(admin, caller, { id, change: { ...changeOf(body), ...expectedVersion(headers['if-match']) }, ...query });
+      if (Object.keys(changeOf(body)).length === 0)
+        throw invalid('conduitOptions', 'required', 'is required');
+      return changed(admin, caller, {
+        id,
+        change: { ...changeOf(body), ...expectedVersion(headers['if-match']) },
+        ...query,
+      });
     },
   });
 
@@ -189,17 +228,23 @@ const remove = (admin: SchemaAdmin): Operation =>
     input: {
       params,
       query: Type.Object({
-        deleteData: Type.Optional(Type.Boolean({ default: false, description: 'Also destroy the table and its records' })),
+        deleteData: Type.Optional(
+          Type.Boolean({ default: false, description: 'Also destroy the table and its records' }),
+        ),
         dryRun,
       }),
     },
-    output: Type.Union([Type.Object({ result: Type.String() }), ShownPlan]),
+    output: Type.Union([Type.Object({ result: Type.String() }), PlanView]),
     errors: [SCHEMA_NOT_FOUND, SCHEMA_OWNED, SCHEMA_BUSY, databaseErrors.SCHEMA_IN_USE],
     summary: 'Remove a schema',
-    description: 'Without `deleteData` the records stay and are there again when a schema of the same name is declared.',
-    async handler({ caller }, { params: { id }, query: { deleteData = false, dryRun: dry = false } }) {
+    description:
+      'Without `deleteData` the records stay and are there again when a schema of the same name is declared.',
+    async handler(
+      { caller },
+      { params: { id }, query: { deleteData = false, dryRun: dry = false } },
+    ) {
       admin.get(id);
-      if (dry) return shownPlan(await admin.plan(caller, { kind: 'remove', ids: [id], deleteData }));
+      if (dry) return planView(await admin.plan(caller, { kind: 'remove', ids: [id], deleteData }));
       await admin.remove(caller, [id], { deleteData });
       return 'Schema successfully deleted';
     },

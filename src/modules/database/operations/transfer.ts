@@ -8,14 +8,25 @@ import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
-import { type BodyStream, defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
+import type { BodyStream } from '../../../kernel/operations/operation-input.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
 import { exportRows } from '../services/transfer/export.ts';
-import { contentTypes, delimiters, type Format, formats, uploadTypes } from '../services/transfer/formats.ts';
 import { type ImportRequest, importRows } from '../services/transfer/import.ts';
-import { progressLines } from '../services/transfer/progress.ts';
-import { createTally } from '../services/transfer/report.ts';
+import { createReportBuilder, progressLines } from '../services/transfer/report.ts';
+import {
+  contentTypes,
+  delimiters,
+  type Format,
+  formats,
+  uploadTypes,
+} from '../services/transfer/rows.ts';
 
 export interface TransferParts {
   readonly records: RecordStore;
@@ -24,11 +35,24 @@ export interface TransferParts {
   readonly documents: Documents;
 }
 
-export const transferOperations = (parts: TransferParts): readonly Operation[] => [exportOperation(parts), importOperation(parts)];
+export const transferOperations = (parts: TransferParts): readonly Operation[] => [
+  exportOperation(parts),
+  importOperation(parts),
+];
 
-const facts = { surface: 'admin', access: 'admin', limit: standardLimit, mcp: false, idempotency: false } as const;
+const facts = {
+  surface: 'admin',
+  access: 'admin',
+  limit: standardLimit,
+  mcp: false,
+  idempotency: false,
+} as const;
 /** Bounded by their own counts of rows and bytes, and done in pieces. */
-const unbounded = { statements: Number.POSITIVE_INFINITY, lockedRows: Number.POSITIVE_INFINITY, bytesOut: Number.POSITIVE_INFINITY };
+const unbounded = {
+  statements: Number.POSITIVE_INFINITY,
+  lockedRows: Number.POSITIVE_INFINITY,
+  bytesOut: Number.POSITIVE_INFINITY,
+};
 const minute = 60_000;
 /** Bytes. */
 const UPLOAD_LIMIT = 4 * 1_024 ** 3;
@@ -40,6 +64,40 @@ const delimiter = Type.Optional(
     description: 'What stands between the cells of a CSV file',
   }),
 );
+
+const ExportQuery = Type.Object({
+  format: Type.Optional(Type.Enum(formats, { default: 'jsonl' })),
+  query: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description: 'Conditions in the operator language, as JSON text',
+    }),
+  ),
+  select: Type.Optional(
+    Type.Array(Type.String({ maxLength: 64 }), {
+      minItems: 1,
+      maxItems: 1_000,
+      description: 'Fields; all unless given',
+    }),
+  ),
+  sort: Type.Optional(
+    Type.Array(Type.String({ maxLength: 64 }), {
+      maxItems: 8,
+      description: 'Fields; - in front: descending',
+    }),
+  ),
+  delimiter,
+  safe: Type.Optional(
+    Type.Literal('spreadsheet', {
+      description: 'CSV: the same as escapeFormulas, for files that people open in a spreadsheet',
+    }),
+  ),
+  escapeFormulas: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: "CSV: put ' in front of text that a spreadsheet would run (=, +, -, @)",
+    }),
+  ),
+});
 
 const exportOperation = ({ records, schemas }: TransferParts): Operation =>
   defineOperation({
@@ -53,36 +111,42 @@ const exportOperation = ({ records, schemas }: TransferParts): Operation =>
     account: unbounded,
     input: {
       params,
-      query: Type.Object({
-        format: Type.Optional(Type.Enum(formats, { default: 'jsonl' })),
-        query: Type.Optional(
-          Type.Record(Type.String(), Type.Unknown(), { description: 'Conditions in the operator language, as JSON text' }),
-        ),
-        select: Type.Optional(
-          Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 1_000, description: 'Fields; all unless given' }),
-        ),
-        sort: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 8, description: 'Fields; - in front: descending' })),
-        delimiter,
-        safe: Type.Optional(
-          Type.Literal('spreadsheet', { description: 'CSV: the same as escapeFormulas, for files that people open in a spreadsheet' }),
-        ),
-        escapeFormulas: Type.Optional(
-          Type.Boolean({ default: false, description: "CSV: put ' in front of text that a spreadsheet would run (=, +, -, @)" }),
-        ),
-      }),
+      query: ExportQuery,
     },
     output: Type.String({ contentMediaType: 'application/jsonl' }),
     streams: { 'text/csv': 'RFC 4180, with the names of the fields in the first line' },
     errors: [schemaErrors.SCHEMA_NOT_FOUND, recordErrors.RECORD_INVALID],
     summary: 'Export records of any schema',
-    description: 'Made while it is sent, from one moment. Hidden fields are left out. Ends early only with the connection.',
-    handler({ caller, signal }, { params: { schemaName }, query: { format = 'jsonl', query = {}, ...options } }) {
+    description:
+      'Made while it is sent, from one moment. Hidden fields are left out. Ends early only with the connection.',
+    handler(
+      { caller, signal },
+      { params: { schemaName }, query: { format = 'jsonl', query = {}, ...options } },
+    ) {
       const schema = schemas.get(schemaName);
       if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
-      const { delimiter: between = 'comma', safe, escapeFormulas: escaping = false, select, sort } = options;
+      const {
+        delimiter: between = 'comma',
+        safe,
+        escapeFormulas: escaping = false,
+        select,
+        sort,
+      } = options;
       const escapeFormulas = escaping || safe === 'spreadsheet';
-      const rows = exportRows(records, { caller, schema, format, query, delimiter: between, escapeFormulas, select, sort, signal });
-      return Reply.stream(contentTypes[format], rows, { 'content-disposition': `attachment; filename="${schema.name}.${format}"` });
+      const rows = exportRows(records, {
+        caller,
+        schema,
+        format,
+        query,
+        delimiter: between,
+        escapeFormulas,
+        select,
+        sort,
+        signal,
+      });
+      return Reply.stream(contentTypes[format], rows, {
+        'content-disposition': `attachment; filename="${schema.name}.${format}"`,
+      });
     },
   });
 
@@ -96,7 +160,10 @@ const ImportAnswer = Type.Object({
   dryRun: Type.Boolean({ description: 'True: nothing was stored' }),
   errors: Type.Array(
     Type.Object({
-      line: Type.Integer({ minimum: 0, description: 'From 1; 0 where the database could not say which' }),
+      line: Type.Integer({
+        minimum: 0,
+        description: 'From 1; 0 where the database could not say which',
+      }),
       field: Type.String({ description: 'Empty: the row as a whole' }),
       rule: Type.String(),
       message: Type.String(),
@@ -106,6 +173,37 @@ const ImportAnswer = Type.Object({
   truncated: Type.Boolean({ description: 'True: there are more errors than are listed' }),
 });
 
+const ImportQuery = Type.Object({
+  format: Type.Optional(
+    Type.Enum(formats, { description: 'Unless given, the content type says it' }),
+  ),
+  mode: Type.Optional(
+    Type.Enum(['insert', 'upsert'], {
+      default: 'insert',
+      description: '`upsert`: a row whose `_id` is there changes that record',
+    }),
+  ),
+  atomic: Type.Optional(
+    Type.Boolean({
+      default: true,
+      description: 'All rows or none. Otherwise what is valid is stored, and the rest reported',
+    }),
+  ),
+  dryRun: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: 'Says what would happen, and changes nothing',
+    }),
+  ),
+  owner: Type.Optional(
+    Type.String({
+      maxLength: 256,
+      description: 'Who will own the new records, as <Type>:<id>; nobody unless given',
+    }),
+  ),
+  delimiter,
+});
+
 /** Uploads at once: each may hold a transaction open for as long as it takes. */
 const MAX_IMPORTS = 2;
 /** Seconds. */
@@ -113,11 +211,15 @@ const RETRY_AFTER = 30;
 
 const NDJSON = 'application/x-ndjson';
 
-function importOperation(parts: TransferParts): Operation {
+/** Refuses with 503 what is one import too many. */
+function createImportGuard() {
   let running = 0;
-  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
+  return async <T>(work: () => Promise<T>): Promise<T> => {
     if (running >= MAX_IMPORTS)
-      throw errors.UNAVAILABLE({ message: `${MAX_IMPORTS} imports are running: wait for one of them`, retryAfter: RETRY_AFTER });
+      throw errors.UNAVAILABLE({
+        message: `${MAX_IMPORTS} imports are running: wait for one of them`,
+        retryAfter: RETRY_AFTER,
+      });
     running++;
     try {
       return await work();
@@ -125,6 +227,10 @@ function importOperation(parts: TransferParts): Operation {
       running--;
     }
   };
+}
+
+function importOperation(parts: TransferParts): Operation {
+  const guarded = createImportGuard();
   return defineOperation({
     ...facts,
     id: 'database.documents.import',
@@ -137,26 +243,17 @@ function importOperation(parts: TransferParts): Operation {
     account: unbounded,
     input: {
       params,
-      query: Type.Object({
-        format: Type.Optional(Type.Enum(formats, { description: 'Unless given, the content type says it' })),
-        mode: Type.Optional(
-          Type.Enum(['insert', 'upsert'], { default: 'insert', description: '`upsert`: a row whose `_id` is there changes that record' }),
-        ),
-        atomic: Type.Optional(
-          Type.Boolean({ default: true, description: 'All rows or none. Otherwise what is valid is stored, and the rest reported' }),
-        ),
-        dryRun: Type.Optional(Type.Boolean({ default: false, description: 'Says what would happen, and changes nothing' })),
-        owner: Type.Optional(
-          Type.String({ maxLength: 256, description: 'Who will own the new records, as <Type>:<id>; nobody unless given' }),
-        ),
-        delimiter,
-      }),
+      query: ImportQuery,
       headers: Type.Object({ accept: Type.Optional(Type.String({ maxLength: 1_024 })) }),
-      stream: { contentTypes: [...uploadTypes.keys()], description: 'Rows as CSV or JSON lines, in UTF-8.' },
+      stream: {
+        contentTypes: [...uploadTypes.keys()],
+        description: 'Rows as CSV or JSON lines, in UTF-8.',
+      },
     },
     output: ImportAnswer,
     streams: {
-      [NDJSON]: 'With `Accept: application/x-ndjson`: lines `{"progress":{...}}`, then one `{"result":{...}}` or `{"error":{...}}`',
+      [NDJSON]:
+        'With `Accept: application/x-ndjson`: lines `{"progress":{...}}`, then one `{"result":{...}}` or `{"error":{...}}`',
     },
     errors: [
       databaseErrors.DOCUMENTS_READ_ONLY,
@@ -168,23 +265,36 @@ function importOperation(parts: TransferParts): Operation {
     description:
       'Each row passes the validation of every other writer and leaves one event. `_id`, `createdAt` and `updatedAt` are kept where rows have them.',
     async handler({ caller, signal }, { params: { schemaName }, query, headers, stream }) {
-      const { mode = 'insert', atomic = true, dryRun = false, delimiter: between = 'comma', owner } = query;
+      const {
+        mode = 'insert',
+        atomic = true,
+        dryRun = false,
+        delimiter: between = 'comma',
+        owner,
+      } = query;
       const schema = writable(parts, schemaName, mode);
       requireOwnable(schema, owner);
-      const tally = createTally();
+      const builder = createReportBuilder();
       const { records, database } = parts;
       const target: Target = { caller, schema, mode, owner, delimiter: between, atomic, dryRun };
-      const request: ImportRequest = { ...target, records, database, signal, chunks: stream, format: formatOf(query.format, stream) };
-      const work = () => guarded(() => importRows(request, tally));
+      const format = formatOf(query.format, stream);
+      const request = { ...target, records, database, signal, chunks: stream, format };
+      const work = () => guarded(() => importRows(request, builder));
       if (!(headers.accept ?? '').includes(NDJSON)) return work();
-      return Reply.stream(`${NDJSON}; charset=utf-8`, progressLines(work, tally));
+      return Reply.stream(`${NDJSON}; charset=utf-8`, progressLines(work, builder));
     },
   });
 }
 
-type Target = Omit<ImportRequest, 'records' | 'database' | 'signal' | 'chunks' | 'format'> & { readonly caller: Caller };
+type Target = Omit<ImportRequest, 'records' | 'database' | 'signal' | 'chunks' | 'format'> & {
+  readonly caller: Caller;
+};
 
-function writable({ documents }: TransferParts, name: string, mode: 'insert' | 'upsert'): CompiledSchema {
+function writable(
+  { documents }: TransferParts,
+  name: string,
+  mode: 'insert' | 'upsert',
+): CompiledSchema {
   const schema = documents.writable(name, 'create');
   return mode === 'upsert' ? documents.writable(schema.name, 'modify') : schema;
 }
@@ -192,11 +302,19 @@ function writable({ documents }: TransferParts, name: string, mode: 'insert' | '
 /** Throws 400 for an owner of records that nobody can own. */
 function requireOwnable({ name, modelOptions }: CompiledSchema, owner: string | undefined): void {
   if (owner === undefined || modelOptions.conduit.authorization.enabled) return;
-  throw invalid('owner', 'authorization', `${name} has no row authorization, so nobody owns its records`);
+  throw invalid(
+    'owner',
+    'authorization',
+    `${name} has no row authorization, so nobody owns its records`,
+  );
 }
 
 function formatOf(asked: Format | undefined, { contentType }: BodyStream): Format {
   const format = asked ?? uploadTypes.get(contentType);
   if (format) return format;
-  throw invalid('format', 'required', `is required: ${contentType} does not say how the rows are written`);
+  throw invalid(
+    'format',
+    'required',
+    `is required: ${contentType} does not say how the rows are written`,
+  );
 }

@@ -5,18 +5,40 @@ import type { RecordStore } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { errors } from '../../../kernel/errors.ts';
-import { expectedVersion, ifMatch } from '../../../kernel/if-match.ts';
-import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import { expectedVersion, ifMatch } from '../../../kernel/operations/if-match.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { databaseErrors } from '../errors.ts';
 import type { Documents } from '../services/documents.ts';
-import { countQuery, cursorQuery, listFacts } from './page-facts.ts';
-import { idParams, type RecordOperation, readQuery, recordFacts, recordReply } from './record-facts.ts';
+import { countQuery, cursorQuery, listFacts } from '../services/listing.ts';
+import {
+  idParams,
+  type RecordOperation,
+  readQuery,
+  recordFacts,
+  recordReply,
+} from './record-facts.ts';
 
-const { RECORD_NOT_UNIQUE, RECORD_IN_USE, TOO_MANY_DEPENDANTS, WRITE_CONFLICT, NO_TRASH, NOT_IN_TRASH, RESTORE_BLOCKED } = recordErrors;
+const {
+  RECORD_NOT_UNIQUE,
+  RECORD_IN_USE,
+  TOO_MANY_DEPENDANTS,
+  WRITE_CONFLICT,
+  NO_TRASH,
+  NOT_IN_TRASH,
+  RESTORE_BLOCKED,
+} = recordErrors;
 const restoreErrors = [NO_TRASH, NOT_IN_TRASH, RESTORE_BLOCKED, RECORD_NOT_UNIQUE, WRITE_CONFLICT];
 
 /** The client route of one schema; none while it has no trash. Who may delete a record may bring it back. */
-export function clientTrashOperations(records: RecordStore, schema: CompiledSchema): readonly RecordOperation[] {
+export function clientTrashOperations(
+  records: RecordStore,
+  schema: CompiledSchema,
+): readonly RecordOperation[] {
   const { name, shapes } = schema;
   if (!schema.softDelete) return [];
   const facts = recordFacts(schema, 'delete');
@@ -40,13 +62,14 @@ export function clientTrashOperations(records: RecordStore, schema: CompiledSche
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const schemaName = Type.String({ maxLength: 64 });
-const document = Type.Record(Type.String(), Type.Unknown(), { description: 'A record, in the shape of its schema' });
+const document = Type.Record(Type.String(), Type.Unknown(), {
+  description: 'A record, in the shape of its schema',
+});
 
-export const adminTrashOperations = (records: RecordStore, documents: Documents): readonly Operation[] => [
-  list(records),
-  restore(records, documents),
-  purge(records, documents),
-];
+export const adminTrashOperations = (
+  records: RecordStore,
+  documents: Documents,
+): readonly Operation[] => [list(records), restore(records, documents), purge(records, documents)];
 
 const list = (records: RecordStore): Operation =>
   defineOperation({
@@ -58,12 +81,22 @@ const list = (records: RecordStore): Operation =>
     input: {
       params: Type.Object({ schemaName }),
       query: Type.Object({
-        deleted: Type.Optional(Type.Boolean({ default: false, description: 'Records in the trash instead, with `deletedAt`' })),
+        deleted: Type.Optional(
+          Type.Boolean({
+            default: false,
+            description: 'Records in the trash instead, with `deletedAt`',
+          }),
+        ),
         skip: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000_000, default: 0 })),
         limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 25 })),
         cursor: cursorQuery,
         count: countQuery,
-        sort: Type.Optional(Type.String({ maxLength: 512, description: 'Field names with spaces between them; - in front: descending' })),
+        sort: Type.Optional(
+          Type.String({
+            maxLength: 512,
+            description: 'Field names with spaces between them; - in front: descending',
+          }),
+        ),
         populate: Type.Optional(Type.Array(Type.String({ maxLength: 256 }), { maxItems: 10 })),
       }),
     },
@@ -83,13 +116,18 @@ const restore = (records: RecordStore, documents: Documents): Operation =>
     about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaName/docs/:id/restore',
-    input: { params: Type.Object({ schemaName, id: Type.String({ maxLength: 64 }) }), headers: ifMatch },
+    input: {
+      params: Type.Object({ schemaName, id: Type.String({ maxLength: 64 }) }),
+      headers: ifMatch,
+    },
     output: document,
     errors: [databaseErrors.DOCUMENTS_READ_ONLY, ...restoreErrors, errors.PRECONDITION_FAILED],
     summary: 'Bring a deleted record back',
     async handler({ caller }, { params, headers }) {
       const { name } = documents.writable(params.schemaName, 'delete');
-      return recordReply(await records.trash.restore(caller, name, params.id, expectedVersion(headers['if-match'])));
+      return recordReply(
+        await records.trash.restore(caller, name, params.id, expectedVersion(headers['if-match'])),
+      );
     },
   });
 
@@ -103,10 +141,23 @@ const purge = (records: RecordStore, documents: Documents): Operation =>
     destructive: true,
     input: {
       params: Type.Object({ schemaName }),
-      body: Type.Object({ ids: Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1_000 }) }),
+      body: Type.Object({
+        ids: Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems: 1_000 }),
+      }),
     },
-    output: Type.Object({ purged: Type.Integer({ minimum: 0, description: 'Records that were in the trash and are gone now' }) }),
-    errors: [databaseErrors.DOCUMENTS_READ_ONLY, NO_TRASH, RECORD_IN_USE, TOO_MANY_DEPENDANTS, WRITE_CONFLICT],
+    output: Type.Object({
+      purged: Type.Integer({
+        minimum: 0,
+        description: 'Records that were in the trash and are gone now',
+      }),
+    }),
+    errors: [
+      databaseErrors.DOCUMENTS_READ_ONLY,
+      NO_TRASH,
+      RECORD_IN_USE,
+      TOO_MANY_DEPENDANTS,
+      WRITE_CONFLICT,
+    ],
     summary: 'Destroy records that are in the trash, with their earlier versions',
     async handler({ caller }, { params, body }) {
       const { name } = documents.writable(params.schemaName, 'delete');

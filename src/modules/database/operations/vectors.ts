@@ -5,11 +5,20 @@ import { recordErrors } from '../../../data/records/errors.ts';
 import type { RecordStore } from '../../../data/records/store.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { defineOperation, type Operation, Reply, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { databaseErrors } from '../errors.ts';
 import type { SchemaAdmin } from '../services/schema-admin.ts';
 
-export const vectorOperations = (admin: SchemaAdmin, records: RecordStore, schemas: SchemaRegistry): readonly Operation[] => [
+export const vectorOperations = (
+  admin: SchemaAdmin,
+  records: RecordStore,
+  schemas: SchemaRegistry,
+): readonly Operation[] => [
   capabilities(schemas),
   listIndexes(admin),
   createIndex(admin),
@@ -42,7 +51,14 @@ const capabilities = (schemas: SchemaRegistry): Operation =>
     summary: 'Say what can be done with vectors',
     handler(_, { query: { schemaName } }) {
       if (schemaName !== undefined && !schemas.get(schemaName)) throw SCHEMA_NOT_FOUND();
-      return { supported: true, storage: true, indexing: false, search: true, provider: 'exact', reason: VECTOR_UNSUPPORTED.message };
+      return {
+        supported: true,
+        storage: true,
+        indexing: false,
+        search: true,
+        provider: 'exact',
+        reason: VECTOR_UNSUPPORTED.message,
+      };
     },
   });
 
@@ -95,7 +111,9 @@ const removeIndex = (admin: SchemaAdmin): Operation =>
     id: 'database.vectorIndexes.delete',
     method: 'DELETE',
     path: '/database/schemas/:id/vector-indexes/:indexName',
-    input: { params: Type.Object({ id: params.properties.id, indexName: Type.String({ maxLength: 64 }) }) },
+    input: {
+      params: Type.Object({ id: params.properties.id, indexName: Type.String({ maxLength: 64 }) }),
+    },
     output: Type.Object({ result: Type.String() }),
     errors: [SCHEMA_NOT_FOUND, VECTOR_INDEX_NOT_FOUND],
     summary: 'Remove a vector index',
@@ -104,6 +122,15 @@ const removeIndex = (admin: SchemaAdmin): Operation =>
       throw VECTOR_INDEX_NOT_FOUND();
     },
   });
+
+const Hit = Type.Object({
+  document: Type.Record(Type.String(), Type.Unknown()),
+  score: Type.Number({ description: '0 to 1, higher is nearer' }),
+  distance: Type.Number(),
+  metric: Type.Enum(['cosine', 'euclidean', 'dotProduct']),
+  provider: Type.String(),
+  raw: Type.Optional(Type.Number({ description: 'The dot product itself' })),
+});
 
 const search = (records: RecordStore, schemas: SchemaRegistry): Operation =>
   defineOperation({
@@ -120,28 +147,25 @@ const search = (records: RecordStore, schemas: SchemaRegistry): Operation =>
       body: Type.Object({
         field: Type.String({ maxLength: 64, description: 'A field of type Vector' }),
         vector: Type.Array(Type.Number(), { minItems: 1, maxItems: 16_000 }),
-        indexName: Type.Optional(Type.String({ maxLength: 64, description: 'Taken and not used: searches need no index' })),
+        indexName: Type.Optional(
+          Type.String({ maxLength: 64, description: 'Taken and not used: searches need no index' }),
+        ),
         filter: Type.Optional(Type.Unknown({ description: 'Conditions in the operator language' })),
         limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 10 })),
         numCandidates: Type.Optional(
-          Type.Integer({ minimum: 1, maximum: 10_000, description: 'Taken and not used: all that fit are candidates' }),
+          Type.Integer({
+            minimum: 1,
+            maximum: 10_000,
+            description: 'Taken and not used: all that fit are candidates',
+          }),
         ),
-        select: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 64 })),
+        select: Type.Optional(
+          Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 64 }),
+        ),
         scope: Type.Optional(Type.String({ maxLength: 256 })),
       }),
     },
-    output: Type.Object({
-      results: Type.Array(
-        Type.Object({
-          document: Type.Record(Type.String(), Type.Unknown()),
-          score: Type.Number({ description: '0 to 1, higher is nearer' }),
-          distance: Type.Number(),
-          metric: Type.Enum(['cosine', 'euclidean', 'dotProduct']),
-          provider: Type.String(),
-          raw: Type.Optional(Type.Number({ description: 'The dot product itself' })),
-        }),
-      ),
-    }),
+    output: Type.Object({ results: Type.Array(Hit) }),
     errors: [SCHEMA_NOT_FOUND, recordErrors.RECORD_INVALID, recordErrors.TOO_MANY_RECORDS],
     summary: 'Find the records whose vectors are nearest to one',
     description: 'Exact: every vector that fits the filter is looked at, at most 50,000.',

@@ -1,10 +1,22 @@
 /** What operations of a batch take from the results of earlier ones: `{"$ref": "author"}`, `{"$ref": "author.name"}`. */
-
 import { shown } from '../../../data/schema/language/names.ts';
-import { jsonSize } from '../../../kernel/account/json-size.ts';
-import { currentAccount } from '../../../kernel/account/request-account.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
-import type { BatchOperation } from './batch-operation.ts';
+import { jsonSize } from '../../../kernel/request-account/json-size.ts';
+import { currentAccount } from '../../../kernel/request-account/request-account.ts';
+
+/** One of the operations of `POST /database/batch`, as its route has checked it. */
+export interface BatchOperation {
+  readonly op: 'create' | 'read' | 'update' | 'replace' | 'delete';
+  readonly schema: string;
+  /** Or `{"$ref": "<operation>.<path>"}`. */
+  readonly id?: unknown;
+  readonly data?: Readonly<Record<string, unknown>>;
+  /** Name by which later operations refer to the result; its place in the list works too. */
+  readonly ref?: string;
+  readonly scope?: string;
+  /** The version that the caller saw; another one stored is 412. */
+  readonly version?: number;
+}
 
 /** Records by the names and places of the operations that answered them; only those that are referred to. */
 export type Results = Map<string, unknown>;
@@ -25,7 +37,11 @@ export function requireNames(operations: readonly BatchOperation[]): void {
   for (const [index, { ref }] of operations.entries()) {
     if (ref === undefined) continue;
     if (seen.has(ref) || /^\d+$|\./.test(ref)) {
-      throw invalid(`operations.${index}.ref`, 'unique', 'must be a name that no other operation has, without dots, and no number');
+      throw invalid(
+        `operations.${index}.ref`,
+        'unique',
+        'must be a name that no other operation has, without dots, and no number',
+      );
     }
     seen.add(ref);
   }
@@ -47,23 +63,34 @@ export function referredNames(operations: readonly BatchOperation[]): ReadonlySe
 }
 
 /** The fields with every reference in them replaced. Throws 400, or 413 when they have become too large. */
-export function resolvedData(data: Readonly<Record<string, unknown>>, results: Results): Record<string, unknown> {
+export function resolvedData(
+  data: Readonly<Record<string, unknown>>,
+  results: Results,
+): Record<string, unknown> {
   const record = resolved(data, { results, place: 'data' }) as Record<string, unknown>;
   if (jsonSize(record, MAX_RECORD_BYTES) > MAX_RECORD_BYTES)
-    throw errors.PAYLOAD_TOO_LARGE({ message: `data: is larger than ${MAX_RECORD_BYTES} bytes with its references in place` });
+    throw errors.PAYLOAD_TOO_LARGE({
+      message: `data: is larger than ${MAX_RECORD_BYTES} bytes with its references in place`,
+    });
   return record;
 }
 
 export function resolved(value: unknown, { results, place }: Resolving): unknown {
-  if (Array.isArray(value)) return value.map((item, index) => resolved(item, { results, place: `${place}.${index}` }));
+  if (Array.isArray(value))
+    return value.map((item, index) => resolved(item, { results, place: `${place}.${index}` }));
   if (!isObject(value)) return value;
-  if (isReference(value)) return single(referred(value.$ref, { results, place }), { path: value.$ref, place });
+  if (isReference(value))
+    return single(referred(value.$ref, { results, place }), { path: value.$ref, place });
   return Object.fromEntries(
-    Object.entries(value).map(([key, item]) => [key, resolved(item, { results, place: `${place}.${shown(key)}` })]),
+    Object.entries(value).map(([key, item]) => [
+      key,
+      resolved(item, { results, place: `${place}.${shown(key)}` }),
+    ]),
   );
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const isReference = (value: unknown): value is { readonly $ref: string } =>
   isObject(value) && typeof value.$ref === 'string' && Object.keys(value).length === 1;
@@ -71,7 +98,12 @@ const isReference = (value: unknown): value is { readonly $ref: string } =>
 /** `author` is the id of what that operation made; `author.name` a field of it. */
 function referred(path: string, { results, place }: Resolving): unknown {
   const [name = '', ...rest] = path.split('.');
-  if (!results.has(name)) throw invalid(place, 'reference', `"${shown(name)}" is not an earlier operation that succeeded`);
+  if (!results.has(name))
+    throw invalid(
+      place,
+      'reference',
+      `"${shown(name)}" is not an earlier operation that succeeded`,
+    );
   let value = results.get(name);
   for (const key of rest.length > 0 ? rest : ['_id']) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) {
@@ -83,12 +115,23 @@ function referred(path: string, { results, place }: Resolving): unknown {
 }
 
 /** Objects and lists would multiply: each operation could hold the one before it many times. */
-function single(value: unknown, { path, place }: { readonly path: string; readonly place: string }): unknown {
+function single(
+  value: unknown,
+  { path, place }: { readonly path: string; readonly place: string },
+): unknown {
   if (typeof value === 'object' && value !== null)
-    throw invalid(place, 'reference', `"${shown(path)}" leads to an object or a list: refer to a single value in it`);
+    throw invalid(
+      place,
+      'reference',
+      `"${shown(path)}" leads to an object or a list: refer to a single value in it`,
+    );
   if (typeof value !== 'string') return value;
   if (value.length > MAX_TEXT)
-    throw invalid(place, 'reference', `"${shown(path)}" leads to a text of more than ${MAX_TEXT} characters: send it instead`);
+    throw invalid(
+      place,
+      'reference',
+      `"${shown(path)}" leads to a text of more than ${MAX_TEXT} characters: send it instead`,
+    );
   currentAccount()?.charge('bytesIn', value.length);
   return value;
 }

@@ -1,12 +1,23 @@
 /** Several operations on records as one transaction, later ones with results of earlier ones. */
 
-import type { RecordInput, RecordStore, RecordText, WriteOptions } from '../../../data/records/store.ts';
-import { currentAccount } from '../../../kernel/account/request-account.ts';
+import type {
+  RecordInput,
+  RecordStore,
+  RecordText,
+  WriteOptions,
+} from '../../../data/records/store.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { invalid, PenstockError } from '../../../kernel/errors.ts';
-import type { BatchOperation } from './batch-operation.ts';
-import { type Results, referredNames, requireNames, resolved, resolvedData } from './batch-references.ts';
+import { currentAccount } from '../../../kernel/request-account/request-account.ts';
+import {
+  type BatchOperation,
+  type Results,
+  referredNames,
+  requireNames,
+  resolved,
+  resolvedData,
+} from './batch-references.ts';
 
 interface BatchParts {
   readonly database: Database;
@@ -14,7 +25,11 @@ interface BatchParts {
 }
 
 /** JSON texts of the results. Throws what an operation throws, with its place; then nothing has happened. */
-export async function runBatch(parts: BatchParts, caller: Caller, operations: readonly BatchOperation[]): Promise<readonly string[]> {
+export async function runBatch(
+  parts: BatchParts,
+  caller: Caller,
+  operations: readonly BatchOperation[],
+): Promise<readonly string[]> {
   requireNames(operations);
   const kept = referredNames(operations);
   const changes = changesOf(operations);
@@ -63,9 +78,18 @@ const changesOf = (operations: readonly BatchOperation[]): readonly KnownChange[
   );
 
 /** Every operation for itself: one that fails leaves its error in its place and the others as they are. */
-export async function runEach(parts: BatchParts, caller: Caller, operations: readonly BatchOperation[]): Promise<readonly string[]> {
+export async function runEach(
+  parts: BatchParts,
+  caller: Caller,
+  operations: readonly BatchOperation[],
+): Promise<readonly string[]> {
   requireNames(operations);
-  const running = { ...parts, caller, kept: referredNames(operations), results: new Map<string, unknown>() };
+  const running = {
+    ...parts,
+    caller,
+    kept: referredNames(operations),
+    results: new Map<string, unknown>(),
+  };
   const texts: string[] = [];
   let overdrawn: PenstockError | undefined;
   for (const [index, operation] of operations.entries()) {
@@ -78,7 +102,11 @@ export async function runEach(parts: BatchParts, caller: Caller, operations: rea
       if (currentAccount()?.overdrawn) overdrawn = error;
       const { name, status, message, code, errors } = error;
       texts.push(
-        JSON.stringify({ op: operation.op, schema: operation.schema, error: { name, status, message, code, ...(errors && { errors }) } }),
+        JSON.stringify({
+          op: operation.op,
+          schema: operation.schema,
+          error: { name, status, message, code, ...(errors && { errors }) },
+        }),
       );
     }
   }
@@ -96,18 +124,27 @@ async function runOne(running: Running, operation: BatchOperation, index: number
   const { op, schema, ref } = operation;
   const record = await apply(running, operation);
   const head = `{"op":${JSON.stringify(op)},"schema":${JSON.stringify(schema)}`;
-  const names = [String(index), ...(ref === undefined ? [] : [ref])].filter((name) => running.kept.has(name));
+  const names = [String(index), ...(ref === undefined ? [] : [ref])].filter((name) =>
+    running.kept.has(name),
+  );
   if (names.length > 0) {
-    const document: unknown = record.json === undefined ? { _id: record.id } : JSON.parse(record.json);
+    const document: unknown =
+      record.json === undefined ? { _id: record.id } : JSON.parse(record.json);
     for (const name of names) running.results.set(name, document);
   }
   return `${head},${record.json === undefined ? `"id":${JSON.stringify(record.id)}` : `"document":${record.json}`}}`;
 }
 
-async function apply(running: Running, operation: BatchOperation): Promise<Pick<RecordText, 'id'> & { readonly json?: string }> {
+async function apply(
+  running: Running,
+  operation: BatchOperation,
+): Promise<Pick<RecordText, 'id'> & { readonly json?: string }> {
   const { records, caller, results } = running;
   const { op, schema, data, scope, version } = operation;
-  const options: WriteOptions = { ...(scope !== undefined && { scope }), ...(version !== undefined && { expectedVersion: version }) };
+  const options: WriteOptions = {
+    ...(scope !== undefined && { scope }),
+    ...(version !== undefined && { expectedVersion: version }),
+  };
   const input = (): RecordInput => {
     if (!data) throw invalid('data', 'required', 'is required');
     return resolvedData(data, results) as RecordInput;

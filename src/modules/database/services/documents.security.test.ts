@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import type { RecordStore } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { adminOwner } from '../../../kernel/authority/authority.ts';
+import { adminOwner } from '../../../kernel/authority.ts';
 import { system } from '../../../kernel/caller.ts';
 import { createDocuments } from './documents.ts';
 
@@ -17,7 +17,9 @@ function documentsOf(canModify: 'Everything' | 'Nothing' | 'ExtensionOnly', adde
   const schema = {
     name: 'Thing',
     ownerModule: 'somebody',
-    modelOptions: { conduit: { permissions: { extendable: true, canCreate: false, canModify, canDelete: false } } },
+    modelOptions: {
+      conduit: { permissions: { extendable: true, canCreate: false, canModify, canDelete: false } },
+    },
     extensions: [{ ownerModule: addedBy, fields: { added: 'String' } }],
     tree: { fields: new Map(['own', 'added'].map((name) => [name, {}])) },
   };
@@ -29,15 +31,22 @@ function documentsOf(canModify: 'Everything' | 'Nothing' | 'ExtensionOnly', adde
     },
   };
   const registry = { get: () => schema as unknown as CompiledSchema };
-  const documents = createDocuments(records as unknown as RecordStore, registry as unknown as SchemaRegistry);
-  return { changed, change: (input: Record<string, unknown>) => documents.update(caller, 'Thing', 'id', input) };
+  const documents = createDocuments(
+    records as unknown as RecordStore,
+    registry as unknown as SchemaRegistry,
+  );
+  return {
+    changed,
+    change: (input: Record<string, unknown>) => documents.update(caller, 'Thing', 'id', input),
+  };
 }
 
 const refused = { code: 'DOCUMENTS_READ_ONLY' };
 
 test('a module that allows nothing keeps added fields too', async () => {
   const { change, changed } = documentsOf('Nothing');
-  for (const input of [{ added: 'x' }, { own: 'x' }, { own: 'x', added: 'x' }]) await expect(change(input)).rejects.toMatchObject(refused);
+  for (const input of [{ added: 'x' }, { own: 'x' }, { own: 'x', added: 'x' }])
+    await expect(change(input)).rejects.toMatchObject(refused);
   expect(changed).toEqual([]);
 });
 

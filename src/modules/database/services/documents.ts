@@ -1,18 +1,25 @@
 /** Records of any schema in the hands of an admin (spec/database.md 2.3). */
 
 import { parseFilter } from '../../../data/conditions/parse.ts';
-import type { ListOptions, RecordInput, RecordStore, RecordText, WriteOptions } from '../../../data/records/store.ts';
+import type {
+  ListOptions,
+  RecordInput,
+  RecordStore,
+  RecordText,
+  WriteOptions,
+} from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { automaticFields, shown } from '../../../data/schema/language/names.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { adminOwner } from '../../../kernel/authority/authority.ts';
+import { adminOwner } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { type Problem, relocated } from '../../../kernel/errors.ts';
 import { databaseErrors } from '../errors.ts';
-import { extensionFields } from './endpoints/accessible-fields.ts';
+import { extensionFields } from './endpoints/definition.ts';
 
-export interface DocumentQuery extends Pick<ListOptions, 'skip' | 'limit' | 'cursor' | 'count' | 'sort'> {
+export interface DocumentQuery
+  extends Pick<ListOptions, 'skip' | 'limit' | 'cursor' | 'count' | 'sort'> {
   readonly query: unknown;
 }
 
@@ -21,10 +28,24 @@ export interface Documents {
   /** `{"documents":[...],"count":n}`, with `nextCursor` when paged by cursor. */
   query(caller: Caller, schema: string, query: DocumentQuery): Promise<string>;
   create(caller: Caller, schema: string, input: RecordInput): Promise<RecordText>;
-  createMany(caller: Caller, schema: string, inputs: readonly RecordInput[]): Promise<readonly RecordText[]>;
+  createMany(
+    caller: Caller,
+    schema: string,
+    inputs: readonly RecordInput[],
+  ): Promise<readonly RecordText[]>;
   /** Merged over what is stored. */
-  update(caller: Caller, schema: string, id: string, input: RecordInput, options?: Seen): Promise<RecordText>;
-  updateMany(caller: Caller, schema: string, inputs: readonly RecordInput[]): Promise<readonly RecordText[]>;
+  update(
+    caller: Caller,
+    schema: string,
+    id: string,
+    input: RecordInput,
+    options?: Seen,
+  ): Promise<RecordText>;
+  updateMany(
+    caller: Caller,
+    schema: string,
+    inputs: readonly RecordInput[],
+  ): Promise<readonly RecordText[]>;
   remove(caller: Caller, schema: string, id: string, options?: Seen): Promise<void>;
   /** Throws 404 when the schema is not there, or belongs to a module that keeps its records to itself. */
   writable(schema: string, change: Change): CompiledSchema;
@@ -56,17 +77,25 @@ export function createDocuments(records: RecordStore, schemas: SchemaRegistry): 
       return records.select(caller, schema, { filter: parseFilter(query), ...page });
     },
     create: (caller, schema, input) =>
-      inDocument('inputDocument', async () => records.create(caller, writable(schema, 'create').name, input)),
+      inDocument('inputDocument', async () =>
+        records.create(caller, writable(schema, 'create').name, input),
+      ),
     createMany: (caller, schema, inputs) =>
-      inDocuments('inputDocuments', async () => records.createMany(caller, writable(schema, 'create').name, inputs)),
+      inDocuments('inputDocuments', async () =>
+        records.createMany(caller, writable(schema, 'create').name, inputs),
+      ),
     async update(...[caller, name, id, input, options]) {
       const schema = modifiable(name, [input]);
       requireFields(unknownFields(schema, input, 'changedDocument'));
-      return inDocument('changedDocument', () => records.update(caller, schema.name, id, input, options));
+      return inDocument('changedDocument', () =>
+        records.update(caller, schema.name, id, input, options),
+      );
     },
     async updateMany(caller, name, inputs) {
       const schema = modifiable(name, inputs);
-      requireFields(inputs.flatMap((input, index) => unknownFields(schema, input, `changedDocuments.${index}`)));
+      requireFields(
+        inputs.flatMap((input, index) => unknownFields(schema, input, `changedDocuments.${index}`)),
+      );
       return inDocuments('changedDocuments', () => records.updateMany(caller, schema.name, inputs));
     },
     async remove(caller, schema, id, options) {
@@ -79,7 +108,8 @@ export function createDocuments(records: RecordStore, schemas: SchemaRegistry): 
 const inDocument = <T>(name: string, work: () => Promise<T>): Promise<T> =>
   placed(work, (path) => (path === 'id' ? path : `${name}.${path}`));
 /** The same for a list of records, which the record engine calls `docs`. */
-const inDocuments = <T>(name: string, work: () => Promise<T>): Promise<T> => placed(work, (path) => path.replace(/^docs\b/, name));
+const inDocuments = <T>(name: string, work: () => Promise<T>): Promise<T> =>
+  placed(work, (path) => path.replace(/^docs\b/, name));
 
 async function placed<T>(work: () => Promise<T>, move: (path: string) => string): Promise<T> {
   try {
@@ -107,7 +137,11 @@ function staysInExtension(schema: CompiledSchema, inputs: readonly RecordInput[]
 const unknownFields = ({ tree }: CompiledSchema, input: RecordInput, place: string): Problem[] =>
   Object.keys(input)
     .filter((name) => !tree.fields.has(name) && !automaticFields.has(name))
-    .map((name) => ({ path: `${place}.${shown(name)}`, rule: 'field', message: 'is not a field of this schema' }));
+    .map((name) => ({
+      path: `${place}.${shown(name)}`,
+      rule: 'field',
+      message: 'is not a field of this schema',
+    }));
 
 function requireFields(problems: readonly Problem[]): void {
   if (problems.length > 0) throw databaseErrors.WRONG_FIELDS({ errors: problems });

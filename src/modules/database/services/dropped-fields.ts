@@ -8,15 +8,15 @@ import { automaticFields } from '../../../data/schema/language/names.ts';
 import { droppedAround, withoutDefinitionAt } from '../../../data/schema/plan/dropped.ts';
 import type { SchemaRequest } from '../../../data/schema/plan/schema-request.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
-import { adminOwner } from '../../../kernel/authority/authority.ts';
+import { adminOwner } from '../../../kernel/authority.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
-import type { ConfigHandle } from '../../../kernel/config/definition.ts';
+import type { ConfigHandle } from '../../../kernel/config/config-definition.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import type { DatabaseConfig } from '../config.ts';
 import type { SchemaAdmin } from './schema-admin.ts';
-import type { PlanForAdmin } from './shown-plan.ts';
+import type { PlanForAdmin } from './schema-views.ts';
 
-export interface ShownDroppedField {
+export interface DroppedFieldView {
   readonly field: string;
   readonly type: string;
   readonly definition?: unknown;
@@ -27,7 +27,7 @@ export interface ShownDroppedField {
 
 export interface DroppedFieldAdmin {
   /** Those that can be restored or purged by themselves, by path. */
-  list(id: string): readonly ShownDroppedField[];
+  list(id: string): readonly DroppedFieldView[];
   /** Takes a field out. Throws 404. */
   taking(id: string, field: string): SchemaRequest;
   purging(id: string, field: string): SchemaRequest;
@@ -38,10 +38,15 @@ export interface DroppedFieldAdmin {
 
 const DAY_MS = 86_400_000;
 
-export function createDroppedFieldAdmin(admin: SchemaAdmin, config: ConfigHandle<DatabaseConfig>): DroppedFieldAdmin {
-  const purgeAfter = (at: string): Pick<ShownDroppedField, 'purgeAfter'> => {
+export function createDroppedFieldAdmin(
+  admin: SchemaAdmin,
+  config: ConfigHandle<DatabaseConfig>,
+): DroppedFieldAdmin {
+  const purgeAfter = (at: string): Pick<DroppedFieldView, 'purgeAfter'> => {
     const { retentionDays } = config.current().droppedFields;
-    return retentionDays === 0 ? {} : { purgeAfter: new Date(Date.parse(at) + retentionDays * DAY_MS).toISOString() };
+    return retentionDays === 0
+      ? {}
+      : { purgeAfter: new Date(Date.parse(at) + retentionDays * DAY_MS).toISOString() };
   };
 
   return {
@@ -79,7 +84,9 @@ const rootsOf = ({ dropped }: CompiledSchema) =>
 
 /** The change that leaves a field out of the map that it stands in: the schema's own, or an extension of the admins. */
 function takingOut(schema: CompiledSchema, field: string): SchemaRequest {
-  const own: FieldMap = Object.fromEntries(Object.entries(schema.fields).filter(([name]) => !automaticFields.has(name)));
+  const own: FieldMap = Object.fromEntries(
+    Object.entries(schema.fields).filter(([name]) => !automaticFields.has(name)),
+  );
   const fields = withoutDefinitionAt(own, field);
   if (fields) return { kind: 'update', changes: [{ id: schema._id, change: { fields } }] };
   const extension = schema.extensions.find(({ ownerModule }) => ownerModule === adminOwner);
@@ -89,7 +96,10 @@ function takingOut(schema: CompiledSchema, field: string): SchemaRequest {
 }
 
 /** Purges what was taken out longer ago than the configuration says. Off unless it says something. */
-export const createPurgeFieldsJob = (schemas: SchemaRegistry, config: ConfigHandle<DatabaseConfig>): JobDefinition =>
+export const createPurgeFieldsJob = (
+  schemas: SchemaRegistry,
+  config: ConfigHandle<DatabaseConfig>,
+): JobDefinition =>
   defineJob({
     name: 'database.purge-dropped-fields',
     data: Type.Object({}),
@@ -98,7 +108,11 @@ export const createPurgeFieldsJob = (schemas: SchemaRegistry, config: ConfigHand
   });
 
 /** `now` in milliseconds since 1970. Nothing happens with 0 days. */
-export async function purgeOld(schemas: SchemaRegistry, retentionDays: number, now: number): Promise<void> {
+export async function purgeOld(
+  schemas: SchemaRegistry,
+  retentionDays: number,
+  now: number,
+): Promise<void> {
   if (retentionDays === 0) return;
   const before = now - retentionDays * DAY_MS;
   const fields = schemas.all().flatMap((schema) =>
@@ -106,5 +120,6 @@ export async function purgeOld(schemas: SchemaRegistry, retentionDays: number, n
       .filter(([, { at }]) => Date.parse(at) < before)
       .map(([field]) => ({ id: schema._id, field })),
   );
-  if (fields.length > 0) await schemas.apply(system('retention of dropped fields'), { kind: 'purge', fields });
+  if (fields.length > 0)
+    await schemas.apply(system('retention of dropped fields'), { kind: 'purge', fields });
 }

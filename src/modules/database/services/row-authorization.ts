@@ -16,7 +16,11 @@ export interface RowAuthorization {
    * Before a schema is declared or changed with these options. Answers what is to be done after it,
    * if anything. Throws 412 without an engine, 409 when the type is defined otherwise, 400 for records without a mode.
    */
-  before(caller: Caller, name: string, options: PlatformOptions | undefined): Promise<(() => Promise<void>) | undefined>;
+  before(
+    caller: Caller,
+    name: string,
+    options: PlatformOptions | undefined,
+  ): Promise<(() => Promise<void>) | undefined>;
   /** After tables were destroyed with their records. */
   destroyed(caller: Caller, names: readonly string[]): Promise<void>;
 }
@@ -27,20 +31,29 @@ interface Dependencies {
   readonly get: (name: string) => CompiledSchema | undefined;
 }
 
-export function createRowAuthorization({ database, permissions, get }: Dependencies): RowAuthorization {
+export function createRowAuthorization({
+  database,
+  permissions,
+  get,
+}: Dependencies): RowAuthorization {
   async function hasRecords({ table }: CompiledSchema): Promise<boolean> {
     const { rows } = await database.query({ text: `select 1 from ${table} limit 1` });
     return rows.length > 0;
   }
 
   /** What the caller wants for the records that are there; also later, to do it again. */
-  async function adoptionOf(schema: CompiledSchema, { mode, ownerField }: Wanted): Promise<Adoption | undefined> {
+  async function adoptionOf(
+    schema: CompiledSchema,
+    { mode, ownerField }: Wanted,
+  ): Promise<Adoption | undefined> {
     if (mode === 'assignOwner' && (ownerField === undefined || !namesUser(schema, ownerField))) {
-      const message = 'must be a field of the schema that holds the id of a user (a Relation to User, an ObjectId or a String)';
+      const message =
+        'must be a field of the schema that holds the id of a user (a Relation to User, an ObjectId or a String)';
       throw invalid('conduitOptions.authorization.ownerField', 'field', message);
     }
     if (mode !== undefined) return { mode, ...(ownerField === undefined ? {} : { ownerField }) };
-    if (!schema.modelOptions.conduit.authorization.enabled && (await hasRecords(schema))) throw adoptionMissing();
+    if (!schema.modelOptions.conduit.authorization.enabled && (await hasRecords(schema)))
+      throw ownerChoiceMissing();
     return undefined;
   }
 
@@ -72,9 +85,11 @@ export function createRowAuthorization({ database, permissions, get }: Dependenc
   };
 }
 
-function adoptionMissing(): PenstockError {
+function ownerChoiceMissing(): PenstockError {
   const { message } = databaseErrors.ADOPTION_MISSING;
-  return databaseErrors.ADOPTION_MISSING({ errors: [{ path: 'conduitOptions.authorization.mode', rule: 'required', message }] });
+  return databaseErrors.ADOPTION_MISSING({
+    errors: [{ path: 'conduitOptions.authorization.mode', rule: 'required', message }],
+  });
 }
 
 type Wanted = NonNullable<PlatformOptions['authorization']>;

@@ -4,18 +4,20 @@ import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { PlatformOptions } from '../../../data/schema/language/definition.ts';
 import { crudOperations } from '../../../data/schema/language/options.ts';
-import type { NewSchema, SchemaChange, SchemaRequest } from '../../../data/schema/plan/schema-request.ts';
+import type {
+  NewSchema,
+  SchemaChange,
+  SchemaRequest,
+} from '../../../data/schema/plan/schema-request.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../kernel/caller.ts';
-import type { ConfigHandle } from '../../../kernel/config/definition.ts';
+import type { ConfigHandle } from '../../../kernel/config/config-definition.ts';
 import { type Problem, relocated } from '../../../kernel/errors.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { DatabaseConfig } from '../config.ts';
-import type { EndpointAdmin } from './endpoints/admin.ts';
-import { brokenQueryFields } from './endpoints/broken.ts';
+import { brokenQueryFields, type EndpointAdmin } from './endpoints/admin.ts';
 import type { RowAuthorization } from './row-authorization.ts';
-import type { PlanForAdmin } from './shown-plan.ts';
-import { openOperations } from './shown-schema.ts';
+import { openOperations, type PlanForAdmin } from './schema-views.ts';
 
 export interface SchemaAdmin {
   /** Throws 404. */
@@ -27,7 +29,11 @@ export interface SchemaAdmin {
   /** A request that needs no more than the registry. */
   apply(caller: Caller, request: SchemaRequest): Promise<readonly CompiledSchema[]>;
   /** Switches the client routes of several schemas on or off, as one change. Throws 404 when one is not there. */
-  setEnabled(caller: Caller, ids: readonly string[], enabled: boolean): Promise<readonly CompiledSchema[]>;
+  setEnabled(
+    caller: Caller,
+    ids: readonly string[],
+    enabled: boolean,
+  ): Promise<readonly CompiledSchema[]>;
   remove(caller: Caller, ids: readonly string[], options: { deleteData: boolean }): Promise<void>;
   import(caller: Caller, request: ImportRequest): Promise<void>;
 }
@@ -42,37 +48,17 @@ interface Dependencies {
   readonly log: Logger;
 }
 
-export function createSchemaAdmin({ schemas, rows, endpoints, config, log }: Dependencies): SchemaAdmin {
+export function createSchemaAdmin(dependencies: Dependencies): SchemaAdmin {
+  const { schemas, rows, endpoints, log } = dependencies;
   const get = (id: string): CompiledSchema => {
     const schema = schemas.byId(id);
     if (!schema) throw schemaErrors.SCHEMA_NOT_FOUND();
     return schema;
   };
 
-  const withDefaults = (input: NewSchema): NewSchema =>
-    config.current().security.defaultAuthenticated ? { ...input, options: closedOptions(input.options) } : input;
+  const { withDefaults, withDefaultsIn } = createDefaults(dependencies);
 
-  function withDefaultsIn(request: SchemaRequest): SchemaRequest {
-    if (request.kind === 'create') return { ...request, input: withDefaults(request.input) };
-    if (request.kind !== 'import') return request;
-    return { ...request, schemas: request.schemas.map((input) => (knownName(schemas, input) ? input : withDefaults(input))) };
-  }
-
-  /** Endpoints and queries of clients name fields: under new ones they would stop. */
-  async function requireUnnamed(caller: Caller, id: string, change: SchemaChange): Promise<void> {
-    const { after } = await schemas.plan(caller, { kind: 'update', changes: [{ id, change }] });
-    const paths = brokenQueryFields(schemas, after).map((path) => `the query field ${path}`);
-    const broken = [...endpoints.brokenBy(after).map((name) => `the custom endpoint ${name}`), ...paths];
-    if (broken.length === 0) return;
-    const message = `The old names are used by ${broken.slice(0, 10).join(', ')}. Change or remove that first`;
-    throw schemaErrors.FIELD_IN_USE({ message, errors: [{ path: 'renames', rule: 'in-use', message }] });
-  }
-
-  const warned = (schema: CompiledSchema): CompiledSchema => {
-    const open = openOperations(schema);
-    if (open.length > 0) log.warn({ schema: schema.name, operations: open }, 'Anybody may write to this schema without signing in');
-    return schema;
-  };
+  const warned = (schema: CompiledSchema): CompiledSchema => warnIfOpen(log, schema);
 
   return {
     get,
@@ -81,7 +67,7 @@ export function createSchemaAdmin({ schemas, rows, endpoints, config, log }: Dep
       return warned(await schemas.create(caller, withDefaults(input)));
     },
     async update(caller, id, change) {
-      if (change.renames) await requireUnnamed(caller, id, change);
+      if (change.renames) await requireUnnamed(dependencies, caller, id, change);
       const after = await rows.before(caller, get(id).name, change.options);
       const changed = warned(await schemas.update(caller, id, change));
       await after?.();
@@ -92,11 +78,16 @@ export function createSchemaAdmin({ schemas, rows, endpoints, config, log }: Dep
       await checkRows(rows, request, (id) => get(id).name);
       if (request.kind !== 'remove') return { ...plan, endpoints: endpoints.brokenBy(plan.after) };
       const used = endpoints.usersOf(request.ids.map((id) => get(id).name));
-      return used.length === 0 ? { ...plan, endpoints: used } : { ...plan, endpoints: used, obstacles: [...plan.obstacles, inUse(used)] };
+      return used.length === 0
+        ? { ...plan, endpoints: used }
+        : { ...plan, endpoints: used, obstacles: [...plan.obstacles, inUse(used)] };
     },
     apply: schemas.apply,
     async setEnabled(caller, ids, enabled) {
-      const changes = [...new Set(ids)].map((id) => ({ id: get(id)._id, change: { options: { cms: { enabled } } } }));
+      const changes = [...new Set(ids)].map((id) => ({
+        id: get(id)._id,
+        change: { options: { cms: { enabled } } },
+      }));
       return schemas.apply(caller, { kind: 'update', changes });
     },
     async remove(caller, ids, options) {
@@ -118,12 +109,67 @@ export function createSchemaAdmin({ schemas, rows, endpoints, config, log }: Dep
   };
 }
 
+function warnIfOpen(log: Logger, schema: CompiledSchema): CompiledSchema {
+  const operations = openOperations(schema);
+  const facts = { schema: schema.name, operations };
+  if (operations.length > 0) log.warn(facts, 'Anybody may write to this schema without signing in');
+  return schema;
+}
+
+/** What new schemas get where they say nothing. */
+function createDefaults({ schemas, config }: Pick<Dependencies, 'schemas' | 'config'>) {
+  const withDefaults = (input: NewSchema): NewSchema =>
+    config.current().security.defaultAuthenticated
+      ? { ...input, options: closedOptions(input.options) }
+      : input;
+
+  function withDefaultsIn(request: SchemaRequest): SchemaRequest {
+    if (request.kind === 'create') return { ...request, input: withDefaults(request.input) };
+    if (request.kind !== 'import') return request;
+    return {
+      ...request,
+      schemas: request.schemas.map((input) =>
+        knownName(schemas, input) ? input : withDefaults(input),
+      ),
+    };
+  }
+
+  return { withDefaults, withDefaultsIn };
+}
+
+/** Endpoints and queries of clients name fields: under new ones they would stop. */
+async function requireUnnamed(
+  { schemas, endpoints }: Pick<Dependencies, 'schemas' | 'endpoints'>,
+  caller: Caller,
+  id: string,
+  change: SchemaChange,
+): Promise<void> {
+  const { after } = await schemas.plan(caller, { kind: 'update', changes: [{ id, change }] });
+  const paths = brokenQueryFields(schemas, after).map((path) => `the query field ${path}`);
+  const broken = [
+    ...endpoints.brokenBy(after).map((name) => `the custom endpoint ${name}`),
+    ...paths,
+  ];
+  if (broken.length === 0) return;
+  const message = `The old names are used by ${broken.slice(0, 10).join(', ')}. Change or remove that first`;
+  throw schemaErrors.FIELD_IN_USE({
+    message,
+    errors: [{ path: 'renames', rule: 'in-use', message }],
+  });
+}
+
 /** What a change would run into, beside what the registry knows. */
-async function checkRows(rows: RowAuthorization, request: SchemaRequest, nameOf: (id: string) => string): Promise<void> {
+async function checkRows(
+  rows: RowAuthorization,
+  request: SchemaRequest,
+  nameOf: (id: string) => string,
+): Promise<void> {
   if (request.kind === 'create') await rows.check(request.input.name, request.input.options);
-  if (request.kind === 'update') for (const { id, change } of request.changes) await rows.check(nameOf(id), change.options);
+  if (request.kind === 'update')
+    for (const { id, change } of request.changes) await rows.check(nameOf(id), change.options);
   if (request.kind !== 'import') return;
-  for (const [i, { name, options }] of request.schemas.entries()) await inImport(i, () => rows.check(name, options));
+  for (const [i, { name, options }] of request.schemas.entries())
+    await inImport(i, () => rows.check(name, options));
 }
 
 /** Faults of the options of one schema among many, where they stand in an import. */
@@ -131,7 +177,9 @@ async function inImport<T>(index: number, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw relocated(error, (path) => path.replace(/^conduitOptions\b/, `schemas.${index}.modelOptions.conduit`));
+    throw relocated(error, (path) =>
+      path.replace(/^conduitOptions\b/, `schemas.${index}.modelOptions.conduit`),
+    );
   }
 }
 
@@ -142,7 +190,8 @@ const inUse = (names: readonly string[]): Problem & { readonly schema: string } 
   message: `custom endpoints use this schema: ${names.slice(0, 10).join(', ')}`,
 });
 
-const knownName = (schemas: SchemaRegistry, { name }: NewSchema): boolean => schemas.get(name) !== undefined;
+const knownName = (schemas: SchemaRegistry, { name }: NewSchema): boolean =>
+  schemas.get(name) !== undefined;
 
 /** Options in which every operation that says nothing needs a signed-in user. */
 function closedOptions(options: PlatformOptions = {}): PlatformOptions {

@@ -1,6 +1,10 @@
 /** Apps ("security clients"): registered, listed, changed and taken away by operators. */
 import Type from 'typebox';
-import { defineOperation, type Operation, standardLimit } from '../../../kernel/operation.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
 import { routerErrors } from '../errors.ts';
 import { type ClientRow, platforms } from '../queries.ts';
 import type { Clients } from '../services/clients.ts';
@@ -20,11 +24,19 @@ const fields = {
   lastUsedAt: nullable(instant),
 };
 const Client = Type.Object(fields);
-const ClientWithSecret = Type.Object({ ...fields, clientSecret: Type.String({ description: 'Header `clientsecret`; shown this once' }) });
+const ClientWithSecret = Type.Object({
+  ...fields,
+  clientSecret: Type.String({ description: 'Header `clientsecret`; shown this once' }),
+});
 const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
 
 const changeable = {
-  domain: Type.Optional(Type.String({ maxLength: 260, description: 'Of WEB: a host name, `*.` before one for all below it, or `*`' })),
+  domain: Type.Optional(
+    Type.String({
+      maxLength: 260,
+      description: 'Of WEB: a host name, `*.` before one for all below it, or `*`',
+    }),
+  ),
   alias: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
   notes: Type.Optional(Type.String({ maxLength: 2_000 })),
 };
@@ -62,7 +74,8 @@ const createOperation = (clients: Clients): Operation =>
     output: ClientWithSecret,
     errors: problems,
     summary: 'Register an app',
-    description: 'Answers its secret, this once. Pages (WEB) need a domain; they prove themselves by where they come from.',
+    description:
+      'Answers its secret, this once. Pages (WEB) need a domain; they prove themselves by where they come from.',
     async handler({ caller }, { body }) {
       const { clientSecret, ...client } = await clients.create(caller, body);
       return { ...onWire(client), clientSecret };
@@ -106,7 +119,8 @@ const updateOperation = (clients: Clients): Operation =>
     errors: [routerErrors.CLIENT_NOT_FOUND, ...problems],
     summary: 'Change an app',
     description: 'What is left out stays.',
-    handler: async ({ caller }, { params, body }) => onWire(await clients.update(caller, params.id, body)),
+    handler: async ({ caller }, { params, body }) =>
+      onWire(await clients.update(caller, params.id, body)),
   });
 
 const dayMs = 24 * 60 * 60_000;
@@ -127,7 +141,8 @@ const rotateOperation = (clients: Clients): Operation =>
           Type.Integer({
             minimum: 0,
             maximum: 90 * dayMs,
-            description: 'How long the secret until now stays good, so that apps can be changed over; a day unless given. 0: it ends now',
+            description:
+              'How long the secret until now stays good, so that apps can be changed over; a day unless given. 0: it ends now',
           }),
         ),
       }),
@@ -136,7 +151,11 @@ const rotateOperation = (clients: Clients): Operation =>
     errors: [routerErrors.CLIENT_NOT_FOUND],
     summary: 'Give an app a new secret',
     async handler({ caller }, { params, body: { keepPreviousMs = dayMs } }) {
-      const { clientSecret, ...client } = await clients.rotateSecret(caller, params.id, keepPreviousMs);
+      const { clientSecret, ...client } = await clients.rotateSecret(
+        caller,
+        params.id,
+        keepPreviousMs,
+      );
       return { ...onWire(client), clientSecret };
     },
   });
@@ -152,7 +171,8 @@ const deleteOperation = (clients: Clients): Operation =>
     output: Type.Object({ message: Type.String() }),
     errors: [routerErrors.CLIENT_NOT_FOUND],
     summary: 'Take an app away',
-    description: 'While `security.clientValidation` is on, its requests and the tokens of its users are refused from now on.',
+    description:
+      'While `security.clientValidation` is on, its requests and the tokens of its users are refused from now on.',
     async handler({ caller }, { params }) {
       await clients.remove(caller, params.id);
       return { message: 'Client deleted' };

@@ -1,11 +1,23 @@
 /** Which routes there are, by module, in the shape that the admin panel reads. */
 import Type from 'typebox';
 import { invalid } from '../../../kernel/errors.ts';
-import type { RouteMiddlewares, RouteName } from '../../../kernel/middlewares/create.ts';
 import { middlewareErrors } from '../../../kernel/middlewares/errors.ts';
-import { middlewareMeanings } from '../../../kernel/middlewares/names.ts';
-import { defineOperation, type Method, type Operation, Reply, type SurfaceName, standardLimit } from '../../../kernel/operation.ts';
-import { moduleOf, type OperationRegistry, type OwnedOperation } from '../../../kernel/registry.ts';
+import { middlewareMeanings } from '../../../kernel/middlewares/middleware-lists.ts';
+import type { RouteMiddlewares, RouteName } from '../../../kernel/middlewares/route-middlewares.ts';
+import {
+  defineOperation,
+  type Method,
+  type Operation,
+  Reply,
+  type SurfaceName,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
+import {
+  moduleOf,
+  type OperationRegistry,
+  type OwnedOperation,
+} from '../../../kernel/operations/registry.ts';
+
 /*
  * What stands before routes: read, and changed by operators (spec/router.md 2 and 5.2). The same for the routes of
  * both surfaces; those of the admin surface are in the hands of super admins, whose own rights hang on them.
@@ -25,8 +37,20 @@ interface PatchedSurface {
 }
 
 const surfaces: readonly PatchedSurface[] = [
-  { surface: 'client', id: 'router.middlewares', prefix: '/router', access: 'admin', title: 'a route of the client surface' },
-  { surface: 'admin', id: 'router.adminMiddlewares', prefix: '', access: 'superAdmin', title: 'a route of the admin surface' },
+  {
+    surface: 'client',
+    id: 'router.middlewares',
+    prefix: '/router',
+    access: 'admin',
+    title: 'a route of the client surface',
+  },
+  {
+    surface: 'admin',
+    id: 'router.adminMiddlewares',
+    prefix: '',
+    access: 'superAdmin',
+    title: 'a route of the admin surface',
+  },
 ];
 
 const facts = { surface: 'admin', limit: standardLimit } as const;
@@ -39,13 +63,20 @@ const list = defineOperation({
   path: '/router/middlewares',
   input: {
     query: Type.Object({
-      sortByName: Type.Optional(Type.Boolean({ description: 'true: ascending; false: descending; absent: as they are asked' })),
+      sortByName: Type.Optional(
+        Type.Boolean({
+          description: 'true: ascending; false: descending; absent: as they are asked',
+        }),
+      ),
     }),
   },
   output: Type.Array(Type.String()),
   summary: 'List the middlewares that routes may have',
   description: [...middlewareMeanings]
-    .map(([name, { meaning, addable }]) => `\`${name}\`: ${meaning}${addable ? '; operators may add it' : ''}.`)
+    .map(
+      ([name, { meaning, addable }]) =>
+        `\`${name}\`: ${meaning}${addable ? '; operators may add it' : ''}.`,
+    )
     .join(' '),
   handler(_context, { query: { sortByName } }) {
     const names = [...middlewareMeanings.keys()];
@@ -55,11 +86,21 @@ const list = defineOperation({
 });
 
 const RouteQuery = Type.Object({
-  path: Type.String({ minLength: 1, maxLength: 1_024, description: 'As GET /router/routes has it, with :name for parameters' }),
-  action: Type.String({ maxLength: 16, description: 'GET, POST, PUT (or UPDATE), PATCH or DELETE' }),
+  path: Type.String({
+    minLength: 1,
+    maxLength: 1_024,
+    description: 'As GET /router/routes has it, with :name for parameters',
+  }),
+  action: Type.String({
+    maxLength: 16,
+    description: 'GET, POST, PUT (or UPDATE), PATCH or DELETE',
+  }),
 });
 
-const read = (middlewares: RouteMiddlewares, { surface, id, prefix, title }: PatchedSurface): Operation =>
+const read = (
+  middlewares: RouteMiddlewares,
+  { surface, id, prefix, title }: PatchedSurface,
+): Operation =>
   defineOperation({
     ...facts,
     id: `${id}.get`,
@@ -71,10 +112,15 @@ const read = (middlewares: RouteMiddlewares, { surface, id, prefix, title }: Pat
     output: Type.Object({ middlewares: Type.Array(Type.String()) }),
     errors: [middlewareErrors.ROUTE_NOT_FOUND],
     summary: `Read what stands before ${title}`,
-    handler: (_context, { query }) => ({ middlewares: [...middlewares.of(routeOf(surface, query))] }),
+    handler: (_context, { query }) => ({
+      middlewares: [...middlewares.of(routeOf(surface, query))],
+    }),
   });
 
-const patch = (middlewares: RouteMiddlewares, { surface, id, prefix, access, title }: PatchedSurface): Operation =>
+const patch = (
+  middlewares: RouteMiddlewares,
+  { surface, id, prefix, access, title }: PatchedSurface,
+): Operation =>
   defineOperation({
     ...facts,
     id: `${id}.patch`,
@@ -114,7 +160,10 @@ const methods: ReadonlyMap<string, Method> = new Map([
   ['DELETE', 'DELETE'],
 ]);
 
-function routeOf(surface: SurfaceName, { path, action }: { readonly path: string; readonly action: string }): RouteName {
+function routeOf(
+  surface: SurfaceName,
+  { path, action }: { readonly path: string; readonly action: string },
+): RouteName {
   const method = methods.get(action.toUpperCase());
   if (!method) throw invalid('action', 'enum', 'must be GET, POST, PUT, UPDATE, PATCH or DELETE');
   return { surface, method, path };
@@ -130,13 +179,18 @@ const Route = Type.Object({
 const ModuleRoutes = Type.Object({
   moduleUrl: Type.String({ description: 'Always `local`: all modules run in this process' }),
   routes: Type.Record(Type.String(), Route),
-  socketRoutes: Type.Record(Type.String(), Type.Unknown(), { description: 'Always empty: sockets subscribe to schemas, not to routes' }),
+  socketRoutes: Type.Record(Type.String(), Type.Unknown(), {
+    description: 'Always empty: sockets subscribe to schemas, not to routes',
+  }),
   middlewares: Type.Record(Type.String(), Type.Object({ description: Type.String() }), {
     description: 'What the module demands somewhere',
   }),
 });
 
-export const routesOperation = (registry: OperationRegistry, middlewares: RouteMiddlewares): Operation =>
+export const routesOperation = (
+  registry: OperationRegistry,
+  middlewares: RouteMiddlewares,
+): Operation =>
   defineOperation({
     id: 'router.routes.list',
     surface: 'admin',
@@ -157,7 +211,9 @@ export const routesOperation = (registry: OperationRegistry, middlewares: RouteM
 
 function byModule(owned: readonly OwnedOperation[], middlewares: RouteMiddlewares) {
   const modules = Map.groupBy(owned, ({ owner }) => moduleOf(owner));
-  return Object.fromEntries([...modules].map(([module, own]) => [module, describe(own, middlewares)]));
+  return Object.fromEntries(
+    [...modules].map(([module, own]) => [module, describe(own, middlewares)]),
+  );
 }
 
 function describe(owned: readonly OwnedOperation[], middlewares: RouteMiddlewares) {
@@ -178,4 +234,5 @@ function describe(owned: readonly OwnedOperation[], middlewares: RouteMiddleware
 }
 
 const meaningOf = (name: string): string =>
-  middlewareMeanings.get(name.startsWith('rateLimit:') ? 'rateLimit:<requests>/<seconds>' : name)?.meaning ?? '';
+  middlewareMeanings.get(name.startsWith('rateLimit:') ? 'rateLimit:<requests>/<seconds>' : name)
+    ?.meaning ?? '';

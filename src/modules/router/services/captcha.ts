@@ -2,7 +2,7 @@
  * Captchas of three services behind one question. The token that a page got is checked at the service, by POST, with
  * the secret in the body. What cannot be checked does not count: an unreachable service is 503, never a yes.
  */
-import { createOutboundFetch } from '../../../kernel/outbound/fetch.ts';
+import { createOutboundFetch } from '../../../kernel/outbound.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { RouterConfig } from '../config.ts';
 import { routerErrors } from '../errors.ts';
@@ -34,22 +34,37 @@ interface ServiceAnswer {
 
 const maxTokenLength = 8192;
 /** Our mistake, not that of whoever sent the token. */
-const ownFaults = ['missing-input-secret', 'invalid-input-secret', 'sitekey-secret-mismatch', 'bad-request', 'internal-error'];
+const ownFaults = [
+  'missing-input-secret',
+  'invalid-input-secret',
+  'sitekey-secret-mismatch',
+  'bad-request',
+  'internal-error',
+];
 
 export function createCaptcha(config: () => CaptchaConfig, log: Logger): Captcha {
   // Another address than that of the service is the super admin's word, who may mean his own network.
-  const fetch = createOutboundFetch({ allowInternal: () => config().verifyUrl !== '', timeoutMs: 5000, maxBytes: 65_536 });
+  const fetch = createOutboundFetch({
+    allowInternal: () => config().verifyUrl !== '',
+    timeoutMs: 5000,
+    maxBytes: 65_536,
+  });
 
   const ask = async (token: string, address: string): Promise<ServiceAnswer> => {
     const { provider, secretKey, verifyUrl } = config();
     const response = await fetch(verifyUrl || addresses[provider], {
       method: 'POST',
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
-      body: new URLSearchParams({ secret: secretKey, response: token, remoteip: address }).toString(),
+      body: new URLSearchParams({
+        secret: secretKey,
+        response: token,
+        remoteip: address,
+      }).toString(),
     });
     if (response.status !== 200) throw new Error(`the service answered ${response.status}`);
     const answer: unknown = await response.json();
-    if (typeof answer !== 'object' || answer === null) throw new Error('the service answered no object');
+    if (typeof answer !== 'object' || answer === null)
+      throw new Error('the service answered no object');
     const fault = codesOf(answer).find((code) => ownFaults.includes(code));
     if (fault !== undefined) throw new Error(`the service answered ${fault}`);
     return answer;
@@ -79,7 +94,10 @@ function codesOf(answer: ServiceAnswer): readonly string[] {
  * A token of another site's page is none of ours. Only reCAPTCHA v3 answers how human somebody is; the score of hCaptcha
  * Enterprise is a risk (https://docs.hcaptcha.com/#verify-the-user-response-server-side), and its `success` says what the site made of it.
  */
-function passes({ success, hostname, score }: ServiceAnswer, { provider, hostnames, minimumScore }: CaptchaConfig): boolean {
+function passes(
+  { success, hostname, score }: ServiceAnswer,
+  { provider, hostnames, minimumScore }: CaptchaConfig,
+): boolean {
   if (success !== true) return false;
   if (hostnames.length > 0 && !hostnames.some((allowed) => allowed === hostname)) return false;
   if (provider !== 'recaptcha' || score === undefined) return true;

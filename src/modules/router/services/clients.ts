@@ -6,8 +6,7 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
-import type { GaugeReading } from '../../../kernel/telemetry/metrics.ts';
-import { remembered } from '../../../kernel/telemetry/remembered.ts';
+import { type GaugeReading, remembered } from '../../../kernel/telemetry/metrics.ts';
 import { routerErrors } from '../errors.ts';
 import {
   type ClientRow,
@@ -29,9 +28,17 @@ const RENEW_MS = 30_000;
 
 export function measureClients({ metrics, database }: Pick<Kernel, 'metrics' | 'database'>): void {
   const shown = (counts: ReadonlyMap<Platform, number>): GaugeReading =>
-    platforms.map((platform) => ({ labels: { module_name: 'router', platform }, value: counts.get(platform) ?? 0 }));
-  const read = remembered(RENEW_MS, shown(new Map()), async () => shown(await countClients(database)));
-  metrics.gauge('security_clients_total', 'Registered apps, as of the last half minute', read, ['module_name', 'platform']);
+    platforms.map((platform) => ({
+      labels: { module_name: 'router', platform },
+      value: counts.get(platform) ?? 0,
+    }));
+  const read = remembered(RENEW_MS, shown(new Map()), async () =>
+    shown(await countClients(database)),
+  );
+  metrics.gauge('security_clients_total', 'Registered apps, as of the last half minute', read, [
+    'module_name',
+    'platform',
+  ]);
 }
 
 export interface NewClient {
@@ -75,9 +82,15 @@ export const checkedClient = ({ platform, domain, alias, notes }: NamedClient): 
 
 const newSecret = (): string => randomBytes(64).toString('hex');
 
-export function createClients({ database, events, gate }: Dependencies): Clients {
+export function createClients(dependencies: Dependencies): Clients {
+  const { database, events, gate } = dependencies;
   /** A change of one app: its event in the same transaction, and every node forgets what it knew. */
-  const changing = (caller: Caller, what: string, id: string, work: (client: ClientRow) => Promise<ClientRow>): Promise<ClientRow> =>
+  const changing = (
+    caller: Caller,
+    what: string,
+    id: string,
+    work: (client: ClientRow) => Promise<ClientRow>,
+  ): Promise<ClientRow> =>
     database.transaction(async (transaction) => {
       const client = await lockClient(transaction, id);
       if (!client) throw routerErrors.CLIENT_NOT_FOUND();
@@ -93,24 +106,7 @@ export function createClients({ database, events, gate }: Dependencies): Clients
 
   return {
     list: (page) => listClients(database, page),
-    create: (caller, { platform, domain, alias, notes }) =>
-      database.transaction(async (transaction) => {
-        const clientId = randomBytes(15).toString('hex');
-        const clientSecret = newSecret();
-        const place = domainOf(platform, domain);
-        const row = await insertClient(transaction, {
-          id: newId(),
-          clientId,
-          secretHash: sha256(clientSecret),
-          platform,
-          domain: place,
-          alias: alias === undefined ? defaultAlias(platform, place, clientId) : aliasOf(alias),
-          notes: notes ?? null,
-        });
-        if (!row) throw aliasTaken();
-        await events.emit(transaction, caller, { topic: 'router:create:client', ids: [row._id] });
-        return { ...row, clientSecret };
-      }),
+    create: (caller, client) => create(dependencies, caller, client),
     update: (caller, id, { domain, alias, notes }) =>
       changing(caller, 'update', id, async (client) =>
         present(
@@ -139,13 +135,42 @@ export function createClients({ database, events, gate }: Dependencies): Clients
   };
 }
 
+function create(
+  { database, events }: Dependencies,
+  caller: Caller,
+  { platform, domain, alias, notes }: NewClient,
+): Promise<ClientWithSecret> {
+  return database.transaction(async (transaction) => {
+    const clientId = randomBytes(15).toString('hex');
+    const clientSecret = newSecret();
+    const place = domainOf(platform, domain);
+    const row = await insertClient(transaction, {
+      id: newId(),
+      clientId,
+      secretHash: sha256(clientSecret),
+      platform,
+      domain: place,
+      alias: alias === undefined ? defaultAlias(platform, place, clientId) : aliasOf(alias),
+      notes: notes ?? null,
+    });
+    if (!row) throw aliasTaken();
+    await events.emit(transaction, caller, { topic: 'router:create:client', ids: [row._id] });
+    return { ...row, clientSecret };
+  });
+}
+
 function domainOf(platform: Platform, domain: string | undefined): string | null {
   if (platform !== 'WEB') {
-    if (domain !== undefined && domain !== '') throw invalid('domain', 'platform', 'only a client of the platform WEB has a domain');
+    if (domain !== undefined && domain !== '')
+      throw invalid('domain', 'platform', 'only a client of the platform WEB has a domain');
     return null;
   }
   if (domain === undefined || domain === '')
-    throw invalid('domain', 'required', 'say where the pages come from, for example app.example.com');
+    throw invalid(
+      'domain',
+      'required',
+      'say where the pages come from, for example app.example.com',
+    );
   return canonicalDomain(domain);
 }
 
@@ -159,4 +184,6 @@ const defaultAlias = (platform: Platform, domain: string | null, clientId: strin
   [platform.toLowerCase(), ...(domain === null ? [] : [domain]), clientId].join(':');
 
 const aliasTaken = (): PenstockError =>
-  routerErrors.CLIENT_EXISTS({ errors: [{ path: 'alias', rule: 'unique', message: 'another client has this alias' }] });
+  routerErrors.CLIENT_EXISTS({
+    errors: [{ path: 'alias', rule: 'unique', message: 'another client has this alias' }],
+  });

@@ -6,8 +6,8 @@
 
 import { domainToASCII } from 'node:url';
 import type { Kernel } from '../../../host/kernel.ts';
-import type { AppGate, PresentedApp } from '../../../kernel/apps.ts';
-import type { Cache } from '../../../kernel/cache/cache.ts';
+import type { Cache } from '../../../kernel/cache.ts';
+import type { AppGate, PresentedApp } from '../../../kernel/identity.ts';
 import { sameSecret, sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { routerErrors } from '../errors.ts';
@@ -26,7 +26,8 @@ export function canonicalDomain(text: string): string {
   // The conversion stops at such signs and would answer the part before them.
   const host = /[\s/\\:?#@[\]%*<>|^]/.test(name) ? '' : domainToASCII(name);
   if (host === '' || host.length > 253 || !host.split('.').every((part) => label.test(part))) {
-    const message = 'give a host name such as app.example.com, *.example.com for all below it, or * for any';
+    const message =
+      'give a host name such as app.example.com, *.example.com for all below it, or * for any';
     throw routerErrors.INVALID_DOMAIN({ errors: [{ path: 'domain', rule: 'format', message }] });
   }
   return wild ? `*.${host}` : host;
@@ -44,7 +45,9 @@ export function hostMatches(host: string, pattern: string): boolean {
 export function hostOfOrigin(origin: string): string | undefined {
   if (!URL.canParse(origin)) return undefined;
   const { protocol, hostname, origin: parsed } = new URL(origin);
-  return (protocol === 'https:' || protocol === 'http:') && parsed === origin.toLowerCase() ? hostname : undefined;
+  return (protocol === 'https:' || protocol === 'http:') && parsed === origin.toLowerCase()
+    ? hostname
+    : undefined;
 }
 
 /** The host name of a `Host` header. */
@@ -66,10 +69,20 @@ const clientIdShape = /^[0-9a-f]{30}$/;
 /** Milliseconds between two notes that an app is in use. */
 const touchEveryMs = 10 * 60_000;
 /** Compared with when there is no such app, so that the work is the same. */
-const nobody: ClientProof = { platform: 'CLI', domain: null, secretHash: sha256(''), previousHash: null, previousUntil: null };
+const nobody: ClientProof = {
+  platform: 'CLI',
+  domain: null,
+  secretHash: sha256(''),
+  previousHash: null,
+  previousUntil: null,
+};
 
 export function createClientGate({ database, caches, log }: Dependencies): ClientGate {
-  const known: Cache<ClientProof> = caches.create({ name: 'router.clients', maxEntries: 1_000, ttlMs: 60_000 });
+  const known: Cache<ClientProof> = caches.create({
+    name: 'router.clients',
+    maxEntries: 1_000,
+    ttlMs: 60_000,
+  });
   const touched = new Map<string, number>();
 
   const admit = (clientId: string, proof: ClientProof | undefined, app: PresentedApp): string => {
@@ -83,15 +96,19 @@ export function createClientGate({ database, caches, log }: Dependencies): Clien
     const now = Date.now();
     if (now - (touched.get(clientId) ?? 0) < touchEveryMs) return;
     touched.set(clientId, now);
-    touchClient(database, clientId).catch((error: unknown) => log.warn({ err: error }, 'The use of an app could not be noted'));
+    touchClient(database, clientId).catch((error: unknown) =>
+      log.warn({ err: error }, 'The use of an app could not be noted'),
+    );
   };
 
-  const find: ClientGate['find'] = (clientId) => known.load(clientId, () => clientProof(database, clientId));
+  const find: ClientGate['find'] = (clientId) =>
+    known.load(clientId, () => clientProof(database, clientId));
 
   return {
     admit(app) {
       const { clientId } = app;
-      if (clientId === undefined || !clientIdShape.test(clientId)) throw routerErrors.CLIENT_REFUSED();
+      if (clientId === undefined || !clientIdShape.test(clientId))
+        throw routerErrors.CLIENT_REFUSED();
       const proof = known.get(clientId);
       if (proof) return admit(clientId, proof, app);
       return find(clientId).then((loaded) => admit(clientId, loaded, app));
@@ -110,7 +127,10 @@ function proves(proof: ClientProof, { clientSecret, origin, host }: PresentedApp
   return proof.platform === 'WEB' && proof.domain !== null && comesFrom(proof.domain, origin, host);
 }
 
-function secretFits({ secretHash, previousHash, previousUntil }: ClientProof, presented: string): boolean {
+function secretFits(
+  { secretHash, previousHash, previousUntil }: ClientProof,
+  presented: string,
+): boolean {
   const current = sameSecret(presented, secretHash);
   const previous = sameSecret(presented, previousHash ?? secretHash);
   return current || (previous && previousHash !== null && (previousUntil ?? 0) > Date.now());
@@ -118,6 +138,11 @@ function secretFits({ secretHash, previousHash, previousUntil }: ClientProof, pr
 
 /** Browsers leave `Origin` out when a page asks its own host; then the host is where the page is from. */
 function comesFrom(domain: string, origin: string | undefined, host: string | undefined): boolean {
-  const from = origin !== undefined ? hostOfOrigin(origin) : host !== undefined ? hostOfHeader(host) : undefined;
+  const from =
+    origin !== undefined
+      ? hostOfOrigin(origin)
+      : host !== undefined
+        ? hostOfHeader(host)
+        : undefined;
   return from !== undefined && hostMatches(from, domain);
 }

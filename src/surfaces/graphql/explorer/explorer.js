@@ -19,16 +19,24 @@ function readJson(id, what) {
 
 function headersToSend() {
   const given = Object.entries(readJson('headers', 'Headers')).filter(([, value]) => value !== '');
-  return { ...Object.fromEntries(given), 'content-type': 'application/json', accept: 'application/graphql-response+json' };
+  return {
+    ...Object.fromEntries(given),
+    'content-type': 'application/json',
+    accept: 'application/graphql-response+json',
+  };
 }
 
-const send = (body) => fetch('/graphql', { method: 'POST', headers: headersToSend(), body: JSON.stringify(body) });
+const send = (body) =>
+  fetch('/graphql', { method: 'POST', headers: headersToSend(), body: JSON.stringify(body) });
 
 async function run() {
   const begin = performance.now();
   byId('status').textContent = 'Running';
   try {
-    const response = await send({ query: byId('query').value, variables: readJson('variables', 'Variables') });
+    const response = await send({
+      query: byId('query').value,
+      variables: readJson('variables', 'Variables'),
+    });
     const text = await response.text();
     byId('status').textContent = `${response.status}, ${Math.round(performance.now() - begin)} ms`;
     byId('result').textContent = pretty(text);
@@ -80,14 +88,19 @@ function show(name) {
   top.addEventListener('click', list);
   byId('trail').replaceChildren(top);
   const entries = (type.fields ?? type.inputFields ?? []).flatMap(entry);
-  byId('docs').replaceChildren(element('h3', name), element('p', type.description ?? ''), element('dl', '', ...entries));
+  byId('docs').replaceChildren(
+    element('h3', name),
+    element('p', type.description ?? ''),
+    element('dl', '', ...entries),
+  );
 }
 
 function list() {
   const wanted = byId('search').value.trim().toLowerCase();
   const matches = ({ name, fields }) =>
     !name.startsWith('__') &&
-    (name.toLowerCase().includes(wanted) || (wanted !== '' && fields?.some((field) => field.name.toLowerCase().includes(wanted))));
+    (name.toLowerCase().includes(wanted) ||
+      (wanted !== '' && fields?.some((field) => field.name.toLowerCase().includes(wanted))));
   const found = [...types.values()].filter(matches).slice(0, 200);
   byId('trail').replaceChildren();
   byId('docs').replaceChildren(...found.map((type) => element('p', '', typeLink(type))));

@@ -66,12 +66,56 @@ export function covered({ ranges, negated }: CharSet): CharSet['ranges'] {
 }
 
 const categories = [
-  ...['L', 'Lu', 'Ll', 'Lt', 'Lm', 'Lo', 'M', 'Mn', 'Mc', 'Me', 'N', 'Nd', 'Nl', 'No', 'Z', 'Zs', 'Zl', 'Zp'],
+  ...[
+    'L',
+    'Lu',
+    'Ll',
+    'Lt',
+    'Lm',
+    'Lo',
+    'M',
+    'Mn',
+    'Mc',
+    'Me',
+    'N',
+    'Nd',
+    'Nl',
+    'No',
+    'Z',
+    'Zs',
+    'Zl',
+    'Zp',
+  ],
   ...['P', 'Pc', 'Pd', 'Ps', 'Pe', 'Pi', 'Pf', 'Po', 'S', 'Sm', 'Sc', 'Sk', 'So'],
 ];
 const scripts = [
-  ...['Arabic', 'Armenian', 'Bengali', 'Bopomofo', 'Cyrillic', 'Devanagari', 'Ethiopic', 'Georgian', 'Greek', 'Gujarati', 'Gurmukhi'],
-  ...['Han', 'Hangul', 'Hebrew', 'Hiragana', 'Kannada', 'Katakana', 'Khmer', 'Lao', 'Latin', 'Malayalam', 'Mongolian', 'Myanmar'],
+  ...[
+    'Arabic',
+    'Armenian',
+    'Bengali',
+    'Bopomofo',
+    'Cyrillic',
+    'Devanagari',
+    'Ethiopic',
+    'Georgian',
+    'Greek',
+    'Gujarati',
+    'Gurmukhi',
+  ],
+  ...[
+    'Han',
+    'Hangul',
+    'Hebrew',
+    'Hiragana',
+    'Kannada',
+    'Katakana',
+    'Khmer',
+    'Lao',
+    'Latin',
+    'Malayalam',
+    'Mongolian',
+    'Myanmar',
+  ],
   ...['Sinhala', 'Tamil', 'Telugu', 'Thai', 'Tibetan'],
 ];
 
@@ -79,7 +123,10 @@ const scripts = [
 const properties: ReadonlyMap<string, string> = new Map([
   ...categories.map((name): readonly [string, string] => [name, name]),
   ...scripts.flatMap((name) =>
-    [name, `Script=${name}`, `sc=${name}`].map((spelling): readonly [string, string] => [spelling, `Script=${name}`]),
+    [name, `Script=${name}`, `sc=${name}`].map((spelling): readonly [string, string] => [
+      spelling,
+      `Script=${name}`,
+    ]),
   ),
 ]);
 
@@ -108,9 +155,12 @@ function runsOf(property: string): CharSet['ranges'] {
   const ranges: (readonly [number, number])[] = [];
   for (const [run] of characters.matchAll(new RegExp(`\\p{${property}}+`, 'gu'))) {
     const first = run.codePointAt(0) ?? 0;
-    const last = run.codePointAt(run.length - (isLowSurrogate(run.charCodeAt(run.length - 1)) ? 2 : 1)) ?? first;
+    const last =
+      run.codePointAt(run.length - (isLowSurrogate(run.charCodeAt(run.length - 1)) ? 2 : 1)) ??
+      first;
     // The text has a gap where the surrogates are: a run across it is two ranges.
-    if (first < SURROGATES && last >= AFTER_SURROGATES) ranges.push([first, SURROGATES - 1], [AFTER_SURROGATES, last]);
+    if (first < SURROGATES && last >= AFTER_SURROGATES)
+      ranges.push([first, SURROGATES - 1], [AFTER_SURROGATES, last]);
     else ranges.push([first, last]);
   }
   return ranges;

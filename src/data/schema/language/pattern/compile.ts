@@ -5,8 +5,11 @@
  */
 import { LRUCache } from 'lru-cache';
 import { RE2JS } from 're2js';
-import { currentAccount, type RequestAccount } from '../../../../kernel/account/request-account.ts';
 import { errors } from '../../../../kernel/errors.ts';
+import {
+  currentAccount,
+  type RequestAccount,
+} from '../../../../kernel/request-account/request-account.ts';
 import type { CharSet } from './character-classes.ts';
 import { type Node, PatternFault, readPattern } from './syntax.ts';
 
@@ -38,9 +41,13 @@ function measured(node: Node): number {
   }
 }
 
-const total = (nodes: readonly Node[]): number => nodes.reduce((sum, node) => sum + measured(node), 0);
+const total = (nodes: readonly Node[]): number =>
+  nodes.reduce((sum, node) => sum + measured(node), 0);
 
-const repeated = (once: number, { min, max }: { readonly min: number; readonly max: number }): number =>
+const repeated = (
+  once: number,
+  { min, max }: { readonly min: number; readonly max: number },
+): number =>
   max === Number.POSITIVE_INFINITY ? min * once + once + 2 : min * once + (max - min) * (once + 1);
 
 /* What one request may spend on matching patterns, over all its texts: values of lists, records of a batch. */
@@ -60,7 +67,9 @@ function spendSteps(steps: number): void {
   const total = (spent.get(account) ?? 0) + steps;
   spent.set(account, total);
   if (total > STEPS_PER_BYTE * account.limits.bytesIn) {
-    throw errors.INVALID_ARGUMENTS({ message: 'The request has too much text for fields with a pattern: split it' });
+    throw errors.INVALID_ARGUMENTS({
+      message: 'The request has too much text for fields with a pattern: split it',
+    });
   }
 }
 
@@ -139,7 +148,8 @@ const LAST = 0x10ffff;
 
 function bracket({ ranges, negated }: CharSet): string {
   // RE2 has no empty bracket: every character, or none.
-  if (ranges.length === 0) return negated ? `[\\x{0}-\\x{${LAST.toString(16)}}]` : `[^\\x{0}-\\x{${LAST.toString(16)}}]`;
+  if (ranges.length === 0)
+    return negated ? `[\\x{0}-\\x{${LAST.toString(16)}}]` : `[^\\x{0}-\\x{${LAST.toString(16)}}]`;
   const parts = ranges.map(([from, to]) => `\\x{${from.toString(16)}}-\\x{${to.toString(16)}}`);
   return `[${negated ? '^' : ''}${parts.join('')}]`;
 }

@@ -1,7 +1,7 @@
 // Guards against regular expression denial of service (CWE-1333).
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { onAccount, RequestAccount } from '../../../../kernel/account/request-account.ts';
+import { onAccount, RequestAccount } from '../../../../kernel/request-account/request-account.ts';
 import { postgresPattern } from '../../../records/filter/postgres-pattern.ts';
 import { compilePattern } from './compile.ts';
 import { PatternFault } from './syntax.ts';
@@ -67,21 +67,41 @@ describe('patterns of field rules', () => {
   it.each(patterns)('finds what a regular expression finds: %s', (source) => {
     const compiled = compilePattern(source);
     const expected = new RegExp(source, 'u');
-    for (const text of texts) expect([text, compiled.matches(text)]).toEqual([text, expected.test(text)]);
+    for (const text of texts)
+      expect([text, compiled.matches(text)]).toEqual([text, expected.test(text)]);
   });
 
   it('agrees with regular expressions on random patterns and texts', () => {
-    const atom = fc.constantFrom('a', 'b', '.', '[ab]', '[^a]', '\\d', '1', '^', '$', '\\b', '\\B', '\\p{L}', '[^\\p{Lu}a]');
+    const atom = fc.constantFrom(
+      'a',
+      'b',
+      '.',
+      '[ab]',
+      '[^a]',
+      '\\d',
+      '1',
+      '^',
+      '$',
+      '\\b',
+      '\\B',
+      '\\p{L}',
+      '[^\\p{Lu}a]',
+    );
     const node = fc.letrec<{ node: string }>((tie) => ({
       node: fc.oneof(
         { depthSize: 'small' },
         atom,
         fc.tuple(tie('node'), tie('node')).map((parts) => parts.join('')),
         fc.tuple(tie('node'), tie('node')).map((parts) => `(?:${parts.join('|')})`),
-        fc.tuple(tie('node'), fc.constantFrom('*', '+', '?', '{0,2}', '{2}')).map(([inner, times]) => `(?:${inner})${times}`),
+        fc
+          .tuple(tie('node'), fc.constantFrom('*', '+', '?', '{0,2}', '{2}'))
+          .map(([inner, times]) => `(?:${inner})${times}`),
       ),
     })).node;
-    const text = fc.string({ unit: fc.constantFrom('a', 'b', '1', '\n', 'Ä', ' ', '☃'), maxLength: 8 });
+    const text = fc.string({
+      unit: fc.constantFrom('a', 'b', '1', '\n', 'Ä', ' ', '☃'),
+      maxLength: 8,
+    });
     fc.assert(
       fc.property(node, text, (source, sample) => {
         expect(compilePattern(source).matches(sample)).toBe(new RegExp(source, 'u').test(sample));
@@ -124,7 +144,9 @@ describe('patterns of field rules', () => {
   it('takes a number of steps that grows with the text, whatever the pattern', () => {
     // Backtracking engines need 2^30 steps for the first of these already.
     for (const source of ['^(a+)+$', '^(a|a)*$', '^(.*)*$', '(x+x+)+y', '^(a?){50}a{50}$']) {
-      expect(compilePattern(source).matches(`${'a'.repeat(2_000)}!`)).toBe(/\^\(\.\*\)/.test(source));
+      expect(compilePattern(source).matches(`${'a'.repeat(2_000)}!`)).toBe(
+        /\^\(\.\*\)/.test(source),
+      );
     }
     expect(compilePattern('a').matches('a'.repeat(10_001))).toBe(false);
   });
@@ -146,7 +168,9 @@ describe('patterns of field rules', () => {
           fc.constantFrom('', 'a', '^', '(?:)', '\\p{L}', '[^]', '|'),
           fc.array(fc.constantFrom('{9999}', '{999}', '{2,}', '*', '?', '{0,31}')),
         )
-        .map(([inner, marks]) => marks.reduce<string>((text, mark) => `(?:${text})${mark}`, inner).slice(0, 500)),
+        .map(([inner, marks]) =>
+          marks.reduce<string>((text, mark) => `(?:${text})${mark}`, inner).slice(0, 500),
+        ),
     );
     const outcome = (work: () => unknown): unknown => {
       try {
@@ -180,7 +204,10 @@ describe('patterns of field rules', () => {
       lockedRows: 1,
       outboundCalls: 1,
     });
-    const matchOften = (times: number) => onAccount(account, () => Array.from({ length: times }, () => pattern.matches('ab'.repeat(50))));
+    const matchOften = (times: number) =>
+      onAccount(account, () =>
+        Array.from({ length: times }, () => pattern.matches('ab'.repeat(50))),
+      );
     expect(() => matchOften(2)).not.toThrow();
     expect(() => matchOften(1_000)).toThrow(expect.objectContaining({ status: 400 }));
     // The platform's own work has no budget.

@@ -4,7 +4,15 @@
  * proportion to the text; what the pattern grows to is settled by size.ts before anything is built from it.
  */
 
-import { type CharSet, classes, controls, covered, lineEnds, one, unicodeClass } from './character-classes.ts';
+import {
+  type CharSet,
+  classes,
+  controls,
+  covered,
+  lineEnds,
+  one,
+  unicodeClass,
+} from './character-classes.ts';
 
 export type Node =
   | { readonly kind: 'set'; readonly set: CharSet }
@@ -32,7 +40,8 @@ interface Cursor {
 
 /** Reads a pattern. Throws `PatternFault`. */
 export function readPattern(source: string): Node {
-  if (source.length > MAX_SOURCE) throw new PatternFault(`a pattern has at most ${MAX_SOURCE} characters`);
+  if (source.length > MAX_SOURCE)
+    throw new PatternFault(`a pattern has at most ${MAX_SOURCE} characters`);
   const cursor: Cursor = { text: Array.from(source), at: 0, depth: 0, classes: 0 };
   const node = choice(cursor);
   if (cursor.at < cursor.text.length) fault(cursor, 'there is a ) without its (');
@@ -44,7 +53,8 @@ function fault(cursor: Cursor, message: string): never {
 }
 
 const peek = (cursor: Cursor): string | undefined => cursor.text[cursor.at];
-const rest = (cursor: Cursor, count: number): string => cursor.text.slice(cursor.at, cursor.at + count).join('');
+const rest = (cursor: Cursor, count: number): string =>
+  cursor.text.slice(cursor.at, cursor.at + count).join('');
 
 /** Moves past `token` when it is next. */
 function eat(cursor: Cursor, token: string): boolean {
@@ -64,18 +74,21 @@ function choice(cursor: Cursor): Node {
 
 function sequence(cursor: Cursor): Node {
   const nodes: Node[] = [];
-  while (cursor.at < cursor.text.length && peek(cursor) !== '|' && peek(cursor) !== ')') nodes.push(quantified(cursor));
+  while (cursor.at < cursor.text.length && peek(cursor) !== '|' && peek(cursor) !== ')')
+    nodes.push(quantified(cursor));
   return { kind: 'sequence', nodes };
 }
 
-const quantifiers: ReadonlyMap<string | undefined, { readonly min: number; readonly max: number }> = new Map([
-  ['*', { min: 0, max: Number.POSITIVE_INFINITY }],
-  ['+', { min: 1, max: Number.POSITIVE_INFINITY }],
-  ['?', { min: 0, max: 1 }],
-]);
+const quantifiers: ReadonlyMap<string | undefined, { readonly min: number; readonly max: number }> =
+  new Map([
+    ['*', { min: 0, max: Number.POSITIVE_INFINITY }],
+    ['+', { min: 1, max: Number.POSITIVE_INFINITY }],
+    ['?', { min: 0, max: 1 }],
+  ]);
 
 /** What stands between characters. */
-const isPlace = ({ kind }: Node): boolean => kind === 'start' || kind === 'end' || kind === 'boundary' || kind === 'inside';
+const isPlace = ({ kind }: Node): boolean =>
+  kind === 'start' || kind === 'end' || kind === 'boundary' || kind === 'inside';
 
 function quantified(cursor: Cursor): Node {
   const node = atom(cursor);
@@ -100,7 +113,8 @@ function quantifier(cursor: Cursor): { readonly min: number; readonly max: numbe
 /** `{2}`, `{2,}` or `{2,5}`. */
 function repetition(cursor: Cursor): { readonly min: number; readonly max: number } {
   const found =
-    /^\{(\d{1,4})(,(\d{1,4})?)?\}/.exec(rest(cursor, 12)) ?? fault(cursor, '{ must be a repetition such as {2,5}, or be written \\{');
+    /^\{(\d{1,4})(,(\d{1,4})?)?\}/.exec(rest(cursor, 12)) ??
+    fault(cursor, '{ must be a repetition such as {2,5}, or be written \\{');
   cursor.at += found[0].length;
   const min = Number(found[1]);
   const upper = found[3] === undefined ? Number.POSITIVE_INFINITY : Number(found[3]);
@@ -156,16 +170,23 @@ function escaped(cursor: Cursor): CharSet {
 }
 
 function property(cursor: Cursor, negated: boolean): CharSet {
-  const found = /^\{([A-Za-z=]{1,24})\}/.exec(rest(cursor, 26)) ?? fault(cursor, '\\p needs the name of a class, such as \\p{L}');
-  if (++cursor.classes > MAX_CLASSES) fault(cursor, `a pattern has at most ${MAX_CLASSES} of \\p{...}`);
-  const set = unicodeClass(found[1] ?? '') ?? fault(cursor, `there is no class ${found[0]}: use a general category such as L, or a script`);
+  const found =
+    /^\{([A-Za-z=]{1,24})\}/.exec(rest(cursor, 26)) ??
+    fault(cursor, '\\p needs the name of a class, such as \\p{L}');
+  if (++cursor.classes > MAX_CLASSES)
+    fault(cursor, `a pattern has at most ${MAX_CLASSES} of \\p{...}`);
+  const set =
+    unicodeClass(found[1] ?? '') ??
+    fault(cursor, `there is no class ${found[0]}: use a general category such as L, or a script`);
   cursor.at += found[0].length;
   return { ...set, negated };
 }
 
 function codePoint(cursor: Cursor, kind: 'x' | 'u'): number {
   const form = kind === 'x' ? /^([0-9a-f]{2})/i : /^(?:([0-9a-f]{4})|\{([0-9a-f]{1,6})\})/i;
-  const found = form.exec(rest(cursor, 8)) ?? fault(cursor, `\\${kind} needs ${kind === 'x' ? 'two' : 'four'} hexadecimal digits`);
+  const found =
+    form.exec(rest(cursor, 8)) ??
+    fault(cursor, `\\${kind} needs ${kind === 'x' ? 'two' : 'four'} hexadecimal digits`);
   cursor.at += found[0].length;
   const point = Number.parseInt(found[1] ?? found[2] ?? '', 16);
   return point > 0x10ffff ? fault(cursor, 'there is no such character') : point;
@@ -189,7 +210,9 @@ function bracket(cursor: Cursor): CharSet {
 function span(cursor: Cursor, from: CharSet, to: CharSet): readonly [number, number] {
   const single = (set: CharSet): number | undefined => {
     const [range] = set.ranges;
-    return !set.negated && set.ranges.length === 1 && range && range[0] === range[1] ? range[0] : undefined;
+    return !set.negated && set.ranges.length === 1 && range && range[0] === range[1]
+      ? range[0]
+      : undefined;
   };
   const low = single(from) ?? fault(cursor, 'a range needs a character on both sides');
   const high = single(to) ?? fault(cursor, 'a range needs a character on both sides');

@@ -31,7 +31,11 @@ interface ImpersonationToken {
 }
 
 /** Opens the session. Throws 404, and 403 for a blocked user. `clientId` of the origin: the app that the token is for. */
-export type Impersonation = (caller: AdminCaller, userId: string, origin: Origin) => Promise<ImpersonationToken>;
+export type Impersonation = (
+  caller: AdminCaller,
+  userId: string,
+  origin: Origin,
+) => Promise<ImpersonationToken>;
 
 interface ImpersonationDependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly makePair: PairMaker;
@@ -51,8 +55,15 @@ export const createImpersonation =
         address: origin.address,
         userAgent: storedUserAgent(origin.userAgent),
       });
-      if (!session) throw (await credentialsById(transaction, userId)) ? authErrors.USER_BLOCKED() : authErrors.USER_NOT_FOUND();
-      await events.emit(transaction, caller, userEvent('impersonate', [session.userId], session.id));
+      if (!session)
+        throw (await credentialsById(transaction, userId))
+          ? authErrors.USER_BLOCKED()
+          : authErrors.USER_NOT_FOUND();
+      await events.emit(
+        transaction,
+        caller,
+        userEvent('impersonate', [session.userId], session.id),
+      );
       const { accessToken } = makePair(session, { tokenId: newId(), refreshToken: undefined });
       return { userId: session.userId, accessToken, expiresAt: session.expiresAt };
     });
@@ -104,8 +115,12 @@ export function createAccountHelp(dependencies: HelpDependencies): AccountHelp {
     requirePassword: (caller, userId) =>
       database.transaction(async (transaction) => {
         const { email, isAnonymous } = await lock(transaction, userId);
-        if (email === null || isAnonymous) throw invalid('id', 'email', 'this user has no e-mail address that the mail could go to');
-        if (!messages.available('email')) throw errors.PRECONDITION_FAILED({ message: 'No mail can be sent: switch the channel on first' });
+        if (email === null || isAnonymous)
+          throw invalid('id', 'email', 'this user has no e-mail address that the mail could go to');
+        if (!messages.available('email'))
+          throw errors.PRECONDITION_FAILED({
+            message: 'No mail can be sent: switch the channel on first',
+          });
         await setPassword(transaction, userId, null);
         await sessions.endAll(caller, [userId], { reason: 'passwordChanged' });
         await tokens.discard(transaction, userId, [...signsIn, 'change-email']);
@@ -117,8 +132,14 @@ export function createAccountHelp(dependencies: HelpDependencies): AccountHelp {
           replaces: true,
         });
         const page = config().local.forgot_password_redirect_uri;
-        const variables = page === '' ? { token } : { token, link: withQuery(page, { reset_token: token }) };
-        await messages.sendEmail(transaction, { to: email, userId, template: 'PasswordRequired', variables });
+        const variables =
+          page === '' ? { token } : { token, link: withQuery(page, { reset_token: token }) };
+        await messages.sendEmail(transaction, {
+          to: email,
+          userId,
+          template: 'PasswordRequired',
+          variables,
+        });
         await events.emit(transaction, caller, userEvent('requirePassword', [userId]));
       }),
     resetSecondFactor: (caller, userId) =>
@@ -127,7 +148,12 @@ export function createAccountHelp(dependencies: HelpDependencies): AccountHelp {
         if (!hasTwoFA) throw invalid('id', 'hasTwoFA', 'this user has no second factor');
         await secondFactor.reset(transaction, caller, userId);
         if (email === null || isAnonymous) return;
-        await messages.sendEmail(transaction, { to: email, userId, template: 'SecondFactorReset', variables: {} });
+        await messages.sendEmail(transaction, {
+          to: email,
+          userId,
+          template: 'SecondFactorReset',
+          variables: {},
+        });
       }),
   };
 }

@@ -8,7 +8,7 @@ import type { RecordText } from '../../../../data/records/store.ts';
 import type { Kernel } from '../../../../host/kernel.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
-import { forgetAnswersTo } from '../../../../kernel/idempotency/idempotency.ts';
+import { forgetAnswersTo } from '../../../../kernel/pipeline/idempotency/idempotency.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
@@ -44,7 +44,12 @@ interface ErasureDependencies extends Pick<Kernel, 'events' | 'records'> {
   readonly messages: Pick<Messages, 'forgetUsers'>;
 }
 
-export function createAccountErasure({ events, records, sessions, messages }: ErasureDependencies): AccountErasure {
+export function createAccountErasure({
+  events,
+  records,
+  sessions,
+  messages,
+}: ErasureDependencies): AccountErasure {
   const hooks: ErasureHook[] = [];
   return {
     async erase(transaction, caller, userIds) {
@@ -53,7 +58,8 @@ export function createAccountErasure({ events, records, sessions, messages }: Er
       await messages.forgetUsers(transaction, userIds);
       await forgetAnswersTo(transaction, userIds);
       // Sessions, tokens and linked identities go with the row (foreign keys).
-      for (const userId of userIds) await records.remove(system('authentication'), userSchema.name, userId);
+      for (const userId of userIds)
+        await records.remove(system('authentication'), userSchema.name, userId);
       await events.emit(transaction, caller, userEvent('delete', userIds));
     },
     onErasure(hook) {
@@ -90,7 +96,11 @@ interface Admission {
 }
 
 /** Runs in the transaction of each registration, before the user is written. A throw refuses it, and nothing of it has happened. */
-export type RegistrationHook = (transaction: Transaction, caller: Caller, account: NewAccount) => Promise<Admission | undefined>;
+export type RegistrationHook = (
+  transaction: Transaction,
+  caller: Caller,
+  account: NewAccount,
+) => Promise<Admission | undefined>;
 
 export interface AccountCreation {
   /**
@@ -114,7 +124,7 @@ const schema = userSchema.name;
 const asModule = system('authentication');
 
 export function createAccountCreation(dependencies: CreationDependencies): AccountCreation {
-  const { database, events, records, schemas, requireAllowedEmail, userDataConfig, log } = dependencies;
+  const { database, events, schemas, requireAllowedEmail, userDataConfig, log } = dependencies;
   const hooks: RegistrationHook[] = [];
 
   /** The account with what the hooks add; what the person says himself goes before what an invitation says about him. */
@@ -124,26 +134,21 @@ export function createAccountCreation(dependencies: CreationDependencies): Accou
       const admission = await withTimeout(hook(transaction, caller, account), log);
       if (admission) admissions.push(admission);
     }
-    const isVerified = account.isVerified === true || admissions.some((admission) => admission.isVerified);
-    const userData = { ...known(...admissions.map((admission) => admission.userData)), ...account.userData };
+    const isVerified =
+      account.isVerified === true || admissions.some((admission) => admission.isVerified);
+    const userData = {
+      ...known(...admissions.map((admission) => admission.userData)),
+      ...account.userData,
+    };
     return { admissions, admitted: { ...account, isVerified, userData } };
   };
 
   /** What hooks say about fields that there are. */
   const known = (...given: readonly NewAccount['userData'][]): Record<string, unknown> => {
     const names = extensionFields(schemas);
-    return Object.fromEntries(given.flatMap((data) => Object.entries(data ?? {})).filter(([name]) => names.has(name)));
-  };
-
-  const write = async (transaction: Transaction, account: NewAccount): Promise<RecordText> => {
-    const { email, username, phoneNumber, hashedPassword, isVerified = false, isAnonymous = false, upgrades } = account;
-    const names = Object.fromEntries(
-      Object.entries({ email, username, phoneNumber, hashedPassword }).filter(([, value]) => value !== undefined),
+    return Object.fromEntries(
+      given.flatMap((data) => Object.entries(data ?? {})).filter(([name]) => names.has(name)),
     );
-    const input = { ...account.userData, ...names, isVerified, isAnonymous };
-    if (upgrades === undefined) return records.create(asModule, schema, input);
-    if (!(await lockAnonymousUser(transaction, upgrades))) throw authErrors.NOT_ANONYMOUS();
-    return records.update(asModule, schema, upgrades, input);
   };
 
   return {
@@ -151,14 +156,20 @@ export function createAccountCreation(dependencies: CreationDependencies): Accou
       if (account.upgrades !== undefined && caller.kind === 'user') forbidImpersonation(caller);
       // An anonymous user has an address of the reserved domain, which nobody can register.
       if (account.email !== undefined && !account.isAnonymous) requireAllowedEmail(account.email);
-      const writer = decidedByOthers.has(account.strategy) ? undefined : { config: userDataConfig() };
+      const writer = decidedByOthers.has(account.strategy)
+        ? undefined
+        : { config: userDataConfig() };
       if (account.userData) allowedUserData(schemas, account.userData, writer);
       return writingUser(() =>
         database.transaction(async (transaction) => {
           const { admissions, admitted } = await admit(transaction, caller, account);
-          const user = await write(transaction, admitted);
+          const user = await write(dependencies, transaction, admitted);
           for (const admission of admissions) await admission.registered?.(user.id);
-          await events.emit(transaction, caller, userEvent('register', [user.id], undefined, { strategy: account.strategy }));
+          await events.emit(
+            transaction,
+            caller,
+            userEvent('register', [user.id], undefined, { strategy: account.strategy }),
+          );
           return user;
         }),
       );
@@ -170,6 +181,31 @@ export function createAccountCreation(dependencies: CreationDependencies): Accou
   };
 }
 
+async function write(
+  { records }: CreationDependencies,
+  transaction: Transaction,
+  account: NewAccount,
+): Promise<RecordText> {
+  const {
+    email,
+    username,
+    phoneNumber,
+    hashedPassword,
+    isVerified = false,
+    isAnonymous = false,
+    upgrades,
+  } = account;
+  const names = Object.fromEntries(
+    Object.entries({ email, username, phoneNumber, hashedPassword }).filter(
+      ([, value]) => value !== undefined,
+    ),
+  );
+  const input = { ...account.userData, ...names, isVerified, isAnonymous };
+  if (upgrades === undefined) return records.create(asModule, schema, input);
+  if (!(await lockAnonymousUser(transaction, upgrades))) throw authErrors.NOT_ANONYMOUS();
+  return records.update(asModule, schema, upgrades, input);
+}
+
 /*
  * Users without a name: made by the app at first sight, registered later in place (`AccountCreation.create`
  * with `upgrades`), deleted when nobody has used them for long.
@@ -177,7 +213,11 @@ export function createAccountCreation(dependencies: CreationDependencies): Accou
 
 export interface AnonymousUsers {
   /** Makes one and signs him in. Throws 400 for wrong userData. */
-  create(caller: Caller, userData: Readonly<Record<string, unknown>>, origin: Origin): Promise<LoginAnswer>;
+  create(
+    caller: Caller,
+    userData: Readonly<Record<string, unknown>>,
+    origin: Origin,
+  ): Promise<LoginAnswer>;
   /** Deletes up to `limit` whose last sign of life is longer ago than the configuration allows; answers how many. */
   expire(limit: number): Promise<number>;
 }
@@ -192,18 +232,34 @@ interface AnonymousDependencies extends Pick<Kernel, 'database'> {
 
 const strategy: OwnStrategy = 'anonymous';
 
-export function createAnonymousUsers({ database, creation, erasure, signIn, securityLog, config }: AnonymousDependencies): AnonymousUsers {
+export function createAnonymousUsers({
+  database,
+  creation,
+  erasure,
+  signIn,
+  securityLog,
+  config,
+}: AnonymousDependencies): AnonymousUsers {
   return {
     create: (caller, userData, origin) =>
       signIn.within(async () => {
         const email = `${crypto.randomUUID()}@${anonymousDomain}`;
-        const { id } = await creation.create(caller, { strategy, email, isAnonymous: true, userData });
+        const { id } = await creation.create(caller, {
+          strategy,
+          email,
+          isAnonymous: true,
+          userData,
+        });
         await securityLog.note({ action: 'register', userId: id, origin, facts: { strategy } });
         return signIn.openById(id, origin, strategy);
       }),
     expire: (limit) =>
       database.transaction(async (transaction) => {
-        const userIds = await idleAnonymousUsers(transaction, config().anonymousUsers.expiry, limit);
+        const userIds = await idleAnonymousUsers(
+          transaction,
+          config().anonymousUsers.expiry,
+          limit,
+        );
         if (userIds.length > 0) await erasure.erase(transaction, system('authentication'), userIds);
         return userIds.length;
       }),

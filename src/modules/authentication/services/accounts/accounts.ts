@@ -36,7 +36,11 @@ export interface Accounts {
   remove(caller: UserCaller): Promise<void>;
 }
 
-interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'passwords' | 'permissions' | 'records' | 'schemas'> {
+interface Dependencies
+  extends Pick<
+    Kernel,
+    'database' | 'events' | 'passwords' | 'permissions' | 'records' | 'schemas'
+  > {
   readonly sessions: Sessions;
   readonly guard: LoginGuard;
   readonly newPassword: NewPassword;
@@ -50,11 +54,21 @@ const schema = userSchema.name;
 const asModule = system('authentication');
 
 export function createAccounts(dependencies: Dependencies): Accounts {
-  const { database, events, passwords, permissions, records, schemas, sessions, guard, newPassword, tokens, erasure, notices, config } =
-    dependencies;
+  const {
+    database,
+    events,
+    permissions,
+    records,
+    schemas,
+
+    erasure,
+
+    config,
+  } = dependencies;
 
   /** Nothing while nobody can answer: then nobody holds a role. */
-  const rolesOf = async (caller: UserCaller): Promise<ReadonlySet<string> | undefined> => permissions.engine?.roles(caller);
+  const rolesOf = async (caller: UserCaller): Promise<ReadonlySet<string> | undefined> =>
+    permissions.engine?.roles(caller);
 
   return {
     async read(caller) {
@@ -64,10 +78,15 @@ export function createAccounts(dependencies: Dependencies): Accounts {
 
     async update(caller, userData) {
       const roles = await rolesOf(caller);
-      const data = allowedUserData(schemas, userData, { config: config().userData, ...(roles && { roles }) });
+      const data = allowedUserData(schemas, userData, {
+        config: config().userData,
+        ...(roles && { roles }),
+      });
       const { json } = await writingUser(() =>
         database.transaction(async (transaction) => {
-          const user = await unlessGone(() => records.update(asModule, schema, caller.userId, data));
+          const user = await unlessGone(() =>
+            records.update(asModule, schema, caller.userId, data),
+          );
           await events.emit(transaction, caller, userEvent('update', [caller.userId]));
           return user;
         }),
@@ -77,58 +96,75 @@ export function createAccounts(dependencies: Dependencies): Accounts {
 
     async changePassword(caller, change, origin) {
       forbidImpersonation(caller);
-      const account = await ownAccount(caller);
-      await requireOldPassword(caller, account, { oldPassword: change.oldPassword, origin });
+      const account = await ownAccount(dependencies, caller);
+      await requireOldPassword(dependencies, caller, account, {
+        oldPassword: change.oldPassword,
+        origin,
+      });
       requireDifferent(change);
-      await replace(caller, account, change.newPassword);
+      await replace(dependencies, caller, account, change.newPassword);
     },
     async setPassword(caller, next) {
       requireRecentLogin(caller, config().sessions.sudoMaxAge);
-      await replace(caller, await ownAccount(caller), next);
+      await replace(dependencies, caller, await ownAccount(dependencies, caller), next);
     },
     async remove(caller) {
       requireRecentLogin(caller, config().sessions.sudoMaxAge);
       await database.transaction(async (transaction) => {
-        if ((await lockUsers(transaction, [caller.userId])).length === 0) throw authErrors.INVALID_TOKEN();
+        if ((await lockUsers(transaction, [caller.userId])).length === 0)
+          throw authErrors.INVALID_TOKEN();
         await erasure.erase(transaction, caller, [caller.userId]);
       });
     },
   };
+}
 
-  async function ownAccount(caller: UserCaller): Promise<Credentials> {
-    const account = await credentialsById(database, caller.userId);
-    if (!account) throw authErrors.INVALID_TOKEN();
-    if (account.isAnonymous) throw authErrors.ANONYMOUS_USER();
-    return account;
-  }
+async function ownAccount({ database }: Dependencies, caller: UserCaller): Promise<Credentials> {
+  const account = await credentialsById(database, caller.userId);
+  if (!account) throw authErrors.INVALID_TOKEN();
+  if (account.isAnonymous) throw authErrors.ANONYMOUS_USER();
+  return account;
+}
 
-  /** Stores the new password, ends all other sessions and tells the owner. */
-  async function replace(caller: UserCaller, account: Credentials, next: string): Promise<void> {
-    const to = await newPassword(next, [account.email, account.username], 'newPassword');
-    const { userId } = account;
-    await database.transaction(async (transaction) => {
-      // Somebody else was faster: what we checked is no longer the password.
-      if (!(await replacePassword(transaction, userId, { from: account.hashedPassword, to }))) throw authErrors.WRONG_PASSWORD();
-      await sessions.endAll(caller, [userId], { reason: 'passwordChanged', except: caller.sessionId });
-      await tokens.discard(transaction, userId, signsIn);
-      await events.emit(transaction, caller, userEvent('changePassword', [userId], caller.sessionId));
-      await notices.send(transaction, account, 'PasswordChanged', {});
+/** Stores the new password, ends all other sessions and tells the owner. */
+async function replace(
+  { newPassword, database, sessions, tokens, events, notices }: Dependencies,
+  caller: UserCaller,
+  account: Credentials,
+  next: string,
+): Promise<void> {
+  const to = await newPassword(next, [account.email, account.username], 'newPassword');
+  const { userId } = account;
+  await database.transaction(async (transaction) => {
+    // Somebody else was faster: what we checked is no longer the password.
+    if (!(await replacePassword(transaction, userId, { from: account.hashedPassword, to })))
+      throw authErrors.WRONG_PASSWORD();
+    await sessions.endAll(caller, [userId], {
+      reason: 'passwordChanged',
+      except: caller.sessionId,
     });
-  }
+    await tokens.discard(transaction, userId, signsIn);
+    await events.emit(transaction, caller, userEvent('changePassword', [userId], caller.sessionId));
+    await notices.send(transaction, account, 'PasswordChanged', {});
+  });
+}
 
-  /** The old password, or for an account that has none a fresh login. Wrong ones count like failed logins. */
-  async function requireOldPassword(
-    caller: UserCaller,
-    account: Credentials,
-    { oldPassword, origin }: { oldPassword: string | undefined; origin: Origin },
-  ): Promise<void> {
-    if (account.hashedPassword === null) return requireRecentLogin(caller, config().sessions.sudoMaxAge);
-    if (oldPassword === undefined) throw invalid('oldPassword', 'required', 'give the present password');
-    const attempt = attemptAt(account, origin.address);
-    const mayTry = await guard.enter(attempt);
-    if (!(await passwords.verify(account.hashedPassword, oldPassword)) || !mayTry) throw authErrors.WRONG_PASSWORD();
-    await guard.succeeded(attempt);
-  }
+/** The old password, or for an account that has none a fresh login. Wrong ones count like failed logins. */
+async function requireOldPassword(
+  { config, guard, passwords }: Dependencies,
+  caller: UserCaller,
+  account: Credentials,
+  { oldPassword, origin }: { oldPassword: string | undefined; origin: Origin },
+): Promise<void> {
+  if (account.hashedPassword === null)
+    return requireRecentLogin(caller, config().sessions.sudoMaxAge);
+  if (oldPassword === undefined)
+    throw invalid('oldPassword', 'required', 'give the present password');
+  const attempt = attemptAt(account, origin.address);
+  const mayTry = await guard.enter(attempt);
+  if (!(await passwords.verify(account.hashedPassword, oldPassword)) || !mayTry)
+    throw authErrors.WRONG_PASSWORD();
+  await guard.succeeded(attempt);
 }
 
 /** An account that was deleted while its request was on the way: the token is worth nothing any more. */
@@ -136,7 +172,9 @@ async function unlessGone<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw error instanceof PenstockError && error.status === 404 ? authErrors.INVALID_TOKEN({ cause: error }) : error;
+    throw error instanceof PenstockError && error.status === 404
+      ? authErrors.INVALID_TOKEN({ cause: error })
+      : error;
   }
 }
 

@@ -10,7 +10,14 @@ import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
-import { type Credentials, credentialsByEmail, credentialsById, lockCredentials, replaceEmail, setPassword } from '../../queries.ts';
+import {
+  type Credentials,
+  credentialsByEmail,
+  credentialsById,
+  lockCredentials,
+  replaceEmail,
+  setPassword,
+} from '../../queries.ts';
 import { allowedRedirect, type Links } from '../../redirects.ts';
 import { requireRecentLogin } from '../caller-checks.ts';
 import { dropCredentialsSince } from '../credentials/queries.ts';
@@ -59,30 +66,34 @@ interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
 }
 
 export function createEmailChange(dependencies: Dependencies): EmailChange {
-  const { database, tokens, messages, requests, guard, requireAllowedEmail, securityLog, config } = dependencies;
+  const { database, tokens, messages, requests, guard, requireAllowedEmail, securityLog, config } =
+    dependencies;
   const swapper = createSwapper(dependencies);
 
-  requests.handle('accountExists', (transaction, { userId, email }) =>
-    messages.sendEmail(transaction, { to: email, userId, template: 'AccountExists', variables: {} }),
+  requests.handle('accountExists', (transaction, { userId, email: to }) =>
+    messages.sendEmail(transaction, { to, userId, template: 'AccountExists', variables: {} }),
   );
 
   return {
     async request(caller, { newEmail, redirectUri }, address) {
       requireRecentLogin(caller, config().sessions.sudoMaxAge);
       const to = canonicalEmail(newEmail, 'newEmail');
-      const page = redirectUri === undefined ? undefined : allowedRedirect(redirectUri, config().redirectUris);
+      const page =
+        redirectUri === undefined ? undefined : allowedRedirect(redirectUri, config().redirectUris);
       requireAllowedEmail(to, 'newEmail');
       const account = await ownAccount(database, caller);
       if (account.email === to) throw sameEmail();
       await guard.enter('changeEmail', account.userId, address);
+      const { sessionId, authenticatedAt: since } = caller;
       if (messages.available('email')) {
-        const { sessionId, authenticatedAt: since } = caller;
-        await sendLink(dependencies, account, { to, sessionId, since, ...(page === undefined ? {} : { redirectUri: page }) });
+        const redirect = page === undefined ? {} : { redirectUri: page };
+        await sendLink(dependencies, account, { to, sessionId, since, ...redirect });
         return 'sent';
       }
-      const { sessionId: keep, authenticatedAt: since } = caller;
-      const change = { userId: account.userId, from: account.email, to, isVerified: false, keep, since };
-      if (!(await database.transaction((transaction) => swapper.swap(transaction, change)))) throw authErrors.INVALID_TOKEN();
+      const { userId, email: from } = account;
+      const change = { userId, from, to, isVerified: false, keep: sessionId, since };
+      if (!(await database.transaction((transaction) => swapper.swap(transaction, change))))
+        throw authErrors.INVALID_TOKEN();
       return 'changed';
     },
     confirm: (token, origin) =>
@@ -91,14 +102,14 @@ export function createEmailChange(dependencies: Dependencies): EmailChange {
         const change = grant && changeOf(grant);
         // A session that was ended as somebody else's must not change the address afterwards.
         const stands = change && !(await isDisowned(transaction, change.keep));
-        if (!stands || !(await swapper.swap(transaction, change))) throw authErrors.LINK_NOT_FOUND();
+        if (!stands || !(await swapper.swap(transaction, change)))
+          throw authErrors.LINK_NOT_FOUND();
         await securityLog.note({ action: 'changeEmail', userId: change.userId, origin });
-        return textOf(grant.data.redirectUri) ?? (config().local.verification.redirect_uri || undefined);
+        return (
+          textOf(grant.data.redirectUri) ?? (config().local.verification.redirect_uri || undefined)
+        );
       }),
-    async canUndo(token) {
-      const seen = await tokens.peek(database, 'undo-change-email', token);
-      return seen !== undefined && !seen.expired && seen.usedAt === undefined;
-    },
+    canUndo: (token) => canUndo(dependencies, token),
     undo: (token, origin) =>
       database.transaction(async (transaction) => {
         const grant = await tokens.consume(transaction, 'undo-change-email', token);
@@ -108,6 +119,11 @@ export function createEmailChange(dependencies: Dependencies): EmailChange {
         await securityLog.note({ action: 'undoChangeEmail', userId: grant.userId, origin });
       }),
   };
+}
+
+async function canUndo({ tokens, database }: Dependencies, token: string): Promise<boolean> {
+  const seen = await tokens.peek(database, 'undo-change-email', token);
+  return seen !== undefined && !seen.expired && seen.usedAt === undefined;
 }
 
 async function ownAccount(database: Kernel['database'], caller: UserCaller): Promise<Credentials> {
@@ -130,7 +146,8 @@ async function sendLink(
   account: Credentials,
   requested: RequestedAddress,
 ): Promise<void> {
-  if (await credentialsByEmail(database, requested.to)) return requests.request('accountExists', requested.to);
+  if (await credentialsByEmail(database, requested.to))
+    return requests.request('accountExists', requested.to);
   const { userId, email: from } = account;
   const lifetimeMs = config().lifetimes.changeEmail;
   await allOrNothing(database, async (transaction) => {
@@ -142,7 +159,12 @@ async function sendLink(
       replaces: true,
     });
     const variables = { link: links.to(`/hook/authentication/verify-change-email/${token}`) };
-    return messages.sendEmail(transaction, { to: requested.to, userId, template: 'ChangeEmailVerification', variables });
+    return messages.sendEmail(transaction, {
+      to: requested.to,
+      userId,
+      template: 'ChangeEmailVerification',
+      variables,
+    });
   });
 }
 
@@ -153,12 +175,25 @@ function changeOf({ userId, data }: OneTimeGrant): Swap | undefined {
   return { userId, from: textOf(data.from) ?? null, to, isVerified: true, keep, since };
 }
 
-const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+const textOf = (value: unknown): string | undefined =>
+  typeof value === 'string' ? value : undefined;
 
 /** The two ways in which an address changes, each within a transaction. */
-function createSwapper({ events, tokens, requests, sessions, links, notices, config }: Dependencies) {
+function createSwapper({
+  events,
+  tokens,
+  requests,
+  sessions,
+  links,
+  notices,
+  config,
+}: Dependencies) {
   /** Tells the old address, with the link that takes the change back. */
-  const tell = async (transaction: Transaction, account: Credentials, { to: newEmail, since }: Swap): Promise<void> => {
+  const tell = async (
+    transaction: Transaction,
+    account: Credentials,
+    { to: newEmail, since }: Swap,
+  ): Promise<void> => {
     const { userId, email, isVerified } = account;
     if (email === null) return;
     const data = { from: newEmail, to: email, isVerified, since };
@@ -180,7 +215,9 @@ function createSwapper({ events, tokens, requests, sessions, links, notices, con
       const { userId, keep } = change;
       const account = await lockCredentials(transaction, userId);
       if (!account || account.email !== change.from) return false;
-      await onUniqueViolation(authErrors.USER_EXISTS, () => replaceEmail(transaction, userId, change));
+      await onUniqueViolation(authErrors.USER_EXISTS, () =>
+        replaceEmail(transaction, userId, change),
+      );
       await tokens.discard(transaction, userId, toOldAddress);
       await sessions.endAll(anonymous, [userId], { reason: 'emailChanged', except: keep });
       await events.emit(transaction, anonymous, userEvent('changeEmail', [userId]));
@@ -192,7 +229,9 @@ function createSwapper({ events, tokens, requests, sessions, links, notices, con
       const account = await lockCredentials(transaction, userId);
       if (!account || to === undefined) return false;
       const back = { from: account.email, to, isVerified: data.isVerified === true };
-      await onUniqueViolation(authErrors.USER_EXISTS, () => replaceEmail(transaction, userId, back));
+      await onUniqueViolation(authErrors.USER_EXISTS, () =>
+        replaceEmail(transaction, userId, back),
+      );
       // Somebody else may know the password: it goes, and the mailbox leads to a new one.
       await setPassword(transaction, userId, null);
       await dropCredentialsSince(transaction, userId, Number(data.since));
@@ -205,7 +244,10 @@ function createSwapper({ events, tokens, requests, sessions, links, notices, con
   };
 }
 
-const sameEmail = () => authErrors.SAME_EMAIL({ errors: [{ path: 'newEmail', rule: 'different', message: 'give another address' }] });
+const sameEmail = () =>
+  authErrors.SAME_EMAIL({
+    errors: [{ path: 'newEmail', rule: 'different', message: 'give another address' }],
+  });
 
 interface Swap {
   readonly userId: string;

@@ -14,9 +14,12 @@ const off = {
 };
 const on = { ...off, enabled: true };
 
-test.each(['x@anonymous.com', 'x@deep.er.anonymous.com'])('%s is reserved, also while the rules are off', (email) => {
-  expect(refusal(email, off)).toBe('reserved domain');
-});
+test.each(['x@anonymous.com', 'x@deep.er.anonymous.com'])(
+  '%s is reserved, also while the rules are off',
+  (email) => {
+    expect(refusal(email, off)).toBe('reserved domain');
+  },
+);
 
 test.each([
   ['ada+news@example.org', 'plus addressing'],

@@ -54,7 +54,11 @@ test.each([
   'a'.repeat(65_536),
 ])('%j is refused with 400 that names the field', (text) => {
   expect(() => canonicalEmail(text)).toThrowError(
-    expect.objectContaining({ status: 400, code: 'INVALID_EMAIL', errors: [expect.objectContaining({ path: 'email', rule: 'email' })] }),
+    expect.objectContaining({
+      status: 400,
+      code: 'INVALID_EMAIL',
+      errors: [expect.objectContaining({ path: 'email', rule: 'email' })],
+    }),
   );
 });
 

@@ -27,7 +27,10 @@ export const createEmailGate =
     if (reason === undefined) return;
     log.info({ reason }, 'An address was refused by the e-mail restrictions');
     const message = 'addresses of this kind cannot be used here';
-    throw authErrors.EMAIL_NOT_ALLOWED({ message: `${path}: ${message}`, errors: [{ path, rule: 'restricted', message }] });
+    throw authErrors.EMAIL_NOT_ALLOWED({
+      message: `${path}: ${message}`,
+      errors: [{ path, rule: 'restricted', message }],
+    });
   };
 
 /** Why a canonical address is refused, or nothing. The order of the rules is that of the spec. */
@@ -36,7 +39,8 @@ export function refusal(email: string, rules: Rules): string | undefined {
   const [local, domain] = [email.slice(0, at), email.slice(at + 1)];
   if (isWithin(domain, anonymousDomain)) return 'reserved domain';
   if (!rules.enabled) return undefined;
-  if (isListed(rules.allowedAddresses, email) || isInDomains(rules.allowedDomains, domain)) return undefined;
+  if (isListed(rules.allowedAddresses, email) || isInDomains(rules.allowedDomains, domain))
+    return undefined;
   if (rules.blockPlusAddressing && local.includes('+')) return 'plus addressing';
   if (isListed(rules.blockedAddresses, email)) return 'blocked address';
   if (isInDomains(rules.blockedDomains, domain)) return 'blocked domain';
@@ -48,10 +52,13 @@ const isListed = (addresses: readonly string[], email: string): boolean =>
 
 /** Entries without a dot are ignored: a whole top-level domain is a mistake. */
 const isInDomains = (domains: readonly string[], domain: string): boolean =>
-  domains.map((entry) => entry.trim().toLowerCase().replace(/^@/, '')).some((entry) => entry.includes('.') && isWithin(domain, entry));
+  domains
+    .map((entry) => entry.trim().toLowerCase().replace(/^@/, ''))
+    .some((entry) => entry.includes('.') && isWithin(domain, entry));
 
 /** The domain itself or one below it: `evilexample.com` is not within `example.com`. */
-const isWithin = (domain: string, parent: string): boolean => domain === parent || domain.endsWith(`.${parent}`);
+const isWithin = (domain: string, parent: string): boolean =>
+  domain === parent || domain.endsWith(`.${parent}`);
 
 let disposableDomains: ReadonlySet<string> | undefined;
 
@@ -73,14 +80,19 @@ const e164 = /^\+[1-9]\d{6,14}$/;
 export function canonicalUsername(text: string): string {
   const name = text.normalize('NFKC').toLowerCase();
   if (shape.test(name)) return name;
-  const message = 'use 3 to 64 of the characters a-z, 0-9, dot, dash and underscore, with a letter or digit at both ends';
-  throw authErrors.INVALID_USERNAME({ message: `username: ${message}`, errors: [{ path: 'username', rule: 'pattern', message }] });
+  const message =
+    'use 3 to 64 of the characters a-z, 0-9, dot, dash and underscore, with a letter or digit at both ends';
+  throw authErrors.INVALID_USERNAME({
+    message: `username: ${message}`,
+    errors: [{ path: 'username', rule: 'pattern', message }],
+  });
 }
 
 /** A phone number without spaces, dashes and brackets; throws 400. */
 export function canonicalPhoneNumber(text: string): string {
   const number = text.replace(/[\s()-]/g, '');
-  if (!e164.test(number)) throw invalid('phoneNumber', 'format', 'write the number with its country, like +306900000000');
+  if (!e164.test(number))
+    throw invalid('phoneNumber', 'format', 'write the number with its country, like +306900000000');
   return number;
 }
 
@@ -97,7 +109,10 @@ export function canonicalEmail(text: string, path = 'email'): string {
   const email = parse(text);
   if (email !== undefined) return email;
   const message = 'this is not an e-mail address that can be used';
-  throw authErrors.INVALID_EMAIL({ message: `${path}: ${message}`, errors: [{ path, rule: 'email', message }] });
+  throw authErrors.INVALID_EMAIL({
+    message: `${path}: ${message}`,
+    errors: [{ path, rule: 'email', message }],
+  });
 }
 
 function parse(text: string): string | undefined {

@@ -62,11 +62,17 @@ export function createRegistration(dependencies: Dependencies): Register {
   const maker = createMaker(dependencies);
 
   /** Whether a taken address is answered like a new one: only where its owner can be told by mail. */
-  const answersUniformly = (): boolean => config().local.verification.required && messages.available('email');
+  const answersUniformly = (): boolean =>
+    config().local.verification.required && messages.available('email');
 
-  return async (caller, { email: presented, password, userData = {}, invitationToken, redirectUri }, origin) => {
+  return async (
+    caller,
+    { email: presented, password, userData = {}, invitationToken, redirectUri },
+    origin,
+  ) => {
     const email = canonicalEmail(presented);
-    const page = redirectUri === undefined ? undefined : allowedRedirect(redirectUri, config().redirectUris);
+    const page =
+      redirectUri === undefined ? undefined : allowedRedirect(redirectUri, config().redirectUris);
     requireAllowedEmail(email);
     const uniformly = answersUniformly();
     if (!uniformly && (await credentialsByEmail(database, email))) throw authErrors.USER_EXISTS();
@@ -84,7 +90,8 @@ export function createRegistration(dependencies: Dependencies): Register {
     if (await credentialsByEmail(database, email)) return maker.pretend(caller, candidate);
     return maker.make(caller, candidate).catch((error: unknown) => {
       // Somebody else took the address at the same moment.
-      if (error instanceof PenstockError && error.code === authErrors.USER_EXISTS.code) return maker.pretend(caller, candidate);
+      if (error instanceof PenstockError && error.code === authErrors.USER_EXISTS.code)
+        return maker.pretend(caller, candidate);
       throw error;
     });
   };
@@ -94,14 +101,25 @@ export function createRegistration(dependencies: Dependencies): Register {
  * Makes an account, or only seems to. Both are one transaction with the same steps, and what else costs time (the
  * mail) is left to a job, so that time does not tell the one from the other.
  */
-function createMaker({ database, schemas, creation, requests, securityLog, sessions, config }: Dependencies) {
+function createMaker({
+  database,
+  schemas,
+  creation,
+  requests,
+  securityLog,
+  sessions,
+  config,
+}: Dependencies) {
   /**
    * The sessions of an anonymous caller must not carry on where a sign-in with the account would ask for more: for
    * a proven address or a second factor. They end for a taken address too, so that this tells nothing about it.
    */
   const endAnonymous = async (caller: Caller): Promise<void> => {
-    const asksForMore = config().local.verification.required || pendingFactorOf(newcomer, config(), 'oneFactor') !== undefined;
-    if (caller.kind === 'user' && asksForMore) await sessions.endAll(caller, [caller.userId], { reason: 'revoked' });
+    const asksForMore =
+      config().local.verification.required ||
+      pendingFactorOf(newcomer, config(), 'oneFactor') !== undefined;
+    if (caller.kind === 'user' && asksForMore)
+      await sessions.endAll(caller, [caller.userId], { reason: 'revoked' });
   };
 
   return {
@@ -110,10 +128,19 @@ function createMaker({ database, schemas, creation, requests, securityLog, sessi
         const { id, json } = await database.part(() => creation.create(caller, account));
         const { isVerified } = JSON.parse(json) as { isVerified: boolean };
         if (config().local.verification.send_email && !isVerified) {
-          await requests.request('verification', account.email, redirectUri === undefined ? {} : { redirectUri });
+          await requests.request(
+            'verification',
+            account.email,
+            redirectUri === undefined ? {} : { redirectUri },
+          );
         }
         await endAnonymous(caller);
-        await securityLog.note({ action: 'register', userId: id, origin, facts: { strategy: account.strategy } });
+        await securityLog.note({
+          action: 'register',
+          userId: id,
+          origin,
+          facts: { strategy: account.strategy },
+        });
         return userView(schemas, json);
       }),
     /**
@@ -123,11 +150,21 @@ function createMaker({ database, schemas, creation, requests, securityLog, sessi
     pretend: (caller: Caller, { account, origin }: Candidate): Promise<string> =>
       database.transaction(async () => {
         const pretended = { ...account, email: unusedAddress() };
-        const { json } = await withRollback(database, () => creation.create(system('authentication'), pretended));
+        const { json } = await withRollback(database, () =>
+          creation.create(system('authentication'), pretended),
+        );
         await requests.request('accountExists', account.email);
         await endAnonymous(caller);
-        await securityLog.note({ action: 'register', origin, outcome: 'refused', facts: { strategy: account.strategy, reason: 'taken' } });
-        return JSON.stringify({ ...(JSON.parse(userView(schemas, json)) as object), email: account.email });
+        await securityLog.note({
+          action: 'register',
+          origin,
+          outcome: 'refused',
+          facts: { strategy: account.strategy, reason: 'taken' },
+        });
+        return JSON.stringify({
+          ...(JSON.parse(userView(schemas, json)) as object),
+          email: account.email,
+        });
       }),
   };
 }

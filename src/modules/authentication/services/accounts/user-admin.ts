@@ -7,7 +7,13 @@ import type { Transaction } from '../../../../kernel/database/database.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
-import { type Credentials, credentialsById, lockContact, lockUsers, setActive } from '../../queries.ts';
+import {
+  type Credentials,
+  credentialsById,
+  lockContact,
+  lockUsers,
+  setActive,
+} from '../../queries.ts';
 import { userSchema } from '../../schemas.ts';
 import type { SecondFactorReset } from '../credentials/credentials.ts';
 import type { SecondFactorMethod } from '../credentials/queries.ts';
@@ -70,40 +76,35 @@ const schema = userSchema.name;
 const asModule = system('authentication');
 
 export function createUserAdmin(dependencies: Dependencies): UserAdmin {
-  const { database, events, records, schemas, sessions, creation, erasure, secondFactor, tokens, newPassword, requireAllowedEmail } =
-    dependencies;
+  const {
+    database,
+    events,
+    records,
+    sessions,
 
-  const lockAll = async (transaction: Transaction, userIds: readonly string[]): Promise<void> => {
-    const found = new Set(await lockUsers(transaction, userIds));
-    const missing = userIds.filter((id) => !found.has(id));
-    if (missing.length > 0) throw authErrors.USER_NOT_FOUND({ message: `There is no such user: ${missing.slice(0, 5).join(', ')}` });
-  };
+    secondFactor,
+    tokens,
 
-  const requireUser = async (userId: string): Promise<Credentials> => {
-    const user = await credentialsById(database, userId);
-    if (!user) throw authErrors.USER_NOT_FOUND();
-    return user;
-  };
+    requireAllowedEmail,
+  } = dependencies;
 
-  const signOutAfter = async (transaction: Transaction, caller: Caller, input: Record<string, unknown>, user: Contact): Promise<void> => {
+  const signOutAfter = async (
+    transaction: Transaction,
+    caller: Caller,
+    input: Record<string, unknown>,
+    user: Contact,
+  ): Promise<void> => {
     const reason = signInChange(input, user);
     if (reason !== undefined) await sessions.endAll(caller, [user.userId], { reason });
     // Also the link with which an earlier address would take the account back.
-    if (reason === 'emailChanged') await tokens.discard(transaction, user.userId, [...toOldAddress, 'undo-change-email']);
+    if (reason === 'emailChanged')
+      await tokens.discard(transaction, user.userId, [...toOldAddress, 'undo-change-email']);
   };
 
   return {
-    async list(filter) {
-      const compiled = schemas.get(schema);
-      if (!compiled) throw errors.UNAVAILABLE();
-      return listUsers(database, compiled, filter);
-    },
+    list: (filter) => list(dependencies, filter),
 
-    async create(caller, input) {
-      const names = namesOf(input);
-      const hashedPassword = await newPassword(input.password, [names.email, names.username]);
-      return creation.create(caller, { ...names, strategy: 'admin', hashedPassword, isVerified: true });
-    },
+    create: (caller, input) => create(dependencies, caller, input),
 
     update: (caller, userId, change) =>
       writingUser(() =>
@@ -112,7 +113,8 @@ export function createUserAdmin(dependencies: Dependencies): UserAdmin {
           if (!user) throw authErrors.USER_NOT_FOUND();
           const input = changeOf(change, user);
           if (typeof input.email === 'string') requireAllowedEmail(input.email);
-          if (user.hasTwoFA && input.hasTwoFA === false) await secondFactor.reset(transaction, caller, userId);
+          if (user.hasTwoFA && input.hasTwoFA === false)
+            await secondFactor.reset(transaction, caller, userId);
           const updated = await records.update(asModule, schema, userId, input);
           await signOutAfter(transaction, caller, input, user);
           await events.emit(transaction, caller, userEvent('update', [userId]));
@@ -120,45 +122,110 @@ export function createUserAdmin(dependencies: Dependencies): UserAdmin {
         }),
       ),
 
-    async remove(caller, given) {
-      const userIds = unique(given);
-      await database.transaction(async (transaction) => {
-        await lockAll(transaction, userIds);
-        await erasure.erase(transaction, caller, userIds);
-      });
-    },
+    remove: (caller, userIds) => remove(dependencies, caller, userIds),
 
-    async setBlocked(caller, given, blocked) {
-      const userIds = unique(given);
-      await database.transaction(async (transaction) => {
-        await lockAll(transaction, userIds);
-        const changed = await setActive(transaction, userIds, !blocked);
-        if (changed.length === 0) throw blocked ? authErrors.ALREADY_BLOCKED() : authErrors.NOT_BLOCKED();
-        if (blocked) await sessions.endAll(caller, changed, { reason: 'blocked' });
-        await events.emit(transaction, caller, userEvent(blocked ? 'block' : 'unblock', changed));
-      });
-    },
+    setBlocked: (caller, userIds, blocked) => setBlocked(dependencies, caller, userIds, blocked),
 
-    async sessions(userId) {
-      await requireUser(userId);
-      return liveSessions(database, userId);
-    },
+    sessions: (userId) => sessionsOf(dependencies, userId),
 
     async endSessions(caller, userId) {
-      await requireUser(userId);
+      await requireUser(dependencies, userId);
       return sessions.endAll(caller, [userId], { reason: 'revoked' });
     },
 
-    endSession: (caller, userId, sessionId) => sessions.endOf(caller, userId.toLowerCase(), sessionId),
+    endSession: (caller, userId, sessionId) =>
+      sessions.endOf(caller, userId.toLowerCase(), sessionId),
   };
 }
 
-const unique = (ids: readonly string[]): readonly string[] => [...new Set(ids.map((id) => id.toLowerCase()))];
+async function lockAll(transaction: Transaction, userIds: readonly string[]): Promise<void> {
+  const found = new Set(await lockUsers(transaction, userIds));
+  const missing = userIds.filter((id) => !found.has(id));
+  if (missing.length > 0)
+    throw authErrors.USER_NOT_FOUND({
+      message: `There is no such user: ${missing.slice(0, 5).join(', ')}`,
+    });
+}
+
+async function requireUser({ database }: Dependencies, userId: string): Promise<Credentials> {
+  const user = await credentialsById(database, userId);
+  if (!user) throw authErrors.USER_NOT_FOUND();
+  return user;
+}
+
+async function list({ schemas, database }: Dependencies, filter: UserFilter): Promise<string> {
+  const compiled = schemas.get(schema);
+  if (!compiled) throw errors.UNAVAILABLE();
+  return listUsers(database, compiled, filter);
+}
+
+async function create(
+  { newPassword, creation }: Dependencies,
+  caller: Caller,
+  input: NewUser,
+): Promise<RecordText> {
+  const names = namesOf(input);
+  const hashedPassword = await newPassword(input.password, [names.email, names.username]);
+  return creation.create(caller, {
+    ...names,
+    strategy: 'admin',
+    hashedPassword,
+    isVerified: true,
+  });
+}
+
+async function remove(
+  { database, erasure }: Dependencies,
+  caller: Caller,
+  given: readonly string[],
+): Promise<void> {
+  const userIds = unique(given);
+  await database.transaction(async (transaction) => {
+    await lockAll(transaction, userIds);
+    await erasure.erase(transaction, caller, userIds);
+  });
+}
+
+async function setBlocked(
+  { database, sessions, events }: Dependencies,
+  caller: Caller,
+  given: readonly string[],
+  blocked: boolean,
+): Promise<void> {
+  const userIds = unique(given);
+  await database.transaction(async (transaction) => {
+    await lockAll(transaction, userIds);
+    const changed = await setActive(transaction, userIds, !blocked);
+    if (changed.length === 0)
+      throw blocked ? authErrors.ALREADY_BLOCKED() : authErrors.NOT_BLOCKED();
+    if (blocked) await sessions.endAll(caller, changed, { reason: 'blocked' });
+    await events.emit(transaction, caller, userEvent(blocked ? 'block' : 'unblock', changed));
+  });
+}
+
+async function sessionsOf(
+  dependencies: Dependencies,
+  userId: string,
+): Promise<readonly ListedSession[]> {
+  const { database } = dependencies;
+  await requireUser(dependencies, userId);
+  return liveSessions(database, userId);
+}
+
+const unique = (ids: readonly string[]): readonly string[] => [
+  ...new Set(ids.map((id) => id.toLowerCase())),
+];
 
 /** Exactly one of the two names, in its canonical form. */
-function namesOf({ email, username }: NewUser): { readonly email?: string; readonly username?: string } {
-  if ((email === undefined) === (username === undefined)) throw invalid('email', 'oneOf', 'give either email or username');
-  return email === undefined ? { username: canonicalUsername(username ?? '') } : { email: canonicalEmail(email) };
+function namesOf({ email, username }: NewUser): {
+  readonly email?: string;
+  readonly username?: string;
+} {
+  if ((email === undefined) === (username === undefined))
+    throw invalid('email', 'oneOf', 'give either email or username');
+  return email === undefined
+    ? { username: canonicalUsername(username ?? '') }
+    : { email: canonicalEmail(email) };
 }
 
 type Contact = NonNullable<Awaited<ReturnType<typeof lockContact>>>;
@@ -169,25 +236,45 @@ function changeOf(change: UserChange, user: Contact): Record<string, unknown> {
   if (change.email !== undefined) {
     const email = change.email === null ? null : canonicalEmail(change.email);
     if (email !== user.email) {
-      if (email === null && user.username === null) throw invalid('email', 'required', 'an account needs an e-mail address or a user name');
+      if (email === null && user.username === null)
+        throw invalid('email', 'required', 'an account needs an e-mail address or a user name');
       Object.assign(input, { email, isVerified: false });
     }
   }
   if (change.isVerified !== undefined) input.isVerified = change.isVerified;
   if (change.requiresTwoFA !== undefined) input.requiresTwoFA = change.requiresTwoFA;
-  if (change.phoneNumber !== undefined) input.phoneNumber = change.phoneNumber === null ? null : canonicalPhoneNumber(change.phoneNumber);
-  return { ...input, ...secondFactorOf(change, user, input.phoneNumber === undefined ? user.phoneNumber : input.phoneNumber) };
+  if (change.phoneNumber !== undefined)
+    input.phoneNumber =
+      change.phoneNumber === null ? null : canonicalPhoneNumber(change.phoneNumber);
+  return {
+    ...input,
+    ...secondFactorOf(
+      change,
+      user,
+      input.phoneNumber === undefined ? user.phoneNumber : input.phoneNumber,
+    ),
+  };
 }
 
 /** Why sessions end: they were opened with another address, phone or second factor than the account has now. */
-function signInChange(input: Record<string, unknown>, user: Contact): EndOptions['reason'] | undefined {
-  const changes = (name: 'email' | 'phoneNumber' | 'hasTwoFA' | 'twoFaMethod'): boolean => name in input && input[name] !== user[name];
+function signInChange(
+  input: Record<string, unknown>,
+  user: Contact,
+): EndOptions['reason'] | undefined {
+  const changes = (name: 'email' | 'phoneNumber' | 'hasTwoFA' | 'twoFaMethod'): boolean =>
+    name in input && input[name] !== user[name];
   if (changes('email')) return 'emailChanged';
-  return changes('phoneNumber') || changes('hasTwoFA') || changes('twoFaMethod') ? 'factorsChanged' : undefined;
+  return changes('phoneNumber') || changes('hasTwoFA') || changes('twoFaMethod')
+    ? 'factorsChanged'
+    : undefined;
 }
 
 /** What becomes of the second factor. Throws 400 for one that could not be used: the user would be locked out. */
-function secondFactorOf(change: UserChange, user: Contact, phoneNumber: unknown): Record<string, unknown> {
+function secondFactorOf(
+  change: UserChange,
+  user: Contact,
+  phoneNumber: unknown,
+): Record<string, unknown> {
   const hasTwoFA = change.hasTwoFA ?? user.hasTwoFA;
   if (!hasTwoFA) return { hasTwoFA, twoFaMethod: null };
   const method = change.twoFaMethod === undefined ? user.twoFaMethod : change.twoFaMethod;
@@ -196,7 +283,11 @@ function secondFactorOf(change: UserChange, user: Contact, phoneNumber: unknown)
   }
   const enrolled = user.hasTwoFA && user.twoFaMethod === method;
   if (!enrolled && method !== 'sms') {
-    throw invalid('twoFaMethod', 'enum', 'only sms can be set here: an authenticator or a passkey is enrolled by the user himself');
+    throw invalid(
+      'twoFaMethod',
+      'enum',
+      'only sms can be set here: an authenticator or a passkey is enrolled by the user himself',
+    );
   }
   return { hasTwoFA, twoFaMethod: method };
 }

@@ -6,7 +6,9 @@ import { userSchema } from '../../schemas.ts';
 import { allowedUserData, userView, writableFields, writingUser } from './user-data.ts';
 
 const compiledFields = { ...userSchema.fields, nickname: 'String', address: { city: 'String' } };
-const schemas = { get: () => ({ compiledFields }) as unknown as CompiledSchema } as unknown as SchemaRegistry;
+const schemas = {
+  get: () => ({ compiledFields }) as unknown as CompiledSchema,
+} as unknown as SchemaRegistry;
 
 test('fields that extend the user pass unchanged', () => {
   const data = { nickname: 'Ada', address: { city: 'London' } };
@@ -15,10 +17,15 @@ test('fields that extend the user pass unchanged', () => {
 });
 
 test('every other name is reported, all at once', () => {
-  expect(() => allowedUserData(schemas, { nickname: 'Ada', isVerified: true, 'address.city': 'x' })).toThrowError(
+  expect(() =>
+    allowedUserData(schemas, { nickname: 'Ada', isVerified: true, 'address.city': 'x' }),
+  ).toThrowError(
     expect.objectContaining({
       code: 'UNKNOWN_USER_DATA',
-      errors: [expect.objectContaining({ path: 'userData.isVerified' }), expect.objectContaining({ path: 'userData.address.city' })],
+      errors: [
+        expect.objectContaining({ path: 'userData.isVerified' }),
+        expect.objectContaining({ path: 'userData.address.city' }),
+      ],
     }),
   );
 });
@@ -59,7 +66,9 @@ describe('what users write about themselves', () => {
     judged: { type: 'String', access: { read: 'admin', write: 'role:judge' } },
     half: { type: 'String', access: { read: 'public' } },
   };
-  const extended = { get: () => ({ compiledFields: fields }) as unknown as CompiledSchema } as unknown as SchemaRegistry;
+  const extended = {
+    get: () => ({ compiledFields: fields }) as unknown as CompiledSchema,
+  } as unknown as SchemaRegistry;
   const closed = { openByDefault: false, openFields: [] };
 
   test.each([
@@ -72,9 +81,14 @@ describe('what users write about themselves', () => {
   });
 
   test('is told apart from what there is not', () => {
-    expect(() => allowedUserData(extended, { plain: 'x', nothing: 'x' }, { config: closed })).toThrowError(
+    expect(() =>
+      allowedUserData(extended, { plain: 'x', nothing: 'x' }, { config: closed }),
+    ).toThrowError(
       expect.objectContaining({
-        errors: [expect.objectContaining({ path: 'userData.plain', rule: 'access' }), expect.objectContaining({ rule: 'unknown' })],
+        errors: [
+          expect.objectContaining({ path: 'userData.plain', rule: 'access' }),
+          expect.objectContaining({ rule: 'unknown' }),
+        ],
       }),
     );
   });

@@ -18,13 +18,16 @@ import { cutText } from '../../../../kernel/text.ts';
 import type { userDataConfig } from '../../config/local.ts';
 import { authErrors } from '../../errors.ts';
 import { builtInFields, userSchema } from '../../schemas.ts';
+
 /** The names that `userData` may hold now, whoever writes it. */
 export function extensionFields(schemas: SchemaRegistry): ReadonlySet<string> {
   return new Set(extensionsOf(schemas).map(([name]) => name));
 }
 
 const extensionsOf = (schemas: SchemaRegistry): readonly (readonly [string, unknown])[] =>
-  Object.entries(schemas.get(userSchema.name)?.compiledFields ?? {}).filter(([name]) => !builtInFields.has(name));
+  Object.entries(schemas.get(userSchema.name)?.compiledFields ?? {}).filter(
+    ([name]) => !builtInFields.has(name),
+  );
 
 /** What the configuration says about fields whose definition does not say who may write them. */
 export type UserDataConfig = Static<typeof userDataConfig>;
@@ -44,12 +47,20 @@ const declaredRule = (definition: unknown, side: 'read' | 'write'): AccessRule |
   readRule(valueAt(definition, ['access', side]));
 
 const isMet = (rule: AccessRule, roles: ReadonlySet<string> | undefined): boolean =>
-  rule.kind === 'role' ? roles?.has(rule.name) === true : rule.kind === 'public' || rule.kind === 'user';
+  rule.kind === 'role'
+    ? roles?.has(rule.name) === true
+    : rule.kind === 'public' || rule.kind === 'user';
 
 /** The fields that users may write about themselves: what their definition says, else what the configuration says of old. */
-export function writableFields(schemas: SchemaRegistry, { config, roles }: Writer): ReadonlySet<string> {
-  const byConfig = (name: string): AccessRule => (config.openByDefault || config.openFields.includes(name) ? themselves : server);
-  const open = extensionsOf(schemas).filter(([name, definition]) => isMet(declaredRule(definition, 'write') ?? byConfig(name), roles));
+export function writableFields(
+  schemas: SchemaRegistry,
+  { config, roles }: Writer,
+): ReadonlySet<string> {
+  const byConfig = (name: string): AccessRule =>
+    config.openByDefault || config.openFields.includes(name) ? themselves : server;
+  const open = extensionsOf(schemas).filter(([name, definition]) =>
+    isMet(declaredRule(definition, 'write') ?? byConfig(name), roles),
+  );
   return new Set(open.map(([name]) => name));
 }
 
@@ -57,29 +68,46 @@ export function writableFields(schemas: SchemaRegistry, { config, roles }: Write
  * The data itself when all of its keys are allowed; throws 400 that names each other key. Without a `writer` the
  * server or an operator writes, who may set every field that extends the user.
  */
-export function allowedUserData(schemas: SchemaRegistry, userData: Readonly<Record<string, unknown>>, writer?: Writer): RecordInput {
+export function allowedUserData(
+  schemas: SchemaRegistry,
+  userData: Readonly<Record<string, unknown>>,
+  writer?: Writer,
+): RecordInput {
   const known = extensionFields(schemas);
   const allowed = writer ? writableFields(schemas, writer) : known;
   const problems = Object.keys(userData)
     .filter((name) => !allowed.has(name))
     .map((name): Problem => {
       const path = `userData.${cutText(name, 100)}`;
-      if (!known.has(name)) return { path, rule: 'unknown', message: 'this is not a field that extends the user' };
-      return { path, rule: 'access', message: 'only the server sets this field: its access.write does not open it to you' };
+      if (!known.has(name))
+        return { path, rule: 'unknown', message: 'this is not a field that extends the user' };
+      return {
+        path,
+        rule: 'access',
+        message: 'only the server sets this field: its access.write does not open it to you',
+      };
     });
   if (problems.length > 0) throw authErrors.UNKNOWN_USER_DATA({ errors: problems });
   return userData;
 }
 
 /** A user record as JSON without the fields that its reader may not see. `roles`: those of the user who reads it. */
-export function userView(schemas: SchemaRegistry, json: string, roles?: ReadonlySet<string>): string {
+export function userView(
+  schemas: SchemaRegistry,
+  json: string,
+  roles?: ReadonlySet<string>,
+): string {
   const closed = extensionsOf(schemas).filter(([, definition]) => {
     const rule = declaredRule(definition, 'read');
     return rule !== undefined && !isMet(rule, roles);
   });
   if (closed.length === 0) return json;
   const hidden = new Set(closed.map(([name]) => name));
-  return JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(json) as object).filter(([name]) => !hidden.has(name))));
+  return JSON.stringify(
+    Object.fromEntries(
+      Object.entries(JSON.parse(json) as object).filter(([name]) => !hidden.has(name)),
+    ),
+  );
 }
 
 /** Runs a write of a user record: problems get the place they have in the request, a taken name gets its own error. */
@@ -100,10 +128,18 @@ const taken = new Map([
 function translated(error: PenstockError): PenstockError {
   const { errors: problems } = error;
   if (!problems) return error;
-  const clash = problems.map(({ path }) => taken.get(path)).find((factory) => factory !== undefined);
-  if (error.status === 409 && clash) return clash({ errors: problems });
-  const moved = problems.map((problem) => (builtInFields.has(problem.path) ? problem : { ...problem, path: `userData.${problem.path}` }));
-  const details = { message: error.message, errors: moved, ...(error.detail === undefined ? {} : { detail: error.detail }) };
+  const conflict = problems
+    .map(({ path }) => taken.get(path))
+    .find((factory) => factory !== undefined);
+  if (error.status === 409 && conflict) return conflict({ errors: problems });
+  const moved = problems.map((problem) =>
+    builtInFields.has(problem.path) ? problem : { ...problem, path: `userData.${problem.path}` },
+  );
+  const details = {
+    message: error.message,
+    errors: moved,
+    ...(error.detail === undefined ? {} : { detail: error.detail }),
+  };
   return new PenstockError(error.code, error.status, error.message, details);
 }
 
@@ -119,16 +155,25 @@ interface Dependencies extends Pick<Kernel, 'database' | 'config'> {
  * nodes at once comes to the same.
  */
 export async function migrateOpenFields(dependencies: Dependencies): Promise<void> {
-  const { rows } = await dependencies.database.query<{ field: string }>(sql`select field from penstock.open_user_fields order by field`);
+  const { rows } = await dependencies.database.query<{ field: string }>(
+    sql`select field from penstock.open_user_fields order by field`,
+  );
   const fields = rows.map(({ field }) => field);
   if (fields.length > 0) void moveTo(dependencies, fields);
 }
 
-async function moveTo({ database, config, userDataConfig, log }: Dependencies, fields: readonly string[]): Promise<void> {
+async function moveTo(
+  { database, config, userDataConfig, log }: Dependencies,
+  fields: readonly string[],
+): Promise<void> {
   const openFields = [...new Set([...userDataConfig().openFields, ...fields])].sort();
   try {
-    await config.change(system('upgrade of user data'), 'authentication', { userData: { openFields } });
-    await database.query(sql`delete from penstock.open_user_fields where field = any(${fields}::text[])`);
+    await config.change(system('upgrade of user data'), 'authentication', {
+      userData: { openFields },
+    });
+    await database.query(
+      sql`delete from penstock.open_user_fields where field = any(${fields}::text[])`,
+    );
     log.warn(
       { openFields },
       'Users may go on writing these fields of their account; new ones are for the server unless access.write opens them',

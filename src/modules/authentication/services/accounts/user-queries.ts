@@ -18,11 +18,24 @@ export interface UserFilter {
   readonly provider?: string | undefined;
 }
 
-export const sortable = ['_id', 'email', 'username', 'phoneNumber', 'active', 'isVerified', 'createdAt', 'updatedAt'] as const;
+export const sortable = [
+  '_id',
+  'email',
+  'username',
+  'phoneNumber',
+  'active',
+  'isVerified',
+  'createdAt',
+  'updatedAt',
+] as const;
 const sortableNames: ReadonlySet<string> = new Set(sortable);
 
 /** `{"users":[...],"count":n}` as JSON text; the count is of all that match, not of the page. */
-export async function listUsers(database: Queryable, schema: CompiledSchema, filter: UserFilter): Promise<string> {
+export async function listUsers(
+  database: Queryable,
+  schema: CompiledSchema,
+  filter: UserFilter,
+): Promise<string> {
   const values: unknown[] = [];
   const next = (value: unknown): string => `$${values.push(value)}`;
   const where = conditions(filter, next);
@@ -56,7 +69,9 @@ function searchCondition(search: string, next: (value: unknown) => string): stri
 }
 
 const ordering = (sort: readonly string[]): string =>
-  [...sort.map(orderOf), 'u."_id"'].filter((part, i, parts) => parts.indexOf(part) === i).join(', ');
+  [...sort.map(orderOf), 'u."_id"']
+    .filter((part, i, parts) => parts.indexOf(part) === i)
+    .join(', ');
 
 function orderOf(sort: string): string {
   const name = sort.replace(/^-/, '');
@@ -66,7 +81,9 @@ function orderOf(sort: string): string {
 
 /** Every visible field as the record engine renders it: dates in UTC with milliseconds. */
 function columns(schema: CompiledSchema): string {
-  const names = Object.entries(schema.compiledFields).filter(([, field]) => optionsOf(field)?.select !== false);
+  const names = Object.entries(schema.compiledFields).filter(
+    ([, field]) => optionsOf(field)?.select !== false,
+  );
   const present = new Map<string, FieldInput>([['_id', 'String'], ...names]);
   return [...present]
     .map(([name, field]) => column(name, field))
@@ -82,14 +99,20 @@ function column(name: string, field: FieldInput): string {
 
 /** The options of a field that was written with options; nothing for the short forms. */
 function optionsOf(field: FieldInput): FieldOptions | undefined {
-  return typeof field === 'object' && !Array.isArray(field) && 'type' in field ? (field as FieldOptions) : undefined;
+  return typeof field === 'object' && !Array.isArray(field) && 'type' in field
+    ? (field as FieldOptions)
+    : undefined;
 }
 
 /**
  * Anonymous users who were made longer ago than `idleMs` and have no session that goes on or was used since. Their
  * rows stay locked until the transaction ends; those that somebody else holds are left for the next time.
  */
-export const idleAnonymousUsers = async (transaction: Queryable, idleMs: number, limit: number): Promise<readonly string[]> =>
+export const idleAnonymousUsers = async (
+  transaction: Queryable,
+  idleMs: number,
+  limit: number,
+): Promise<readonly string[]> =>
   (
     await transaction.query<{ id: string }>(sql`
       select u."_id" as id from "app"."User" u

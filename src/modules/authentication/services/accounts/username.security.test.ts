@@ -30,6 +30,10 @@ test.each([
   'admin\n',
 ])('%j is refused with 400 that names the field', (text) => {
   expect(() => canonicalUsername(text)).toThrowError(
-    expect.objectContaining({ status: 400, code: 'INVALID_USERNAME', errors: [expect.objectContaining({ path: 'username' })] }),
+    expect.objectContaining({
+      status: 400,
+      code: 'INVALID_USERNAME',
+      errors: [expect.objectContaining({ path: 'username' })],
+    }),
   );
 });

@@ -43,17 +43,8 @@ interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
 
 const repeatedClickMs = 10 * 60 * 60_000;
 
-export function createVerification({
-  database,
-  events,
-  tokens,
-  messages,
-  requests,
-  guard,
-  links,
-  securityLog,
-  config,
-}: Dependencies): Verification {
+export function createVerification(dependencies: Dependencies): Verification {
+  const { database, tokens, messages, requests, guard, links, config } = dependencies;
   const send: Verification['send'] = async (transaction, { userId, email }, redirectUri) => {
     const byCode = config().local.verification.method === 'code';
     if (byCode && !(await guard.mayIssueCode(email))) return undefined;
@@ -66,30 +57,16 @@ export function createVerification({
       ...(byCode ? { subject: email, code: sixDigits } : {}),
     });
     const template: MailName = byCode ? 'EmailVerificationWithCode' : 'EmailVerification';
-    const variables = byCode ? { code } : { link: links.to(`/hook/authentication/verify-email/${token}`) };
+    const link = links.to(`/hook/authentication/verify-email/${token}`);
+    const variables = byCode ? { code } : { link };
     return messages.sendEmail(transaction, { to: email, userId, template, variables });
   };
 
-  /** Where the mail before led to: sent again, it leads there too. */
-  const pageBefore = async (transaction: Queryable, { userId, email: now }: { userId: string; email: string }) => {
-    const { email, redirectUri } = (await tokens.latestOf(transaction, 'verify-email', userId))?.data ?? {};
-    return email === now && typeof redirectUri === 'string' ? redirectUri : undefined;
-  };
-
-  requests.handle('verification', async (transaction, account, { redirectUri }) =>
-    account.isVerified ? undefined : send(transaction, account, redirectUri ?? (await pageBefore(transaction, account))),
-  );
-
-  const verify = async (transaction: Queryable, grant: OneTimeGrant | undefined, origin: Origin): Promise<OneTimeGrant | undefined> => {
-    const { userId, data } = grant ?? {};
-    if (userId === undefined || typeof data?.email !== 'string') return undefined;
-    // False when the account is verified already.
-    if (await markVerified(transaction, userId, data.email)) {
-      await events.emit(transaction, anonymous, userEvent('verified', [userId]));
-      await securityLog.note({ action: 'verify', userId, origin });
-    }
-    return grant;
-  };
+  requests.handle('verification', async (transaction, account, { redirectUri }) => {
+    if (account.isVerified) return undefined;
+    const page = redirectUri ?? (await pageBefore(dependencies, transaction, account));
+    return send(transaction, account, page);
+  });
 
   return {
     send,
@@ -99,25 +76,62 @@ export function createVerification({
       await requests.request('verification', email);
     },
     async byLink(token, origin) {
-      const used = await database.transaction(async (transaction) =>
-        verify(transaction, await tokens.consume(transaction, 'verify-email', token), origin),
-      );
-      const seen = used ?? (await recentlyUsed(token));
+      const used = await database.transaction(async (transaction) => {
+        const grant = await tokens.consume(transaction, 'verify-email', token);
+        return verify(dependencies, transaction, grant, origin);
+      });
+      const seen = used ?? (await recentlyUsed(dependencies, token));
       const { redirectUri } = seen.data;
-      return typeof redirectUri === 'string' ? redirectUri : config().local.verification.redirect_uri || undefined;
+      return typeof redirectUri === 'string'
+        ? redirectUri
+        : config().local.verification.redirect_uri || undefined;
     },
     async byCode(presented, code, origin) {
       const email = canonicalEmail(presented);
-      const used = await database.transaction(async (transaction) =>
-        verify(transaction, await tokens.consumeCode(transaction, 'verify-email', { subject: email }, code), origin),
-      );
-      if (!used) throw authErrors.INVALID_CODE({ errors: [{ path: 'code', rule: 'valid', message: 'ask for a new code' }] });
+      const used = await database.transaction(async (transaction) => {
+        const proof = { subject: email };
+        const grant = await tokens.consumeCode(transaction, 'verify-email', proof, code);
+        return verify(dependencies, transaction, grant, origin);
+      });
+      const problem = { path: 'code', rule: 'valid', message: 'ask for a new code' };
+      if (!used) throw authErrors.INVALID_CODE({ errors: [problem] });
     },
   };
+}
 
-  async function recentlyUsed(token: string): Promise<OneTimeGrant> {
-    const seen = await tokens.peek(database, 'verify-email', token);
-    if (!seen?.usedAt || Date.now() - seen.usedAt.getTime() > repeatedClickMs) throw authErrors.LINK_NOT_FOUND();
-    return seen;
+/** Where the mail before led to: sent again, it leads there too. */
+async function pageBefore(
+  { tokens }: Dependencies,
+  transaction: Queryable,
+  { userId, email: now }: { userId: string; email: string },
+) {
+  const { email, redirectUri } =
+    (await tokens.latestOf(transaction, 'verify-email', userId))?.data ?? {};
+  return email === now && typeof redirectUri === 'string' ? redirectUri : undefined;
+}
+
+async function verify(
+  { events, securityLog }: Dependencies,
+  transaction: Queryable,
+  grant: OneTimeGrant | undefined,
+  origin: Origin,
+): Promise<OneTimeGrant | undefined> {
+  const { userId, data } = grant ?? {};
+  if (userId === undefined || typeof data?.email !== 'string') return undefined;
+  // False when the account is verified already.
+  if (await markVerified(transaction, userId, data.email)) {
+    await events.emit(transaction, anonymous, userEvent('verified', [userId]));
+    await securityLog.note({ action: 'verify', userId, origin });
   }
+  return grant;
+}
+
+async function recentlyUsed(
+  { tokens, database }: Dependencies,
+  token: string,
+): Promise<OneTimeGrant> {
+  const seen = await tokens.peek(database, 'verify-email', token);
+  if (!seen?.usedAt || Date.now() - seen.usedAt.getTime() > repeatedClickMs)
+    throw authErrors.LINK_NOT_FOUND();
+  return seen;
 }

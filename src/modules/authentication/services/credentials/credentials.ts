@@ -7,20 +7,34 @@ import type { AuthenticationConfig } from '../../config.ts';
 import { externalErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
-import { type Credentials, claimUnverified, clearSecondFactor, lockCredentials } from '../../queries.ts';
+import {
+  type Credentials,
+  claimUnverified,
+  clearSecondFactor,
+  lockCredentials,
+} from '../../queries.ts';
 import { requireRecentLogin } from '../caller-checks.ts';
 import type { Notices } from '../mail/notices.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { endingOnClaim, type OneTimeTokens } from '../tokens/one-time-tokens.ts';
 import { deleteDeviceKeysOf, deletePasskeysOf } from './key-queries.ts';
-import { deleteIdentitiesOf, deleteIdentity, deleteSecondFactor, dropFactors, identitiesOf, type ListedIdentity } from './queries.ts';
+import {
+  deleteIdentitiesOf,
+  deleteIdentity,
+  deleteSecondFactor,
+  dropFactors,
+  identitiesOf,
+  type ListedIdentity,
+} from './queries.ts';
 
 /* Every kind of credential beside password and sessions, and how those of a user are deleted. */
 
 /** A new kind is named here, and does not compile until somebody says how it goes. */
 type CredentialKind = 'factorFields' | 'secondFactor' | 'identities' | 'passkeys' | 'deviceKeys';
 
-const deletions: Readonly<Record<CredentialKind, (transaction: Transaction, userId: string) => Promise<unknown>>> = {
+const deletions: Readonly<
+  Record<CredentialKind, (transaction: Transaction, userId: string) => Promise<unknown>>
+> = {
   factorFields: dropFactors,
   secondFactor: deleteSecondFactor,
   // At other providers, and wallets.
@@ -43,7 +57,11 @@ async function deleteCredentials(transaction: Transaction, userId: string): Prom
 
 export interface AccountTakeoverGuard {
   /** For an account that the transaction has locked and that is not verified; nothing while it has a second factor. Ends its sessions on every node when it commits. */
-  claim(transaction: Transaction, caller: Caller, account: { readonly userId: string; readonly email: string }): Promise<void>;
+  claim(
+    transaction: Transaction,
+    caller: Caller,
+    account: { readonly userId: string; readonly email: string },
+  ): Promise<void>;
 }
 
 interface TakeoverDependencies extends Pick<Kernel, 'events'> {
@@ -51,7 +69,11 @@ interface TakeoverDependencies extends Pick<Kernel, 'events'> {
   readonly tokens: OneTimeTokens;
 }
 
-export const createAccountTakeoverGuard = ({ events, sessions, tokens }: TakeoverDependencies): AccountTakeoverGuard => ({
+export const createAccountTakeoverGuard = ({
+  events,
+  sessions,
+  tokens,
+}: TakeoverDependencies): AccountTakeoverGuard => ({
   async claim(transaction, caller, { userId, email }) {
     if (!(await claimUnverified(transaction, userId, email))) return;
     await deleteCredentials(transaction, userId);
@@ -80,7 +102,10 @@ interface ResetDependencies extends Pick<Kernel, 'events'> {
   readonly sessions: Sessions;
 }
 
-export function createSecondFactorReset({ events, sessions }: ResetDependencies): SecondFactorReset {
+export function createSecondFactorReset({
+  events,
+  sessions,
+}: ResetDependencies): SecondFactorReset {
   const hooks: FactorHook[] = [];
   return {
     async reset(transaction, caller, userId) {
@@ -117,7 +142,14 @@ interface IdentityDependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly config: () => AuthenticationConfig;
 }
 
-export function createIdentities({ database, events, sessions, notices, serves, config }: IdentityDependencies): Identities {
+export function createIdentities({
+  database,
+  events,
+  sessions,
+  notices,
+  serves,
+  config,
+}: IdentityDependencies): Identities {
   const ways: WayIn[] = [
     async (_transaction, { hashedPassword }) => hashedPassword !== null && config().local.enabled,
     async (_transaction, { email, isVerified }) =>
@@ -126,7 +158,9 @@ export function createIdentities({ database, events, sessions, notices, serves, 
 
   const canEnter = async (transaction: Transaction, account: Credentials): Promise<boolean> => {
     for (const way of ways) if (await way(transaction, account)) return true;
-    return (await identitiesOf(transaction, account.userId)).some(({ provider }) => serves(provider));
+    return (await identitiesOf(transaction, account.userId)).some(({ provider }) =>
+      serves(provider),
+    );
   };
 
   return {
@@ -137,12 +171,20 @@ export function createIdentities({ database, events, sessions, notices, serves, 
         // Two removals at once wait for each other, so that they cannot take the last two ways together.
         const account = await lockCredentials(transaction, caller.userId);
         if (!account) throw authErrors.INVALID_TOKEN();
-        const provider = (await identitiesOf(transaction, caller.userId)).find(({ _id }) => _id === identityId)?.provider;
-        if (provider === undefined || !(await deleteIdentity(transaction, caller.userId, identityId)))
+        const provider = (await identitiesOf(transaction, caller.userId)).find(
+          ({ _id }) => _id === identityId,
+        )?.provider;
+        if (
+          provider === undefined ||
+          !(await deleteIdentity(transaction, caller.userId, identityId))
+        )
           throw externalErrors.IDENTITY_NOT_FOUND();
         if (!(await canEnter(transaction, account))) throw externalErrors.LAST_SIGN_IN_METHOD();
         // Whoever has got into that account may have come in by it.
-        await sessions.endAll(caller, [caller.userId], { reason: 'factorsChanged', except: caller.sessionId });
+        await sessions.endAll(caller, [caller.userId], {
+          reason: 'factorsChanged',
+          except: caller.sessionId,
+        });
         await events.emit(transaction, caller, userEvent('unlinkIdentity', [caller.userId]));
         await notices.send(transaction, account, 'IdentityUnlinked', { provider });
       });

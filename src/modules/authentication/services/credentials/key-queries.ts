@@ -25,7 +25,10 @@ export async function countDeviceKeys(database: Queryable, userId: string): Prom
   return rows[0]?.count ?? 0;
 }
 
-export async function deviceKey(database: Queryable, id: string): Promise<{ userId: string; publicKey: string } | undefined> {
+export async function deviceKey(
+  database: Queryable,
+  id: string,
+): Promise<{ userId: string; publicKey: string } | undefined> {
   const { rows } = await database.query<{ userId: string; publicKey: string }>(
     identitySql`select user_id as "userId", public_key as "publicKey" from penstock.device_keys where id = ${id}::uuid`,
   );
@@ -34,7 +37,11 @@ export async function deviceKey(database: Queryable, id: string): Promise<{ user
 
 /** Notes the use; false when the key was removed meanwhile. */
 export const useDeviceKey = async (database: Queryable, id: string): Promise<boolean> =>
-  (await database.query(sql`update penstock.device_keys set last_used_at = now() where id = ${id}::uuid`)).count > 0;
+  (
+    await database.query(
+      sql`update penstock.device_keys set last_used_at = now() where id = ${id}::uuid`,
+    )
+  ).count > 0;
 
 export interface ListedDevice {
   readonly _id: string;
@@ -44,20 +51,32 @@ export interface ListedDevice {
 }
 
 /** In the order in which they were added. */
-export const deviceKeysOf = async (database: Queryable, userId: string): Promise<readonly ListedDevice[]> =>
+export const deviceKeysOf = async (
+  database: Queryable,
+  userId: string,
+): Promise<readonly ListedDevice[]> =>
   (
     await database.query<ListedDevice>(sql`
       select id as "_id", user_agent as "userAgent", created_at as "createdAt", last_used_at as "lastUsedAt"
       from penstock.device_keys where user_id = ${userId}::uuid order by created_at, id`)
   ).rows;
 
-export const deleteDeviceKey = async (database: Queryable, userId: string, id: string): Promise<boolean> =>
-  (await database.query(sql`delete from penstock.device_keys where id = ${id}::uuid and user_id = ${userId}::uuid`)).count > 0;
+export const deleteDeviceKey = async (
+  database: Queryable,
+  userId: string,
+  id: string,
+): Promise<boolean> =>
+  (
+    await database.query(
+      sql`delete from penstock.device_keys where id = ${id}::uuid and user_id = ${userId}::uuid`,
+    )
+  ).count > 0;
 
 export const deleteDeviceKeysOf = (database: Queryable, userId: string): Promise<unknown> =>
   database.query(sql`delete from penstock.device_keys where user_id = ${userId}::uuid`);
 
-const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
+const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
+  (await result).rows[0];
 
 export interface NewPasskey {
   readonly id: string;
@@ -87,7 +106,11 @@ export const insertPasskey = async (database: Queryable, key: NewPasskey): Promi
   ).count > 0;
 
 /** How authenticators know the user: the stored name, or this one from now on. */
-export async function passkeyHandle(database: Queryable, userId: string, fresh: string): Promise<string> {
+export async function passkeyHandle(
+  database: Queryable,
+  userId: string,
+  fresh: string,
+): Promise<string> {
   const row = await first(
     database.query<{ handle: string }>(sql`
       insert into penstock.passkey_handles as stored (user_id, handle) values (${userId}::uuid, ${fresh})
@@ -114,12 +137,27 @@ const stored = `
          k.counter::double precision as counter, k.transports, k.multi_device as "multiDevice"
   from penstock.passkeys k join penstock.passkey_handles h on h.user_id = k.user_id`;
 
-export const passkeyByCredential = (database: Queryable, credentialId: string): Promise<StoredPasskey | undefined> =>
-  first(database.query<StoredPasskey>({ text: `${stored} where k.credential_id = $1`, values: [credentialId] }));
+export const passkeyByCredential = (
+  database: Queryable,
+  credentialId: string,
+): Promise<StoredPasskey | undefined> =>
+  first(
+    database.query<StoredPasskey>({
+      text: `${stored} where k.credential_id = $1`,
+      values: [credentialId],
+    }),
+  );
 
-export const storedPasskeysOf = async (database: Queryable, userId: string): Promise<readonly StoredPasskey[]> =>
-  (await database.query<StoredPasskey>({ text: `${stored} where k.user_id = $1::uuid order by k.created_at, k.id`, values: [userId] }))
-    .rows;
+export const storedPasskeysOf = async (
+  database: Queryable,
+  userId: string,
+): Promise<readonly StoredPasskey[]> =>
+  (
+    await database.query<StoredPasskey>({
+      text: `${stored} where k.user_id = $1::uuid order by k.created_at, k.id`,
+      values: [userId],
+    })
+  ).rows;
 
 /**
  * Notes a use with the counter that came with it. False when the counter did not rise (it stays 0 at
@@ -150,7 +188,10 @@ const listed = `id as "_id", name, multi_device as "multiDevice", backed_up as "
   created_at as "createdAt", last_used_at as "lastUsedAt"`;
 
 /** In the order in which they were added. */
-export const passkeysOf = async (database: Queryable, userId: string): Promise<readonly ListedPasskey[]> =>
+export const passkeysOf = async (
+  database: Queryable,
+  userId: string,
+): Promise<readonly ListedPasskey[]> =>
   (
     await database.query<ListedPasskey>({
       text: `select ${listed} from penstock.passkeys where user_id = $1::uuid order by created_at, id`,
@@ -171,7 +212,11 @@ export const renamePasskey = (
   );
 
 /** Answers its name; nothing when the user has no such passkey. */
-export const deletePasskey = async (database: Queryable, userId: string, id: string): Promise<string | undefined> =>
+export const deletePasskey = async (
+  database: Queryable,
+  userId: string,
+  id: string,
+): Promise<string | undefined> =>
   (
     await first(
       database.query<{ name: string }>(

@@ -1,11 +1,16 @@
 /** The SQL of second factors. Values are always parameters. */
 import type { Queryable, Statement, Transaction } from '../../../../kernel/database/database.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
+
 /** What a second factor may be. */
 export type SecondFactorMethod = 'authenticator' | 'sms' | 'passkey';
 
 /** Stores a secret that is not confirmed yet, in the place of an earlier such one. False when a confirmed one stands. */
-export const storePendingTotp = async (database: Queryable, userId: string, sealed: string): Promise<boolean> =>
+export const storePendingTotp = async (
+  database: Queryable,
+  userId: string,
+  sealed: string,
+): Promise<boolean> =>
   (
     await database.query(sql`
       insert into penstock.user_totp as stored (user_id, secret) values (${userId}::uuid, ${sealed})
@@ -14,21 +19,33 @@ export const storePendingTotp = async (database: Queryable, userId: string, seal
 
 /** The secret that is in force. */
 export const totpSecret = (database: Queryable, userId: string): Promise<string | undefined> =>
-  secretOf(database.query(sql`select secret from penstock.user_totp where user_id = ${userId}::uuid and confirmed`));
+  secretOf(
+    database.query(
+      sql`select secret from penstock.user_totp where user_id = ${userId}::uuid and confirmed`,
+    ),
+  );
 
 /** The one that waits for its proof: a quarter of an hour, so that what somebody has begun long ago is not finished by chance. */
-export const pendingTotpSecret = (database: Queryable, userId: string): Promise<string | undefined> =>
+export const pendingTotpSecret = (
+  database: Queryable,
+  userId: string,
+): Promise<string | undefined> =>
   secretOf(
     database.query(sql`
       select secret from penstock.user_totp
       where user_id = ${userId}::uuid and not confirmed and created_at > now() - interval '15 minutes'`),
   );
 
-const secretOf = async (result: Promise<{ readonly rows: readonly { readonly secret: string }[] }>): Promise<string | undefined> =>
-  (await result).rows[0]?.secret;
+const secretOf = async (
+  result: Promise<{ readonly rows: readonly { readonly secret: string }[] }>,
+): Promise<string | undefined> => (await result).rows[0]?.secret;
 
 /** Confirms the pending secret, if it is still this one, and takes its first step. */
-export const confirmTotp = async (database: Queryable, userId: string, proof: { sealed: string; step: number }): Promise<boolean> =>
+export const confirmTotp = async (
+  database: Queryable,
+  userId: string,
+  proof: { sealed: string; step: number },
+): Promise<boolean> =>
   (
     await database.query(sql`
       update penstock.user_totp set confirmed = true, last_step = ${proof.step}::bigint
@@ -36,7 +53,11 @@ export const confirmTotp = async (database: Queryable, userId: string, proof: { 
   ).count === 1;
 
 /** Takes a time step: true for exactly one of all who try, and never for an earlier step. */
-export const takeTotpStep = async (database: Queryable, userId: string, step: number): Promise<boolean> =>
+export const takeTotpStep = async (
+  database: Queryable,
+  userId: string,
+  step: number,
+): Promise<boolean> =>
   (
     await database.query(sql`
       update penstock.user_totp set last_step = ${step}::bigint
@@ -44,7 +65,9 @@ export const takeTotpStep = async (database: Queryable, userId: string, step: nu
   ).count === 1;
 
 export const deletePendingTotp = (database: Queryable, userId: string): Promise<unknown> =>
-  database.query(sql`delete from penstock.user_totp where user_id = ${userId}::uuid and not confirmed`);
+  database.query(
+    sql`delete from penstock.user_totp where user_id = ${userId}::uuid and not confirmed`,
+  );
 
 /** Secrets and codes of every method. */
 export async function deleteSecondFactor(database: Queryable, userId: string): Promise<void> {
@@ -53,14 +76,24 @@ export async function deleteSecondFactor(database: Queryable, userId: string): P
 }
 
 /** A new set in the place of the old one, for a user whose row the transaction has locked. */
-export async function replaceBackupCodes(transaction: Transaction, userId: string, digests: readonly string[]): Promise<void> {
-  await transaction.query(sql`delete from penstock.user_backup_codes where user_id = ${userId}::uuid`);
+export async function replaceBackupCodes(
+  transaction: Transaction,
+  userId: string,
+  digests: readonly string[],
+): Promise<void> {
+  await transaction.query(
+    sql`delete from penstock.user_backup_codes where user_id = ${userId}::uuid`,
+  );
   await transaction.query(sql`
     insert into penstock.user_backup_codes (user_id, digest) select ${userId}::uuid, unnest(${digests}::text[])`);
 }
 
 /** Uses up a backup code: true for exactly one of all who try. */
-export const takeBackupCode = async (database: Queryable, userId: string, digest: string): Promise<boolean> =>
+export const takeBackupCode = async (
+  database: Queryable,
+  userId: string,
+  digest: string,
+): Promise<boolean> =>
   (
     await database.query(sql`
       update penstock.user_backup_codes set used_at = now()
@@ -76,7 +109,11 @@ export async function backupCodesLeft(database: Queryable, userId: string): Prom
 }
 
 /** The account asks for a second factor from now on. */
-export const setSecondFactor = (transaction: Transaction, userId: string, method: SecondFactorMethod): Promise<unknown> =>
+export const setSecondFactor = (
+  transaction: Transaction,
+  userId: string,
+  method: SecondFactorMethod,
+): Promise<unknown> =>
   transaction.query(sql`
     update "app"."User" set "hasTwoFA" = true, "twoFaMethod" = ${method}, "updatedAt" = now(), "__v" = "__v" + 1
     where "_id" = ${userId}::uuid`);
@@ -89,7 +126,11 @@ export async function phoneNumberOf(database: Queryable, userId: string): Promis
 }
 
 /** Sets the number and notes when, for whoever takes it back. The unique index refuses one that somebody else has. */
-export const setPhoneNumber = (transaction: Transaction, userId: string, phoneNumber: string): Promise<unknown> =>
+export const setPhoneNumber = (
+  transaction: Transaction,
+  userId: string,
+  phoneNumber: string,
+): Promise<unknown> =>
   transaction.query(sql`
     with noted as (
       insert into penstock.phone_changes (user_id) values (${userId}::uuid) on conflict (user_id) do update set changed_at = now()
@@ -99,7 +140,11 @@ export const setPhoneNumber = (transaction: Transaction, userId: string, phoneNu
 /* The SQL that takes back what was added to an account. Values are always parameters. */
 
 /** Takes away every way in beside the password that was added since then (ms since the epoch), and a second factor that rests on it. */
-export async function dropCredentialsSince(transaction: Transaction, userId: string, sinceMs: number): Promise<void> {
+export async function dropCredentialsSince(
+  transaction: Transaction,
+  userId: string,
+  sinceMs: number,
+): Promise<void> {
   const since = new Date(sinceMs).toISOString();
   for (const statement of removals(userId, since)) await transaction.query(statement);
   const { count } = await transaction.query(sql`
@@ -123,7 +168,8 @@ const removals = (userId: string, since: string): readonly Statement[] => [
 
 /* The SQL of linked accounts at other providers. Values are always parameters. */
 
-const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
+const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
+  (await result).rows[0];
 
 /** The key of an account at a provider. */
 export interface IdentityKey {
@@ -145,8 +191,13 @@ interface NewIdentity extends IdentityKey, IdentityFacts {
 }
 
 /** Until the transaction ends nobody else links or signs in with this account of the provider. */
-export const lockIdentity = (transaction: Transaction, { provider, subject }: IdentityKey): Promise<unknown> =>
-  transaction.query(sql`select pg_advisory_xact_lock(hashtextextended(${`identity\n${provider}\n${subject}`}, 0))`);
+export const lockIdentity = (
+  transaction: Transaction,
+  { provider, subject }: IdentityKey,
+): Promise<unknown> =>
+  transaction.query(
+    sql`select pg_advisory_xact_lock(hashtextextended(${`identity\n${provider}\n${subject}`}, 0))`,
+  );
 
 /** Notes what the provider says now, and that the identity was used; answers whose it is. */
 export const useIdentity = async (
@@ -182,19 +233,31 @@ export interface ListedIdentity {
 }
 
 /** In the order in which they were linked; at most 200. */
-export const identitiesOf = async (database: Queryable, userId: string): Promise<readonly ListedIdentity[]> =>
+export const identitiesOf = async (
+  database: Queryable,
+  userId: string,
+): Promise<readonly ListedIdentity[]> =>
   (
     await database.query<ListedIdentity>(sql`
       select id as "_id", provider, subject, email, email_verified as "emailVerified", data, linked_at as "linkedAt", last_used_at as "lastUsedAt"
       from penstock.identities where user_id = ${userId} order by linked_at, id limit 200`)
   ).rows;
 
-export const deleteIdentity = async (transaction: Queryable, userId: string, id: string): Promise<boolean> =>
-  (await transaction.query(sql`delete from penstock.identities where id = ${id}::uuid and user_id = ${userId}::uuid`)).count > 0;
+export const deleteIdentity = async (
+  transaction: Queryable,
+  userId: string,
+  id: string,
+): Promise<boolean> =>
+  (
+    await transaction.query(
+      sql`delete from penstock.identities where id = ${id}::uuid and user_id = ${userId}::uuid`,
+    )
+  ).count > 0;
 
 /** All of a user: somebody else may have linked them. */
 export const deleteIdentitiesOf = async (transaction: Queryable, userId: string): Promise<number> =>
-  (await transaction.query(sql`delete from penstock.identities where user_id = ${userId}::uuid`)).count;
+  (await transaction.query(sql`delete from penstock.identities where user_id = ${userId}::uuid`))
+    .count;
 
 /** Second factor and phone number: what else signs in beside password and identities, as far as it is in the account itself. */
 export const dropFactors = (transaction: Queryable, userId: string): Promise<unknown> =>

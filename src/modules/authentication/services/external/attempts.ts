@@ -48,7 +48,10 @@ export interface Attempts {
   /** Begins an attempt. Without `browser` it is bound to none: something else must then tie it to whoever began it. */
   begin(provider: Provider, attempt: Attempt, browser?: string): Promise<Proof>;
   /** Ends it: of any number of uses one gets it. Throws EXTERNAL_STATE_INVALID for everything that does not fit. */
-  end(provider: Provider, answer: StateAnswer): Promise<{ readonly attempt: Attempt; readonly proof: Proof }>;
+  end(
+    provider: Provider,
+    answer: StateAnswer,
+  ): Promise<{ readonly attempt: Attempt; readonly proof: Proof }>;
   /** A ticket for the start page, which begins the attempt in the browser that follows it. */
   postpone(provider: Provider, attempt: Attempt): Promise<string>;
   /** The attempt of a ticket, once. Throws EXTERNAL_STATE_INVALID. */
@@ -88,7 +91,12 @@ export function createAttempts({ database, secrets, tokens, links }: Dependencie
     callbackUrl: links.to(`/hook/authentication/${settings.name}`),
   });
 
-  const store = async (kind: Stored['kind'], { settings }: Provider, attempt: Attempt, browser?: string): Promise<string> => {
+  const store = async (
+    kind: Stored['kind'],
+    { settings }: Provider,
+    attempt: Attempt,
+    browser?: string,
+  ): Promise<string> => {
     const data: Stored = {
       kind,
       provider: settings.name,
@@ -96,20 +104,32 @@ export function createAttempts({ database, secrets, tokens, links }: Dependencie
       sealed: secrets.seal(JSON.stringify(attempt), sealContext),
     };
     const owner = attempt.userId === undefined ? {} : { userId: attempt.userId };
-    return (await tokens.issue(database, { purpose: 'oauth-state', ...owner, data: { ...data }, lifetimeMs })).token;
+    const grant = { purpose: 'oauth-state', ...owner, data: { ...data }, lifetimeMs } as const;
+    return (await tokens.issue(database, grant)).token;
   };
 
   /** Used up first and judged afterwards: what did not fit will not fit later either. */
-  const take = async (kind: Stored['kind'], { settings }: Provider, token: string, browser?: string): Promise<Taken> => {
-    const stored = (await tokens.consume(database, 'oauth-state', token))?.data as Partial<Stored> | undefined;
-    const fits = stored?.kind === kind && stored.provider === settings.name && inBrowser(stored.browser, browser);
+  const take = async (
+    kind: Stored['kind'],
+    { settings }: Provider,
+    token: string,
+    browser?: string,
+  ): Promise<Taken> => {
+    const stored = (await tokens.consume(database, 'oauth-state', token))?.data as
+      | Partial<Stored>
+      | undefined;
+    const fits =
+      stored?.kind === kind &&
+      stored.provider === settings.name &&
+      inBrowser(stored.browser, browser);
     if (!fits || stored.sealed === undefined) throw externalErrors.EXTERNAL_STATE_INVALID();
     const attempt = JSON.parse(secrets.open(stored.sealed, sealContext)) as Attempt;
     return { attempt, boundTo: stored.browser === null ? undefined : browser };
   };
 
   return {
-    browser: (presented) => (presented !== undefined && browserShape.test(presented) ? presented : randomToken()),
+    browser: (presented) =>
+      presented !== undefined && browserShape.test(presented) ? presented : randomToken(),
     async begin(provider, attempt, browser) {
       return proofOf(provider, await store('state', provider, attempt, browser), browser);
     },
@@ -160,6 +180,8 @@ export function attemptOf(
     codeChallenge,
     userId: user?.userId,
     clientId,
-    ...(redirectUri === undefined ? {} : { redirectUri: allowedRedirect(redirectUri, redirectUris) }),
+    ...(redirectUri === undefined
+      ? {}
+      : { redirectUri: allowedRedirect(redirectUri, redirectUris) }),
   };
 }

@@ -12,7 +12,8 @@ test.each([
 ])('%s is read with its checksum, in lower case and in upper case', async (address) => {
   const lower = address.toLowerCase();
   expect(await checksummed(lower)).toBe(address);
-  for (const text of [address, lower, `0x${address.slice(2).toUpperCase()}`]) expect(await readAddress(text)).toBe(lower);
+  for (const text of [address, lower, `0x${address.slice(2).toUpperCase()}`])
+    expect(await readAddress(text)).toBe(lower);
 });
 
 test.each([

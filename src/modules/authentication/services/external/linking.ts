@@ -6,7 +6,7 @@
 
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
-import { Reply } from '../../../../kernel/operation.ts';
+import { Reply } from '../../../../kernel/operations/operation.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { externalErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
@@ -24,7 +24,12 @@ export interface Linking {
   /** The address at which the user signs in at the provider. Needs a fresh sign-in here; anonymous users cannot. */
   start(provider: Provider, caller: UserCaller, request: StartRequest): Promise<string>;
   /** The browser is back: sends it to the app with a code, or answers the code. */
-  offer(provider: Provider, profile: ExternalProfile, userId: string, address: string): Promise<Reply>;
+  offer(
+    provider: Provider,
+    profile: ExternalProfile,
+    userId: string,
+    address: string,
+  ): Promise<Reply>;
   /** Turns the code into a link of the user who started; answers the provider's name. */
   finish(caller: UserCaller, code: string): Promise<string>;
 }
@@ -41,7 +46,16 @@ interface Dependencies extends Pick<Kernel, 'database' | 'secrets'> {
 const codeLifetimeMs = 5 * 60_000;
 const sealContext = 'authentication:external-link';
 
-export function createLinking({ database, secrets, attempts, owners, tokens, providers, config, ask }: Dependencies): Linking {
+export function createLinking({
+  database,
+  secrets,
+  attempts,
+  owners,
+  tokens,
+  providers,
+  config,
+  ask,
+}: Dependencies): Linking {
   return {
     async start(provider, caller, request) {
       requireRecentLogin(caller, config().sessions.sudoMaxAge);
@@ -54,8 +68,14 @@ export function createLinking({ database, secrets, attempts, owners, tokens, pro
     async offer(provider, profile, userId, address) {
       const sealed = secrets.seal(JSON.stringify(profile), sealContext);
       const data = { kind: 'link', provider: provider.settings.name, sealed };
-      const { token: linkCode } = await tokens.issue(database, { purpose: 'oauth-exchange', userId, data, lifetimeMs: codeLifetimeMs });
-      if (address === '') return Reply.json(JSON.stringify({ linkCode }), { 'cache-control': 'no-store' });
+      const { token: linkCode } = await tokens.issue(database, {
+        purpose: 'oauth-exchange',
+        userId,
+        data,
+        lifetimeMs: codeLifetimeMs,
+      });
+      if (address === '')
+        return Reply.json(JSON.stringify({ linkCode }), { 'cache-control': 'no-store' });
       return Reply.redirect(withQuery(address, { linkCode }));
     },
     async finish(caller, code) {
@@ -63,7 +83,12 @@ export function createLinking({ database, secrets, attempts, owners, tokens, pro
       const grant = await tokens.consume(database, 'oauth-exchange', code);
       const { kind, provider: name, sealed } = grant?.data ?? {};
       const provider = typeof name === 'string' ? providers().get(name) : undefined;
-      if (kind !== 'link' || typeof sealed !== 'string' || !provider || grant?.userId !== caller.userId) {
+      if (
+        kind !== 'link' ||
+        typeof sealed !== 'string' ||
+        !provider ||
+        grant?.userId !== caller.userId
+      ) {
         throw externalErrors.EXTERNAL_EXCHANGE_INVALID();
       }
       const profile = JSON.parse(secrets.open(sealed, sealContext)) as ExternalProfile;

@@ -36,14 +36,17 @@ async function profileObject({ get, addresses }: ProfileSource, query = ''): Pro
   return profile;
 }
 
-const list = (value: unknown): readonly Claims[] => (Array.isArray(value) ? value.slice(0, 100).filter(isClaims) : []);
+const list = (value: unknown): readonly Claims[] =>
+  Array.isArray(value) ? value.slice(0, 100).filter(isClaims) : [];
 
 // --- GitHub
 
 async function githubProfile(source: ProfileSource): Promise<ExternalProfile> {
   const user = await profileObject(source);
   // The address in the profile is the public one, which nobody vouches for.
-  const primary = list(await source.get(`${source.addresses.userInfo}/emails`)).find((one) => one.primary === true);
+  const primary = list(await source.get(`${source.addresses.userInfo}/emails`)).find(
+    (one) => one.primary === true,
+  );
   return profileOf({
     subject: requiredText(user, 'id'),
     email: primary && textOf(primary, 'email'),
@@ -76,7 +79,10 @@ export const facebookProof = (accessToken: string, { clientSecret }: ProviderSet
 
 async function facebookProfile(source: ProfileSource): Promise<ExternalProfile> {
   const proof = facebookProof(source.accessToken, source.settings);
-  const user = await profileObject(source, `?fields=id,name,email,picture&appsecret_proof=${proof}`);
+  const user = await profileObject(
+    source,
+    `?fields=id,name,email,picture&appsecret_proof=${proof}`,
+  );
   return profileOf({
     subject: requiredText(user, 'id'),
     email: textOf(user, 'email'),
@@ -101,7 +107,10 @@ export const facebook: ProviderPreset = {
 // --- Twitter (X)
 
 async function twitterProfile(source: ProfileSource): Promise<ExternalProfile> {
-  const user = objectOf(await profileObject(source, '?user.fields=confirmed_email,profile_image_url'), 'data');
+  const user = objectOf(
+    await profileObject(source, '?user.fields=confirmed_email,profile_image_url'),
+    'data',
+  );
   return profileOf({
     subject: requiredText(user, 'id'),
     email: textOf(user, 'confirmed_email'),
@@ -142,7 +151,12 @@ export const gitlab: ProviderPreset = {
   ...oauth2,
   addresses: ({ baseUrl }) => {
     const base = baseUrl === '' ? 'https://gitlab.com' : withoutEnd(baseUrl, '/');
-    return { authorization: `${base}/oauth/authorize`, token: `${base}/oauth/token`, userInfo: `${base}/api/v4/user`, keys: '' };
+    return {
+      authorization: `${base}/oauth/authorize`,
+      token: `${base}/oauth/token`,
+      userInfo: `${base}/api/v4/user`,
+      keys: '',
+    };
   },
   scopes: usual('read_user'),
   profile: gitlabProfile,
@@ -153,7 +167,9 @@ export const gitlab: ProviderPreset = {
 async function bitbucketProfile(source: ProfileSource): Promise<ExternalProfile> {
   const user = await profileObject(source);
   const emails = await source.get(`${source.addresses.userInfo}/emails?pagelen=100`);
-  const primary = list(isClaims(emails) ? emails.values : []).find((one) => one.is_primary === true);
+  const primary = list(isClaims(emails) ? emails.values : []).find(
+    (one) => one.is_primary === true,
+  );
   return profileOf({
     subject: requiredText(user, 'uuid'),
     email: primary && textOf(primary, 'email'),
@@ -179,7 +195,11 @@ export const bitbucket: ProviderPreset = {
 
 async function redditProfile(source: ProfileSource): Promise<ExternalProfile> {
   const user = await profileObject(source);
-  return profileOf({ subject: requiredText(user, 'id'), emailVerified: false, username: textOf(user, 'name') });
+  return profileOf({
+    subject: requiredText(user, 'id'),
+    emailVerified: false,
+    username: textOf(user, 'name'),
+  });
 }
 
 export const reddit: ProviderPreset = {

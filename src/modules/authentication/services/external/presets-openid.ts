@@ -28,8 +28,14 @@ export async function standardProfile(source: ProfileSource): Promise<ExternalPr
 }
 
 /** Claims of the ID token win; what the profile address says must be about the same subject (Core 5.3.2). */
-async function withUserInfo({ claims, accessToken, addresses, get }: ProfileSource): Promise<Claims> {
-  if (addresses.userInfo === '' || accessToken === '' || textOf(claims, 'email') !== undefined) return claims;
+async function withUserInfo({
+  claims,
+  accessToken,
+  addresses,
+  get,
+}: ProfileSource): Promise<Claims> {
+  if (addresses.userInfo === '' || accessToken === '' || textOf(claims, 'email') !== undefined)
+    return claims;
   const info = await get(addresses.userInfo);
   if (!isClaims(info) || textOf(info, 'sub') !== textOf(claims, 'sub')) {
     throw new ProviderAnswerError('the profile is about another subject than the ID token');
@@ -40,7 +46,8 @@ async function withUserInfo({ claims, accessToken, addresses, get }: ProfileSour
 /** An id: exactly as it was written, or not at all. Two that differ must stay two. */
 export function requiredText(claims: Claims, name: string): string {
   const text = textOf(claims, name);
-  if (text === undefined || text !== String(claims[name])) throw new ProviderAnswerError(`the profile has no usable "${name}"`);
+  if (text === undefined || text !== String(claims[name]))
+    throw new ProviderAnswerError(`the profile has no usable "${name}"`);
   return text;
 }
 
@@ -53,7 +60,10 @@ const openid = {
   profile: standardProfile,
 } as const satisfies Partial<ProviderPreset>;
 
-const at = (addresses: Addresses, issuer: string): Pick<ProviderPreset, 'addresses' | 'issuer'> => ({
+const at = (
+  addresses: Addresses,
+  issuer: string,
+): Pick<ProviderPreset, 'addresses' | 'issuer'> => ({
   addresses: () => addresses,
   issuer: () => issuer,
 });
@@ -124,7 +134,8 @@ export const linkedin: ProviderPreset = {
     },
     'https://www.linkedin.com/oauth',
   ),
-  issuers: ({ issuer }) => (issuer === '' ? ['https://www.linkedin.com/oauth', 'https://www.linkedin.com'] : [issuer]),
+  issuers: ({ issuer }) =>
+    issuer === '' ? ['https://www.linkedin.com/oauth', 'https://www.linkedin.com'] : [issuer],
   // It refuses a code with a verifier, and does not repeat the nonce (nextauthjs/next-auth#8831, teamhanko/hanko#2405).
   pkce: false,
   nonce: false,
@@ -144,7 +155,9 @@ export const twitch: ProviderPreset = {
   scopes: { usual: ['openid', 'user:read:email'], required: ['openid'] },
   // Without this parameter its ID tokens hold nothing but the subject.
   parameters: {
-    claims: JSON.stringify({ id_token: { email: null, email_verified: null, preferred_username: null, picture: null } }),
+    claims: JSON.stringify({
+      id_token: { email: null, email_verified: null, preferred_username: null, picture: null },
+    }),
   },
 };
 
@@ -153,7 +166,8 @@ const microsoftHost = 'https://login.microsoftonline.com';
 const manyTenants: ReadonlySet<string> = new Set(['common', 'organizations', 'consumers']);
 const tenantShape = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-const tenantOf = ({ tenantId }: ProviderSettings): string => (tenantId === '' ? 'common' : tenantId.toLowerCase());
+const tenantOf = ({ tenantId }: ProviderSettings): string =>
+  tenantId === '' ? 'common' : tenantId.toLowerCase();
 const microsoftIssuer = (tenant: string): string => `${microsoftHost}/${tenant}/v2.0`;
 
 /** The tenant of a token, when it has the form of one: it becomes a part of the expected issuer. */
@@ -171,7 +185,9 @@ function microsoftProfile({ claims }: ProfileSource): ExternalProfile {
   const tenant = tokenTenant(claims);
   if (tenant === undefined) throw new ProviderAnswerError('the profile has no "tid"');
   const email = textOf(claims, 'email');
-  const verified = Array.isArray(claims.verified_primary_email) ? claims.verified_primary_email : [];
+  const verified = Array.isArray(claims.verified_primary_email)
+    ? claims.verified_primary_email
+    : [];
   return profileOf({
     subject: `${tenant}:${requiredText(claims, 'oid')}`,
     email,
@@ -194,9 +210,11 @@ export const microsoft: ProviderPreset = {
   },
   issuer: (settings) => microsoftIssuer(tenantOf(settings)),
   issuers: (settings, claims) => {
-    if (settings.issuer !== '') return [settings.issuer.replace('{tenantid}', tokenTenant(claims) ?? '')];
+    if (settings.issuer !== '')
+      return [settings.issuer.replace('{tenantid}', tokenTenant(claims) ?? '')];
     const tenant = tenantOf(settings);
-    const named = manyTenants.has(tenant) || !tenantShape.test(tenant) ? tokenTenant(claims) : tenant;
+    const named =
+      manyTenants.has(tenant) || !tenantShape.test(tenant) ? tokenTenant(claims) : tenant;
     return named === undefined ? [] : [microsoftIssuer(named)];
   },
   scopes: { usual: ['openid', 'profile', 'email', 'User.Read'], required: ['openid', 'profile'] },

@@ -1,7 +1,17 @@
 /** JSON answers of providers: read with suspicion, so that nothing they send can become our failure. */
 
-import { createRemoteJWKSet, customFetch, type JWTPayload, errors as joseErrors, jwtVerify } from 'jose';
-import { OutboundError, type OutboundFetch, type OutboundRequest } from '../../../../kernel/outbound/fetch.ts';
+import {
+  createRemoteJWKSet,
+  customFetch,
+  type JWTPayload,
+  errors as joseErrors,
+  jwtVerify,
+} from 'jose';
+import {
+  OutboundError,
+  type OutboundFetch,
+  type OutboundRequest,
+} from '../../../../kernel/outbound.ts';
 import { type Claims, isClaims, textOf } from './provider-contract.ts';
 
 /*
@@ -22,12 +32,20 @@ interface TokenResponse {
  */
 async function normalTokenResponse(answer: Response): Promise<TokenResponse> {
   const body = await bodyOf(answer);
-  if (!body) return { response: plain({ error: 'invalid_response' }, failureStatus(answer.status, 502)), idToken: undefined };
+  if (!body)
+    return {
+      response: plain({ error: 'invalid_response' }, failureStatus(answer.status, 502)),
+      idToken: undefined,
+    };
   const error = failureOf(body);
-  if (error !== undefined) return { response: plain({ error }, failureStatus(answer.status, 400)), idToken: undefined };
+  if (error !== undefined)
+    return { response: plain({ error }, failureStatus(answer.status, 400)), idToken: undefined };
   const { id_token: idToken, scope: _scope, ...rest } = body;
   const tokens = { ...rest, token_type: textOf(rest, 'token_type') ?? 'bearer' };
-  return { response: plain(tokens, answer.status), idToken: typeof idToken === 'string' ? idToken : undefined };
+  return {
+    response: plain(tokens, answer.status),
+    idToken: typeof idToken === 'string' ? idToken : undefined,
+  };
 }
 
 async function bodyOf(answer: Response): Promise<Claims | undefined> {
@@ -42,18 +60,23 @@ async function bodyOf(answer: Response): Promise<Claims | undefined> {
 /** The error code, in a form that may be logged. Facebook nests it: `{"error": {"type", "code"}}`. */
 function failureOf(body: Claims): string | undefined {
   if (typeof body.access_token === 'string') return undefined;
-  const code = textOf(body, 'error') ?? (isClaims(body.error) ? textOf(body.error, 'type') : undefined);
+  const code =
+    textOf(body, 'error') ?? (isClaims(body.error) ? textOf(body.error, 'type') : undefined);
   return (code ?? 'invalid_response').slice(0, 100).replace(/[^\w.-]/g, '_');
 }
 
 /** Redirects and empty answers are failures here like any other. */
-const failureStatus = (status: number, otherwise: number): number => (status >= 400 ? status : otherwise);
+const failureStatus = (status: number, otherwise: number): number =>
+  status >= 400 ? status : otherwise;
 
 const plain = (body: object, status: number): Response =>
   new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } });
 
 /** A fetch that answers the token endpoint in normal form, and what ID token came with it. */
-export function tokenFetch(fetch: OutboundFetch): { readonly fetch: OutboundFetch; readonly idToken: () => string | undefined } {
+export function tokenFetch(fetch: OutboundFetch): {
+  readonly fetch: OutboundFetch;
+  readonly idToken: () => string | undefined;
+} {
   let idToken: string | undefined;
   return {
     fetch: async (url, request) => {
@@ -78,10 +101,18 @@ export class ProviderAnswerError extends Error {
 }
 
 /** The JSON value of a 200 answer. Throws `ProviderAnswerError` or `OutboundError`. */
-export async function readValue(fetch: OutboundFetch, url: string, request: OutboundRequest = {}): Promise<unknown> {
-  const response = await fetch(url, { ...request, headers: { accept: 'application/json', ...request.headers } });
+export async function readValue(
+  fetch: OutboundFetch,
+  url: string,
+  request: OutboundRequest = {},
+): Promise<unknown> {
+  const response = await fetch(url, {
+    ...request,
+    headers: { accept: 'application/json', ...request.headers },
+  });
   const { host } = new URL(url);
-  if (response.status !== 200) throw new ProviderAnswerError(`${host} answered status ${response.status}`, response.status);
+  if (response.status !== 200)
+    throw new ProviderAnswerError(`${host} answered status ${response.status}`, response.status);
   try {
     return (await response.json()) as unknown;
   } catch {
@@ -90,9 +121,14 @@ export async function readValue(fetch: OutboundFetch, url: string, request: Outb
 }
 
 /** The same, and it must be an object. */
-export async function readJson(fetch: OutboundFetch, url: string, request?: OutboundRequest): Promise<Claims> {
+export async function readJson(
+  fetch: OutboundFetch,
+  url: string,
+  request?: OutboundRequest,
+): Promise<Claims> {
   const value = await readValue(fetch, url, request);
-  if (!isClaims(value)) throw new ProviderAnswerError(`${new URL(url).host} answered JSON that is not an object`);
+  if (!isClaims(value))
+    throw new ProviderAnswerError(`${new URL(url).host} answered JSON that is not an object`);
   return value;
 }
 
@@ -128,7 +164,18 @@ export interface IdTokens {
 }
 
 /** Asymmetric only: a public key can then never pass as a shared secret. */
-const algorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'];
+const algorithms = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+];
 const maxTokenLength = 16_384;
 /** Clocks of providers and ours may differ by this much; seconds. */
 const clockTolerance = 60;
@@ -148,7 +195,8 @@ export function createIdTokens(fetch: OutboundFetch): IdTokens {
       ...keyTimes,
       // The fetch has its own limits of time and size.
       timeoutDuration: 60_000,
-      [customFetch]: async (url, { signal }) => Response.json(await readJson(fetch, url, { signal })),
+      [customFetch]: async (url, { signal }) =>
+        Response.json(await readJson(fetch, url, { signal })),
     });
     keySets.set(address, made);
     return made;
@@ -165,7 +213,11 @@ export function createIdTokens(fetch: OutboundFetch): IdTokens {
 }
 
 /** Signature, times, audience and subject, by the library. */
-async function signedClaims(token: string, keys: KeySet, { audiences }: IdTokenRules): Promise<JWTPayload> {
+async function signedClaims(
+  token: string,
+  keys: KeySet,
+  { audiences }: IdTokenRules,
+): Promise<JWTPayload> {
   try {
     const { payload } = await jwtVerify(token, keys, {
       algorithms,
@@ -183,10 +235,14 @@ async function signedClaims(token: string, keys: KeySet, { audiences }: IdTokenR
 
 function ruleOf(error: unknown): string {
   if (error instanceof joseErrors.JWTExpired) return 'it has expired';
-  if (error instanceof joseErrors.JWTClaimValidationFailed) return `its claim "${error.claim}" is missing or not valid`;
+  if (error instanceof joseErrors.JWTClaimValidationFailed)
+    return `its claim "${error.claim}" is missing or not valid`;
   if (error instanceof joseErrors.JOSEAlgNotAllowed) return 'its algorithm is not accepted';
   // Without a key id that decides, the choice must not be the token's.
-  if (error instanceof joseErrors.JWKSNoMatchingKey || error instanceof joseErrors.JWKSMultipleMatchingKeys)
+  if (
+    error instanceof joseErrors.JWKSNoMatchingKey ||
+    error instanceof joseErrors.JWKSMultipleMatchingKeys
+  )
     return 'it is signed by no key of the issuer';
   return 'it is not a token with a valid signature';
 }
@@ -194,11 +250,15 @@ function ruleOf(error: unknown): string {
 /** What the library cannot know: tenants, the nonce of the sign-in, the party that a shared token was issued to. */
 function requireIssuer(claims: JWTPayload, { issuers, audiences, nonce }: IdTokenRules): void {
   const now = Date.now() / 1000;
-  if (typeof claims.iat !== 'number' || claims.iat > now + clockTolerance) throw new IdTokenError('it was issued in the future');
-  if (claims.iss === undefined || !issuers(claims).includes(claims.iss)) throw new IdTokenError('another issuer made it');
-  if (nonce !== undefined && claims.nonce !== nonce) throw new IdTokenError('it belongs to another sign-in (nonce)');
+  if (typeof claims.iat !== 'number' || claims.iat > now + clockTolerance)
+    throw new IdTokenError('it was issued in the future');
+  if (claims.iss === undefined || !issuers(claims).includes(claims.iss))
+    throw new IdTokenError('another issuer made it');
+  if (nonce !== undefined && claims.nonce !== nonce)
+    throw new IdTokenError('it belongs to another sign-in (nonce)');
   if (textOf(claims, 'sub') === undefined) throw new IdTokenError('it names no subject');
   const { azp } = claims;
   const shared = Array.isArray(claims.aud) && claims.aud.length > 1;
-  if (shared && !(typeof azp === 'string' && audiences.includes(azp))) throw new IdTokenError('it was made for another client');
+  if (shared && !(typeof azp === 'string' && audiences.includes(azp)))
+    throw new IdTokenError('it was made for another client');
 }

@@ -12,7 +12,7 @@ import {
   discovery,
   None,
 } from 'openid-client';
-import type { OutboundFetch } from '../../../../kernel/outbound/fetch.ts';
+import type { OutboundFetch } from '../../../../kernel/outbound.ts';
 import { ProviderAnswerError } from './provider-answers.ts';
 import type { Addresses, ProviderPreset, ProviderSettings } from './provider-contract.ts';
 
@@ -39,7 +39,11 @@ const libraryOptions = (fetch: OutboundFetch, allowInternal: boolean): Discovery
 });
 
 /** The same for a configuration that was made without discovery. */
-export function prepared(configuration: Configuration, fetch: OutboundFetch, allowInternal: boolean): Configuration {
+export function prepared(
+  configuration: Configuration,
+  fetch: OutboundFetch,
+  allowInternal: boolean,
+): Configuration {
   configuration[customFetch] = asCustomFetch(fetch);
   configuration.timeout = timeout;
   if (allowInternal) allowInsecureRequests(configuration);
@@ -48,10 +52,17 @@ export function prepared(configuration: Configuration, fetch: OutboundFetch, all
 
 /* How the platform proves at a provider's token address that it is the client it says it is. The secret never goes into an address. */
 
-export function clientProof(settings: ProviderSettings, preset: ProviderPreset, clientId: string): ClientAuth {
-  const secret = settings.apple.privateKey === '' ? settings.clientSecret : appleSecret(settings, clientId);
+export function clientProof(
+  settings: ProviderSettings,
+  preset: ProviderPreset,
+  clientId: string,
+): ClientAuth {
+  const secret =
+    settings.apple.privateKey === '' ? settings.clientSecret : appleSecret(settings, clientId);
   if (secret === '') return None();
-  return preset.clientAuthentication === 'basic' ? basic(clientId, secret) : ClientSecretPost(secret);
+  return preset.clientAuthentication === 'basic'
+    ? basic(clientId, secret)
+    : ClientSecretPost(secret);
 }
 
 /**
@@ -103,7 +114,11 @@ const discoveryAgeMs = 60 * 60_000;
  * Given addresses win. Those of a preset belong to the preset's own issuer; for another issuer they are
  * discovered. A discovery that failed is tried again at the next use.
  */
-export function createEndpoints(settings: ProviderSettings, preset: ProviderPreset, tools: EndpointTools): () => Promise<Endpoints> {
+export function createEndpoints(
+  settings: ProviderSettings,
+  preset: ProviderPreset,
+  tools: EndpointTools,
+): () => Promise<Endpoints> {
   const given: Addresses = {
     authorization: settings.authorizationUrl,
     token: settings.tokenUrl,
@@ -114,7 +129,10 @@ export function createEndpoints(settings: ProviderSettings, preset: ProviderPres
 
   const discovered = (): Promise<Endpoints> => {
     if (found && Date.now() - found.at < discoveryAgeMs) return found.endpoints;
-    const endpoints = discover(settings, tools).then((one) => ({ ...one, addresses: merge(given, one.addresses) }));
+    const endpoints = discover(settings, tools).then((one) => ({
+      ...one,
+      addresses: merge(given, one.addresses),
+    }));
     found = { at: Date.now(), endpoints };
     endpoints.catch(() => {
       found = undefined;
@@ -134,8 +152,15 @@ function needsDiscovery(settings: ProviderSettings, preset: ProviderPreset): boo
   return authorizationUrl === '' || tokenUrl === '' || jwksUrl === '';
 }
 
-function fixedEndpoints(settings: ProviderSettings, preset: ProviderPreset, given: Addresses): Endpoints {
-  const addresses = merge(given, settings.issuer === '' || settings.issuer.includes('{') ? preset.addresses(settings) : given);
+function fixedEndpoints(
+  settings: ProviderSettings,
+  preset: ProviderPreset,
+  given: Addresses,
+): Endpoints {
+  const addresses = merge(
+    given,
+    settings.issuer === '' || settings.issuer.includes('{') ? preset.addresses(settings) : given,
+  );
   const issuer = settings.issuer || preset.issuer(settings) || originOf(addresses.authorization);
   return { addresses, issuer, namesItself: false };
 }
@@ -147,14 +172,26 @@ const merge = (first: Addresses, second: Addresses): Addresses => ({
   keys: first.keys || second.keys,
 });
 
-const originOf = (address: string): string => (URL.canParse(address) ? new URL(address).origin : '');
+const originOf = (address: string): string =>
+  URL.canParse(address) ? new URL(address).origin : '';
 
-async function discover({ issuer, clientId }: ProviderSettings, { fetch, allowInternal }: EndpointTools): Promise<Endpoints> {
-  const configuration = await discovery(new URL(issuer), clientId, undefined, None(), libraryOptions(fetch, allowInternal()));
+async function discover(
+  { issuer, clientId }: ProviderSettings,
+  { fetch, allowInternal }: EndpointTools,
+): Promise<Endpoints> {
+  const configuration = await discovery(
+    new URL(issuer),
+    clientId,
+    undefined,
+    None(),
+    libraryOptions(fetch, allowInternal()),
+  );
   const server = configuration.serverMetadata();
   const { authorization_endpoint: authorization, token_endpoint: token, jwks_uri: keys } = server;
   if (!authorization || !token || !keys)
-    throw new ProviderAnswerError('the discovery document names no authorization, token or key address');
+    throw new ProviderAnswerError(
+      'the discovery document names no authorization, token or key address',
+    );
   return {
     addresses: { authorization, token, keys, userInfo: server.userinfo_endpoint ?? '' },
     issuer: server.issuer,

@@ -1,5 +1,6 @@
 /** What has to be known about a provider before anybody configures it. */
 import { cutText, storable } from '../../../../kernel/text.ts';
+
 /* The settings of one provider with everything filled in, from whichever part of the configuration they come. */
 
 export interface ProviderSettings {
@@ -47,13 +48,18 @@ export interface ExternalProfile {
 /** A JSON object of unknown content. */
 export type Claims = Readonly<Record<string, unknown>>;
 
-export const isClaims = (value: unknown): value is Claims => typeof value === 'object' && value !== null && !Array.isArray(value);
+export const isClaims = (value: unknown): value is Claims =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const maxTextLength = 512;
 const maxAddressLength = 2048;
 
 /** A text of that name; numbers count as text (ids of several providers are numbers). Nothing when it is too long to be honest. */
-export function textOf(claims: Claims, name: string, maxLength = maxTextLength): string | undefined {
+export function textOf(
+  claims: Claims,
+  name: string,
+  maxLength = maxTextLength,
+): string | undefined {
   const value = Object.hasOwn(claims, name) ? claims[name] : undefined;
   if (typeof value === 'number' && Number.isSafeInteger(value)) return String(value);
   if (typeof value !== 'string' || value === '' || value.length > maxLength) return undefined;
@@ -61,7 +67,8 @@ export function textOf(claims: Claims, name: string, maxLength = maxTextLength):
 }
 
 /** The address of a picture, which is often long. */
-export const pictureOf = (claims: Claims, name: string): string | undefined => textOf(claims, name, maxAddressLength);
+export const pictureOf = (claims: Claims, name: string): string | undefined =>
+  textOf(claims, name, maxAddressLength);
 
 /** Providers write this as a boolean, as text, or as 1. Everything else is no. */
 export function flagOf(claims: Claims, name: string): boolean {
@@ -95,7 +102,8 @@ export function profileOf(parts: {
 }
 
 /** A picture's address may end up in somebody's page. */
-const isWebAddress = (text: string): boolean => URL.canParse(text) && new URL(text).protocol === 'https:';
+const isWebAddress = (text: string): boolean =>
+  URL.canParse(text) && new URL(text).protocol === 'https:';
 
 /* The name that Apple gives with the first sign-in only, beside the ID token and unsigned. */
 
@@ -110,8 +118,12 @@ export function withName(profile: ExternalProfile, user: string | undefined): Ex
 
 function nameIn(user: string): string {
   try {
-    const { name } = JSON.parse(user) as { readonly name?: { readonly firstName?: unknown; readonly lastName?: unknown } };
-    const parts = [name?.firstName, name?.lastName].filter((part): part is string => typeof part === 'string');
+    const { name } = JSON.parse(user) as {
+      readonly name?: { readonly firstName?: unknown; readonly lastName?: unknown };
+    };
+    const parts = [name?.firstName, name?.lastName].filter(
+      (part): part is string => typeof part === 'string',
+    );
     return cutText(
       storable(parts.join(' '))
         .replace(/\p{Cc}/gu, ' ')

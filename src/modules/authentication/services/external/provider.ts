@@ -8,8 +8,19 @@ import {
 } from 'openid-client';
 import { externalErrors } from '../../credential-errors.ts';
 import { IdTokenError, type IdTokens, readValue, tokenFetch } from './provider-answers.ts';
-import { clientProof, createEndpoints, type Endpoints, type EndpointTools, prepared } from './provider-client.ts';
-import type { Claims, ExternalProfile, ProviderPreset, ProviderSettings } from './provider-contract.ts';
+import {
+  clientProof,
+  createEndpoints,
+  type Endpoints,
+  type EndpointTools,
+  prepared,
+} from './provider-client.ts';
+import type {
+  Claims,
+  ExternalProfile,
+  ProviderPreset,
+  ProviderSettings,
+} from './provider-contract.ts';
 
 /** What ties the parts of one sign-in together; made for it alone. */
 export interface Proof {
@@ -56,7 +67,11 @@ export interface ProviderTools extends EndpointTools {
   readonly idTokens: IdTokens;
 }
 
-export function createProvider(settings: ProviderSettings, preset: ProviderPreset, tools: ProviderTools): Provider {
+export function createProvider(
+  settings: ProviderSettings,
+  preset: ProviderPreset,
+  tools: ProviderTools,
+): Provider {
   const endpoints = createEndpoints(settings, preset, tools);
   const core: Core = { settings, preset, tools };
   return {
@@ -64,7 +79,10 @@ export function createProvider(settings: ProviderSettings, preset: ProviderPrese
     preset,
     async authorizationUrl(proof, wanted) {
       const configuration = configurationOf(core, await endpoints(), settings.clientId);
-      return buildAuthorizationUrl(configuration, await authorizationParameters(preset, proof, scopesOf(core, wanted))).href;
+      return buildAuthorizationUrl(
+        configuration,
+        await authorizationParameters(preset, proof, scopesOf(core, wanted)),
+      ).href;
     },
     scopes: (wanted) => scopesOf(core, wanted),
     async redeem(answer, proof) {
@@ -81,12 +99,21 @@ export function createProvider(settings: ProviderSettings, preset: ProviderPrese
     async redeemNative(code, client) {
       const found = await endpoints();
       const { idToken, accessToken } = await redeemNativeCode(core, found, { code, client });
-      const claims = await claimsOf(core, found, { idToken, audiences: [client.clientId], nonce: undefined });
+      const claims = await claimsOf(core, found, {
+        idToken,
+        audiences: [client.clientId],
+        nonce: undefined,
+      });
       return readProfile(core, found, claims, accessToken);
     },
     verify: async (idToken) =>
-      claimsOf(core, await endpoints(), { idToken, audiences: [settings.clientId, ...settings.audiences], nonce: undefined }),
-    profile: async (claims, accessToken) => readProfile(core, await endpoints(), claims, accessToken),
+      claimsOf(core, await endpoints(), {
+        idToken,
+        audiences: [settings.clientId, ...settings.audiences],
+        nonce: undefined,
+      }),
+    profile: async (claims, accessToken) =>
+      readProfile(core, await endpoints(), claims, accessToken),
   };
 }
 
@@ -103,34 +130,61 @@ function configurationOf(
   clientId: string,
   fetch = tools.fetch,
 ): Configuration {
-  const server = { issuer, authorization_endpoint: addresses.authorization, token_endpoint: addresses.token };
-  const configuration = new Configuration(server, clientId, undefined, clientProof(settings, preset, clientId));
+  const server = {
+    issuer,
+    authorization_endpoint: addresses.authorization,
+    token_endpoint: addresses.token,
+  };
+  const configuration = new Configuration(
+    server,
+    clientId,
+    undefined,
+    clientProof(settings, preset, clientId),
+  );
   return prepared(configuration, fetch, tools.allowInternal());
 }
 
-async function authorizationParameters(preset: ProviderPreset, proof: Proof, scopes: readonly string[]): Promise<Record<string, string>> {
+async function authorizationParameters(
+  preset: ProviderPreset,
+  proof: Proof,
+  scopes: readonly string[],
+): Promise<Record<string, string>> {
   return {
     redirect_uri: proof.callbackUrl,
     response_type: 'code',
     scope: scopes.join(' '),
     state: proof.state,
     ...(preset.nonce ? { nonce: proof.nonce } : {}),
-    ...(preset.pkce ? { code_challenge: await calculatePKCECodeChallenge(proof.verifier), code_challenge_method: 'S256' } : {}),
+    ...(preset.pkce
+      ? {
+          code_challenge: await calculatePKCECodeChallenge(proof.verifier),
+          code_challenge_method: 'S256',
+        }
+      : {}),
     ...preset.parameters,
   };
 }
 
 function scopesOf({ settings, preset }: Core, wanted: readonly string[]): readonly string[] {
-  const chosen = [wanted, settings.scopes].find((scopes) => scopes.length > 0) ?? preset.scopes.usual;
+  const chosen =
+    [wanted, settings.scopes].find((scopes) => scopes.length > 0) ?? preset.scopes.usual;
   return [...new Set([...preset.scopes.required, ...chosen])];
 }
 
 /** Another provider answers in this one's name (mix-up). Where tenants share the addresses, each is its own issuer: the ID token decides. */
-function requireSameIssuer({ settings, preset }: Core, { issuer, namesItself }: Endpoints, named: string | undefined): void {
+function requireSameIssuer(
+  { settings, preset }: Core,
+  { issuer, namesItself }: Endpoints,
+  named: string | undefined,
+): void {
   if (preset.protocol === 'oauth2') return;
   const accepted = preset.issuers?.(settings, {}) ?? [issuer];
-  const wrong = named === undefined ? namesItself : accepted.length > 0 && !accepted.includes(named);
-  if (wrong) throw externalErrors.EXTERNAL_STATE_INVALID({ detail: 'The answer names another issuer than the provider' });
+  const wrong =
+    named === undefined ? namesItself : accepted.length > 0 && !accepted.includes(named);
+  if (wrong)
+    throw externalErrors.EXTERNAL_STATE_INVALID({
+      detail: 'The answer names another issuer than the provider',
+    });
 }
 
 interface Tokens {
@@ -147,10 +201,14 @@ async function redeemCode(
   const answer = new URL(proof.callbackUrl);
   answer.searchParams.set('code', code);
   answer.searchParams.set('state', proof.state);
-  const { access_token: accessToken } = await authorizationCodeGrant(configurationOf(core, found, core.settings.clientId, fetch), answer, {
-    expectedState: proof.state,
-    ...(core.preset.pkce ? { pkceCodeVerifier: proof.verifier } : {}),
-  });
+  const { access_token: accessToken } = await authorizationCodeGrant(
+    configurationOf(core, found, core.settings.clientId, fetch),
+    answer,
+    {
+      expectedState: proof.state,
+      ...(core.preset.pkce ? { pkceCodeVerifier: proof.verifier } : {}),
+    },
+  );
   return { accessToken, idToken: idToken() };
 }
 
@@ -163,7 +221,11 @@ async function redeemNativeCode(
   const { clientId, callbackUrl } = client;
   const parameters = { code, ...(callbackUrl === undefined ? {} : { redirect_uri: callbackUrl }) };
   const configuration = configurationOf(core, found, clientId, fetch);
-  const { access_token: accessToken } = await genericGrantRequest(configuration, 'authorization_code', parameters);
+  const { access_token: accessToken } = await genericGrantRequest(
+    configuration,
+    'authorization_code',
+    parameters,
+  );
   return { accessToken, idToken: idToken() };
 }
 
@@ -175,7 +237,11 @@ async function claimsOf(
     idToken,
     audiences,
     nonce,
-  }: { readonly idToken: string | undefined; readonly audiences: readonly string[]; readonly nonce: string | undefined },
+  }: {
+    readonly idToken: string | undefined;
+    readonly audiences: readonly string[];
+    readonly nonce: string | undefined;
+  },
 ): Promise<Claims> {
   if (preset.protocol === 'oauth2') return {};
   if (idToken === undefined) throw new IdTokenError('there is none');
@@ -194,7 +260,11 @@ async function readProfile(
   accessToken: string,
 ): Promise<ExternalProfile> {
   const get = (url: string, headers: Readonly<Record<string, string>> = {}): Promise<unknown> =>
-    readValue(tools.fetch, url, { headers: { authorization: `Bearer ${accessToken}`, ...headers } });
+    readValue(tools.fetch, url, {
+      headers: { authorization: `Bearer ${accessToken}`, ...headers },
+    });
   const profile = await preset.profile({ claims, accessToken, addresses, settings, get });
-  return settings.trustEmail && profile.email !== undefined ? { ...profile, emailVerified: true } : profile;
+  return settings.trustEmail && profile.email !== undefined
+    ? { ...profile, emailVerified: true }
+    : profile;
 }

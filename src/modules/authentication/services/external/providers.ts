@@ -2,7 +2,7 @@
 
 import { ResponseBodyError } from 'openid-client';
 import { PenstockError } from '../../../../kernel/errors.ts';
-import { createOutboundFetch, OutboundError } from '../../../../kernel/outbound/fetch.ts';
+import { createOutboundFetch, OutboundError } from '../../../../kernel/outbound.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import { providerNames, withLineEnds } from '../../config/external.ts';
 import type { AuthenticationConfig } from '../../config.ts';
@@ -10,7 +10,15 @@ import { externalErrors } from '../../credential-errors.ts';
 import type { Origin } from '../origin.ts';
 import type { SignIn } from '../sessions/sign-in.ts';
 import { bitbucket, facebook, figma, github, gitlab, reddit, twitter } from './presets-oauth2.ts';
-import { apple, genericOpenid, google, linkedin, microsoft, slack, twitch } from './presets-openid.ts';
+import {
+  apple,
+  genericOpenid,
+  google,
+  linkedin,
+  microsoft,
+  slack,
+  twitch,
+} from './presets-openid.ts';
 import { createProvider, type Provider, type ProviderTools } from './provider.ts';
 import { createIdTokens, IdTokenError, ProviderAnswerError } from './provider-answers.ts';
 import type { ProviderPreset, ProviderSettings } from './provider-contract.ts';
@@ -21,18 +29,33 @@ import type { ProviderPreset, ProviderSettings } from './provider-contract.ts';
 const retryAfter = 10;
 
 /** Answers of a token address that are about our client, not about the code: the operator must look. */
-const aboutClient: ReadonlySet<string> = new Set(['invalid_client', 'unauthorized_client', 'invalid_scope', 'invalid_response']);
+const aboutClient: ReadonlySet<string> = new Set([
+  'invalid_client',
+  'unauthorized_client',
+  'invalid_scope',
+  'invalid_response',
+]);
 
 /** The answer for any failure of a provider. `detail` is for operators and holds no secret. */
 function providerFailure(error: unknown): PenstockError {
   if (error instanceof PenstockError) return error;
   const cause = rootOf(error);
   if (cause instanceof IdTokenError)
-    return externalErrors.EXTERNAL_TOKEN_INVALID({ cause, detail: `The ID token was refused: ${cause.message}` });
+    return externalErrors.EXTERNAL_TOKEN_INVALID({
+      cause,
+      detail: `The ID token was refused: ${cause.message}`,
+    });
   if (cause instanceof ResponseBodyError && !aboutClient.has(cause.error) && cause.status < 500) {
-    return externalErrors.EXTERNAL_CODE_REFUSED({ cause, detail: `The provider answered ${cause.error}` });
+    return externalErrors.EXTERNAL_CODE_REFUSED({
+      cause,
+      detail: `The provider answered ${cause.error}`,
+    });
   }
-  return externalErrors.EXTERNAL_PROVIDER_UNAVAILABLE({ cause, retryAfter, detail: detailOf(cause) });
+  return externalErrors.EXTERNAL_PROVIDER_UNAVAILABLE({
+    cause,
+    retryAfter,
+    detail: detailOf(cause),
+  });
 }
 
 /** Runs what asks a provider. Whatever goes wrong becomes an answer, and is noted in the log where an operator can do something about it. */
@@ -46,7 +69,8 @@ export const createAskProvider =
     } catch (error) {
       const failure = providerFailure(error);
       const { code, detail } = failure;
-      if (detail !== undefined) log.warn({ provider: settings.name, code, detail }, 'A sign-in at a provider failed');
+      if (detail !== undefined)
+        log.warn({ provider: settings.name, code, detail }, 'A sign-in at a provider failed');
       throw failure;
     }
   };
@@ -74,14 +98,22 @@ const nobodysFault: ReadonlySet<string> = new Set([
 
 /** The client library wraps what a fetch throws. */
 function rootOf(error: unknown): unknown {
-  if (error instanceof ResponseBodyError || !(error instanceof Error) || !(error.cause instanceof Error)) return error;
+  if (
+    error instanceof ResponseBodyError ||
+    !(error instanceof Error) ||
+    !(error.cause instanceof Error)
+  )
+    return error;
   return error instanceof OutboundError ? error : rootOf(error.cause);
 }
 
 function detailOf(cause: unknown): string {
-  if (cause instanceof ResponseBodyError) return `The token address answered ${cause.error} (status ${cause.status})`;
+  if (cause instanceof ResponseBodyError)
+    return `The token address answered ${cause.error} (status ${cause.status})`;
   if (cause instanceof OutboundError || cause instanceof ProviderAnswerError) return cause.message;
-  return cause instanceof Error ? `The answer could not be used: ${cause.message}` : 'The answer could not be used';
+  return cause instanceof Error
+    ? `The answer could not be used: ${cause.message}`
+    : 'The answer could not be used';
 }
 
 const presets: Readonly<Record<(typeof providerNames)[number], ProviderPreset>> = {
@@ -118,12 +150,16 @@ export function createProviderTools(allowInternal: () => boolean): ProviderTools
 
 export function providersOf(config: AuthenticationConfig, tools: ProviderTools): Providers {
   const known = providerNames.flatMap((name) =>
-    config[name].enabled ? [createProvider(settingsOf(name, config[name]), presets[name], tools)] : [],
+    config[name].enabled
+      ? [createProvider(settingsOf(name, config[name]), presets[name], tools)]
+      : [],
   );
   const further = Object.entries(config.oidc).flatMap(([name, given]) =>
     given.enabled ? [createProvider(settingsOf(name, given), presetOf(given), tools)] : [],
   );
-  const byName = new Map([...known, ...further].map((provider) => [provider.settings.name, provider]));
+  const byName = new Map(
+    [...known, ...further].map((provider) => [provider.settings.name, provider]),
+  );
   return { get: (name) => byName.get(name), names: [...byName.keys()], tools };
 }
 
@@ -138,7 +174,8 @@ const presetOf = ({ clientAuthentication, pkce }: Given): ProviderPreset => ({
 /** Keys that a provider does not have, or that were left out, have their defaults here. */
 function settingsOf(name: string, given: Given): ProviderSettings {
   const text = (key: string): string => (typeof given[key] === 'string' ? given[key] : '');
-  const texts = (key: string): readonly string[] => (Array.isArray(given[key]) ? given[key].map(String) : []);
+  const texts = (key: string): readonly string[] =>
+    Array.isArray(given[key]) ? given[key].map(String) : [];
   return {
     name,
     clientId: text('clientId'),
@@ -155,6 +192,10 @@ function settingsOf(name: string, given: Given): ProviderSettings {
     audiences: texts('audiences'),
     baseUrl: text('baseUrl'),
     tenantId: text('tenantId'),
-    apple: { privateKey: withLineEnds(text('privateKey')), teamId: text('teamId'), keyId: text('keyId') },
+    apple: {
+      privateKey: withLineEnds(text('privateKey')),
+      teamId: text('teamId'),
+      keyId: text('keyId'),
+    },
   };
 }

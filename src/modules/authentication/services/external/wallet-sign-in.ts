@@ -32,7 +32,14 @@ interface SignInText {
   readonly lifetimeMs: number;
 }
 
-const signInText = ({ origin, address, chainId, nonce, issuedAt, lifetimeMs }: SignInText): string =>
+const signInText = ({
+  origin,
+  address,
+  chainId,
+  nonce,
+  issuedAt,
+  lifetimeMs,
+}: SignInText): string =>
   [
     `${new URL(origin).host} wants you to sign in with your Ethereum account:`,
     address,
@@ -146,14 +153,16 @@ const purpose = 'wallet-challenge';
 /** In hexadecimal, since EIP-4361 wants letters and digits. */
 const nonceBytes = 16;
 
-export function createWalletSignIn({ database, tokens, owners, signIn, publicUrl, config }: Dependencies): WalletSignIn {
+export function createWalletSignIn(dependencies: Dependencies): WalletSignIn {
+  const { database, tokens, owners, signIn, config } = dependencies;
   /** The token of the text that the address has signed. A signature that does not fit uses nothing up: anybody can send one. */
   const signedToken = async (address: string, proof: WalletProof): Promise<string | undefined> => {
     const nonce = proof.nonce ?? (await tokens.newest(database, purpose, address))?.data.nonce;
     if (typeof nonce !== 'string') return undefined;
     const token = tokenOf(address, nonce);
     const message = (await tokens.peek(database, purpose, token))?.data.message;
-    const isSigned = typeof message === 'string' && (await signerOf(message, proof.signature)) === address;
+    const isSigned =
+      typeof message === 'string' && (await signerOf(message, proof.signature)) === address;
     return isSigned ? token : undefined;
   };
 
@@ -175,22 +184,7 @@ export function createWalletSignIn({ database, tokens, owners, signIn, publicUrl
     );
 
   return {
-    async challenge(ethPublicAddress) {
-      const address = await requireAddress(ethPublicAddress);
-      const { origin, chainId, nonceLifetime: lifetimeMs } = config().metamask;
-      const nonce = randomBytes(nonceBytes).toString('hex');
-      const message = signInText({
-        origin: origin === '' ? new URL(publicUrl()).origin : origin,
-        address: await checksummed(address),
-        chainId,
-        nonce,
-        issuedAt: new Date(),
-        lifetimeMs,
-      });
-      const token = tokenOf(address, nonce);
-      await tokens.issue(database, { purpose, subject: address, token, data: { nonce, message }, lifetimeMs });
-      return { nonce, message };
-    },
+    challenge: (ethPublicAddress) => challenge(dependencies, ethPublicAddress),
     async authenticate(caller, proof, origin) {
       const address = await requireAddress(proof.ethPublicAddress);
       const registered = await registeredCaller(database, caller);
@@ -202,9 +196,40 @@ export function createWalletSignIn({ database, tokens, owners, signIn, publicUrl
         await signIn.refused({ strategy: walletProvider, outcome: 'wrong', origin });
         throw externalErrors.WALLET_REFUSED();
       }
-      return signIn.openById(userId, origin, walletProvider, registered ? 'bothFactors' : 'oneFactor');
+      return signIn.openById(
+        userId,
+        origin,
+        walletProvider,
+        registered ? 'bothFactors' : 'oneFactor',
+      );
     },
   };
+}
+
+async function challenge(
+  { config, publicUrl, tokens, database }: Dependencies,
+  ethPublicAddress: string,
+): Promise<WalletChallenge> {
+  const address = await requireAddress(ethPublicAddress);
+  const { origin, chainId, nonceLifetime: lifetimeMs } = config().metamask;
+  const nonce = randomBytes(nonceBytes).toString('hex');
+  const message = signInText({
+    origin: origin === '' ? new URL(publicUrl()).origin : origin,
+    address: await checksummed(address),
+    chainId,
+    nonce,
+    issuedAt: new Date(),
+    lifetimeMs,
+  });
+  const token = tokenOf(address, nonce);
+  await tokens.issue(database, {
+    purpose,
+    subject: address,
+    token,
+    data: { nonce, message },
+    lifetimeMs,
+  });
+  return { nonce, message };
 }
 
 interface Arrival {
@@ -222,6 +247,9 @@ const tokenOf = (address: string, nonce: string): string =>
 async function requireAddress(text: string): Promise<string> {
   const address = await readAddress(text);
   if (address !== undefined) return address;
-  const message = 'write 0x and 40 hexadecimal digits, in lower case or with the checksum of EIP-55';
-  throw externalErrors.WALLET_ADDRESS({ errors: [{ path: 'ethPublicAddress', rule: 'format', message }] });
+  const message =
+    'write 0x and 40 hexadecimal digits, in lower case or with the checksum of EIP-55';
+  throw externalErrors.WALLET_ADDRESS({
+    errors: [{ path: 'ethPublicAddress', rule: 'format', message }],
+  });
 }

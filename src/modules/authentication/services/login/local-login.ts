@@ -30,6 +30,7 @@ import type { LoginGuard } from '../sessions/login-guard.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { LoginAnswer, SignIn } from '../sessions/sign-in.ts';
 import { type OneTimeTokens, type Purpose, signsIn } from '../tokens/one-time-tokens.ts';
+
 /* A new password for somebody who cannot sign in, by way of his mailbox. */
 
 export interface PasswordRecovery {
@@ -59,21 +60,7 @@ interface RecoveryDependencies extends Pick<Kernel, 'database' | 'events' | 'pas
 const outstanding: readonly Purpose[] = [...signsIn, 'change-email'];
 
 export function createPasswordRecovery(dependencies: RecoveryDependencies): PasswordRecovery {
-  const {
-    database,
-    events,
-    passwords,
-    tokens,
-    messages,
-    requests,
-    guard,
-    sessions,
-    takeoverGuard,
-    notices,
-    newPassword,
-    securityLog,
-    config,
-  } = dependencies;
+  const { tokens, messages, requests, guard, config } = dependencies;
 
   requests.handle('passwordReset', async (transaction, { userId, email }, { redirectUri }) => {
     const { token } = await tokens.issue(transaction, {
@@ -84,47 +71,84 @@ export function createPasswordRecovery(dependencies: RecoveryDependencies): Pass
       replaces: true,
     });
     const page = redirectUri ?? config().local.forgot_password_redirect_uri;
-    const variables = page === '' ? { token } : { link: withQuery(page, { reset_token: token }), token };
-    return messages.sendEmail(transaction, { to: email, userId, template: 'ForgotPassword', variables });
+    const variables =
+      page === '' ? { token } : { link: withQuery(page, { reset_token: token }), token };
+    return messages.sendEmail(transaction, {
+      to: email,
+      userId,
+      template: 'ForgotPassword',
+      variables,
+    });
   });
-
-  /** The account that the token opens, without using the token up. */
-  const accountOf = async (token: string): Promise<Credentials> => {
-    const seen = await tokens.peek(database, 'reset-password', token);
-    const usable = seen && !seen.expired && seen.usedAt === undefined ? seen.userId : undefined;
-    const account = usable === undefined ? undefined : await credentialsById(database, usable);
-    if (!account || account.email !== seen?.data.email) throw invalidToken();
-    return account;
-  };
 
   return {
     async forgot(presented, redirectUri, origin) {
       const email = canonicalEmail(presented);
-      const page = redirectUri === undefined ? undefined : allowedRedirect(redirectUri, config().redirectUris);
+      const page =
+        redirectUri === undefined ? undefined : allowedRedirect(redirectUri, config().redirectUris);
       await guard.enter('passwordReset', email, origin.address);
-      await requests.request('passwordReset', email, page === undefined ? {} : { redirectUri: page }, origin);
+      await requests.request(
+        'passwordReset',
+        email,
+        page === undefined ? {} : { redirectUri: page },
+        origin,
+      );
     },
-    async reset(token, password, origin) {
-      const account = await accountOf(token);
-      const same = account.hashedPassword !== null && (await passwords.verify(account.hashedPassword, password));
-      if (same) throw authErrors.SAME_PASSWORD({ errors: [{ path: 'password', rule: 'different', message: 'choose another password' }] });
-      const hash = await newPassword(password, [account.email, account.username]);
-      await database.transaction(async (transaction) => {
-        if (!(await tokens.consume(transaction, 'reset-password', token))) throw invalidToken();
-        const now = await lockCredentials(transaction, account.userId);
-        if (!now?.email || now.email !== account.email) throw invalidToken();
-        const { userId, email } = now;
-        // Whoever follows the mail owns the mailbox, so the address is proven too.
-        if (!now.isVerified) await takeoverGuard.claim(transaction, anonymous, { userId, email });
-        await setPassword(transaction, userId, hash);
-        await sessions.endAll(anonymous, [userId], { reason: 'passwordChanged' });
-        await tokens.discard(transaction, userId, outstanding);
-        await events.emit(transaction, anonymous, userEvent('resetPassword', [userId]));
-        await securityLog.note({ action: 'resetPassword', userId, origin });
-        await notices.send(transaction, now, 'PasswordChanged', {});
-      });
-    },
+    reset: (token, password, origin) => reset(dependencies, token, password, origin),
   };
+}
+
+/** The account that the token opens, without using the token up. */
+async function accountOf(
+  { tokens, database }: RecoveryDependencies,
+  token: string,
+): Promise<Credentials> {
+  const seen = await tokens.peek(database, 'reset-password', token);
+  const usable = seen && !seen.expired && seen.usedAt === undefined ? seen.userId : undefined;
+  const account = usable === undefined ? undefined : await credentialsById(database, usable);
+  if (!account || account.email !== seen?.data.email) throw invalidToken();
+  return account;
+}
+
+async function reset(
+  dependencies: RecoveryDependencies,
+  token: string,
+  password: string,
+  origin: Origin,
+): Promise<void> {
+  const {
+    passwords,
+    newPassword,
+    database,
+    tokens,
+    takeoverGuard,
+    sessions,
+    events,
+    securityLog,
+    notices,
+  } = dependencies;
+  const account = await accountOf(dependencies, token);
+  const same =
+    account.hashedPassword !== null && (await passwords.verify(account.hashedPassword, password));
+  if (same)
+    throw authErrors.SAME_PASSWORD({
+      errors: [{ path: 'password', rule: 'different', message: 'choose another password' }],
+    });
+  const hash = await newPassword(password, [account.email, account.username]);
+  await database.transaction(async (transaction) => {
+    if (!(await tokens.consume(transaction, 'reset-password', token))) throw invalidToken();
+    const now = await lockCredentials(transaction, account.userId);
+    if (!now?.email || now.email !== account.email) throw invalidToken();
+    const { userId, email } = now;
+    // Whoever follows the mail owns the mailbox, so the address is proven too.
+    if (!now.isVerified) await takeoverGuard.claim(transaction, anonymous, { userId, email });
+    await setPassword(transaction, userId, hash);
+    await sessions.endAll(anonymous, [userId], { reason: 'passwordChanged' });
+    await tokens.discard(transaction, userId, outstanding);
+    await events.emit(transaction, anonymous, userEvent('resetPassword', [userId]));
+    await securityLog.note({ action: 'resetPassword', userId, origin });
+    await notices.send(transaction, now, 'PasswordChanged', {});
+  });
 }
 
 const invalidToken = () => {
@@ -170,13 +194,23 @@ const byEmail: Lookup = {
 };
 const byUsername: Lookup = {
   strategy: 'username',
-  wrong: () => authErrors.WRONG_CREDENTIALS({ message: 'The user name or the password is not right' }),
+  wrong: () =>
+    authErrors.WRONG_CREDENTIALS({ message: 'The user name or the password is not right' }),
   canonical: canonicalUsername,
   find: credentialsByUsername,
 };
 
-export function createLocalLogin({ database, passwords, signIn, guard }: LoginDependencies): LocalLogin {
-  const login = async (lookup: Lookup, { name: presented, password }: PasswordLogin, origin: Origin): Promise<LoginAnswer> => {
+export function createLocalLogin({
+  database,
+  passwords,
+  signIn,
+  guard,
+}: LoginDependencies): LocalLogin {
+  const login = async (
+    lookup: Lookup,
+    { name: presented, password }: PasswordLogin,
+    origin: Origin,
+  ): Promise<LoginAnswer> => {
     const name = lookup.canonical(presented);
     const { strategy } = lookup;
     const account = await lookup.find(database, name);
@@ -188,10 +222,18 @@ export function createLocalLogin({ database, passwords, signIn, guard }: LoginDe
     // Unknown accounts and accounts without a password cost the same work.
     const isRight = await passwords.verify(account?.hashedPassword ?? undefined, password);
     if (!account || !isRight || !mayEnter) {
-      await signIn.refused({ strategy, outcome: mayEnter ? 'wrong' : 'limited', origin, userId: account?.userId });
+      await signIn.refused({
+        strategy,
+        outcome: mayEnter ? 'wrong' : 'limited',
+        origin,
+        userId: account?.userId,
+      });
       throw lookup.wrong();
     }
-    const [answer] = await Promise.all([signIn.open(account, origin, strategy), guard.succeeded(attempt)]);
+    const [answer] = await Promise.all([
+      signIn.open(account, origin, strategy),
+      guard.succeeded(attempt),
+    ]);
     await refreshHash(account, password);
     return answer;
   };

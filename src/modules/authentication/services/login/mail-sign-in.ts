@@ -39,7 +39,10 @@ export interface MailSignIn {
    */
   requestCode(email: string, address: string): Promise<string>;
   /** Signs in. Throws WRONG_CREDENTIALS, the same for a token that stands for nobody and a wrong code. */
-  useCode(proof: { readonly token: string; readonly code: string }, origin: Origin): Promise<LoginAnswer>;
+  useCode(
+    proof: { readonly token: string; readonly code: string },
+    origin: Origin,
+  ): Promise<LoginAnswer>;
 }
 
 interface Dependencies extends Pick<Kernel, 'database'> {
@@ -54,91 +57,173 @@ interface Dependencies extends Pick<Kernel, 'database'> {
 }
 
 export function createMailSignIn(dependencies: Dependencies): MailSignIn {
-  const { database, tokens, messages, requests, guard, links, takeoverGuard, signIn, config } = dependencies;
+  const { tokens, messages, requests, guard, links, config } = dependencies;
 
-  requests.handle('magicLink', async (transaction, { userId, email }, { redirectUri, clientId }) => {
-    const { token } = await tokens.issue(transaction, {
-      purpose: 'magic-link',
-      userId,
-      data: { email, ...(redirectUri === undefined ? {} : { redirectUri }), ...(clientId === undefined ? {} : { clientId }) },
-      lifetimeMs: config().lifetimes.magicLink,
-      replaces: true,
-    });
-    const page = config().magic_link.link_uri;
-    const link = page === '' ? links.to(`/hook/authentication/magic-link/${token}`) : withQuery(page, { magicToken: token });
-    return messages.sendEmail(transaction, { to: email, userId, template: 'MagicLink', variables: { link } });
-  });
+  requests.handle(
+    'magicLink',
+    async (transaction, { userId, email }, { redirectUri, clientId }) => {
+      const { token } = await tokens.issue(transaction, {
+        purpose: 'magic-link',
+        userId,
+        data: {
+          email,
+          ...(redirectUri === undefined ? {} : { redirectUri }),
+          ...(clientId === undefined ? {} : { clientId }),
+        },
+        lifetimeMs: config().lifetimes.magicLink,
+        replaces: true,
+      });
+      const page = config().magic_link.link_uri;
+      const link =
+        page === ''
+          ? links.to(`/hook/authentication/magic-link/${token}`)
+          : withQuery(page, { magicToken: token });
+      return messages.sendEmail(transaction, {
+        to: email,
+        userId,
+        template: 'MagicLink',
+        variables: { link },
+      });
+    },
+  );
 
   requests.handle('emailCode', async (transaction, { userId, email }, { token }) => {
     if (token === undefined || !(await guard.mayIssueCode(email))) return undefined;
-    const request = { purpose: 'email-code', userId, data: { email }, token, code: sixDigits } as const;
-    const { code } = await tokens.issue(transaction, { ...request, lifetimeMs: config().lifetimes.magicLink });
-    return messages.sendEmail(transaction, { to: email, userId, template: 'LoginCode', variables: { code } });
+    const request = {
+      purpose: 'email-code',
+      userId,
+      data: { email },
+      token,
+      code: sixDigits,
+    } as const;
+    const { code } = await tokens.issue(transaction, {
+      ...request,
+      lifetimeMs: config().lifetimes.magicLink,
+    });
+    return messages.sendEmail(transaction, {
+      to: email,
+      userId,
+      template: 'LoginCode',
+      variables: { code },
+    });
   });
 
-  /**
-   * Whoever reads the mailbox owns the account. If its address was never proven, somebody else may have
-   * registered it: what he could get in with ends here.
-   */
-  const claim = async (transaction: Transaction, { userId, data }: OneTimeGrant): Promise<void> => {
-    const account = userId === undefined ? undefined : await lockCredentials(transaction, userId);
-    const { email } = data;
-    if (!account || account.isVerified || typeof email !== 'string' || account.email !== email) return;
-    await takeoverGuard.claim(transaction, anonymous, { userId: account.userId, email });
-  };
-
-  const openFor = async ({ userId = '', data }: OneTimeGrant, origin: Origin, strategy: string): Promise<LoginAnswer> => {
-    const account = await credentialsById(database, userId);
-    if (!account || account.email !== data.email) throw authErrors.LINK_NOT_FOUND();
-    const ofApp = typeof data.clientId === 'string' ? { ...origin, clientId: data.clientId } : origin;
-    return signIn.open(account, ofApp, strategy);
-  };
-
   return {
-    async requestLink(presented, redirectUri, origin) {
-      const email = canonicalEmail(presented);
-      const page = redirectUri === undefined ? undefined : allowedRedirect(redirectUri, config().redirectUris);
-      await guard.enter('magicLink', email, origin.address);
-      await requests.request('magicLink', email, { ...(page === undefined ? {} : { redirectUri: page }), clientId: clientOf(origin) });
-    },
-    async look(token) {
-      const seen = await tokens.peek(database, 'magic-link', token);
-      if (!seen || seen.expired || seen.usedAt !== undefined) throw authErrors.LINK_NOT_FOUND();
-      return targetOf(seen, config());
-    },
-    async useLink(token, origin) {
-      const grant = await database.transaction(async (transaction) => {
-        const used = await tokens.consume(transaction, 'magic-link', token);
-        if (used) await claim(transaction, used);
-        return used;
-      });
-      if (!grant) {
-        await signIn.refused({ strategy: 'magic-link', outcome: 'wrong', origin });
-        throw authErrors.LINK_NOT_FOUND();
-      }
-      return { answer: await openFor(grant, origin, 'magic-link'), redirectUri: targetOf(grant, config()) };
-    },
-    async requestCode(presented, address) {
-      const email = canonicalEmail(presented);
-      await guard.enter('emailCode', email, address);
-      const token = randomToken();
-      await requests.request('emailCode', email, { token });
-      return token;
-    },
-    async useCode({ token, code }, origin) {
-      const grant = await database.transaction(async (transaction) => {
-        const used = await tokens.consumeCode(transaction, 'email-code', { token }, code);
-        if (used) await claim(transaction, used);
-        return used;
-      });
-      if (!grant) {
-        await signIn.refused({ strategy: 'email-code', outcome: 'wrong', origin });
-        throw authErrors.WRONG_CREDENTIALS({ message: 'The code is not valid: ask for a new one' });
-      }
-      return openFor(grant, origin, 'email-code');
-    },
+    requestLink: (email, redirectUri, origin) =>
+      requestLink(dependencies, email, redirectUri, origin),
+    look: (token) => look(dependencies, token),
+    useLink: (token, origin) => useLink(dependencies, token, origin),
+    requestCode: (email, address) => requestCode(dependencies, email, address),
+    useCode: (proof, origin) => useCode(dependencies, proof, origin),
   };
 }
 
-const targetOf = ({ data }: OneTimeGrant, { magic_link }: AuthenticationConfig): string | undefined =>
+/**
+ * Whoever reads the mailbox owns the account. If its address was never proven, somebody else may have
+ * registered it: what he could get in with ends here.
+ */
+async function claim(
+  { takeoverGuard }: Dependencies,
+  transaction: Transaction,
+  { userId, data }: OneTimeGrant,
+): Promise<void> {
+  const account = userId === undefined ? undefined : await lockCredentials(transaction, userId);
+  const { email } = data;
+  if (!account || account.isVerified || typeof email !== 'string' || account.email !== email)
+    return;
+  await takeoverGuard.claim(transaction, anonymous, { userId: account.userId, email });
+}
+
+async function openFor(
+  { database, signIn }: Dependencies,
+  { userId = '', data }: OneTimeGrant,
+  origin: Origin,
+  strategy: string,
+): Promise<LoginAnswer> {
+  const account = await credentialsById(database, userId);
+  if (!account || account.email !== data.email) throw authErrors.LINK_NOT_FOUND();
+  const ofApp = typeof data.clientId === 'string' ? { ...origin, clientId: data.clientId } : origin;
+  return signIn.open(account, ofApp, strategy);
+}
+
+async function requestLink(
+  { config, guard, requests }: Dependencies,
+  presented: string,
+  redirectUri: string | undefined,
+  origin: Origin,
+): Promise<void> {
+  const email = canonicalEmail(presented);
+  const page =
+    redirectUri === undefined ? undefined : allowedRedirect(redirectUri, config().redirectUris);
+  await guard.enter('magicLink', email, origin.address);
+  await requests.request('magicLink', email, {
+    ...(page === undefined ? {} : { redirectUri: page }),
+    clientId: clientOf(origin),
+  });
+}
+
+async function look(
+  { tokens, database, config }: Dependencies,
+  token: string,
+): Promise<string | undefined> {
+  const seen = await tokens.peek(database, 'magic-link', token);
+  if (!seen || seen.expired || seen.usedAt !== undefined) throw authErrors.LINK_NOT_FOUND();
+  return targetOf(seen, config());
+}
+
+async function useLink(
+  dependencies: Dependencies,
+  token: string,
+  origin: Origin,
+): Promise<LinkAnswer> {
+  const { database, tokens, signIn, config } = dependencies;
+  const grant = await database.transaction(async (transaction) => {
+    const used = await tokens.consume(transaction, 'magic-link', token);
+    if (used) await claim(dependencies, transaction, used);
+    return used;
+  });
+  if (!grant) {
+    await signIn.refused({ strategy: 'magic-link', outcome: 'wrong', origin });
+    throw authErrors.LINK_NOT_FOUND();
+  }
+  return {
+    answer: await openFor(dependencies, grant, origin, 'magic-link'),
+    redirectUri: targetOf(grant, config()),
+  };
+}
+
+async function requestCode(
+  { guard, requests }: Dependencies,
+  presented: string,
+  address: string,
+): Promise<string> {
+  const email = canonicalEmail(presented);
+  await guard.enter('emailCode', email, address);
+  const token = randomToken();
+  await requests.request('emailCode', email, { token });
+  return token;
+}
+
+async function useCode(
+  dependencies: Dependencies,
+  { token, code }: { readonly token: string; readonly code: string },
+  origin: Origin,
+): Promise<LoginAnswer> {
+  const { database, tokens, signIn } = dependencies;
+  const grant = await database.transaction(async (transaction) => {
+    const used = await tokens.consumeCode(transaction, 'email-code', { token }, code);
+    if (used) await claim(dependencies, transaction, used);
+    return used;
+  });
+  if (!grant) {
+    await signIn.refused({ strategy: 'email-code', outcome: 'wrong', origin });
+    throw authErrors.WRONG_CREDENTIALS({ message: 'The code is not valid: ask for a new one' });
+  }
+  return openFor(dependencies, grant, origin, 'email-code');
+}
+
+const targetOf = (
+  { data }: OneTimeGrant,
+  { magic_link }: AuthenticationConfig,
+): string | undefined =>
   typeof data.redirectUri === 'string' ? data.redirectUri : magic_link.redirect_uri || undefined;

@@ -14,7 +14,12 @@ import type { AuthenticationConfig } from '../../config.ts';
 import { factorErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
-import { type Credentials, credentialsById, credentialsByPhone, lockCredentials } from '../../queries.ts';
+import {
+  type Credentials,
+  credentialsById,
+  credentialsByPhone,
+  lockCredentials,
+} from '../../queries.ts';
 import type { OwnStrategy } from '../../strategies.ts';
 import type { AccountCreation } from '../accounts/account-lifecycle.ts';
 import { registeredCaller, requireRecentLogin } from '../caller-checks.ts';
@@ -63,7 +68,7 @@ const strategy: OwnStrategy = 'phone';
 const sealContext = 'authentication:phone-invitation';
 
 export function createPhoneSignIn(dependencies: Dependencies): PhoneSignIn {
-  const { database, secrets, tokens, messages, guard, maySend, signIn, config } = dependencies;
+  const { database, secrets, tokens, signIn, config } = dependencies;
   const { attach, ownerOf } = createPhoneOwners(dependencies);
 
   /** Uses the code up and does what it is good for, all or nothing; a wrong code counts in any case. */
@@ -72,32 +77,34 @@ export function createPhoneSignIn(dependencies: Dependencies): PhoneSignIn {
     use: (transaction: Transaction, grant: OneTimeGrant) => Promise<string>,
   ): Promise<string | undefined> =>
     database.transaction(async (transaction) => {
-      const grant = await tokens.consumeCode(transaction, 'phone-login', { token: proof.token }, proof.code);
+      const grant = await tokens.consumeCode(
+        transaction,
+        'phone-login',
+        { token: proof.token },
+        proof.code,
+      );
       return grant && use(transaction, grant);
     });
 
   return {
-    async request(presented, invitationToken, { address }) {
-      const { countries, codeLifetime } = config().phoneAuthentication;
-      const phone = await usablePhoneNumber(presented, countries);
-      await guard.enter('phone', phone, address);
-      if (!(await maySend(phone))) return randomToken();
-      const invitation = invitationToken === undefined ? {} : { invitation: secrets.seal(invitationToken, sealContext) };
-      return database.transaction(async (transaction) => {
-        const request = { purpose: 'phone-login', data: { phone, ...invitation }, code: sixDigits, lifetimeMs: codeLifetime } as const;
-        const { token, code = '' } = await tokens.issue(transaction, request);
-        await messages.sendSms(transaction, { to: phone, text: codeText(code), code });
-        return token;
-      });
-    },
+    request: (phone, invitationToken, origin) =>
+      request(dependencies, phone, invitationToken, origin),
     async verify(caller, proof, origin) {
       const registered = await registeredCaller(database, caller);
       if (registered) requireRecentLogin(registered, config().sessions.sudoMaxAge);
       const userId = await redeem(proof, (transaction, { data }) => {
-        const invitationToken = typeof data.invitation === 'string' ? secrets.open(data.invitation, sealContext) : undefined;
+        const invitationToken =
+          typeof data.invitation === 'string'
+            ? secrets.open(data.invitation, sealContext)
+            : undefined;
         const phone = String(data.phone);
         if (registered) return attach(transaction, registered, phone, origin);
-        return ownerOf(transaction, caller, { phone, invitationToken, userData: proof.userData }, origin);
+        return ownerOf(
+          transaction,
+          caller,
+          { phone, invitationToken, userData: proof.userData },
+          origin,
+        );
       });
       if (userId === undefined) {
         await signIn.refused({ strategy, outcome: 'wrong', origin });
@@ -114,10 +121,40 @@ export function createPhoneSignIn(dependencies: Dependencies): PhoneSignIn {
   };
 }
 
+async function request(
+  { config, guard, maySend, secrets, database, tokens, messages }: Dependencies,
+  presented: string,
+  invitationToken: string | undefined,
+  { address }: Origin,
+): Promise<string> {
+  const { countries, codeLifetime } = config().phoneAuthentication;
+  const phone = await usablePhoneNumber(presented, countries);
+  await guard.enter('phone', phone, address);
+  if (!(await maySend(phone))) return randomToken();
+  const invitation =
+    invitationToken === undefined ? {} : { invitation: secrets.seal(invitationToken, sealContext) };
+  return database.transaction(async (transaction) => {
+    const request = {
+      purpose: 'phone-login',
+      data: { phone, ...invitation },
+      code: sixDigits,
+      lifetimeMs: codeLifetime,
+    } as const;
+    const { token, code = '' } = await tokens.issue(transaction, request);
+    await messages.sendSms(transaction, { to: phone, text: codeText(code), code });
+    return token;
+  });
+}
+
 /** One phone must not prove both factors (CWE-308). Whoever has no other way in would be locked out, so that one may. */
-const isItsOwnSecondFactor = (account: Credentials, { local, magic_link, email_code }: AuthenticationConfig): boolean => {
-  const byPassword = account.hashedPassword !== null && (local.enabled || local.username_auth_enabled);
-  const byMail = account.email !== null && (local.enabled || magic_link.enabled || email_code.enabled);
+const isItsOwnSecondFactor = (
+  account: Credentials,
+  { local, magic_link, email_code }: AuthenticationConfig,
+): boolean => {
+  const byPassword =
+    account.hashedPassword !== null && (local.enabled || local.username_auth_enabled);
+  const byMail =
+    account.email !== null && (local.enabled || magic_link.enabled || email_code.enabled);
   return account.hasTwoFA && account.twoFaMethod === 'sms' && (byPassword || byMail);
 };
 
@@ -128,47 +165,70 @@ interface Arrival {
 }
 
 /** Whose a number is, or becomes. Both work in the transaction that uses the code up. */
-function createPhoneOwners({ database, events, creation, sessions, notices, securityLog }: Dependencies) {
+function createPhoneOwners(dependencies: Dependencies) {
+  const { database, events, sessions, notices, securityLog } = dependencies;
   const ownerNow = async (transaction: Transaction, phone: string): Promise<string | undefined> =>
     (await credentialsByPhone(transaction, phone))?.userId;
 
-  const create = async (caller: Caller, { phone, invitationToken, userData }: Arrival, origin: Origin): Promise<string> => {
-    const { id } = await creation.create(caller, {
-      strategy,
-      phoneNumber: phone,
-      ...(invitationToken === undefined ? {} : { invitationToken }),
-      ...(userData === undefined ? {} : { userData }),
-      ...(caller.kind === 'user' ? { upgrades: caller.userId } : {}),
-    });
-    // Whoever began as this anonymous user may be somebody else than the owner of the phone.
-    if (caller.kind === 'user') await sessions.endAll(caller, [id], { reason: 'revoked' });
-    await securityLog.note({ action: 'register', userId: id, origin, facts: { strategy } });
-    return id;
-  };
-
   return {
-    async ownerOf(transaction: Transaction, caller: Caller, arrival: Arrival, origin: Origin): Promise<string> {
+    async ownerOf(
+      transaction: Transaction,
+      caller: Caller,
+      arrival: Arrival,
+      origin: Origin,
+    ): Promise<string> {
       const known = await ownerNow(transaction, arrival.phone);
       if (known !== undefined) return known;
       return database
-        .part(() => create(caller, arrival, origin))
+        .part(() => create(dependencies, caller, arrival, origin))
         .catch(async (error: unknown) => {
           // Somebody else registered the number at the same moment: it can only be its owner.
-          const taken = error instanceof PenstockError && error.code === authErrors.PHONE_NUMBER_TAKEN.code;
+          const taken =
+            error instanceof PenstockError && error.code === authErrors.PHONE_NUMBER_TAKEN.code;
           const owner = taken ? await ownerNow(transaction, arrival.phone) : undefined;
           if (owner === undefined) throw error;
           return owner;
         });
     },
-    async attach(transaction: Transaction, caller: UserCaller, phone: string, origin: Origin): Promise<string> {
+    async attach(
+      transaction: Transaction,
+      caller: UserCaller,
+      phone: string,
+      origin: Origin,
+    ): Promise<string> {
       const account = await lockCredentials(transaction, caller.userId);
       if (!account) throw authErrors.INVALID_TOKEN();
-      await onUniqueViolation(authErrors.PHONE_NUMBER_TAKEN, () => setPhoneNumber(transaction, caller.userId, phone));
+      await onUniqueViolation(authErrors.PHONE_NUMBER_TAKEN, () =>
+        setPhoneNumber(transaction, caller.userId, phone),
+      );
       await sessions.endAll(caller, [caller.userId], { reason: 'factorsChanged' });
-      await events.emit(transaction, caller, userEvent('changePhone', [caller.userId], caller.sessionId));
+      await events.emit(
+        transaction,
+        caller,
+        userEvent('changePhone', [caller.userId], caller.sessionId),
+      );
       await securityLog.note({ action: 'changePhone', userId: caller.userId, origin });
       await notices.send(transaction, account, 'PhoneChanged', { ending: phone.slice(-2) });
       return caller.userId;
     },
   };
+}
+
+async function create(
+  { creation, sessions, securityLog }: Dependencies,
+  caller: Caller,
+  { phone, invitationToken, userData }: Arrival,
+  origin: Origin,
+): Promise<string> {
+  const { id } = await creation.create(caller, {
+    strategy,
+    phoneNumber: phone,
+    ...(invitationToken === undefined ? {} : { invitationToken }),
+    ...(userData === undefined ? {} : { userData }),
+    ...(caller.kind === 'user' ? { upgrades: caller.userId } : {}),
+  });
+  // Whoever began as this anonymous user may be somebody else than the owner of the phone.
+  if (caller.kind === 'user') await sessions.endAll(caller, [id], { reason: 'revoked' });
+  await securityLog.note({ action: 'register', userId: id, origin, facts: { strategy } });
+  return id;
 }

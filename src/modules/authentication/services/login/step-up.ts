@@ -31,7 +31,11 @@ export interface StepUp {
    * not enough for this account, 403 for a wrong password and for operators who act as a user, 401 for a wrong
    * code or passkey, 429.
    */
-  prove(caller: UserCaller, proof: StepUpProof, origin: Origin): Promise<{ readonly accessToken: string }>;
+  prove(
+    caller: UserCaller,
+    proof: StepUpProof,
+    origin: Origin,
+  ): Promise<{ readonly accessToken: string }>;
 }
 
 interface Dependencies extends Pick<Kernel, 'database' | 'passwords'> {
@@ -42,10 +46,23 @@ interface Dependencies extends Pick<Kernel, 'database' | 'passwords'> {
   readonly makePair: PairMaker;
 }
 
-export function createStepUp({ database, passwords, guard, step, passkeySignIn, securityLog, makePair }: Dependencies): StepUp {
-  const refused = (userId: string, origin: Origin) => securityLog.note({ action: 'stepUp', userId, origin, outcome: 'refused' });
+export function createStepUp({
+  database,
+  passwords,
+  guard,
+  step,
+  passkeySignIn,
+  securityLog,
+  makePair,
+}: Dependencies): StepUp {
+  const refused = (userId: string, origin: Origin) =>
+    securityLog.note({ action: 'stepUp', userId, origin, outcome: 'refused' });
 
-  const byPassword = async (account: Credentials, password: string, origin: Origin): Promise<void> => {
+  const byPassword = async (
+    account: Credentials,
+    password: string,
+    origin: Origin,
+  ): Promise<void> => {
     const { userId, hashedPassword, hasTwoFA } = account;
     if (hasTwoFA) throw invalid('code', 'required', 'this account has a second factor: prove that');
     const attempt = attemptAt(account, origin.address);
@@ -57,11 +74,19 @@ export function createStepUp({ database, passwords, guard, step, passkeySignIn, 
     await guard.succeeded(attempt);
   };
 
-  const check = async (caller: UserCaller, { password, code, credential }: StepUpProof, origin: Origin): Promise<void> => {
+  const check = async (
+    caller: UserCaller,
+    { password, code, credential }: StepUpProof,
+    origin: Origin,
+  ): Promise<void> => {
     const account = await credentialsById(database, caller.userId);
     if (!account) throw authErrors.INVALID_TOKEN();
     if ([password, code, credential].filter((given) => given !== undefined).length !== 1) {
-      throw invalid('password', 'oneOf', 'give one proof: the password, a code of the second factor, or a passkey credential');
+      throw invalid(
+        'password',
+        'oneOf',
+        'give one proof: the password, a code of the second factor, or a passkey credential',
+      );
     }
     if (credential !== undefined) return passkeySignIn.prove(caller, credential, origin);
     if (password !== undefined) return byPassword(account, password, origin);
@@ -76,7 +101,9 @@ export function createStepUp({ database, passwords, guard, step, passkeySignIn, 
         const session = await freshenSession(transaction, caller);
         if (!session) throw authErrors.INVALID_TOKEN();
         await securityLog.note({ action: 'stepUp', userId: caller.userId, origin });
-        return { accessToken: makePair(session, { tokenId: newId(), refreshToken: undefined }).accessToken };
+        return {
+          accessToken: makePair(session, { tokenId: newId(), refreshToken: undefined }).accessToken,
+        };
       });
     },
   };

@@ -6,17 +6,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import Type from 'typebox';
 import type { Kernel } from '../../../../host/kernel.ts';
+import { addressKey } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { defineJob, type JobDefinition } from '../../../../kernel/jobs/jobs.ts';
-import type { DurableLimits } from '../../../../kernel/limits/durable.ts';
+import type { DurableLimits } from '../../../../kernel/limits/durable-limits.ts';
 import type { LimitBucket } from '../../../../kernel/limits/limits.ts';
-import { addressKey } from '../../../../kernel/operations/limits.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import { authErrors } from '../../errors.ts';
 import { type Credentials, credentialsByEmail } from '../../queries.ts';
 import { type Origin, storedUserAgent } from '../origin.ts';
 import type { SecurityAction, SecurityLog } from '../security-log.ts';
 import { allOrNothing } from '../transactions.ts';
+
 /*
  * Keeps mail-sending routes from flooding anybody. What is counted here never depends on whether an
  * account exists, so that an answer tells nothing.
@@ -41,18 +42,34 @@ const codes: readonly LimitBucket[] = [
 export function createMailGuard(limits: DurableLimits, thresholdMs: () => number): MailGuard {
   return {
     async enter(kind, email, address) {
-      const bucket = { name: `authentication.resend.${kind}`, requests: 1, seconds: Math.max(1, Math.ceil(thresholdMs() / 1000)) };
-      const { allowed, resetMs } = await limits.consume(bucket, sha256(`${email}\n${addressKey(address)}`));
-      if (!allowed) throw authErrors.TOO_SOON({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
+      const bucket = {
+        name: `authentication.resend.${kind}`,
+        requests: 1,
+        seconds: Math.max(1, Math.ceil(thresholdMs() / 1000)),
+      };
+      const { allowed, resetMs } = await limits.consume(
+        bucket,
+        sha256(`${email}\n${addressKey(address)}`),
+      );
+      if (!allowed)
+        throw authErrors.TOO_SOON({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
     },
     async mayIssueCode(email) {
-      const states = await limits.consumeAll(codes.map((bucket) => ({ bucket, key: sha256(email), stops: true })));
+      const states = await limits.consumeAll(
+        codes.map((bucket) => ({ bucket, key: sha256(email), stops: true })),
+      );
       return states.every(({ allowed }) => allowed);
     },
   };
 }
 
-type MailRequest = 'verification' | 'passwordReset' | 'magicLink' | 'emailCode' | 'accountExists' | 'manyFailures';
+type MailRequest =
+  | 'verification'
+  | 'passwordReset'
+  | 'magicLink'
+  | 'emailCode'
+  | 'accountExists'
+  | 'manyFailures';
 
 /** What a request may say beside the address. */
 interface MailRequestOptions {
@@ -79,7 +96,12 @@ export interface MailRequests {
    * Stores the request; joins the ambient transaction. `email` is canonical. With an `origin` it is somebody's who asks,
    * and stands in the audit log where its kind is `audited`.
    */
-  request(kind: MailRequest, email: string, requested?: MailRequestOptions, origin?: Origin): Promise<void>;
+  request(
+    kind: MailRequest,
+    email: string,
+    requested?: MailRequestOptions,
+    origin?: Origin,
+  ): Promise<void>;
   /** Says how the mails of a kind are written. */
   handle(kind: MailRequest, writer: MailWriter): void;
   readonly job: JobDefinition;
@@ -105,17 +127,28 @@ interface Dependencies extends Pick<Kernel, 'database' | 'jobs' | 'secrets'> {
   readonly securityLog: SecurityLog;
 }
 
-export function createMailRequests({ database, jobs, secrets, securityLog }: Dependencies): MailRequests {
+export function createMailRequests({
+  database,
+  jobs,
+  secrets,
+  securityLog,
+}: Dependencies): MailRequests {
   const writers = new Map<string, MailWriter>();
   const seal = (asked: Asked): string => secrets.seal(JSON.stringify(asked), sealContext);
   const open = (sealed: string): Asked => JSON.parse(secrets.open(sealed, sealContext)) as Asked;
   const note = async ({ kind, origin }: Asked, userId: string | undefined): Promise<void> => {
     const action = audited[kind];
-    if (action !== undefined && origin !== undefined) await securityLog.note({ action, userId, origin });
+    if (action !== undefined && origin !== undefined)
+      await securityLog.note({ action, userId, origin });
   };
   return {
     async request(kind, email, requested = {}, origin) {
-      const from = origin && { origin: { address: origin.address, userAgent: storedUserAgent(origin.userAgent) ?? undefined } };
+      const from = origin && {
+        origin: {
+          address: origin.address,
+          userAgent: storedUserAgent(origin.userAgent) ?? undefined,
+        },
+      };
       await jobs.enqueue(jobName, { sealed: seal({ kind, email, ...requested, ...from }) });
     },
     handle: (kind, writer) => void writers.set(kind, writer),

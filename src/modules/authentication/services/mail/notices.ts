@@ -5,7 +5,8 @@ import type { Credentials } from '../../queries.ts';
 
 /* The notices about second factors, passkeys, phones and devices. */
 
-const ifNotYou = '<p>If this was not you, sign in, look at your sessions and keys, and choose a new password.</p>';
+const ifNotYou =
+  '<p>If this was not you, sign in, look at your sessions and keys, and choose a new password.</p>';
 
 type FactorMailName =
   | 'SecondFactorOn'
@@ -25,8 +26,16 @@ const notice = (name: FactorMailName, subject: string, text: string): BuiltInTem
 });
 
 const factorTemplates: readonly BuiltInTemplate[] = [
-  notice('SecondFactorOn', 'A second factor was switched on', 'From now on your account asks for a second factor ({{method}}).'),
-  notice('SecondFactorOff', 'The second factor was switched off', 'Your account does not ask for a second factor any more.'),
+  notice(
+    'SecondFactorOn',
+    'A second factor was switched on',
+    'From now on your account asks for a second factor ({{method}}).',
+  ),
+  notice(
+    'SecondFactorOff',
+    'The second factor was switched off',
+    'Your account does not ask for a second factor any more.',
+  ),
   notice(
     'RecoveryCodesMade',
     'You have new recovery codes',
@@ -37,11 +46,31 @@ const factorTemplates: readonly BuiltInTemplate[] = [
     'A recovery code was used',
     'Somebody signed in to your account with a recovery code instead of the second factor. {{left}} codes are left.',
   ),
-  notice('PasskeyAdded', 'A passkey was added', 'The passkey "{{passkey}}" can now sign in to your account.'),
-  notice('PasskeyRemoved', 'A passkey was removed', 'The passkey "{{passkey}}" cannot sign in to your account any more.'),
-  notice('PhoneChanged', 'The phone number of your account was changed', 'Your account now uses a number that ends in {{ending}}.'),
-  notice('DeviceAdded', 'A device was added', 'A device can now sign in to your account with its own key.'),
-  notice('DeviceRemoved', 'A device was removed', 'A device cannot sign in to your account with its key any more.'),
+  notice(
+    'PasskeyAdded',
+    'A passkey was added',
+    'The passkey "{{passkey}}" can now sign in to your account.',
+  ),
+  notice(
+    'PasskeyRemoved',
+    'A passkey was removed',
+    'The passkey "{{passkey}}" cannot sign in to your account any more.',
+  ),
+  notice(
+    'PhoneChanged',
+    'The phone number of your account was changed',
+    'Your account now uses a number that ends in {{ending}}.',
+  ),
+  notice(
+    'DeviceAdded',
+    'A device was added',
+    'A device can now sign in to your account with its own key.',
+  ),
+  notice(
+    'DeviceRemoved',
+    'A device was removed',
+    'A device cannot sign in to your account with its key any more.',
+  ),
 ];
 
 /* The mails of this module. Operators change them under /email/templates. */
@@ -156,6 +185,12 @@ export interface Notices {
 export const createNotices = (messages: Pick<Messages, 'sendEmail'>): Notices => ({
   async send(transaction, { userId, email, isAnonymous }, template, variables) {
     if (email === null || isAnonymous) return;
-    await messages.sendEmail(transaction, { to: email, userId, template, variables, essential: true });
+    await messages.sendEmail(transaction, {
+      to: email,
+      userId,
+      template,
+      variables,
+      essential: true,
+    });
   },
 });

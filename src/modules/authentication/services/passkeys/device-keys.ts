@@ -66,10 +66,14 @@ const smallestRsaBits = 2048;
 const largestRsaBits = 8192;
 
 export function createDeviceKeys(dependencies: Dependencies): DeviceKeys {
-  const { database, events, tokens, sessions, signIn, notices, identities, config } = dependencies;
+  const { database, tokens, signIn, config } = dependencies;
 
   /** Uses the challenge up; answers whose key signed it. */
-  const ownerOf = async ({ keyId, challenge, signature }: DeviceProof): Promise<string | undefined> => {
+  const ownerOf = async ({
+    keyId,
+    challenge,
+    signature,
+  }: DeviceProof): Promise<string | undefined> => {
     const grant = await tokens.consume(database, purpose, challenge);
     if (grant?.data.keyId !== keyId) return undefined;
     const key = await deviceKey(database, keyId);
@@ -86,28 +90,21 @@ export function createDeviceKeys(dependencies: Dependencies): DeviceKeys {
         const challenge = randomBytes(enrolmentBytes).toString('hex');
         const token = enrolmentToken(caller.sessionId);
         const data = { publicKey, challenge };
-        await tokens.issue(transaction, { purpose, userId: caller.userId, token, data, lifetimeMs: challengeLifetimeMs, replaces: true });
+        await tokens.issue(transaction, {
+          purpose,
+          userId: caller.userId,
+          token,
+          data,
+          lifetimeMs: challengeLifetimeMs,
+          replaces: true,
+        });
         return challenge;
       });
     },
-    async confirm(caller, signature, origin) {
-      forbidImpersonation(caller);
-      // A wrong signature uses the challenge up too.
-      const { publicKey, challenge } = (await tokens.consume(database, purpose, enrolmentToken(caller.sessionId)))?.data ?? {};
-      const isRight = typeof publicKey === 'string' && typeof challenge === 'string' && signs(keyOf(publicKey), challenge, signature);
-      if (!isRight) throw factorErrors.DEVICE_PROOF_REFUSED();
-      const id = newId();
-      await database.transaction(async (transaction) => {
-        const account = await lockRegistered(transaction, caller);
-        const { userId } = account;
-        if ((await countDeviceKeys(transaction, userId)) >= config().biometricAuthentication.maxPerUser) throw factorErrors.TOO_MANY_KEYS();
-        await insertDeviceKey(transaction, { id, userId, publicKey, userAgent: storedUserAgent(origin.userAgent) });
-        await events.emit(transaction, caller, userEvent('addDevice', [userId], caller.sessionId));
-        await notices.send(transaction, account, 'DeviceAdded', {});
-      });
-      return id;
-    },
-    challenge: async (keyId) => (await tokens.issue(database, { purpose, data: { keyId }, lifetimeMs: challengeLifetimeMs })).token,
+    confirm: (caller, signature, origin) => confirm(dependencies, caller, signature, origin),
+    challenge: async (keyId) =>
+      (await tokens.issue(database, { purpose, data: { keyId }, lifetimeMs: challengeLifetimeMs }))
+        .token,
     async signIn(proof, origin) {
       const userId = await ownerOf(proof);
       if (userId !== undefined) return signIn.openById(userId, origin, strategy);
@@ -115,27 +112,80 @@ export function createDeviceKeys(dependencies: Dependencies): DeviceKeys {
       throw factorErrors.DEVICE_INVALID();
     },
     list: ({ userId }) => deviceKeysOf(database, userId),
-    async remove(caller, keyId) {
-      requireRecentLogin(caller, config().sessions.sudoMaxAge);
-      await database.transaction(async (transaction) => {
-        const account = await lockRegistered(transaction, caller);
-        if (!(await deleteDeviceKey(transaction, caller.userId, keyId))) throw factorErrors.DEVICE_NOT_FOUND();
-        if (!(await identities.canEnter(transaction, account))) throw externalErrors.LAST_SIGN_IN_METHOD();
-        await sessions.endAll(caller, [caller.userId], { reason: 'factorsChanged', except: caller.sessionId });
-        await events.emit(transaction, caller, userEvent('removeDevice', [caller.userId], caller.sessionId));
-        await notices.send(transaction, account, 'DeviceRemoved', {});
-      });
-    },
+    remove: (caller, keyId) => remove(dependencies, caller, keyId),
   };
 }
 
+async function confirm(
+  { tokens, database, config, events, notices }: Dependencies,
+  caller: UserCaller,
+  signature: string,
+  origin: Origin,
+): Promise<string> {
+  forbidImpersonation(caller);
+  // A wrong signature uses the challenge up too.
+  const { publicKey, challenge } =
+    (await tokens.consume(database, purpose, enrolmentToken(caller.sessionId)))?.data ?? {};
+  const isRight =
+    typeof publicKey === 'string' &&
+    typeof challenge === 'string' &&
+    signs(keyOf(publicKey), challenge, signature);
+  if (!isRight) throw factorErrors.DEVICE_PROOF_REFUSED();
+  const id = newId();
+  await database.transaction(async (transaction) => {
+    const account = await lockRegistered(transaction, caller);
+    const { userId } = account;
+    if ((await countDeviceKeys(transaction, userId)) >= config().biometricAuthentication.maxPerUser)
+      throw factorErrors.TOO_MANY_KEYS();
+    await insertDeviceKey(transaction, {
+      id,
+      userId,
+      publicKey,
+      userAgent: storedUserAgent(origin.userAgent),
+    });
+    await events.emit(transaction, caller, userEvent('addDevice', [userId], caller.sessionId));
+    await notices.send(transaction, account, 'DeviceAdded', {});
+  });
+  return id;
+}
+
+async function remove(
+  { config, database, identities, sessions, events, notices }: Dependencies,
+  caller: UserCaller,
+  keyId: string,
+): Promise<void> {
+  requireRecentLogin(caller, config().sessions.sudoMaxAge);
+  await database.transaction(async (transaction) => {
+    const account = await lockRegistered(transaction, caller);
+    if (!(await deleteDeviceKey(transaction, caller.userId, keyId)))
+      throw factorErrors.DEVICE_NOT_FOUND();
+    if (!(await identities.canEnter(transaction, account)))
+      throw externalErrors.LAST_SIGN_IN_METHOD();
+    await sessions.endAll(caller, [caller.userId], {
+      reason: 'factorsChanged',
+      except: caller.sessionId,
+    });
+    await events.emit(
+      transaction,
+      caller,
+      userEvent('removeDevice', [caller.userId], caller.sessionId),
+    );
+    await notices.send(transaction, account, 'DeviceRemoved', {});
+  });
+}
+
 /** The challenge of an enrolment is found by the session that asked for it: the app sends back the signature alone. */
-const enrolmentToken = (sessionId: string): string => createHash('sha256').update(`device-enrolment\n${sessionId}`).digest('base64url');
+const enrolmentToken = (sessionId: string): string =>
+  createHash('sha256').update(`device-enrolment\n${sessionId}`).digest('base64url');
 
 /** The key when it is one that we believe in. */
 function keyOf(publicKey: string): KeyObject | undefined {
   try {
-    const key = createPublicKey({ key: Buffer.from(publicKey, 'base64'), format: 'der', type: 'spki' });
+    const key = createPublicKey({
+      key: Buffer.from(publicKey, 'base64'),
+      format: 'der',
+      type: 'spki',
+    });
     return isStrong(key) ? key : undefined;
   } catch {
     return undefined;
@@ -145,13 +195,21 @@ function keyOf(publicKey: string): KeyObject | undefined {
 function isStrong({ asymmetricKeyType, asymmetricKeyDetails: details }: KeyObject): boolean {
   if (asymmetricKeyType === 'ec') return details?.namedCurve === 'prime256v1';
   const bits = details?.modulusLength ?? 0;
-  return asymmetricKeyType === 'rsa' && bits >= smallestRsaBits && bits <= largestRsaBits && (details?.publicExponent ?? 0n) >= 65_537n;
+  return (
+    asymmetricKeyType === 'rsa' &&
+    bits >= smallestRsaBits &&
+    bits <= largestRsaBits &&
+    (details?.publicExponent ?? 0n) >= 65_537n
+  );
 }
 
 /** RSA PKCS #1 v1.5 or ECDSA, both over SHA-256 of the challenge as text. */
 function signs(key: KeyObject | undefined, challenge: string, signature: string): boolean {
   try {
-    return key !== undefined && verify('sha256', Buffer.from(challenge), key, Buffer.from(signature, 'base64'));
+    return (
+      key !== undefined &&
+      verify('sha256', Buffer.from(challenge), key, Buffer.from(signature, 'base64'))
+    );
   } catch {
     return false;
   }

@@ -2,13 +2,21 @@
  * Signing in with a passkey. As the first step the authenticator says who the user is and has asked for his
  * face, finger or PIN: that is both factors. As the second step it is what the user has.
  */
-import type { AuthenticationResponseJSON, PublicKeyCredentialRequestOptionsJSON } from '@simplewebauthn/server';
+import type {
+  AuthenticationResponseJSON,
+  PublicKeyCredentialRequestOptionsJSON,
+} from '@simplewebauthn/server';
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { factorErrors } from '../../credential-errors.ts';
 import type { OwnStrategy } from '../../strategies.ts';
-import { notePasskeyUse, passkeyByCredential, type StoredPasskey, storedPasskeysOf } from '../credentials/key-queries.ts';
+import {
+  notePasskeyUse,
+  passkeyByCredential,
+  type StoredPasskey,
+  storedPasskeysOf,
+} from '../credentials/key-queries.ts';
 import type { Origin } from '../origin.ts';
 import type { SecondStep } from '../second-factor/second-factor.ts';
 import type { SecurityLog } from '../security-log.ts';
@@ -40,16 +48,25 @@ export interface Challenges {
 export const ceremonyTimeoutMs = 5 * 60_000;
 const purpose = 'webauthn-challenge';
 
-export const createChallenges = ({ database, tokens }: Pick<Kernel, 'database'> & { readonly tokens: OneTimeTokens }): Challenges => ({
+export const createChallenges = ({
+  database,
+  tokens,
+}: Pick<Kernel, 'database'> & { readonly tokens: OneTimeTokens }): Challenges => ({
   async issue({ ceremony, session }) {
     const data = { ceremony, ...(session === undefined ? {} : { sessionId: session.sessionId }) };
     const owner = session === undefined ? {} : { userId: session.userId };
-    return (await tokens.issue(database, { purpose, ...owner, data, lifetimeMs: ceremonyTimeoutMs })).token;
+    return (
+      await tokens.issue(database, { purpose, ...owner, data, lifetimeMs: ceremonyTimeoutMs })
+    ).token;
   },
   async consume({ ceremony, session }, clientDataJSON) {
     const challenge = challengeIn(clientDataJSON);
-    const grant = challenge === undefined ? undefined : await tokens.consume(database, purpose, challenge);
-    const fits = grant?.data.ceremony === ceremony && grant.userId === session?.userId && grant.data.sessionId === session?.sessionId;
+    const grant =
+      challenge === undefined ? undefined : await tokens.consume(database, purpose, challenge);
+    const fits =
+      grant?.data.ceremony === ceremony &&
+      grant.userId === session?.userId &&
+      grant.data.sessionId === session?.sessionId;
     return fits ? challenge : undefined;
   },
 });
@@ -77,7 +94,10 @@ export interface RelyingParty {
 }
 
 /** What is not configured comes from the public address of the platform. */
-export function relyingParty({ passkeys }: Pick<AuthenticationConfig, 'passkeys'>, publicUrl: string): RelyingParty {
+export function relyingParty(
+  { passkeys }: Pick<AuthenticationConfig, 'passkeys'>,
+  publicUrl: string,
+): RelyingParty {
   const { hostname, origin } = new URL(publicUrl);
   return {
     id: passkeys.rpId === '' ? hostname : passkeys.rpId,
@@ -96,7 +116,11 @@ export interface PasskeySignIn {
   /** Proves that it is one of the caller's own. Throws PASSKEY_INVALID. */
   prove(caller: UserCaller, response: AuthenticationResponseJSON, origin: Origin): Promise<void>;
   /** Proves it and answers a whole session in place of the partial one. */
-  finishStep(caller: UserCaller, response: AuthenticationResponseJSON, origin: Origin): Promise<LoginAnswer>;
+  finishStep(
+    caller: UserCaller,
+    response: AuthenticationResponseJSON,
+    origin: Origin,
+  ): Promise<LoginAnswer>;
 }
 
 interface Dependencies extends Pick<Kernel, 'database'> {
@@ -109,53 +133,37 @@ interface Dependencies extends Pick<Kernel, 'database'> {
 
 const strategy: OwnStrategy = 'passkey';
 
-export function createPasskeySignIn({ database, challenges, party, signIn, step, securityLog }: Dependencies): PasskeySignIn {
-  const options = async (
-    key: ChallengeKey,
-    userVerification: 'required' | 'preferred',
-    allowed: readonly StoredPasskey[],
-  ): Promise<PublicKeyCredentialRequestOptionsJSON> => {
-    const { generateAuthenticationOptions } = await import('@simplewebauthn/server');
-    return generateAuthenticationOptions({
-      rpID: party().id,
-      challenge: new Uint8Array(Buffer.from(await challenges.issue(key), 'base64url')),
-      timeout: ceremonyTimeoutMs,
-      userVerification,
-      allowCredentials: allowed.map(({ credentialId, transports }) => ({ id: credentialId, transports: [...transports] as Transport[] })),
-    });
-  };
-
-  /** The passkey that signed the challenge; nothing when anything does not fit. */
-  const signer = async (key: ChallengeKey, response: AuthenticationResponseJSON, origin: Origin): Promise<StoredPasskey | undefined> => {
-    const challenge = await challenges.consume(key, response.response.clientDataJSON);
-    const passkey = challenge === undefined ? undefined : await passkeyByCredential(database, response.id);
-    if (challenge === undefined || !passkey || !belongs(passkey, key, response)) return undefined;
-    const use = await verified(response, challenge, { passkey, party: party(), asFirst: key.ceremony === 'signIn' });
-    if (!use) return undefined;
-    if (await notePasskeyUse(database, { id: passkey.id, ...use })) return passkey;
-    // A counter that does not rise: a copy of the authenticator may be in other hands (WebAuthn 3, 6.1.1).
-    await securityLog.note({ action: 'passkeyCloned', userId: passkey.userId, origin, outcome: 'refused', facts: { passkey: passkey.id } });
-    return undefined;
-  };
+export function createPasskeySignIn(dependencies: Dependencies): PasskeySignIn {
+  const { database, signIn, step, securityLog } = dependencies;
 
   const prove: PasskeySignIn['prove'] = async (caller, response, origin) => {
-    if (await signer({ ceremony: 'secondStep', session: caller }, response, origin)) return;
-    await securityLog.note({ action: 'secondFactor', userId: caller.userId, origin, outcome: 'refused', facts: { strategy } });
+    if (await signer(dependencies, { ceremony: 'secondStep', session: caller }, response, origin))
+      return;
+    await securityLog.note({
+      action: 'secondFactor',
+      userId: caller.userId,
+      origin,
+      outcome: 'refused',
+      facts: { strategy },
+    });
     throw factorErrors.PASSKEY_INVALID();
   };
 
   return {
-    begin: () => options({ ceremony: 'signIn' }, 'required', []),
+    begin: () => options(dependencies, { ceremony: 'signIn' }, 'required', []),
     async finish(response, origin) {
-      const passkey = await signer({ ceremony: 'signIn' }, response, origin);
+      const passkey = await signer(dependencies, { ceremony: 'signIn' }, response, origin);
       if (passkey) return signIn.openById(passkey.userId, origin, strategy, 'bothFactors');
       await signIn.refused({ strategy, outcome: 'wrong', origin });
       throw factorErrors.PASSKEY_INVALID();
     },
     async beginStep(caller) {
       const own = await storedPasskeysOf(database, caller.userId);
-      if (own.length === 0) throw factorErrors.NO_SECOND_FACTOR({ message: 'You have no passkey: prove your second factor another way' });
-      return options({ ceremony: 'secondStep', session: caller }, 'preferred', own);
+      if (own.length === 0)
+        throw factorErrors.NO_SECOND_FACTOR({
+          message: 'You have no passkey: prove your second factor another way',
+        });
+      return options(dependencies, { ceremony: 'secondStep', session: caller }, 'preferred', own);
     },
     prove,
     async finishStep(caller, response, origin) {
@@ -166,11 +174,66 @@ export function createPasskeySignIn({ database, challenges, party, signIn, step,
   };
 }
 
-type Transport = NonNullable<NonNullable<PublicKeyCredentialRequestOptionsJSON['allowCredentials']>[number]['transports']>[number];
+async function options(
+  { party, challenges }: Dependencies,
+  key: ChallengeKey,
+  userVerification: 'required' | 'preferred',
+  allowed: readonly StoredPasskey[],
+): Promise<PublicKeyCredentialRequestOptionsJSON> {
+  const { generateAuthenticationOptions } = await import('@simplewebauthn/server');
+  return generateAuthenticationOptions({
+    rpID: party().id,
+    challenge: new Uint8Array(Buffer.from(await challenges.issue(key), 'base64url')),
+    timeout: ceremonyTimeoutMs,
+    userVerification,
+    allowCredentials: allowed.map(({ credentialId, transports }) => ({
+      id: credentialId,
+      transports: [...transports] as Transport[],
+    })),
+  });
+}
+
+/** The passkey that signed the challenge; nothing when anything does not fit. */
+async function signer(
+  { challenges, database, party, securityLog }: Dependencies,
+  key: ChallengeKey,
+  response: AuthenticationResponseJSON,
+  origin: Origin,
+): Promise<StoredPasskey | undefined> {
+  const challenge = await challenges.consume(key, response.response.clientDataJSON);
+  const passkey =
+    challenge === undefined ? undefined : await passkeyByCredential(database, response.id);
+  if (challenge === undefined || !passkey || !belongs(passkey, key, response)) return undefined;
+  const use = await verified(response, challenge, {
+    passkey,
+    party: party(),
+    asFirst: key.ceremony === 'signIn',
+  });
+  if (!use) return undefined;
+  if (await notePasskeyUse(database, { id: passkey.id, ...use })) return passkey;
+  // A counter that does not rise: a copy of the authenticator may be in other hands (WebAuthn 3, 6.1.1).
+  await securityLog.note({
+    action: 'passkeyCloned',
+    userId: passkey.userId,
+    origin,
+    outcome: 'refused',
+    facts: { passkey: passkey.id },
+  });
+  return undefined;
+}
+
+type Transport = NonNullable<
+  NonNullable<PublicKeyCredentialRequestOptionsJSON['allowCredentials']>[number]['transports']
+>[number];
 
 /** As the first step the authenticator must name the user; as the second the passkey must be the user's own. */
-function belongs({ userId, handle }: StoredPasskey, { session }: ChallengeKey, { response }: AuthenticationResponseJSON): boolean {
-  const named = response.userHandle === undefined ? session !== undefined : response.userHandle === handle;
+function belongs(
+  { userId, handle }: StoredPasskey,
+  { session }: ChallengeKey,
+  { response }: AuthenticationResponseJSON,
+): boolean {
+  const named =
+    response.userHandle === undefined ? session !== undefined : response.userHandle === handle;
   return named && (session === undefined || session.userId === userId);
 }
 
@@ -195,10 +258,17 @@ async function verified(
       expectedOrigin: party.origins,
       expectedRPID: party.id,
       requireUserVerification: asFirst,
-      credential: { id: passkey.credentialId, publicKey: new Uint8Array(passkey.publicKey), counter: 0 },
+      credential: {
+        id: passkey.credentialId,
+        publicKey: new Uint8Array(passkey.publicKey),
+        counter: 0,
+      },
     });
     if (!isRight) return undefined;
-    return { counter: authenticationInfo.newCounter, backedUp: authenticationInfo.credentialBackedUp };
+    return {
+      counter: authenticationInfo.newCounter,
+      backedUp: authenticationInfo.credentialBackedUp,
+    };
   } catch {
     return undefined;
   }

@@ -1,5 +1,8 @@
 /** A user's own passkeys: added, listed, named and removed. */
-import type { PublicKeyCredentialCreationOptionsJSON, RegistrationResponseJSON } from '@simplewebauthn/server';
+import type {
+  PublicKeyCredentialCreationOptionsJSON,
+  RegistrationResponseJSON,
+} from '@simplewebauthn/server';
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import { newId } from '../../../../kernel/ids.ts';
@@ -9,7 +12,12 @@ import { externalErrors, factorErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
 import { type Credentials, credentialsById } from '../../queries.ts';
-import { forbidImpersonation, lockRegistered, registeredAccount, requireRecentLogin } from '../caller-checks.ts';
+import {
+  forbidImpersonation,
+  lockRegistered,
+  registeredAccount,
+  requireRecentLogin,
+} from '../caller-checks.ts';
 import type { Identities } from '../credentials/credentials.ts';
 import {
   deletePasskey,
@@ -33,7 +41,11 @@ export interface Passkeys {
    */
   begin(caller: UserCaller): Promise<PublicKeyCredentialCreationOptionsJSON>;
   /** Adds what the browser has made in the session that began. Throws PASSKEY_REFUSED, PASSKEY_EXISTS. */
-  add(caller: UserCaller, response: RegistrationResponseJSON, name: string | undefined): Promise<ListedPasskey>;
+  add(
+    caller: UserCaller,
+    response: RegistrationResponseJSON,
+    name: string | undefined,
+  ): Promise<ListedPasskey>;
   list(caller: UserCaller): Promise<readonly ListedPasskey[]>;
   rename(caller: UserCaller, id: string, name: string): Promise<ListedPasskey>;
   /** Removes one and ends all other sessions; needs a fresh sign-in. Throws 404, and 409 for the last way into the account. */
@@ -53,57 +65,24 @@ interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
 const algorithms = [-8, -7, -257];
 
 export function createPasskeys(dependencies: Dependencies): Passkeys {
-  const { database, events, challenges, party, sessions, notices, identities, config } = dependencies;
-
-  const requireFresh = (caller: UserCaller): void => requireRecentLogin(caller, config().sessions.sudoMaxAge);
-
-  const requireRoom = (held: number): void => {
-    if (held >= config().passkeys.maxPerUser) throw factorErrors.TOO_MANY_KEYS();
-  };
-
-  /** As for other factors: whoever knows the password alone adds nothing beside what could be asked for. */
-  const requireMayAdd = ({ complete }: UserCaller, { hasTwoFA }: Credentials, held: number): void => {
-    requireRoom(held);
-    if (complete) return;
-    if (hasTwoFA) throw authErrors.INVALID_TOKEN();
-    if (held > 0) throw factorErrors.PASSKEY_DUE();
-    const { enabled, methods } = config().twoFa;
-    if (!enabled || !methods.passkey) throw factorErrors.SECOND_FACTOR_METHOD();
-  };
-
-  const store = (caller: UserCaller, passkey: NewPasskey): Promise<void> =>
-    database.transaction(async (transaction) => {
-      const account = await lockRegistered(transaction, caller);
-      const { length } = await passkeysOf(transaction, caller.userId);
-      requireMayAdd(caller, account, length);
-      if (!(await insertPasskey(transaction, passkey))) throw factorErrors.PASSKEY_EXISTS();
-      await events.emit(transaction, caller, userEvent('addPasskey', [caller.userId], caller.sessionId));
-      await notices.send(transaction, account, 'PasskeyAdded', { passkey: passkey.name });
-    });
+  const { database, challenges, party } = dependencies;
 
   return {
     async begin(caller) {
-      requireFresh(caller);
+      requireFresh(dependencies, caller);
       const account = registeredAccount(await credentialsById(database, caller.userId));
       const { userId, email, username } = account;
       const handle = await passkeyHandle(database, userId, randomToken());
       const existing = await storedPasskeysOf(database, userId);
       // Before the device has made one that would be refused.
-      requireMayAdd(caller, account, existing.length);
+      requireMayAdd(dependencies, caller, account, existing.length);
       const challenge = await challenges.issue({ ceremony: 'register', session: caller });
-      return creationOptions({ challenge, handle, name: email ?? username ?? userId, existing }, party());
+      return creationOptions(
+        { challenge, handle, name: email ?? username ?? userId, existing },
+        party(),
+      );
     },
-    async add(caller, response, name = defaultName) {
-      forbidImpersonation(caller);
-      const expectedChallenge = await challenges.consume({ ceremony: 'register', session: caller }, response.response.clientDataJSON);
-      if (expectedChallenge === undefined) throw factorErrors.PASSKEY_REFUSED();
-      const made = await verified(response, expectedChallenge, party());
-      const passkey = { ...made, id: newId(), userId: caller.userId, name };
-      await store(caller, passkey);
-      const added = (await passkeysOf(database, caller.userId)).find(({ _id }) => _id === passkey.id);
-      if (!added) throw factorErrors.PASSKEY_NOT_FOUND();
-      return added;
-    },
+    add: (caller, response, name) => add(dependencies, caller, response, name),
     list: ({ userId }) => passkeysOf(database, userId),
     async rename(caller, id, name) {
       forbidImpersonation(caller);
@@ -111,22 +90,95 @@ export function createPasskeys(dependencies: Dependencies): Passkeys {
       if (!renamed) throw factorErrors.PASSKEY_NOT_FOUND();
       return renamed;
     },
-    async remove(caller, id) {
-      requireFresh(caller);
-      await database.transaction(async (transaction) => {
-        // Two removals at once wait for each other, so that they cannot take the last two ways together.
-        const account = await lockRegistered(transaction, caller);
-        const passkey = await deletePasskey(transaction, caller.userId, id);
-        if (passkey === undefined) throw factorErrors.PASSKEY_NOT_FOUND();
-        const isNeeded = account.hasTwoFA && account.twoFaMethod === 'passkey';
-        if (isNeeded && (await passkeysOf(transaction, caller.userId)).length === 0) throw factorErrors.PASSKEY_IS_SECOND_FACTOR();
-        if (!(await identities.canEnter(transaction, account))) throw externalErrors.LAST_SIGN_IN_METHOD();
-        await sessions.endAll(caller, [caller.userId], { reason: 'factorsChanged', except: caller.sessionId });
-        await events.emit(transaction, caller, userEvent('removePasskey', [caller.userId], caller.sessionId));
-        await notices.send(transaction, account, 'PasskeyRemoved', { passkey });
-      });
-    },
+    remove: (caller, id) => remove(dependencies, caller, id),
   };
+}
+
+function requireFresh({ config }: Dependencies, caller: UserCaller): void {
+  requireRecentLogin(caller, config().sessions.sudoMaxAge);
+}
+
+function requireRoom({ config }: Dependencies, held: number): void {
+  if (held >= config().passkeys.maxPerUser) throw factorErrors.TOO_MANY_KEYS();
+}
+
+/** As for other factors: whoever knows the password alone adds nothing beside what could be asked for. */
+function requireMayAdd(
+  dependencies: Dependencies,
+  { complete }: UserCaller,
+  { hasTwoFA }: Credentials,
+  held: number,
+): void {
+  const { config } = dependencies;
+  requireRoom(dependencies, held);
+  if (complete) return;
+  if (hasTwoFA) throw authErrors.INVALID_TOKEN();
+  if (held > 0) throw factorErrors.PASSKEY_DUE();
+  const { enabled, methods } = config().twoFa;
+  if (!enabled || !methods.passkey) throw factorErrors.SECOND_FACTOR_METHOD();
+}
+
+function store(dependencies: Dependencies, caller: UserCaller, passkey: NewPasskey): Promise<void> {
+  const { database, events, notices } = dependencies;
+  return database.transaction(async (transaction) => {
+    const account = await lockRegistered(transaction, caller);
+    const { length } = await passkeysOf(transaction, caller.userId);
+    requireMayAdd(dependencies, caller, account, length);
+    if (!(await insertPasskey(transaction, passkey))) throw factorErrors.PASSKEY_EXISTS();
+    await events.emit(
+      transaction,
+      caller,
+      userEvent('addPasskey', [caller.userId], caller.sessionId),
+    );
+    await notices.send(transaction, account, 'PasskeyAdded', { passkey: passkey.name });
+  });
+}
+
+async function add(
+  dependencies: Dependencies,
+  caller: UserCaller,
+  response: RegistrationResponseJSON,
+  name: string | undefined = defaultName,
+): Promise<ListedPasskey> {
+  const { challenges, party, database } = dependencies;
+  forbidImpersonation(caller);
+  const expectedChallenge = await challenges.consume(
+    { ceremony: 'register', session: caller },
+    response.response.clientDataJSON,
+  );
+  if (expectedChallenge === undefined) throw factorErrors.PASSKEY_REFUSED();
+  const made = await verified(response, expectedChallenge, party());
+  const passkey = { ...made, id: newId(), userId: caller.userId, name };
+  await store(dependencies, caller, passkey);
+  const added = (await passkeysOf(database, caller.userId)).find(({ _id }) => _id === passkey.id);
+  if (!added) throw factorErrors.PASSKEY_NOT_FOUND();
+  return added;
+}
+
+async function remove(dependencies: Dependencies, caller: UserCaller, id: string): Promise<void> {
+  const { database, identities, sessions, events, notices } = dependencies;
+  requireFresh(dependencies, caller);
+  await database.transaction(async (transaction) => {
+    // Two removals at once wait for each other, so that they cannot take the last two ways together.
+    const account = await lockRegistered(transaction, caller);
+    const passkey = await deletePasskey(transaction, caller.userId, id);
+    if (passkey === undefined) throw factorErrors.PASSKEY_NOT_FOUND();
+    const isNeeded = account.hasTwoFA && account.twoFaMethod === 'passkey';
+    if (isNeeded && (await passkeysOf(transaction, caller.userId)).length === 0)
+      throw factorErrors.PASSKEY_IS_SECOND_FACTOR();
+    if (!(await identities.canEnter(transaction, account)))
+      throw externalErrors.LAST_SIGN_IN_METHOD();
+    await sessions.endAll(caller, [caller.userId], {
+      reason: 'factorsChanged',
+      except: caller.sessionId,
+    });
+    await events.emit(
+      transaction,
+      caller,
+      userEvent('removePasskey', [caller.userId], caller.sessionId),
+    );
+    await notices.send(transaction, account, 'PasskeyRemoved', { passkey });
+  });
 }
 
 const defaultName = 'Passkey';
@@ -157,13 +209,17 @@ async function creationOptions(
     timeout: ceremonyTimeoutMs,
     attestationType: 'none',
     supportedAlgorithmIDs: algorithms,
-    excludeCredentials: existing.map(({ credentialId, transports }) => ({ id: credentialId, transports: [...transports] as Transport[] })),
+    excludeCredentials: existing.map(({ credentialId, transports }) => ({
+      id: credentialId,
+      transports: [...transports] as Transport[],
+    })),
     authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
   });
 }
 
 /** The library takes bytes, and writes them as the same base64url. */
-const bytesOf = (base64url: string): Uint8Array<ArrayBuffer> => new Uint8Array(Buffer.from(base64url, 'base64url'));
+const bytesOf = (base64url: string): Uint8Array<ArrayBuffer> =>
+  new Uint8Array(Buffer.from(base64url, 'base64url'));
 
 /** What the browser made, when it fits the challenge, the domain and the page. Throws PASSKEY_REFUSED. */
 async function verified(
@@ -179,11 +235,12 @@ async function verified(
     requireUserVerification: true,
     supportedAlgorithmIDs: algorithms,
   };
-  const { verified: isRight, registrationInfo } = await verifyRegistrationResponse({ response, ...expectations }).catch(
-    (cause: unknown) => {
-      throw factorErrors.PASSKEY_REFUSED({ cause });
-    },
-  );
+  const { verified: isRight, registrationInfo } = await verifyRegistrationResponse({
+    response,
+    ...expectations,
+  }).catch((cause: unknown) => {
+    throw factorErrors.PASSKEY_REFUSED({ cause });
+  });
   if (!isRight) throw factorErrors.PASSKEY_REFUSED();
   const { credential, credentialDeviceType, credentialBackedUp, aaguid } = registrationInfo;
   return {

@@ -13,7 +13,13 @@ import { userEvent } from '../../events.ts';
 import type { Credentials } from '../../queries.ts';
 import { forbidImpersonation, lockRegistered, requireRecentLogin } from '../caller-checks.ts';
 import { passkeysOf } from '../credentials/key-queries.ts';
-import { deletePendingTotp, phoneNumberOf, type SecondFactorMethod, setPhoneNumber, setSecondFactor } from '../credentials/queries.ts';
+import {
+  deletePendingTotp,
+  phoneNumberOf,
+  type SecondFactorMethod,
+  setPhoneNumber,
+  setSecondFactor,
+} from '../credentials/queries.ts';
 import type { Notices } from '../mail/notices.ts';
 import type { Origin } from '../origin.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -83,7 +89,8 @@ export function createEnrolment(dependencies: Dependencies): Enrolment {
     database.transaction(async (transaction) => {
       const account = await lockChangeable(transaction, caller);
       if (account.hasTwoFA) throw factorErrors.SECOND_FACTOR_ON();
-      if ((await passkeysOf(transaction, caller.userId)).length === 0) throw factorErrors.SECOND_FACTOR_METHOD();
+      if ((await passkeysOf(transaction, caller.userId)).length === 0)
+        throw factorErrors.SECOND_FACTOR_METHOD();
       await switchOn(transaction, caller, account, { method: 'passkey', phone: null });
       return { result: '2FA enabled' };
     });
@@ -98,7 +105,9 @@ export function createEnrolment(dependencies: Dependencies): Enrolment {
     async enable(caller, { method, phoneNumber }) {
       requireRecentLogin(caller, config().sessions.sudoMaxAge);
       requireMethod(method);
-      const account = await database.transaction((transaction) => lockChangeable(transaction, caller));
+      const account = await database.transaction((transaction) =>
+        lockChangeable(transaction, caller),
+      );
       if (account.hasTwoFA) return { result: '2FA already enabled' };
       if (method === 'passkey') return byPasskey(caller);
       await requireNoPasskey(caller);
@@ -112,8 +121,12 @@ export function createEnrolment(dependencies: Dependencies): Enrolment {
       return signIn.within(async (transaction) => {
         const account = await lockChangeable(transaction, caller);
         if (account.hasTwoFA) throw factorErrors.SECOND_FACTOR_ON();
-        if (byApp && !(await authenticator.confirm(transaction, caller.userId, code))) throw factorErrors.WRONG_TOTP();
-        await switchOn(transaction, caller, account, { method: byApp ? 'authenticator' : 'sms', phone });
+        if (byApp && !(await authenticator.confirm(transaction, caller.userId, code)))
+          throw factorErrors.WRONG_TOTP();
+        await switchOn(transaction, caller, account, {
+          method: byApp ? 'authenticator' : 'sms',
+          phone,
+        });
         return caller.complete ? undefined : step.finish(caller, origin, 'second-factor');
       });
     },
@@ -140,16 +153,25 @@ function createBeginning({ database, authenticator, smsCodes, config }: Dependen
     async bySms(caller: UserCaller, given: string | undefined): Promise<EnablingAnswer> {
       const { countries } = config().phoneAuthentication;
       const phone =
-        given === undefined ? await phoneNumberOf(database, caller.userId) : await usablePhoneNumber(given, countries, 'phoneNumber');
-      if (phone === null) throw invalid('phoneNumber', 'required', 'codes by text message need a phone number');
+        given === undefined
+          ? await phoneNumberOf(database, caller.userId)
+          : await usablePhoneNumber(given, countries, 'phoneNumber');
+      if (phone === null)
+        throw invalid('phoneNumber', 'required', 'codes by text message need a phone number');
       await deletePendingTotp(database, caller.userId);
       await smsCodes.send('phone-verify', caller, phone);
-      return { result: 'A code was sent to the number: send it to /authentication/twoFa/enable/verify' };
+      return {
+        result: 'A code was sent to the number: send it to /authentication/twoFa/enable/verify',
+      };
     },
   };
 }
 
-const inWords = { authenticator: 'authenticator app', sms: 'text message', passkey: 'passkey' } as const;
+const inWords = {
+  authenticator: 'authenticator app',
+  sms: 'text message',
+  passkey: 'passkey',
+} as const;
 
 /** What was proven. `phone`: where codes go; `null` where none go anywhere. */
 interface ProvenFactor {
@@ -159,10 +181,17 @@ interface ProvenFactor {
 
 /** The last step, in the transaction that has proven the factor. */
 function createSwitch({ events, sessions, notices }: Dependencies) {
-  return async (transaction: Transaction, caller: UserCaller, account: Credentials, { method, phone }: ProvenFactor): Promise<void> => {
+  return async (
+    transaction: Transaction,
+    caller: UserCaller,
+    account: Credentials,
+    { method, phone }: ProvenFactor,
+  ): Promise<void> => {
     const { userId, sessionId } = caller;
     if (phone !== null && phone !== (await phoneNumberOf(transaction, userId))) {
-      await onUniqueViolation(authErrors.PHONE_NUMBER_TAKEN, () => setPhoneNumber(transaction, userId, phone));
+      await onUniqueViolation(authErrors.PHONE_NUMBER_TAKEN, () =>
+        setPhoneNumber(transaction, userId, phone),
+      );
     }
     await setSecondFactor(transaction, userId, method);
     await sessions.endAll(caller, [userId], { reason: 'factorsChanged', except: sessionId });

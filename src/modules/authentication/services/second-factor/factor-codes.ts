@@ -3,9 +3,14 @@
 import { randomInt } from 'node:crypto';
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { Queryable, Transaction } from '../../../../kernel/database/database.ts';
-import type { DurableLimits } from '../../../../kernel/limits/durable.ts';
+import type { DurableLimits } from '../../../../kernel/limits/durable-limits.ts';
 import type { LimitBucket } from '../../../../kernel/limits/limits.ts';
-import { describeTotp, newTotpSecret, type TotpEnrolment, totpStep } from '../../../../kernel/security/totp.ts';
+import {
+  describeTotp,
+  newTotpSecret,
+  type TotpEnrolment,
+  totpStep,
+} from '../../../../kernel/security/totp.ts';
 import { authErrors } from '../../errors.ts';
 import {
   backupCodesLeft,
@@ -17,6 +22,7 @@ import {
   takeTotpStep,
   totpSecret,
 } from '../credentials/queries.ts';
+
 /* Ten codes for the day on which the second factor is lost. Each works once; only keyed digests are kept. */
 
 export interface RecoveryCodes {
@@ -31,8 +37,12 @@ const howMany = 10;
 const digits = 8;
 const shape = /^\d{8}$/;
 
-export function createRecoveryCodes({ database, secrets }: Pick<Kernel, 'database' | 'secrets'>): RecoveryCodes {
-  const digestOf = (userId: string, code: string): string => secrets.digest(code, `authentication:recovery-code:${userId}`);
+export function createRecoveryCodes({
+  database,
+  secrets,
+}: Pick<Kernel, 'database' | 'secrets'>): RecoveryCodes {
+  const digestOf = (userId: string, code: string): string =>
+    secrets.digest(code, `authentication:recovery-code:${userId}`);
   return {
     async make(transaction, userId) {
       const codes = distinctCodes();
@@ -75,13 +85,19 @@ const tries: readonly LimitBucket[] = [
   { name: 'authentication.second-factor.quarter', requests: 10, seconds: 15 * 60 },
   { name: 'authentication.second-factor.day', requests: 50, seconds: 24 * 60 * 60 },
 ];
-const messages: LimitBucket = { name: 'authentication.second-factor.messages', requests: 5, seconds: 60 * 60 };
+const messages: LimitBucket = {
+  name: 'authentication.second-factor.messages',
+  requests: 5,
+  seconds: 60 * 60,
+};
 
 const secondsOf = (resetMs: number): number => Math.max(1, Math.ceil(resetMs / 1000));
 
 export const createFactorQuota = (limits: DurableLimits): FactorQuota => ({
   async enter(userId) {
-    const states = await limits.consumeAll(tries.map((bucket) => ({ bucket, key: userId, stops: true })));
+    const states = await limits.consumeAll(
+      tries.map((bucket) => ({ bucket, key: userId, stops: true })),
+    );
     const spent = states.find(({ allowed }) => !allowed);
     if (spent) throw authErrors.TOO_MANY_FAILURES({ retryAfter: secondsOf(spent.resetMs) });
   },
@@ -89,7 +105,10 @@ export const createFactorQuota = (limits: DurableLimits): FactorQuota => ({
   async sendCode(userId) {
     const { allowed, resetMs } = await limits.consume(messages, userId);
     if (!allowed)
-      throw authErrors.TOO_SOON({ message: 'Too many codes were sent: wait before you ask again', retryAfter: secondsOf(resetMs) });
+      throw authErrors.TOO_SOON({
+        message: 'Too many codes were sent: wait before you ask again',
+        retryAfter: secondsOf(resetMs),
+      });
   },
 });
 
@@ -110,19 +129,29 @@ interface Dependencies extends Pick<Kernel, 'database' | 'secrets'> {
 const sealContext = (userId: string): string => `authentication:totp:${userId}`;
 
 export function createAuthenticator({ database, secrets, issuer }: Dependencies): Authenticator {
-  const stepOf = (sealed: string, userId: string, code: string) => totpStep(secrets.open(sealed, sealContext(userId)), code);
+  const stepOf = (sealed: string, userId: string, code: string) =>
+    totpStep(secrets.open(sealed, sealContext(userId)), code);
 
   return {
     async enrol(userId, label) {
       const secret = await newTotpSecret();
-      const stored = await storePendingTotp(database, userId, secrets.seal(secret, sealContext(userId)));
+      const stored = await storePendingTotp(
+        database,
+        userId,
+        secrets.seal(secret, sealContext(userId)),
+      );
       return stored ? describeTotp(secret, { issuer: issuer(), label }) : undefined;
     },
-    isPending: async (queryable, userId) => (await pendingTotpSecret(queryable, userId)) !== undefined,
+    isPending: async (queryable, userId) =>
+      (await pendingTotpSecret(queryable, userId)) !== undefined,
     async confirm(transaction, userId, code) {
       const sealed = await pendingTotpSecret(transaction, userId);
       const step = sealed === undefined ? undefined : await stepOf(sealed, userId, code);
-      return sealed !== undefined && step !== undefined && confirmTotp(transaction, userId, { sealed, step });
+      return (
+        sealed !== undefined &&
+        step !== undefined &&
+        confirmTotp(transaction, userId, { sealed, step })
+      );
     },
     async use(userId, code) {
       const sealed = await totpSecret(database, userId);

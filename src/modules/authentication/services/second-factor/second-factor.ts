@@ -10,7 +10,11 @@ import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
 import { type Credentials, clearSecondFactor, credentialsById } from '../../queries.ts';
 import { forbidImpersonation, lockRegistered, requireRecentLogin } from '../caller-checks.ts';
-import { deleteSecondFactor, phoneNumberOf, type SecondFactorMethod } from '../credentials/queries.ts';
+import {
+  deleteSecondFactor,
+  phoneNumberOf,
+  type SecondFactorMethod,
+} from '../credentials/queries.ts';
 import type { Notices } from '../mail/notices.ts';
 import type { Origin } from '../origin.ts';
 import type { SecurityLog } from '../security-log.ts';
@@ -18,6 +22,7 @@ import type { Sessions } from '../sessions/sessions.ts';
 import type { LoginAnswer, SignIn } from '../sessions/sign-in.ts';
 import type { Authenticator, FactorQuota, RecoveryCodes } from './factor-codes.ts';
 import { maskedPhoneNumber, type SmsCodes } from './sms-codes.ts';
+
 /*
  * The second step of a sign-in. The partial token of the first step says whose it is; what proves the
  * second factor ends that session and opens a whole one in its place.
@@ -39,7 +44,11 @@ export interface SecondStep {
   /** Proves it with a code and answers a whole session. */
   verify(caller: UserCaller, code: string, origin: Origin): Promise<LoginAnswer>;
   /** The same with a recovery code; `left` are there still. The owner is told by mail. */
-  recover(caller: UserCaller, code: string, origin: Origin): Promise<LoginAnswer & { readonly left: number }>;
+  recover(
+    caller: UserCaller,
+    code: string,
+    origin: Origin,
+  ): Promise<LoginAnswer & { readonly left: number }>;
   /** Uses up a code of the caller's own second factor. Throws 401, 404, 429. Not for use in a transaction: wrong codes count. */
   prove(caller: UserCaller, code: string, origin: Origin): Promise<void>;
   /** A whole session in place of the caller's partial one, for a second factor that is proven. Throws 401 when it has ended. */
@@ -61,24 +70,30 @@ interface StepDependencies extends Pick<Kernel, 'database' | 'events'> {
 
 export function createSecondStep(dependencies: StepDependencies): SecondStep {
   const authorize = createAuthorize(dependencies);
-  const { database, events, authenticator, smsCodes, recoveryCodes, quota, sessions, signIn, securityLog, notices } = dependencies;
+  const {
+    database,
+    events,
+    authenticator,
+    smsCodes,
+    recoveryCodes,
+    sessions,
+    signIn,
+    securityLog,
+    notices,
+  } = dependencies;
 
   const fits = async (caller: UserCaller, method: string | null, code: string): Promise<boolean> =>
-    method === 'sms' ? (await smsCodes.use('two-factor', caller, code)) !== undefined : authenticator.use(caller.userId, code);
-
-  /** Pays for a try, and notes the ones that fail. */
-  const trying = async (caller: UserCaller, origin: Origin, attempt: () => Promise<boolean>): Promise<boolean> => {
-    await quota.enter(caller.userId);
-    const isRight = await attempt();
-    if (isRight) await quota.succeeded(caller.userId);
-    else await securityLog.note({ action: 'secondFactor', userId: caller.userId, origin, outcome: 'refused' });
-    return isRight;
-  };
+    method === 'sms'
+      ? (await smsCodes.use('two-factor', caller, code)) !== undefined
+      : authenticator.use(caller.userId, code);
 
   const proveWith = async (caller: UserCaller, given: string, origin: Origin): Promise<void> => {
     const { twoFaMethod } = await accountOf(database, caller.userId);
-    const isRight = await trying(caller, origin, () => fits(caller, twoFaMethod, tidyCode(given)));
-    if (!isRight) throw twoFaMethod === 'authenticator' ? factorErrors.WRONG_TOTP() : factorErrors.WRONG_CODE();
+    const isRight = await trying(dependencies, caller, origin, () =>
+      fits(caller, twoFaMethod, tidyCode(given)),
+    );
+    if (!isRight)
+      throw twoFaMethod === 'authenticator' ? factorErrors.WRONG_TOTP() : factorErrors.WRONG_CODE();
   };
 
   const finish: SecondStep['finish'] = (caller, origin, strategy) =>
@@ -99,7 +114,8 @@ export function createSecondStep(dependencies: StepDependencies): SecondStep {
       const account = await accountOf(database, caller.userId);
       const { userId } = caller;
       if ((await recoveryCodes.left(userId)) === 0) throw factorErrors.NO_RECOVERY_CODES();
-      if (!(await trying(caller, origin, () => recoveryCodes.use(userId, code)))) throw factorErrors.WRONG_CODE();
+      if (!(await trying(dependencies, caller, origin, () => recoveryCodes.use(userId, code))))
+        throw factorErrors.WRONG_CODE();
       return signIn.within(async (transaction) => {
         const answer = await finish(caller, origin, 'recovery-code');
         const left = await recoveryCodes.left(userId);
@@ -114,6 +130,26 @@ export function createSecondStep(dependencies: StepDependencies): SecondStep {
   };
 }
 
+/** Pays for a try, and notes the ones that fail. */
+async function trying(
+  { quota, securityLog }: StepDependencies,
+  caller: UserCaller,
+  origin: Origin,
+  attempt: () => Promise<boolean>,
+): Promise<boolean> {
+  await quota.enter(caller.userId);
+  const isRight = await attempt();
+  if (isRight) await quota.succeeded(caller.userId);
+  else
+    await securityLog.note({
+      action: 'secondFactor',
+      userId: caller.userId,
+      origin,
+      outcome: 'refused',
+    });
+  return isRight;
+}
+
 /** The account, which must have a second factor. */
 async function accountOf(database: Queryable, userId: string): Promise<Credentials> {
   const account = await credentialsById(database, userId);
@@ -122,17 +158,34 @@ async function accountOf(database: Queryable, userId: string): Promise<Credentia
   return account;
 }
 
-function createAuthorize({ database, smsCodes, alternatives: others }: StepDependencies): SecondStep['authorize'] {
+function createAuthorize({
+  database,
+  smsCodes,
+  alternatives: others,
+}: StepDependencies): SecondStep['authorize'] {
   return async (caller) => {
     const { twoFaMethod } = await accountOf(database, caller.userId);
     const alternatives = await others(caller.userId);
     if (twoFaMethod === 'passkey')
-      return { method: twoFaMethod, message: 'Use your passkey', alternatives: alternatives.filter((one) => one !== twoFaMethod) };
-    if (twoFaMethod !== 'sms') return { method: 'authenticator', message: 'Enter the code of your authenticator app', alternatives };
+      return {
+        method: twoFaMethod,
+        message: 'Use your passkey',
+        alternatives: alternatives.filter((one) => one !== twoFaMethod),
+      };
+    if (twoFaMethod !== 'sms')
+      return {
+        method: 'authenticator',
+        message: 'Enter the code of your authenticator app',
+        alternatives,
+      };
     const phone = await phoneNumberOf(database, caller.userId);
     if (phone === null) throw factorErrors.NO_SECOND_FACTOR();
     await smsCodes.send('two-factor', caller, phone);
-    return { method: 'sms', message: `A code was sent to ${maskedPhoneNumber(phone)}`, alternatives };
+    return {
+      method: 'sms',
+      message: `A code was sent to ${maskedPhoneNumber(phone)}`,
+      alternatives,
+    };
   };
 }
 
@@ -158,8 +211,10 @@ interface FactorDependencies extends Pick<Kernel, 'database' | 'events'> {
 }
 
 export function createSecondFactor(dependencies: FactorDependencies): SecondFactor {
-  const { database, events, smsCodes, recoveryCodes, step, sessions, notices, config } = dependencies;
-  const requireFresh = (caller: UserCaller): void => requireRecentLogin(caller, config().sessions.sudoMaxAge);
+  const { database, events, smsCodes, recoveryCodes, step, sessions, notices, config } =
+    dependencies;
+  const requireFresh = (caller: UserCaller): void =>
+    requireRecentLogin(caller, config().sessions.sudoMaxAge);
 
   return {
     async disable(caller, code, origin) {
@@ -186,7 +241,11 @@ export function createSecondFactor(dependencies: FactorDependencies): SecondFact
         const account = await lockRegistered(transaction, caller);
         if (!account.hasTwoFA) throw factorErrors.NO_SECOND_FACTOR();
         const codes = await recoveryCodes.make(transaction, caller.userId);
-        await events.emit(transaction, caller, userEvent('makeRecoveryCodes', [caller.userId], caller.sessionId));
+        await events.emit(
+          transaction,
+          caller,
+          userEvent('makeRecoveryCodes', [caller.userId], caller.sessionId),
+        );
         await notices.send(transaction, account, 'RecoveryCodesMade', {});
         return codes;
       });

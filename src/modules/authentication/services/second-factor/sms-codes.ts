@@ -10,6 +10,7 @@ import { factorErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
 import { type OneTimeGrant, type OneTimeTokens, sixDigits } from '../tokens/one-time-tokens.ts';
 import type { FactorQuota } from './factor-codes.ts';
+
 /*
  * How many text messages go to numbers that nobody has proven yet, to sign in or as a second factor. Somebody earns on
  * each message: who owns a range of numbers asks for many of them, from as many accounts as he likes.
@@ -42,7 +43,10 @@ export function createSmsQuota({ durableLimits, config }: QuotaDependencies): Sm
     const [ofRange] = states;
     if (!ofRange?.allowed) {
       const message = 'Too many codes were sent to numbers like this one: try again later';
-      throw authErrors.TOO_SOON({ message, retryAfter: Math.max(1, Math.ceil((ofRange?.resetMs ?? 0) / 1000)) });
+      throw authErrors.TOO_SOON({
+        message,
+        retryAfter: Math.max(1, Math.ceil((ofRange?.resetMs ?? 0) / 1000)),
+      });
     }
     return states.every(({ allowed }) => allowed);
   };
@@ -56,20 +60,30 @@ const shape = /^\+[1-9]\d{6,14}$/;
  * The number without spaces, dashes and brackets. Throws PHONE_NOT_USABLE for one that no phone of
  * its country has by its length, and for countries that are not among `countries` (two letters; none: all). `path` names the input field.
  */
-export async function usablePhoneNumber(text: string, countries: readonly string[], path = 'phone'): Promise<string> {
+export async function usablePhoneNumber(
+  text: string,
+  countries: readonly string[],
+  path = 'phone',
+): Promise<string> {
   // The tables of all countries are loaded when the first number comes.
   const { parsePhoneNumberFromString } = await import('libphonenumber-js/min');
   const parsed = parsePhoneNumberFromString(text);
   // Not `isValid`: what countries give out changes faster than such tables do.
-  const isUsable = parsed?.isPossible() === true && parsed.ext === undefined && shape.test(parsed.number);
-  if (!isUsable) throw refused(path, 'format', 'write the number with its country, like +306900000000');
-  const isAllowed = countries.length === 0 || (parsed.country !== undefined && countries.includes(parsed.country));
+  const isUsable =
+    parsed?.isPossible() === true && parsed.ext === undefined && shape.test(parsed.number);
+  if (!isUsable)
+    throw refused(path, 'format', 'write the number with its country, like +306900000000');
+  const isAllowed =
+    countries.length === 0 || (parsed.country !== undefined && countries.includes(parsed.country));
   if (!isAllowed) throw refused(path, 'country', 'numbers of this country cannot be used here');
   return parsed.number;
 }
 
 const refused = (path: string, rule: string, message: string) =>
-  factorErrors.PHONE_NOT_USABLE({ message: `${path}: ${message}`, errors: [{ path, rule, message }] });
+  factorErrors.PHONE_NOT_USABLE({
+    message: `${path}: ${message}`,
+    errors: [{ path, rule, message }],
+  });
 
 /** The number with all but its first and last two digits hidden. */
 export const maskedPhoneNumber = (number: string): string =>
@@ -103,23 +117,42 @@ interface CodeDependencies extends Pick<Kernel, 'database'> {
 
 const subjectOf = ({ userId, sessionId }: SessionKey): string => `${userId}:${sessionId}`;
 
-export const createSmsCodes = ({ database, tokens, messages, quota, maySend, lifetimeMs }: CodeDependencies): SmsCodes => ({
+export const createSmsCodes = ({
+  database,
+  tokens,
+  messages,
+  quota,
+  maySend,
+  lifetimeMs,
+}: CodeDependencies): SmsCodes => ({
   async send(purpose, session, phone) {
     const { userId } = session;
     await quota.sendCode(userId);
     if (purpose === 'phone-verify' && !(await maySend(phone))) throw notNow();
     const sent = await database.transaction(async (transaction) => {
-      const request = { purpose, userId, subject: subjectOf(session), data: { phone }, code: sixDigits, lifetimeMs: lifetimeMs() };
+      const request = {
+        purpose,
+        userId,
+        subject: subjectOf(session),
+        data: { phone },
+        code: sixDigits,
+        lifetimeMs: lifetimeMs(),
+      };
       const { code = '' } = await tokens.issue(transaction, request);
       return messages.sendSms(transaction, { to: phone, text: codeText(code), code, userId });
     });
     if (sent === undefined) throw notNow();
   },
-  use: (purpose, session, code) => tokens.consumeCode(database, purpose, { subject: subjectOf(session) }, code),
-  discard: (transaction, userId) => tokens.discard(transaction, userId, ['two-factor', 'phone-verify']),
+  use: (purpose, session, code) =>
+    tokens.consumeCode(database, purpose, { subject: subjectOf(session) }, code),
+  discard: (transaction, userId) =>
+    tokens.discard(transaction, userId, ['two-factor', 'phone-verify']),
 });
 
-const notNow = () => authErrors.TOO_SOON({ message: 'No code can be sent to this number now: wait before you ask again' });
+const notNow = () =>
+  authErrors.TOO_SOON({
+    message: 'No code can be sent to this number now: wait before you ask again',
+  });
 
 /** What messages with a code say. */
 export const codeText = (code: string): string => `Your code is ${code}. Tell it to nobody.`;

@@ -3,9 +3,9 @@
  * the warm path (token seen, session state cached) there is no promise and no query.
  */
 import type { UserCaller } from '../../../../kernel/caller.ts';
-import { serializeCookie } from '../../../../kernel/cookie.ts';
 import { errors, PenstockError } from '../../../../kernel/errors.ts';
 import type { ClientIdentity, PresentedCredentials } from '../../../../kernel/identity.ts';
+import { serializeCookie } from '../../../../kernel/operations/reply.ts';
 import { authErrors } from '../../errors.ts';
 import type { AccessTokens } from '../tokens/access-tokens.ts';
 import type { SigningKeys } from '../tokens/signing-keys.ts';
@@ -20,8 +20,13 @@ interface Dependencies {
   readonly cookies: TokenCookies;
 }
 
-export function createClientIdentity({ accessTokens, states, keys, cookies }: Dependencies): ClientIdentity {
-  const believe = (caller: UserCaller): UserCaller | Promise<UserCaller> => {
+export function createClientIdentity({
+  accessTokens,
+  states,
+  keys,
+  cookies,
+}: Dependencies): ClientIdentity {
+  const checked = (caller: UserCaller): UserCaller | Promise<UserCaller> => {
     const state = states.get(caller.sessionId);
     if (state instanceof Promise) return state.then((loaded) => accept(caller, loaded));
     // The end of a session moves with each renewal, which other nodes are not told about: look again.
@@ -29,20 +34,21 @@ export function createClientIdentity({ accessTokens, states, keys, cookies }: De
     return accept(caller, state);
   };
 
-  const reread = async (caller: UserCaller): Promise<UserCaller> => accept(caller, await states.read(caller.sessionId));
+  const reread = async (caller: UserCaller): Promise<UserCaller> =>
+    accept(caller, await states.read(caller.sessionId));
 
   const afterKeyRefresh = async (bearer: string): Promise<UserCaller> => {
     await keys.refresh();
     const token = accessTokens.verify(bearer);
     if (typeof token !== 'object') throw refused();
-    return believe(token.caller);
+    return checked(token.caller);
   };
 
   const byToken = (bearer: string): UserCaller | Promise<UserCaller> => {
     const token = accessTokens.verify(bearer);
     if (token === 'unknownKey') return afterKeyRefresh(bearer);
     if (token === undefined) throw refused();
-    return believe(token.caller);
+    return checked(token.caller);
   };
 
   /** A cookie that opens nothing any more is taken away: its page cannot do that itself. */
@@ -54,7 +60,9 @@ export function createClientIdentity({ accessTokens, states, keys, cookies }: De
     } catch (error) {
       const [cookie] = cookies.cleared('accessToken');
       if (!(error instanceof PenstockError) || error.status !== 401 || !cookie) throw error;
-      throw authErrors.INVALID_TOKEN({ headers: { ...error.headers, 'set-cookie': serializeCookie(cookie) } });
+      throw authErrors.INVALID_TOKEN({
+        headers: { ...error.headers, 'set-cookie': serializeCookie(cookie) },
+      });
     }
   };
 
@@ -63,14 +71,16 @@ export function createClientIdentity({ accessTokens, states, keys, cookies }: De
     authenticate(credentials) {
       if (credentials.bearer !== undefined) return byToken(credentials.bearer);
       const cookie = cookies.accessToken(credentials.cookies);
-      if (cookie === undefined) throw errors.UNAUTHORIZED({ headers: { 'www-authenticate': 'Bearer' } });
+      if (cookie === undefined)
+        throw errors.UNAUTHORIZED({ headers: { 'www-authenticate': 'Bearer' } });
       return byCookie(cookie, credentials);
     },
   };
 }
 
 /** RFC 6750 3.1: a client that sees this renews its token. */
-const refused = (): PenstockError => authErrors.INVALID_TOKEN({ headers: { 'www-authenticate': 'Bearer error="invalid_token"' } });
+const refused = (): PenstockError =>
+  authErrors.INVALID_TOKEN({ headers: { 'www-authenticate': 'Bearer error="invalid_token"' } });
 
 function accept(caller: UserCaller, state: SessionState | undefined): UserCaller {
   if (state === undefined || state.userId !== caller.userId) throw refused();

@@ -8,8 +8,20 @@ import type { SessionState } from './queries.ts';
 import type { SessionStates } from './sessions.ts';
 import type { TokenCookies } from './token-cookies.ts';
 
-const caller: UserCaller = { kind: 'user', userId: 'u', sessionId: 's', authenticatedAt: 0, complete: true, clientId: 'c' };
-const live: SessionState = { userId: 'u', active: true, revoked: false, endsAt: Number.MAX_SAFE_INTEGER };
+const caller: UserCaller = {
+  kind: 'user',
+  userId: 'u',
+  sessionId: 's',
+  authenticatedAt: 0,
+  complete: true,
+  clientId: 'c',
+};
+const live: SessionState = {
+  userId: 'u',
+  active: true,
+  revoked: false,
+  endsAt: Number.MAX_SAFE_INTEGER,
+};
 
 interface Parts {
   readonly get?: SessionStates['get'];
@@ -27,7 +39,12 @@ function authenticate({
   const states: SessionStates = { get, read, dropAfter: () => undefined };
   const keys = { refresh } as unknown as SigningKeys;
   const cookies = { accessToken: () => undefined } as unknown as TokenCookies;
-  const identity = createClientIdentity({ states, keys, cookies, accessTokens: { issue: () => '', verify } });
+  const identity = createClientIdentity({
+    states,
+    keys,
+    cookies,
+    accessTokens: { issue: () => '', verify },
+  });
   return (async () => identity.authenticate(credentials('token')))();
 }
 
@@ -41,7 +58,10 @@ test.each<[string, Parts]>([
   ['a session of somebody else', { get: () => ({ ...live, userId: 'other' }) }],
   ['a revoked session', { get: () => ({ ...live, revoked: true }) }],
   ['a session that has ended', { get: async () => ({ ...live, endsAt: 1 }) }],
-  ['a session that has ended, also when read again', { get: () => ({ ...live, endsAt: 1 }), read: async () => ({ ...live, endsAt: 1 }) }],
+  [
+    'a session that has ended, also when read again',
+    { get: () => ({ ...live, endsAt: 1 }), read: async () => ({ ...live, endsAt: 1 }) },
+  ],
   ['no valid token', { verify: () => undefined }],
   ['a key that stays unknown', { verify: () => 'unknownKey' }],
 ])('%s is 401', async (_name, parts) => {
@@ -53,7 +73,10 @@ test.each<[string, Parts]>([
 });
 
 test('a blocked user is 403', async () => {
-  await expect(authenticate({ get: () => ({ ...live, active: false }) })).rejects.toMatchObject({ status: 403, code: 'USER_BLOCKED' });
+  await expect(authenticate({ get: () => ({ ...live, active: false }) })).rejects.toMatchObject({
+    status: 403,
+    code: 'USER_BLOCKED',
+  });
 });
 
 test('a session whose end was moved by another node goes on', async () => {
@@ -73,8 +96,14 @@ test('a key that another node has just made is found', async () => {
 
 test.each<[string, Parts]>([
   ['the session cannot be read', { get: () => Promise.reject(new Error('database gone')) }],
-  ['the session cannot be read again', { get: () => ({ ...live, endsAt: 1 }), read: () => Promise.reject(new Error('database gone')) }],
-  ['the keys cannot be read', { verify: () => 'unknownKey', refresh: () => Promise.reject(new Error('database gone')) }],
+  [
+    'the session cannot be read again',
+    { get: () => ({ ...live, endsAt: 1 }), read: () => Promise.reject(new Error('database gone')) },
+  ],
+  [
+    'the keys cannot be read',
+    { verify: () => 'unknownKey', refresh: () => Promise.reject(new Error('database gone')) },
+  ],
   [
     'the cache throws',
     {

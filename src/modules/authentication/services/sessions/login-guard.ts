@@ -14,12 +14,12 @@
  */
 
 import type { Kernel } from '../../../../host/kernel.ts';
+import { addressKey } from '../../../../kernel/caller.ts';
 import type { Database, Queryable, Transaction } from '../../../../kernel/database/database.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
 import type { PenstockError } from '../../../../kernel/errors.ts';
-import type { Claim, DurableLimits } from '../../../../kernel/limits/durable.ts';
+import type { Claim, DurableLimits } from '../../../../kernel/limits/durable-limits.ts';
 import type { LimitBucket, LimitState } from '../../../../kernel/limits/limits.ts';
-import { addressKey } from '../../../../kernel/operations/limits.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import type { Metrics } from '../../../../kernel/telemetry/metrics.ts';
 import type { Messages } from '../../../communications/index.ts';
@@ -40,7 +40,10 @@ interface DeviceRow {
 }
 
 /** Notes a sign-in. `known`: somebody signed in from there before; `others`: at least from somewhere else. */
-async function noteDevice(database: Queryable, row: DeviceRow): Promise<{ readonly known: boolean; readonly others: boolean }> {
+async function noteDevice(
+  database: Queryable,
+  row: DeviceRow,
+): Promise<{ readonly known: boolean; readonly others: boolean }> {
   const { rows } = await database.query<{ known: boolean; others: boolean }>(sql`
     with before as (select device, network from penstock.known_devices where user_id = ${row.userId}::uuid),
     noted as (
@@ -58,7 +61,11 @@ const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
  * Whether the owner of an account has signed in from this address before. `name`: as at login, or the user's id. Asked
  * while an account is under attack, so each way to name it has its index.
  */
-const isKnownAddress = async (database: Queryable, name: string, address: string): Promise<boolean> =>
+const isKnownAddress = async (
+  database: Queryable,
+  name: string,
+  address: string,
+): Promise<boolean> =>
   (
     await database.query(sql`
       select 1 from "app"."User" u join penstock.known_devices d on d.user_id = u."_id"
@@ -95,7 +102,11 @@ const createDevices = ({ database, notices, config }: DeviceDependencies): Devic
     const place = { device, network: networkOf(address), address: addressKey(address) };
     const { known, others } = await noteDevice(transaction, { userId: account.userId, ...place });
     if (known || !others || !config().sessions.newDeviceNotice) return;
-    await notices.send(transaction, account, 'NewDevice', { device, address, time: new Date().toISOString() });
+    await notices.send(transaction, account, 'NewDevice', {
+      device,
+      address,
+      time: new Date().toISOString(),
+    });
   },
   knows: (name, address) => isKnownAddress(database, name, addressKey(address)),
 });
@@ -143,16 +154,19 @@ const windows = [
 ] as const;
 const day = 24 * 60 * 60;
 
-function createLoginGuard({ durableLimits, metrics, devices, lockout, warnOwner }: GuardDependencies): LoginGuard {
-  const refusals = metrics.counter('login_lockouts_total', 'Attempts that were refused because too many before them failed', ['scope']);
+function createLoginGuard(dependencies: GuardDependencies): LoginGuard {
+  const { durableLimits, metrics, devices, lockout } = dependencies;
+  const refusals = metrics.counter(
+    'login_lockouts_total',
+    'Attempts that were refused because too many before them failed',
+    ['scope'],
+  );
 
-  const buckets = (): readonly LimitBucket[] =>
-    windows.map(({ name, factor, seconds }) => ({
-      name: `authentication.failures.${name}`,
-      requests: lockout().failures * factor,
-      seconds,
-    }));
-  const everywhere = (): LimitBucket => ({ name: 'authentication.failures.account', requests: lockout().accountFailures, seconds: day });
+  const everywhere = (): LimitBucket => ({
+    name: 'authentication.failures.account',
+    requests: lockout().accountFailures,
+    seconds: day,
+  });
 
   const refused = (scope: 'address' | 'account', { resetMs }: LimitState): PenstockError => {
     refusals.inc({ scope });
@@ -161,33 +175,61 @@ function createLoginGuard({ durableLimits, metrics, devices, lockout, warnOwner 
 
   /** The windows of a name or account at an address, and all its failures of a day. */
   const claimsOf = (name: string, address: string): readonly Pick<Claim, 'bucket' | 'key'>[] => [
-    ...buckets().map((bucket) => ({ bucket, key: keyOf(name, address) })),
+    ...buckets(dependencies).map((bucket) => ({ bucket, key: keyOf(name, address) })),
     { bucket: everywhere(), key: sha256(name) },
   ];
 
-  const judgeName = async ({ name, address }: PasswordAttempt, states: readonly LimitState[]): Promise<void> => {
+  const judgeName = async (
+    { name, address }: PasswordAttempt,
+    states: readonly LimitState[],
+  ): Promise<void> => {
     const spent = states.slice(0, windows.length).find(({ allowed }) => !allowed);
     if (spent) throw refused('address', spent);
     const all = states[windows.length];
     if (all && !all.allowed && !(await devices.knows(name, address))) throw refused('account', all);
   };
 
-  const judgeAccount = async ({ name, account, address }: PasswordAttempt, states: readonly LimitState[]): Promise<boolean> => {
-    const all = states[windows.length];
-    if (all?.allowed && all.remaining === 0) await warnOwner(account?.email ?? name);
-    const here = states.slice(0, windows.length);
-    return here.every(({ allowed }) => allowed) && (all?.allowed === true || (await devices.knows(account?.userId ?? name, address)));
-  };
-
   return {
     async enter(attempt) {
-      const byName = claimsOf(attempt.name, attempt.address).map((claim, place) => ({ ...claim, stops: place < windows.length }));
-      const states = await durableLimits.consumeAll([...byName, ...claimsOf(idOf(attempt), attempt.address)]);
+      const byName = claimsOf(attempt.name, attempt.address).map((claim, place) => ({
+        ...claim,
+        stops: place < windows.length,
+      }));
+      const states = await durableLimits.consumeAll([
+        ...byName,
+        ...claimsOf(idOf(attempt), attempt.address),
+      ]);
       await judgeName(attempt, states.slice(0, byName.length));
-      return judgeAccount(attempt, states.slice(byName.length));
+      return judgeAccount(dependencies, attempt, states.slice(byName.length));
     },
-    succeeded: (attempt) => durableLimits.reset(...claimsOf(attempt.name, attempt.address), ...claimsOf(idOf(attempt), attempt.address)),
+    succeeded: (attempt) =>
+      durableLimits.reset(
+        ...claimsOf(attempt.name, attempt.address),
+        ...claimsOf(idOf(attempt), attempt.address),
+      ),
   };
+}
+
+function buckets({ lockout }: GuardDependencies): readonly LimitBucket[] {
+  return windows.map(({ name, factor, seconds }) => ({
+    name: `authentication.failures.${name}`,
+    requests: lockout().failures * factor,
+    seconds,
+  }));
+}
+
+async function judgeAccount(
+  { warnOwner, devices }: GuardDependencies,
+  { name, account, address }: PasswordAttempt,
+  states: readonly LimitState[],
+): Promise<boolean> {
+  const all = states[windows.length];
+  if (all?.allowed && all.remaining === 0) await warnOwner(account?.email ?? name);
+  const here = states.slice(0, windows.length);
+  return (
+    here.every(({ allowed }) => allowed) &&
+    (all?.allowed === true || (await devices.knows(account?.userId ?? name, address)))
+  );
 }
 
 /** What the quotas of an account go by. Names that nobody has cost the same work. */
@@ -197,7 +239,10 @@ const idOf = ({ name, account }: PasswordAttempt): string => `account:${account?
 const keyOf = (name: string, address: string): string => sha256(`${name}\n${addressKey(address)}`);
 
 /** A try of somebody whose account is known: it costs the same quota as one at his login. */
-export const attemptAt = (account: Pick<Credentials, 'email' | 'username' | 'userId'>, address: string): PasswordAttempt => ({
+export const attemptAt = (
+  account: Pick<Credentials, 'email' | 'username' | 'userId'>,
+  address: string,
+): PasswordAttempt => ({
   name: account.email ?? account.username ?? account.userId,
   account,
   address,
@@ -219,5 +264,13 @@ export function createLoginProtection(foundation: Foundation) {
     messages.sendEmail(transaction, { to: email, userId, template: 'ManyFailures', variables: {} }),
   );
   const warnOwner = (email: string) => requests.request('manyFailures', email);
-  return { devices, loginGuard: createLoginGuard({ ...foundation, devices, lockout: () => config().lockout, warnOwner }) };
+  return {
+    devices,
+    loginGuard: createLoginGuard({
+      ...foundation,
+      devices,
+      lockout: () => config().lockout,
+      warnOwner,
+    }),
+  };
 }

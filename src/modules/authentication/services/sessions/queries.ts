@@ -3,9 +3,11 @@ import type { Queryable } from '../../../../kernel/database/database.ts';
 import { identitySql, sql } from '../../../../kernel/database/sql.ts';
 import type { Credentials } from '../../queries.ts';
 
-const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
-const ids = async (result: Promise<{ readonly rows: readonly { readonly id: string }[] }>): Promise<readonly string[]> =>
-  (await result).rows.map((row) => row.id);
+const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
+  (await result).rows[0];
+const ids = async (
+  result: Promise<{ readonly rows: readonly { readonly id: string }[] }>,
+): Promise<readonly string[]> => (await result).rows.map((row) => row.id);
 
 /** A session as its tokens need it. */
 export interface SessionRow {
@@ -27,7 +29,10 @@ export interface SessionRow {
 export interface NewSession {
   readonly id: string;
   /** The account as it was when it was decided what its sign-in still owes. */
-  readonly account: Pick<Credentials, 'userId' | 'hashedPassword' | 'email' | 'hasTwoFA' | 'requiresTwoFA'>;
+  readonly account: Pick<
+    Credentials,
+    'userId' | 'hashedPassword' | 'email' | 'hasTwoFA' | 'requiresTwoFA'
+  >;
   readonly clientId: string;
   readonly complete: boolean;
   readonly lifetimeMs: number;
@@ -42,7 +47,10 @@ export interface NewSession {
  * it was read. The share lock on the account makes such a change that runs at the same time wait for us, or
  * us for it: it either sees the new session and ends it, or there is none.
  */
-export const insertSession = (database: Queryable, { account, ...session }: NewSession): Promise<SessionRow | undefined> =>
+export const insertSession = (
+  database: Queryable,
+  { account, ...session }: NewSession,
+): Promise<SessionRow | undefined> =>
   first(
     database.query<SessionRow>(identitySql`
       with account as (
@@ -99,7 +107,10 @@ export interface SessionState {
   readonly endsAt: number;
 }
 
-export const sessionState = (database: Queryable, sessionId: string): Promise<SessionState | undefined> =>
+export const sessionState = (
+  database: Queryable,
+  sessionId: string,
+): Promise<SessionState | undefined> =>
   first(
     database.query<SessionState>(identitySql`
       select s.user_id as "userId", u."active" as active, s.revoked_at is not null as revoked,
@@ -136,7 +147,11 @@ export interface PresentedToken extends SessionRow {
 }
 
 /** Reads a presented token and locks it and its session: whoever comes second sees what the first has done. */
-export const lockPresentedToken = (database: Queryable, hash: string, graceMs: number): Promise<PresentedToken | undefined> =>
+export const lockPresentedToken = (
+  database: Queryable,
+  hash: string,
+  graceMs: number,
+): Promise<PresentedToken | undefined> =>
   first(
     database.query<PresentedToken>(identitySql`
       select t.id as "tokenId", t.generation, t.expires_at <= now() as expired, t.used_at is not null as used,
@@ -170,7 +185,10 @@ export const useRefreshToken = (
     where id = ${use.sessionId}`);
 
 /** Which session a refresh token is of, used or not. */
-export const sessionOfRefreshToken = (database: Queryable, hash: string): Promise<{ userId: string; sessionId: string } | undefined> =>
+export const sessionOfRefreshToken = (
+  database: Queryable,
+  hash: string,
+): Promise<{ userId: string; sessionId: string } | undefined> =>
   first(
     database.query<{ userId: string; sessionId: string }>(identitySql`
       select s.user_id as "userId", s.id as "sessionId" from penstock.refresh_tokens t join penstock.sessions s on s.id = t.session_id
@@ -178,7 +196,10 @@ export const sessionOfRefreshToken = (database: Queryable, hash: string): Promis
   );
 
 /** The successor of a used token, by the hash that follows from it. */
-export const successor = (database: Queryable, hash: string): Promise<{ tokenId: string; used: boolean; issuedAt: number } | undefined> =>
+export const successor = (
+  database: Queryable,
+  hash: string,
+): Promise<{ tokenId: string; used: boolean; issuedAt: number } | undefined> =>
   first(
     database.query<{ tokenId: string; used: boolean; issuedAt: number }>(identitySql`
       select id as "tokenId", used_at is not null as used, (extract(epoch from issued_at) * 1000)::double precision as "issuedAt"
@@ -186,7 +207,12 @@ export const successor = (database: Queryable, hash: string): Promise<{ tokenId:
   );
 
 /** Ends one session of that user; nothing when it is not his or has ended already. */
-export const revokeSession = (database: Queryable, userId: string, sessionId: string, reason: string): Promise<readonly string[]> =>
+export const revokeSession = (
+  database: Queryable,
+  userId: string,
+  sessionId: string,
+  reason: string,
+): Promise<readonly string[]> =>
   ids(
     database.query<{ id: string }>(identitySql`
       update penstock.sessions set revoked_at = now(), revoked_reason = ${reason}
@@ -228,8 +254,15 @@ export const isDisowned = async (database: Queryable, sessionId: string): Promis
   ).count > 0;
 
 /** Sessions of users that are about to be deleted with them. */
-export const sessionsOf = (database: Queryable, userIds: readonly string[]): Promise<readonly string[]> =>
-  ids(database.query<{ id: string }>(identitySql`select id from penstock.sessions where user_id = any(${userIds}::uuid[])`));
+export const sessionsOf = (
+  database: Queryable,
+  userIds: readonly string[],
+): Promise<readonly string[]> =>
+  ids(
+    database.query<{ id: string }>(
+      identitySql`select id from penstock.sessions where user_id = any(${userIds}::uuid[])`,
+    ),
+  );
 
 /** A session as its owner sees it. */
 export interface ListedSession {
@@ -249,7 +282,11 @@ export interface ListedSession {
 /** Names one live session of that user; answers it, or nothing when he has no such session. */
 export const nameSession = (
   database: Queryable,
-  { userId, sessionId, name }: { readonly userId: string; readonly sessionId: string; readonly name: string },
+  {
+    userId,
+    sessionId,
+    name,
+  }: { readonly userId: string; readonly sessionId: string; readonly name: string },
 ): Promise<ListedSession | undefined> =>
   first(
     database.query<ListedSession>(identitySql`
@@ -275,7 +312,10 @@ export const freshenSession = (
   );
 
 /** Live sessions, the last used first; at most 200. */
-export const liveSessions = async (database: Queryable, userId: string): Promise<readonly ListedSession[]> =>
+export const liveSessions = async (
+  database: Queryable,
+  userId: string,
+): Promise<readonly ListedSession[]> =>
   (
     await database.query<ListedSession>(identitySql`
       select id as "_id", client_id as "clientId", created_at as "createdAt", last_used_at as "lastUsedAt",

@@ -15,7 +15,14 @@ import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
 import { isOwnApp, type Origin, storedUserAgent } from '../origin.ts';
 import type { SecurityLog } from '../security-log.ts';
-import { insertRefreshToken, lockPresentedToken, type PresentedToken, revokeSession, successor, useRefreshToken } from './queries.ts';
+import {
+  insertRefreshToken,
+  lockPresentedToken,
+  type PresentedToken,
+  revokeSession,
+  successor,
+  useRefreshToken,
+} from './queries.ts';
 import { callerOf, type PairMaker, type TokenPair } from './session-opening.ts';
 import type { SessionStates } from './sessions.ts';
 
@@ -39,16 +46,23 @@ const tokenShape = /^[A-Za-z0-9_-]{43}$/;
 type Outcome = { readonly pair: TokenPair } | 'unknown' | 'blocked' | 'reused';
 
 export function createRenewal(dependencies: Dependencies): Renewal {
-  const { database, events, secrets, metrics, states, makePair, securityLog, config, log } = dependencies;
-  const reuses = metrics.counter('refresh_token_reuse_total', 'Sessions that ended because a used refresh token was presented again');
+  const { database, secrets, metrics } = dependencies;
+  const reuses = metrics.counter(
+    'refresh_token_reuse_total',
+    'Sessions that ended because a used refresh token was presented again',
+  );
 
   const successorOf = (refreshToken: string): string =>
-    Buffer.from(secrets.digest(refreshToken, 'authentication:refresh-successor'), 'hex').toString('base64url');
+    Buffer.from(secrets.digest(refreshToken, 'authentication:refresh-successor'), 'hex').toString(
+      'base64url',
+    );
 
   return {
     async renew(refreshToken, origin) {
       if (!tokenShape.test(refreshToken)) throw authErrors.INVALID_REFRESH_TOKEN();
-      const outcome = await database.transaction((transaction) => decide(transaction, refreshToken, origin));
+      const outcome = await database.transaction((transaction) =>
+        decide(transaction, refreshToken, origin),
+      );
       if (typeof outcome === 'object') return outcome.pair;
       if (outcome === 'blocked') throw authErrors.USER_BLOCKED();
       if (outcome === 'reused') reuses.inc();
@@ -56,56 +70,90 @@ export function createRenewal(dependencies: Dependencies): Renewal {
     },
   };
 
-  async function decide(transaction: Transaction, refreshToken: string, origin: Origin): Promise<Outcome> {
+  async function decide(
+    transaction: Transaction,
+    refreshToken: string,
+    origin: Origin,
+  ): Promise<Outcome> {
     const presented = await lockPresentedToken(transaction, sha256(refreshToken), graceMs);
     if (!presented || !isOwnApp(origin, presented)) return 'unknown';
     if (!presented.active) return 'blocked';
     if (presented.over) return 'unknown';
-    if (presented.used) return replay(transaction, presented, { next: successorOf(refreshToken), origin });
+    if (presented.used)
+      return replay(dependencies, transaction, presented, {
+        next: successorOf(refreshToken),
+        origin,
+      });
     if (presented.expired) return 'unknown';
-    return rotate(transaction, presented, { next: successorOf(refreshToken), origin });
-  }
-
-  async function rotate(
-    transaction: Transaction,
-    presented: PresentedToken,
-    { next, origin }: { next: string; origin: Origin },
-  ): Promise<Outcome> {
-    const { refreshTokens, accessTokens } = config();
-    const id = newId();
-    await useRefreshToken(transaction, {
-      tokenId: presented.tokenId,
-      sessionId: presented.id,
-      idleMs: Math.max(refreshTokens.expiryPeriod, accessTokens.expiryPeriod),
-      address: origin.address,
-      userAgent: storedUserAgent(origin.userAgent),
+    return rotate(dependencies, transaction, presented, {
+      next: successorOf(refreshToken),
+      origin,
     });
-    await insertRefreshToken(transaction, {
-      id,
-      hash: sha256(next),
-      sessionId: presented.id,
-      generation: presented.generation + 1,
-      lifetimeMs: refreshTokens.expiryPeriod,
-    });
-    await events.emit(transaction, callerOf(presented), userEvent('renew', [presented.userId], presented.id));
-    return { pair: makePair(presented, { tokenId: id, refreshToken: next }) };
   }
+}
 
-  /** A used token again: the same pair within the grace time while that pair was not renewed itself, else the end of the session. */
-  async function replay(
-    transaction: Transaction,
-    presented: PresentedToken,
-    { next, origin }: { next: string; origin: Origin },
-  ): Promise<Outcome> {
-    const following = presented.inGrace ? await successor(transaction, sha256(next)) : undefined;
-    if (following && !following.used) {
-      return { pair: makePair({ ...presented, issuedAt: following.issuedAt }, { tokenId: following.tokenId, refreshToken: next }) };
-    }
-    const ended = await revokeSession(transaction, presented.userId, presented.id, 'reuse');
-    await events.emit(transaction, callerOf(presented), userEvent('reuse', [presented.userId], presented.id));
-    await securityLog.note({ action: 'reuse', userId: presented.userId, origin, outcome: 'refused' });
-    states.dropAfter(transaction, ended);
-    log.warn({ userId: presented.userId, sessionId: presented.id }, 'A used refresh token was presented again: the session was ended');
-    return 'reused';
+async function rotate(
+  { config, events, makePair }: Dependencies,
+  transaction: Transaction,
+  presented: PresentedToken,
+  { next, origin }: { next: string; origin: Origin },
+): Promise<Outcome> {
+  const { refreshTokens, accessTokens } = config();
+  const id = newId();
+  await useRefreshToken(transaction, {
+    tokenId: presented.tokenId,
+    sessionId: presented.id,
+    idleMs: Math.max(refreshTokens.expiryPeriod, accessTokens.expiryPeriod),
+    address: origin.address,
+    userAgent: storedUserAgent(origin.userAgent),
+  });
+  await insertRefreshToken(transaction, {
+    id,
+    hash: sha256(next),
+    sessionId: presented.id,
+    generation: presented.generation + 1,
+    lifetimeMs: refreshTokens.expiryPeriod,
+  });
+  await events.emit(
+    transaction,
+    callerOf(presented),
+    userEvent('renew', [presented.userId], presented.id),
+  );
+  return { pair: makePair(presented, { tokenId: id, refreshToken: next }) };
+}
+
+/** A used token again: the same pair within the grace time while that pair was not renewed itself, else the end of the session. */
+async function replay(
+  { makePair, events, securityLog, states, log }: Dependencies,
+  transaction: Transaction,
+  presented: PresentedToken,
+  { next, origin }: { next: string; origin: Origin },
+): Promise<Outcome> {
+  const following = presented.inGrace ? await successor(transaction, sha256(next)) : undefined;
+  if (following && !following.used) {
+    return {
+      pair: makePair(
+        { ...presented, issuedAt: following.issuedAt },
+        { tokenId: following.tokenId, refreshToken: next },
+      ),
+    };
   }
+  const ended = await revokeSession(transaction, presented.userId, presented.id, 'reuse');
+  await events.emit(
+    transaction,
+    callerOf(presented),
+    userEvent('reuse', [presented.userId], presented.id),
+  );
+  await securityLog.note({
+    action: 'reuse',
+    userId: presented.userId,
+    origin,
+    outcome: 'refused',
+  });
+  states.dropAfter(transaction, ended);
+  log.warn(
+    { userId: presented.userId, sessionId: presented.id },
+    'A used refresh token was presented again: the session was ended',
+  );
+  return 'reused';
 }

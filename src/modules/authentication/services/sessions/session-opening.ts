@@ -16,6 +16,7 @@ import type { AccessTokens } from '../tokens/access-tokens.ts';
 import { withTimeout } from '../transactions.ts';
 import { insertRefreshToken, insertSession, revokeByClient, type SessionRow } from './queries.ts';
 import type { SessionStates } from './sessions.ts';
+
 /* The pair of tokens that a session is used with. */
 
 export interface TokenPair {
@@ -39,7 +40,10 @@ export const createPairMaker =
   (session, { tokenId, refreshToken }) => {
     const { accessTokens: access, sessions } = config();
     const expiresAt = Math.min(session.issuedAt + access.expiryPeriod, session.expiresAt);
-    const accessToken = accessTokens.issue({ ...session, tokenId, sessionId: session.id, expiresAt }, sessions.sudoMaxAge);
+    const accessToken = accessTokens.issue(
+      { ...session, tokenId, sessionId: session.id, expiresAt },
+      sessions.sudoMaxAge,
+    );
     return refreshToken === undefined ? { accessToken } : { accessToken, refreshToken };
   };
 
@@ -69,11 +73,18 @@ interface TokenRequest {
 }
 
 /** Runs in the transaction that opens the session. A throw refuses the sign-in. */
-export type TokenHook = (transaction: Transaction, request: TokenRequest) => Promise<CustomClaims | undefined>;
+export type TokenHook = (
+  transaction: Transaction,
+  request: TokenRequest,
+) => Promise<CustomClaims | undefined>;
 
 interface TokenHooks {
   /** What all hooks say together, or null. Throws what a hook throws, and 503 when one takes too long or it is more than fits into a token. */
-  claimsFor(transaction: Transaction, account: Credentials, origin: Origin): Promise<CustomClaims | null>;
+  claimsFor(
+    transaction: Transaction,
+    account: Credentials,
+    origin: Origin,
+  ): Promise<CustomClaims | null>;
   /** Adds a hook; answers how to take it away. */
   onToken(hook: TokenHook): () => void;
 }
@@ -86,7 +97,11 @@ export function createTokenHooks(log: Logger): TokenHooks {
   return {
     async claimsFor(transaction, { userId }, origin) {
       const claims: Record<string, unknown> = {};
-      for (const hook of hooks) Object.assign(claims, await withTimeout(hook(transaction, { userId, clientId: clientOf(origin) }), log));
+      for (const hook of hooks)
+        Object.assign(
+          claims,
+          await withTimeout(hook(transaction, { userId, clientId: clientOf(origin) }), log),
+        );
       if (Object.keys(claims).length === 0) return null;
       const bytes = Buffer.byteLength(JSON.stringify(claims));
       if (bytes <= maxBytes) return claims;
@@ -117,7 +132,11 @@ export function pendingFactorOf(
   if (account.hasTwoFA) return 'verify';
   // Nobody is asked to set up what cannot be set up.
   const { twoFa } = config;
-  const isRequired = twoFa.enabled && canBeSetUp(config) && !account.isAnonymous && (twoFa.required || account.requiresTwoFA);
+  const isRequired =
+    twoFa.enabled &&
+    canBeSetUp(config) &&
+    !account.isAnonymous &&
+    (twoFa.required || account.requiresTwoFA);
   return isRequired ? 'enrol' : undefined;
 }
 
@@ -139,19 +158,29 @@ interface OpenerDependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly config: () => AuthenticationConfig;
 }
 
-export function createSessionOpener({ database, events, states, makePair, hooks, config }: OpenerDependencies): SessionOpener {
+export function createSessionOpener(dependencies: OpenerDependencies): SessionOpener {
+  const { database, events, states, makePair, hooks, config } = dependencies;
   return async (account, origin, strategy, pending) => {
     const opened = await database.transaction(async (transaction) => {
       const claims = await hooks.claimsFor(transaction, account, origin);
       // Of several logins at the same time each must see the sessions of the others.
-      if (pending === undefined && endsOthers(config())) await lockUsers(transaction, [account.userId]);
-      const session = await insert(transaction, account, origin, { claims, complete: pending === undefined });
+      if (pending === undefined && endsOthers(config()))
+        await lockUsers(transaction, [account.userId]);
+      const session = await insert(transaction, account, origin, {
+        claims,
+        complete: pending === undefined,
+      });
       if (!session) return undefined;
-      const facts = await firstToken(transaction, session);
+      const facts = await firstToken(dependencies, transaction, session);
       // Whoever knows the password alone ends nobody's session.
-      if (session.complete) states.dropAfter(transaction, await endReplaced(transaction, session));
+      if (session.complete)
+        states.dropAfter(transaction, await endReplaced(dependencies, transaction, session));
       const what = session.complete ? 'login' : 'firstFactor';
-      await events.emit(transaction, callerOf(session), userEvent(what, [session.userId], session.id, { strategy }));
+      await events.emit(
+        transaction,
+        callerOf(session),
+        userEvent(what, [session.userId], session.id, { strategy }),
+      );
       return { session, facts };
     });
     return opened && makePair(opened.session, opened.facts);
@@ -171,32 +200,49 @@ export function createSessionOpener({ database, events, states, makePair, hooks,
       clientId: clientOf(origin),
       complete,
       lifetimeMs: sessions.absoluteLifetime,
-      idleMs: renewable ? Math.max(refreshTokens.expiryPeriod, accessTokens.expiryPeriod) : accessTokens.expiryPeriod,
+      idleMs: renewable
+        ? Math.max(refreshTokens.expiryPeriod, accessTokens.expiryPeriod)
+        : accessTokens.expiryPeriod,
       address: origin.address,
       userAgent: storedUserAgent(origin.userAgent),
       claims,
     });
   }
+}
 
-  async function firstToken(transaction: Transaction, session: SessionRow): Promise<PairFacts> {
-    const { enabled, expiryPeriod } = config().refreshTokens;
-    const tokenId = newId();
-    if (!enabled || !session.complete) return { tokenId, refreshToken: undefined };
-    const refreshToken = randomToken();
-    const hash = sha256(refreshToken);
-    await insertRefreshToken(transaction, { id: tokenId, hash, sessionId: session.id, generation: 0, lifetimeMs: expiryPeriod });
-    return { tokenId, refreshToken };
-  }
+async function firstToken(
+  { config }: OpenerDependencies,
+  transaction: Transaction,
+  session: SessionRow,
+): Promise<PairFacts> {
+  const { enabled, expiryPeriod } = config().refreshTokens;
+  const tokenId = newId();
+  if (!enabled || !session.complete) return { tokenId, refreshToken: undefined };
+  const refreshToken = randomToken();
+  const hash = sha256(refreshToken);
+  await insertRefreshToken(transaction, {
+    id: tokenId,
+    hash,
+    sessionId: session.id,
+    generation: 0,
+    lifetimeMs: expiryPeriod,
+  });
+  return { tokenId, refreshToken };
+}
 
-  /** A login ends other sessions where the configuration allows only one (spec/authentication.md 5.5). */
-  async function endReplaced(transaction: Transaction, session: SessionRow): Promise<readonly string[]> {
-    const { multipleUserSessions, multipleClientLogins } = config().clients;
-    return [
-      ...(multipleUserSessions ? [] : await revokeByClient(transaction, session, true)),
-      ...(multipleClientLogins ? [] : await revokeByClient(transaction, session, false)),
-    ];
-  }
+/** A login ends other sessions where the configuration allows only one (spec/authentication.md 5.5). */
+async function endReplaced(
+  { config }: OpenerDependencies,
+  transaction: Transaction,
+  session: SessionRow,
+): Promise<readonly string[]> {
+  const { multipleUserSessions, multipleClientLogins } = config().clients;
+  return [
+    ...(multipleUserSessions ? [] : await revokeByClient(transaction, session, true)),
+    ...(multipleClientLogins ? [] : await revokeByClient(transaction, session, false)),
+  ];
 }
 
 /** Whether a login may end other sessions of the user. */
-const endsOthers = ({ clients }: AuthenticationConfig): boolean => !(clients.multipleUserSessions && clients.multipleClientLogins);
+const endsOthers = ({ clients }: AuthenticationConfig): boolean =>
+  !(clients.multipleUserSessions && clients.multipleClientLogins);

@@ -5,7 +5,7 @@
  */
 
 import type { Kernel } from '../../../../host/kernel.ts';
-import type { Cache, Caches } from '../../../../kernel/cache/cache.ts';
+import type { Cache, Caches } from '../../../../kernel/cache.ts';
 import { anonymous, type Caller, type UserCaller } from '../../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../../kernel/database/database.ts';
 import { authErrors } from '../../errors.ts';
@@ -20,6 +20,7 @@ import {
   sessionState,
   sessionsOf,
 } from './queries.ts';
+
 /* The cached state of sessions: what every authenticated request asks, answered without a query. */
 
 export interface SessionStates {
@@ -37,9 +38,14 @@ const maxEntries = 50_000;
 
 /** One per node: the name of a cache is its topic on the bus. */
 export function createSessionStates(database: Database, caches: Caches): SessionStates {
-  const cache: Cache<SessionState> = caches.create({ name: 'authentication.sessions', maxEntries, ttlMs });
+  const cache: Cache<SessionState> = caches.create({
+    name: 'authentication.sessions',
+    maxEntries,
+    ttlMs,
+  });
   return {
-    get: (sessionId) => cache.get(sessionId) ?? cache.load(sessionId, () => sessionState(database, sessionId)),
+    get: (sessionId) =>
+      cache.get(sessionId) ?? cache.load(sessionId, () => sessionState(database, sessionId)),
     read: (sessionId) => sessionState(database, sessionId),
     dropAfter(transaction, sessionIds) {
       if (sessionIds.length > 0) transaction.afterCommit(() => cache.invalidate(sessionIds));
@@ -50,7 +56,11 @@ export function createSessionStates(database: Database, caches: Caches): Session
 export interface Sessions {
   list(caller: UserCaller): Promise<readonly (ListedSession & { readonly current: boolean })[]>;
   /** Names the device of one of the caller's own sessions; 404 when it is not his or has ended. */
-  rename(caller: UserCaller, sessionId: string, name: string): Promise<ListedSession & { readonly current: boolean }>;
+  rename(
+    caller: UserCaller,
+    sessionId: string,
+    name: string,
+  ): Promise<ListedSession & { readonly current: boolean }>;
   logout(caller: UserCaller): Promise<void>;
   /** Ends a session that its browser has left for another one; nothing when it has ended. */
   leave(session: Pick<UserCaller, 'userId' | 'sessionId'>): Promise<void>;
@@ -78,42 +88,64 @@ interface Dependencies extends Pick<Kernel, 'database' | 'events'> {
 
 export function createSessions({ database, events, states }: Dependencies): Sessions {
   /** Ends what `revoke` ends, with one event, in one transaction. */
-  const ending = (caller: Caller, event: UserEvent, userIds: readonly string[], revoke: (t: Transaction) => Promise<readonly string[]>) =>
+  const ending = (
+    caller: Caller,
+    event: UserEvent,
+    userIds: readonly string[],
+    revoke: (t: Transaction) => Promise<readonly string[]>,
+  ) =>
     database.transaction(async (transaction) => {
       const ended = await revoke(transaction);
-      if (ended.length > 0) await events.emit(transaction, caller, userEvent(event, userIds, ended.length === 1 ? ended[0] : undefined));
+      if (ended.length > 0)
+        await events.emit(
+          transaction,
+          caller,
+          userEvent(event, userIds, ended.length === 1 ? ended[0] : undefined),
+        );
       states.dropAfter(transaction, ended);
       return ended.length;
     });
 
   const endOf: Sessions['endOf'] = async (caller, userId, sessionId) => {
-    const ended = await ending(caller, 'revokeSessions', [userId], (t) => revokeSession(t, userId, sessionId, 'revoked'));
+    const ended = await ending(caller, 'revokeSessions', [userId], (t) =>
+      revokeSession(t, userId, sessionId, 'revoked'),
+    );
     if (ended === 0) throw authErrors.SESSION_NOT_FOUND();
   };
 
   return {
     list: async (caller) =>
-      (await liveSessions(database, caller.userId)).map((session) => ({ ...session, current: session._id === caller.sessionId })),
+      (await liveSessions(database, caller.userId)).map((session) => ({
+        ...session,
+        current: session._id === caller.sessionId,
+      })),
     async rename({ userId, sessionId: own }, sessionId, name) {
       const session = await nameSession(database, { userId, sessionId, name });
       if (!session) throw authErrors.SESSION_NOT_FOUND();
       return { ...session, current: session._id === own };
     },
     async logout(caller) {
-      await ending(caller, 'logout', [caller.userId], (t) => revokeSession(t, caller.userId, caller.sessionId, 'logout'));
+      await ending(caller, 'logout', [caller.userId], (t) =>
+        revokeSession(t, caller.userId, caller.sessionId, 'logout'),
+      );
     },
     async leave({ userId, sessionId }) {
-      await ending(anonymous, 'revokeSessions', [userId], (t) => revokeSession(t, userId, sessionId, 'replaced'));
+      await ending(anonymous, 'revokeSessions', [userId], (t) =>
+        revokeSession(t, userId, sessionId, 'replaced'),
+      );
     },
     end: (caller, sessionId) => endOf(caller, caller.userId, sessionId),
     endOf,
     endAll: (caller, userIds, options) =>
-      ending(caller, 'revokeSessions', userIds, (t) => revokeSessions(t, userIds, options.reason, options.except ?? null)),
+      ending(caller, 'revokeSessions', userIds, (t) =>
+        revokeSessions(t, userIds, options.reason, options.except ?? null),
+      ),
     async replace(transaction, { userId, sessionId }) {
       const ended = await revokeSession(transaction, userId, sessionId, 'replaced');
       states.dropAfter(transaction, ended);
       return ended.length > 0;
     },
-    forget: async (transaction, userIds) => states.dropAfter(transaction, await sessionsOf(transaction, userIds)),
+    forget: async (transaction, userIds) =>
+      states.dropAfter(transaction, await sessionsOf(transaction, userIds)),
   };
 }

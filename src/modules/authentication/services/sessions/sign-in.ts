@@ -7,7 +7,7 @@ import type { Kernel } from '../../../../host/kernel.ts';
 import { anonymous } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { PenstockError } from '../../../../kernel/errors.ts';
-import { remembered } from '../../../../kernel/telemetry/remembered.ts';
+import { remembered } from '../../../../kernel/telemetry/metrics.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { authErrors } from '../../errors.ts';
 import { userEvent } from '../../events.ts';
@@ -16,7 +16,13 @@ import type { Origin } from '../origin.ts';
 import type { SecurityLog } from '../security-log.ts';
 import type { Devices } from './login-guard.ts';
 import { countSignedIn } from './queries.ts';
-import { type PendingFactor, type Proof, pendingFactorOf, type SessionOpener, type TokenPair } from './session-opening.ts';
+import {
+  type PendingFactor,
+  type Proof,
+  pendingFactorOf,
+  type SessionOpener,
+  type TokenPair,
+} from './session-opening.ts';
 
 /* Figures of authentication for monitoring, 0 from the start. */
 
@@ -26,13 +32,26 @@ const labels = { module_name: 'authentication' };
 const RENEW_MS = 30_000;
 
 export function measureUsers({ metrics, database }: Pick<Kernel, 'metrics' | 'database'>): void {
-  const read = remembered(RENEW_MS, [{ labels, value: 0 }], async () => [{ labels, value: await countSignedIn(database) }]);
-  metrics.gauge('logged_in_users_total', 'Users with a session that goes on, as of the last half minute', read, ['module_name']);
+  const read = remembered(RENEW_MS, [{ labels, value: 0 }], async () => [
+    { labels, value: await countSignedIn(database) },
+  ]);
+  metrics.gauge(
+    'logged_in_users_total',
+    'Users with a session that goes on, as of the last half minute',
+    read,
+    ['module_name'],
+  );
 }
 
 /** Counts logins by how they ended. */
-function loginCounter({ metrics }: Pick<Kernel, 'metrics'>): (strategy: string, outcome: string) => void {
-  const logins = metrics.counter('login_requests_total', 'Logins by how they ended', ['module_name', 'strategy', 'outcome']);
+function loginCounter({
+  metrics,
+}: Pick<Kernel, 'metrics'>): (strategy: string, outcome: string) => void {
+  const logins = metrics.counter('login_requests_total', 'Logins by how they ended', [
+    'module_name',
+    'strategy',
+    'outcome',
+  ]);
   logins.inc({ ...labels, strategy: 'local', outcome: 'success' }, 0);
   return (strategy, outcome) => logins.inc({ ...labels, strategy, outcome });
 }
@@ -46,7 +65,14 @@ export interface LoginAnswer extends TokenPair {
   readonly twoFaEnrolment?: true;
 }
 
-type LoginOutcome = 'success' | 'firstFactor' | 'wrong' | 'blocked' | 'unverified' | 'limited' | 'hook';
+type LoginOutcome =
+  | 'success'
+  | 'firstFactor'
+  | 'wrong'
+  | 'blocked'
+  | 'unverified'
+  | 'limited'
+  | 'hook';
 
 interface RefusedAttempt {
   readonly strategy: string;
@@ -77,20 +103,14 @@ interface Dependencies extends Pick<Kernel, 'database' | 'metrics' | 'events'> {
   readonly config: () => AuthenticationConfig;
 }
 
-export function createSignIn({ database, metrics, events, openSession, securityLog, devices, config }: Dependencies): SignIn {
+export function createSignIn(dependencies: Dependencies): SignIn {
+  const { database, metrics, config } = dependencies;
   const count = loginCounter({ metrics });
   /** Refusals that wait for the end of their transaction. */
   const waiting = new AsyncLocalStorage<RefusedAttempt[]>();
 
-  const noteRefusal = async ({ strategy, outcome, origin, userId }: RefusedAttempt): Promise<void> => {
-    count(strategy, outcome);
-    const facts = { strategy, reason: outcome };
-    // The same work for an account that there is not: only what the event names differs.
-    await database.transaction(async (transaction) => {
-      await securityLog.note({ action: 'login', userId, origin, outcome: 'refused', facts });
-      await events.emit(transaction, anonymous, userEvent('loginFailed', userId === undefined ? [] : [userId], undefined, facts));
-    });
-  };
+  const noteRefusal = (attempt: RefusedAttempt): Promise<void> =>
+    storeRefusal(dependencies, count, attempt);
 
   const refused = async (attempt: RefusedAttempt): Promise<void> => {
     const later = waiting.getStore();
@@ -114,35 +134,27 @@ export function createSignIn({ database, metrics, events, openSession, securityL
     }
   };
 
-  /** The session and what is written down about it. Throws what hooks throw. */
-  const begin: SessionOpener = (account, origin, strategy, pending) =>
-    database.transaction(async (transaction) => {
-      const pair = await openSession(account, origin, strategy, pending);
-      if (!pair) return undefined;
-      // Whoever knows a password alone has not signed in where a second factor is pending.
-      const action = pending === undefined ? 'login' : 'firstFactor';
-      await securityLog.note({ action, userId: account.userId, origin, facts: { strategy } });
-      if (pending === undefined) await devices.signedIn(transaction, account, origin);
-      return pair;
-    });
-
   const open: SignIn['open'] = async (account, origin, strategy, proof = 'oneFactor') => {
     const { userId } = account;
+    const refuse = (outcome: RefusedAttempt['outcome']): Promise<void> =>
+      refused({ strategy, outcome, origin, userId });
     if (!account.active) {
-      await refused({ strategy, outcome: 'blocked', origin, userId });
+      await refuse('blocked');
       throw authErrors.USER_BLOCKED();
     }
     if (mustVerify(account, config())) {
-      await refused({ strategy, outcome: 'unverified', origin, userId });
+      await refuse('unverified');
       throw authErrors.EMAIL_NOT_VERIFIED();
     }
     const pending = pendingFactorOf(account, config(), proof);
-    const pair = await begin(account, origin, strategy, pending).catch(async (error: unknown) => {
-      if (error instanceof PenstockError) await refused({ strategy, outcome: 'hook', origin, userId });
-      throw error;
-    });
+    const pair = await begin(dependencies, { account, origin, strategy, pending }).catch(
+      async (error: unknown) => {
+        if (error instanceof PenstockError) await refuse('hook');
+        throw error;
+      },
+    );
     if (pair === undefined) {
-      await refused({ strategy, outcome: 'wrong', origin, userId });
+      await refuse('wrong');
       throw authErrors.WRONG_CREDENTIALS();
     }
     count(strategy, pending === undefined ? 'success' : 'firstFactor');
@@ -153,20 +165,69 @@ export function createSignIn({ database, metrics, events, openSession, securityL
     open,
     refused,
     within,
-    async openById(userId, origin, strategy, proof) {
-      const account = await credentialsById(database, userId);
-      if (!account) throw authErrors.WRONG_CREDENTIALS();
-      return open(account, origin, strategy, proof);
-    },
+    openById: async (userId, origin, strategy, proof) =>
+      open(await accountOf(database, userId), origin, strategy, proof),
   };
 }
 
+async function accountOf(database: Kernel['database'], userId: string): Promise<Credentials> {
+  const account = await credentialsById(database, userId);
+  if (!account) throw authErrors.WRONG_CREDENTIALS();
+  return account;
+}
+
+async function storeRefusal(
+  { database, securityLog, events }: Dependencies,
+  count: ReturnType<typeof loginCounter>,
+  { strategy, outcome, origin, userId }: RefusedAttempt,
+): Promise<void> {
+  count(strategy, outcome);
+  const facts = { strategy, reason: outcome };
+  // The same work for an account that there is not: only what the event names differs.
+  await database.transaction(async (transaction) => {
+    await securityLog.note({ action: 'login', userId, origin, outcome: 'refused', facts });
+    await events.emit(
+      transaction,
+      anonymous,
+      userEvent('loginFailed', userId === undefined ? [] : [userId], undefined, facts),
+    );
+  });
+}
+
+interface Beginning {
+  readonly account: Parameters<SessionOpener>[0];
+  readonly origin: Origin;
+  readonly strategy: string;
+  readonly pending: Parameters<SessionOpener>[3];
+}
+
+/** The session and what is written down about it. Throws what hooks throw. */
+const begin = (
+  { database, openSession, securityLog, devices }: Dependencies,
+  { account, origin, strategy, pending }: Beginning,
+): ReturnType<SessionOpener> =>
+  database.transaction(async (transaction) => {
+    const pair = await openSession(account, origin, strategy, pending);
+    if (!pair) return undefined;
+    // Whoever knows a password alone has not signed in where a second factor is pending.
+    const action = pending === undefined ? 'login' : 'firstFactor';
+    await securityLog.note({ action, userId: account.userId, origin, facts: { strategy } });
+    if (pending === undefined) await devices.signedIn(transaction, account, origin);
+    return pair;
+  });
+
 /** An account without an address has nothing to verify. */
-const mustVerify = ({ email, isVerified, isAnonymous }: Credentials, { local }: AuthenticationConfig): boolean =>
-  local.verification.required && email !== null && !isVerified && !isAnonymous;
+const mustVerify = (
+  { email, isVerified, isAnonymous }: Credentials,
+  { local }: AuthenticationConfig,
+): boolean => local.verification.required && email !== null && !isVerified && !isAnonymous;
 
 /** What every sign-in answers. */
-const loginAnswer = ({ userId, twoFaMethod }: Credentials, pair: TokenPair, pending: PendingFactor | undefined): LoginAnswer => ({
+const loginAnswer = (
+  { userId, twoFaMethod }: Credentials,
+  pair: TokenPair,
+  pending: PendingFactor | undefined,
+): LoginAnswer => ({
   userId,
   ...pair,
   ...(pending === undefined ? {} : { twoFaRequired: true }),

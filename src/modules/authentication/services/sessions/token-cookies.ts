@@ -6,11 +6,15 @@
 
 import { createHash } from 'node:crypto';
 import type { Kernel } from '../../../../host/kernel.ts';
-import type { Cookie } from '../../../../kernel/cookie.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
-import type { CookieSender, CookieTokens, PresentedCredentials } from '../../../../kernel/identity.ts';
-import { Reply } from '../../../../kernel/operation.ts';
+import type {
+  CookieSender,
+  CookieTokens,
+  PresentedCredentials,
+} from '../../../../kernel/identity.ts';
 import { operationErrors } from '../../../../kernel/operations/errors.ts';
+import { Reply } from '../../../../kernel/operations/operation.ts';
+import type { Cookie } from '../../../../kernel/operations/reply.ts';
 import type { SecretBox } from '../../../../kernel/security/secret-box.ts';
 import { sameSecret, sha256 } from '../../../../kernel/security/tokens.ts';
 import type { CookieConfig } from '../../config/cookies.ts';
@@ -34,7 +38,9 @@ export interface TokenCookies extends CookieTokens {
   /** The refresh token of a request that was admitted with it. */
   admittedRefreshToken(cookies: PresentedCredentials['cookies']): string | undefined;
   /** Moves tokens of an answer into cookies, as far as configured. A new session takes the refresh token of an earlier one away. */
-  take<T extends TokenPair>(answer: T): { readonly rest: Delivered<T>; readonly cookies: readonly Cookie[] };
+  take<T extends TokenPair>(
+    answer: T,
+  ): { readonly rest: Delivered<T>; readonly cookies: readonly Cookie[] };
   /** Whether an answer with these `Set-Cookie` headers gives the browser a token. */
   areGiven(lines: readonly string[]): boolean;
   /** Takes the cookies away, or the one; nothing while tokens are in bodies. */
@@ -54,46 +60,27 @@ interface CookieDependencies {
 
 type TokenName = keyof TokenPair;
 
-export function createTokenCookies({ secrets, accessTokens, publicUrl, config }: CookieDependencies): TokenCookies {
-  const settings = (name: TokenName) => (name === 'accessToken' ? config().accessTokens : config().refreshTokens);
+export function createTokenCookies(dependencies: CookieDependencies): TokenCookies {
+  const { accessTokens, publicUrl } = dependencies;
 
   const read = (name: TokenName, cookies: PresentedCredentials['cookies']): string | undefined => {
-    const options = settings(name);
+    const options = settings(dependencies, name);
     return options.setCookie ? cookies[cookieName(name, options)] : undefined;
   };
 
-  const cookie = (name: TokenName, value: string, maxAge: number): Cookie => {
-    const options = settings(name);
-    const { httpOnly, secure, domain, path, sameSite } = options.cookieOptions;
-    return {
-      name: cookieName(name, options),
-      value,
-      maxAge,
-      httpOnly,
-      secure,
-      sameSite: sameSite.toLowerCase() as 'lax' | 'strict' | 'none',
-      ...(domain === '' ? {} : { domain }),
-      ...(path === '' ? {} : { path }),
-    };
-  };
-
-  const inCookies = (): readonly TokenName[] => names.filter((name) => settings(name).setCookie);
-
-  const csrfToken = (sessionId: string): string => `${sessionId}.${secrets.digest(sessionId, 'authentication:csrf')}`;
-
-  const isOurs = (token: string | undefined, sessionId: string | undefined): boolean => {
-    const named = token?.split('.', 1)[0];
-    if (token === undefined || named === undefined || (sessionId !== undefined && named !== sessionId)) return false;
-    return sameSecret(token, csrfToken(named));
-  };
-
   const requireOwnPage: TokenCookies['requireOwnPage'] = (sender, sessionId) => {
-    if (sender && (isSafe(sender.method) || isOwnPage(sender, publicUrl()) || isOurs(sender.csrfToken, sessionId))) return;
+    if (
+      sender &&
+      (isSafe(sender.method) ||
+        isOwnPage(sender, publicUrl()) ||
+        isOurs(dependencies, sender.csrfToken, sessionId))
+    )
+      return;
     throw operationErrors.CSRF_REFUSED();
   };
 
   return {
-    enabled: () => inCookies().length > 0,
+    enabled: () => inCookies(dependencies).length > 0,
     accessToken: (cookies) => read('accessToken', cookies),
     admittedRefreshToken: (cookies) => read('refreshToken', cookies),
     refreshToken({ cookies, sender }) {
@@ -102,37 +89,92 @@ export function createTokenCookies({ secrets, accessTokens, publicUrl, config }:
       return token;
     },
     take(answer) {
-      const moved = inCookies();
+      const moved = inCookies(dependencies);
       const rest: Partial<TokenPair> & { csrfToken?: string } = { ...answer };
       if (moved.length === 0) return { rest: rest as Delivered<typeof answer>, cookies: [] };
       const cookies = moved.flatMap((name) => {
         const token = answer[name];
         Reflect.deleteProperty(rest, name);
-        if (token !== undefined) return [cookie(name, token, settings(name).expiryPeriod)];
-        return 'userId' in answer ? [cookie(name, '', 0)] : [];
+        if (token !== undefined)
+          return [cookie(dependencies, name, token, settings(dependencies, name).expiryPeriod)];
+        return 'userId' in answer ? [cookie(dependencies, name, '', 0)] : [];
       });
       const session = accessTokens.verify(answer.accessToken);
-      if (typeof session === 'object') rest.csrfToken = csrfToken(session.caller.sessionId);
+      if (typeof session === 'object')
+        rest.csrfToken = csrfToken(dependencies, session.caller.sessionId);
       return { rest: rest as Delivered<typeof answer>, cookies };
     },
-    areGiven: (lines) =>
-      inCookies().some((name) => {
-        const start = `${cookieName(name, settings(name))}=`;
-        return lines.some((line) => line.startsWith(start) && !line.startsWith(`${start};`));
-      }),
+    areGiven: (lines) => areGiven(dependencies, lines),
     cleared: (only) =>
-      inCookies()
+      inCookies(dependencies)
         .filter((name) => only === undefined || name === only)
-        .map((name) => cookie(name, '', 0)),
-    csrfToken,
+        .map((name) => cookie(dependencies, name, '', 0)),
+    csrfToken: (sessionId) => csrfToken(dependencies, sessionId),
     requireOwnPage,
   };
+}
+
+function settings({ config }: CookieDependencies, name: TokenName) {
+  return name === 'accessToken' ? config().accessTokens : config().refreshTokens;
+}
+
+function cookie(
+  dependencies: CookieDependencies,
+  name: TokenName,
+  value: string,
+  maxAge: number,
+): Cookie {
+  const options = settings(dependencies, name);
+  const { httpOnly, secure, domain, path, sameSite } = options.cookieOptions;
+  return {
+    name: cookieName(name, options),
+    value,
+    maxAge,
+    httpOnly,
+    secure,
+    sameSite: sameSite.toLowerCase() as 'lax' | 'strict' | 'none',
+    ...(domain === '' ? {} : { domain }),
+    ...(path === '' ? {} : { path }),
+  };
+}
+
+function inCookies(dependencies: CookieDependencies): readonly TokenName[] {
+  return names.filter((name) => settings(dependencies, name).setCookie);
+}
+
+function csrfToken({ secrets }: CookieDependencies, sessionId: string): string {
+  return `${sessionId}.${secrets.digest(sessionId, 'authentication:csrf')}`;
+}
+
+function isOurs(
+  dependencies: CookieDependencies,
+  token: string | undefined,
+  sessionId: string | undefined,
+): boolean {
+  const named = token?.split('.', 1)[0];
+  if (
+    token === undefined ||
+    named === undefined ||
+    (sessionId !== undefined && named !== sessionId)
+  )
+    return false;
+  return sameSecret(token, csrfToken(dependencies, named));
+}
+
+function areGiven(dependencies: CookieDependencies, lines: readonly string[]): boolean {
+  return inCookies(dependencies).some((name) => {
+    const start = `${cookieName(name, settings(dependencies, name))}=`;
+    return lines.some((line) => line.startsWith(start) && !line.startsWith(`${start};`));
+  });
 }
 
 const names: readonly TokenName[] = ['accessToken', 'refreshToken'];
 
 /** With the prefix, browsers take the cookie from this host alone (RFC 6265bis 4.1.3.2). Only this one name is ever read. */
-function cookieName(name: TokenName, { cookieOptions: { secure, domain, path } }: CookieConfig): string {
+function cookieName(
+  name: TokenName,
+  { cookieOptions: { secure, domain, path } }: CookieConfig,
+): string {
   return secure && domain === '' && (path === '' || path === '/') ? `__Host-${name}` : name;
 }
 
@@ -142,7 +184,9 @@ function isOwnPage({ origin, host, fetchSite }: CookieSender, publicUrl: string)
   if (fetchSite !== undefined) return fetchSite === 'same-origin' || fetchSite === 'none';
   if (origin === undefined || !URL.canParse(origin)) return false;
   const page = new URL(origin);
-  return page.host === host || (URL.canParse(publicUrl) && page.origin === new URL(publicUrl).origin);
+  return (
+    page.host === host || (URL.canParse(publicUrl) && page.origin === new URL(publicUrl).origin)
+  );
 }
 
 /*
@@ -159,14 +203,22 @@ interface EndDependencies extends Pick<Kernel, 'database'> {
   readonly sessions: Pick<Sessions, 'leave'>;
 }
 
-export function createEndPreviousSession({ database, accessTokens, tokenCookies, sessions }: EndDependencies): EndPreviousSession {
+export function createEndPreviousSession({
+  database,
+  accessTokens,
+  tokenCookies,
+  sessions,
+}: EndDependencies): EndPreviousSession {
   return async (cookies) => {
     const accessToken = tokenCookies.accessToken(cookies);
     const verified = accessToken === undefined ? undefined : accessTokens.verify(accessToken);
     if (typeof verified === 'object') return sessions.leave(verified.caller);
     // The access token has ended, as it does long before the session.
     const refreshToken = tokenCookies.admittedRefreshToken(cookies);
-    const session = refreshToken === undefined ? undefined : await sessionOfRefreshToken(database, sha256(refreshToken));
+    const session =
+      refreshToken === undefined
+        ? undefined
+        : await sessionOfRefreshToken(database, sha256(refreshToken));
     if (session) await sessions.leave(session);
   };
 }
@@ -197,11 +249,24 @@ interface DeliveryDependencies {
 const exchangeLifetimeMs = 60_000;
 const sealContext = 'authentication:login-exchange';
 
-export function createTokenDelivery({ database, secrets, tokens, tokenCookies, how }: DeliveryDependencies): TokenDelivery {
+export function createTokenDelivery({
+  database,
+  secrets,
+  tokens,
+  tokenCookies,
+  how,
+}: DeliveryDependencies): TokenDelivery {
   const exchangeCode = async (answer: LoginAnswer, codeChallenge?: string): Promise<string> => {
     const sealed = secrets.seal(JSON.stringify(answer), sealContext);
     const data = { sealed, ...(codeChallenge === undefined ? {} : { codeChallenge }) };
-    return (await tokens.issue(database, { purpose: 'login-exchange', userId: answer.userId, data, lifetimeMs: exchangeLifetimeMs })).token;
+    return (
+      await tokens.issue(database, {
+        purpose: 'login-exchange',
+        userId: answer.userId,
+        data,
+        lifetimeMs: exchangeLifetimeMs,
+      })
+    ).token;
   };
 
   return {
@@ -214,13 +279,19 @@ export function createTokenDelivery({ database, secrets, tokens, tokenCookies, h
       const { rest, cookies } = tokenCookies.take(answer);
       if (page === undefined) return json(rest).withCookies(cookies);
       const parameters = Object.fromEntries(
-        Object.entries(rest).flatMap(([name, value]) => (omittedKeys.has(name) || value === undefined ? [] : [[name, String(value)]])),
+        Object.entries(rest).flatMap(([name, value]) =>
+          omittedKeys.has(name) || value === undefined ? [] : [[name, String(value)]],
+        ),
       );
-      return Reply.redirect((how() === 'fragment' ? withFragment : withQuery)(page, parameters)).withCookies(cookies);
+      return Reply.redirect(
+        (how() === 'fragment' ? withFragment : withQuery)(page, parameters),
+      ).withCookies(cookies);
     },
     async exchange(code, codeVerifier) {
-      const { sealed, codeChallenge } = (await tokens.consume(database, 'login-exchange', code))?.data ?? {};
-      if (typeof sealed !== 'string' || !answers(codeChallenge, codeVerifier)) throw authErrors.INVALID_CODE();
+      const { sealed, codeChallenge } =
+        (await tokens.consume(database, 'login-exchange', code))?.data ?? {};
+      if (typeof sealed !== 'string' || !answers(codeChallenge, codeVerifier))
+        throw authErrors.INVALID_CODE();
       return JSON.parse(secrets.open(sealed, sealContext)) as LoginAnswer;
     },
   };
@@ -229,10 +300,12 @@ export function createTokenDelivery({ database, secrets, tokens, tokenCookies, h
 /** What a page asks for itself once it has its tokens. */
 const omittedKeys: ReadonlySet<string> = new Set(['userId', 'csrfToken']);
 
-const json = (body: object): Reply => Reply.json(JSON.stringify(body), { 'cache-control': 'no-store' });
+const json = (body: object): Reply =>
+  Reply.json(JSON.stringify(body), { 'cache-control': 'no-store' });
 
 /** RFC 7636 4.6. A verifier for a code that asked for none is a mix-up too. */
 function answers(codeChallenge: unknown, codeVerifier: string | undefined): boolean {
-  if (typeof codeChallenge !== 'string' || codeVerifier === undefined) return codeChallenge === codeVerifier;
+  if (typeof codeChallenge !== 'string' || codeVerifier === undefined)
+    return codeChallenge === codeVerifier;
   return sameSecret(codeChallenge, createHash('sha256').update(codeVerifier).digest('base64url'));
 }

@@ -1,6 +1,6 @@
 /** Who may do what with a team: every question goes to the authorization module, and without it nothing is allowed. */
 
-import type { Companion } from '../../../../host/module.ts';
+import type { OptionalModule } from '../../../../host/module.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { errors } from '../../../../kernel/errors.ts';
@@ -13,7 +13,14 @@ import { type Person, personById, type TeamRow, teamById } from './queries.ts';
  * What a team route can ask for. `manageSubTeams` stands for running the team: it is the set that the specification
  * calls edit, without the plain members whom `teams.memberAccess` may let edit the team's records.
  */
-export type TeamAction = 'read' | 'delete' | 'invite' | 'viewMembers' | 'viewSubTeams' | 'manageSubTeams' | 'deleteOwners';
+export type TeamAction =
+  | 'read'
+  | 'delete'
+  | 'invite'
+  | 'viewMembers'
+  | 'viewSubTeams'
+  | 'manageSubTeams'
+  | 'deleteOwners';
 
 export interface TeamAccess {
   /** The service; throws 503 while the authorization module does not run. */
@@ -33,13 +40,17 @@ export interface TeamAccess {
 
 interface Dependencies {
   readonly database: Queryable;
-  readonly authorization: Companion<AuthorizationService>;
+  readonly authorization: OptionalModule<AuthorizationService>;
 }
 
 export function createTeamAccess({ database, authorization }: Dependencies): TeamAccess {
   const service = (): AuthorizationService => {
     const running = authorization.current();
-    if (!running) throw errors.UNAVAILABLE({ message: 'Teams need the authorization module, which is not running', retryAfter: 2 });
+    if (!running)
+      throw errors.UNAVAILABLE({
+        message: 'Teams need the authorization module, which is not running',
+        retryAfter: 2,
+      });
     return running;
   };
   const may = (userId: string, action: TeamAction, teamId: string): Promise<boolean> =>
@@ -55,7 +66,8 @@ export function createTeamAccess({ database, authorization }: Dependencies): Tea
     person,
     async registered(caller) {
       const found = await person(caller);
-      if (found.isAnonymous) throw errors.FORBIDDEN({ message: 'Teams are for registered users: register first' });
+      if (found.isAnonymous)
+        throw errors.FORBIDDEN({ message: 'Teams are for registered users: register first' });
       return found;
     },
     may,
@@ -66,7 +78,9 @@ export function createTeamAccess({ database, authorization }: Dependencies): Tea
       return found;
     },
     async reach(userId, teamId) {
-      const questions = (['deleteOwners', 'manageSubTeams', 'viewSubTeams', 'viewMembers'] as const).map((action) => ({
+      const questions = (
+        ['deleteOwners', 'manageSubTeams', 'viewSubTeams', 'viewMembers'] as const
+      ).map((action) => ({
         subject: userSubject(userId),
         action,
         resource: team(teamId),
@@ -80,14 +94,21 @@ export function createTeamAccess({ database, authorization }: Dependencies): Tea
     async requireReach(userId, teamId, roles) {
       const reach = await access.reach(userId, teamId);
       for (const role of roles) {
-        if (!covers(reach, role)) throw authErrors.ROLE_ABOVE_OWN({ message: `You may not give or take the role "${role}" in this team` });
+        if (!covers(reach, role))
+          throw authErrors.ROLE_ABOVE_OWN({
+            message: `You may not give or take the role "${role}" in this team`,
+          });
       }
     },
   };
   return access;
 }
 
-export const userSubject = (userId: string): SubjectRef => ({ type: 'User', id: userId, relation: '' });
+export const userSubject = (userId: string): SubjectRef => ({
+  type: 'User',
+  id: userId,
+  relation: '',
+});
 const team = (teamId: string) => ({ type: 'Team', id: teamId });
 
 /** "This user has this role in this team." */

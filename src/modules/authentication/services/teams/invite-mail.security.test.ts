@@ -7,24 +7,32 @@ import type { TeamsConfig } from '../../config/teams.ts';
 import { createInviteMail } from './invite-mail.ts';
 import type { Person, TeamRow } from './queries.ts';
 
-test.each(['Free gifts at https://evil.example/now', 'www.evil.example', 'evil.example/pay', 'evil.example'])(
-  '%s is no address that a mail program would make a link of',
-  async (name) => {
-    let told: unknown;
-    const mail = createInviteMail({
-      messages: {
-        async sendEmail(_transaction, { variables }) {
-          told = variables?.teamName;
-          return undefined;
-        },
+test.each([
+  'Free gifts at https://evil.example/now',
+  'www.evil.example',
+  'evil.example/pay',
+  'evil.example',
+])('%s is no address that a mail program would make a link of', async (name) => {
+  let told: unknown;
+  const mail = createInviteMail({
+    messages: {
+      async sendEmail(_transaction, { variables }) {
+        told = variables?.teamName;
+        return undefined;
       },
-      allowedRedirect: (address) => address,
-      config: () => ({}) as TeamsConfig,
-    });
-    const team = { name } as TeamRow;
-    const inviter = { username: 'ada' } as Person;
-    await mail.send({} as never, { to: 'bob@example.com', page: 'https://app.example.com/join', token: 't', team, inviter });
-    expect(told).not.toMatch(/:\/\/|www\.\w|\w\.\w|\w\/\w/);
-    expect(String(told).replaceAll('\u2060', '')).toBe(name);
-  },
-);
+    },
+    allowedRedirect: (address) => address,
+    config: () => ({}) as TeamsConfig,
+  });
+  const team = { name } as TeamRow;
+  const inviter = { username: 'ada' } as Person;
+  await mail.send({} as never, {
+    to: 'bob@example.com',
+    page: 'https://app.example.com/join',
+    token: 't',
+    team,
+    inviter,
+  });
+  expect(told).not.toMatch(/:\/\/|www\.\w|\w\.\w|\w\/\w/);
+  expect(String(told).replaceAll('\u2060', '')).toBe(name);
+});

@@ -43,7 +43,11 @@ export function createInviteMail({ messages, allowedRedirect, config }: Dependen
       if (redirectUri !== undefined) return allowedRedirect(redirectUri);
       const { inviteUrl } = config().invites;
       if (inviteUrl !== '') return inviteUrl;
-      throw invalid('redirectUri', 'required', 'name the page that the mail leads to, since teams.invites.inviteUrl is not set');
+      throw invalid(
+        'redirectUri',
+        'required',
+        'name the page that the mail leads to, since teams.invites.inviteUrl is not set',
+      );
     },
     async send(transaction, { to, page, token, team, inviter }) {
       const link = new URL(page);

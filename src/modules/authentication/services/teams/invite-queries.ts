@@ -58,11 +58,17 @@ export interface FoundInvite extends InviteRow {
 }
 
 /** Looks without using up. Who acts on the answer locks the team first and looks again. */
-export async function findInvite(database: Queryable, key: InviteKey): Promise<FoundInvite | undefined> {
-  const [match, value] = 'hash' in key ? ['(i.hash = $1 or i.mailed_hash = $1)', key.hash] : ['i.id = $1', key.id];
+export async function findInvite(
+  database: Queryable,
+  key: InviteKey,
+): Promise<FoundInvite | undefined> {
+  const [match, value] =
+    'hash' in key ? ['(i.hash = $1 or i.mailed_hash = $1)', key.hash] : ['i.id = $1', key.id];
   const text = `select ${columns}, coalesce(i.mailed_hash = $2, false) as mailed, coalesce(u."active", true) as offered
     from penstock.team_invites i left join "app"."User" u on u."_id" = i.invited_by where ${match} and ${alive}`;
-  return (await database.query<FoundInvite>({ text, values: [value, 'hash' in key ? key.hash : ''] })).rows[0];
+  return (
+    await database.query<FoundInvite>({ text, values: [value, 'hash' in key ? key.hash : ''] })
+  ).rows[0];
 }
 
 /** What the page of an invitation shows before anybody has signed in. */
@@ -71,7 +77,12 @@ export async function inviteFacts(
   hash: string,
 ): Promise<{ email: string | null; userData: Record<string, unknown> | null } | undefined> {
   const text = `select i.email, i.user_data as "userData" from penstock.team_invites i where (i.hash = $1 or i.mailed_hash = $1) and ${alive}`;
-  return (await database.query<{ email: string | null; userData: Record<string, unknown> | null }>({ text, values: [hash] })).rows[0];
+  return (
+    await database.query<{ email: string | null; userData: Record<string, unknown> | null }>({
+      text,
+      values: [hash],
+    })
+  ).rows[0];
 }
 
 /** Uses an addressed invitation up; false when somebody was faster. */
@@ -83,10 +94,15 @@ export async function takeInvite(database: Queryable, id: string): Promise<boole
 export type Revocation = { readonly email: string } | { readonly persistent: InviteKey };
 
 /** Ends an invitation; answers its role, or nothing when there is none. */
-export async function revokeInvite(database: Queryable, teamId: string, which: Revocation): Promise<TeamRole | undefined> {
+export async function revokeInvite(
+  database: Queryable,
+  teamId: string,
+  which: Revocation,
+): Promise<TeamRole | undefined> {
   const [match, value] = matchOf(which);
   const text = `delete from penstock.team_invites where team_id = $1 and ${match} returning role`;
-  return (await database.query<{ role: TeamRole }>({ text, values: [teamId, value] })).rows[0]?.role;
+  return (await database.query<{ role: TeamRole }>({ text, values: [teamId, value] })).rows[0]
+    ?.role;
 }
 
 function matchOf(which: Revocation): readonly [condition: string, value: string] {
@@ -115,14 +131,20 @@ export async function invitesOfTeam(
 }
 
 /** Living invitations to an address, the newest first; at most 200. */
-export async function invitesToAddress(database: Queryable, email: string): Promise<readonly (InviteRow & { teamName: string })[]> {
+export async function invitesToAddress(
+  database: Queryable,
+  email: string,
+): Promise<readonly (InviteRow & { teamName: string })[]> {
   const text = `select ${columns}, t."name" as "teamName" from penstock.team_invites i join "app"."Team" t on t."_id" = i.team_id
     where i.email = $1 and ${alive} order by i.created_at desc, i.id desc limit 200`;
   return (await database.query<InviteRow & { teamName: string }>({ text, values: [email] })).rows;
 }
 
 /** Forgets what was offered to the addresses of these users, who are about to be deleted. */
-export const forgetInvitesTo = (database: Queryable, userIds: readonly string[]): Promise<unknown> =>
+export const forgetInvitesTo = (
+  database: Queryable,
+  userIds: readonly string[],
+): Promise<unknown> =>
   database.query(sql`
     delete from penstock.team_invites where email in (select "email" from "app"."User" where "_id" = any(${userIds}::uuid[]))`);
 

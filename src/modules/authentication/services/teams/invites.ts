@@ -49,15 +49,26 @@ interface InvitePage {
 
 export interface Invites {
   /** Living invitations, the newest first. Throws 404. */
-  list(teamId: string, page: InvitePage): Promise<{ readonly invites: readonly InviteRow[]; readonly count: number }>;
+  list(
+    teamId: string,
+    page: InvitePage,
+  ): Promise<{ readonly invites: readonly InviteRow[]; readonly count: number }>;
   /** Offers a role to an address, in place of an earlier offer; answers the token, once. Without asking for rights. */
-  invite(caller: Caller, teamId: string, invitation: AddressedInvitation, inviter: Person): Promise<string>;
+  invite(
+    caller: Caller,
+    teamId: string,
+    invitation: AddressedInvitation,
+    inviter: Person,
+  ): Promise<string>;
   /** A persistent invitation; answers its token, once. Without asking for rights. */
   offer(caller: Caller, teamId: string, invitation: NewInvitation): Promise<string>;
   /** Throws 404, and 403 for a user who may not give the role himself. Without asking for further rights. */
   revoke(caller: Caller, teamId: string, which: Revocation): Promise<void>;
   /** What a page can show before anybody has signed in; throws 404. */
-  facts(token: string): Promise<{ readonly email: string | null; readonly userData: Readonly<Record<string, unknown>> | null }>;
+  facts(token: string): Promise<{
+    readonly email: string | null;
+    readonly userData: Readonly<Record<string, unknown>> | null;
+  }>;
 }
 
 interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'schemas'> {
@@ -70,18 +81,7 @@ interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'schemas'> {
 }
 
 export function createInvites(dependencies: Dependencies): Invites {
-  const { database, events, schemas, access, mail, requireAllowedEmail, config, userDataConfig } = dependencies;
-  const changing = <T>(teamId: string, work: (transaction: Transaction, team: TeamRow) => Promise<T>): Promise<T> =>
-    database.transaction(async (transaction) => {
-      const team = await requireTeam(transaction, teamId);
-      return work(transaction, team);
-    });
-  const store = async (transaction: Transaction, caller: Caller, invite: Omit<NewInvite, 'id' | 'invitedBy'>): Promise<void> => {
-    const writer = caller.kind === 'user' ? { config: userDataConfig() } : undefined;
-    const userData = invite.userData && allowedUserData(schemas, invite.userData, writer);
-    await putInvite(transaction, { ...invite, userData, id: newId(), invitedBy: caller.kind === 'user' ? caller.userId : null });
-    await events.emit(transaction, caller, teamEvent('invite', invite.teamId, { role: invite.role }));
-  };
+  const { database, events, access, mail, requireAllowedEmail, config } = dependencies;
 
   return {
     async list(teamId, page) {
@@ -89,7 +89,7 @@ export function createInvites(dependencies: Dependencies): Invites {
       return invitesOfTeam(database, teamId, page);
     },
     invite: (caller, teamId, { role, userData, redirectUri, ...invitation }, inviter) =>
-      changing(teamId, async (transaction, team) => {
+      changing(dependencies, teamId, async (transaction, team) => {
         const email = canonicalEmail(invitation.email);
         requireAllowedEmail(email);
         const { expiryPeriod, sendEmail } = config().invites;
@@ -97,19 +97,25 @@ export function createInvites(dependencies: Dependencies): Invites {
         const asked = sendEmail || redirectUri !== undefined ? mail.pageOf(redirectUri) : undefined;
         const page = sendEmail ? asked : undefined;
         const [token, mailed] = [randomToken(), randomToken()];
-        const hashes = { hash: sha256(token), mailedHash: page === undefined ? null : sha256(mailed) };
-        await store(transaction, caller, { teamId, email, role, userData, ...hashes, lifetimeMs: expiryPeriod });
-        if (page !== undefined) await mail.send(transaction, { to: email, page, token: mailed, team, inviter });
+        const hashes = {
+          hash: sha256(token),
+          mailedHash: page === undefined ? null : sha256(mailed),
+        };
+        await store(dependencies, transaction, caller, {
+          teamId,
+          email,
+          role,
+          userData,
+          ...hashes,
+          lifetimeMs: expiryPeriod,
+        });
+        if (page !== undefined)
+          await mail.send(transaction, { to: email, page, token: mailed, team, inviter });
         return token;
       }),
-    offer: (caller, teamId, { role, userData }) =>
-      changing(teamId, async (transaction) => {
-        const token = randomToken();
-        await store(transaction, caller, { teamId, email: null, role, userData, hash: sha256(token), mailedHash: null, lifetimeMs: null });
-        return token;
-      }),
+    offer: (caller, teamId, invitation) => offer(dependencies, caller, teamId, invitation),
     revoke: (caller, teamId, which) =>
-      changing(teamId, async (transaction) => {
+      changing(dependencies, teamId, async (transaction) => {
         const role = await revokeInvite(transaction, teamId, which);
         if (role === undefined) throw authErrors.INVITE_NOT_FOUND();
         if (caller.kind === 'user') await access.requireReach(caller.userId, teamId, [role]);
@@ -122,6 +128,55 @@ export function createInvites(dependencies: Dependencies): Invites {
       return facts;
     },
   };
+}
+
+function changing<T>(
+  { database }: Dependencies,
+  teamId: string,
+  work: (transaction: Transaction, team: TeamRow) => Promise<T>,
+): Promise<T> {
+  return database.transaction(async (transaction) => {
+    const team = await requireTeam(transaction, teamId);
+    return work(transaction, team);
+  });
+}
+
+async function store(
+  { userDataConfig, schemas, events }: Dependencies,
+  transaction: Transaction,
+  caller: Caller,
+  invite: Omit<NewInvite, 'id' | 'invitedBy'>,
+): Promise<void> {
+  const writer = caller.kind === 'user' ? { config: userDataConfig() } : undefined;
+  const userData = invite.userData && allowedUserData(schemas, invite.userData, writer);
+  await putInvite(transaction, {
+    ...invite,
+    userData,
+    id: newId(),
+    invitedBy: caller.kind === 'user' ? caller.userId : null,
+  });
+  await events.emit(transaction, caller, teamEvent('invite', invite.teamId, { role: invite.role }));
+}
+
+function offer(
+  dependencies: Dependencies,
+  caller: Caller,
+  teamId: string,
+  { role, userData }: NewInvitation,
+): Promise<string> {
+  return changing(dependencies, teamId, async (transaction) => {
+    const token = randomToken();
+    await store(dependencies, transaction, caller, {
+      teamId,
+      email: null,
+      role,
+      userData,
+      hash: sha256(token),
+      mailedHash: null,
+      lifetimeMs: null,
+    });
+    return token;
+  });
 }
 
 /* What users do with the invitations of their teams, and with those to themselves. */
@@ -146,9 +201,15 @@ interface OwnDependencies {
   readonly config: () => TeamsConfig;
 }
 
-export function createOwnInvites({ database, invites, access, config }: OwnDependencies): OwnInvites {
+export function createOwnInvites(dependencies: OwnDependencies): OwnInvites {
+  const { database, invites, access, config } = dependencies;
   /** Runs the work with the right to it, alone among all changes of the team. */
-  const permitted = <T>(caller: UserCaller, teamId: string, action: TeamAction, work: () => Promise<T>): Promise<T> =>
+  const permitted = <T>(
+    caller: UserCaller,
+    teamId: string,
+    action: TeamAction,
+    work: () => Promise<T>,
+  ): Promise<T> =>
     database.transaction(async (transaction) => {
       await requireTeam(transaction, teamId);
       await access.require(caller, action, teamId);
@@ -180,17 +241,27 @@ export function createOwnInvites({ database, invites, access, config }: OwnDepen
     async offer(caller, teamId, invitation) {
       await access.registered(caller);
       requireSwitchedOn();
-      return permitted(caller, teamId, 'deleteOwners', () => invites.offer(caller, teamId, invitation));
+      return permitted(caller, teamId, 'deleteOwners', () =>
+        invites.offer(caller, teamId, invitation),
+      );
     },
     async revokeOffer(caller, teamId, token) {
       await access.registered(caller);
       const persistent = keyOfToken(token);
-      if (!persistent) throw invalid('invitationToken', 'format', 'give the token or the id of the invitation');
-      await permitted(caller, teamId, 'deleteOwners', () => invites.revoke(caller, teamId, { persistent }));
+      if (!persistent)
+        throw invalid('invitationToken', 'format', 'give the token or the id of the invitation');
+      await permitted(caller, teamId, 'deleteOwners', () =>
+        invites.revoke(caller, teamId, { persistent }),
+      );
     },
-    async mine(caller) {
-      const { email, isVerified } = await access.registered(caller);
-      return email !== null && isVerified ? invitesToAddress(database, email) : [];
-    },
+    mine: (caller) => mine(dependencies, caller),
   };
+}
+
+async function mine(
+  { access, database }: OwnDependencies,
+  caller: UserCaller,
+): Promise<readonly (InviteRow & { readonly teamName: string })[]> {
+  const { email, isVerified } = await access.registered(caller);
+  return email !== null && isVerified ? invitesToAddress(database, email) : [];
 }

@@ -9,15 +9,22 @@ import { authErrors } from '../../errors.ts';
 import { teamEvent } from '../../events.ts';
 import { type TeamRole, teamRoles, userSchema } from '../../schemas.ts';
 import { membership, type TeamAccess } from './access.ts';
-import { countOwners, existingUsers, listMembers, rolesOf, type TeamPage, type TeamRow, teamById } from './queries.ts';
+import { listMembers, type TeamPage } from './list-queries.ts';
+import { countOwners, existingUsers, rolesOf, type TeamRow, teamById } from './queries.ts';
 import { requireTeam } from './teams.ts';
+
 export interface Members {
   /** JSON text `{members, count}`. Throws 404. `whole`: all that is known of the users. */
   list(teamId: string, page: TeamPage, whole: boolean): Promise<string>;
   /** Gives a role to users who have none yet; the others keep theirs. Throws 400 for ids of nobody, 404. Joins the ambient transaction. */
   add(caller: Caller, teamId: string, userIds: readonly string[], role: TeamRole): Promise<void>;
   /** Gives members another role in place of the ones that they have. */
-  changeRole(caller: Caller, teamId: string, userIds: readonly string[], role: TeamRole): Promise<void>;
+  changeRole(
+    caller: Caller,
+    teamId: string,
+    userIds: readonly string[],
+    role: TeamRole,
+  ): Promise<void>;
   remove(caller: Caller, teamId: string, userIds: readonly string[]): Promise<void>;
 }
 
@@ -25,26 +32,28 @@ interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'schemas'> {
   readonly access: TeamAccess;
 }
 
-export function createMembers({ database, events, schemas, access }: Dependencies): Members {
-  const changing = (teamId: string, work: (transaction: Transaction) => Promise<void>): Promise<void> =>
-    database.transaction(async (transaction) => {
-      await requireTeam(transaction, teamId);
-      await work(transaction);
-    });
+export function createMembers(dependencies: Dependencies): Members {
+  const { database, events, schemas, access } = dependencies;
 
   return {
     async list(teamId, page, whole) {
       const schema = schemas.get(userSchema.name);
       if (!schema) throw errors.UNAVAILABLE();
       if (!(await teamById(database, teamId))) throw authErrors.TEAM_NOT_FOUND();
-      return listMembers(database, { schema, whole }, teamId, page);
+      const profile = schemas.publicViews.get(userSchema.name)?.fields ?? new Set<string>();
+      return listMembers(database, { schema, whole, profile }, teamId, page);
     },
     add: (caller, teamId, given, role) =>
-      changing(teamId, async (transaction) => {
+      changing(dependencies, teamId, async (transaction) => {
         const userIds = unique(given);
         const there = await existingUsers(transaction, userIds);
         const missing = userIds.filter((id) => !there.has(id));
-        if (missing.length > 0) throw invalid('members', 'relation', `there are no such users: ${missing.slice(0, 5).join(', ')}`);
+        if (missing.length > 0)
+          throw invalid(
+            'members',
+            'relation',
+            `there are no such users: ${missing.slice(0, 5).join(', ')}`,
+          );
         const present = await rolesOf(database, teamId, userIds);
         const fresh = userIds.filter((id) => !present.has(id));
         if (fresh.length === 0) return;
@@ -52,10 +61,14 @@ export function createMembers({ database, events, schemas, access }: Dependencie
           caller,
           fresh.map((id) => membership(id, role, teamId)),
         );
-        await events.emit(transaction, caller, teamEvent('addMembers', teamId, { userIds: fresh, role }));
+        await events.emit(
+          transaction,
+          caller,
+          teamEvent('addMembers', teamId, { userIds: fresh, role }),
+        );
       }),
     changeRole: (caller, teamId, given, role) =>
-      changing(teamId, async (transaction) => {
+      changing(dependencies, teamId, async (transaction) => {
         const userIds = unique(given);
         await presentRoles(transaction, teamId, userIds);
         const { relate, unrelate } = access.authorization();
@@ -68,7 +81,7 @@ export function createMembers({ database, events, schemas, access }: Dependencie
         await events.emit(transaction, caller, teamEvent('changeRole', teamId, { userIds, role }));
       }),
     remove: (caller, teamId, given) =>
-      changing(teamId, async (transaction) => {
+      changing(dependencies, teamId, async (transaction) => {
         const userIds = unique(given);
         await presentRoles(transaction, teamId, userIds);
         await access.authorization().unrelate(caller, memberships(teamId, userIds));
@@ -77,16 +90,35 @@ export function createMembers({ database, events, schemas, access }: Dependencie
   };
 }
 
+function changing(
+  { database }: Dependencies,
+  teamId: string,
+  work: (transaction: Transaction) => Promise<void>,
+): Promise<void> {
+  return database.transaction(async (transaction) => {
+    await requireTeam(transaction, teamId);
+    await work(transaction);
+  });
+}
+
 /** The roles of these users; throws 400 that names those who have none. */
-async function presentRoles(database: Queryable, teamId: string, userIds: readonly string[]): Promise<ReadonlyMap<string, TeamRole>> {
+async function presentRoles(
+  database: Queryable,
+  teamId: string,
+  userIds: readonly string[],
+): Promise<ReadonlyMap<string, TeamRole>> {
   const roles = await rolesOf(database, teamId, userIds);
   const strangers = userIds.filter((id) => !roles.has(id));
   if (strangers.length === 0) return roles;
-  throw authErrors.NOT_A_MEMBER({ message: `Not members of the team: ${strangers.slice(0, 5).join(', ')}` });
+  throw authErrors.NOT_A_MEMBER({
+    message: `Not members of the team: ${strangers.slice(0, 5).join(', ')}`,
+  });
 }
 
 /** Each once, in the one spelling that relations have. */
-const unique = (ids: readonly string[]): readonly string[] => [...new Set(ids.map((id) => id.toLowerCase()))];
+const unique = (ids: readonly string[]): readonly string[] => [
+  ...new Set(ids.map((id) => id.toLowerCase())),
+];
 
 /** Every membership that these users can have in a team. */
 const memberships = (teamId: string, userIds: readonly string[]): readonly TimedTuple[] =>
@@ -98,7 +130,12 @@ export interface OwnMembers {
   list(caller: UserCaller, teamId: string, page: TeamPage): Promise<string>;
   /** Makes somebody a member who was not asked. */
   add(caller: UserCaller, teamId: string, userId: string, role: TeamRole): Promise<void>;
-  changeRole(caller: UserCaller, teamId: string, userIds: readonly string[], role: TeamRole): Promise<void>;
+  changeRole(
+    caller: UserCaller,
+    teamId: string,
+    userIds: readonly string[],
+    role: TeamRole,
+  ): Promise<void>;
   remove(caller: UserCaller, teamId: string, userIds: readonly string[]): Promise<void>;
   /** Gives the own role up. Throws 400 without one, and 409 for the last owner of a team that no other team owns. */
   leave(caller: UserCaller, teamId: string): Promise<void>;
@@ -110,7 +147,8 @@ interface OwnDependencies {
   readonly access: TeamAccess;
 }
 
-export function createOwnMembers({ database, members, access }: OwnDependencies): OwnMembers {
+export function createOwnMembers(dependencies: OwnDependencies): OwnMembers {
+  const { database, members, access } = dependencies;
   const changing = async (
     caller: UserCaller,
     teamId: string,
@@ -124,32 +162,26 @@ export function createOwnMembers({ database, members, access }: OwnDependencies)
   };
 
   /** Runs the team, is not among them himself, and reaches up to the roles that they have. */
-  const requirePowerOver = async (transaction: Transaction, caller: UserCaller, teamId: string, userIds: readonly string[]) => {
+  const requirePowerOver = async (
+    transaction: Transaction,
+    caller: UserCaller,
+    teamId: string,
+    userIds: readonly string[],
+  ) => {
     await access.require(caller, 'manageSubTeams', teamId);
     if (userIds.includes(caller.userId)) throw authErrors.OWN_MEMBERSHIP();
     const present = await presentRoles(transaction, teamId, userIds);
     await access.requireReach(caller.userId, teamId, present.values());
   };
 
-  /** Everybody who registers is a plain member of the default team: its list would be a directory of all users. */
-  const requireMoreThanMember = async (caller: UserCaller, teamId: string): Promise<void> => {
-    const role = (await rolesOf(database, teamId, [caller.userId])).get(caller.userId);
-    if (role === 'member' && !(await access.may(caller.userId, 'manageSubTeams', teamId)))
-      throw authErrors.TEAM_REFUSED({ message: 'Plain members of the default team do not see who else is in it' });
-  };
-
   return {
-    async list(caller, teamId, page) {
-      await access.registered(caller);
-      const team = await access.require(caller, 'viewMembers', teamId);
-      if (team.isDefault) await requireMoreThanMember(caller, teamId);
-      return members.list(teamId, page, false);
-    },
+    list: (caller, teamId, page) => list(dependencies, caller, teamId, page),
     add: (caller, teamId, userId, role) =>
       changing(caller, teamId, async (transaction) => {
         await access.require(caller, 'invite', teamId);
         await access.requireReach(caller.userId, teamId, [role]);
-        if ((await existingUsers(transaction, [userId])).size === 0) throw invalid('userId', 'relation', 'there is no such user');
+        if ((await existingUsers(transaction, [userId])).size === 0)
+          throw invalid('userId', 'relation', 'there is no such user');
         await members.add(caller, teamId, [userId], role);
       }),
     changeRole: (caller, teamId, given, role) =>
@@ -162,7 +194,10 @@ export function createOwnMembers({ database, members, access }: OwnDependencies)
     leave: (caller, teamId) =>
       changing(caller, teamId, async (transaction, team) => {
         const role = (await presentRoles(transaction, teamId, [caller.userId])).get(caller.userId);
-        const isLast = role === 'owner' && team.parentTeam === null && (await countOwners(transaction, teamId)) < 2;
+        const isLast =
+          role === 'owner' &&
+          team.parentTeam === null &&
+          (await countOwners(transaction, teamId)) < 2;
         if (isLast) throw authErrors.LAST_OWNER();
         await members.remove(caller, teamId, [caller.userId]);
       }),
@@ -173,4 +208,30 @@ export function createOwnMembers({ database, members, access }: OwnDependencies)
         await members.remove(caller, teamId, userIds);
       }),
   };
+}
+
+/** Everybody who registers is a plain member of the default team: its list would be a directory of all users. */
+async function requireMoreThanMember(
+  { database, access }: OwnDependencies,
+  caller: UserCaller,
+  teamId: string,
+): Promise<void> {
+  const role = (await rolesOf(database, teamId, [caller.userId])).get(caller.userId);
+  if (role === 'member' && !(await access.may(caller.userId, 'manageSubTeams', teamId)))
+    throw authErrors.TEAM_REFUSED({
+      message: 'Plain members of the default team do not see who else is in it',
+    });
+}
+
+async function list(
+  dependencies: OwnDependencies,
+  caller: UserCaller,
+  teamId: string,
+  page: TeamPage,
+): Promise<string> {
+  const { access, members } = dependencies;
+  await access.registered(caller);
+  const team = await access.require(caller, 'viewMembers', teamId);
+  if (team.isDefault) await requireMoreThanMember(dependencies, caller, teamId);
+  return members.list(teamId, page, false);
 }

@@ -3,12 +3,16 @@ import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import { authErrors } from '../../errors.ts';
 import type { TeamAccess } from './access.ts';
-import { rolesOf, type TeamPage } from './queries.ts';
+import type { TeamPage } from './list-queries.ts';
+import { rolesOf } from './queries.ts';
 import { type NewTeam, requireTeam, type Teams } from './teams.ts';
 
 export interface OwnTeams {
   /** A team without a parent belongs to the caller; one below another belongs to that, and to him if he says so. */
-  create(caller: UserCaller, team: NewTeam & { readonly addCreatorToTeam?: boolean | undefined }): Promise<string>;
+  create(
+    caller: UserCaller,
+    team: NewTeam & { readonly addCreatorToTeam?: boolean | undefined },
+  ): Promise<string>;
   /** Those in which the caller has a role directly. */
   list(caller: UserCaller, page: TeamPage, populate: boolean): Promise<string>;
   get(caller: UserCaller, teamId: string, populate: boolean): Promise<string>;
@@ -36,7 +40,8 @@ export function createOwnTeams({ database, teams, access }: Dependencies): OwnTe
         return teams.create(caller, input, addCreatorToTeam ? caller.userId : undefined);
       });
     },
-    list: (caller, page, populate) => teams.list({ ofUser: caller.userId }, page, populate ? { populateFor: caller } : {}),
+    list: (caller, page, populate) =>
+      teams.list({ ofUser: caller.userId }, page, populate ? { populateFor: caller } : {}),
     async get(caller, teamId, populate) {
       const json = await teams.get(teamId, populate ? { populateFor: caller } : {});
       if (await access.may(caller.userId, 'read', teamId)) return json;

@@ -16,7 +16,14 @@ import { membership, type TeamAccess } from './access.ts';
 import { keyOfToken } from './invite-mail.ts';
 import { type FoundInvite, findInvite, type InviteKey, takeInvite } from './invite-queries.ts';
 import type { Members } from './members.ts';
-import { holdDefaultTeam, isRootName, lockDefaultTeam, lockTeam, type Person, rolesOf } from './queries.ts';
+import {
+  holdDefaultTeam,
+  isRootName,
+  lockDefaultTeam,
+  lockTeam,
+  type Person,
+  rolesOf,
+} from './queries.ts';
 import type { Teams } from './teams.ts';
 
 /** Every refusal is INVALID_INVITATION: whoever guesses learns nothing from the reason. */
@@ -28,7 +35,12 @@ interface TeamJoining {
   /** Locks the team and answers the invitation as it is then. */
   approach(transaction: Transaction, invite: FoundInvite, key: InviteKey): Promise<FoundInvite>;
   /** Uses it up, where it is for one, and gives its role, unless the user has that or a higher one. */
-  enter(transaction: Transaction, caller: Caller, userId: string, invite: FoundInvite): Promise<void>;
+  enter(
+    transaction: Transaction,
+    caller: Caller,
+    userId: string,
+    invite: FoundInvite,
+  ): Promise<void>;
 }
 
 interface Dependencies extends Pick<Kernel, 'events'> {
@@ -42,24 +54,31 @@ export function createTeamJoining({ events, access, members, config }: Dependenc
     const invite = key && (await findInvite(database, key));
     if (!invite?.offered) throw authErrors.INVALID_INVITATION();
     const { invitedBy, teamId, role } = invite;
-    if (invitedBy !== null && !covers(await access.reach(invitedBy, teamId), role)) throw authErrors.INVALID_INVITATION();
+    if (invitedBy !== null && !covers(await access.reach(invitedBy, teamId), role))
+      throw authErrors.INVALID_INVITATION();
     return invite;
   };
 
   return {
     standing,
-    fits: ({ email: invited }, email) => invited === null || invited === email || config().allowEmailMismatchForInvites,
+    fits: ({ email: invited }, email) =>
+      invited === null || invited === email || config().allowEmailMismatchForInvites,
     async approach(transaction, { teamId }, key) {
       if (!(await lockTeam(transaction, teamId))) throw authErrors.INVALID_INVITATION();
       return standing(transaction, key);
     },
     async enter(transaction, caller, userId, { id, email, teamId, role }) {
-      if (email !== null && !(await takeInvite(transaction, id))) throw authErrors.INVALID_INVITATION();
+      if (email !== null && !(await takeInvite(transaction, id)))
+        throw authErrors.INVALID_INVITATION();
       const present = (await rolesOf(transaction, teamId, [userId])).get(userId);
       if (covers(present, role)) return;
       if (present === undefined) await members.add(caller, teamId, [userId], role);
       else await members.changeRole(caller, teamId, [userId], role);
-      await events.emit(transaction, caller, teamEvent('join', teamId, { userIds: [userId], role }));
+      await events.emit(
+        transaction,
+        caller,
+        teamEvent('join', teamId, { userIds: [userId], role }),
+      );
     },
   };
 }
@@ -67,14 +86,22 @@ export function createTeamJoining({ events, access, members, config }: Dependenc
 /* Taking an invitation as a signed-in user: by its token, or by the id of one to his own proven address. */
 
 /** Answers which role in which team was offered. Throws 403 INVALID_INVITATION. */
-export type AcceptInvitation = (caller: UserCaller, invitationToken: string) => Promise<Pick<FoundInvite, 'teamId' | 'role'>>;
+export type AcceptInvitation = (
+  caller: UserCaller,
+  invitationToken: string,
+) => Promise<Pick<FoundInvite, 'teamId' | 'role'>>;
 
 interface AcceptanceDependencies extends Pick<Kernel, 'database' | 'events'> {
   readonly access: TeamAccess;
   readonly joining: TeamJoining;
 }
 
-export function createAcceptance({ database, events, access, joining }: AcceptanceDependencies): AcceptInvitation {
+export function createAcceptance({
+  database,
+  events,
+  access,
+  joining,
+}: AcceptanceDependencies): AcceptInvitation {
   /** Whether the invitation, named like this, is for this person. */
   const isFor = (invite: FoundInvite, key: InviteKey, person: Person): boolean =>
     'hash' in key ? joining.fits(invite, person.email) : person.isVerified && isOwn(invite, person);
@@ -99,7 +126,8 @@ export function createAcceptance({ database, events, access, joining }: Acceptan
   };
 }
 
-const isOwn = ({ email }: FoundInvite, person: Person): boolean => email !== null && email === person.email;
+const isOwn = ({ email }: FoundInvite, person: Person): boolean =>
+  email !== null && email === person.email;
 
 /* What registrations of every kind ask of teams, in the transaction that makes the account. */
 
@@ -115,35 +143,20 @@ const defaultTeamName = 'Default Team';
 
 /** Refuses with 403 INVITATION_REQUIRED and INVALID_INVITATION, and with 503 where it cannot know. */
 export function createTeamRegistration(dependencies: RegistrationDependencies): RegistrationHook {
-  const { schemas, events, access, joining, teams, config, userDataConfig } = dependencies;
+  const { schemas, joining, config, userDataConfig } = dependencies;
   /** The invitation of somebody who registers; nothing where there is none and none is needed. */
-  async function presented(transaction: Transaction, { invitationToken, email, strategy }: NewAccount): Promise<FoundInvite | undefined> {
+  async function presented(
+    transaction: Transaction,
+    { invitationToken, email, strategy }: NewAccount,
+  ): Promise<FoundInvite | undefined> {
     if (invitationToken === undefined) {
-      if (!config().allowRegistrationWithoutInvite && !decidedByOthers.has(strategy)) throw authErrors.INVITATION_REQUIRED();
+      if (!config().allowRegistrationWithoutInvite && !decidedByOthers.has(strategy))
+        throw authErrors.INVITATION_REQUIRED();
       return undefined;
     }
     const invite = await joining.standing(transaction, keyBeforeAccount(invitationToken));
     if (!joining.fits(invite, email)) throw authErrors.INVALID_INVITATION();
     return invite;
-  }
-
-  async function joinDefault(transaction: Transaction, caller: Caller, userId: string): Promise<void> {
-    const { id } = (await holdDefaultTeam(transaction)) ?? (await makeDefault(transaction, caller));
-    // An anonymous user who registers is in it already.
-    if ((await rolesOf(transaction, id, [userId])).size > 0) return;
-    await access.authorization().relate(caller, [membership(userId, 'member', id)]);
-    await events.emit(transaction, caller, teamEvent('addMembers', id, { userIds: [userId], role: 'member' }));
-  }
-
-  /** Makes the default team, unless somebody else has done so while this waited. */
-  async function makeDefault(transaction: Transaction, caller: Caller): Promise<{ readonly id: string }> {
-    await lockDefaultTeam(transaction);
-    const made = await holdDefaultTeam(transaction);
-    if (made) return made;
-    // Somebody may have taken the name; nobody's registration shall fail for that.
-    const name = (await isRootName(transaction, defaultTeamName)) ? `${defaultTeamName} ${randomToken(6)}` : defaultTeamName;
-    const { _id } = JSON.parse(await teams.create(caller, { name, isDefault: true })) as { readonly _id: string };
-    return { id: _id };
   }
 
   return async (transaction, caller, account) => {
@@ -154,16 +167,66 @@ export function createTeamRegistration(dependencies: RegistrationDependencies): 
     }
     const invite = await presented(transaction, account);
     // What an operator offers may be the server's; what a user offers may not.
-    const known = invite?.invitedBy === null ? extensionFields(schemas) : writableFields(schemas, { config: userDataConfig() });
+    const known =
+      invite?.invitedBy === null
+        ? extensionFields(schemas)
+        : writableFields(schemas, { config: userDataConfig() });
     return {
-      userData: Object.fromEntries(Object.entries(invite?.userData ?? {}).filter(([name]) => known.has(name))),
+      userData: Object.fromEntries(
+        Object.entries(invite?.userData ?? {}).filter(([name]) => known.has(name)),
+      ),
       isVerified: invite?.mailed === true && invite.email === account.email,
       async registered(userId) {
-        if (invite) await joining.enter(transaction, caller, userId, await joining.approach(transaction, invite, { id: invite.id }));
-        if (config().enableDefaultTeam) await joinDefault(transaction, caller, userId);
+        if (invite)
+          await joining.enter(
+            transaction,
+            caller,
+            userId,
+            await joining.approach(transaction, invite, { id: invite.id }),
+          );
+        if (config().enableDefaultTeam)
+          await joinDefault(dependencies, transaction, caller, userId);
       },
     };
   };
+}
+
+async function joinDefault(
+  dependencies: RegistrationDependencies,
+  transaction: Transaction,
+  caller: Caller,
+  userId: string,
+): Promise<void> {
+  const { access, events } = dependencies;
+  const { id } =
+    (await holdDefaultTeam(transaction)) ?? (await makeDefault(dependencies, transaction, caller));
+  // An anonymous user who registers is in it already.
+  if ((await rolesOf(transaction, id, [userId])).size > 0) return;
+  await access.authorization().relate(caller, [membership(userId, 'member', id)]);
+  await events.emit(
+    transaction,
+    caller,
+    teamEvent('addMembers', id, { userIds: [userId], role: 'member' }),
+  );
+}
+
+/** Makes the default team, unless somebody else has done so while this waited. */
+async function makeDefault(
+  { teams }: RegistrationDependencies,
+  transaction: Transaction,
+  caller: Caller,
+): Promise<{ readonly id: string }> {
+  await lockDefaultTeam(transaction);
+  const made = await holdDefaultTeam(transaction);
+  if (made) return made;
+  // Somebody may have taken the name; nobody's registration shall fail for that.
+  const name = (await isRootName(transaction, defaultTeamName))
+    ? `${defaultTeamName} ${randomToken(6)}`
+    : defaultTeamName;
+  const { _id } = JSON.parse(await teams.create(caller, { name, isDefault: true })) as {
+    readonly _id: string;
+  };
+  return { id: _id };
 }
 
 /** An id is for those who have proven an address; nobody has before he has an account. */

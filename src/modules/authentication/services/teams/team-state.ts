@@ -4,12 +4,16 @@
  */
 import Type, { type Static } from 'typebox';
 import type { Caller } from '../../../../kernel/caller.ts';
+import { byText } from '../../../../kernel/canonical.ts';
 import type { Database, Queryable } from '../../../../kernel/database/database.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { invalidInput } from '../../../../kernel/operations/problems.ts';
-import { byText } from '../../../../kernel/state/canonical.ts';
-import { placed } from '../../../../kernel/state/placed.ts';
-import type { StateChange, StateDocument, StateType } from '../../../../kernel/state/state.ts';
+import {
+  placed,
+  type StateChange,
+  type StateDocument,
+  type StateType,
+} from '../../../../kernel/state.ts';
 import type { TeamAccess } from './access.ts';
 import { allTeams, type TeamRow } from './queries.ts';
 import { maxLevels, type Teams, teamName } from './teams.ts';
@@ -18,7 +22,8 @@ const TeamDocument = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 100 }),
   parentTeamName: Type.Optional(
     Type.Union([Type.String({ minLength: 1, maxLength: 2_048 }), Type.Null()], {
-      description: 'Names from the root down, joined by /; ~1 stands for a / within a name, ~0 for ~',
+      description:
+        'Names from the root down, joined by /; ~1 stands for a / within a name, ~0 for ~',
     }),
   ),
   isDefault: Type.Optional(Type.Boolean()),
@@ -38,7 +43,8 @@ export const teamState = ({ database, teams, access }: Parts): StateType => ({
   priority: 35,
   document: TeamDocument,
   keyOf: (document) => pathOf(document as Document),
-  export: async () => (await operatorTeams(database)).map(({ path, team }) => documentAt(path, team.isDefault)),
+  export: async () =>
+    (await operatorTeams(database)).map(({ path, team }) => documentAt(path, team.isDefault)),
   async complete(_caller, documents) {
     const completed: StateDocument[] = [];
     for (const { document, place } of documents) {
@@ -79,42 +85,64 @@ async function putAll(
 ): Promise<void> {
   if (changes.length === 0) return;
   await database.transaction(async (transaction) => {
-    const ids = new Map((await operatorTeams(transaction)).map(({ path, team }) => [path, team.id]));
-    const ordered = changes.toSorted((a, b) => depthOf(a.key) - depthOf(b.key) || byText(a.key, b.key));
+    const ids = new Map(
+      (await operatorTeams(transaction)).map(({ path, team }) => [path, team.id]),
+    );
+    const ordered = changes.toSorted(
+      (a, b) => depthOf(a.key) - depthOf(b.key) || byText(a.key, b.key),
+    );
     for (const { key, after } of ordered) {
       const { name, parentTeamName } = after as Document;
       const id = ids.get(key);
       if (id !== undefined) await teams.change(caller, id, { isDefault: false });
       else {
         const parentTeam = parentTeamName ? ids.get(parentTeamName) : undefined;
-        const made = JSON.parse(await teams.create(caller, { name, parentTeam })) as { readonly _id: string };
+        const made = JSON.parse(await teams.create(caller, { name, parentTeam })) as {
+          readonly _id: string;
+        };
         ids.set(key, made._id);
       }
     }
     for (const { key, after } of ordered) {
       const id = ids.get(key);
-      if (id !== undefined && (after as Document).isDefault) await teams.change(caller, id, { isDefault: true });
+      if (id !== undefined && (after as Document).isDefault)
+        await teams.change(caller, id, { isDefault: true });
     }
   });
 }
 
-function checkPlaces(stored: readonly PlacedTeam[], changes: readonly StateChange[]): readonly Problem[] {
+function checkPlaces(
+  stored: readonly PlacedTeam[],
+  changes: readonly StateChange[],
+): readonly Problem[] {
   const paths = new Set(stored.map(({ path }) => path));
   for (const { action, key } of changes) {
     if (action === 'delete') paths.delete(key);
     else paths.add(key);
   }
-  const before = stored.find(({ path, team }) => team.isDefault && !changes.some(({ key }) => key === path));
+  const before = stored.find(
+    ({ path, team }) => team.isDefault && !changes.some(({ key }) => key === path),
+  );
   const defaults = changes.filter(({ after }) => after?.isDefault === true);
   return [
     ...changes
       .filter(({ after, key }) => after && depthOf(key) > maxLevels)
-      .map(({ place }) => ({ path: `${place}.parentTeamName`, rule: 'depth', message: `teams can be at most ${maxLevels} levels deep` })),
+      .map(({ place }) => ({
+        path: `${place}.parentTeamName`,
+        rule: 'depth',
+        message: `teams can be at most ${maxLevels} levels deep`,
+      })),
     ...changes.flatMap(({ after, place }): readonly Problem[] => {
       const parent = (after as Document | undefined)?.parentTeamName;
       return !parent || paths.has(parent)
         ? []
-        : [{ path: `${place}.parentTeamName`, rule: 'exists', message: `there is no team "${parent}"` }];
+        : [
+            {
+              path: `${place}.parentTeamName`,
+              rule: 'exists',
+              message: `there is no team "${parent}"`,
+            },
+          ];
     }),
     ...defaults.slice(before ? 0 : 1).map(({ place }) => ({
       path: `${place}.isDefault`,
@@ -125,13 +153,23 @@ function checkPlaces(stored: readonly PlacedTeam[], changes: readonly StateChang
 }
 
 /** A sub-team that a user made has the place that a document asks for: what is in it is not the operator's to guess. */
-const takenPlaces = (users: readonly PlacedTeam[], changes: readonly StateChange[]): readonly Problem[] =>
+const takenPlaces = (
+  users: readonly PlacedTeam[],
+  changes: readonly StateChange[],
+): readonly Problem[] =>
   changes.flatMap(({ action, key, after, place }): readonly Problem[] => {
-    const taken = action === 'create' && (after as Document).parentTeamName ? users.find(({ path }) => path === key) : undefined;
+    const taken =
+      action === 'create' && (after as Document).parentTeamName
+        ? users.find(({ path }) => path === key)
+        : undefined;
     if (!taken) return [];
     const way = `PATCH /authentication/teams/${taken.team.id} {"origin": "operator"}`;
     return [
-      { path: `${place}.name`, rule: 'unique', message: `a user made a team of this name here: rename it, or take it over (${way})` },
+      {
+        path: `${place}.name`,
+        rule: 'unique',
+        message: `a user made a team of this name here: rename it, or take it over (${way})`,
+      },
     ];
   });
 
@@ -146,7 +184,8 @@ interface TeamsByMaker {
   readonly users: readonly PlacedTeam[];
 }
 
-const operatorTeams = async (database: Queryable): Promise<readonly PlacedTeam[]> => (await teamsByPath(database)).operators;
+const operatorTeams = async (database: Queryable): Promise<readonly PlacedTeam[]> =>
+  (await teamsByPath(database)).operators;
 
 async function teamsByPath(database: Queryable): Promise<TeamsByMaker> {
   const rows = await allTeams(database);
@@ -170,9 +209,14 @@ const escaped = (name: string): string => name.replaceAll('~', '~0').replaceAll(
 const plain = (part: string): string => part.replaceAll('~1', '/').replaceAll('~0', '~');
 const depthOf = (path: string): number => path.split('/').length;
 
-const pathOf = ({ name, parentTeamName }: Document): string => `${parentTeamName ? `${parentTeamName}/` : ''}${escaped(name)}`;
+const pathOf = ({ name, parentTeamName }: Document): string =>
+  `${parentTeamName ? `${parentTeamName}/` : ''}${escaped(name)}`;
 
 function documentAt(path: string, isDefault: boolean): StateDocument {
   const end = path.lastIndexOf('/');
-  return { name: plain(path.slice(end + 1)), ...(end > 0 && { parentTeamName: path.slice(0, end) }), isDefault };
+  return {
+    name: plain(path.slice(end + 1)),
+    ...(end > 0 && { parentTeamName: path.slice(0, end) }),
+    isDefault,
+  };
 }

@@ -11,17 +11,14 @@ import { teamEvent } from '../../events.ts';
 import { teamSchema } from '../../schemas.ts';
 import { membership, parenthood, type TeamAccess } from './access.ts';
 import {
-  heightOf,
-  lineage,
   listTeams,
-  lockTeam,
-  namesInTheWay,
   renderTeam,
   type TeamFilter,
   type TeamPage,
-  type TeamRow,
   type TeamView,
-} from './queries.ts';
+} from './list-queries.ts';
+import { heightOf, lineage, lockTeam, namesInTheWay, type TeamRow } from './queries.ts';
+
 /* Where teams stand: below which parent, how deep, and what becomes of those below one that goes. */
 
 /** Levels of teams. Checks follow up to 25 steps; records and their folders need some of them. */
@@ -43,10 +40,16 @@ async function requireRoomForSubTeams(transaction: Transaction, teamId: string):
 }
 
 /** The parent must be there, and not so deep that `height` more levels would be too many. Answers it and those above. */
-async function requireParent(transaction: Transaction, parentId: string, height: number): Promise<readonly string[]> {
-  if (!(await lockTeam(transaction, parentId))) throw invalid('parentTeam', 'relation', 'there is no such team');
+async function requireParent(
+  transaction: Transaction,
+  parentId: string,
+  height: number,
+): Promise<readonly string[]> {
+  if (!(await lockTeam(transaction, parentId)))
+    throw invalid('parentTeam', 'relation', 'there is no such team');
   const above = await lineage(transaction, parentId, maxLevels);
-  if (above.length + height > maxLevels) throw invalid('parentTeam', 'depth', `teams can be at most ${maxLevels} levels deep`);
+  if (above.length + height > maxLevels)
+    throw invalid('parentTeam', 'depth', `teams can be at most ${maxLevels} levels deep`);
   return above;
 }
 
@@ -67,8 +70,13 @@ async function moveTeam(
   const team = await requireTeam(transaction, teamId);
   if (team.parentTeam === parentTeam) return;
   if (parentTeam !== null) {
-    const above = await requireParent(transaction, parentTeam, await heightOf(transaction, teamId, maxLevels));
-    if (above.includes(teamId)) throw invalid('parentTeam', 'circle', 'a team cannot be below itself');
+    const above = await requireParent(
+      transaction,
+      parentTeam,
+      await heightOf(transaction, teamId, maxLevels),
+    );
+    if (above.includes(teamId))
+      throw invalid('parentTeam', 'circle', 'a team cannot be below itself');
   }
   if (team.parentTeam !== null) await unrelate(caller, [parenthood(team.parentTeam, teamId)]);
   if (parentTeam !== null) await relate(caller, [parenthood(parentTeam, teamId)]);
@@ -108,14 +116,16 @@ interface ViewOptions {
   readonly populateFor?: Caller | undefined;
 }
 
-interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas' | 'permissions'> {
+interface Dependencies
+  extends Pick<Kernel, 'database' | 'events' | 'records' | 'schemas' | 'permissions'> {
   readonly access: TeamAccess;
 }
 
 const asModule = system('authentication');
 const schemaName = teamSchema.name;
 
-export function createTeams({ database, events, records, schemas, permissions, access }: Dependencies): Teams {
+export function createTeams(dependencies: Dependencies): Teams {
+  const { database, events, records, schemas, permissions, access } = dependencies;
   const compiled = (): CompiledSchema => {
     const schema = schemas.get(schemaName);
     if (!schema) throw errors.UNAVAILABLE();
@@ -124,7 +134,10 @@ export function createTeams({ database, events, records, schemas, permissions, a
   const view = async ({ populateFor }: ViewOptions): Promise<TeamView> => {
     if (populateFor === undefined) return { schema: compiled() };
     if (populateFor.kind !== 'user') return { schema: compiled(), parent: 'all' };
-    return { schema: compiled(), parent: await permissions.engine?.predicate(populateFor, 'read', schemaName) };
+    return {
+      schema: compiled(),
+      parent: await permissions.engine?.predicate(populateFor, 'read', schemaName),
+    };
   };
 
   return {
@@ -134,20 +147,7 @@ export function createTeams({ database, events, records, schemas, permissions, a
       if (json === undefined) throw authErrors.TEAM_NOT_FOUND();
       return json;
     },
-    create: (caller, input, owner) =>
-      writing(() =>
-        database.transaction(async (transaction) => {
-          if (input.parentTeam !== undefined) await requireParent(transaction, input.parentTeam, 1);
-          const { id, json } = await records.create(asModule, schemaName, fieldsOf(input));
-          const owners = [
-            ...(input.parentTeam === undefined ? [] : [parenthood(input.parentTeam, id)]),
-            ...(owner === undefined ? [] : [membership(owner, 'owner', id)]),
-          ];
-          await access.authorization().relate(caller, owners);
-          await events.emit(transaction, caller, teamEvent('create', id));
-          return json;
-        }),
-      ),
+    create: (caller, team, owner) => create(dependencies, caller, team, owner),
     change: (caller, teamId, change) =>
       writing(() =>
         database.transaction(async (transaction) => {
@@ -173,7 +173,33 @@ export function createTeams({ database, events, records, schemas, permissions, a
   };
 }
 
-function fieldsOf({ name, isDefault, parentTeam, madeBy }: NewTeam | TeamChange): Record<string, unknown> {
+function create(
+  { database, records, access, events }: Dependencies,
+  caller: Caller,
+  input: NewTeam,
+  owner: string | undefined,
+): Promise<string> {
+  return writing(() =>
+    database.transaction(async (transaction) => {
+      if (input.parentTeam !== undefined) await requireParent(transaction, input.parentTeam, 1);
+      const { id, json } = await records.create(asModule, schemaName, fieldsOf(input));
+      const owners = [
+        ...(input.parentTeam === undefined ? [] : [parenthood(input.parentTeam, id)]),
+        ...(owner === undefined ? [] : [membership(owner, 'owner', id)]),
+      ];
+      await access.authorization().relate(caller, owners);
+      await events.emit(transaction, caller, teamEvent('create', id));
+      return json;
+    }),
+  );
+}
+
+function fieldsOf({
+  name,
+  isDefault,
+  parentTeam,
+  madeBy,
+}: NewTeam | TeamChange): Record<string, unknown> {
   return {
     ...(name === undefined ? {} : { name: teamName(name) }),
     ...(isDefault === undefined ? {} : { isDefault }),
@@ -188,26 +214,38 @@ const hiddenSigns = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b\u200e\u200f\u202a-\u202e\u2
 /** Names are compared as they look: normalised, and without spaces at the ends. */
 export function teamName(text: string): string {
   const name = text.normalize('NFC').trim();
-  if (name === '' || hiddenSigns.test(name)) throw invalid('name', 'pattern', 'write a name of visible characters');
+  if (name === '' || hiddenSigns.test(name))
+    throw invalid('name', 'pattern', 'write a name of visible characters');
   return name;
 }
 
-/** Gives the clashes of the rules that the schema language cannot say (migrations/teams.ts) their own errors. */
+/** Gives the conflicts of the rules that the schema language cannot say (migrations/teams.ts) their own errors. */
 async function writing<T>(write: () => Promise<T>): Promise<T> {
   try {
     return await write();
   } catch (error) {
-    throw clashOf(error) ?? error;
+    throw conflictOf(error) ?? error;
   }
 }
 
-function clashOf(error: unknown): PenstockError | undefined {
+function conflictOf(error: unknown): PenstockError | undefined {
   const cause = error instanceof PenstockError ? error.cause : undefined;
-  const constraint = typeof cause === 'object' && cause !== null && 'constraint' in cause ? cause.constraint : undefined;
-  const clash = (factory: typeof authErrors.TEAM_EXISTS, path: string, message: string): PenstockError =>
-    factory({ errors: [{ path, rule: 'unique', message }], cause: error });
+  const constraint =
+    typeof cause === 'object' && cause !== null && 'constraint' in cause
+      ? cause.constraint
+      : undefined;
+  const conflict = (
+    factory: typeof authErrors.TEAM_EXISTS,
+    path: string,
+    message: string,
+  ): PenstockError => factory({ errors: [{ path, rule: 'unique', message }], cause: error });
   if (constraint === 'teams_by_name' || constraint === 'teams_root_names')
-    return clash(authErrors.TEAM_EXISTS, 'name', 'there is a team of this name at this place');
-  if (constraint === 'teams_default') return clash(authErrors.DEFAULT_TEAM_EXISTS, 'isDefault', 'another team is the default already');
+    return conflict(authErrors.TEAM_EXISTS, 'name', 'there is a team of this name at this place');
+  if (constraint === 'teams_default')
+    return conflict(
+      authErrors.DEFAULT_TEAM_EXISTS,
+      'isDefault',
+      'another team is the default already',
+    );
   return undefined;
 }

@@ -63,7 +63,9 @@ interface Payload {
 export function createAccessTokens(keys: SigningKeys): AccessTokens {
   const verified = new LRUCache<string, VerifiedToken>({ max: maxVerified });
   const verifiers = new Map<string, (token: string) => Payload>();
-  let signer: { readonly kid: string; readonly sign: (payload: Record<string, unknown>) => string } | undefined;
+  let signer:
+    | { readonly kid: string; readonly sign: (payload: Record<string, unknown>) => string }
+    | undefined;
 
   keys.onChange(() => {
     verified.clear();
@@ -74,7 +76,15 @@ export function createAccessTokens(keys: SigningKeys): AccessTokens {
   const sign = (payload: Record<string, unknown>): string => {
     const { kid, privatePem } = keys.signing();
     if (signer?.kid !== kid)
-      signer = { kid, sign: createSigner({ key: privatePem, algorithm: 'EdDSA', kid, header: { alg: 'EdDSA', typ: type } }) };
+      signer = {
+        kid,
+        sign: createSigner({
+          key: privatePem,
+          algorithm: 'EdDSA',
+          kid,
+          header: { alg: 'EdDSA', typ: type },
+        }),
+      };
     return signer.sign(payload);
   };
 
@@ -82,14 +92,7 @@ export function createAccessTokens(keys: SigningKeys): AccessTokens {
     const made = verifiers.get(kid);
     const key = made ? undefined : keys.publicPem(kid);
     if (made || key === undefined) return made;
-    const verifier = createVerifier({
-      key,
-      algorithms: ['EdDSA'],
-      allowedIss: issuer,
-      allowedAud: audience,
-      checkTyp: type,
-      requiredClaims: ['iss', 'aud', 'sub', 'sid', 'jti', 'iat', 'exp', 'auth_time', 'authorized', 'client_id'],
-    }) as (token: string) => Payload;
+    const verifier = verifierFor(key);
     verifiers.set(kid, verifier);
     return verifier;
   };
@@ -114,6 +117,29 @@ export function createAccessTokens(keys: SigningKeys): AccessTokens {
   };
 }
 
+const requiredClaims = [
+  'iss',
+  'aud',
+  'sub',
+  'sid',
+  'jti',
+  'iat',
+  'exp',
+  'auth_time',
+  'authorized',
+  'client_id',
+];
+
+const verifierFor = (key: string): ((token: string) => Payload) =>
+  createVerifier({
+    key,
+    algorithms: ['EdDSA'],
+    allowedIss: issuer,
+    allowedAud: audience,
+    checkTyp: type,
+    requiredClaims,
+  });
+
 function payloadOf(grant: AccessGrant, sudoMaxAgeMs: number): Record<string, unknown> {
   return {
     iss: issuer,
@@ -132,7 +158,9 @@ function payloadOf(grant: AccessGrant, sudoMaxAgeMs: number): Record<string, unk
     // Apart from ours, so that neither they nor a later version of the platform can take the other's place.
     ...(grant.claims ? { claims: grant.claims } : {}),
     // RFC 8693 4.1: who really acts.
-    ...(grant.impersonatedBy ? { act: { sub: grant.impersonatedBy }, impersonatedBy: grant.impersonatedBy } : {}),
+    ...(grant.impersonatedBy
+      ? { act: { sub: grant.impersonatedBy }, impersonatedBy: grant.impersonatedBy }
+      : {}),
   };
 }
 
@@ -156,7 +184,9 @@ function keyIdOf(token: string): string | undefined {
   if (token.length > maxTokenLength) return undefined;
   const end = token.indexOf('.');
   if (end < 1) return undefined;
-  const header = attempt<unknown>(() => JSON.parse(Buffer.from(token.slice(0, end), 'base64url').toString('utf8')));
+  const header = attempt<unknown>(() =>
+    JSON.parse(Buffer.from(token.slice(0, end), 'base64url').toString('utf8')),
+  );
   if (typeof header !== 'object' || header === null || !('kid' in header)) return undefined;
   return typeof header.kid === 'string' && keyIdShape.test(header.kid) ? header.kid : undefined;
 }

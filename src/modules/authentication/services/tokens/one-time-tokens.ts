@@ -51,13 +51,24 @@ const purposes = {
 export type Purpose = keyof typeof purposes;
 
 /** Links and codes that whoever claims an account takes away. */
-export const endingOnClaim: readonly Purpose[] = (Object.keys(purposes) as Purpose[]).filter((name) => purposes[name].endsOnClaim);
+export const endingOnClaim: readonly Purpose[] = (Object.keys(purposes) as Purpose[]).filter(
+  (name) => purposes[name].endsOnClaim,
+);
 
 /** Those that lead into an account, or to a password for it. */
-export const signsIn = ['reset-password', 'magic-link', 'email-code', 'login-exchange'] as const satisfies readonly Purpose[];
+export const signsIn = [
+  'reset-password',
+  'magic-link',
+  'email-code',
+  'login-exchange',
+] as const satisfies readonly Purpose[];
 
 /** Those that were sent to an address and mean nothing once it is another. */
-export const toOldAddress = [...signsIn, 'verify-email', 'change-email'] as const satisfies readonly Purpose[];
+export const toOldAddress = [
+  ...signsIn,
+  'verify-email',
+  'change-email',
+] as const satisfies readonly Purpose[];
 
 export type TokenData = Readonly<Record<string, unknown>>;
 
@@ -109,12 +120,21 @@ export interface OneTimeTokens {
   /** Joins the transaction: the secret exists only if it commits. */
   issue(transaction: Queryable, request: NewOneTimeToken): Promise<IssuedToken>;
   /** Uses a token up; nothing when it is unknown, used, expired, of another purpose, or needs a code. */
-  consume(transaction: Queryable, purpose: Purpose, token: string): Promise<OneTimeGrant | undefined>;
+  consume(
+    transaction: Queryable,
+    purpose: Purpose,
+    token: string,
+  ): Promise<OneTimeGrant | undefined>;
   /**
    * Uses a code up. A wrong code counts: after the allowed number the right one is refused too. Do not
    * throw in the same transaction when nothing comes back: that would take the count back.
    */
-  consumeCode(transaction: Queryable, purpose: Purpose, key: CodeKey, code: string): Promise<OneTimeGrant | undefined>;
+  consumeCode(
+    transaction: Queryable,
+    purpose: Purpose,
+    key: CodeKey,
+    code: string,
+  ): Promise<OneTimeGrant | undefined>;
   /** Looks without using up, for GETs that mail scanners follow. Used and expired ones are shown as such. */
   peek(database: Queryable, purpose: Purpose, token: string): Promise<PeekedToken | undefined>;
   /** The same for a token that is known by its id, for its owner's own lists. */
@@ -122,7 +142,11 @@ export interface OneTimeTokens {
   /** What was issued last for a subject and can be used still; uses nothing up. */
   newest(database: Queryable, purpose: Purpose, subject: string): Promise<OneTimeGrant | undefined>;
   /** What was issued last for a user, also when it was used or has expired; uses nothing up. */
-  latestOf(database: Queryable, purpose: Purpose, userId: string): Promise<OneTimeGrant | undefined>;
+  latestOf(
+    database: Queryable,
+    purpose: Purpose,
+    userId: string,
+  ): Promise<OneTimeGrant | undefined>;
   /** Ends what is outstanding of these purposes for a user. */
   discard(transaction: Queryable, userId: string, purposes: readonly Purpose[]): Promise<void>;
   /** Ends what is outstanding of a purpose for the owner of this token, as far as it was issued after it. */
@@ -141,7 +165,8 @@ export function createOneTimeTokens({ secrets }: { readonly secrets: SecretBox }
     async issue(transaction, request) {
       const { token = randomToken() } = request;
       const hash = sha256(token);
-      const subjectHash = request.subject === undefined ? null : subjectKey(request.purpose, request.subject);
+      const subjectHash =
+        request.subject === undefined ? null : subjectKey(request.purpose, request.subject);
       const code = request.code && randomDigits(request.code.digits);
       const id = newId();
       await insertTokenRow(transaction, {
@@ -159,23 +184,37 @@ export function createOneTimeTokens({ secrets }: { readonly secrets: SecretBox }
       return { id, token, ...(code === undefined ? {} : { code }) };
     },
     async consume(transaction, purpose, token) {
-      return tokenShape.test(token) ? grantOf(await consumeTokenRow(transaction, purpose, sha256(token))) : undefined;
+      return tokenShape.test(token)
+        ? grantOf(await consumeTokenRow(transaction, purpose, sha256(token)))
+        : undefined;
     },
     async consumeCode(transaction, purpose, key, code) {
       if (!codeShape.test(code)) return undefined;
       const byToken = 'token' in key;
       if (byToken && !tokenShape.test(key.token)) return undefined;
       const keyHash = byToken ? sha256(key.token) : subjectKey(purpose, key.subject);
-      return grantOf(await consumeCodeRow(transaction, { purpose, keyHash, byToken, codeHash: codeHash(purpose, keyHash, code) }));
+      return grantOf(
+        await consumeCodeRow(transaction, {
+          purpose,
+          keyHash,
+          byToken,
+          codeHash: codeHash(purpose, keyHash, code),
+        }),
+      );
     },
     async peek(database, purpose, token) {
-      return tokenShape.test(token) ? peeked(await tokenRow(database, purpose, sha256(token))) : undefined;
+      return tokenShape.test(token)
+        ? peeked(await tokenRow(database, purpose, sha256(token)))
+        : undefined;
     },
     peekById: async (database, purpose, id) => peeked(await tokenRowById(database, purpose, id)),
-    newest: async (database, purpose, subject) => grantOf(await newestTokenRow(database, purpose, subjectKey(purpose, subject))),
-    latestOf: async (database, purpose, userId) => grantOf(await latestTokenRowOf(database, purpose, userId)),
+    newest: async (database, purpose, subject) =>
+      grantOf(await newestTokenRow(database, purpose, subjectKey(purpose, subject))),
+    latestOf: async (database, purpose, userId) =>
+      grantOf(await latestTokenRowOf(database, purpose, userId)),
     discard: (transaction, userId, purposes) => discardTokenRows(transaction, userId, purposes),
-    discardLater: (transaction, purpose, token) => discardLaterTokenRows(transaction, purpose, sha256(token)),
+    discardLater: (transaction, purpose, token) =>
+      discardLaterTokenRows(transaction, purpose, sha256(token)),
   };
 }
 
@@ -188,9 +227,17 @@ function slotOf({ purpose, userId, subject }: NewOneTimeToken): string {
 const subjectKey = (purpose: Purpose, subject: string): string => sha256(`${purpose}\n${subject}`);
 
 /** Every number of that many digits is as likely as every other. */
-const randomDigits = (digits: number): string => Array.from({ length: digits }, () => randomInt(10)).join('');
+const randomDigits = (digits: number): string =>
+  Array.from({ length: digits }, () => randomInt(10)).join('');
 
-const grantOf = (row: OneTimeRow | undefined): OneTimeGrant | undefined => row && { userId: row.userId ?? undefined, data: row.data };
+const grantOf = (row: OneTimeRow | undefined): OneTimeGrant | undefined =>
+  row && { userId: row.userId ?? undefined, data: row.data };
 
 const peeked = (row: OneTimeRow | undefined): PeekedToken | undefined =>
-  row && { id: row.id, userId: row.userId ?? undefined, data: row.data, usedAt: row.usedAt ?? undefined, expired: row.expired };
+  row && {
+    id: row.id,
+    userId: row.userId ?? undefined,
+    data: row.data,
+    usedAt: row.usedAt ?? undefined,
+    expired: row.expired,
+  };

@@ -2,7 +2,8 @@
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { identitySql, sql } from '../../../../kernel/database/sql.ts';
 
-const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> => (await result).rows[0];
+const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
+  (await result).rows[0];
 
 export interface NewTokenRow {
   readonly id: string;
@@ -38,7 +39,11 @@ export const insertTokenRow = (database: Queryable, row: NewTokenRow): Promise<u
       created_at = now(), expires_at = excluded.expires_at, used_at = null`);
 
 /** Marks the token as used, if it is there, unused, alive and needs no code. Of parallel callers one gets the row. */
-export const consumeTokenRow = (database: Queryable, purpose: string, hash: string): Promise<OneTimeRow | undefined> =>
+export const consumeTokenRow = (
+  database: Queryable,
+  purpose: string,
+  hash: string,
+): Promise<OneTimeRow | undefined> =>
   first(
     database.query<OneTimeRow>(identitySql`
       update penstock.one_time_tokens set used_at = now()
@@ -52,7 +57,12 @@ export const consumeTokenRow = (database: Queryable, purpose: string, hash: stri
  */
 export async function consumeCodeRow(
   database: Queryable,
-  use: { readonly purpose: string; readonly keyHash: string; readonly byToken: boolean; readonly codeHash: string },
+  use: {
+    readonly purpose: string;
+    readonly keyHash: string;
+    readonly byToken: boolean;
+    readonly codeHash: string;
+  },
 ): Promise<OneTimeRow | undefined> {
   const { rows } = await database.query<OneTimeRow>({
     text: use.byToken ? useCode.byToken : useCode.bySubject,
@@ -76,7 +86,11 @@ const useCode = { byToken: codeStatement('hash'), bySubject: codeStatement('subj
 
 const shown = 'id, user_id as "userId", data, used_at as "usedAt", expires_at <= now() as expired';
 
-export const tokenRow = (database: Queryable, purpose: string, hash: string): Promise<OneTimeRow | undefined> =>
+export const tokenRow = (
+  database: Queryable,
+  purpose: string,
+  hash: string,
+): Promise<OneTimeRow | undefined> =>
   first(
     database.query<OneTimeRow>({
       text: `select ${shown} from penstock.one_time_tokens where hash = $1 and purpose = $2 and code_hash is null`,
@@ -86,7 +100,11 @@ export const tokenRow = (database: Queryable, purpose: string, hash: string): Pr
   );
 
 /** What was issued last for a subject, if it can be used still and needs no code. */
-export const newestTokenRow = (database: Queryable, purpose: string, subjectHash: string): Promise<OneTimeRow | undefined> =>
+export const newestTokenRow = (
+  database: Queryable,
+  purpose: string,
+  subjectHash: string,
+): Promise<OneTimeRow | undefined> =>
   first(
     database.query<OneTimeRow>({
       text: `select ${shown} from penstock.one_time_tokens
@@ -97,7 +115,11 @@ export const newestTokenRow = (database: Queryable, purpose: string, subjectHash
   );
 
 /** What was issued last for a user, also when it was used or has expired. */
-export const latestTokenRowOf = (database: Queryable, purpose: string, userId: string): Promise<OneTimeRow | undefined> =>
+export const latestTokenRowOf = (
+  database: Queryable,
+  purpose: string,
+  userId: string,
+): Promise<OneTimeRow | undefined> =>
   first(
     database.query<OneTimeRow>({
       text: `select ${shown} from penstock.one_time_tokens where user_id = $1::uuid and purpose = $2 order by created_at desc, id desc limit 1`,
@@ -105,7 +127,11 @@ export const latestTokenRowOf = (database: Queryable, purpose: string, userId: s
     }),
   );
 
-export const tokenRowById = (database: Queryable, purpose: string, id: string): Promise<OneTimeRow | undefined> =>
+export const tokenRowById = (
+  database: Queryable,
+  purpose: string,
+  id: string,
+): Promise<OneTimeRow | undefined> =>
   first(
     database.query<OneTimeRow>({
       text: `select ${shown} from penstock.one_time_tokens where id = $1::uuid and purpose = $2`,
@@ -114,12 +140,20 @@ export const tokenRowById = (database: Queryable, purpose: string, id: string): 
     }),
   );
 
-export const discardTokenRows = async (database: Queryable, userId: string, purposes: readonly string[]): Promise<void> =>
+export const discardTokenRows = async (
+  database: Queryable,
+  userId: string,
+  purposes: readonly string[],
+): Promise<void> =>
   void (await database.query(sql`
     delete from penstock.one_time_tokens where user_id = ${userId}::uuid and purpose = any(${purposes}::text[]) and used_at is null`));
 
 /** The same for those of the token's own owner and purpose that were issued after it. */
-export const discardLaterTokenRows = async (database: Queryable, purpose: string, hash: string): Promise<void> =>
+export const discardLaterTokenRows = async (
+  database: Queryable,
+  purpose: string,
+  hash: string,
+): Promise<void> =>
   void (await database.query(sql`
     delete from penstock.one_time_tokens later using penstock.one_time_tokens token
     where token.hash = ${hash} and token.purpose = ${purpose} and later.purpose = token.purpose and later.user_id = token.user_id

@@ -4,7 +4,13 @@
  */
 import { createHash, createPublicKey, generateKeyPairSync, type JsonWebKey } from 'node:crypto';
 import type { Kernel } from '../../../../host/kernel.ts';
-import { insertSigningKey, keysInUse, type PublicJwk, retireSigningKey, type StoredSigningKey } from '../../queries.ts';
+import {
+  insertSigningKey,
+  keysInUse,
+  type PublicJwk,
+  retireSigningKey,
+  type StoredSigningKey,
+} from '../../queries.ts';
 
 export interface SigningKey {
   readonly kid: string;
@@ -33,7 +39,8 @@ const minRefreshGapMs = 5000;
 type Dependencies = Pick<Kernel, 'database' | 'secrets' | 'bus'>;
 
 /** Loads the keys, and makes the first one when there is none (under a lock, so that two nodes agree). */
-export async function openSigningKeys({ database, secrets, bus }: Dependencies): Promise<SigningKeys> {
+export async function openSigningKeys(dependencies: Dependencies): Promise<SigningKeys> {
+  const { database, secrets, bus } = dependencies;
   const listeners: (() => void)[] = [];
   let loadedAt = 0;
   let current: SigningKey | undefined;
@@ -42,16 +49,22 @@ export async function openSigningKeys({ database, secrets, bus }: Dependencies):
   const load = async (): Promise<void> => {
     loadedAt = Date.now();
     const stored = await keysInUse(database);
-    known = new Map(stored.map((key) => [key.kid, { jwk: key.publicJwk, pem: publicPem(key.publicJwk) }]));
+    known = new Map(
+      stored.map((key) => [key.kid, { jwk: key.publicJwk, pem: publicPem(key.publicJwk) }]),
+    );
     const active = stored.find((key) => key.verifiesUntil === null);
-    current = active && { kid: active.kid, privatePem: secrets.open(active.privateKeySealed, contextOf(active.kid)) };
+    current = active && {
+      kid: active.kid,
+      privatePem: secrets.open(active.privateKeySealed, contextOf(active.kid)),
+    };
     for (const listener of listeners) listener();
   };
 
   await load();
   if (!current) {
     await database.withLock(lockName, async () => {
-      if ((await keysInUse(database)).every((key) => key.verifiesUntil !== null)) await insertSigningKey(database, newKey(secrets));
+      if ((await keysInUse(database)).every((key) => key.verifiesUntil !== null))
+        await insertSigningKey(database, newKey(secrets));
     });
     await load();
   }
@@ -60,7 +73,10 @@ export async function openSigningKeys({ database, secrets, bus }: Dependencies):
 
   return {
     signing() {
-      if (!current) throw new Error('there is no signing key: the table penstock.signing_keys was emptied while the platform ran');
+      if (!current)
+        throw new Error(
+          'there is no signing key: the table penstock.signing_keys was emptied while the platform ran',
+        );
       return current;
     },
     publicPem: (kid) => known.get(kid)?.pem,
@@ -69,13 +85,7 @@ export async function openSigningKeys({ database, secrets, bus }: Dependencies):
       if (Date.now() - loadedAt >= minRefreshGapMs) await load();
     },
     async rotate(maxAgeMs, tokenLifetimeMs) {
-      const rotated = await database.withLock(lockName, () =>
-        database.transaction(async (transaction) => {
-          if (!(await retireSigningKey(transaction, maxAgeMs, tokenLifetimeMs))) return false;
-          await insertSigningKey(transaction, newKey(secrets));
-          return true;
-        }),
-      );
+      const rotated = await replaceKey(dependencies, maxAgeMs, tokenLifetimeMs);
       if (rotated) {
         await load();
         await bus.announce(topic, {});
@@ -86,12 +96,27 @@ export async function openSigningKeys({ database, secrets, bus }: Dependencies):
   };
 }
 
+/** False when the key in use is not old enough. */
+const replaceKey = (
+  { database, secrets }: Dependencies,
+  maxAgeMs: number,
+  tokenLifetimeMs: number,
+): Promise<boolean> =>
+  database.withLock(lockName, () =>
+    database.transaction(async (transaction) => {
+      if (!(await retireSigningKey(transaction, maxAgeMs, tokenLifetimeMs))) return false;
+      await insertSigningKey(transaction, newKey(secrets));
+      return true;
+    }),
+  );
+
 const contextOf = (kid: string): string => `authentication:signing-key:${kid}`;
 
 function newKey(secrets: Kernel['secrets']): StoredSigningKey {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const { x } = publicKey.export({ format: 'jwk' });
-  if (x === undefined) throw new Error('the runtime exported an Ed25519 key without its x coordinate');
+  if (x === undefined)
+    throw new Error('the runtime exported an Ed25519 key without its x coordinate');
   const kid = thumbprint(x);
   const pem = privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();
   return {
@@ -110,6 +135,9 @@ const thumbprint = (x: string): string =>
     .digest('base64url');
 
 const publicPem = (jwk: PublicJwk): string =>
-  createPublicKey({ key: { kty: jwk.kty, crv: jwk.crv, x: jwk.x } satisfies JsonWebKey, format: 'jwk' })
+  createPublicKey({
+    key: { kty: jwk.kty, crv: jwk.crv, x: jwk.x } satisfies JsonWebKey,
+    format: 'jwk',
+  })
     .export({ format: 'pem', type: 'spki' })
     .toString();

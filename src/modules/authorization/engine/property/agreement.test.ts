@@ -2,9 +2,13 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { memoryOf } from '../../../../../test/support/permission-worlds/memory.ts';
-import { type NaiveWorld, naiveCheck } from '../../../../../test/support/permission-worlds/naive.ts';
+import {
+  type NaiveWorld,
+  naiveCheck,
+} from '../../../../../test/support/permission-worlds/naive.ts';
 import {
   buildWorld,
+  hasFields,
   objectsOf,
   type RandomWorld,
   type WorldSeed,
@@ -13,15 +17,18 @@ import {
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
-import { originsOf } from '../../model/ascent.ts';
-import { formatSubject, type SubjectRef } from '../../model/grammar.ts';
-import { resolveName } from '../ask.ts';
-import { createEngine } from '../create.ts';
-import type { Engine, Page, Reason, ResourceQuestion } from '../engine.ts';
-import { lookupKey, lookupsTo } from '../lookups.ts';
-import { rowPredicate } from '../predicate.ts';
+import { isExact, originsOf } from '../../model/expansion-rules.ts';
+import { everybody, formatSubject, type SubjectRef } from '../../model/grammar.ts';
+import type { Tuple } from '../../model/tuple.ts';
+import { isSelf, resolveName } from '../ask.ts';
+import { createEngine } from '../create-engine.ts';
+import { isReachable } from '../descent.ts';
+import type { Engine, Page, Question, Reason, ResourceQuestion } from '../engine.ts';
 import { principalsOf } from '../principals.ts';
-import type { Size } from '../size-hints.ts';
+import { rowPredicate } from '../rows/row-predicate.ts';
+import { lookupKey, lookupsTo } from '../rows/row-sources.ts';
+import type { Size } from '../rows/size-estimate.ts';
+import { searchFromSubject } from '../subject-search.ts';
 
 const BATCH = 20;
 /** Runs of up to `BATCH` worlds each: a few with every test, many with `AGREEMENT_RUNS=300`. */
@@ -32,12 +39,24 @@ const RUN_LIMIT = 20_000;
 let table: TupleTable;
 beforeAll(async () => {
   table = await openTupleTable();
-  await table.database.query({ text: 'create table rows (_id uuid primary key, world integer not null)' });
+  await table.database.query({
+    text: 'create table rows (_id uuid primary key, world integer not null, r1 uuid, r2 uuid[])',
+  });
+  await table.database.query({ text: 'create schema if not exists app' });
+  for (const type of recordTypes)
+    await table.database.query({
+      text: `create table app."${type}" (_id uuid primary key, r1 uuid, r2 uuid[])`,
+    });
 });
 afterAll(() => table.close());
 
-/** What single lookups decided, in all worlds. */
-const probed = { allowed: 0, denied: 0 };
+/** What single statements decided, in all worlds. */
+const probed = { object: { allowed: 0, denied: 0 }, graph: { allowed: 0, denied: 0 } };
+
+/** Types whose relations are fields in worlds that have them. */
+const recordTypes = Array.from({ length: BATCH }, (_, i) => i)
+  .filter(hasFields)
+  .flatMap((world) => [`Doc${world}`, `Folder${world}`]);
 
 const contexts = [{ place: 'home' }, { place: 'work' }] as const;
 
@@ -46,16 +65,23 @@ describe('the engine', () => {
     'agrees with the naive evaluator on random models',
     async () => {
       await fc.assert(
-        fc.asyncProperty(fc.array(worldSeed, { minLength: 1, maxLength: BATCH, size: 'max' }), (seeds) => compareAll(table, seeds)),
+        fc.asyncProperty(
+          fc.array(worldSeed, { minLength: 1, maxLength: BATCH, size: 'max' }),
+          (seeds) => compareAll(table, seeds),
+        ),
         { numRuns: RUNS },
       );
-      expect(Math.min(probed.allowed, probed.denied)).toBeGreaterThan(0);
+      for (const { allowed, denied } of Object.values(probed))
+        expect(Math.min(allowed, denied)).toBeGreaterThan(0);
     },
     RUNS * RUN_LIMIT,
   );
 });
 
-async function compareAll({ database, ...table }: TupleTable, seeds: readonly WorldSeed[]): Promise<void> {
+async function compareAll(
+  { database, ...table }: TupleTable,
+  seeds: readonly WorldSeed[],
+): Promise<void> {
   const worlds = seeds.map((seed, i) => buildWorld(seed, i));
   await database.query({ text: 'truncate rows' });
   const docs = worlds.flatMap((_, i) =>
@@ -67,8 +93,12 @@ async function compareAll({ database, ...table }: TupleTable, seeds: readonly Wo
     text: 'insert into rows select * from unnest($1::uuid[], $2::integer[])',
     values: [docs.map(({ id }) => id), docs.map(({ world }) => world)],
   });
-  const tuples = worlds.flatMap((w) => w.tuples);
+  const all = worlds.flatMap((w) => w.tuples);
+  const isField = ({ resource, relation }: Tuple): boolean =>
+    worlds.some(({ model }) => model.fieldOf(resource.type, relation) !== undefined);
+  const tuples = all.filter((tuple) => !isField(tuple));
   const ids = await table.replace(tuples);
+  await writeRecords(database, all.filter(isField));
   // Of some it is known that they lead to a row; of others what is noted is about another table.
   await database.query({
     text: `update penstock.tuples t set row_of = case get_byte(uuid_send(t.id), 15) % 4 when 0 then null when 1 then 1 else 'rows'::regclass::oid end
@@ -76,22 +106,59 @@ async function compareAll({ database, ...table }: TupleTable, seeds: readonly Wo
   });
   await Promise.all(worlds.map((world, i) => compare(database, { ...world, number: i })));
   await table.remove(ids.filter((_, i) => tuples[i]?.deleted));
+  await writeRecords(
+    database,
+    all.filter((tuple) => isField(tuple) && !tuple.deleted),
+  );
   await Promise.all(
     worlds.map(async (world, i) => {
       const tuples = world.tuples.filter((t) => !t.deleted);
-      if (tuples.length < world.tuples.length) await compare(database, { ...world, tuples, number: i });
+      if (tuples.length < world.tuples.length)
+        await compare(database, { ...world, tuples, number: i });
     }),
   );
 }
 
+/** The records of worlds with fields, which say what these tuples say. Documents of such a world are all there. */
+async function writeRecords(database: Database, tuples: readonly Tuple[]): Promise<void> {
+  for (const type of recordTypes) {
+    const [, kind = '', world = ''] = /^(\D+)(\d+)$/.exec(type) ?? [];
+    const ids = objectsOf(Number(world), kind).map(({ id }) => id);
+    const of = (id: string, relation: string): readonly string[] =>
+      tuples
+        .filter((t) => t.resource.type === type && t.resource.id === id && t.relation === relation)
+        .map((t) => t.subject.id);
+    const rows = ids.map((_id) => {
+      const listed = of(_id, 'r2');
+      // Said twice is said once, and nothing said may be an empty list or none.
+      return { _id, r1: of(_id, 'r1')[0] ?? null, r2: listed[0] ? [...listed, listed[0]] : null };
+    });
+    const values = [JSON.stringify(rows)];
+    const source = 'json_to_recordset($1::json) as x(_id uuid, r1 uuid, r2 uuid[])';
+    await database.query({ text: `truncate app."${type}"` });
+    await database.query({ text: `insert into app."${type}" select * from ${source}`, values });
+    if (kind === 'Doc')
+      await database.query({
+        text: `update rows d set r1 = x.r1, r2 = x.r2 from ${source} where d._id = x._id`,
+        values,
+      });
+  }
+}
+
 /** One of three documents of every other world is not there, whatever is written about it. */
-const isRow = (world: number, { id }: { readonly id: string }): boolean => world % 2 === 0 || id !== objectsOf(world, 'Doc')[1]?.id;
+const isRow = (world: number, { id }: { readonly id: string }): boolean =>
+  world % 2 === 0 || hasFields(world) || id !== objectsOf(world, 'Doc')[1]?.id;
 
 type NumberedWorld = RandomWorld & { readonly number: number };
 
 async function compare(database: Database, world: NumberedWorld): Promise<void> {
   const engine = createEngine(world.model);
-  const naive: NaiveWorld = { definitions: world.definitions, tuples: world.tuples, context: {}, now: new Date().toISOString() };
+  const naive: NaiveWorld = {
+    definitions: world.definitions,
+    tuples: world.tuples,
+    context: {},
+    now: new Date().toISOString(),
+  };
   for (const subject of subjectsOf(world.number)) {
     await compareChecks({ database, engine, world, naive }, subject);
     await compareRows({ database, engine, world, naive }, subject);
@@ -107,30 +174,46 @@ interface Comparison {
 }
 
 /** Half of the kinds of subject, in turns: what one world leaves out another asks. */
-const subjectsOf = (world: number): readonly SubjectRef[] => allSubjects(world).filter((_, i) => i % 2 === world % 2);
+const subjectsOf = (world: number): readonly SubjectRef[] =>
+  allSubjects(world).filter((_, i) => i % 2 === world % 2);
 
 function allSubjects(world: number): readonly SubjectRef[] {
-  const plain = (type: string, id: string): SubjectRef => ({ type: `${type}${world}`, id, relation: '' });
+  const plain = (type: string, id: string): SubjectRef => ({
+    type: `${type}${world}`,
+    id,
+    relation: '',
+  });
+  const [first, second] = objectsOf(world, 'Group');
+  const groups = [first ?? { type: '', id: '' }, second ?? { type: '', id: '' }] as const;
   return [
-    plain('User', 'user0'),
-    plain('User', 'user1'),
+    ...objectsOf(world, 'User')
+      .slice(0, 2)
+      .map((user) => ({ ...user, relation: '' })),
     plain('User', '*'),
-    plain('Group', 'group0'),
-    { ...plain('Group', 'group1'), relation: 'r0' },
+    everybody,
+    { ...groups[0], relation: '' },
+    { ...groups[1], relation: 'r0' },
     ...objectsOf(world, 'Doc')
       .slice(0, 1)
       .map((d) => ({ ...d, relation: '' })),
   ];
 }
 
-const truths = ({ naive }: Comparison, subject: SubjectRef, action: string, object: { type: string; id: string }): readonly boolean[] =>
+const truths = (
+  { naive }: Comparison,
+  subject: SubjectRef,
+  action: string,
+  object: { type: string; id: string },
+): readonly boolean[] =>
   contexts.map((context) => naiveCheck({ ...naive, context }, subject, action, object));
 
 /** Every check with a context, and one without: that answers only what is true or false whatever the context is. */
 async function compareChecks(comparison: Comparison, subject: SubjectRef): Promise<void> {
   const { database, engine, world } = comparison;
   const objects = ['Doc', 'Folder'].flatMap((kind) => objectsOf(world.number, kind));
-  const questions = objects.flatMap((resource) => ['a0', 'a1'].map((action) => ({ subject, action, resource })));
+  const questions = objects.flatMap((resource) =>
+    ['a0', 'a1'].map((action) => ({ subject, action, resource })),
+  );
   const expected = questions.map((q) => truths(comparison, subject, q.action, q.resource));
   for (const [i, context] of contexts.entries()) {
     const answers = await engine.check(database, questions, { context });
@@ -141,13 +224,8 @@ async function compareChecks(comparison: Comparison, subject: SubjectRef): Promi
       ),
     );
   }
-  const probes = await Promise.all(questions.map((question) => engine.probe(database, question)));
-  const decided = probes.flatMap((probe, i) => (probe?.allowed === undefined ? [] : [{ i, allowed: probe.allowed }]));
-  for (const { i, allowed } of decided) {
-    const label = describeAnswers(questions.slice(i, i + 1), [allowed]);
-    expect([label, ...(expected[i] ?? [])]).toEqual([label, ...contexts.map(() => allowed)]);
-    probed[allowed ? 'allowed' : 'denied'] += 1;
-  }
+  await compareProbes(comparison, questions, expected);
+  await compareSearches(comparison, questions, expected);
   const [first] = questions;
   if (!first) return;
   const told = await engine.explain(database, first, { context: contexts[0] });
@@ -155,39 +233,116 @@ async function compareChecks(comparison: Comparison, subject: SubjectRef): Promi
   expect(told.allowed).toBe(expected[0]?.[0]);
   const bare = await engine.check(database, [first]).catch((error: { code: string }) => error.code);
   if (bare === 'CONTEXT_MISSING') expect(usesContext(world)).toBe(true);
-  else expect(expected[0]).toEqual([(bare as readonly boolean[])[0], (bare as readonly boolean[])[0]]);
+  else
+    expect(expected[0]).toEqual([(bare as readonly boolean[])[0], (bare as readonly boolean[])[0]]);
+}
+
+/** What a single statement decides is what a check answers, and true whatever the definitions leave to the walk. */
+async function compareProbes(
+  { database, engine }: Comparison,
+  questions: readonly Question[],
+  expected: readonly (readonly boolean[])[],
+): Promise<void> {
+  for (const [turn, context] of contexts.entries())
+    for (const reach of ['object', 'graph'] as const) {
+      const probes = await Promise.all(
+        questions.map((question) => engine.probe(database, question, { context }, reach)),
+      );
+      for (const [i, probe] of probes.entries()) {
+        if (probe?.allowed === undefined) continue;
+        const label = [reach, ...describeAnswers(questions.slice(i, i + 1), [probe.allowed])];
+        expect([...label, expected[i]?.[turn]]).toEqual([...label, probe.allowed]);
+        probed[reach][probe.allowed ? 'allowed' : 'denied'] += 1;
+      }
+    }
+}
+
+/** From the side of the subject, and by the way down in the database, the answers are the same. */
+async function compareSearches(
+  { database, world }: Comparison,
+  questions: readonly Question[],
+  expected: readonly (readonly boolean[])[],
+): Promise<void> {
+  const scope = { model: world.model, database };
+  // Some of the questions, in turns: each takes several statements.
+  for (const [i, { subject, action, resource }] of questions.entries()) {
+    if (i % 4 !== world.number % 4) continue;
+    const name = resolveName(world.model, resource.type, action);
+    const question = { subject, object: resource, name };
+    if (isSelf(question)) continue;
+    const turn = (i + world.number) % contexts.length;
+    const around = { context: contexts[turn] ?? {}, contextual: [] };
+    const verdict = await searchFromSubject(scope, question, around, 1_000);
+    const found = [verdict?.sure, verdict?.possible];
+    const label = describeAnswers(questions.slice(i, i + 1), [])[0];
+    const truth = expected[i]?.[turn];
+    expect([label, ...found]).toEqual([label, truth, truth]);
+    if (isExact(world.model, name))
+      expect([label, await isReachable(scope, question)]).toEqual([label, truth]);
+  }
 }
 
 /** What an explanation comes to when it is read from its leaves: an allowed line rests on an allowed part, unless it has none. */
-const groundOf = ({ allowed, parts }: Reason): boolean => allowed && (parts.length === 0 || parts.some(groundOf));
+const groundOf = ({ allowed, parts }: Reason): boolean =>
+  allowed && (parts.length === 0 || parts.some(groundOf));
 
 const describeAnswers = (
-  questions: readonly { subject: SubjectRef; action: string; resource: { type: string; id: string } }[],
+  questions: readonly {
+    subject: SubjectRef;
+    action: string;
+    resource: { type: string; id: string };
+  }[],
   answers: readonly boolean[],
-) => questions.map((q, i) => `${formatSubject(q.subject)} ${q.action} ${q.resource.type}:${q.resource.id} = ${answers[i]}`);
+) =>
+  questions.map(
+    (q, i) =>
+      `${formatSubject(q.subject)} ${q.action} ${q.resource.type}:${q.resource.id} = ${answers[i]}`,
+  );
 
-const usesContext = ({ tuples }: RandomWorld): boolean => tuples.some((t) => t.condition === 'place');
+const usesContext = ({ tuples }: RandomWorld): boolean =>
+  tuples.some((t) => t.condition === 'place');
 
 /** The list of resources and the rows of the predicate are exactly those that a check allows. */
 async function compareRows(comparison: Comparison, subject: SubjectRef): Promise<void> {
   const { database, engine, world } = comparison;
   const type = `Doc${world.number}`;
   const docs = objectsOf(world.number, 'Doc');
-  const mentioned = docs.filter((d) => world.tuples.some((t) => [t.resource, t.subject].some((o) => o.type === type && o.id === d.id)));
+  const mentioned = docs.filter((d) =>
+    world.tuples.some((t) => [t.resource, t.subject].some((o) => o.type === type && o.id === d.id)),
+  );
   for (const action of ['a0', 'a1']) {
     const question = { subject, action, type };
     const label = `${formatSubject(subject)} ${action}`;
     const turn = world.number % contexts.length;
     const context = contexts[turn] ?? {};
     const listed = await walk((cursor) =>
-      engine.listResources(database, question, { limit: 2, context, ...(cursor !== undefined && { cursor }) }),
+      engine.listResources(database, question, {
+        limit: 2,
+        context,
+        ...(cursor !== undefined && { cursor }),
+      }),
     );
-    const known = [...mentioned, ...docs.filter((d) => d.type === subject.type && d.id === subject.id && !mentioned.includes(d))];
-    const expected = known.filter((d) => truths(comparison, subject, action, d)[turn]).map((d) => d.id);
+    const known = [
+      ...mentioned,
+      ...docs.filter(
+        (d) => d.type === subject.type && d.id === subject.id && !mentioned.includes(d),
+      ),
+    ];
+    const expected = known
+      .filter((d) => truths(comparison, subject, action, d)[turn])
+      .map((d) => d.id);
     expect([label, ...listed]).toEqual([label, ...expected.sort()]);
-    const certain = docs.filter((d) => isRow(world.number, d) && truths(comparison, subject, action, d).every(Boolean)).map((d) => d.id);
+    const certain = docs
+      .filter(
+        (d) => isRow(world.number, d) && truths(comparison, subject, action, d).every(Boolean),
+      )
+      .map((d) => d.id);
     // What hangs on a context that is not given is not shown, even where it would be allowed whatever the context is.
-    const rows = await compareForms(comparison, question, usesContext(world) ? undefined : certain.sort());
+    const rows = await compareForms(
+      comparison,
+      question,
+      usesContext(world) ? undefined : certain.sort(),
+    );
     expect([label, ...rows.filter((id) => !certain.includes(id))]).toEqual([label]);
   }
 }
@@ -199,16 +354,27 @@ interface Asked {
 }
 
 /** What a predicate says about the rows, in each of its forms. */
-async function rowsOf({ predicate, world, database }: Asked, use: RowUse): Promise<readonly string[]> {
+async function rowsOf(
+  { predicate, world, database }: Asked,
+  use: RowUse,
+): Promise<readonly string[]> {
   const values: unknown[] = [world];
-  const where = predicate.compile('t0._id', (value) => `$${values.push(value)}`, use);
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  // Every other world looks the fields of the row up by its id.
+  const where = predicate.compile('t0._id', next, use, world % 2 === 0 ? 't0' : undefined);
   const text = `select t0._id as id from rows t0 where t0.world = $1 and (${where}) order by 1`;
   return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
 }
 
-async function firstOf({ predicate, database }: Asked, count: number): Promise<readonly string[] | undefined> {
+async function firstOf(
+  { predicate, database }: Asked,
+  count: number,
+): Promise<readonly string[] | undefined> {
   const values: unknown[] = [];
-  const first = predicate.first?.compile({ rows: 'rows', count: String(count) }, (value) => `$${values.push(value)}`);
+  const first = predicate.first?.compile(
+    { rows: 'rows', count: String(count) },
+    (value) => `$${values.push(value)}`,
+  );
   if (first === undefined) return undefined;
   const text = `select t0._id as id from (${first}) t0 order by 1 limit ${count}`;
   return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
@@ -218,24 +384,52 @@ async function numberOf({ predicate, database }: Asked): Promise<number | undefi
   const values: unknown[] = [];
   const number = predicate.number?.('rows', (value) => `$${values.push(value)}`);
   if (number === undefined) return undefined;
-  return Number((await database.query<{ number: string }>({ text: `select ${number} as number`, values })).rows[0]?.number);
+  return Number(
+    (await database.query<{ number: string }>({ text: `select ${number} as number`, values }))
+      .rows[0]?.number,
+  );
 }
 
 /** The forms of a predicate that are really different, for few rows and for many; of many, one lookup in turn is the one that finds most. */
-async function compareForms(comparison: Comparison, question: ResourceQuestion, expected: readonly string[] | undefined) {
+async function compareForms(
+  comparison: Comparison,
+  question: ResourceQuestion,
+  expected: readonly string[] | undefined,
+) {
   const { database, world } = comparison;
-  const forms = async (size: Size): Promise<Asked> => ({
-    predicate: await rowPredicate({ model: world.model, database }, question, memoryOf(size)),
+  const forms = async (size: Size, large = false): Promise<Asked> => ({
+    predicate: await rowPredicate(
+      { model: world.model, database },
+      question,
+      memoryOf(size, large),
+    ),
     world: world.number,
     database,
   });
-  const few = await forms({ few: true, known: true, largest: undefined });
-  const many = await forms({ few: false, known: true, largest: await someLookup(comparison, question) });
+  const few = await forms({ amount: 'few', known: true, largest: undefined });
+  const many = await forms({
+    amount: 'many',
+    known: true,
+    largest: await someLookup(comparison, question),
+  });
   const label = `${formatSubject(question.subject)} ${question.action}`;
   const rows = expected ?? (await rowsOf(many, 'row'));
   expect([label, 'row', ...(await rowsOf(many, 'row'))]).toEqual([label, 'row', ...rows]);
-  for (const use of ['rows', 'count'] as const) expect([label, use, ...(await rowsOf(few, use))]).toEqual([label, use, ...rows]);
-  expect([label, 'many', ...(await rowsOf(many, 'count'))]).toEqual([label, 'many', ...rows]);
+  for (const use of ['rows', 'count'] as const)
+    expect([label, use, ...(await rowsOf(few, use))]).toEqual([label, use, ...rows]);
+  for (const use of ['rows', 'sorted', 'count'] as const)
+    expect([label, `many ${use}`, ...(await rowsOf(many, use))]).toEqual([
+      label,
+      `many ${use}`,
+      ...rows,
+    ]);
+  const unnamed = await forms({ amount: 'few', known: true, largest: undefined }, true);
+  for (const use of ['row', 'count'] as const)
+    expect([label, `unnamed ${use}`, ...(await rowsOf(unnamed, use))]).toEqual([
+      label,
+      `unnamed ${use}`,
+      ...rows,
+    ]);
   const count = 1 + (world.number % 2);
   const first = await firstOf(many, count);
   if (first) expect([label, 'first', ...first]).toEqual([label, 'first', ...rows.slice(0, count)]);
@@ -243,10 +437,16 @@ async function compareForms(comparison: Comparison, question: ResourceQuestion, 
   return rows;
 }
 
-async function someLookup({ database, world }: Comparison, { subject, type, action }: ResourceQuestion): Promise<string | undefined> {
+async function someLookup(
+  { database, world }: Comparison,
+  { subject, type, action }: ResourceQuestion,
+): Promise<string | undefined> {
   const { model } = world;
   const goal = resolveName(model, type, action);
-  const principals = await principalsOf({ model, database }, subject, originsOf(model, goal), { context: {}, contextual: [] });
+  const principals = await principalsOf({ model, database }, subject, originsOf(model, goal), {
+    context: {},
+    contextual: [],
+  });
   const lookups = lookupsTo(model, { subject, goal, principals });
   const one = lookups[world.number % (lookups.length + 1)];
   return one && lookupKey(one);
@@ -271,10 +471,17 @@ async function compareSubjects(comparison: Comparison): Promise<void> {
   for (const kind of ['User', 'Group']) {
     const question = { resource, action: 'a0', type: `${kind}${world.number}` };
     const listed = await walk((cursor) =>
-      engine.listSubjects(database, question, { limit: 2, context: contexts[0], ...(cursor !== undefined && { cursor }) }),
+      engine.listSubjects(database, question, {
+        limit: 2,
+        context: contexts[0],
+        ...(cursor !== undefined && { cursor }),
+      }),
     );
     const everybody = listed.includes(`${question.type}:*`);
-    for (const { type, id } of [...objectsOf(world.number, kind), { type: question.type, id: '*' }]) {
+    for (const { type, id } of [
+      ...objectsOf(world.number, kind),
+      { type: question.type, id: '*' },
+    ]) {
       const [allowed] = truths(comparison, { type, id, relation: '' }, 'a0', resource);
       const isListed = listed.includes(`${type}:${id}`);
       const label = `${type}:${id} a0 of ${listed.join()}`;

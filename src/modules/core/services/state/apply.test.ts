@@ -2,15 +2,19 @@ import Type from 'typebox';
 import { describe, expect, it } from 'vitest';
 import { silentLog } from '../../../../../test/support/log.ts';
 import { system } from '../../../../kernel/caller.ts';
-import type { ConfigService } from '../../../../kernel/config/service.ts';
+import type { ConfigService } from '../../../../kernel/config/config-service.ts';
 import { errors } from '../../../../kernel/errors.ts';
-import type { StateChange, StateType } from '../../../../kernel/state/state.ts';
+import type { StateChange, StateType } from '../../../../kernel/state.ts';
 import { applyPlan } from './apply.ts';
 import type { StatePlan, TypeStep } from './plan.ts';
 import { collectRefusals } from './refusals.ts';
 
 const caller = system('test');
-const change = (action: StateChange['action'], key: string): StateChange => ({ action, key, place: key });
+const change = (action: StateChange['action'], key: string): StateChange => ({
+  action,
+  key,
+  place: key,
+});
 
 /** Steps of types that note what they are asked to do; those named in `failing` refuse everything. */
 function stepsOf(
@@ -45,13 +49,20 @@ const planOf = (steps: readonly TypeStep[]): StatePlan => ({
   steps,
 });
 const run = (steps: readonly TypeStep[], continueOnError = false) =>
-  applyPlan({ config: {} as ConfigService, log: silentLog, continueOnError }, caller, planOf(steps));
+  applyPlan(
+    { config: {} as ConfigService, log: silentLog, continueOnError },
+    caller,
+    planOf(steps),
+  );
 
 describe('carrying out a plan', () => {
   it('writes in the order of the types, and takes away in the reverse order after that', async () => {
     const done: string[] = [];
     const { complete } = await run(
-      stepsOf(done, { bricks: [change('create', 'a'), change('delete', 'b')], houses: [change('update', 'c'), change('delete', 'd')] }),
+      stepsOf(done, {
+        bricks: [change('create', 'a'), change('delete', 'b')],
+        houses: [change('update', 'c'), change('delete', 'd')],
+      }),
     );
     expect(complete).toBe(true);
     expect(done).toEqual(['create a', 'update c', 'delete d', 'delete b']);
@@ -59,7 +70,11 @@ describe('carrying out a plan', () => {
 
   it('stops at the first step that fails and says so', async () => {
     const done: string[] = [];
-    const changes = { bricks: [change('create', 'a')], houses: [change('create', 'b')], towns: [change('create', 'c')] };
+    const changes = {
+      bricks: [change('create', 'a')],
+      houses: [change('create', 'b')],
+      towns: [change('create', 'c')],
+    };
     const { complete, moduleResults } = await run(stepsOf(done, changes, ['houses']));
     expect(complete).toBe(false);
     expect(done).toEqual(['create a']);
@@ -72,7 +87,12 @@ describe('carrying out a plan', () => {
 
   it('goes on when told so', async () => {
     const done: string[] = [];
-    const { complete } = await run(stepsOf(done, { houses: [change('create', 'b')], towns: [change('create', 'c')] }, ['houses']), true);
+    const { complete } = await run(
+      stepsOf(done, { houses: [change('create', 'b')], towns: [change('create', 'c')] }, [
+        'houses',
+      ]),
+      true,
+    );
     expect(complete).toBe(false);
     expect(done).toEqual(['create c']);
   });

@@ -1,12 +1,17 @@
 /** A state document as it comes: whether it is one at all, and what it has. */
 
 import { Compile } from 'typebox/compile';
-import type { ConfigService } from '../../../../kernel/config/service.ts';
+import { byText } from '../../../../kernel/canonical.ts';
+import type { ConfigService } from '../../../../kernel/config/config-service.ts';
 import { errors, type Problem } from '../../../../kernel/errors.ts';
-import { invalidInput, problemsOf, type ValidatorError } from '../../../../kernel/operations/problems.ts';
-import { unknownKeys } from '../../../../kernel/operations/unknown-keys.ts';
-import { byText } from '../../../../kernel/state/canonical.ts';
-import type { PlacedDocument, StateRegistry, StateType } from '../../../../kernel/state/state.ts';
+import { unknownKeys } from '../../../../kernel/operations/declared-keys.ts';
+import {
+  invalidInput,
+  problemsOf,
+  type ValidatorError,
+} from '../../../../kernel/operations/problems.ts';
+import type { PlacedDocument, StateRegistry, StateType } from '../../../../kernel/state.ts';
+
 /** Grows when older platforms could not understand a document any more. */
 export const FORMAT_VERSION = 1;
 
@@ -52,7 +57,11 @@ export function readState(body: Tree): StateContent {
     .filter((key) => !knownKeys.has(key))
     .map((path) => ({ path, rule: 'unknown', message: 'is no part of a state document' }));
   if (body.configs === undefined && body.modules === undefined)
-    problems.push({ path: 'modules', rule: 'required', message: 'this is no state document: it has neither configs nor modules' });
+    problems.push({
+      path: 'modules',
+      rule: 'required',
+      message: 'this is no state document: it has neither configs nor modules',
+    });
   const content = {
     configs: configsOf(body.configs, problems),
     types: typesOf(body.modules, problems),
@@ -60,7 +69,11 @@ export function readState(body: Tree): StateContent {
     checksum: typeof body.checksum === 'string' ? body.checksum : undefined,
   };
   if (content.types.reduce((sum, { documents }) => sum + documents.length, 0) > MAX_DOCUMENTS)
-    problems.push({ path: 'modules', rule: 'maxItems', message: `must have at most ${MAX_DOCUMENTS} documents: import it in parts` });
+    problems.push({
+      path: 'modules',
+      rule: 'maxItems',
+      message: `must have at most ${MAX_DOCUMENTS} documents: import it in parts`,
+    });
   if (problems.length > 0) throw invalidInput(problems);
   return content;
 }
@@ -77,12 +90,21 @@ function requireVersion(version: unknown): void {
   });
 }
 
-const isTree = (value: unknown): value is Tree => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isTree = (value: unknown): value is Tree =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const mustBeObject = (path: string): Problem => ({ path, rule: 'type', message: 'must be an object' });
+const mustBeObject = (path: string): Problem => ({
+  path,
+  rule: 'type',
+  message: 'must be an object',
+});
 
 /** The entries of an object, in order; nothing, and a problem, for anything else. */
-function entriesOf(value: unknown, path: string, problems: Problem[]): readonly (readonly [string, unknown])[] {
+function entriesOf(
+  value: unknown,
+  path: string,
+  problems: Problem[],
+): readonly (readonly [string, unknown])[] {
   if (value === undefined) return [];
   if (!isTree(value)) {
     problems.push(mustBeObject(path));
@@ -95,7 +117,11 @@ function configsOf(configs: unknown, problems: Problem[]): StateContent['configs
   const found = new Map<string, Tree>();
   for (const [key, modules] of entriesOf(configs, 'configs', problems)) {
     if (key !== 'modules') {
-      problems.push({ path: `configs.${key}`, rule: 'unknown', message: 'is no part of a state document' });
+      problems.push({
+        path: `configs.${key}`,
+        rule: 'unknown',
+        message: 'is no part of a state document',
+      });
       continue;
     }
     for (const [module, config] of entriesOf(modules, 'configs.modules', problems)) {
@@ -114,17 +140,34 @@ function typesOf(modules: unknown, problems: Problem[]): readonly TypePart[] {
         problems.push({ path, rule: 'type', message: 'must be a list of documents' });
         return [];
       }
-      return [{ module, type, documents: documents.flatMap((item: unknown, i) => placedDocument(item, `${path}.${i}`, problems)) }];
+      return [
+        {
+          module,
+          type,
+          documents: documents.flatMap((item: unknown, i) =>
+            placedDocument(item, `${path}.${i}`, problems),
+          ),
+        },
+      ];
     }),
   );
 }
 
-function placedDocument(item: unknown, place: string, problems: Problem[]): readonly PlacedDocument[] {
+function placedDocument(
+  item: unknown,
+  place: string,
+  problems: Problem[],
+): readonly PlacedDocument[] {
   if (!isTree(item)) {
     problems.push(mustBeObject(place));
     return [];
   }
-  return [{ document: Object.fromEntries(Object.entries(item).filter(([key]) => !addedKeys.has(key))), place }];
+  return [
+    {
+      document: Object.fromEntries(Object.entries(item).filter(([key]) => !addedKeys.has(key))),
+      place,
+    },
+  ];
 }
 
 function secretsOf(secrets: unknown, problems: Problem[]): StateContent['secrets'] {
@@ -151,13 +194,21 @@ export function requireTypes(
   const all = state.all();
   const problems: Problem[] = [...configs.keys()]
     .filter((module) => !config.definition(module))
-    .map((module) => ({ path: `configs.modules.${module}`, rule: 'exists', message: 'there is no such module here' }));
+    .map((module) => ({
+      path: `configs.modules.${module}`,
+      rule: 'exists',
+      message: 'there is no such module here',
+    }));
   const known = types.flatMap((part): readonly KnownPart[] => {
     const place = `modules.${part.module}.${part.type}`;
     const found = all.find(({ module, type }) => module === part.module && type === part.type);
     if (!found) problems.push({ path: place, rule: 'exists', message: absence(part, all, config) });
     else if (configs.get(part.module)?.active === false)
-      problems.push({ path: place, rule: 'active', message: 'the same document switches this module off: leave out either' });
+      problems.push({
+        path: place,
+        rule: 'active',
+        message: 'the same document switches this module off: leave out either',
+      });
     return found ? [{ ...part, state: found }] : [];
   });
   problems.push(...known.flatMap(shapeProblems));
@@ -179,11 +230,20 @@ function shapeProblems({ state, documents }: KnownPart): readonly Problem[] {
   const seen = new Set<string>();
   return documents.flatMap(({ document, place }): readonly Problem[] => {
     if (!validator.Check(document)) {
-      const found = problemsOf(state.document, validator.Errors(document) as readonly ValidatorError[], '');
-      return found.map((problem) => ({ ...problem, path: problem.path === '' ? place : `${place}.${problem.path}` }));
+      const found = problemsOf(
+        state.document,
+        validator.Errors(document) as readonly ValidatorError[],
+        '',
+      );
+      return found.map((problem) => ({
+        ...problem,
+        path: problem.path === '' ? place : `${place}.${problem.path}`,
+      }));
     }
     const key = state.keyOf(document);
-    const twin = seen.has(key) ? [{ path: place, rule: 'unique', message: `${key} is there twice` }] : [];
+    const twin = seen.has(key)
+      ? [{ path: place, rule: 'unique', message: `${key} is there twice` }]
+      : [];
     seen.add(key);
     return [...unknownKeys(state.document, document, place), ...twin];
   });

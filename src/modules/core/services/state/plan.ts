@@ -5,21 +5,26 @@
  * part of the plan.
  */
 import type { Caller } from '../../../../kernel/caller.ts';
-import type { ConfigDifference, ConfigService } from '../../../../kernel/config/service.ts';
-import { fillDefaults, mergePatch, type SchemaNode, type Tree } from '../../../../kernel/config/tree.ts';
+import { byText, checksumOf, sameValue } from '../../../../kernel/canonical.ts';
+import type { ConfigDifference, ConfigService } from '../../../../kernel/config/config-service.ts';
+import {
+  fillDefaults,
+  mergePatch,
+  type SchemaNode,
+  type Tree,
+} from '../../../../kernel/config/tree.ts';
 import { errors } from '../../../../kernel/errors.ts';
 import { isSuperAdmin } from '../../../../kernel/identity.ts';
-import { byText, checksumOf, sameValue } from '../../../../kernel/state/canonical.ts';
-import { placed } from '../../../../kernel/state/placed.ts';
-import type {
-  PlacedDocument,
-  StateChange,
-  StateDocument,
-  StateEffects,
-  StateImport,
-  StateRegistry,
-  StateType,
-} from '../../../../kernel/state/state.ts';
+import {
+  type PlacedDocument,
+  placed,
+  type StateChange,
+  type StateDocument,
+  type StateEffects,
+  type StateImport,
+  type StateRegistry,
+  type StateType,
+} from '../../../../kernel/state.ts';
 import { type KnownPart, requireTypes, type StateContent } from './document.ts';
 import { collectRefusals, differencesOf, type Refusals } from './refusals.ts';
 import { resolveSecrets, type SecretSources } from './secrets.ts';
@@ -85,13 +90,22 @@ interface PlanParts {
 }
 
 /** Throws 400 with places for what is no document of this platform. */
-export async function planImport(parts: PlanParts, caller: Caller, content: StateContent, options: PlanOptions): Promise<StatePlan> {
+export async function planImport(
+  parts: PlanParts,
+  caller: Caller,
+  content: StateContent,
+  options: PlanOptions,
+): Promise<StatePlan> {
   const types = requireTypes(parts, content);
   const refusals = collectRefusals();
   const configs = await planConfigs(parts, caller, { content, options, refusals });
   const planned = await planTypes(caller, types, { options, refusals });
-  const entries = [...configs.map(({ entry }) => entry), ...planned.flatMap(({ entries: of }) => of)];
-  if (options.onConflict === 'fail') await refusals.of(async () => refuseConflicts(planned.map(({ step }) => step)));
+  const entries = [
+    ...configs.map(({ entry }) => entry),
+    ...planned.flatMap(({ entries: of }) => of),
+  ];
+  if (options.onConflict === 'fail')
+    await refusals.of(async () => refuseConflicts(planned.map(({ step }) => step)));
   return {
     entries,
     checksum: checksumOf(entries.filter(({ action }) => action !== 'noop').map(agreedPart)),
@@ -103,7 +117,10 @@ export async function planImport(parts: PlanParts, caller: Caller, content: Stat
 }
 
 /** What is agreed to: records come and go between the plan and its import. */
-const agreedPart = ({ hides, ...entry }: PlanEntry): object => ({ ...entry, ...(hides && { hides: hides.map(({ field }) => field) }) });
+const agreedPart = ({ hides, ...entry }: PlanEntry): object => ({
+  ...entry,
+  ...(hides && { hides: hides.map(({ field }) => field) }),
+});
 
 interface PlannedConfig {
   readonly entry: PlanEntry;
@@ -127,13 +144,25 @@ async function planConfigs(
       { given, environment, isTrusted: isSuperAdmin(caller) },
     );
     refusals.addFaults(problems);
-    const preview = await refusals.of(() => placed(place, () => config.preview(caller, module, patch, { strict })));
+    const preview = await refusals.of(() =>
+      placed(place, () => config.preview(caller, module, patch, { strict })),
+    );
     // What would be refused is shown all the same: as the difference between what is there and what is asked for.
-    const diff = preview?.differences ?? differencesOf(current, wouldBe(node, current, config.maskPatch(module, patch)));
+    const diff =
+      preview?.differences ??
+      differencesOf(current, wouldBe(node, current, config.maskPatch(module, patch)));
     planned.push({
-      entry: { action: diff.length > 0 ? 'update' : 'noop', module, type: 'config', key: module, diff },
+      entry: {
+        action: diff.length > 0 ? 'update' : 'noop',
+        module,
+        type: 'config',
+        key: module,
+        diff,
+      },
       step: { module, patch, strict, version: preview?.version ?? version },
-      warnings: (preview?.warnings ?? []).map((key) => `${place}.${key} is not known here and is left out`),
+      warnings: (preview?.warnings ?? []).map(
+        (key) => `${place}.${key} is not known here and is left out`,
+      ),
     });
   }
   return planned;
@@ -152,11 +181,17 @@ interface PlannedContent {
 }
 
 function refuseConflicts(steps: readonly TypeStep[]): void {
-  const conflicts = steps.flatMap(({ changes }) => changes.filter(({ action }) => action === 'update'));
+  const conflicts = steps.flatMap(({ changes }) =>
+    changes.filter(({ action }) => action === 'update'),
+  );
   if (conflicts.length === 0) return;
   throw errors.CONFLICT({
     message: `${conflicts.length} documents differ from what is there, such as ${conflicts[0]?.key}; nothing was changed`,
-    errors: conflicts.map(({ key, place }) => ({ path: place, rule: 'conflict', message: `${key} is there with another content` })),
+    errors: conflicts.map(({ key, place }) => ({
+      path: place,
+      rule: 'conflict',
+      message: `${key} is there with another content`,
+    })),
   });
 }
 
@@ -175,7 +210,8 @@ async function planTypes(
   { options, refusals }: { readonly options: PlanOptions; readonly refusals: Refusals },
 ): Promise<readonly PlannedType[]> {
   const planned = new Map<StateType, PlannedType>();
-  const find = (module: string, type: string): KnownPart | undefined => parts.find((one) => one.module === module && one.type === type);
+  const find = (module: string, type: string): KnownPart | undefined =>
+    parts.find((one) => one.module === module && one.type === type);
   const whole: StateImport = {
     documents: (module, type) => find(module, type)?.documents ?? [],
     changes(module, type) {
@@ -183,18 +219,28 @@ async function planTypes(
       return (part && planned.get(part.state)?.step.changes) ?? [];
     },
   };
-  for (const part of parts) planned.set(part.state, await planType(caller, part, { whole, options, refusals }));
+  for (const part of parts)
+    planned.set(part.state, await planType(caller, part, { whole, options, refusals }));
   for (const { state, module, type } of parts) {
     const changes = whole.changes(module, type);
     if (changes.length > 0) await refusals.of(async () => state.check?.(caller, changes, whole));
   }
-  return Promise.all([...planned.values()].map((one) => withOutlook(caller, one, { whole, refusals })));
+  return Promise.all(
+    [...planned.values()].map((one) => withOutlook(caller, one, { whole, refusals })),
+  );
 }
 
 /** What the changes of a type do to stored data, beside their entries. */
-async function withOutlook(caller: Caller, planned: PlannedType, { whole, refusals }: Omit<Planning, 'options'>): Promise<PlannedType> {
+async function withOutlook(
+  caller: Caller,
+  planned: PlannedType,
+  { whole, refusals }: Omit<Planning, 'options'>,
+): Promise<PlannedType> {
   const { state, changes } = planned.step;
-  const outlook = changes.length === 0 ? undefined : await refusals.of(async () => state.outlook?.(caller, changes, whole));
+  const outlook =
+    changes.length === 0
+      ? undefined
+      : await refusals.of(async () => state.outlook?.(caller, changes, whole));
   if (!outlook) return planned;
   refusals.addConflicts(outlook.obstacles);
   const entries = planned.entries.map((entry) => {
@@ -216,13 +262,26 @@ interface Planned {
   readonly change?: StateChange;
 }
 
-async function planType(caller: Caller, part: KnownPart, { whole, options, refusals }: Planning): Promise<PlannedType> {
+async function planType(
+  caller: Caller,
+  part: KnownPart,
+  { whole, options, refusals }: Planning,
+): Promise<PlannedType> {
   const { state, documents } = part;
-  const current = new Map((await state.export()).map((document) => [state.keyOf(document), document]));
+  const current = new Map(
+    (await state.export()).map((document) => [state.keyOf(document), document]),
+  );
   // What cannot be completed is shown as it was written, beside the reason.
   const written = documents.map(({ document }) => document);
-  const completed = documents.length === 0 ? [] : ((await refusals.of(() => state.complete(caller, documents, whole))) ?? written);
-  const wanted = completed.map((after, i) => ({ after, key: state.keyOf(after), ...(documents[i] as PlacedDocument) }));
+  const completed =
+    documents.length === 0
+      ? []
+      : ((await refusals.of(() => state.complete(caller, documents, whole))) ?? written);
+  const wanted = completed.map((after, i) => ({
+    after,
+    key: state.keyOf(after),
+    ...(documents[i] as PlacedDocument),
+  }));
   const kept = new Set(wanted.map(({ key }) => key));
   const planned: readonly Planned[] = [
     ...wanted.map((one) => planDocument(part, current.get(one.key), one, options)),
@@ -233,7 +292,11 @@ async function planType(caller: Caller, part: KnownPart, { whole, options, refus
   const entries = planned.map(({ entry }) => entry).sort((a, b) => byText(a.key, b.key));
   const skipped = entries.filter((entry) => entry.skipped).length;
   const unchanged = entries.filter(({ action }) => action === 'noop').length - skipped;
-  return { entries, warnings: [], step: { state, changes: planned.flatMap(({ change }) => change ?? []), unchanged, skipped } };
+  return {
+    entries,
+    warnings: [],
+    step: { state, changes: planned.flatMap(({ change }) => change ?? []), unchanged, skipped },
+  };
 }
 
 interface Wanted extends PlacedDocument {
@@ -247,11 +310,16 @@ function planDocument(
   { key, after, document: given, place }: Wanted,
   { onConflict }: PlanOptions,
 ): Planned {
-  if (before && sameValue(before, after)) return { entry: { action: 'noop', module, type, key, diff: [] } };
+  if (before && sameValue(before, after))
+    return { entry: { action: 'noop', module, type, key, diff: [] } };
   const diff = differencesOf(before, after);
-  if (before && onConflict === 'skip') return { entry: { action: 'noop', module, type, key, diff, skipped: true } };
+  if (before && onConflict === 'skip')
+    return { entry: { action: 'noop', module, type, key, diff, skipped: true } };
   const action = before ? 'update' : 'create';
-  return { entry: { action, module, type, key, diff }, change: { action, key, ...(before && { before }), after, given, place } };
+  return {
+    entry: { action, module, type, key, diff },
+    change: { action, key, ...(before && { before }), after, given, place },
+  };
 }
 
 function planRemoval({ module, type }: KnownPart, key: string, before: StateDocument): Planned {

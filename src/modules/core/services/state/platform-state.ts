@@ -1,14 +1,18 @@
 /** The state of the platform as one document: what it is, what a document would change, and making it so. */
 
 import type { Kernel } from '../../../../host/kernel.ts';
-import { type AuthorityObject, hasAuthority, requireAuthority } from '../../../../kernel/authority/authority.ts';
+import {
+  type AuthorityObject,
+  hasAuthority,
+  requireAuthority,
+} from '../../../../kernel/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
-import { type ConfigHandle, moduleOfConfig } from '../../../../kernel/config/definition.ts';
-import type { ConfigService } from '../../../../kernel/config/service.ts';
+import { byText, canonical, checksumOf } from '../../../../kernel/canonical.ts';
+import { type ConfigHandle, moduleOfConfig } from '../../../../kernel/config/config-definition.ts';
+import type { ConfigService } from '../../../../kernel/config/config-service.ts';
 import type { SchemaNode, Tree } from '../../../../kernel/config/tree.ts';
 import { errors, invalid } from '../../../../kernel/errors.ts';
-import { byText, canonical, checksumOf } from '../../../../kernel/state/canonical.ts';
-import type { StateType } from '../../../../kernel/state/state.ts';
+import type { StateType } from '../../../../kernel/state.ts';
 import { cutText } from '../../../../kernel/text.ts';
 import { version } from '../../../../kernel/version.ts';
 import type { CoreConfig } from '../../config.ts';
@@ -49,7 +53,11 @@ export interface State {
   /** With what an import would be refused with; throws 400 for what is no document of this platform. */
   plan(caller: Caller, body: Tree, options: StateRequest): Promise<StatePlan>;
   /** Throws 400 without a change for what is not valid, 409 while another import runs, 412 for a plan that is not the confirmed one. */
-  import(caller: Caller, body: Tree, options: ImportOptions): Promise<ImportResult & { readonly plan: StatePlan }>;
+  import(
+    caller: Caller,
+    body: Tree,
+    options: ImportOptions,
+  ): Promise<ImportResult & { readonly plan: StatePlan }>;
 }
 
 type Parts = Pick<Kernel, 'config' | 'state' | 'database' | 'log'> & {
@@ -61,38 +69,30 @@ type Parts = Pick<Kernel, 'config' | 'state' | 'database' | 'log'> & {
 /** Taken by an import, over all nodes. */
 const LOCK = 'state.import';
 
-export function createState({ config, state, database, log, handle, environment }: Parts): State {
-  const planOf = async (caller: Caller, content: StateContent, options: StateRequest): Promise<StatePlan> => {
-    requireScope(config, caller, [...content.types.map(({ module }) => module), ...content.configs.keys()]);
+export function createState(dependencies: Parts): State {
+  const { config, state, database, log, handle, environment } = dependencies;
+  const planOf = async (
+    caller: Caller,
+    content: StateContent,
+    options: StateRequest,
+  ): Promise<StatePlan> => {
+    requireScope(config, caller, [
+      ...content.types.map(({ module }) => module),
+      ...content.configs.keys(),
+    ]);
     const strict = handle.current().configuration.strict;
-    const plan = await planImport({ config, state, environment }, caller, content, { ...options, strict });
-    return { ...plan, warnings: [...plan.warnings, ...editedWarning(content), ...idleSecretWarnings(content)] };
+    const plan = await planImport({ config, state, environment }, caller, content, {
+      ...options,
+      strict,
+    });
+    return {
+      ...plan,
+      warnings: [...plan.warnings, ...editedWarning(content), ...idleSecretWarnings(content)],
+    };
   };
 
   return {
-    async export(caller, { modules, types, reveal }) {
-      requireKnown(modules ?? [], config.modules());
-      requireScope(config, caller, modules ?? []);
-      requireKnownTypes(types ?? [], [...config.modules().map(configType), ...state.all()]);
-      const wanted = (one: TypeName): boolean =>
-        (modules?.includes(one.module) ?? hasAuthority(caller, moduleObject(config, one.module))) &&
-        (types?.some((name) => isNamed(one, name)) ?? true);
-      // One snapshot: what is changed meanwhile is in the document as a whole or not at all.
-      return database.transaction(
-        async () => {
-          const configs: [string, Tree][] = [];
-          for (const { module } of config.modules().map(configType).filter(wanted)) {
-            const { config: current } = await config.read(caller, module, { reveal });
-            const node = config.definition(module)?.schema as SchemaNode;
-            configs.push([module, reveal ? current : withReferences(module, node, current)]);
-          }
-          const exported: OfType<readonly unknown[]>[] = [];
-          for (const type of state.all().filter(wanted)) exported.push(await exportedType(type));
-          return stateOf(Object.fromEntries(configs), exported);
-        },
-        { isolation: 'repeatable read', readOnly: true },
-      );
-    },
+    export: (caller, options) => exportState(dependencies, caller, options),
     plan: (caller, body, options) => planOf(caller, readState(body), options),
     async import(caller, body, { confirm, continueOnError, ...options }) {
       const content = readState(body);
@@ -102,29 +102,82 @@ export function createState({ config, state, database, log, handle, environment 
         requireConfirmed(plan, confirm);
         return { ...(await applyPlan({ config, log, continueOnError }, caller, plan)), plan };
       });
-      if (!done) throw errors.CONFLICT({ message: 'Another import is running: wait for its end', retryAfter: 5 });
+      if (!done)
+        throw errors.CONFLICT({
+          message: 'Another import is running: wait for its end',
+          retryAfter: 5,
+        });
       return done;
     },
   };
 }
 
+async function exportState(
+  { config, state, database }: Parts,
+  caller: Caller,
+  { modules, types, reveal }: ExportOptions,
+): Promise<ExportedState> {
+  requireKnown(modules ?? [], config.modules());
+  requireScope(config, caller, modules ?? []);
+  requireKnownTypes(types ?? [], [...config.modules().map(configType), ...state.all()]);
+  const wanted = (one: TypeName): boolean =>
+    (modules?.includes(one.module) ?? hasAuthority(caller, moduleObject(config, one.module))) &&
+    (types?.some((name) => isNamed(one, name)) ?? true);
+  // One snapshot: what is changed meanwhile is in the document as a whole or not at all.
+  return database.transaction(
+    async () => {
+      const configs: [string, Tree][] = [];
+      for (const { module } of config.modules().map(configType).filter(wanted)) {
+        const { config: current } = await config.read(caller, module, { reveal });
+        const node = config.definition(module)?.schema as SchemaNode;
+        configs.push([module, reveal ? current : withReferences(module, node, current)]);
+      }
+      const exported: OfType<readonly unknown[]>[] = [];
+      for (const type of state.all().filter(wanted)) exported.push(await exportedType(type));
+      return stateOf(Object.fromEntries(configs), exported);
+    },
+    { isolation: 'repeatable read', readOnly: true },
+  );
+}
+
 async function exportedType(state: StateType): Promise<OfType<readonly unknown[]>> {
-  const keyed = (await state.export()).map((document) => [state.keyOf(document), document] as const);
+  const keyed = (await state.export()).map(
+    (document) => [state.keyOf(document), document] as const,
+  );
   const value = keyed.sort(([a], [b]) => byText(a, b)).map(([, document]) => document);
   return { module: state.module, type: state.type, value };
 }
 
-function stateOf(configs: Readonly<Record<string, unknown>>, types: readonly OfType<readonly unknown[]>[]): ExportedState {
-  const content = canonical({ configs: { modules: configs }, modules: nested(types) }) as Pick<ExportedState, 'configs' | 'modules'>;
-  return { formatVersion: FORMAT_VERSION, platformVersion: version, checksum: checksumOf(content), ...content };
+function stateOf(
+  configs: Readonly<Record<string, unknown>>,
+  types: readonly OfType<readonly unknown[]>[],
+): ExportedState {
+  const content = canonical({ configs: { modules: configs }, modules: nested(types) }) as Pick<
+    ExportedState,
+    'configs' | 'modules'
+  >;
+  return {
+    formatVersion: FORMAT_VERSION,
+    platformVersion: version,
+    checksum: checksumOf(content),
+    ...content,
+  };
 }
 
 /** A document may be edited: that it was is worth a word, no more. */
 function editedWarning({ checksum, configs, types }: StateContent): readonly string[] {
   if (checksum === undefined) return [];
-  const modules = nested(types.map(({ module, type, documents }) => ({ module, type, value: documents.map(({ document }) => document) })));
+  const modules = nested(
+    types.map(({ module, type, documents }) => ({
+      module,
+      type,
+      value: documents.map(({ document }) => document),
+    })),
+  );
   const actual = checksumOf({ configs: { modules: Object.fromEntries(configs) }, modules });
-  return actual === checksum ? [] : ['The document was changed after its export: its checksum is not that of its content'];
+  return actual === checksum
+    ? []
+    : ['The document was changed after its export: its checksum is not that of its content'];
 }
 
 /** A value under a misspelt name changes nothing; whoever sends it believes that it does. */
@@ -132,7 +185,10 @@ const idleSecretWarnings = ({ configs, secrets }: StateContent): readonly string
   const used = referencesIn([...configs.values()]);
   return [...secrets.keys()]
     .filter((name) => !used.has(name))
-    .map((name) => `secrets["${cutText(name, 256)}"] is of no effect: nothing in the document refers to it`);
+    .map(
+      (name) =>
+        `secrets["${cutText(name, 256)}"] is of no effect: nothing in the document refers to it`,
+    );
 };
 
 function requireConfirmed({ entries, checksum }: StatePlan, confirm: string | undefined): void {
@@ -140,28 +196,37 @@ function requireConfirmed({ entries, checksum }: StatePlan, confirm: string | un
   const hides = entries.flatMap(({ hides: fields = [] }) => fields).length;
   if (confirm === undefined && deletes + hides > 0) {
     const what = `${counted(deletes, 'thing')} and ${counted(hides, 'field')} would be taken away`;
-    throw invalid('confirm', 'required', `${what}: send the checksum of the plan (dryRun=true shows it)`);
+    throw invalid(
+      'confirm',
+      'required',
+      `${what}: send the checksum of the plan (dryRun=true shows it)`,
+    );
   }
   if (confirm !== undefined && confirm !== checksum)
-    throw errors.PRECONDITION_FAILED({ message: 'The plan is not the one that was confirmed: look at it again (dryRun=true)' });
+    throw errors.PRECONDITION_FAILED({
+      message: 'The plan is not the one that was confirmed: look at it again (dryRun=true)',
+    });
 }
 
 const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
 
 function requireKnown(modules: readonly string[], known: readonly string[]): void {
   const unknown = modules.find((module) => !known.includes(module));
-  if (unknown !== undefined) throw errors.NOT_FOUND({ message: `There is no module "${cutText(unknown, 64)}"` });
+  if (unknown !== undefined)
+    throw errors.NOT_FOUND({ message: `There is no module "${cutText(unknown, 64)}"` });
 }
 
 type TypeName = Pick<StateType, 'module' | 'type'>;
 
 const configType = (module: string): TypeName => ({ module, type: 'config' });
 
-const isNamed = ({ module, type }: TypeName, name: string): boolean => name === type || name === `${module}.${type}`;
+const isNamed = ({ module, type }: TypeName, name: string): boolean =>
+  name === type || name === `${module}.${type}`;
 
 function requireKnownTypes(names: readonly string[], known: readonly TypeName[]): void {
   const unknown = names.find((name) => !known.some((one) => isNamed(one, name)));
-  if (unknown !== undefined) throw errors.NOT_FOUND({ message: `There is no type "${cutText(unknown, 128)}" of state` });
+  if (unknown !== undefined)
+    throw errors.NOT_FOUND({ message: `There is no type "${cutText(unknown, 128)}" of state` });
 }
 
 const moduleObject = (config: ConfigService, name: string): AuthorityObject => ({

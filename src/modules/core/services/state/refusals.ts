@@ -1,10 +1,11 @@
 /** What stands against an import. A plan shows it beside what would be done; the import itself is refused with it. */
 
-import type { ConfigDifference } from '../../../../kernel/config/service.ts';
+import { canonical } from '../../../../kernel/canonical.ts';
+import type { ConfigDifference } from '../../../../kernel/config/config-service.ts';
 import { changedLeaves, valueAt } from '../../../../kernel/config/tree.ts';
 import { errors, PenstockError, type Problem } from '../../../../kernel/errors.ts';
 import { invalidInput } from '../../../../kernel/operations/problems.ts';
-import { canonical } from '../../../../kernel/state/canonical.ts';
+
 /* What differs between two documents, leaf by leaf. */
 
 /** Leaves that differ, by dotted path. */
@@ -67,7 +68,8 @@ export function collectRefusals(): Refusals {
       // Who may not do it at all need not mend anything.
       const first = found.find(({ status }) => status === 403) ?? found[0];
       if (!first) return;
-      if (first.status === 400 && first.errors) throw invalidInput(problems().filter(({ path }) => path !== ''));
+      if (first.status === 400 && first.errors)
+        throw invalidInput(problems().filter(({ path }) => path !== ''));
       if (found.length === 1 || first.status === 403) throw first;
       const { code, status, retryAfter } = first;
       throw new PenstockError(code, status, first.message, {

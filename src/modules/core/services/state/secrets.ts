@@ -1,7 +1,14 @@
 /** Secrets of configurations in state documents: they leave as references, and references find their values. */
 
-import { secretMask } from '../../../../kernel/config/definition.ts';
-import { isTree, mapSecrets, type Path, type SchemaNode, type Tree, valueAt } from '../../../../kernel/config/tree.ts';
+import { secretMask } from '../../../../kernel/config/config-definition.ts';
+import {
+  isTree,
+  mapSecrets,
+  type Path,
+  type SchemaNode,
+  type Tree,
+  valueAt,
+} from '../../../../kernel/config/tree.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 
 /** The only key of a reference. */
@@ -9,12 +16,16 @@ const SECRET = '$secret';
 
 const referenceOf = (value: unknown): string | undefined => {
   const reference = valueAt(value, [SECRET]);
-  return typeof reference === 'string' && isTree(value) && Object.keys(value).length === 1 ? reference : undefined;
+  return typeof reference === 'string' && isTree(value) && Object.keys(value).length === 1
+    ? reference
+    : undefined;
 };
 
 /** A whole configuration with a reference for each secret that is set: `{"$secret": "<module>.<path>"}`. */
 export const withReferences = (module: string, node: SchemaNode, config: Tree): Tree =>
-  mapSecrets(node, config, (value, path) => (value === '' ? value : { [SECRET]: [module, ...path].join('.') })) as Tree;
+  mapSecrets(node, config, (value, path) =>
+    value === '' ? value : { [SECRET]: [module, ...path].join('.') },
+  ) as Tree;
 
 /** `communications.email.smtp.password` is `SECRET_COMMUNICATIONS_EMAIL_SMTP_PASSWORD`; `clientSecret` becomes `CLIENT_SECRET`. */
 export const secretVariable = (reference: string): string =>
@@ -55,7 +66,9 @@ export function resolveSecrets(
     const reference = referenceOf(value);
     if (reference === undefined) return value;
     const isOwn = reference === [module, ...path].join('.');
-    const found = given.get(reference) ?? (isOwn || isTrusted ? environment[secretVariable(reference)] : undefined);
+    const found =
+      given.get(reference) ??
+      (isOwn || isTrusted ? environment[secretVariable(reference)] : undefined);
     if (found !== undefined) return found;
     if (valueAt(current, path)) return secretMask;
     const message = `no value is known: send it as secrets["${reference}"], or set ${secretVariable(reference)} where the platform runs`;
@@ -76,7 +89,8 @@ export function referencesIn(value: unknown): ReadonlySet<string> {
 
 /** References where no secret is kept: their values would be shown to everybody. */
 function strayReferences(value: unknown, place: string): readonly Problem[] {
-  if (referenceOf(value) !== undefined) return [{ path: place, rule: 'secret', message: 'is no secret: write the value itself' }];
+  if (referenceOf(value) !== undefined)
+    return [{ path: place, rule: 'secret', message: 'is no secret: write the value itself' }];
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([key, item]) => strayReferences(item, `${place}.${key}`));
 }

@@ -1,12 +1,12 @@
 /** What an admin does with endpoints. */
 
+import { PathFault, resolveTarget } from '../../../../data/records/filter/target.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { invalid, type Problem } from '../../../../kernel/errors.ts';
 import { databaseErrors } from '../../errors.ts';
-import { brokenEndpoints } from './broken.ts';
 import { endpointProblems } from './check.ts';
 import {
   type EndpointAggregate,
@@ -18,6 +18,56 @@ import {
 } from './definition.ts';
 import { parseTree } from './parse-tree.ts';
 import type { EndpointStore } from './store.ts';
+
+/* What a change of schemas would break that names their fields: endpoints, and what clients may ask about. */
+
+/** Names of endpoints that fit their schemas now and would not after. `after`: the schemas that change, as they would be. */
+function brokenEndpoints(
+  endpoints: readonly StoredEndpoint[],
+  schemas: SchemaRegistry,
+  after: readonly CompiledSchema[],
+): readonly string[] {
+  const then = overlay(schemas, after);
+  return endpoints
+    .filter((endpoint) => fits(endpoint, schemas) && !fits(endpoint, then))
+    .map(({ name }) => name);
+}
+
+function fits(endpoint: StoredEndpoint, schemas: SchemaRegistry): boolean {
+  const schema = schemas.get(endpoint.selectedSchemaName);
+  return schema !== undefined && endpointProblems({ endpoint, schema, schemas }).length === 0;
+}
+
+/** Paths of `cms.query.fields` of other schemas that lead into a changed one and would lead nowhere, each as `Schema.path`. */
+export function brokenQueryFields(
+  schemas: SchemaRegistry,
+  after: readonly CompiledSchema[],
+): readonly string[] {
+  const then = overlay(schemas, after);
+  return schemas.all().flatMap((schema) => {
+    if (after.some(({ name }) => name === schema.name)) return [];
+    const paths = schema.modelOptions.conduit.cms.query?.fields ?? [];
+    return paths
+      .filter((path) => leads(schema, path, schemas) && !leads(schema, path, then))
+      .map((path) => `${schema.name}.${path}`);
+  });
+}
+
+/** The registry as it would be. */
+function overlay(schemas: SchemaRegistry, after: readonly CompiledSchema[]): SchemaRegistry {
+  const changed = new Map(after.map((schema) => [schema.name, schema]));
+  return { ...schemas, get: (name) => changed.get(name) ?? schemas.get(name) };
+}
+
+function leads(schema: CompiledSchema, path: string, schemas: SchemaRegistry): boolean {
+  try {
+    resolveTarget(schema, path, { schema: (name) => schemas.get(name), hidden: false });
+    return true;
+  } catch (error) {
+    if (error instanceof PathFault) return false;
+    throw error;
+  }
+}
 
 /** An endpoint as an admin writes it. */
 export interface EndpointBody {
@@ -63,14 +113,22 @@ export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistr
     return endpoint;
   }
 
-  function checked(body: EndpointBody, current: EndpointDefinition | undefined, place: string, among = schemas): EndpointDefinition {
+  function checked(
+    body: EndpointBody,
+    current: EndpointDefinition | undefined,
+    place: string,
+    among = schemas,
+  ): EndpointDefinition {
     const schema = schemaOf(among, body, place);
     const problems: Problem[] = current ? [] : unasked(body);
-    const query = body.query === undefined && current ? current.query : parseTree(body.query, 'query', problems);
+    const query =
+      body.query === undefined && current
+        ? current.query
+        : parseTree(body.query, 'query', problems);
     const endpoint = { ...definitionOf(body, current), selectedSchemaName: schema.name, query };
     problems.push(...endpointProblems({ endpoint, schema, schemas: among }));
-    if (problems.length > 0) throw invalidEndpoint(problems.map((problem) => ({ ...problem, path: place + problem.path })));
-    return endpoint;
+    if (problems.length === 0) return endpoint;
+    throw invalidEndpoint(problems.map((one) => ({ ...one, path: place + one.path })));
   }
 
   const usersOf = (names: readonly string[]): readonly string[] =>
@@ -92,7 +150,9 @@ export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistr
     },
     async import(caller, bodies) {
       refuseTwins(bodies);
-      const definitions = bodies.map((body, index) => checked(body, undefined, `endpoints.${index}.`));
+      const definitions = bodies.map((body, index) =>
+        checked(body, undefined, `endpoints.${index}.`),
+      );
       if (definitions.length > 0) await store.import(caller, definitions);
     },
     defined: (body, place, among) => checked(body, undefined, place, among),
@@ -102,7 +162,9 @@ export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistr
       const used = usersOf(names);
       if (used.length === 0) return;
       const list = used.slice(0, 10);
-      throw databaseErrors.SCHEMA_IN_USE({ message: `Custom endpoints use this schema: ${list.join(', ')}. Remove them first` });
+      throw databaseErrors.SCHEMA_IN_USE({
+        message: `Custom endpoints use this schema: ${list.join(', ')}. Remove them first`,
+      });
     },
   };
 }
@@ -115,18 +177,35 @@ function unasked({ operation = empty.operation, query }: EndpointBody): Problem[
 
 function invalidEndpoint(problems: readonly Problem[]): Error {
   const [first] = problems;
-  return databaseErrors.ENDPOINT_INVALID({ ...(first && { message: `${first.path}: ${first.message}` }), errors: problems });
+  return databaseErrors.ENDPOINT_INVALID({
+    ...(first && { message: `${first.path}: ${first.message}` }),
+    errors: problems,
+  });
 }
 
-function schemaOf(schemas: SchemaRegistry, { selectedSchema, selectedSchemaName }: EndpointBody, place: string): CompiledSchema {
+function schemaOf(
+  schemas: SchemaRegistry,
+  { selectedSchema, selectedSchemaName }: EndpointBody,
+  place: string,
+): CompiledSchema {
   if (selectedSchema === undefined && selectedSchemaName === undefined) {
-    throw invalid(`${place}selectedSchema`, 'required', 'is required (an id), or selectedSchemaName');
+    throw invalid(
+      `${place}selectedSchema`,
+      'required',
+      'is required (an id), or selectedSchemaName',
+    );
   }
-  const schema = selectedSchema === undefined ? schemas.get(selectedSchemaName ?? '') : schemas.byId(selectedSchema);
+  const schema =
+    selectedSchema === undefined
+      ? schemas.get(selectedSchemaName ?? '')
+      : schemas.byId(selectedSchema);
   if (schema) return schema;
   const path = `${place}${selectedSchema === undefined ? 'selectedSchemaName' : 'selectedSchema'}`;
   const message = 'there is no such schema';
-  throw schemaErrors.SCHEMA_NOT_FOUND({ message: `${path}: ${message}`, errors: [{ path, rule: 'exists', message }] });
+  throw schemaErrors.SCHEMA_NOT_FOUND({
+    message: `${path}: ${message}`,
+    errors: [{ path, rule: 'exists', message }],
+  });
 }
 
 const empty: Omit<EndpointDefinition, 'query' | 'selectedSchemaName'> = {
@@ -166,7 +245,9 @@ function refuseTwins(bodies: readonly EndpointBody[]): void {
       seen.add(key);
       return [];
     }
-    return [{ path: `endpoints.${index}.name`, rule: 'unique', message: 'this name is there twice' }];
+    return [
+      { path: `endpoints.${index}.name`, rule: 'unique', message: 'this name is there twice' },
+    ];
   });
   if (twins.length > 0) throw invalidEndpoint(twins);
 }

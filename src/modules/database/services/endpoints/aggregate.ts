@@ -1,5 +1,7 @@
 /** Endpoints that count and add up (`operation` 5, ours): their rules and the shape of their answer. */
-import Type, { type TSchema } from 'typebox';
+
+import type { TSchema } from 'typebox';
+import Type from 'typebox';
 import { resolveTarget, type TargetAccess } from '../../../../data/records/filter/target.ts';
 import { bindAggregate } from '../../../../data/records/read/aggregate.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
@@ -12,14 +14,26 @@ interface Context {
   readonly schemas: SchemaRegistry;
 }
 
-const accessOf = ({ schemas }: Context): TargetAccess => ({ schema: (name) => schemas.get(name), hidden: false });
+const accessOf = ({ schemas }: Context): TargetAccess => ({
+  schema: (name) => schemas.get(name),
+  hidden: false,
+});
 
 const keyRule = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
 
-export function aggregateProblems(context: Context, { groupBy = [], values }: EndpointAggregate): readonly Problem[] {
+export function aggregateProblems(
+  context: Context,
+  { groupBy = [], values }: EndpointAggregate,
+): readonly Problem[] {
   const names = values.flatMap(({ as }, index): Problem[] => {
     if (keyRule.test(as) && !(as in Object.prototype)) return [];
-    return [{ path: `aggregate.values.${index}.as`, rule: 'name', message: 'starts with a letter or _, then letters, digits and _' }];
+    return [
+      {
+        path: `aggregate.values.${index}.as`,
+        rule: 'name',
+        message: 'starts with a letter or _, then letters, digits and _',
+      },
+    ];
   });
   try {
     bindAggregate(context.schema, { groupBy, values }, accessOf(context));
@@ -32,13 +46,18 @@ export function aggregateProblems(context: Context, { groupBy = [], values }: En
 }
 
 /** One object of the answer. */
-export function aggregateRow(context: Context, { groupBy = [], values }: EndpointAggregate): TSchema {
+export function aggregateRow(
+  context: Context,
+  { groupBy = [], values }: EndpointAggregate,
+): TSchema {
   const access = accessOf(context);
-  const fieldShape = (path: string): TSchema => orNull(scalarShape(resolveTarget(context.schema, path, access).field.kind));
+  const fieldShape = (path: string): TSchema =>
+    orNull(scalarShape(resolveTarget(context.schema, path, access).field.kind));
   const groups = groupBy.map((path) => [path, fieldShape(path)] as const);
   const results = values.map(({ as, function: name, field }) => {
     if (name === 'count' || name === 'distinct') return [as, Type.Integer({ minimum: 0 })] as const;
-    if (name === 'sum' || name === 'avg' || field === undefined) return [as, orNull(Type.Number())] as const;
+    if (name === 'sum' || name === 'avg' || field === undefined)
+      return [as, orNull(Type.Number())] as const;
     return [as, fieldShape(field)] as const;
   });
   return Type.Object(Object.fromEntries([...groups, ...results]));

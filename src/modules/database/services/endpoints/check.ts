@@ -7,14 +7,11 @@ import { bindAssignments } from '../../../../data/records/write/assignments.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import { changeableFields } from './accessible-fields.ts';
 import { aggregateProblems } from './aggregate.ts';
-import { leafCondition } from './build-filter.ts';
-import { inputProblems } from './check-inputs.ts';
-import { requiredProblems } from './check-required.ts';
-import { contextField } from './context-values.ts';
+import { requiredProblems, samplesOfField, samplesOfInput } from './check-values.ts';
 import {
   assignmentActions,
+  changeableFields,
   comparisonCode,
   type EndpointAssignment,
   type EndpointDefinition,
@@ -24,11 +21,12 @@ import {
   type QueryLeaf,
   type ValueSource,
 } from './definition.ts';
-import { samplesOfField, samplesOfInput } from './samples.ts';
+import { contextField, leafCondition } from './filter-values.ts';
+import { inputProblems } from './inputs.ts';
 
 const nameRule = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/;
 
-export interface CheckContext {
+interface CheckContext {
   readonly endpoint: EndpointDefinition;
   readonly schema: CompiledSchema;
   readonly schemas: SchemaRegistry;
@@ -50,7 +48,13 @@ export function endpointProblems(context: CheckContext): readonly Problem[] {
 
 function nameProblems({ name }: EndpointDefinition): Problem[] {
   if (nameRule.test(name) && !(name in Object.prototype)) return [];
-  return [{ path: 'name', rule: 'name', message: 'starts with a letter or _, then letters, digits, _ and -, at most 63 in all' }];
+  return [
+    {
+      path: 'name',
+      rule: 'name',
+      message: 'starts with a letter or _, then letters, digits, _ and -, at most 63 in all',
+    },
+  ];
 }
 
 const { get, post, put, patch, aggregate } = endpointOperation;
@@ -69,30 +73,69 @@ function optionProblems({ endpoint, schema }: CheckContext): Problem[] {
     [paginated && !reads, 'paginated', 'operation', 'is for operations that read'],
     [sorted && !reads, 'sorted', 'operation', 'is for operations that read'],
     [rowAuthorised && !authentication, 'authentication', 'authorization', userMatters],
-    [assigns && assignments.length === 0, 'assignments', 'required', 'needs at least one assignment'],
-    [!assigns && assignments.length > 0, 'assignments', 'operation', 'is for operations that write fields'],
+    [
+      assigns && assignments.length === 0,
+      'assignments',
+      'required',
+      'needs at least one assignment',
+    ],
+    [
+      !assigns && assignments.length > 0,
+      'assignments',
+      'operation',
+      'is for operations that write fields',
+    ],
     [operation === post && query !== null, 'query', 'operation', 'a create has no query'],
-    [isWrite(endpoint) && !query, 'query', 'empty', 'must name the records: a write to all of them is not allowed'],
-    [(operation === aggregate) !== (endpoint.aggregate !== null), 'aggregate', aggregateRule, 'belongs to operation 5, which needs it'],
+    [
+      isWrite(endpoint) && !query,
+      'query',
+      'empty',
+      'must name the records: a write to all of them is not allowed',
+    ],
+    [
+      (operation === aggregate) !== (endpoint.aggregate !== null),
+      'aggregate',
+      aggregateRule,
+      'belongs to operation 5, which needs it',
+    ],
   ];
-  const problems = rules.filter(([broken]) => broken).map(([, path, rule, message]) => ({ path, rule, message }));
+  const problems = rules
+    .filter(([broken]) => broken)
+    .map(([, path, rule, message]) => ({ path, rule, message }));
   return [...problems, ...permissionProblems(endpoint, schema)];
 }
 
 /** What the schema lets others do (spec/database.md 5.7, 5.9). */
-function permissionProblems({ operation }: EndpointDefinition, { name, modelOptions }: CompiledSchema): Problem[] {
+function permissionProblems(
+  { operation }: EndpointDefinition,
+  { name, modelOptions }: CompiledSchema,
+): Problem[] {
   const { canCreate, canDelete } = modelOptions.conduit.permissions;
   if (operation === post && !canCreate)
-    return [{ path: 'operation', rule: 'permissions', message: `${name} does not let others create records` }];
+    return [
+      {
+        path: 'operation',
+        rule: 'permissions',
+        message: `${name} does not let others create records`,
+      },
+    ];
   if (operation === endpointOperation.delete && !canDelete) {
-    return [{ path: 'operation', rule: 'permissions', message: `${name} does not let others delete records` }];
+    return [
+      {
+        path: 'operation',
+        rule: 'permissions',
+        message: `${name} does not let others delete records`,
+      },
+    ];
   }
   return [];
 }
 
 function queryProblems(context: CheckContext): readonly Problem[] {
   const { query } = context.endpoint;
-  return query ? [...leavesOf(query, 'query')].flatMap(({ leaf, place }) => leafProblems(context, leaf, place)) : [];
+  return query
+    ? [...leavesOf(query, 'query')].flatMap(({ leaf, place }) => leafProblems(context, leaf, place))
+    : [];
 }
 
 function leafProblems(context: CheckContext, leaf: QueryLeaf, place: string): readonly Problem[] {
@@ -100,7 +143,8 @@ function leafProblems(context: CheckContext, leaf: QueryLeaf, place: string): re
   try {
     resolveTarget(schema, leaf.schemaField, { schema: (name) => schemas.get(name), hidden: false });
   } catch (error) {
-    if (error instanceof PathFault) return [{ path: `${place}.schemaField`, rule: 'field', message: error.message }];
+    if (error instanceof PathFault)
+      return [{ path: `${place}.schemaField`, rule: 'field', message: error.message }];
     throw error;
   }
   const source = sourceSamples(context, leaf.comparisonField, `${place}.comparisonField`);
@@ -111,17 +155,29 @@ function leafProblems(context: CheckContext, leaf: QueryLeaf, place: string): re
     return [{ path: at, rule: 'type', message: 'must be a list: declare the input as array' }];
   }
   const found = textProblems(context, leaf, at);
-  return found.length > 0 ? found : firstFit(source.samples, (sample) => conditionProblems(context, leafCondition(leaf, sample, at)));
+  return found.length > 0
+    ? found
+    : firstFit(source.samples, (sample) =>
+        conditionProblems(context, leafCondition(leaf, sample, at)),
+      );
 }
 
 /** `like` and `search` need a text to look into. */
 const textProblems = (context: CheckContext, leaf: QueryLeaf, place: string): readonly Problem[] =>
-  leaf.comparisonField.like || leaf.comparisonField.search ? conditionProblems(context, leafCondition(leaf, 'text', place)) : [];
+  leaf.comparisonField.like || leaf.comparisonField.search
+    ? conditionProblems(context, leafCondition(leaf, 'text', place))
+    : [];
 
-const wantsList = ({ operation }: QueryLeaf): boolean => operation === comparisonCode.in || operation === comparisonCode.notIn;
+const wantsList = ({ operation }: QueryLeaf): boolean =>
+  operation === comparisonCode.in || operation === comparisonCode.notIn;
 
-function conditionProblems({ schema, schemas }: CheckContext, condition: Condition): readonly Problem[] {
-  return problemsFrom(() => bindCondition(schema, condition, { schema: (name) => schemas.get(name), hidden: false }));
+function conditionProblems(
+  { schema, schemas }: CheckContext,
+  condition: Condition,
+): readonly Problem[] {
+  return problemsFrom(() =>
+    bindCondition(schema, condition, { schema: (name) => schemas.get(name), hidden: false }),
+  );
 }
 
 /** What a checker would throw, as a list. */
@@ -137,7 +193,10 @@ function problemsFrom(check: () => unknown): readonly Problem[] {
 }
 
 /** One value that fits is enough: the others come from the width of the type. */
-function firstFit(samples: readonly unknown[], check: (sample: unknown) => readonly Problem[]): readonly Problem[] {
+function firstFit(
+  samples: readonly unknown[],
+  check: (sample: unknown) => readonly Problem[],
+): readonly Problem[] {
   const found = samples.map(check);
   return found.some((problems) => problems.length === 0) ? [] : (found[0] ?? []);
 }
@@ -145,15 +204,23 @@ function firstFit(samples: readonly unknown[], check: (sample: unknown) => reado
 type Samples = { readonly samples: readonly unknown[] | undefined } | { readonly problem: Problem };
 
 /** What a source can give. `undefined`: anything. */
-function sourceSamples({ endpoint, schemas }: CheckContext, { type, value }: ValueSource, place: string): Samples {
-  const unknown = (message: string): Samples => ({ problem: { path: `${place}.value`, rule: 'reference', message } });
+function sourceSamples(
+  { endpoint, schemas }: CheckContext,
+  { type, value }: ValueSource,
+  place: string,
+): Samples {
+  const unknown = (message: string): Samples => ({
+    problem: { path: `${place}.value`, rule: 'reference', message },
+  });
   if (type === 'Custom' || type === 'Schema') return { samples: [value] };
   if (type === 'Input') {
     const input = endpoint.inputs.find(({ name }) => name === value);
     return input ? { samples: samplesOfInput(input) } : unknown('is not the name of an input');
   }
   const field = contextField(String(value), schemas);
-  return field ? { samples: samplesOfField(field) } : unknown('is not in the context; it has user._id and the visible fields of User');
+  return field
+    ? { samples: samplesOfField(field) }
+    : unknown('is not in the context; it has user._id and the visible fields of User');
 }
 
 function assignmentProblems(context: CheckContext): readonly Problem[] {
@@ -170,21 +237,43 @@ interface AssignmentPlace {
   readonly place: string;
 }
 
-function oneAssignmentProblems(context: CheckContext, { assignment, changeable, place }: AssignmentPlace): readonly Problem[] {
+function oneAssignmentProblems(
+  context: CheckContext,
+  { assignment, changeable, place }: AssignmentPlace,
+): readonly Problem[] {
   const { endpoint, schema } = context;
   const { schemaField, action: code, assignmentField } = assignment;
   const action = assignmentActions[code] ?? 'set';
   if (!changeable.has(schemaField)) {
-    return [{ path: `${place}.schemaField`, rule: 'field', message: `is not a field of ${schema.name} that an endpoint may write` }];
+    return [
+      {
+        path: `${place}.schemaField`,
+        rule: 'field',
+        message: `is not a field of ${schema.name} that an endpoint may write`,
+      },
+    ];
   }
   if (code > 0 && endpoint.operation !== put) {
-    return [{ path: `${place}.action`, rule: 'operation', message: 'only operation 2 (PUT) can do more than set' }];
+    return [
+      {
+        path: `${place}.action`,
+        rule: 'operation',
+        message: 'only operation 2 (PUT) can do more than set',
+      },
+    ];
   }
-  const source = sourceSamples(context, { type: assignmentField.type, value: assignmentField.value }, `${place}.assignmentField`);
+  const source = sourceSamples(
+    context,
+    { type: assignmentField.type, value: assignmentField.value },
+    `${place}.assignmentField`,
+  );
   if ('problem' in source) return [source.problem];
   const at = `${place}.assignmentField`;
-  const check = (value: unknown) => problemsFrom(() => bindAssignments(schema, [{ field: schemaField, action, value, place: at }]));
+  const check = (value: unknown) =>
+    problemsFrom(() => bindAssignments(schema, [{ field: schemaField, action, value, place: at }]));
   if (assignmentField.type === 'Custom') return check(assignmentField.value ?? null);
   // Rules of the field can refuse a sample that stands for others: only a wrong type is certain.
-  return source.samples ? firstFit(source.samples, check).filter(({ rule }) => rule === 'type' || rule === 'action') : [];
+  return source.samples
+    ? firstFit(source.samples, check).filter(({ rule }) => rule === 'type' || rule === 'action')
+    : [];
 }

@@ -1,9 +1,20 @@
 /** What a custom endpoint is (spec/database.md 5.7): the shapes of the wire, and the stored form. */
-import Type, { type Static } from 'typebox';
-import type { Method } from '../../../../kernel/operation.ts';
+
+import type { Static } from 'typebox';
+import Type from 'typebox';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { adminOwner } from '../../../../kernel/authority.ts';
+import type { Method } from '../../../../kernel/operations/operation.ts';
 
 /** `operation` of the wire. `aggregate` is ours; the others are the reference's. */
-export const endpointOperation = { get: 0, post: 1, put: 2, delete: 3, patch: 4, aggregate: 5 } as const;
+export const endpointOperation = {
+  get: 0,
+  post: 1,
+  put: 2,
+  delete: 3,
+  patch: 4,
+  aggregate: 5,
+} as const;
 
 export const methodOf: readonly Method[] = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'GET'];
 
@@ -27,7 +38,16 @@ export const LAST_COMPARISON = 10;
 /** `action` of an assignment, by its code. */
 export const assignmentActions = ['set', 'increment', 'decrement', 'append', 'remove'] as const;
 
-export const inputTypes = ['String', 'Number', 'Boolean', 'Date', 'ObjectId', 'JSON', 'Relation', 'Vector'] as const;
+const inputTypes = [
+  'String',
+  'Number',
+  'Boolean',
+  'Date',
+  'ObjectId',
+  'JSON',
+  'Relation',
+  'Vector',
+] as const;
 export type InputType = (typeof inputTypes)[number];
 
 const strict = { additionalProperties: false } as const;
@@ -46,8 +66,15 @@ export const InputShape = Type.Object(
 export const AssignmentShape = Type.Object(
   {
     schemaField: Type.String({ maxLength: 64 }),
-    action: Type.Integer({ minimum: 0, maximum: 4, description: '0 set, 1 increment, 2 decrement, 3 append, 4 remove' }),
-    assignmentField: Type.Object({ type: Type.Enum(['Input', 'Custom', 'Context']), value: Type.Optional(Type.Unknown()) }, strict),
+    action: Type.Integer({
+      minimum: 0,
+      maximum: 4,
+      description: '0 set, 1 increment, 2 decrement, 3 append, 4 remove',
+    }),
+    assignmentField: Type.Object(
+      { type: Type.Enum(['Input', 'Custom', 'Context']), value: Type.Optional(Type.Unknown()) },
+      strict,
+    ),
   },
   strict,
 );
@@ -92,7 +119,10 @@ export interface QueryLeaf {
   };
 }
 
-export type QueryTree = QueryLeaf | { readonly AND: readonly QueryTree[] } | { readonly OR: readonly QueryTree[] };
+export type QueryTree =
+  | QueryLeaf
+  | { readonly AND: readonly QueryTree[] }
+  | { readonly OR: readonly QueryTree[] };
 
 export interface EndpointDefinition {
   readonly name: string;
@@ -119,15 +149,53 @@ export interface StoredEndpoint extends EndpointDefinition {
 }
 
 export const isWrite = ({ operation }: EndpointDefinition): boolean =>
-  operation === endpointOperation.put || operation === endpointOperation.patch || operation === endpointOperation.delete;
+  operation === endpointOperation.put ||
+  operation === endpointOperation.patch ||
+  operation === endpointOperation.delete;
 
 export const isLeaf = (tree: QueryTree): tree is QueryLeaf => 'schemaField' in tree;
 
 /** The leaves of a tree with their places, in order. */
-export function* leavesOf(tree: QueryTree, place: string): Generator<{ readonly leaf: QueryLeaf; readonly place: string }> {
+export function* leavesOf(
+  tree: QueryTree,
+  place: string,
+): Generator<{ readonly leaf: QueryLeaf; readonly place: string }> {
   if (isLeaf(tree)) yield { leaf: tree, place };
   else {
-    const [key, children] = 'AND' in tree ? (['AND', tree.AND] as const) : (['OR', tree.OR] as const);
-    for (const [index, child] of children.entries()) yield* leavesOf(child, `${place}.${key}.${index}`);
+    const [key, children] =
+      'AND' in tree ? (['AND', tree.AND] as const) : (['OR', tree.OR] as const);
+    for (const [index, child] of children.entries())
+      yield* leavesOf(child, `${place}.${key}.${index}`);
   }
+}
+
+/* Which fields an endpoint may write, by what the schema permits (spec/database.md 5.7, 5.9). */
+
+/** Top-level fields that admins have added to a schema. */
+export const extensionFields = ({ extensions }: CompiledSchema): readonly string[] =>
+  extensions
+    .filter(({ ownerModule }) => ownerModule === adminOwner)
+    .flatMap(({ fields }) => Object.keys(fields));
+
+/** Top-level fields that an endpoint of this operation may assign to. */
+export function changeableFields(schema: CompiledSchema, operation: number): ReadonlySet<string> {
+  const { canCreate, canModify } = schema.modelOptions.conduit.permissions;
+  const every = new Set(schema.tree.fields.keys());
+  if (operation === endpointOperation.post) return canCreate ? every : new Set();
+  if (canModify === 'Everything') return every;
+  if (canModify === 'Nothing') return new Set();
+  return new Set(extensionFields(schema));
+}
+
+/** Top-level fields that the designer of an endpoint can use. */
+export function usableFields(schema: CompiledSchema, operation: number): readonly string[] {
+  const { canDelete } = schema.modelOptions.conduit.permissions;
+  const visible = [...schema.tree.fields]
+    .filter(([, field]) => !field.hidden)
+    .map(([name]) => name);
+  const automatic = ['_id', ...(schema.modelOptions.timestamps ? ['createdAt', 'updatedAt'] : [])];
+  if (operation === endpointOperation.get || operation === endpointOperation.aggregate)
+    return [...automatic, ...visible];
+  if (operation === endpointOperation.delete) return canDelete ? [...automatic, ...visible] : [];
+  return [...changeableFields(schema, operation)];
 }

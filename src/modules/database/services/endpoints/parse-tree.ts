@@ -12,14 +12,21 @@ interface ParseState {
   nodes: number;
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** A lone leaf is wrapped into `AND`, as it is stored. `{}` is everything. */
 export function parseTree(query: unknown, place: string, problems: Problem[]): QueryTree | null {
-  if (query === null || query === undefined || (isObject(query) && Object.keys(query).length === 0)) return null;
+  if (query === null || query === undefined || (isObject(query) && Object.keys(query).length === 0))
+    return null;
   const state: ParseState = { problems, nodes: 0 };
   const tree = parseNode(state, query, { path: place, depth: 0 });
-  if (state.nodes > MAX_NODES) problems.push({ path: place, rule: 'count', message: `a query has at most ${MAX_NODES} parts` });
+  if (state.nodes > MAX_NODES)
+    problems.push({
+      path: place,
+      rule: 'count',
+      message: `a query has at most ${MAX_NODES} parts`,
+    });
   return tree && 'schemaField' in tree ? { AND: [tree] } : (tree ?? null);
 }
 
@@ -32,37 +39,76 @@ const report = (state: ParseState, path: string, rule: string, message: string):
   state.problems.push({ path, rule, message });
 };
 
-function parseNode(state: ParseState, node: unknown, { path, depth }: Place): QueryTree | undefined {
+function parseNode(
+  state: ParseState,
+  node: unknown,
+  { path, depth }: Place,
+): QueryTree | undefined {
   if (++state.nodes > MAX_NODES) return undefined;
-  if (depth > MAX_DEPTH) return report(state, path, 'depth', `groups are nested at most ${MAX_DEPTH} levels deep`);
-  if (!isObject(node)) return report(state, path, 'type', 'must be a comparison, {"AND": [...]} or {"OR": [...]}');
+  if (depth > MAX_DEPTH)
+    return report(state, path, 'depth', `groups are nested at most ${MAX_DEPTH} levels deep`);
+  if (!isObject(node))
+    return report(state, path, 'type', 'must be a comparison, {"AND": [...]} or {"OR": [...]}');
   const keys = Object.keys(node);
   const [key = ''] = keys;
   if (key !== 'AND' && key !== 'OR') return parseLeaf(state, node, path);
-  if (keys.length > 1) return report(state, path, 'keys', `a group has exactly one key; "${shown(keys[1] ?? '')}" is one too many`);
+  if (keys.length > 1)
+    return report(
+      state,
+      path,
+      'keys',
+      `a group has exactly one key; "${shown(keys[1] ?? '')}" is one too many`,
+    );
   const children = node[key];
   if (!Array.isArray(children)) return report(state, `${path}.${key}`, 'type', 'must be a list');
-  if (children.length === 0) return report(state, `${path}.${key}`, 'minItems', 'must have at least one part');
-  const parsed = children.map((child, index) => parseNode(state, child, { path: `${path}.${key}.${index}`, depth: depth + 1 }));
+  if (children.length === 0)
+    return report(state, `${path}.${key}`, 'minItems', 'must have at least one part');
+  const parsed = children.map((child, index) =>
+    parseNode(state, child, { path: `${path}.${key}.${index}`, depth: depth + 1 }),
+  );
   const complete = parsed.filter((child) => child !== undefined);
   return key === 'AND' ? { AND: complete } : { OR: complete };
 }
 
 const leafKeys: ReadonlySet<string> = new Set(['schemaField', 'operation', 'comparisonField']);
-const comparisonKeys: ReadonlySet<string> = new Set(['type', 'value', 'like', 'caseSensitiveLike', 'search']);
+const comparisonKeys: ReadonlySet<string> = new Set([
+  'type',
+  'value',
+  'like',
+  'caseSensitiveLike',
+  'search',
+]);
 const sources: ReadonlySet<unknown> = new Set(['Input', 'Custom', 'Context', 'Schema']);
 
-function parseLeaf(state: ParseState, node: Record<string, unknown>, path: string): QueryLeaf | undefined {
+function parseLeaf(
+  state: ParseState,
+  node: Record<string, unknown>,
+  path: string,
+): QueryLeaf | undefined {
   const before = state.problems.length;
   refuseUnknown(state, node, leafKeys, path);
   if (state.problems.length > before) return undefined;
   const { schemaField, operation, comparisonField } = node;
-  if (typeof schemaField !== 'string' || schemaField === '') report(state, `${path}.schemaField`, 'required', 'must name a field');
-  if (!Number.isInteger(operation) || Number(operation) < 0 || Number(operation) > LAST_COMPARISON) {
-    report(state, `${path}.operation`, 'range', `must be a comparison from 0 to ${LAST_COMPARISON}`);
+  if (typeof schemaField !== 'string' || schemaField === '')
+    report(state, `${path}.schemaField`, 'required', 'must name a field');
+  if (
+    !Number.isInteger(operation) ||
+    Number(operation) < 0 ||
+    Number(operation) > LAST_COMPARISON
+  ) {
+    report(
+      state,
+      `${path}.operation`,
+      'range',
+      `must be a comparison from 0 to ${LAST_COMPARISON}`,
+    );
   }
-  if (!isObject(comparisonField)) return report(state, `${path}.comparisonField`, 'type', 'must be {"type", "value"}');
-  checkComparison(state, comparisonField, { place: `${path}.comparisonField`, operation: Number(operation) });
+  if (!isObject(comparisonField))
+    return report(state, `${path}.comparisonField`, 'type', 'must be {"type", "value"}');
+  checkComparison(state, comparisonField, {
+    place: `${path}.comparisonField`,
+    operation: Number(operation),
+  });
   return state.problems.length === before ? (node as unknown as QueryLeaf) : undefined;
 }
 
@@ -72,14 +118,20 @@ function checkComparison(
   { place, operation }: { place: string; operation: number },
 ): void {
   refuseUnknown(state, given, comparisonKeys, place);
-  if (!sources.has(given.type)) report(state, `${place}.type`, 'enum', 'must be Input, Custom, Context or Schema');
-  else if (given.type !== 'Custom' && typeof given.value !== 'string') report(state, `${place}.value`, 'type', 'must be a name');
+  if (!sources.has(given.type))
+    report(state, `${place}.type`, 'enum', 'must be Input, Custom, Context or Schema');
+  else if (given.type !== 'Custom' && typeof given.value !== 'string')
+    report(state, `${place}.value`, 'type', 'must be a name');
   else if (given.value === undefined) report(state, `${place}.value`, 'required', 'is required');
   for (const flag of ['like', 'caseSensitiveLike', 'search']) {
-    if (given[flag] !== undefined && typeof given[flag] !== 'boolean') report(state, `${place}.${flag}`, 'type', 'must be true or false');
+    if (given[flag] !== undefined && typeof given[flag] !== 'boolean')
+      report(state, `${place}.${flag}`, 'type', 'must be true or false');
   }
   checkTextSearch(state, given, { place, operation });
-  if (given.type === 'Schema' && (operation === comparisonCode.in || operation === comparisonCode.notIn)) {
+  if (
+    given.type === 'Schema' &&
+    (operation === comparisonCode.in || operation === comparisonCode.notIn)
+  ) {
     report(state, `${place}.type`, 'operation', 'another field of the record is no list of values');
   }
 }
@@ -93,12 +145,24 @@ function checkTextSearch(
   if (like !== true && search !== true) return;
   const key = like === true ? 'like' : 'search';
   if (operation > comparisonCode.notEqual) {
-    report(state, `${place}.${key}`, 'operation', 'goes with the operations 0 (equal) and 1 (not equal) only');
+    report(
+      state,
+      `${place}.${key}`,
+      'operation',
+      'goes with the operations 0 (equal) and 1 (not equal) only',
+    );
   }
   if (like === search) report(state, `${place}.search`, 'operation', 'goes without like');
-  if (type === 'Schema') report(state, `${place}.${key}`, 'operation', 'does not go with another field of the record');
+  if (type === 'Schema')
+    report(state, `${place}.${key}`, 'operation', 'does not go with another field of the record');
 }
 
-function refuseUnknown(state: ParseState, given: Record<string, unknown>, known: ReadonlySet<string>, path: string): void {
-  for (const key of Object.keys(given)) if (!known.has(key)) report(state, `${path}.${shown(key)}`, 'unknown', 'is not known here');
+function refuseUnknown(
+  state: ParseState,
+  given: Record<string, unknown>,
+  known: ReadonlySet<string>,
+  path: string,
+): void {
+  for (const key of Object.keys(given))
+    if (!known.has(key)) report(state, `${path}.${shown(key)}`, 'unknown', 'is not known here');
 }

@@ -4,10 +4,9 @@ import type { Condition } from '../../../../data/conditions/condition.ts';
 import type { Assignment, RecordStore } from '../../../../data/records/store.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { errors, type Problem } from '../../../../kernel/errors.ts';
-import { type DecodedInput, Reply } from '../../../../kernel/operation.ts';
+import { Reply } from '../../../../kernel/operations/operation.ts';
+import type { DecodedInput } from '../../../../kernel/operations/operation-input.ts';
 import { databaseErrors } from '../../errors.ts';
-import { buildFilter } from './build-filter.ts';
-import { type ContextReader, readContext } from './context-values.ts';
 import {
   assignmentActions,
   type EndpointDefinition,
@@ -17,6 +16,7 @@ import {
   type StoredEndpoint,
   type ValueSource,
 } from './definition.ts';
+import { buildFilter, type ContextReader, readContext } from './filter-values.ts';
 import { inputValues } from './inputs.ts';
 
 export type EndpointAnswer =
@@ -74,8 +74,12 @@ interface Sources {
 
 function contextPaths({ query, assignments }: EndpointDefinition): readonly string[] {
   const compared = query ? [...leavesOf(query, '')].map(({ leaf }) => leaf.comparisonField) : [];
-  const assigned = assignments.map(({ assignmentField: { type, value } }): ValueSource => ({ type, value }));
-  return [...compared, ...assigned].filter(({ type }) => type === 'Context').map(({ value }) => String(value));
+  const assigned = assignments.map(
+    ({ assignmentField: { type, value } }): ValueSource => ({ type, value }),
+  );
+  return [...compared, ...assigned]
+    .filter(({ type }) => type === 'Context')
+    .map(({ value }) => String(value));
 }
 
 interface FoundValue {
@@ -84,17 +88,26 @@ interface FoundValue {
 }
 
 /** `undefined`: an optional input that is absent. Throws 400 for a context value that the request does not have. */
-function findValue({ inputs, context }: Sources, { type, value }: ValueSource, place: string): FoundValue | undefined {
+function findValue(
+  { inputs, context }: Sources,
+  { type, value }: ValueSource,
+  place: string,
+): FoundValue | undefined {
   if (type === 'Custom' || type === 'Schema') return { value: value ?? null, place };
   const name = String(value);
-  if (type === 'Input') return inputs.has(name) ? { value: inputs.get(name), place: name } : undefined;
+  if (type === 'Input')
+    return inputs.has(name) ? { value: inputs.get(name), place: name } : undefined;
   const found = context(name);
   if (found === undefined) throw missingContext(name);
   return { value: found, place };
 }
 
 function missingContext(path: string): Error {
-  const problem: Problem = { path, rule: 'required', message: 'is not known: sign in, or complete your account' };
+  const problem: Problem = {
+    path,
+    rule: 'required',
+    message: 'is not known: sign in, or complete your account',
+  };
   return errors.INVALID_ARGUMENTS({ message: `${path}: ${problem.message}`, errors: [problem] });
 }
 
@@ -108,33 +121,63 @@ function filterOf({ endpoint, sources }: Call): Condition {
 }
 
 function assignmentsOf({ endpoint, sources }: Call): readonly Assignment[] {
-  return endpoint.assignments.flatMap(({ schemaField, action, assignmentField: { type, value } }, index) => {
-    const found = findValue(sources, { type, value }, `assignments.${index}`);
-    return found ? [{ field: schemaField, action: assignmentActions[action] ?? 'set', ...found }] : [];
-  });
+  return endpoint.assignments.flatMap(
+    ({ schemaField, action, assignmentField: { type, value } }, index) => {
+      const found = findValue(sources, { type, value }, `assignments.${index}`);
+      return found
+        ? [{ field: schemaField, action: assignmentActions[action] ?? 'set', ...found }]
+        : [];
+    },
+  );
 }
 
-const scoped = ({ query: { scope } }: Call) => ({ granted: true, ...(scope !== undefined && { scope }) });
+const scoped = ({ query: { scope } }: Call) => ({
+  granted: true,
+  ...(scope !== undefined && { scope }),
+});
 
 /** A link that the author of the endpoint has put there is not for the caller to read. */
 const authored = ({ endpoint }: Call) => {
   const inputs = new Set(
-    endpoint.assignments.flatMap(({ schemaField, assignmentField }) => (assignmentField.type === 'Input' ? [schemaField] : [])),
+    endpoint.assignments.flatMap(({ schemaField, assignmentField }) =>
+      assignmentField.type === 'Input' ? [schemaField] : [],
+    ),
   );
-  return { authored: new Set(endpoint.assignments.map(({ schemaField }) => schemaField).filter((field) => !inputs.has(field))) };
+  return {
+    authored: new Set(
+      endpoint.assignments
+        .map(({ schemaField }) => schemaField)
+        .filter((field) => !inputs.has(field)),
+    ),
+  };
 };
 
 async function read(call: Call): Promise<Reply> {
   const { records, endpoint, caller, query } = call;
-  const options = { ...scoped(call), filter: filterOf(call), ...sortOf(query), ...populateOf(query) };
-  if (!endpoint.paginated) return Reply.json(await records.find(caller, endpoint.selectedSchemaName, options));
-  return Reply.json(await records.select(caller, endpoint.selectedSchemaName, { ...options, ...rangeOf(query), ...cursorOf(query) }));
+  const options = {
+    ...scoped(call),
+    filter: filterOf(call),
+    ...sortOf(query),
+    ...populateOf(query),
+  };
+  if (!endpoint.paginated)
+    return Reply.json(await records.find(caller, endpoint.selectedSchemaName, options));
+  return Reply.json(
+    await records.select(caller, endpoint.selectedSchemaName, {
+      ...options,
+      ...rangeOf(query),
+      ...cursorOf(query),
+    }),
+  );
 }
 
 const sortOf = ({ sort }: PlatformQuery) => (sort ? { sort } : {});
 const populateOf = ({ populate }: PlatformQuery) => (populate ? { populate } : {});
 const cursorOf = ({ cursor }: PlatformQuery) => (cursor === undefined ? {} : { cursor });
-const rangeOf = ({ skip, limit }: PlatformQuery) => ({ ...(skip !== undefined && { skip }), ...(limit !== undefined && { limit }) });
+const rangeOf = ({ skip, limit }: PlatformQuery) => ({
+  ...(skip !== undefined && { skip }),
+  ...(limit !== undefined && { limit }),
+});
 
 async function create(call: Call): Promise<Reply> {
   const { records, endpoint, caller, query } = call;
@@ -147,18 +190,37 @@ async function create(call: Call): Promise<Reply> {
 async function change(call: Call): Promise<EndpointAnswer> {
   const { records, endpoint, caller } = call;
   const options = { ...scoped(call), ...authored(call), filter: filterOf(call) };
-  const count = await records.updateWhere(caller, endpoint.selectedSchemaName, assignmentsOf(call), options);
-  return endpoint.operation === endpointOperation.put ? ['Ok'] : { matchedCount: count, modifiedCount: count };
+  const count = await records.updateWhere(
+    caller,
+    endpoint.selectedSchemaName,
+    assignmentsOf(call),
+    options,
+  );
+  return endpoint.operation === endpointOperation.put
+    ? ['Ok']
+    : { matchedCount: count, modifiedCount: count };
 }
 
 async function remove(call: Call): Promise<EndpointAnswer> {
   const { records, endpoint, caller } = call;
-  return { deletedCount: await records.removeWhere(caller, endpoint.selectedSchemaName, { ...scoped(call), filter: filterOf(call) }) };
+  return {
+    deletedCount: await records.removeWhere(caller, endpoint.selectedSchemaName, {
+      ...scoped(call),
+      filter: filterOf(call),
+    }),
+  };
 }
 
 async function aggregate(call: Call): Promise<Reply> {
   const { records, endpoint, caller, query } = call;
   const { groupBy = [], values = [] } = endpoint.aggregate ?? {};
-  const options = { ...scoped(call), filter: filterOf(call), groupBy, values, ...sortOf(query), ...rangeOf(query) };
+  const options = {
+    ...scoped(call),
+    filter: filterOf(call),
+    groupBy,
+    values,
+    ...sortOf(query),
+    ...rangeOf(query),
+  };
   return Reply.json(await records.aggregate(caller, endpoint.selectedSchemaName, options));
 }

@@ -1,17 +1,141 @@
 /** Which endpoints are served, and their routes. */
 
+import type { TSchema } from 'typebox';
+import Type from 'typebox';
+import { recordErrors } from '../../../../data/records/errors.ts';
+import type { RecordStore } from '../../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
-import { adminOwner } from '../../../../kernel/authority/authority.ts';
-import type { Problem } from '../../../../kernel/errors.ts';
-import type { Operation } from '../../../../kernel/operation.ts';
+import { schemaErrors } from '../../../../data/schema/errors.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { Kernel } from '../../../../host/kernel.ts';
+import { adminOwner } from '../../../../kernel/authority.ts';
+import { errors, type Problem } from '../../../../kernel/errors.ts';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../../kernel/operations/operation.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
+import { databaseErrors } from '../../errors.ts';
+import { nextCursor } from '../listing.ts';
+import { createEndpointAdmin, type EndpointAdmin } from './admin.ts';
+import { aggregateRow } from './aggregate.ts';
 import { endpointProblems } from './check.ts';
-import type { StoredEndpoint } from './definition.ts';
-import { endpointRoute, type RouteParts } from './routes.ts';
+import {
+  endpointOperation,
+  inputLocation,
+  isWrite,
+  methodOf,
+  type StoredEndpoint,
+} from './definition.ts';
+import { inputSchemas } from './inputs.ts';
+import { runEndpoint } from './run.ts';
+import { createEndpointStore, type EndpointStore, scopedEndpointStore } from './store.ts';
+
+/* The client route of each endpoint: an operation like any other, made from what the endpoint declares. */
+
+interface RouteParts {
+  readonly records: RecordStore;
+  readonly schemas: SchemaRegistry;
+}
+
+function endpointRoute(
+  { records, schemas }: RouteParts,
+  endpoint: StoredEndpoint,
+  schema: CompiledSchema,
+): Operation {
+  const { name, inputs, operation, authentication, endpointDescription } = endpoint;
+  const path = inputs
+    .filter(({ location }) => location === inputLocation.path)
+    .map((input) => `/:${input.name}`);
+  return defineOperation({
+    id: `database.functions.${name}`,
+    surface: 'client',
+    method: methodOf[operation] ?? 'GET',
+    path: `/database/function/${name}${path.join('')}`,
+    access:
+      authentication || schema.modelOptions.conduit.authorization.enabled ? 'user' : 'optionalUser',
+    limit: standardLimit,
+    heavy: true,
+    input: inputSchemas(endpoint, schema),
+    output: outputOf(schemas, endpoint, schema),
+    errors: errorsOf(endpoint),
+    summary: `Call the endpoint ${name}`,
+    ...(endpointDescription !== '' && { description: endpointDescription }),
+    handler: ({ caller }, input) =>
+      runEndpoint(records, endpoint, { caller, input }) as Promise<never>,
+  });
+}
+
+/** The bodies of spec/database.md 1.2. */
+function outputOf(
+  schemas: SchemaRegistry,
+  { operation, paginated, aggregate }: StoredEndpoint,
+  schema: CompiledSchema,
+): TSchema {
+  const { record } = schema.shapes;
+  const count = Type.Integer({ minimum: 0 });
+  switch (operation) {
+    case endpointOperation.post:
+      return Type.Array(record, { minItems: 1, maxItems: 1 });
+    case endpointOperation.put:
+      return Type.Array(Type.String(), { minItems: 1, maxItems: 1 });
+    case endpointOperation.patch:
+      return Type.Object({ matchedCount: count, modifiedCount: count });
+    case endpointOperation.delete:
+      return Type.Object({ deletedCount: count });
+    case endpointOperation.aggregate:
+      return Type.Array(aggregate ? aggregateRow({ schema, schemas }, aggregate) : Type.Object({}));
+    default:
+      return paginated
+        ? Type.Object({ documents: Type.Array(record), count, nextCursor })
+        : Type.Array(record);
+  }
+}
+
+function errorsOf(endpoint: StoredEndpoint) {
+  const {
+    RECORD_INVALID,
+    TOO_MANY_DEPENDANTS,
+    TOO_MANY_RECORDS,
+    RECORD_NOT_UNIQUE,
+    RECORD_IN_USE,
+    WRITE_CONFLICT,
+    POPULATE_FORBIDDEN,
+    PERMISSIONS_UNAVAILABLE,
+  } = recordErrors;
+  const common = [
+    schemaErrors.SCHEMA_NOT_FOUND,
+    RECORD_INVALID,
+    PERMISSIONS_UNAVAILABLE,
+    errors.FORBIDDEN,
+  ];
+  if (endpoint.operation === endpointOperation.delete)
+    return [
+      ...common,
+      databaseErrors.EMPTY_FILTER,
+      TOO_MANY_RECORDS,
+      RECORD_IN_USE,
+      TOO_MANY_DEPENDANTS,
+      WRITE_CONFLICT,
+    ];
+  if (isWrite(endpoint))
+    return [
+      ...common,
+      databaseErrors.EMPTY_FILTER,
+      TOO_MANY_RECORDS,
+      RECORD_NOT_UNIQUE,
+      WRITE_CONFLICT,
+    ];
+  if (endpoint.operation === endpointOperation.post)
+    return [...common, RECORD_NOT_UNIQUE, WRITE_CONFLICT, POPULATE_FORBIDDEN];
+  return [...common, TOO_MANY_RECORDS, POPULATE_FORBIDDEN];
+}
 
 /** A schema that an admin has switched off takes its endpoints with it; modules' schemas have no routes to switch. */
 export const isServed = (schema: CompiledSchema | undefined): boolean =>
-  schema !== undefined && (schema.modelOptions.conduit.cms.enabled || schema.ownerModule !== adminOwner);
+  schema !== undefined &&
+  (schema.modelOptions.conduit.cms.enabled || schema.ownerModule !== adminOwner);
 
 export interface EndpointServing {
   /** The same operation objects as before for what did not change. */
@@ -20,14 +144,23 @@ export interface EndpointServing {
   problems(endpoint: StoredEndpoint): readonly Problem[];
 }
 
-export function createEndpointServing(parts: RouteParts, log: Logger): EndpointServing {
+function createEndpointServing(parts: RouteParts, log: Logger): EndpointServing {
   const { schemas } = parts;
-  const made = new WeakMap<StoredEndpoint, { readonly schema: CompiledSchema; readonly operation: Operation }>();
+  const made = new WeakMap<
+    StoredEndpoint,
+    { readonly schema: CompiledSchema; readonly operation: Operation }
+  >();
 
   function problems(endpoint: StoredEndpoint): readonly Problem[] {
     const schema = schemas.get(endpoint.selectedSchemaName);
     if (schema) return endpointProblems({ endpoint, schema, schemas });
-    return [{ path: 'selectedSchemaName', rule: 'exists', message: `the schema ${endpoint.selectedSchemaName} does not exist` }];
+    return [
+      {
+        path: 'selectedSchemaName',
+        rule: 'exists',
+        message: `the schema ${endpoint.selectedSchemaName} does not exist`,
+      },
+    ];
   }
 
   function operationOf(endpoint: StoredEndpoint): readonly Operation[] {
@@ -35,7 +168,10 @@ export function createEndpointServing(parts: RouteParts, log: Logger): EndpointS
     if (!schema || !isServed(schema)) return [];
     const faults = problems(endpoint);
     if (faults.length > 0) {
-      log.warn({ endpoint: endpoint.name, problems: faults }, 'A custom endpoint no longer fits its schema and is not served');
+      log.warn(
+        { endpoint: endpoint.name, problems: faults },
+        'A custom endpoint no longer fits its schema and is not served',
+      );
       return [];
     }
     const known = made.get(endpoint);
@@ -46,4 +182,42 @@ export function createEndpointServing(parts: RouteParts, log: Logger): EndpointS
   }
 
   return { operations: (endpoints) => endpoints.flatMap(operationOf), problems };
+}
+
+/* Puts the custom endpoints together, and keeps their routes as the stored endpoints and the schemas say. */
+
+export interface Endpoints {
+  readonly admin: EndpointAdmin;
+  readonly store: EndpointStore;
+  readonly serving: EndpointServing;
+  readonly schemas: SchemaRegistry;
+  /** Withdraws the routes. */
+  close(): void;
+}
+
+const owner = 'database/endpoints';
+
+export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endpoints> {
+  const { database, bus, events, schemas, records, operations } = kernel;
+  const store = scopedEndpointStore(await createEndpointStore({ database, bus, events }), schemas);
+  const serving = createEndpointServing({ records, schemas }, log);
+  let running = true;
+  const publish = (): void => {
+    if (running) operations.replace(owner, serving.operations(store.all()));
+  };
+  publish();
+  store.onChange(publish);
+  // A schema that is changed, switched off or gone changes what its endpoints can do.
+  schemas.onChange(publish);
+  return {
+    admin: createEndpointAdmin(store, schemas),
+    store,
+    serving,
+    schemas,
+    close() {
+      running = false;
+      store.close();
+      operations.replace(owner, []);
+    },
+  };
 }

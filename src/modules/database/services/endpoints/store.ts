@@ -1,13 +1,23 @@
 /** The stored endpoints, in memory on every node, and the changes of them. */
+
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import { requireAuthority, schemaObject } from '../../../../kernel/authority.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import type { Database, Transaction } from '../../../../kernel/database/database.ts';
 import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { Bus } from '../../../../kernel/events/bus.ts';
 import type { Events } from '../../../../kernel/events/events.ts';
 import { newId } from '../../../../kernel/ids.ts';
-import { deleteEndpoint, insertEndpoint, loadEndpoints, lockEndpointImport, putEndpoint, updateEndpoint } from '../../endpoint-queries.ts';
 import { databaseErrors } from '../../errors.ts';
 import type { EndpointDefinition, StoredEndpoint } from './definition.ts';
+import {
+  deleteEndpoint,
+  insertEndpoint,
+  loadEndpoints,
+  lockEndpointImport,
+  putEndpoint,
+  updateEndpoint,
+} from './queries.ts';
 
 export interface EndpointStore {
   /** By name. Endpoints that did not change stay the same objects. */
@@ -34,15 +44,15 @@ const TOPIC = 'customEndpoints.changed';
 const EVENT = 'database:customEndpoints:refresh';
 
 /** Loads what is stored and keeps it current. */
-export async function createEndpointStore({ database, bus, events }: StoreOptions): Promise<EndpointStore> {
+export async function createEndpointStore(options: StoreOptions): Promise<EndpointStore> {
+  const { database, bus } = options;
   let open = true;
   let endpoints: readonly StoredEndpoint[] = [];
   let queue: Promise<void> = Promise.resolve();
   const listeners: (() => void)[] = [];
 
   async function refreshNow(): Promise<void> {
-    const before = new Map(endpoints.map((endpoint) => [`${endpoint._id}:${endpoint.__v}`, endpoint]));
-    endpoints = (await loadEndpoints(database)).map((endpoint) => before.get(`${endpoint._id}:${endpoint.__v}`) ?? endpoint);
+    endpoints = sameWhereUnchanged(endpoints, await loadEndpoints(database));
     for (const listener of listeners) listener();
   }
 
@@ -53,18 +63,10 @@ export async function createEndpointStore({ database, bus, events }: StoreOption
     return next;
   }
 
-  /** A transaction of its own, also where a request has one open: it must be committed before this node and the others take it in. */
-  const change = (caller: Caller, work: (transaction: Transaction) => Promise<void>): Promise<void> =>
-    database
-      .outside(async () => {
-        await database.transaction(async (transaction) => {
-          await work(transaction);
-          await events.emit(transaction, caller, { topic: EVENT });
-        });
-        await refresh();
-        await bus.announce(TOPIC, {});
-      })
-      .catch(namedError);
+  const change = (
+    caller: Caller,
+    work: (transaction: Transaction) => Promise<void>,
+  ): Promise<void> => changeOnce(options, refresh, caller, work);
 
   function live(id: string): StoredEndpoint {
     const endpoint = endpoints.find(({ _id }) => _id === id);
@@ -86,20 +88,56 @@ export async function createEndpointStore({ database, bus, events }: StoreOption
     },
     async create(caller, definition) {
       const id = newId();
-      await change(caller, async (transaction) => void (await transaction.query(insertEndpoint(id, definition))));
+      await change(caller, async (transaction) => {
+        await transaction.query(insertEndpoint(id, definition));
+      });
       return live(id);
     },
     async update(caller, id, definition) {
-      await change(caller, async (transaction) => requireRow(await transaction.query(updateEndpoint(id, definition))));
+      await change(caller, async (transaction) =>
+        requireRow(await transaction.query(updateEndpoint(id, definition))),
+      );
       return live(id);
     },
-    remove: (caller, id) => change(caller, async (transaction) => requireRow(await transaction.query(deleteEndpoint(id)))),
+    remove: (caller, id) =>
+      change(caller, async (transaction) =>
+        requireRow(await transaction.query(deleteEndpoint(id))),
+      ),
     import: (caller, definitions) =>
       change(caller, async (transaction) => {
         await transaction.query(lockEndpointImport);
-        for (const definition of definitions) await transaction.query(putEndpoint(newId(), definition));
+        for (const definition of definitions)
+          await transaction.query(putEndpoint(newId(), definition));
       }),
   };
+}
+
+/** A transaction of its own, also where a request has one open: it must be committed before this node and the others take it in. */
+const changeOnce = (
+  { database, bus, events }: StoreOptions,
+  refresh: () => Promise<void>,
+  caller: Caller,
+  work: (transaction: Transaction) => Promise<void>,
+): Promise<void> =>
+  database
+    .outside(async () => {
+      await database.transaction(async (transaction) => {
+        await work(transaction);
+        await events.emit(transaction, caller, { topic: EVENT });
+      });
+      await refresh();
+      await bus.announce(TOPIC, {});
+    })
+    .catch(namedError);
+
+/** The loaded endpoints, with the objects of before for those that have not changed. */
+function sameWhereUnchanged(
+  before: readonly StoredEndpoint[],
+  loaded: readonly StoredEndpoint[],
+): readonly StoredEndpoint[] {
+  const keyOf = ({ _id, __v }: StoredEndpoint): string => `${_id}:${__v}`;
+  const known = new Map(before.map((endpoint) => [keyOf(endpoint), endpoint]));
+  return loaded.map((endpoint) => known.get(keyOf(endpoint)) ?? endpoint);
 }
 
 function requireRow({ rows }: { readonly rows: readonly unknown[] }): void {
@@ -109,6 +147,46 @@ function requireRow({ rows }: { readonly rows: readonly unknown[] }): void {
 /** A name that another endpoint has, also one that differs in case or punctuation only. */
 function namedError(error: unknown): never {
   if (codeOf(error) !== '23505') throw error;
-  const message = 'another endpoint has this name, or one that differs in case and punctuation only';
-  throw databaseErrors.ENDPOINT_EXISTS({ errors: [{ path: 'name', rule: 'unique', message }], cause: error });
+  const message =
+    'another endpoint has this name, or one that differs in case and punctuation only';
+  throw databaseErrors.ENDPOINT_EXISTS({
+    errors: [{ path: 'name', rule: 'unique', message }],
+    cause: error,
+  });
+}
+
+/* Endpoints within the scopes of whoever writes them: one over the records of a module opens that module's data. */
+
+export function scopedEndpointStore(
+  store: EndpointStore,
+  schemas: Pick<SchemaRegistry, 'get'>,
+): EndpointStore {
+  const requireTheirs = (caller: Caller, ...names: readonly (string | undefined)[]): void =>
+    requireAuthority(caller, ...names.flatMap((name) => schemaObject(schemas.get(name ?? ''))));
+  const before = (id: string): string | undefined => store.byId(id)?.selectedSchemaName;
+  return {
+    ...store,
+    async create(caller, definition) {
+      requireTheirs(caller, definition.selectedSchemaName);
+      return store.create(caller, definition);
+    },
+    async update(caller, id, definition) {
+      requireTheirs(caller, before(id), definition.selectedSchemaName);
+      return store.update(caller, id, definition);
+    },
+    async remove(caller, id) {
+      requireTheirs(caller, before(id));
+      await store.remove(caller, id);
+    },
+    async import(caller, definitions) {
+      const replaced = store
+        .all()
+        .filter(({ name }) => definitions.some((one) => one.name === name));
+      requireTheirs(
+        caller,
+        ...[...replaced, ...definitions].map(({ selectedSchemaName }) => selectedSchemaName),
+      );
+      await store.import(caller, definitions);
+    },
+  };
 }

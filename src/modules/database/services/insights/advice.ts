@@ -1,10 +1,26 @@
 /** What an operator is told, and what all parts of it are made from. */
-
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
-import type { StatementFigures } from '../../../../kernel/database/timings.ts';
-import type { BareForeignKey, IndexFacts, ServerFacts, TableFacts } from '../../insight-queries.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { StatementFigures } from '../../../../kernel/database/statement-timings.ts';
 import type { StoredEndpoint } from '../endpoints/definition.ts';
-import type { KnownTables } from './known-tables.ts';
+import type { BareForeignKey, IndexFacts, ServerFacts, TableFacts } from './queries.ts';
+
+/* Which schema a table of the database belongs to. */
+
+/** A table by the names of the catalogue: `app.Post`. */
+export const tableKey = (schema: string, table: string): string => `${schema}.${table}`;
+
+/** Tables of the platform itself, which operators have no hand in. */
+export const isPlatformTable = (key: string): boolean => key.startsWith('penstock.');
+
+type KnownTables = ReadonlyMap<string, CompiledSchema>;
+
+export const knownTables = (schemas: Pick<SchemaRegistry, 'all'>): KnownTables =>
+  new Map(schemas.all().map((schema) => [keyOf(schema), schema]));
+
+export function keyOf({ name, mapping }: CompiledSchema): string {
+  return mapping ? tableKey(mapping.source.schema, mapping.source.name) : tableKey('app', name);
+}
 
 export const adviceKinds = [
   'missing-index',
@@ -23,7 +39,7 @@ export const adviceKinds = [
 ] as const;
 
 /** A request to the admin surface that does what is advised. */
-export interface AdviceCall {
+interface AdviceCall {
   readonly method: 'POST' | 'DELETE';
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
@@ -44,7 +60,7 @@ export interface Advice {
 }
 
 /** Everything that was looked at, once. */
-export interface Looked {
+export interface CollectedStatistics {
   readonly tables: readonly TableFacts[];
   readonly indexes: readonly IndexFacts[];
   readonly foreignKeys: readonly BareForeignKey[];
@@ -57,16 +73,20 @@ export interface Looked {
 }
 
 /** `schema` and `table` of an advice. */
-export const about = (table: string, schema: CompiledSchema | undefined): Pick<Advice, 'schema' | 'table'> => ({
+export const about = (
+  table: string,
+  schema: CompiledSchema | undefined,
+): Pick<Advice, 'schema' | 'table'> => ({
   ...(schema && { schema: schema.name }),
   table,
 });
 
 /** Number of rows of a table; 0 when the statistics do not know it. */
-export function rowsOf({ tables }: Looked, table: string): number {
+export function rowsOf({ tables }: CollectedStatistics, table: string): number {
   return tables.find(({ schema, name }) => `${schema}.${name}` === table)?.rows ?? 0;
 }
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 export const number = (value: number): string => whole.format(value);
-export const megabytes = (bytes: number): string => (bytes < 1_048_576 ? `${number(bytes / 1024)} KB` : `${number(bytes / 1_048_576)} MB`);
+export const megabytes = (bytes: number): string =>
+  bytes < 1_048_576 ? `${number(bytes / 1024)} KB` : `${number(bytes / 1_048_576)} MB`;

@@ -1,8 +1,11 @@
 import { expect, it } from 'vitest';
-import { withoutValues } from './server-statements.ts';
+import { withoutValues } from './server-advice.ts';
 
 it.each([
-  [`select * from t where a = 'it''s secret' and b = $1`, `select * from t where a = '...' and b = $1`],
+  [
+    `select * from t where a = 'it''s secret' and b = $1`,
+    `select * from t where a = '...' and b = $1`,
+  ],
   [`select 42, 3.14, a1, "b2" from t1 limit 20`, `select ?, ?, a1, "b2" from t1 limit ?`],
   ['select 1 /* user=anna */ from t -- key', 'select ? from t'],
   ['select $tag$secret$tag$ from t', 'select ...'],

@@ -1,7 +1,11 @@
 /** What an admin made of a pending schema, and how it is kept when the table is read again. */
 
 import { invalidSchema } from '../../../../data/schema/errors.ts';
-import type { FieldInput, FieldMap, PlatformOptions } from '../../../../data/schema/language/definition.ts';
+import type {
+  FieldInput,
+  FieldMap,
+  PlatformOptions,
+} from '../../../../data/schema/language/definition.ts';
 import { typeSignatures } from '../../../../data/schema/language/field.ts';
 import { fieldNameFault, shown } from '../../../../data/schema/language/names.ts';
 import { parseFields } from '../../../../data/schema/language/parse.ts';
@@ -33,21 +37,39 @@ export interface EditedTable extends InferredTable {
 /** The table with the edits in it. Edits that no longer fit are left out, with a warning. Throws 400 for what never fitted. */
 export function edited(inferred: InferredTable, edits: Edits): EditedTable {
   const renamed = withNames(inferred, edits.renames ?? {});
-  const keyed = edits.key && edits.key.join() !== renamed.mapping.key.join() ? withKey(renamed, edits.key) : renamed;
+  const keyed =
+    edits.key && edits.key.join() !== renamed.mapping.key.join()
+      ? withKey(renamed, edits.key)
+      : renamed;
   const columns = keyed.fields;
   if (!edits.fields) return { ...keyed, columns };
   const { fields, lost } = keptFields(columns, edits.fields);
   const known = new Set([...(edits.known ?? []), ...Object.keys(edits.fields)]);
   const added = Object.entries(columns).filter(([name]) => !known.has(name));
-  const warnings = lost.map((name) => `"${name}" is not what it was when it was edited; the edit of it was left out`);
-  return { ...keyed, columns, fields: { ...fields, ...Object.fromEntries(added) }, warnings: [...keyed.warnings, ...warnings] };
+  const warnings = lost.map(
+    (name) => `"${name}" is not what it was when it was edited; the edit of it was left out`,
+  );
+  return {
+    ...keyed,
+    columns,
+    fields: { ...fields, ...Object.fromEntries(added) },
+    warnings: [...keyed.warnings, ...warnings],
+  };
 }
 
 /** Edits over those that were made before. A table that gets the name back that it was found with is not renamed. */
-export function mergedEdits(inferred: InferredTable, before: Edits, { name, ...change }: Edits): Edits {
+export function mergedEdits(
+  inferred: InferredTable,
+  before: Edits,
+  { name, ...change }: Edits,
+): Edits {
   const { name: chosen, ...others } = before;
   const wanted = name ?? chosen;
-  const edits = { ...others, ...change, ...(wanted !== undefined && wanted !== inferred.name && { name: wanted }) };
+  const edits = {
+    ...others,
+    ...change,
+    ...(wanted !== undefined && wanted !== inferred.name && { name: wanted }),
+  };
   if (!change.fields) return edits;
   const { columns } = edited(inferred, edits);
   requireFields(columns, change.fields);
@@ -61,7 +83,9 @@ function requireFields(columns: FieldMap, wanted: FieldMap): void {
   const faults = Object.keys(wanted)
     .filter((name) => !fits(columns, name, wanted[name]))
     .map((name): Problem => {
-      const message = Object.hasOwn(columns, name) ? 'is not of the type of its column' : 'the table has no such column';
+      const message = Object.hasOwn(columns, name)
+        ? 'is not of the type of its column'
+        : 'the table has no such column';
       return { path: `fields.${shown(name)}`, rule: 'imported', message };
     });
   if (faults.length > 0) throw invalidSchema(faults);
@@ -71,18 +95,29 @@ function requireFields(columns: FieldMap, wanted: FieldMap): void {
 function fits(columns: FieldMap, name: string, input: FieldInput | undefined): boolean {
   const column = Object.hasOwn(columns, name) ? columns[name] : undefined;
   if (column === undefined) return automatic.has(name);
-  const [found, wanted] = [column, input].map((field) => typeSignatures(parseFields({ [name]: field }).tree.fields));
-  return [...(wanted ?? [])].every(([path, type]) => found?.get(path) === type || (isRelation(type) && isRelation(found?.get(path) ?? '')));
+  const [found, wanted] = [column, input].map((field) =>
+    typeSignatures(parseFields({ [name]: field }).tree.fields),
+  );
+  return [...(wanted ?? [])].every(
+    ([path, type]) =>
+      found?.get(path) === type || (isRelation(type) && isRelation(found?.get(path) ?? '')),
+  );
 }
 
 const automatic: ReadonlySet<string> = new Set(['_id', '__v', 'createdAt', 'updatedAt']);
 
 /** The edited fields whose columns are there and are what they were. */
-function keptFields(columns: FieldMap, wanted: FieldMap): { readonly fields: FieldMap; readonly lost: readonly string[] } {
+function keptFields(
+  columns: FieldMap,
+  wanted: FieldMap,
+): { readonly fields: FieldMap; readonly lost: readonly string[] } {
   const present = Object.entries(wanted).filter(([name]) => Object.hasOwn(columns, name));
   const lost = present.filter(([name, input]) => !fits(columns, name, input)).map(([name]) => name);
   // An edit that was lost does not hide the column.
-  const fields = present.map(([name, input]): [string, FieldInput] => [name, lost.includes(name) ? (columns[name] ?? input) : input]);
+  const fields = present.map(([name, input]): [string, FieldInput] => [
+    name,
+    lost.includes(name) ? (columns[name] ?? input) : input,
+  ]);
   return { fields: Object.fromEntries(fields), lost };
 }
 
@@ -90,7 +125,10 @@ function keptFields(columns: FieldMap, wanted: FieldMap): { readonly fields: Fie
 const isRelation = (signature: string): boolean => signature.startsWith('relation:');
 
 /** Throws 400 for names that cannot be. */
-function withNames(inferred: InferredTable, renames: Readonly<Record<string, string>>): InferredTable {
+function withNames(
+  inferred: InferredTable,
+  renames: Readonly<Record<string, string>>,
+): InferredTable {
   const names = new Map(Object.entries(renames).filter(([from]) => inferred.mapping.columns[from]));
   if (names.size === 0) return inferred;
   const problems = renameProblems(inferred, names);
@@ -109,8 +147,12 @@ function withNames(inferred: InferredTable, renames: Readonly<Record<string, str
       key: mapping.key.map(to),
       rules: mapValues(mapping.rules, (fields) => fields.map(to)),
     },
-    indexes: inferred.indexes.map((index): DescribedIndex => ({ ...index, fields: index.fields.map(to) })),
-    foreignKeys: inferred.foreignKeys.map((key): DescribedKey => (key.field === undefined ? key : { ...key, field: to(key.field) })),
+    indexes: inferred.indexes.map(
+      (index): DescribedIndex => ({ ...index, fields: index.fields.map(to) }),
+    ),
+    foreignKeys: inferred.foreignKeys.map(
+      (key): DescribedKey => (key.field === undefined ? key : { ...key, field: to(key.field) }),
+    ),
     layout: {
       indexes: mapValues(layout.indexes, (index) => ({ ...index, columns: index.columns.map(to) })),
       foreignKeys: mapValues(layout.foreignKeys, (key) => ({ ...key, column: to(key.column) })),
@@ -118,13 +160,19 @@ function withNames(inferred: InferredTable, renames: Readonly<Record<string, str
   };
 }
 
-const mapValues = <V>(record: Readonly<Record<string, V>>, change: (value: V) => V): Record<string, V> =>
+const mapValues = <V>(
+  record: Readonly<Record<string, V>>,
+  change: (value: V) => V,
+): Record<string, V> =>
   Object.fromEntries(Object.entries(record).map(([key, value]) => [key, change(value)]));
 
 function renameProblems({ mapping }: InferredTable, names: ReadonlyMap<string, string>): Problem[] {
   const after = Object.keys(mapping.columns).map((field) => names.get(field) ?? field);
   return [...names].flatMap(([from, to]): Problem[] => {
-    const twice = after.indexOf(to) < after.lastIndexOf(to) ? `there is a field "${shown(to)}" already` : undefined;
+    const twice =
+      after.indexOf(to) < after.lastIndexOf(to)
+        ? `there is a field "${shown(to)}" already`
+        : undefined;
     const reserved = automatic.has(to) ? `"${to}" is made by the platform` : undefined;
     const message = twice ?? reserved ?? fieldNameFault(to, true);
     return message === undefined ? [] : [{ path: `renames.${shown(from)}`, rule: 'name', message }];
@@ -137,14 +185,26 @@ function withKey(inferred: InferredTable, key: readonly string[]): InferredTable
   if (mapping.writable) throw keyFault('the table has a key of its own');
   const types = key.map((field) => keyTypes[field]);
   const missing = key.find((_, i) => types[i] === undefined);
-  if (missing !== undefined) throw keyFault(`"${shown(missing)}" is not a field whose values can make an id`);
-  if (new Set(key).size < key.length || key.length > 8) throw keyFault('has up to 8 fields, each once');
-  return { ...inferred, mapping: { ...mapping, key, columns: keyedColumns(mapping, new Map(key.map((field, i) => [field, types[i]]))) } };
+  if (missing !== undefined)
+    throw keyFault(`"${shown(missing)}" is not a field whose values can make an id`);
+  if (new Set(key).size < key.length || key.length > 8)
+    throw keyFault('has up to 8 fields, each once');
+  return {
+    ...inferred,
+    mapping: {
+      ...mapping,
+      key,
+      columns: keyedColumns(mapping, new Map(key.map((field, i) => [field, types[i]]))),
+    },
+  };
 }
 
 const keyFault = (message: string) => invalidSchema([{ path: 'key', rule: 'key', message }]);
 
-function keyedColumns({ columns }: TableMapping, types: ReadonlyMap<string, KeyType | undefined>): TableMapping['columns'] {
+function keyedColumns(
+  { columns }: TableMapping,
+  types: ReadonlyMap<string, KeyType | undefined>,
+): TableMapping['columns'] {
   return Object.fromEntries(
     Object.entries(columns).map(([field, column]): [string, MappedColumn] => {
       const keyType = types.get(field);

@@ -10,9 +10,15 @@ import type { Database } from '../../../../kernel/database/database.ts';
 import { invalid } from '../../../../kernel/errors.ts';
 import { databaseErrors } from '../../errors.ts';
 import { type Edits, edited, mergedEdits } from './edits.ts';
-import { finalName, isImported, sourceNames } from './known.ts';
-import { findPending, type PendingName, type PendingRow, pendingNames, removePending } from './pending-store.ts';
-import { importedOptions, withModels } from './shown.ts';
+import { finalName, isImported, sourceNames } from './names.ts';
+import { importedOptions, withModels } from './pending-schema-view.ts';
+import {
+  findPending,
+  type PendingName,
+  type PendingRow,
+  pendingNames,
+  removePending,
+} from './pending-store.ts';
 
 /** A pending schema as it comes back, edited or not: what it does not say stays as it is. */
 export interface FinalizeInput extends Edits {
@@ -24,12 +30,19 @@ export interface FinalizeDependencies {
   readonly schemas: SchemaRegistry;
 }
 
-export async function finalize(dependencies: FinalizeDependencies, caller: Caller, inputs: readonly FinalizeInput[]): Promise<number> {
+export async function finalize(
+  dependencies: FinalizeDependencies,
+  caller: Caller,
+  inputs: readonly FinalizeInput[],
+): Promise<number> {
   const { database, schemas } = dependencies;
   const rows = await chosenRows(dependencies, inputs);
   const everyName = await pendingNames(database);
-  const names = sourceNames(schemas, [...everyName.filter(({ id }) => rows.every((row) => row.id !== id)), ...rows.map(nameOf)]);
-  const tables = rows.map((row) => adopted(dependencies, row, names));
+  const names = sourceNames(schemas, [
+    ...everyName.filter(({ id }) => rows.every((row) => row.id !== id)),
+    ...rows.map(nameOf),
+  ]);
+  const tables = rows.map((row) => importedTable(dependencies, row, names));
   requireSteadyNames(dependencies, tables);
   await schemas.apply(caller, { kind: 'adopt', tables });
   await removePending(
@@ -47,18 +60,27 @@ const nameOf = ({ id, name, inferred, edits }: PendingRow): PendingName => ({
 });
 
 /** The pending schemas that are meant, with the edits that came along. Throws 400 and 404. */
-async function chosenRows({ database }: FinalizeDependencies, inputs: readonly FinalizeInput[]): Promise<readonly PendingRow[]> {
+async function chosenRows(
+  { database }: FinalizeDependencies,
+  inputs: readonly FinalizeInput[],
+): Promise<readonly PendingRow[]> {
   const found = await findPending(
     database,
     inputs.map(({ _id, name }) => _id ?? name ?? ''),
   );
   const seen = new Set<string>();
   return inputs.map(({ _id, ...edits }, i) => {
-    const row = _id === undefined ? found.find(({ name }) => name === edits.name) : found.find(({ id }) => id === _id);
+    const row =
+      _id === undefined
+        ? found.find(({ name }) => name === edits.name)
+        : found.find(({ id }) => id === _id);
     const path = `schemas.${i}`;
     if (!row) {
       const message = `schemas.${i}: there is no such pending schema`;
-      throw databaseErrors.PENDING_SCHEMA_NOT_FOUND({ message, errors: [{ path, rule: 'exists', message: 'is not pending' }] });
+      throw databaseErrors.PENDING_SCHEMA_NOT_FOUND({
+        message,
+        errors: [{ path, rule: 'exists', message: 'is not pending' }],
+      });
     }
     if (seen.has(row.id)) throw invalid(path, 'unique', `"${shown(row.name)}" is there twice`);
     seen.add(row.id);
@@ -75,11 +97,19 @@ function withEdits(row: PendingRow, { name, ...edits }: Edits): PendingRow {
 
 type Names = ReturnType<typeof sourceNames>;
 
-function adopted({ schemas }: FinalizeDependencies, row: PendingRow, names: Names): ImportedTable {
+function importedTable(
+  { schemas }: FinalizeDependencies,
+  row: PendingRow,
+  names: Names,
+): ImportedTable {
   const { edits, inferred } = row;
   const { fields, columns, mapping, layout } = withModels(edited(inferred, edits), names);
   const existing = schemas.all().find((schema) => isImported(schema, mapping.source));
-  const options = resolveOptions(edits.options ?? {}, existing?.modelOptions.conduit ?? importedOptions, false);
+  const options = resolveOptions(
+    edits.options ?? {},
+    existing?.modelOptions.conduit ?? importedOptions,
+    false,
+  );
   return {
     name: existing?.name ?? finalName(row.name, edits.name !== undefined),
     fields,
@@ -91,17 +121,27 @@ function adopted({ schemas }: FinalizeDependencies, row: PendingRow, names: Name
 }
 
 /** Schemas that were finalised before refer to others by the names that these were going to have. Throws 409. */
-function requireSteadyNames({ schemas }: FinalizeDependencies, tables: readonly ImportedTable[]): void {
+function requireSteadyNames(
+  { schemas }: FinalizeDependencies,
+  tables: readonly ImportedTable[],
+): void {
   for (const { name, mapping } of tables) {
     for (const other of schemas.all()) {
       const fields = Object.entries(other.mapping?.columns ?? {});
       const wrong = fields.find(([field, { references }]) => {
         const model = other.relations.get(field)?.model;
-        return references && sameName(references, mapping.source) && model !== undefined && model !== name;
+        return (
+          references &&
+          sameName(references, mapping.source) &&
+          model !== undefined &&
+          model !== name
+        );
       });
       if (!wrong) continue;
       const model = other.relations.get(wrong[0])?.model;
-      throw databaseErrors.NAME_IN_USE({ message: `${other.name} refers to this table as ${model}: finalise it under that name` });
+      throw databaseErrors.NAME_IN_USE({
+        message: `${other.name} refers to this table as ${model}: finalise it under that name`,
+      });
     }
   }
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fieldNameFault, schemaNameFault } from '../../../../data/schema/language/names.ts';
-import { simpleRules } from './checks.ts';
+import { simpleRules } from './fields.ts';
 import { fieldNames, importedPrefix, schemaNames } from './names.ts';
 
 describe('names of tables and columns', () => {
@@ -10,26 +10,46 @@ describe('names of tables and columns', () => {
   it('become valid names that differ, always the same', () => {
     const name = fc.oneof(
       fc.string({ maxLength: 70 }),
-      fc.constantFrom('a b', 'a-b', 'a_b', 'A_b', '_id', '__v', 'createdAt', '__proto__', 'xmin', '1', ''),
+      fc.constantFrom(
+        'a b',
+        'a-b',
+        'a_b',
+        'A_b',
+        '_id',
+        '__v',
+        'createdAt',
+        '__proto__',
+        'xmin',
+        '1',
+        '',
+      ),
     );
     fc.assert(
       fc.property(fc.uniqueArray(name, { maxLength: 12 }), (columns) => {
         const names = fieldNames(columns, reserved);
         expect(names).toEqual(fieldNames(columns, reserved));
         expect(new Set(names).size).toBe(columns.length);
-        for (const one of names) expect([fieldNameFault(one, true), reserved.has(one)]).toEqual([undefined, false]);
+        for (const one of names)
+          expect([fieldNameFault(one, true), reserved.has(one)]).toEqual([undefined, false]);
       }),
     );
     fc.assert(
       fc.property(
-        fc.uniqueArray(fc.tuple(fc.constantFrom('public', 'x'), name), { selector: (pair) => pair.join('\0'), maxLength: 12 }),
+        fc.uniqueArray(fc.tuple(fc.constantFrom('public', 'x'), name), {
+          selector: (pair) => pair.join('\0'),
+          maxLength: 12,
+        }),
         (tables) => {
           const names = schemaNames(
             tables.map(([schema, table]) => ({ schema, name: table })),
             new Set(['imp_a_b']),
           ).map((one) => importedPrefix + one);
           expect(new Set(names.map((one) => one.toLowerCase())).size).toBe(tables.length);
-          for (const one of names) expect([schemaNameFault(one), one.toLowerCase() === 'imp_a_b']).toEqual([undefined, false]);
+          for (const one of names)
+            expect([schemaNameFault(one), one.toLowerCase() === 'imp_a_b']).toEqual([
+              undefined,
+              false,
+            ]);
         },
       ),
     );
@@ -48,7 +68,11 @@ describe('names of tables and columns', () => {
 
 describe('rules of the database', () => {
   it.each([
-    ['CHECK (((VALUE >= 1901) AND (VALUE <= 2155)))', ['VALUE'], { validate: { min: 1901, max: 2155 } }],
+    [
+      'CHECK (((VALUE >= 1901) AND (VALUE <= 2155)))',
+      ['VALUE'],
+      { validate: { min: 1901, max: 2155 } },
+    ],
     ['CHECK ((quantity > 0))', ['quantity'], { validate: { exclusiveMin: 0 } }],
     ['CHECK (("Price" < (10.5)::numeric))', ['"Price"'], { validate: { exclusiveMax: 10.5 } }],
     ["CHECK ((n >= '-5'::integer))", ['n'], { validate: { min: -5 } }],
@@ -57,7 +81,11 @@ describe('rules of the database', () => {
       ['status'],
       { validate: {}, enum: ['draft', "it's"] },
     ],
-    ["CHECK ((kind = ANY (ARRAY['a'::text, 'b, c'::text])))", ['kind'], { validate: {}, enum: ['a', 'b, c'] }],
+    [
+      "CHECK ((kind = ANY (ARRAY['a'::text, 'b, c'::text])))",
+      ['kind'],
+      { validate: {}, enum: ['a', 'b, c'] },
+    ],
     ['CHECK ((length(name) < 20))', ['name'], undefined],
     ['CHECK (((a > 0) AND (b > 0)))', ['a'], undefined],
     ['CHECK (((a > 0) OR (a < 5)))', ['a'], undefined],

@@ -4,15 +4,25 @@ import type { MappedColumn, TableMapping } from '../../../../data/schema/mapping
 import type { CatalogueRelation } from './catalogue.ts';
 import { fieldOf } from './fields.ts';
 import type { DescribedIndex, InferredTable, SkippedColumn } from './inferred.ts';
-import { type KeyChoice, keyChoice } from './keys.ts';
-import { type InferContext, type Link, linksOf, type ServedColumn } from './links.ts';
+import {
+  type InferContext,
+  type KeyChoice,
+  keyChoice,
+  type Link,
+  linksOf,
+  type ServedColumn,
+} from './keys.ts';
 import { fieldNames } from './names.ts';
 import { servedType } from './types.ts';
 
 /** Fields of one schema (kernel/schema/parse.ts). */
 const MAX_FIELDS = 400;
 
-export function inferTable(relation: CatalogueRelation, name: string, context: InferContext): InferredTable {
+export function inferTable(
+  relation: CatalogueRelation,
+  name: string,
+  context: InferContext,
+): InferredTable {
   const skipped: SkippedColumn[] = [];
   const columns = servedColumns(relation, skipped);
   const timestamps = hasTimestamps(columns);
@@ -20,7 +30,9 @@ export function inferTable(relation: CatalogueRelation, name: string, context: I
     columns.map(({ column }) => column.name),
     timestamps ? new Set(['_id', '__v']) : new Set(['_id', '__v', 'createdAt', 'updatedAt']),
   );
-  const named = columns.map((one, i): ServedColumn => ({ ...one, field: names[i] ?? one.column.name }));
+  const named = columns.map(
+    (one, i): ServedColumn => ({ ...one, field: names[i] ?? one.column.name }),
+  );
   const key = keyChoice(relation);
   const links = linksOf(relation, named, context);
   const mapping = mappingOf(relation, { named, key, links });
@@ -33,14 +45,22 @@ export function inferTable(relation: CatalogueRelation, name: string, context: I
     foreignKeys: links.map(({ described }) => described),
     indexes: indexesOf(relation, named),
     warnings: [...warningsOf(relation, key), ...unfillable(relation, skipped)],
-    keyTypes: Object.fromEntries(named.flatMap(({ field, served: { keyType } }) => (keyType ? [[field, keyType]] : []))),
+    keyTypes: Object.fromEntries(
+      named.flatMap(({ field, served: { keyType } }) => (keyType ? [[field, keyType]] : [])),
+    ),
     layout: layoutOf(relation, { named, links }),
   };
 }
 
-function servedColumns(relation: CatalogueRelation, skipped: SkippedColumn[]): Omit<ServedColumn, 'field'>[] {
+function servedColumns(
+  relation: CatalogueRelation,
+  skipped: SkippedColumn[],
+): Omit<ServedColumn, 'field'>[] {
   return relation.columns.flatMap((column, index) => {
-    const served = index < MAX_FIELDS ? servedType(column.type) : { reason: `a schema has at most ${MAX_FIELDS} fields` };
+    const served =
+      index < MAX_FIELDS
+        ? servedType(column.type)
+        : { reason: `a schema has at most ${MAX_FIELDS} fields` };
     if (!('reason' in served)) return [{ column, served }];
     skipped.push({ column: column.name, type: column.type.text, reason: served.reason });
     return [];
@@ -52,7 +72,9 @@ function hasTimestamps(columns: readonly Omit<ServedColumn, 'field'>[]): boolean
   const isInstant = (name: string): boolean =>
     columns.some(
       ({ column, served }) =>
-        column.name === name && (served.keyType === 'timestamp' || served.keyType === 'timestamptz') && !column.generated,
+        column.name === name &&
+        (served.keyType === 'timestamp' || served.keyType === 'timestamptz') &&
+        !column.generated,
     );
   return isInstant('createdAt') && isInstant('updatedAt');
 }
@@ -65,7 +87,9 @@ interface MappingParts {
 
 function mappingOf(relation: CatalogueRelation, { named, key, links }: MappingParts): TableMapping {
   const fieldBy = new Map(named.map(({ column, field }) => [column.name, field]));
-  const targets = new Map(links.flatMap(({ relation: found }) => (found ? [[found.field, found.target] as const] : [])));
+  const targets = new Map(
+    links.flatMap(({ relation: found }) => (found ? [[found.field, found.target] as const] : [])),
+  );
   const columns = named.map(({ column, served, field }): [string, MappedColumn] => {
     const target = targets.get(field);
     const isKey = key.columns.includes(column.name);
@@ -75,7 +99,8 @@ function mappingOf(relation: CatalogueRelation, { named, key, links }: MappingPa
         column: column.name,
         type: column.type.declared,
         form: served.form,
-        filled: column.generated || served.readOnly ? 'always' : column.hasDefault ? 'default' : 'never',
+        filled:
+          column.generated || served.readOnly ? 'always' : column.hasDefault ? 'default' : 'never',
         ...((target || isKey) && served.keyType && { keyType: served.keyType }),
         ...(target && { references: { schema: target.schema, name: target.name } }),
       },
@@ -92,12 +117,23 @@ function mappingOf(relation: CatalogueRelation, { named, key, links }: MappingPa
   };
 }
 
-function rulesOf({ constraints }: CatalogueRelation, fieldBy: ReadonlyMap<string, string>): TableMapping['rules'] {
+function rulesOf(
+  { constraints }: CatalogueRelation,
+  fieldBy: ReadonlyMap<string, string>,
+): TableMapping['rules'] {
   const rules = constraints.filter(({ kind }) => kind === 'check' || kind === 'foreign');
-  return Object.fromEntries(rules.map(({ name, columns }) => [name, columns.flatMap((column) => fieldBy.get(column) ?? [])]));
+  return Object.fromEntries(
+    rules.map(({ name, columns }) => [
+      name,
+      columns.flatMap((column) => fieldBy.get(column) ?? []),
+    ]),
+  );
 }
 
-function fieldsOf(relation: CatalogueRelation, parts: MappingParts & { readonly timestamps: boolean }): FieldMap {
+function fieldsOf(
+  relation: CatalogueRelation,
+  parts: MappingParts & { readonly timestamps: boolean },
+): FieldMap {
   const { named, key, links, timestamps } = parts;
   const automatic = timestamps ? new Set(['createdAt', 'updatedAt']) : new Set<string>();
   const entries = named
@@ -115,21 +151,36 @@ function fieldsBy(columns: readonly string[], named: readonly ServedColumn[]): r
   return fields.every((field): field is string => field !== undefined) ? fields : [];
 }
 
-const indexesOf = ({ indexes }: CatalogueRelation, named: readonly ServedColumn[]): DescribedIndex[] =>
-  indexes.map(({ name, columns, unique, method, partial }) => ({ name, fields: fieldsBy(columns, named), unique, method, partial }));
+const indexesOf = (
+  { indexes }: CatalogueRelation,
+  named: readonly ServedColumn[],
+): DescribedIndex[] =>
+  indexes.map(({ name, columns, unique, method, partial }) => ({
+    name,
+    fields: fieldsBy(columns, named),
+    unique,
+    method,
+    partial,
+  }));
 
 interface LayoutParts {
   readonly named: readonly ServedColumn[];
   readonly links: readonly Link[];
 }
 
-function layoutOf(relation: CatalogueRelation, { named, links }: LayoutParts): InferredTable['layout'] {
+function layoutOf(
+  relation: CatalogueRelation,
+  { named, links }: LayoutParts,
+): InferredTable['layout'] {
   const unique = [
     ...relation.constraints.filter(({ kind }) => kind === 'primary' || kind === 'unique'),
     ...relation.indexes.filter((i) => i.unique),
   ];
   const indexes = unique
-    .map(({ name, columns }) => [name, { columns: fieldsBy(columns, named), unique: true, method: 'btree' }] as const)
+    .map(
+      ({ name, columns }) =>
+        [name, { columns: fieldsBy(columns, named), unique: true, method: 'btree' }] as const,
+    )
     .filter(([, { columns }]) => columns.length > 0);
   const foreignKeys = links.flatMap(({ constraint: { name, onDelete }, relation: found }) =>
     found ? [[name, { column: found.field, target: found.model, onDelete }] as const] : [],
@@ -140,18 +191,30 @@ function layoutOf(relation: CatalogueRelation, { named, links }: LayoutParts): I
 function warningsOf(relation: CatalogueRelation, key: KeyChoice): string[] {
   const { kind, may, rowSecurity, partitionKey, inherited } = relation;
   const isTable = kind === 'table' || kind === 'partitioned';
-  const denied = isTable ? (['insert', 'update', 'delete'] as const).filter((right) => !may[right]) : [];
+  const denied = isTable
+    ? (['insert', 'update', 'delete'] as const).filter((right) => !may[right])
+    : [];
   return [
     ...(isTable
       ? []
-      : [`This is a ${kind === 'foreign' ? 'foreign table' : `${kind} view`.replace('view view', 'view')}: it can only be read`]),
+      : [
+          `This is a ${kind === 'foreign' ? 'foreign table' : `${kind} view`.replace('view view', 'view')}: it can only be read`,
+        ]),
     ...(key.columns.length === 0
-      ? ['Nothing tells its rows apart: they are listed, but cannot be read, changed or deleted one by one. Name a key to read them by id']
+      ? [
+          'Nothing tells its rows apart: they are listed, but cannot be read, changed or deleted one by one. Name a key to read them by id',
+        ]
       : []),
-    ...(isTable && key.origin === 'unique' ? [`There is no primary key: ids are made from the unique index ${key.name}`] : []),
+    ...(isTable && key.origin === 'unique'
+      ? [`There is no primary key: ids are made from the unique index ${key.name}`]
+      : []),
     ...denied.map((right) => `The database does not let the platform ${right} here`),
     ...(rowSecurity ? ['Row-level security is on: the platform sees what its role may see'] : []),
-    ...(inherited ? ['Other tables inherit from it: their rows are shown as its own, and its key does not tell them apart for sure'] : []),
+    ...(inherited
+      ? [
+          'Other tables inherit from it: their rows are shown as its own, and its key does not tell them apart for sure',
+        ]
+      : []),
     ...(partitionKey ? [`It is divided by ${partitionKey}; its partitions are served as one`] : []),
   ];
 }
@@ -160,7 +223,10 @@ function warningsOf(relation: CatalogueRelation, key: KeyChoice): string[] {
 const unfillable = (relation: CatalogueRelation, skipped: readonly SkippedColumn[]): string[] =>
   skipped
     .filter(({ column }) =>
-      relation.columns.some(({ name, notNull, hasDefault, generated }) => name === column && notNull && !hasDefault && !generated),
+      relation.columns.some(
+        ({ name, notNull, hasDefault, generated }) =>
+          name === column && notNull && !hasDefault && !generated,
+      ),
     )
     .map(
       ({ column }) =>

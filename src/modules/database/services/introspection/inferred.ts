@@ -15,7 +15,11 @@ export interface SkippedColumn {
 export interface DescribedKey {
   readonly name: string;
   readonly columns: readonly string[];
-  readonly target: { readonly schema: string; readonly name: string; readonly columns: readonly string[] };
+  readonly target: {
+    readonly schema: string;
+    readonly name: string;
+    readonly columns: readonly string[];
+  };
   /** The field that became a Relation; else `reason` says why none did. */
   readonly field?: string;
   readonly reason?: string;

@@ -1,6 +1,10 @@
 /** Names of tables and columns as names of schemas and fields: any name there becomes a valid one here, and no two the same. */
 import { createHash } from 'node:crypto';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { fieldNameFault } from '../../../../data/schema/language/names.ts';
+import { type QualifiedName, sameName } from '../../../../data/schema/mapping/table-mapping.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { PendingName } from './pending-store.ts';
 
 /** In front of the names of imported schemas (spec/database.md 5.3). */
 export const importedPrefix = 'imp_';
@@ -19,7 +23,8 @@ function plainName(name: string): string {
   return /^\d/.test(ascii) ? `_${ascii}` : ascii;
 }
 
-const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 8);
+const digest = (text: string): string =>
+  createHash('sha256').update(text).digest('hex').slice(0, 8);
 
 /**
  * A name for each of the originals, which differ from each other. `compare` makes two names the same (case);
@@ -27,10 +32,17 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
  */
 function distinctNames(
   originals: readonly { readonly name: string; readonly identity: string }[],
-  { compare, fault }: { readonly compare: (name: string) => string; readonly fault: (name: string) => boolean },
+  {
+    compare,
+    fault,
+  }: { readonly compare: (name: string) => string; readonly fault: (name: string) => boolean },
 ): string[] {
   const plain = originals.map(({ name }) => plainName(name));
-  const exact = new Set(originals.filter(({ name }, i) => name === plain[i] && !fault(name)).map(({ name }) => compare(name)));
+  const exact = new Set(
+    originals
+      .filter(({ name }, i) => name === plain[i] && !fault(name))
+      .map(({ name }) => compare(name)),
+  );
   const seen = new Set<string>();
   return originals.map(({ name, identity }, i) => {
     const wanted = plain[i] ?? 'unnamed';
@@ -48,12 +60,45 @@ function distinctNames(
 export const fieldNames = (columns: readonly string[], reserved: ReadonlySet<string>): string[] =>
   distinctNames(
     columns.map((name) => ({ name, identity: name })),
-    { compare: (name) => name, fault: (name) => reserved.has(name) || fieldNameFault(name, true) !== undefined },
+    {
+      compare: (name) => name,
+      fault: (name) => reserved.has(name) || fieldNameFault(name, true) !== undefined,
+    },
   );
 
 /** Names of pending schemas, by table, in order. Schema names differ by more than case. */
-export const schemaNames = (tables: readonly { readonly schema: string; readonly name: string }[], taken: ReadonlySet<string>): string[] =>
+export const schemaNames = (
+  tables: readonly { readonly schema: string; readonly name: string }[],
+  taken: ReadonlySet<string>,
+): string[] =>
   distinctNames(
     tables.map(({ schema, name }) => ({ name, identity: `${schema}\0${name}` })),
-    { compare: (name) => name.toLowerCase(), fault: (name) => taken.has(`${importedPrefix}${name}`.toLowerCase()) },
+    {
+      compare: (name) => name.toLowerCase(),
+      fault: (name) => taken.has(`${importedPrefix}${name}`.toLowerCase()),
+    },
   );
+
+/* Which tables have a schema, or would get one, and what it is called. */
+
+/** How a table is called in lists: outside of `public` with its schema. */
+export const tableLabel = ({ schema, name }: QualifiedName): string =>
+  schema === 'public' ? name : `${schema}.${name}`;
+
+export const isImported = ({ mapping }: CompiledSchema, table: QualifiedName): boolean =>
+  mapping !== undefined && sameName(mapping.source, table);
+
+/** A name that an admin chose is taken as it is; others get the prefix of imported schemas. */
+export const finalName = (pending: string, renamed: boolean): string =>
+  renamed ? pending : `${importedPrefix}${pending}`;
+
+/** The name of the schema over a table, now or after it is finalised. */
+export function sourceNames(
+  schemas: SchemaRegistry,
+  pending: readonly PendingName[],
+): (table: QualifiedName) => string | undefined {
+  const key = ({ schema, name }: QualifiedName): string => JSON.stringify([schema, name]);
+  const names = new Map(pending.map((one) => [key(one), finalName(one.pending, one.renamed)]));
+  for (const { mapping, name } of schemas.all()) if (mapping) names.set(key(mapping.source), name);
+  return (table) => names.get(key(table));
+}

@@ -44,12 +44,21 @@ const orders: ReadonlyMap<string, string> = new Map([
 /** Names to sort pending schemas by. */
 export const pendingSorts: readonly string[] = [...orders.keys()];
 
-export async function listPending(database: Queryable, { skip, limit, search, sort }: PendingQuery) {
-  const terms = sort.map((term) => `${orders.get(term.replace(/^-/, '')) ?? 'name'}${term.startsWith('-') ? ' desc' : ''}`);
+export async function listPending(
+  database: Queryable,
+  { skip, limit, search, sort }: PendingQuery,
+) {
+  const terms = sort.map(
+    (term) =>
+      `${orders.get(term.replace(/^-/, '')) ?? 'name'}${term.startsWith('-') ? ' desc' : ''}`,
+  );
   const order = [...terms, 'name'].join(', ');
   const where = 'where $1::text is null or position(lower($1::text) in lower(name)) > 0';
   const page = `select ${columns} from penstock.pending_schemas ${where} order by ${order} offset $2::bigint limit $3::integer`;
-  const { rows } = await database.query<PendingRow>({ text: page, values: [search ?? null, skip, limit] });
+  const { rows } = await database.query<PendingRow>({
+    text: page,
+    values: [search ?? null, skip, limit],
+  });
   const counted = await database.query<{ count: number }>({
     text: `select count(*)::integer as count from penstock.pending_schemas ${where}`,
     values: [search ?? null],
@@ -65,7 +74,10 @@ export async function pendingNames(database: Queryable): Promise<readonly Pendin
 }
 
 /** Those with one of these ids or names, in no order. */
-export async function findPending(database: Queryable, keys: readonly string[]): Promise<readonly PendingRow[]> {
+export async function findPending(
+  database: Queryable,
+  keys: readonly string[],
+): Promise<readonly PendingRow[]> {
   const text = `select ${columns} from penstock.pending_schemas where id::text = any($1::text[]) or name = any($1::text[])`;
   const { rows } = await database.query<PendingRow>({ text, values: [keys] });
   return rows;
@@ -78,13 +90,17 @@ export interface FoundTable {
 }
 
 /** Everything that is pending now: what is gone goes, what is there keeps its id and its edits. */
-export async function replacePending(database: Queryable, tables: readonly FoundTable[]): Promise<void> {
+export async function replacePending(
+  database: Queryable,
+  tables: readonly FoundTable[],
+): Promise<void> {
   const rows = tables.map(({ inferred, edits }) => {
     const { schema, name: table } = inferred.mapping.source;
     return { id: newId(), schema, table, name: inferred.name, inferred, edits };
   });
   const values = [JSON.stringify(rows)];
-  const given = 'json_to_recordset($1::json) as x(id uuid, schema text, "table" text, name text, inferred json, edits json)';
+  const given =
+    'json_to_recordset($1::json) as x(id uuid, schema text, "table" text, name text, inferred json, edits json)';
   await database.query({
     text: `delete from penstock.pending_schemas p where not exists (select 1 from ${given} where x.schema = p.source_schema and x."table" = p.source_table)`,
     values,
@@ -100,7 +116,12 @@ export async function replacePending(database: Queryable, tables: readonly Found
   });
 }
 
-export async function saveEdits(database: Queryable, id: string, edits: Edits, name: string): Promise<void> {
+export async function saveEdits(
+  database: Queryable,
+  id: string,
+  edits: Edits,
+  name: string,
+): Promise<void> {
   await database.query(sql`
     update penstock.pending_schemas set edits = ${JSON.stringify(edits)}::json, name = ${name}, updated_at = now() where id = ${id}::uuid`);
 }

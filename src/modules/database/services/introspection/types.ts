@@ -30,7 +30,14 @@ const known: ReadonlyMap<string, Plain> = new Map<string, Plain>([
   ['varchar', { field: { type: 'String' }, form: 'plain', keyType: 'text' }],
   ['name', { ...asText, keyType: 'text' }],
   ['bpchar', { ...asText, keyType: 'bpchar' }],
-  ['int2', { field: { type: 'Number', sqlType: 'INT', validate: { min: -32_768, max: 32_767 } }, form: 'plain', keyType: 'bigint' }],
+  [
+    'int2',
+    {
+      field: { type: 'Number', sqlType: 'INT', validate: { min: -32_768, max: 32_767 } },
+      form: 'plain',
+      keyType: 'bigint',
+    },
+  ],
   ['int4', number('INT', 'bigint')],
   ['int8', number('BIGINT', 'bigint')],
   ['numeric', number('DECIMAL', 'numeric')],
@@ -86,7 +93,12 @@ export function servedType(type: CatalogueType): ServedType | { readonly reason:
     if (labels.length === 0 || labels.length > MAX_LABELS) return { ...asText, keyType: 'text' };
     return { field: { type: 'String', enum: labels }, form: 'text', keyType: 'text' };
   }
-  const plain = base.schema === 'pg_catalog' ? known.get(base.name) : base.name === 'citext' ? citext : undefined;
+  const plain =
+    base.schema === 'pg_catalog'
+      ? known.get(base.name)
+      : base.name === 'citext'
+        ? citext
+        : undefined;
   if (!plain) return { reason: reasonFor(type) };
   return { ...plain, field: { ...plain.field, ...lengthRule(type) } };
 }
@@ -101,7 +113,11 @@ function lengthRule({ base }: CatalogueType): Pick<FieldOptions, 'validate'> {
   return { validate: { maxLength: base.modifier - 4 } };
 }
 
-function listType({ element, dimensions, text }: CatalogueType): ServedType | { readonly reason: string } {
+function listType({
+  element,
+  dimensions,
+  text,
+}: CatalogueType): ServedType | { readonly reason: string } {
   if (!element) return { reason: `${text} is not a list` };
   const items: FieldInput | undefined = element.labels
     ? element.labels.length > 0 && element.labels.length <= MAX_LABELS
@@ -110,9 +126,15 @@ function listType({ element, dimensions, text }: CatalogueType): ServedType | { 
     : element.schema === 'pg_catalog'
       ? elements.get(element.name)
       : undefined;
-  if (items === undefined) return { reason: `lists of ${element.name} have no counterpart in the schema language` };
+  if (items === undefined)
+    return { reason: `lists of ${element.name} have no counterpart in the schema language` };
   const form = element.schema === 'pg_catalog' && wide.has(element.name) ? 'texts' : 'array';
-  if (dimensions > 1) return { field: { type: 'JSON', description: 'A list of lists; it can only be read' }, form, readOnly: true };
+  if (dimensions > 1)
+    return {
+      field: { type: 'JSON', description: 'A list of lists; it can only be read' },
+      form,
+      readOnly: true,
+    };
   return { field: { type: [items] }, form };
 }
 
@@ -123,6 +145,7 @@ const groups: ReadonlyMap<string, string> = new Map([
 ]);
 
 function reasonFor({ base, text }: CatalogueType): string {
-  if (base.name === 'tsvector' || base.name === 'tsquery') return 'search data is kept by the database for its own use';
+  if (base.name === 'tsvector' || base.name === 'tsquery')
+    return 'search data is kept by the database for its own use';
   return groups.get(base.category) ?? `the type ${text} has no counterpart in the schema language`;
 }

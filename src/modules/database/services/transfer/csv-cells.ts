@@ -7,7 +7,7 @@
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { Field } from '../../../../data/schema/language/field.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import { hostileProblem } from '../../../../kernel/operations/hostile.ts';
+import { invalidValueProblem } from '../../../../kernel/operations/invalid-value.ts';
 
 /** The text of a value of a record; `undefined`: the cell is empty. */
 export type WriteCell = (value: unknown) => string | undefined;
@@ -19,16 +19,26 @@ export type Cell = string | null;
 export type ReadCell = (cell: Cell, place: string, problems: Problem[]) => unknown;
 
 const isJson = (field: Field | undefined): boolean =>
-  field !== undefined && (field.kind === 'json' || field.kind === 'object' || field.kind === 'array' || field.kind === 'vector');
+  field !== undefined &&
+  (field.kind === 'json' ||
+    field.kind === 'object' ||
+    field.kind === 'array' ||
+    field.kind === 'vector');
 
 /** Spreadsheets run what begins like this, also in the wide forms of East Asian keyboards (CWE-1236). */
 const formula = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/;
 
 /** `escapeFormulas` puts an apostrophe in front of text that a spreadsheet would run. */
-export function cellWriter({ tree }: CompiledSchema, name: string, escapeFormulas: boolean): WriteCell {
+export function cellWriter(
+  { tree }: CompiledSchema,
+  name: string,
+  escapeFormulas: boolean,
+): WriteCell {
   const field = tree.fields.get(name);
-  const text: WriteCell = (value) => (value === null || value === undefined ? undefined : String(value));
-  if (isJson(field)) return (value) => (value === null || value === undefined ? undefined : JSON.stringify(value));
+  const text: WriteCell = (value) =>
+    value === null || value === undefined ? undefined : String(value);
+  if (isJson(field))
+    return (value) => (value === null || value === undefined ? undefined : JSON.stringify(value));
   if (field?.kind !== 'string' || !escapeFormulas) return text;
   return (value) => (typeof value === 'string' && formula.test(value) ? `'${value}` : text(value));
 }
@@ -48,7 +58,8 @@ type ReadText = (text: string, place: string, problems: Problem[]) => unknown;
 
 function readerOf(field: Field | undefined): ReadText {
   if (isJson(field)) return readJson;
-  if (field?.kind === 'number') return (text) => readNumber(text, field.storage === 'bigint' || field.storage === 'numeric');
+  if (field?.kind === 'number')
+    return (text) => readNumber(text, field.storage === 'bigint' || field.storage === 'numeric');
   return field?.kind === 'boolean' ? readBoolean : (text) => text;
 }
 
@@ -74,9 +85,9 @@ const readBoolean: ReadText = (text) => booleans.get(text.trim().toLowerCase()) 
 const readJson: ReadText = (text, place, problems) => {
   try {
     const value: unknown = JSON.parse(text);
-    const hostile = hostileProblem(value, place);
-    if (!hostile) return value;
-    problems.push(hostile);
+    const refused = invalidValueProblem(value, place);
+    if (!refused) return value;
+    problems.push(refused);
   } catch {
     problems.push({ path: place, rule: 'json', message: 'must be JSON text' });
   }

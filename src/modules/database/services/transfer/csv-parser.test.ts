@@ -12,14 +12,21 @@ async function* inPieces(text: string, size: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }
 
-const ours = async (text: string, size = 7) => Array.fromAsync(parseCsv(inPieces(text, size), 'comma'));
+const ours = async (text: string, size = 7) =>
+  Array.fromAsync(parseCsv(inPieces(text, size), 'comma'));
 const library = (text: string): string[][] =>
   parse(text, { relax_column_count: true, skip_empty_lines: true, skip_records_with_error: true });
 
 describe('the CSV parser beside the library', () => {
   it('reads every valid file alike, wherever the pieces are cut', async () => {
-    const cell = fc.string({ unit: fc.constantFrom('a', '"', ',', '\n', '\r\n', ' ', 'é'), maxLength: 6 });
-    const rows = fc.array(fc.array(cell, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 5 });
+    const cell = fc.string({
+      unit: fc.constantFrom('a', '"', ',', '\n', '\r\n', ' ', 'é'),
+      maxLength: 6,
+    });
+    const rows = fc.array(fc.array(cell, { minLength: 1, maxLength: 4 }), {
+      minLength: 1,
+      maxLength: 5,
+    });
     const quoted = (text: string): string => `"${text.replaceAll('"', '""')}"`;
     await fc.assert(
       fc.asyncProperty(rows, fc.integer({ min: 1, max: 9 }), async (table, size) => {

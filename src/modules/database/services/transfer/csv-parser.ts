@@ -1,8 +1,15 @@
 /** The parser of CSV, fed piece by piece: what is wrong costs its own line, and nothing that stands in front of it or behind. */
 import type { Problem } from '../../../../kernel/errors.ts';
 import type { Cell } from './csv-cells.ts';
-import { type Delimiter, delimiters, MAX_ROW_BYTES } from './formats.ts';
-import { NotUtf8Error, notRead, notUtf8, textOf } from './rows.ts';
+import {
+  type Delimiter,
+  delimiters,
+  MAX_ROW_BYTES,
+  NotUtf8Error,
+  notRead,
+  notUtf8,
+  textOf,
+} from './rows.ts';
 
 /** A line that was read, or why it was not. Of a row over several lines, the last. */
 export type ParsedRow =
@@ -10,7 +17,10 @@ export type ParsedRow =
   | { readonly line: number; readonly cells?: undefined; readonly problem: Problem };
 
 /** Where CSV ends, a last row says why. */
-export async function* parseCsv(chunks: AsyncIterable<Buffer>, delimiter: Delimiter): AsyncGenerator<ParsedRow> {
+export async function* parseCsv(
+  chunks: AsyncIterable<Buffer>,
+  delimiter: Delimiter,
+): AsyncGenerator<ParsedRow> {
   const parser = new CsvParser(delimiters[delimiter]);
   try {
     for await (const text of textOf(chunks)) {
@@ -31,7 +41,8 @@ export async function* parseCsv(chunks: AsyncIterable<Buffer>, delimiter: Delimi
 type State = 'start' | 'plain' | 'quoted' | 'quote' | 'lost';
 
 const faults = {
-  opening: 'a quote stands in the middle of a cell: quote the whole cell and double the quotes inside',
+  opening:
+    'a quote stands in the middle of a cell: quote the whole cell and double the quotes inside',
   closing: 'something stands behind a closing quote: double the quotes inside of a cell',
   open: `a quote is opened and never closed${notRead}`,
   long: `is longer than ${MAX_ROW_BYTES} bytes: is a quote not closed?${notRead}`,
@@ -103,7 +114,13 @@ class CsvParser {
         while (at < piece.length && piece[at] !== QUOTE && !isBreak(piece[at])) at++;
         return at;
       case 'plain':
-        while (at < piece.length && piece[at] !== this.#delimiter && piece[at] !== QUOTE && !isBreak(piece[at])) at++;
+        while (
+          at < piece.length &&
+          piece[at] !== this.#delimiter &&
+          piece[at] !== QUOTE &&
+          !isBreak(piece[at])
+        )
+          at++;
         return at;
       case 'lost':
         while (at < piece.length && !isBreak(piece[at])) at++;

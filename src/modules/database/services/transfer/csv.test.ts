@@ -30,7 +30,8 @@ describe('rows as text', () => {
   afterAll(() => kernel.close());
 
   const plain = { columns: ['text'], delimiter: 'comma', escapeFormulas: false } as const;
-  const writer = (columns: readonly string[], more: object = {}) => createCsvWriter(schema, { ...plain, columns, ...more });
+  const writer = (columns: readonly string[], more: object = {}) =>
+    createCsvWriter(schema, { ...plain, columns, ...more });
 
   /** In pieces of one byte, so that nothing depends on where they are cut. */
   async function* bytesOf(text: string | Buffer): AsyncGenerator<Buffer> {
@@ -43,7 +44,23 @@ describe('rows as text', () => {
   const linesOf = (text: string | Buffer) => collect(readJsonLines(schema, bytesOf(text)));
 
   it('come back as they went, whatever they hold', async () => {
-    const text = fc.string({ unit: fc.constantFrom('a', '"', ',', ';', '\t', '\n', '\r', ' ', 'é', '\u{1f600}', "'", '=', '\\') });
+    const text = fc.string({
+      unit: fc.constantFrom(
+        'a',
+        '"',
+        ',',
+        ';',
+        '\t',
+        '\n',
+        '\r',
+        ' ',
+        'é',
+        '\u{1f600}',
+        "'",
+        '=',
+        '\\',
+      ),
+    });
     const record = fc.record({
       text: fc.option(text),
       must: text,
@@ -63,18 +80,31 @@ describe('rows as text', () => {
     });
     const columns = [...schema.tree.fields.keys()];
     await fc.assert(
-      fc.asyncProperty(fc.array(record, { maxLength: 5 }), fc.constantFrom('comma', 'semicolon', 'tab'), async (records, delimiter) => {
-        const csv = writer(columns, { delimiter });
-        const rows = await read(csv.header + csv.lines(records.map((one) => JSON.stringify(one))), delimiter);
-        expect(rows.map(({ input }) => JSON.parse(JSON.stringify(input)))).toEqual(JSON.parse(JSON.stringify(records)));
-      }),
+      fc.asyncProperty(
+        fc.array(record, { maxLength: 5 }),
+        fc.constantFrom('comma', 'semicolon', 'tab'),
+        async (records, delimiter) => {
+          const csv = writer(columns, { delimiter });
+          const rows = await read(
+            csv.header + csv.lines(records.map((one) => JSON.stringify(one))),
+            delimiter,
+          );
+          expect(rows.map(({ input }) => JSON.parse(JSON.stringify(input)))).toEqual(
+            JSON.parse(JSON.stringify(records)),
+          );
+        },
+      ),
       { numRuns: 100 },
     );
   });
 
   it('follow RFC 4180: CRLF, quotes only where they are needed, doubled inside', () => {
     const csv = writer(['text', 'number', 'free']);
-    const records = [{ text: 'a "b", c', number: 1.5, free: 'x' }, { text: '', number: null, free: null }, { text: 'plain' }];
+    const records = [
+      { text: 'a "b", c', number: 1.5, free: 'x' },
+      { text: '', number: null, free: null },
+      { text: 'plain' },
+    ];
     expect(csv.header + csv.lines(records.map((one) => JSON.stringify(one)))).toBe(
       'text,number,free\r\n"a ""b"", c",1.5,"""x"""\r\n"",,\r\nplain,,\r\n',
     );
@@ -82,9 +112,13 @@ describe('rows as text', () => {
 
   it('can be made harmless for spreadsheets', () => {
     const csv = writer(['text', 'number'], { escapeFormulas: true });
-    expect(csv.lines(['=1+1', '@x', '-2', '+3', '\uff1d1+1', 'a=b'].map((text) => JSON.stringify({ text, number: -1 })))).toBe(
-      "'=1+1,-1\r\n'@x,-1\r\n'-2,-1\r\n'+3,-1\r\n'\uff1d1+1,-1\r\na=b,-1\r\n",
-    );
+    expect(
+      csv.lines(
+        ['=1+1', '@x', '-2', '+3', '\uff1d1+1', 'a=b'].map((text) =>
+          JSON.stringify({ text, number: -1 }),
+        ),
+      ),
+    ).toBe("'=1+1,-1\r\n'@x,-1\r\n'-2,-1\r\n'+3,-1\r\n'\uff1d1+1,-1\r\na=b,-1\r\n");
   });
 
   it('tell null from empty text, and let defaults stand in where nothing may be null', async () => {
@@ -119,7 +153,9 @@ describe('rows as text', () => {
 
   it('end where CSV ends, and lose nothing of what stands before', async () => {
     const rows = await read('must\nx\n"never closed\n');
-    expect(rows.map(({ line, input, problems }) => [line, input?.must ?? problems?.[0]?.rule])).toEqual([
+    expect(
+      rows.map(({ line, input, problems }) => [line, input?.must ?? problems?.[0]?.rule]),
+    ).toEqual([
       [2, 'x'],
       [3, 'csv'],
     ]);
@@ -130,22 +166,33 @@ describe('rows as text', () => {
     ['\na\u20ac\nb', [0xe2, 0x82], '\nc\n'],
     ['\n\u{1f600}\na\n\u{1f600}', [0xf0, 0x9f], '\u{1f600}\n'],
     ['\na', [0xc3], ''],
-  ])('are read to the byte that is no UTF-8, wherever the pieces are cut: text%j, then %j', async (before, fault, after) => {
-    const bytes = Buffer.concat([Buffer.from(`text${before}`), Buffer.from(fault), Buffer.from(after)]);
-    const lines = before.split('\n').slice(1, -1);
-    const expected = [...lines.map((text, i) => [i + 2, text]), [lines.length + 2, 'encoding']];
-    for (let size = 1; size <= bytes.length; size++) {
-      const pieces = async function* () {
-        for (let i = 0; i < bytes.length; i += size) yield bytes.subarray(i, i + size);
-      };
-      const rows = await collect(readCsv(schema, pieces(), 'comma'));
-      expect(rows.map(({ line, input, problems }) => [line, input?.text ?? problems?.[0]?.rule])).toEqual(expected);
-    }
-  });
+  ])(
+    'are read to the byte that is no UTF-8, wherever the pieces are cut: text%j, then %j',
+    async (before, fault, after) => {
+      const bytes = Buffer.concat([
+        Buffer.from(`text${before}`),
+        Buffer.from(fault),
+        Buffer.from(after),
+      ]);
+      const lines = before.split('\n').slice(1, -1);
+      const expected = [...lines.map((text, i) => [i + 2, text]), [lines.length + 2, 'encoding']];
+      for (let size = 1; size <= bytes.length; size++) {
+        const pieces = async function* () {
+          for (let i = 0; i < bytes.length; i += size) yield bytes.subarray(i, i + size);
+        };
+        const rows = await collect(readCsv(schema, pieces(), 'comma'));
+        expect(
+          rows.map(({ line, input, problems }) => [line, input?.text ?? problems?.[0]?.rule]),
+        ).toEqual(expected);
+      }
+    },
+  );
 
   it('go on after a quote in the wrong place', async () => {
     const rows = await read('must,text\nx,5" pipe\nx,"5" pipe"\nx,"5"" pipe"\n');
-    expect(rows.map(({ line, input, problems }) => [line, input?.text ?? problems?.[0]?.rule])).toEqual([
+    expect(
+      rows.map(({ line, input, problems }) => [line, input?.text ?? problems?.[0]?.rule]),
+    ).toEqual([
       [2, 'csv'],
       [3, 'csv'],
       [4, '5" pipe'],
@@ -181,7 +228,9 @@ describe('rows as text', () => {
     ],
   ])('a fault %s costs that line only', async (_, text, expected) => {
     const rows = await read(text);
-    expect(rows.map(({ line, input, problems }) => [line, input?.text ?? problems?.[0]?.rule])).toEqual(expected);
+    expect(
+      rows.map(({ line, input, problems }) => [line, input?.text ?? problems?.[0]?.rule]),
+    ).toEqual(expected);
   });
 
   it('may have all kinds of line ends in one file, and counts each once', async () => {
@@ -215,7 +264,9 @@ describe('rows as text', () => {
     const rows = await linesOf(
       '\ufeff{"must":"x"}\r\n\n{"must":\n[1]\n{"nonsense":1}\n{"free":{"__proto__":{}}}\n{"must":"y\\u0000"}\n{"must":"last"}',
     );
-    expect(rows.map(({ line, input, problems }) => [line, input?.must ?? problems?.[0]?.rule])).toEqual([
+    expect(
+      rows.map(({ line, input, problems }) => [line, input?.must ?? problems?.[0]?.rule]),
+    ).toEqual([
       [1, 'x'],
       [3, 'json'],
       [4, 'json'],
@@ -228,14 +279,20 @@ describe('rows as text', () => {
 
   it('must be UTF-8', async () => {
     const broken = (head: string) => Buffer.concat([Buffer.from(head), Buffer.from([0xff, 0x0a])]);
-    expect((await linesOf(broken('{"must":"x"}\n'))).at(-1)).toMatchObject({ problems: [{ rule: 'encoding' }] });
-    expect((await read(broken('must\nx\n'))).at(-1)).toMatchObject({ problems: [{ rule: 'encoding' }] });
+    expect((await linesOf(broken('{"must":"x"}\n'))).at(-1)).toMatchObject({
+      problems: [{ rule: 'encoding' }],
+    });
+    expect((await read(broken('must\nx\n'))).at(-1)).toMatchObject({
+      problems: [{ rule: 'encoding' }],
+    });
     // A file comes in large pieces: what stands in front of the fault is read all the same, and its line is named.
     async function* whole(bytes: Buffer): AsyncGenerator<Buffer> {
       yield bytes;
     }
     const csv = await collect(readCsv(schema, whole(broken('must\nx\ny\n')), 'comma'));
-    expect(csv.map(({ line, input, problems }) => [line, input?.must ?? problems?.[0]?.rule])).toEqual([
+    expect(
+      csv.map(({ line, input, problems }) => [line, input?.must ?? problems?.[0]?.rule]),
+    ).toEqual([
       [2, 'x'],
       [3, 'y'],
       [4, 'encoding'],

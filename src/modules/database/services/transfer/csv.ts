@@ -5,8 +5,7 @@ import { automaticFields, shown } from '../../../../data/schema/language/names.t
 import { invalid, type Problem } from '../../../../kernel/errors.ts';
 import { type Cell, cellReader, cellWriter, type ReadCell } from './csv-cells.ts';
 import { parseCsv } from './csv-parser.ts';
-import { type Delimiter, delimiters } from './formats.ts';
-import type { ReadRow } from './rows.ts';
+import { type Delimiter, delimiters, type ReadRow } from './rows.ts';
 
 export interface CsvWriter {
   readonly header: string;
@@ -20,7 +19,10 @@ export interface CsvWriteOptions {
   readonly escapeFormulas: boolean;
 }
 
-export function createCsvWriter(schema: CompiledSchema, { columns, delimiter, escapeFormulas }: CsvWriteOptions): CsvWriter {
+export function createCsvWriter(
+  schema: CompiledSchema,
+  { columns, delimiter, escapeFormulas }: CsvWriteOptions,
+): CsvWriter {
   const between = delimiters[delimiter];
   const quotable = new RegExp(`["\\r\\n${between}]|^\\s|\\s$|^$`);
   const quoted = (text: string | undefined): string => {
@@ -39,12 +41,17 @@ export function createCsvWriter(schema: CompiledSchema, { columns, delimiter, es
 }
 
 /** The rows behind the header. A line that is no CSV is a row that says why. Throws 400 for a header that names no fields. */
-export async function* readCsv(schema: CompiledSchema, chunks: AsyncIterable<Buffer>, delimiter: Delimiter): AsyncGenerator<ReadRow> {
+export async function* readCsv(
+  schema: CompiledSchema,
+  chunks: AsyncIterable<Buffer>,
+  delimiter: Delimiter,
+): AsyncGenerator<ReadRow> {
   let columns: readonly Column[] | undefined;
   let empty = true;
   for await (const parsed of parseCsv(chunks, delimiter)) {
     empty = false;
-    if (parsed.cells === undefined) yield { line: parsed.line, bytes: 0, problems: [parsed.problem] };
+    if (parsed.cells === undefined)
+      yield { line: parsed.line, bytes: 0, problems: [parsed.problem] };
     else if (columns) yield rowOf(columns, parsed.cells, parsed.line);
     else columns = columnsOf(schema, parsed.cells);
   }
@@ -62,7 +69,11 @@ function columnsOf(schema: CompiledSchema, header: readonly Cell[]): readonly Co
     const name = cell?.trim() ?? '';
     const path = `columns.${i}`;
     if (!schema.tree.fields.has(name) && !automaticFields.has(name))
-      throw invalid(path, 'field', `"${shown(name)}" in the first line is not a field of ${schema.name}`);
+      throw invalid(
+        path,
+        'field',
+        `"${shown(name)}" in the first line is not a field of ${schema.name}`,
+      );
     if (seen.has(name)) throw invalid(path, 'unique', `"${name}" is there twice`);
     seen.add(name);
     return { name, read: cellReader(schema, name) };
@@ -72,7 +83,11 @@ function columnsOf(schema: CompiledSchema, header: readonly Cell[]): readonly Co
 function rowOf(columns: readonly Column[], cells: readonly Cell[], line: number): ReadRow {
   const problems: Problem[] = [];
   if (cells.length !== columns.length) {
-    problems.push({ path: '', rule: 'columns', message: `has ${cells.length} cells, and the first line has ${columns.length}` });
+    problems.push({
+      path: '',
+      rule: 'columns',
+      message: `has ${cells.length} cells, and the first line has ${columns.length}`,
+    });
     return { line, bytes: 0, problems };
   }
   let bytes = 0;

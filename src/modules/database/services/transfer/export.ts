@@ -6,7 +6,7 @@ import type { RecordStore } from '../../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { createCsvWriter } from './csv.ts';
-import type { Delimiter, Format } from './formats.ts';
+import type { Delimiter, Format } from './rows.ts';
 
 export interface ExportRequest {
   readonly caller: Caller;
@@ -21,7 +21,10 @@ export interface ExportRequest {
   readonly signal: AbortSignal;
 }
 
-export async function* exportRows(records: RecordStore, request: ExportRequest): AsyncGenerator<string> {
+export async function* exportRows(
+  records: RecordStore,
+  request: ExportRequest,
+): AsyncGenerator<string> {
   const { caller, schema, select, sort, signal } = request;
   const batches = records.stream(caller, schema.name, {
     filter: parseFilter(request.query),
@@ -40,7 +43,15 @@ export async function* exportRows(records: RecordStore, request: ExportRequest):
 
 /** Columns of a CSV file stand in the order in which they were asked for. */
 function writerOf({ format, schema, delimiter, escapeFormulas, select }: ExportRequest) {
-  if (format === 'jsonl') return { head: '', lines: (records: readonly string[]) => records.map((json) => `${json}\n`).join('') };
-  const { header, lines } = createCsvWriter(schema, { columns: select ?? recordFields(schema), delimiter, escapeFormulas });
+  if (format === 'jsonl')
+    return {
+      head: '',
+      lines: (records: readonly string[]) => records.map((json) => `${json}\n`).join(''),
+    };
+  const { header, lines } = createCsvWriter(schema, {
+    columns: select ?? recordFields(schema),
+    delimiter,
+    escapeFormulas,
+  });
   return { head: header, lines };
 }

@@ -5,13 +5,18 @@ import type { Database } from '../../../../kernel/database/database.ts';
 import { codeOf } from '../../../../kernel/database/failures.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { databaseErrors } from '../../errors.ts';
-import { postponeRelations, settleRelations, storedIds } from '../../transfer-queries.ts';
 import { readCsv } from './csv.ts';
-import type { Delimiter, Format } from './formats.ts';
 import { readJsonLines } from './json-lines.ts';
-import { type LaterLink, type Loading, loadBatch } from './load.ts';
-import type { ImportReport, Outcome, Tally } from './report.ts';
-import { batched, type ReadRow } from './rows.ts';
+import {
+  checkRelations,
+  type LaterLink,
+  type Loading,
+  loadBatch,
+  postponeRelations,
+  storedIds,
+} from './load.ts';
+import type { ImportReport, Outcome, ReportBuilder } from './report.ts';
+import { batched, type Delimiter, type Format, type ReadRow } from './rows.ts';
 
 export interface ImportRequest extends Loading {
   readonly chunks: AsyncIterable<Buffer>;
@@ -27,19 +32,26 @@ export interface ImportRequest extends Loading {
 /** Ends the transaction of an import that shall leave nothing. */
 class Undone extends Error {}
 
-/** Counts go into `tally` while it runs. Throws `IMPORT_REFUSED` when rows of an atomic import fail. */
-export async function importRows(request: ImportRequest, tally: Tally): Promise<ImportReport> {
+/** Counts go into `builder` while it runs. Throws `IMPORT_REFUSED` when rows of an atomic import fail. */
+export async function importRows(
+  request: ImportRequest,
+  builder: ReportBuilder,
+): Promise<ImportReport> {
   const { database, atomic, dryRun } = request;
   if (atomic || dryRun) {
-    const loadWhole = () => loadAll(request, tally, (work) => work());
-    await asOne(database, loadWhole, () => dryRun || tally.counts.failed > 0);
-  } else await loadAll(request, tally, (work) => database.transaction(work));
-  if (atomic && !dryRun && tally.counts.failed > 0) throw refused(tally);
-  return tally.report(dryRun);
+    const loadWhole = () => loadAll(request, builder, (work) => work());
+    await asOne(database, loadWhole, () => dryRun || builder.counts.failed > 0);
+  } else await loadAll(request, builder, (work) => database.transaction(work));
+  if (atomic && !dryRun && builder.counts.failed > 0) throw refused(builder);
+  return builder.report(dryRun);
 }
 
 /** The upload can be read once, so the work is never repeated. */
-async function asOne(database: Database, work: () => Promise<void>, undo: () => boolean): Promise<void> {
+async function asOne(
+  database: Database,
+  work: () => Promise<void>,
+  undo: () => boolean,
+): Promise<void> {
   try {
     await database.transaction(
       async () => {
@@ -55,7 +67,7 @@ async function asOne(database: Database, work: () => Promise<void>, undo: () => 
 
 type Run = (work: () => Promise<Outcome>) => Promise<Outcome>;
 
-async function loadAll(request: ImportRequest, tally: Tally, run: Run): Promise<void> {
+async function loadAll(request: ImportRequest, builder: ReportBuilder, run: Run): Promise<void> {
   const { database, schema, signal, atomic, dryRun } = request;
   const postponed = (atomic || dryRun) && refersToItself(schema);
   if (postponed) await postponeRelations(database);
@@ -63,24 +75,36 @@ async function loadAll(request: ImportRequest, tally: Tally, run: Run): Promise<
   const loading = postponed ? { ...request, later } : request;
   for await (const batch of batched(rowsOf(request))) {
     signal.throwIfAborted();
-    tally.add(batch.length, await run(() => loadBatch(loading, batch)));
+    builder.add(batch.length, await run(() => loadBatch(loading, batch)));
   }
   if (!postponed) return;
-  const faults = [...(await settled(database, schema)), ...(await lostLinks(database, schema, later))];
-  tally.add(0, { created: 0, updated: 0, faults });
+  const faults = [
+    ...(await settled(database, schema)),
+    ...(await lostLinks(database, schema, later)),
+  ];
+  builder.add(0, { created: 0, updated: 0, faults });
 }
 
 /** Links to ask about at once. */
 const LINKS = 10_000;
 
 /** Links of lists, and those to records that may be in a trash, are not looked after by a key. */
-async function lostLinks(database: Database, schema: CompiledSchema, later: readonly LaterLink[]): Promise<Outcome['faults']> {
+async function lostLinks(
+  database: Database,
+  schema: CompiledSchema,
+  later: readonly LaterLink[],
+): Promise<Outcome['faults']> {
   const faults: Outcome['faults'][number][] = [];
   for (let start = 0; start < later.length; start += LINKS) {
     const links = later.slice(start, start + LINKS);
     const found = await storedIds(database, schema, [...new Set(links.map(({ id }) => id))]);
     const lost = links.filter(({ id }) => !found.has(id));
-    faults.push(...lost.map(({ line, path }) => ({ line, problems: [{ path, rule: 'relation', message: noRecord(schema.name) }] })));
+    faults.push(
+      ...lost.map(({ line, path }) => ({
+        line,
+        problems: [{ path, rule: 'relation', message: noRecord(schema.name) }],
+      })),
+    );
   }
   return faults;
 }
@@ -89,7 +113,7 @@ const noRecord = (schema: string): string => `there is no such record of ${schem
 
 async function settled(database: Database, schema: CompiledSchema): Promise<Outcome['faults']> {
   try {
-    await settleRelations(database);
+    await checkRelations(database);
     return [];
   } catch (error) {
     if (codeOf(error) !== '23503') throw error;
@@ -101,18 +125,26 @@ function rowsOf({ format, schema, chunks, delimiter }: ImportRequest): AsyncIter
   return format === 'csv' ? readCsv(schema, chunks, delimiter) : readJsonLines(schema, chunks);
 }
 
-const refersToItself = ({ relations, name }: CompiledSchema): boolean => [...relations.values()].some(({ model }) => model === name);
+const refersToItself = ({ relations, name }: CompiledSchema): boolean =>
+  [...relations.values()].some(({ model }) => model === name);
 
 /** PostgreSQL names the key and the value, and not the row. */
 function relationProblem({ layout }: CompiledSchema, error: unknown): Problem {
-  const { constraint = '', detail = '' } = error as { readonly constraint?: string; readonly detail?: string };
+  const { constraint = '', detail = '' } = error as {
+    readonly constraint?: string;
+    readonly detail?: string;
+  };
   const key = layout.foreignKeys[constraint];
   const value = /\)=\(([^)]*)\)/.exec(detail)?.[1] ?? '';
-  return { path: key?.column ?? '', rule: 'relation', message: `there is no record ${value} of ${key?.target ?? 'that schema'}` };
+  return {
+    path: key?.column ?? '',
+    rule: 'relation',
+    message: `there is no record ${value} of ${key?.target ?? 'that schema'}`,
+  };
 }
 
-function refused(tally: Tally): Error {
-  const { read, failed, errors, truncated } = tally.report(false);
+function refused(builder: ReportBuilder): Error {
+  const { read, failed, errors, truncated } = builder.report(false);
   return databaseErrors.IMPORT_REFUSED({
     message: `Nothing was stored: ${failed} of ${read} rows are not valid${truncated ? '. The first errors are listed' : ''}`,
     errors: errors.map(({ line, field, rule, message }) => ({

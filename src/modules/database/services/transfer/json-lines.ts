@@ -4,12 +4,14 @@ import type { RecordInput } from '../../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { automaticFields, shown } from '../../../../data/schema/language/names.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import { hostileProblem } from '../../../../kernel/operations/hostile.ts';
-import { MAX_ROW_BYTES } from './formats.ts';
-import { NotUtf8Error, notRead, notUtf8, type ReadRow, textOf } from './rows.ts';
+import { invalidValueProblem } from '../../../../kernel/operations/invalid-value.ts';
+import { MAX_ROW_BYTES, NotUtf8Error, notRead, notUtf8, type ReadRow, textOf } from './rows.ts';
 
 /** A line that is no object is a row that says so; the others are read on. */
-export async function* readJsonLines(schema: CompiledSchema, chunks: AsyncIterable<Buffer>): AsyncGenerator<ReadRow> {
+export async function* readJsonLines(
+  schema: CompiledSchema,
+  chunks: AsyncIterable<Buffer>,
+): AsyncGenerator<ReadRow> {
   let line = 0;
   try {
     for await (const text of linesOf(chunks)) {
@@ -18,7 +20,8 @@ export async function* readJsonLines(schema: CompiledSchema, chunks: AsyncIterab
     }
   } catch (error) {
     if (error instanceof NotUtf8Error) yield { line: line + 1, bytes: 0, problems: [notUtf8] };
-    else if (error instanceof LongLineError) yield { line: line + 1, bytes: 0, problems: [tooLong] };
+    else if (error instanceof LongLineError)
+      yield { line: line + 1, bytes: 0, problems: [tooLong] };
     else throw error;
   }
 }
@@ -36,7 +39,11 @@ async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
   yield rest;
 }
 
-const tooLong: Problem = { path: '', rule: 'maxLength', message: `is longer than ${MAX_ROW_BYTES} bytes${notRead}` };
+const tooLong: Problem = {
+  path: '',
+  rule: 'maxLength',
+  message: `is longer than ${MAX_ROW_BYTES} bytes${notRead}`,
+};
 
 /** Empty lines are none. */
 function rowOf(schema: CompiledSchema, text: string, line: number): ReadRow | undefined {
@@ -45,10 +52,16 @@ function rowOf(schema: CompiledSchema, text: string, line: number): ReadRow | un
   const bytes = json.length;
   const value = parsed(json);
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return { line, bytes, problems: [{ path: '', rule: 'json', message: 'must be a JSON object on one line' }] };
-  const hostile = hostileProblem(value, '');
-  const problems = hostile ? [hostile] : unknownFields(schema, value);
-  return problems.length > 0 ? { line, bytes, problems } : { line, bytes, input: value as RecordInput };
+    return {
+      line,
+      bytes,
+      problems: [{ path: '', rule: 'json', message: 'must be a JSON object on one line' }],
+    };
+  const refused = invalidValueProblem(value, '');
+  const problems = refused ? [refused] : unknownFields(schema, value);
+  return problems.length > 0
+    ? { line, bytes, problems }
+    : { line, bytes, input: value as RecordInput };
 }
 
 function parsed(json: string): unknown {

@@ -3,18 +3,44 @@
  * found out without giving up the rest: the engine names the rows that are not
  * valid, and where the database refuses a statement, halves of it are tried.
  */
-
 import { recordErrors } from '../../../../data/records/errors.ts';
 import { externalTableErrors } from '../../../../data/records/external-table-errors.ts';
-import type { RecordInput, RecordStore, UnresolvedReference, WriteOptions } from '../../../../data/records/store.ts';
+import { idsTest } from '../../../../data/records/sql/row-id.ts';
+import type {
+  RecordInput,
+  RecordStore,
+  UnresolvedReference,
+  WriteOptions,
+} from '../../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { canonicalId, isRecordId } from '../../../../data/schema/language/record-key.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
-import type { Database } from '../../../../kernel/database/database.ts';
+import type { Database, Queryable } from '../../../../kernel/database/database.ts';
 import { errors, PenstockError, type Problem } from '../../../../kernel/errors.ts';
-import { storedIds } from '../../transfer-queries.ts';
 import type { Outcome } from './report.ts';
 import { isLoadable, type LoadRow, type ReadRow } from './rows.ts';
+
+/* Statements of the import that the record engine has no word for. */
+
+/** Those of the ids that records have. */
+export async function storedIds(
+  database: Queryable,
+  schema: CompiledSchema,
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (ids.length === 0) return new Set();
+  const text = `select t0."_id"::text as id from ${schema.rows} t0 where ${idsTest(schema, 't0', '$1')}`;
+  const { rows } = await database.query<{ id: string }>({ text, values: [ids] });
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Relations are looked at when `checkRelations` says so: a row may refer to one that comes later. */
+export const postponeRelations = (database: Queryable): Promise<unknown> =>
+  database.query({ text: 'set constraints all deferred' });
+
+/** Throws PostgreSQL's error 23503 when a relation leads nowhere. The transaction lives on. */
+export const checkRelations = (database: Database): Promise<unknown> =>
+  database.part((part) => part.query({ text: 'set constraints all immediate' }));
 
 export interface Loading {
   readonly records: RecordStore;
@@ -43,7 +69,10 @@ const MAX_LATER = 100_000;
 export async function loadBatch(loading: Loading, batch: readonly ReadRow[]): Promise<Outcome> {
   const unread = batch.flatMap(({ line, problems }) => (problems ? [{ line, problems }] : []));
   const rows = batch.filter(isLoadable);
-  const known = loading.mode === 'upsert' ? await storedIds(loading.database, loading.schema, rows.flatMap(idOf(loading.schema))) : noIds;
+  const known =
+    loading.mode === 'upsert'
+      ? await storedIds(loading.database, loading.schema, rows.flatMap(idOf(loading.schema)))
+      : noIds;
   const isKnown = (row: LoadRow): boolean => idOf(loading.schema)(row).some((id) => known.has(id));
   const updated = await storeWhatFits(loading, rows.filter(isKnown), updateRows);
   const created = await storeWhatFits(
@@ -51,7 +80,11 @@ export async function loadBatch(loading: Loading, batch: readonly ReadRow[]): Pr
     rows.filter((row) => !isKnown(row)),
     createRows,
   );
-  return { created: created.stored, updated: updated.stored, faults: [...unread, ...updated.faults, ...created.faults].sort(byLine) };
+  return {
+    created: created.stored,
+    updated: updated.stored,
+    faults: [...unread, ...updated.faults, ...created.faults].sort(byLine),
+  };
 }
 
 const noIds: ReadonlySet<string> = new Set();
@@ -63,12 +96,21 @@ const idOf =
   ({ input: { _id } }: LoadRow): readonly string[] =>
     isRecordId(key, _id) ? [canonicalId(key, _id)] : [];
 
-type Store = (loading: Loading, inputs: readonly RecordInput[], options: WriteOptions) => Promise<unknown>;
+type Store = (
+  loading: Loading,
+  inputs: readonly RecordInput[],
+  options: WriteOptions,
+) => Promise<unknown>;
 
 const createRows: Store = ({ records, caller, schema, owner }, inputs, options) =>
-  records.createMany(caller, schema.name, inputs, { ...options, restore: true, ...(owner !== undefined && { scope: owner }) });
+  records.createMany(caller, schema.name, inputs, {
+    ...options,
+    restore: true,
+    ...(owner !== undefined && { scope: owner }),
+  });
 
-const updateRows: Store = ({ records, caller, schema }, inputs, options) => records.updateMany(caller, schema.name, inputs, options);
+const updateRows: Store = ({ records, caller, schema }, inputs, options) =>
+  records.updateMany(caller, schema.name, inputs, options);
 
 type Fault = Outcome['faults'][number];
 
@@ -77,12 +119,19 @@ interface Stored {
   readonly faults: readonly Fault[];
 }
 
-async function storeWhatFits(loading: Loading, rows: readonly LoadRow[], store: Store): Promise<Stored> {
+async function storeWhatFits(
+  loading: Loading,
+  rows: readonly LoadRow[],
+  store: Store,
+): Promise<Stored> {
   if (rows.length === 0) return { stored: 0, faults: [] };
   const inputs = rows.map(({ input }) => input);
   const { database, later } = loading;
   const links: UnresolvedReference[] = [];
-  const options = later && later.length < MAX_LATER ? { unsettled: (link: UnresolvedReference) => void links.push(link) } : {};
+  const options =
+    later && later.length < MAX_LATER
+      ? { unsettled: (link: UnresolvedReference) => void links.push(link) }
+      : {};
   const error = await refusalOf(database, () => store(loading, inputs, options));
   if (!error) {
     later?.push(...links.map(({ id, path }) => laterLink(rows, path, id)));
@@ -98,15 +147,20 @@ async function storeWhatFits(loading: Loading, rows: readonly LoadRow[], store: 
     );
     return together({ stored: 0, faults }, others);
   }
-  if (rows.length === 1) return { stored: 0, faults: rows.flatMap(({ line }) => faultsOf(line, ownProblems(error))) };
+  if (rows.length === 1)
+    return { stored: 0, faults: rows.flatMap(({ line }) => faultsOf(line, ownProblems(error))) };
   const middle = Math.ceil(rows.length / 2);
   const first = await storeWhatFits(loading, rows.slice(0, middle), store);
   return together(first, await storeWhatFits(loading, rows.slice(middle), store));
 }
 
-const faultsOf = (line: number, problems: readonly Problem[] | undefined): readonly Fault[] => (problems ? [{ line, problems }] : []);
+const faultsOf = (line: number, problems: readonly Problem[] | undefined): readonly Fault[] =>
+  problems ? [{ line, problems }] : [];
 
-const together = (a: Stored, b: Stored): Stored => ({ stored: a.stored + b.stored, faults: [...a.faults, ...b.faults] });
+const together = (a: Stored, b: Stored): Stored => ({
+  stored: a.stored + b.stored,
+  faults: [...a.faults, ...b.faults],
+});
 
 /** Errors that are about the rows; everything else ends the import. */
 const aboutRows: ReadonlySet<string> = new Set(
@@ -120,7 +174,10 @@ const aboutRows: ReadonlySet<string> = new Set(
   ].map(({ code }) => code),
 );
 
-async function refusalOf(database: Database, store: () => Promise<unknown>): Promise<PenstockError | undefined> {
+async function refusalOf(
+  database: Database,
+  store: () => Promise<unknown>,
+): Promise<PenstockError | undefined> {
   try {
     await database.part(store);
     return undefined;
@@ -131,7 +188,10 @@ async function refusalOf(database: Database, store: () => Promise<unknown>): Pro
 }
 
 /** The engine says `docs.3.title` when it knows the row. `undefined`: it does not. */
-function problemsByRow({ errors = [] }: PenstockError, count: number): ReadonlyMap<number, readonly Problem[]> | undefined {
+function problemsByRow(
+  { errors = [] }: PenstockError,
+  count: number,
+): ReadonlyMap<number, readonly Problem[]> | undefined {
   const found = new Map<number, Problem[]>();
   for (const { path, ...problem } of errors) {
     const { index, field } = placeOf(path);

@@ -1,7 +1,9 @@
 /** What an import did, or why it did nothing. */
-import type { Problem } from '../../../../kernel/errors.ts';
 
-export interface RowFault {
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PenstockError, type Problem } from '../../../../kernel/errors.ts';
+
+interface RowFault {
   /** Line of the upload, from 1; 0 where the database could not say which. */
   readonly line: number;
   /** Dotted name of the field; empty: the row as a whole. */
@@ -10,7 +12,7 @@ export interface RowFault {
   readonly message: string;
 }
 
-export interface ImportCounts {
+interface ImportCounts {
   /** Rows that were read. */
   read: number;
   created: number;
@@ -27,7 +29,7 @@ export interface ImportReport extends Readonly<ImportCounts> {
 }
 
 /** Errors that are listed; all are counted. */
-export const MAX_FAULTS = 100;
+const MAX_FAULTS = 100;
 
 /** What became of some rows. */
 export interface Outcome {
@@ -36,13 +38,13 @@ export interface Outcome {
   readonly faults: readonly { readonly line: number; readonly problems: readonly Problem[] }[];
 }
 
-export interface Tally {
+export interface ReportBuilder {
   readonly counts: Readonly<ImportCounts>;
   add(read: number, outcome: Outcome): void;
   report(dryRun: boolean): ImportReport;
 }
 
-export function createTally(): Tally {
+export function createReportBuilder(): ReportBuilder {
   const counts: ImportCounts = { read: 0, created: 0, updated: 0, failed: 0 };
   const errors: RowFault[] = [];
   let found = 0;
@@ -56,9 +58,56 @@ export function createTally(): Tally {
       for (const { line, problems } of faults) {
         found += problems.length;
         const listed = problems.slice(0, MAX_FAULTS - errors.length);
-        errors.push(...listed.map(({ path, rule, message }) => ({ line, field: path, rule, message })));
+        errors.push(
+          ...listed.map(({ path, rule, message }) => ({ line, field: path, rule, message })),
+        );
       }
     },
-    report: (dryRun) => ({ ...counts, dryRun, errors: [...errors], truncated: found > errors.length }),
+    report: (dryRun) => ({
+      ...counts,
+      dryRun,
+      errors: [...errors],
+      truncated: found > errors.length,
+    }),
   };
+}
+
+/* An import that tells how far it is. */
+
+const EVERY_MS = 500;
+
+/** Lines of JSON. What fails before the first of them is thrown; after it, the last line says so. */
+export async function* progressLines(
+  work: () => Promise<ImportReport>,
+  builder: ReportBuilder,
+): AsyncGenerator<string> {
+  const running = work();
+  // Waited for below; until then its failure must not count as unhandled.
+  running.catch(() => undefined);
+  let told = false;
+  while (!(await endsWithin(running, EVERY_MS))) {
+    told = true;
+    yield line({ progress: builder.counts });
+  }
+  try {
+    yield line({ result: await running });
+  } catch (error) {
+    if (!told || !(error instanceof PenstockError)) throw error;
+    const { name, status, message, code, errors } = error;
+    yield line({ error: { name, status, message, code, errors } });
+  }
+}
+
+const line = (value: unknown): string => `${JSON.stringify(value)}\n`;
+
+async function endsWithin(work: Promise<unknown>, milliseconds: number): Promise<boolean> {
+  const timer = new AbortController();
+  const pause = sleep(milliseconds, false, { signal: timer.signal }).catch(() => false);
+  const ended = work.then(
+    () => true,
+    () => true,
+  );
+  const first = await Promise.race([ended, pause]);
+  timer.abort();
+  return first;
 }

@@ -1,7 +1,29 @@
 /** Rows on their way in. */
-
 import type { RecordInput } from '../../../../data/records/store.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
+
+/** The two written forms of rows. */
+export const formats = ['csv', 'jsonl'] as const;
+export type Format = (typeof formats)[number];
+
+export const contentTypes = {
+  csv: 'text/csv; charset=utf-8',
+  jsonl: 'application/jsonl; charset=utf-8',
+} as const;
+
+/** Media types that uploads may have, and the form that each says it is; `undefined`: it does not say. */
+export const uploadTypes: ReadonlyMap<string, Format | undefined> = new Map([
+  ['text/csv', 'csv'],
+  ['application/jsonl', 'jsonl'],
+  ['application/x-ndjson', 'jsonl'],
+  ['application/octet-stream', undefined],
+]);
+
+export const delimiters = { comma: ',', semicolon: ';', tab: '\t' } as const;
+export type Delimiter = keyof typeof delimiters;
+
+/** Bytes of one row. */
+export const MAX_ROW_BYTES = 8_388_608;
 
 /** One row of the upload: what it says, or why it cannot be read. */
 export interface ReadRow {
@@ -41,7 +63,8 @@ export async function* batched(rows: AsyncIterable<ReadRow>): AsyncGenerator<Rea
   if (batch.length > 0) yield batch;
 }
 
-const idOf = ({ input }: ReadRow): string | undefined => (typeof input?._id === 'string' ? input._id.toLowerCase() : undefined);
+const idOf = ({ input }: ReadRow): string | undefined =>
+  typeof input?._id === 'string' ? input._id.toLowerCase() : undefined;
 
 /** The upload is no text that anybody could read. */
 export class NotUtf8Error extends Error {}
@@ -49,7 +72,11 @@ export class NotUtf8Error extends Error {}
 /** Of problems that end the reading. */
 export const notRead = '. What follows was not read';
 
-export const notUtf8: Problem = { path: '', rule: 'encoding', message: `holds bytes that are not UTF-8${notRead}` };
+export const notUtf8: Problem = {
+  path: '',
+  rule: 'encoding',
+  message: `holds bytes that are not UTF-8${notRead}`,
+};
 
 /** Text of the upload. Throws `NotUtf8Error`, when it has given out what stands in front of the fault. */
 export async function* textOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {

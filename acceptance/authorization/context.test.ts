@@ -1,0 +1,137 @@
+/** Values that come with a question: conditions in CEL, lists and who-can under given circumstances, batches. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import { expectStatus, type TestUser } from '../../test/support/node.ts';
+import { liftLimits } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+
+describe('questions with a context', () => {
+  let platform: TestPlatform;
+  let ada: TestUser;
+  const subject = () => `User:${ada.userId}`;
+  const relate = (resource: string, condition?: string, attributes?: object) =>
+    platform.admin.post('/authorization/relations', {
+      subject: subject(),
+      relation: 'viewer',
+      resource,
+      ...(condition && { condition }),
+      ...(attributes && { attributes }),
+    });
+  const question = (id: string) => ({
+    subject: subject(),
+    permission: 'read',
+    resource: `Room:${id}`,
+  });
+
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+    await liftLimits(platform.admin);
+    ada = await platform.registerUser();
+    const definition = {
+      name: 'Room',
+      relations: { viewer: ['User', 'User with inOffice', 'User with untilThen'] },
+      permissions: { read: ['viewer'] },
+      conditions: {
+        inOffice: {
+          params: { address: 'ip', office: 'cidr' },
+          rule: 'office.containsIP(address)',
+        },
+        untilThen: { params: { until: 'timestamp' }, rule: 'now < until' },
+      },
+    };
+    expectStatus(await platform.admin.post('/authorization/resources', definition), 200, 'define');
+    await relate('Room:open');
+    await relate('Room:office', 'inOffice', { office: '10.1.0.0/16' });
+    await relate('Room:timed', 'untilThen', { until: '2999-01-01T00:00:00Z' });
+    await relate('Room:over', 'untilThen', { until: '2020-01-01T00:00:00Z' });
+  });
+  afterAll(() => platform.close());
+
+  it('lists of resources take one, and say where a value was missing', async () => {
+    const list = async (context?: object): Promise<Json> => {
+      const body = { subject: subject(), permission: 'read', resourceType: 'Room' };
+      const path = '/authorization/permissions/resources';
+      return expectStatus(
+        await platform.admin.post(path, { ...body, ...(context && { context }) }),
+        200,
+        'list',
+      ).body;
+    };
+    expect(await list({ address: '10.1.2.3' })).toEqual({
+      resources: ['Room:office', 'Room:open', 'Room:timed'],
+    });
+    expect(await list({ address: '10.2.2.3' })).toEqual({
+      resources: ['Room:open', 'Room:timed'],
+    });
+    expect(await list()).toEqual({ resources: ['Room:open', 'Room:timed'], incomplete: true });
+    const query = { subject: subject(), permission: 'read', resourceType: 'Room' };
+    const got = await platform.admin.get('/authorization/permissions/resources', { query });
+    expect(got.body).toEqual({ resources: ['Room:open', 'Room:timed'], incomplete: true });
+  });
+
+  it('users list what they themselves may act on, and nobody else', async () => {
+    const path = '/authorization/resources';
+    const body = { permission: 'read', resourceType: 'Room', context: { address: '10.1.0.1' } };
+    expect((await ada.api.post(path, body)).body).toEqual({
+      resources: ['Room:office', 'Room:open', 'Room:timed'],
+    });
+    const bob = await platform.registerUser();
+    expect((await bob.api.post(path, body)).body).toEqual({ resources: [] });
+    expect((await platform.client.post(path, body)).status).toBe(401);
+    const page = await ada.api.post(path, { ...body, limit: 1 });
+    expect([page.body.resources, typeof page.body.cursor]).toEqual([['Room:office'], 'string']);
+  });
+
+  it('who-can takes one, with relations that count for the question only', async () => {
+    const who = async (id: string, extra: object = {}): Promise<Json> => {
+      const body = { resource: `Room:${id}`, permission: 'read', ...extra };
+      return (await platform.admin.post('/authorization/permissions/subjects', body)).body;
+    };
+    expect(await who('office', { context: { address: '10.1.0.1' } })).toEqual({
+      subjects: [subject()],
+    });
+    expect(await who('office', { context: { address: '10.9.0.1' } })).toEqual({ subjects: [] });
+    expect(await who('office')).toEqual({ subjects: [], incomplete: true });
+    const contextualTuples = [
+      { subject: 'User:guest', relation: 'viewer', resource: 'Room:empty' },
+    ];
+    expect(await who('empty', { contextualTuples })).toEqual({ subjects: ['User:guest'] });
+    expect(await who('empty')).toEqual({ subjects: [] });
+  });
+
+  it('one question without an answer does not fail a batch', async () => {
+    const { status, body } = await platform.admin.post('/authorization/permissions/check', {
+      checks: ['open', 'office', 'over', 'timed'].map(question),
+    });
+    expect(status).toBe(200);
+    expect(body.results.map(({ allowed }: Json) => allowed)).toEqual([true, false, false, true]);
+    expect(body.results.map((one: Json) => one.undecided?.missing)).toEqual([
+      undefined,
+      ['address'],
+      undefined,
+      undefined,
+    ]);
+    const decided = await platform.admin.post('/authorization/permissions/check', {
+      checks: ['office'].map(question),
+      context: { address: '10.1.0.1' },
+    });
+    expect(decided.body).toEqual({ results: [{ allowed: true }] });
+  });
+
+  it('a value of a wrong type is 400 that names it, also in a relation', async () => {
+    const asked = await platform.admin.post('/authorization/permissions/can', {
+      ...question('office'),
+      context: { address: 'here' },
+    });
+    expect([asked.status, asked.body.errors[0]]).toEqual([
+      400,
+      {
+        path: 'context.address',
+        rule: 'type',
+        message: 'must be an address such as 192.0.2.1 or 2001:db8::1',
+      },
+    ]);
+    const wrong = await relate('Room:x', 'inOffice', { office: '10.1.0.0/99' });
+    expect([wrong.status, wrong.body.errors[0].path]).toEqual([400, 'attributes.office']);
+  });
+});

@@ -1,0 +1,155 @@
+/** Puts the kernel together from its parts. */
+import { createRecordStore } from './data/records/record-store.ts';
+import { createIndexJob, enqueueIndexJob } from './data/schema/registry/index-builds.ts';
+import { createSchemaRegistry } from './data/schema/registry/schema-registry.ts';
+import type { Kernel } from './host/kernel.ts';
+import type { ModuleHost } from './host/module-host.ts';
+import { createAudit } from './kernel/audit/create-audit.ts';
+import { createCaches } from './kernel/cache.ts';
+import { createConfigService } from './kernel/config/create-config-service.ts';
+import type { Database, Statement } from './kernel/database/database.ts';
+import { measureConnections, measureQueues } from './kernel/database/database-telemetry.ts';
+import { checkStorage } from './kernel/database/failures.ts';
+import type { StatementTimings } from './kernel/database/statement-timings.ts';
+import { createBus } from './kernel/events/create-bus.ts';
+import { createEvents } from './kernel/events/create-events.ts';
+import { createUserSignals } from './kernel/events/user-signals.ts';
+import { createHealth, type Health, type HealthResult } from './kernel/health.ts';
+import { createIdentity } from './kernel/identity.ts';
+import { createJobs } from './kernel/jobs/create-jobs.ts';
+import { createLimits } from './kernel/limits/create-limits.ts';
+import { createDurableLimits } from './kernel/limits/durable-limits.ts';
+import { createRouteMiddlewares } from './kernel/middlewares/route-middlewares.ts';
+import { createOperationRegistry } from './kernel/operations/registry.ts';
+import { createPermissionPort } from './kernel/permissions.ts';
+import { installationId, openRedis, type Redis } from './kernel/redis.ts';
+import { createPasswordHasher } from './kernel/security/password-hasher.ts';
+import { openSecretBox } from './kernel/security/secret-box.ts';
+import type { Settings } from './kernel/settings/settings.ts';
+import { createStateRegistry } from './kernel/state.ts';
+import type { Logger } from './kernel/telemetry/logger.ts';
+import type { Metrics } from './kernel/telemetry/metrics.ts';
+import { startMetricsServer } from './kernel/telemetry/metrics-server.ts';
+import type { Tracing } from './kernel/telemetry/tracing.ts';
+import { recordTuples } from './modules/authorization/index.ts';
+
+interface KernelParts {
+  readonly settings: Settings & { readonly masterKey: string };
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  readonly database: Database;
+  readonly timings: StatementTimings;
+  readonly tracing: Tracing | undefined;
+  readonly host: ModuleHost;
+  readonly closing: AsyncDisposableStack;
+}
+
+export async function createKernel(
+  parts: KernelParts,
+): Promise<{ kernel: Kernel; startJobs: () => void }> {
+  const { settings, log, metrics, database, timings, tracing, host, closing } = parts;
+  await openMetrics(parts);
+  const health = createHealth();
+  checkDatabase(parts, health);
+  const redis = await connectRedis(parts, health);
+  const secrets = await openSecretBox(database, settings);
+  const bus = await createBus({ database, redis, log, workers: settings.workers });
+  closing.defer(() => bus.close());
+  const events = createEvents({ database, bus, log, metrics });
+  await events.start();
+  closing.defer(() => events.stop());
+  const jobs = createJobs({ database, log, metrics });
+  closing.defer(() => jobs.stop());
+  const permissions = createPermissionPort(recordTuples);
+  await jobs.register(createIndexJob({ database, log }));
+  const operations = createOperationRegistry();
+  const onIndexesWaiting = (): void => enqueueIndexJob(jobs, log);
+  const schemas = await createSchemaRegistry({ database, bus, events, onIndexesWaiting });
+
+  const audit = createAudit(database, log);
+  closing.defer(() => audit.flush());
+
+  const searchLimitMs = settings.databaseSearchTimeoutMs;
+  const kernel: Kernel = {
+    settings,
+    log,
+    metrics,
+    tracing,
+    health,
+    database,
+    timings,
+    bus,
+    events,
+    signals: createUserSignals(bus),
+    jobs,
+    audit,
+    caches: createCaches(bus),
+    limits: createLimits({ redis, metrics }),
+    durableLimits: createDurableLimits({ database, metrics }),
+    secrets,
+    passwords: createPasswordHasher(),
+    config: await createConfigService({ database, bus, secrets, log, health }),
+    schemas,
+    records: createRecordStore({ database, schemas, permissions, events, secrets, searchLimitMs }),
+    operations,
+    middlewares: await createRouteMiddlewares({ database, bus, registry: operations }),
+    identity: createIdentity(),
+    permissions,
+    state: createStateRegistry(),
+    modules: host,
+  };
+  const startJobs = (): void =>
+    void jobs
+      .start()
+      .catch((error: unknown) => log.error({ err: error }, 'Background jobs could not be started'));
+  return { kernel, startJobs };
+}
+
+/** Whether it answers; who runs the server may know more than the driver why it does not. */
+async function askDatabase(database: Database, limitMs: number): Promise<HealthResult> {
+  try {
+    const alive: Statement = { text: 'select 1', class: 'health', limitMs };
+    await database.query(alive);
+    return { status: 'pass' };
+  } catch (error) {
+    const { trouble } = database.info();
+    if (trouble === undefined) throw error;
+    return { status: 'fail', message: trouble };
+  }
+}
+
+async function openMetrics({ settings, metrics, database, closing }: KernelParts): Promise<void> {
+  measureConnections(metrics, database);
+  measureQueues(metrics, database);
+  const server = await startMetricsServer(settings, metrics);
+  if (server) closing.defer(() => server.close());
+}
+
+/** The health checks of the database and of its disk, where that is ours. */
+function checkDatabase({ settings, database }: KernelParts, health: Health): void {
+  health.register({
+    name: 'database',
+    run: () => askDatabase(database, settings.ready.totalTimeoutMs),
+  });
+  const { kind, location } = database.info();
+  health.register({
+    name: 'storage',
+    run: () => checkStorage(kind === 'embedded' ? location : undefined),
+  });
+}
+
+/** Redis, where there is one, with its health check. */
+async function connectRedis(
+  { settings, log, database, closing }: KernelParts,
+  health: Health,
+): Promise<Redis | undefined> {
+  const redis = await openRedis(settings, log, await installationId(database));
+  if (!redis) return undefined;
+  closing.defer(() => redis.close());
+  if (settings.ready.checkRedis)
+    health.register({
+      name: 'redis',
+      run: () => redis.ping(settings.ready.redisTimeoutMs).then(() => ({ status: 'pass' })),
+    });
+  return redis;
+}

@@ -1,0 +1,248 @@
+/**
+ * Evaluates what is known of a rule. With a record and every value there is one outcome; what a value is
+ * missing for stays open, with its name; and without a record the rest is an expression over its fields.
+ */
+import { errors } from '../../kernel/errors.ts';
+import { computed, partsOf, rest, type Strict, withParts } from './compute.ts';
+import { anything, type Expression, isFalse, isFault, isTrue, type Of } from './expression.ts';
+import { plain } from './types.ts';
+import { type RuleValue, storedValue } from './values.ts';
+
+export interface Known {
+  /** The value of an input by its name; nothing where it is missing. `fault`: there can't be one. */
+  input(name: string): { readonly value: RuleValue } | 'fault' | undefined;
+  /** The record as it is on the wire; without it, fields stay in the expression. */
+  readonly record?: Readonly<Record<string, unknown>>;
+}
+
+interface Reducing {
+  readonly known: Known;
+  readonly bound: ReadonlyMap<string, RuleValue>;
+  readonly budget: { left: number };
+}
+
+/** Steps of one evaluation: lists of a request multiply the parts of a rule. */
+const MAX_STEPS = 50_000;
+
+/** A constant, an open part, or an expression over the record. Throws 400 for values that multiply the rule too often. */
+export function reduceRule(expression: Expression, known: Known): Expression {
+  return reduce(expression, { known, bound: new Map(), budget: { left: MAX_STEPS } });
+}
+
+const bool = plain('bool');
+
+const constantOf = ({ type, at }: Expression, value: RuleValue): Of<'constant'> => ({
+  kind: 'constant',
+  value,
+  type,
+  nullable: value === null,
+  row: false,
+  at,
+});
+
+const openOf = (
+  { type, at }: Expression,
+  outcomes: number,
+  names: readonly string[] = [],
+): Of<'open'> => ({ kind: 'open', outcomes, names, type, nullable: false, row: false, at });
+
+const faultOf = (expression: Expression): Of<'open'> => openOf(expression, isFault);
+
+const isSettled = ({ kind }: Expression): boolean => kind === 'constant' || kind === 'open';
+
+function reduce(expression: Expression, state: Reducing): Expression {
+  if (--state.budget.left < 0)
+    throw errors.INVALID_ARGUMENTS({
+      message: 'A rule with lists of this size is too expensive: give fewer items',
+    });
+  switch (expression.kind) {
+    case 'constant':
+    case 'open':
+      return expression;
+    case 'input':
+      return inputValue(expression, state);
+    case 'field':
+      return state.known.record
+        ? constantOf(expression, storedValue(expression.type, state.known.record[expression.name]))
+        : expression;
+    case 'variable': {
+      const value = state.bound.get(expression.name);
+      return value === undefined ? expression : constantOf(expression, value);
+    }
+    case 'and':
+    case 'or':
+      return junction(expression, state);
+    case 'not':
+      return negation(expression, reduce(expression.of, state));
+    case 'if':
+      return conditional(expression, state);
+    case 'each':
+      return iteration(expression, state);
+    case 'has':
+      return presence(expression, state);
+    default:
+      return strict(expression, state);
+  }
+}
+
+function inputValue(expression: Of<'input'>, { known }: Reducing): Expression {
+  const found = known.input(expression.name);
+  if (found === undefined) return openOf(expression, anything, [expression.name]);
+  return found === 'fault' ? faultOf(expression) : constantOf(expression, found.value);
+}
+
+/* What is true, false or open. */
+
+const outcomesOf = (expression: Expression): number => {
+  if (expression.kind === 'open') return expression.outcomes;
+  if (expression.kind !== 'constant') return anything;
+  return expression.value === true ? isTrue : expression.value === false ? isFalse : isFault;
+};
+
+const namesOf = (expression: Expression): readonly string[] =>
+  expression.kind === 'open' ? expression.names : [];
+
+/** One outcome is certain; several stay open. */
+function settled(expression: Expression, outcomes: number, names: readonly string[]): Expression {
+  if (outcomes === isTrue) return constantOf(expression, true);
+  if (outcomes === isFalse) return constantOf(expression, false);
+  if (outcomes === isFault) return faultOf(expression);
+  return openOf(expression, outcomes, [...new Set(names)]);
+}
+
+/** Kleene's "and" and "or": `strong` is the truth that decides alone. */
+function combined(a: number, b: number, strong: number): number {
+  const weak = isTrue + isFalse - strong;
+  let result = (a | b) & strong;
+  if (a & weak && b & weak) result |= weak;
+  if ((a & isFault && b & (isFault | weak)) || (b & isFault && a & (isFault | weak)))
+    result |= isFault;
+  return result;
+}
+
+function junction(expression: Of<'and' | 'or'>, state: Reducing): Expression {
+  const strong = expression.kind === 'and' ? isFalse : isTrue;
+  const parts: Expression[] = [];
+  for (const part of expression.of) {
+    const found = reduce(part, state);
+    if (isSettled(found) && outcomesOf(found) === strong) return settled(expression, strong, []);
+    parts.push(found);
+  }
+  const certain = parts.filter(isSettled);
+  const weak = isTrue + isFalse - strong;
+  const outcomes = certain.map(outcomesOf).reduce((a, b) => combined(a, b, strong), weak);
+  const summary = settled(expression, outcomes, certain.flatMap(namesOf));
+  const others = parts.filter((part) => !isSettled(part));
+  const of = outcomes === weak ? others : [...others, summary];
+  const [only] = of;
+  if (!only || others.length === 0) return summary;
+  // A part that may be null is a fault here, and would be a value elsewhere.
+  return of.length === 1 && !only.nullable ? only : rest({ ...expression, of }, of);
+}
+
+function negation(expression: Of<'not'>, of: Expression): Expression {
+  if (!isSettled(of)) return rest({ ...expression, of }, [of]);
+  const outcomes = outcomesOf(of);
+  const turned =
+    (outcomes & isFault) | (outcomes & isTrue ? isFalse : 0) | (outcomes & isFalse ? isTrue : 0);
+  return settled(expression, turned, namesOf(of));
+}
+
+function conditional(expression: Of<'if'>, state: Reducing): Expression {
+  const condition = reduce(expression.condition, state);
+  if (condition.kind === 'constant' && condition.value === true)
+    return reduce(expression.yes, state);
+  if (condition.kind === 'constant' && condition.value === false)
+    return reduce(expression.no, state);
+  if (isSettled(condition) && outcomesOf(condition) === isFault) return faultOf(expression);
+  const [left, right] = [reduce(expression.yes, state), reduce(expression.no, state)];
+  const parts = [condition, left, right];
+  if (!parts.every(isSettled))
+    return rest({ ...expression, condition, yes: left, no: right }, parts);
+  const given = outcomesOf(condition);
+  const outcomes =
+    expression.type.kind === 'bool'
+      ? (given & isTrue ? outcomesOf(left) : 0) |
+        (given & isFalse ? outcomesOf(right) : 0) |
+        (given & isFault)
+      : anything;
+  return settled(expression, outcomes, parts.flatMap(namesOf));
+}
+
+/* Functions and comparisons: all their parts first. */
+
+function strict(expression: Strict, state: Reducing): Expression {
+  const parts = partsOf(expression).map((part) => reduce(part, state));
+  const open = parts.filter((part) => part.kind === 'open');
+  if (open.some(({ outcomes }) => outcomes === isFault)) return faultOf(expression);
+  if (open.length > 0)
+    return openOf(expression, anything, [...new Set(open.flatMap(({ names }) => names))]);
+  if (!parts.every((part) => part.kind === 'constant')) return withParts(expression, parts);
+  const value = computed(
+    expression,
+    parts.map((part) => part.value),
+  );
+  return value === undefined ? faultOf(expression) : constantOf(expression, value);
+}
+
+/** `has(map.key)` asks for the key, and everything else for a value that is not null. */
+function presence(expression: Of<'has'>, state: Reducing): Expression {
+  if (expression.of.kind === 'member' && expression.of.of.type.kind === 'map') {
+    const map = reduce(expression.of.of, state);
+    if (map.kind === 'constant' && map.value instanceof Map)
+      return constantOf(expression, map.value.has(expression.of.key));
+  }
+  const of = reduce(expression.of, state);
+  if (of.kind === 'open') return openOf(expression, of.outcomes, of.names);
+  if (of.kind === 'constant') return constantOf(expression, of.value !== null);
+  return rest({ ...expression, of }, [of]);
+}
+
+/* Macros over lists. */
+
+function iteration(expression: Of<'each'>, state: Reducing): Expression {
+  const list = reduce(expression.list, state);
+  if (list.kind === 'open') return { ...list, type: expression.type };
+  if (list.kind !== 'constant') {
+    const bound = new Map(state.bound);
+    bound.delete(expression.variable);
+    const body = reduce(expression.body, { ...state, bound });
+    return rest({ ...expression, list, body }, [list, body]);
+  }
+  if (!Array.isArray(list.value)) return faultOf(expression);
+  const items: readonly RuleValue[] = list.value;
+  const bodies = items.map((value) =>
+    reduce(expression.body, {
+      ...state,
+      bound: new Map([...state.bound, [expression.variable, value]]),
+    }),
+  );
+  const { macro, type, at } = expression;
+  if (macro === 'exists' || macro === 'all') {
+    const kind = macro === 'all' ? 'and' : 'or';
+    const row = bodies.some((body) => body.row);
+    return junction({ kind, of: bodies, type: bool, nullable: false, row, at }, state);
+  }
+  return collected({ ...expression, type }, items, bodies);
+}
+
+/** What only works on bodies that are settled. */
+function collected(
+  expression: Of<'each'>,
+  items: readonly RuleValue[],
+  bodies: readonly Expression[],
+): Expression {
+  const open = bodies.filter((body) => body.kind === 'open');
+  if (open.some(({ outcomes }) => outcomes === isFault)) return faultOf(expression);
+  if (open.length > 0)
+    return openOf(
+      expression,
+      anything,
+      open.flatMap(({ names }) => names),
+    );
+  const values = bodies.map((body) => (body.kind === 'constant' ? body.value : null));
+  if (expression.macro === 'map') return constantOf(expression, values);
+  const kept = items.filter((_, i) => values[i] === true);
+  if (expression.macro === 'filter') return constantOf(expression, kept);
+  return constantOf(expression, kept.length === 1);
+}

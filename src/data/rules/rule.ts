@@ -1,0 +1,160 @@
+/**
+ * Rules over values, written in CEL. A rule is read and typed once, when it is declared; what cannot be typed, or
+ * could not be part of a query where it is about a record, is refused there. It is asked in two ways that agree:
+ * of given values (`evaluate`), and of the rows of a table (`predicate`).
+ */
+import { LRUCache } from 'lru-cache';
+import { errors, type Problem } from '../../kernel/errors.ts';
+import { checkRule } from './check.ts';
+import type { RuleEnvironment } from './environment.ts';
+import { type Expression, isTrue } from './expression.ts';
+import { type Known, reduceRule } from './reduce.ts';
+import { condition, sqlContext } from './sql.ts';
+import { placeOf, RuleFault } from './syntax.ts';
+import type { RuleValue } from './values.ts';
+
+export interface RuleAnswer {
+  /** True whatever the missing values are. */
+  readonly holds: boolean;
+  /** Values that the answer hangs on and that nobody gave; empty when it is certain. */
+  readonly missing: readonly string[];
+}
+
+/** Values from outside by their names: `now`, `caller.id`, parameters. `fault`: there can't be one. */
+export type Inputs = Known['input'];
+
+export interface RowTest {
+  /** A condition, true for rows for which the rule holds. Null means false, and so does a missing value. */
+  readonly sql: string;
+  /** Values that the answer of some row may hang on. */
+  readonly missing: readonly string[];
+}
+
+export interface RowTarget {
+  /** How the row is called in the statement. */
+  readonly alias: string;
+  /** Adds a value and answers its placeholder. */
+  next(value: unknown): string;
+}
+
+export interface CompiledRule {
+  readonly text: string;
+  /** True when the answer depends on the record. */
+  readonly aboutRecord: boolean;
+  /** Top-level fields of the record that the rule reads. */
+  readonly fields: ReadonlySet<string>;
+  /** Inputs that the rule reads. */
+  readonly inputs: ReadonlySet<string>;
+  /** Fields that an input is compared with for equality, also as items of lists; `only`: it is used in no other way. */
+  comparedWith(input: string): { readonly fields: readonly string[]; readonly only: boolean };
+  /** The answer for given values and a record as it is on the wire. */
+  evaluate(input: Inputs, record?: Readonly<Record<string, unknown>>): RuleAnswer;
+  /** The same as a condition on rows. */
+  predicate(input: Inputs, target: RowTarget): RowTest;
+  /** What is left of the rule when inputs and the record are known as far as they are given. */
+  rest(input: Inputs, record?: Readonly<Record<string, unknown>>): Expression;
+}
+
+/** Typed rules that are kept for each environment. */
+const kept = new WeakMap<RuleEnvironment, LRUCache<string, CompiledRule>>();
+
+/** Throws `RuleFault`. */
+export function compileRule(text: string, environment: RuleEnvironment): CompiledRule {
+  let rules = kept.get(environment);
+  if (!rules) {
+    rules = new LRUCache({ max: 200 });
+    kept.set(environment, rules);
+  }
+  const known = rules.get(text);
+  if (known) return known;
+  const rule = createRule(text, checkRule(text, environment));
+  rules.set(text, rule);
+  return rule;
+}
+
+function createRule(text: string, expression: Expression): CompiledRule {
+  if (expression.row) condition(expression, sqlContext(trial));
+  const parts = [...partsOf(expression)];
+  return {
+    text,
+    aboutRecord: expression.row,
+    fields: new Set(parts.flatMap((part) => (part.kind === 'field' ? [part.name] : []))),
+    inputs: new Set(parts.flatMap((part) => (part.kind === 'input' ? [part.name] : []))),
+    comparedWith: (input) => comparedWith(parts, input),
+    evaluate: (input, record = {}) => answerOf(reduceRule(expression, { input, record })),
+    predicate(input, { alias, next }) {
+      const reduced = reduceRule(expression, { input });
+      const context = sqlContext({ alias, next, trial: false });
+      return { sql: refusedAs400(() => condition(reduced, context)), missing: missingOf(reduced) };
+    },
+    rest: (input, record) => reduceRule(expression, { input, ...(record && { record }) }),
+  };
+}
+
+/** What a trial admits can only be too large with the values of a request. */
+function refusedAs400<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof RuleFault)) throw error;
+    throw errors.INVALID_ARGUMENTS({
+      message: `A rule can't be asked with these values: ${error.message}`,
+    });
+  }
+}
+
+function comparedWith(parts: readonly Expression[], input: string) {
+  const isInput = (one: Expression): boolean => one.kind === 'input' && one.name === input;
+  const fields = parts.flatMap((part) => {
+    const sides =
+      part.kind === 'equal'
+        ? [part.left, part.right]
+        : part.kind === 'in'
+          ? [part.item, part.list]
+          : [];
+    if (!sides.some(isInput)) return [];
+    return sides.flatMap((side) => (side.kind === 'field' ? [side.name] : []));
+  });
+  return { fields: [...new Set(fields)], only: fields.length === parts.filter(isInput).length };
+}
+
+/** Nothing of a trial is sent anywhere. */
+const trial = { alias: 'r', next: (): string => 'null', trial: true };
+
+function answerOf(reduced: Expression): RuleAnswer {
+  if (reduced.kind === 'constant') return { holds: reduced.value === true, missing: [] };
+  const open = reduced.kind === 'open' && (reduced.outcomes & isTrue) !== 0;
+  return { holds: false, missing: open ? reduced.names : [] };
+}
+
+const missingOf = (reduced: Expression): readonly string[] => [
+  ...new Set([...partsOf(reduced)].flatMap((part) => (part.kind === 'open' ? part.names : []))),
+];
+
+/** The expression and everything in it. */
+export function* partsOf(expression: Expression): Generator<Expression> {
+  yield expression;
+  for (const value of Object.values(expression)) {
+    if (isExpression(value)) yield* partsOf(value);
+    else if (Array.isArray(value) && expression.kind !== 'constant')
+      for (const item of value.flat()) if (isExpression(item)) yield* partsOf(item);
+  }
+}
+
+const isExpression = (value: unknown): value is Expression =>
+  typeof value === 'object' && value !== null && 'kind' in value && 'at' in value;
+
+/** A fault of a rule as it is reported: with the line and the column. */
+export const ruleProblem = (text: string, fault: RuleFault, path: string): Problem => ({
+  path,
+  rule: fault.rule,
+  message: `${placeOf(text, fault.offset)}: ${fault.message}`,
+});
+
+/** Inputs from what is at hand; what is not in the map is missing. */
+export const inputsFrom =
+  (values: ReadonlyMap<string, RuleValue>): Inputs =>
+  (name) => {
+    const value = values.get(name);
+    return value === undefined ? undefined : { value };
+  };

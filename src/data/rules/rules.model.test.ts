@@ -1,0 +1,104 @@
+// Random rules on random rows: PostgreSQL answers exactly what the evaluator answers, and fails never.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  fields,
+  inputValues,
+  type Json,
+  parameters,
+  randomOf,
+  rowOf,
+  ruleOf,
+} from '../../../test/support/random-rules.ts';
+import { openRecordKernel, type RecordKernel } from '../../../test/support/record-kernel.ts';
+import { system } from '../../kernel/caller.ts';
+import type { CompiledSchema } from '../schema/compile/compiled.ts';
+import { recordEnvironment } from './environment.ts';
+import { type CompiledRule, compileRule, inputsFrom } from './rule.ts';
+import { RuleFault } from './syntax.ts';
+import type { RuleValue } from './values.ts';
+
+const admin = system('test');
+const shown = (value: unknown): string =>
+  JSON.stringify(value, (_, inner) => (typeof inner === 'bigint' ? `${inner}n` : inner));
+
+describe('rules in PostgreSQL and in JavaScript', () => {
+  let kernel: RecordKernel;
+  let schema: CompiledSchema;
+  let rows: readonly Json[];
+  let authors: readonly string[];
+
+  beforeAll(async () => {
+    kernel = await openRecordKernel();
+    await kernel.schemas.create(admin, { name: 'Author', fields: { name: 'String' } });
+    await kernel.schemas.create(admin, { name: 'Row', fields });
+    const random = randomOf(11);
+    const made = await kernel.records.createMany(admin, 'Author', [{}, {}, {}]);
+    authors = made.map(({ id }) => id);
+    await kernel.records.createMany(
+      admin,
+      'Row',
+      Array.from({ length: 50 }, () => rowOf(random, authors)),
+    );
+    rows = JSON.parse(
+      await kernel.records.find(admin, 'Row', { filter: { kind: 'all', of: [] } }),
+    ) as Json[];
+    schema = kernel.schemas.get('Row') as CompiledSchema;
+  });
+  afterAll(() => kernel.close());
+
+  /** Answers of all rows, per rule: true, false or null. */
+  async function asked(
+    rules: readonly (readonly [CompiledRule, ReadonlyMap<string, RuleValue>])[],
+  ) {
+    const values: unknown[] = [];
+    const target = { alias: 'r', next: (value: unknown) => `$${values.push(value)}` };
+    const tests = rules.map(([rule, known]) => rule.predicate(inputsFrom(known), target).sql);
+    const text = `select r."_id" as id, array[${tests.join(', ')}]::boolean[] as answers from ${schema.rows} r`;
+    const { rows: found } = await kernel.database.query<{
+      id: string;
+      answers: (boolean | null)[];
+    }>({ text, values });
+    return new Map(found.map(({ id, answers }) => [id, answers]));
+  }
+
+  type Sample = readonly [rule: CompiledRule, known: ReadonlyMap<string, RuleValue>];
+
+  /** Rules that can be part of a query, each with values. */
+  function samplesOf(seed: number, wanted: number): Sample[] {
+    const random = randomOf(seed);
+    const environment = recordEnvironment(schema, parameters);
+    return Array.from({ length: wanted }, () =>
+      ruleOf(random, 'bool', random.pick([1, 2, 3])),
+    ).flatMap((text): Sample[] => {
+      try {
+        return [[compileRule(text, environment), inputValues(random, authors)]];
+      } catch (error) {
+        if (error instanceof RuleFault) return [];
+        throw new Error(text, { cause: error });
+      }
+    });
+  }
+
+  it('agree about thousands of random rules', async () => {
+    const seed = Number(process.env.RULES_SEED ?? 2026);
+    const samples = samplesOf(seed, Number(process.env.RULES ?? 3_600));
+    const odd: string[][] = [];
+    let held = 0;
+    for (let from = 0; from < samples.length; from += 40) {
+      const batch = samples.slice(from, from + 40);
+      const answers = await asked(batch).catch((error: unknown) => {
+        throw new Error(batch.map(([{ text }]) => text).join('\n'), { cause: error });
+      });
+      for (const [place, [rule, known]] of batch.entries()) {
+        const expected = rows.map((row) => rule.evaluate(inputsFrom(known), row).holds);
+        const found = rows.map((row) => answers.get(String(row._id))?.[place] === true);
+        const at = rows.findIndex((_, i) => expected[i] !== found[i]);
+        if (at >= 0) odd.push([rule.text, shown([...known]), shown(rows[at]), `sql: ${found[at]}`]);
+        held += expected.filter(Boolean).length;
+      }
+    }
+    expect(odd.slice(0, 5)).toEqual([]);
+    expect(samples.length).toBeGreaterThan(3_000);
+    expect(held).toBeGreaterThan(20_000);
+  });
+});

@@ -1,0 +1,189 @@
+import { readFile } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import type { Field } from '../schema/language/field.ts';
+import { ruleEnvironment } from './environment.ts';
+import { compileRule, inputsFrom, ruleProblem } from './rule.ts';
+import { RuleFault } from './syntax.ts';
+import { type RuleType, readType } from './types.ts';
+import { type RuleValue, readValue, ValueFault } from './values.ts';
+
+const plain = { required: false, unique: false, hidden: false, indexed: false } as const;
+const record = new Map<string, Field>([
+  ['status', { kind: 'string', ...plain }],
+  ['author', { kind: 'objectId', ...plain }],
+  ['tags', { kind: 'array', items: { kind: 'string', ...plain }, ...plain }],
+  ['price', { kind: 'number', storage: 'numeric', integer: false, ...plain }],
+  ['publishAt', { kind: 'date', ...plain }],
+]);
+const typeOf = (name: string): RuleType => readType(name) as RuleType;
+const parameters = new Map([
+  ['grantedAt', typeOf('timestamp')],
+  ['lasts', typeOf('duration')],
+  ['user_ip', typeOf('ipaddress')],
+  ['limits', typeOf('map<int>')],
+  ['a', typeOf('bool')],
+  ['b', typeOf('bool')],
+]);
+const environment = ruleEnvironment({ parameters, record });
+
+function fault(text: string): string {
+  try {
+    compileRule(text, environment);
+  } catch (error) {
+    if (error instanceof RuleFault) {
+      const { rule, message } = ruleProblem(text, error, 'rule');
+      return `${rule}: ${message}`;
+    }
+    throw error;
+  }
+  return 'none';
+}
+
+const given = (values: Readonly<Record<string, unknown>>): ReadonlyMap<string, RuleValue> =>
+  new Map(
+    Object.entries(values).map(([name, value]) => {
+      const type = name === 'now' ? typeOf('timestamp') : parameters.get(name);
+      return [name, type ? readValue(type, value, name) : (value as RuleValue)];
+    }),
+  );
+
+const ask = (text: string, values: Readonly<Record<string, unknown>>, row = {}) =>
+  compileRule(text, environment).evaluate(inputsFrom(given(values)), row);
+
+describe('rules', () => {
+  it('are refused when they are declared, with the place', () => {
+    const faults = {
+      'record.nope == 1': 'field: line 1, column 7: "nope" is not a field that rules can use',
+      'record.price > 1': 'field: line 1, column 7: "price" is not a field that rules can use',
+      'record.status > 3': 'type: line 1, column 15: string and int have no order',
+      'true &&\n  reccord.status == "a"':
+        'name: line 2, column 3: "reccord" is not known here: there are now, caller, grantedAt, lasts, user_ip, limits, a, b, record',
+      'record.status': 'type: line 1, column 7: a rule must be true or false, and this is string',
+      'record.tags.map(t, t + "x") == ["ax"]':
+        "sql: line 1, column 29: these lists are not compared, so that it can't be part of a query",
+      'record.status.split(",").size() > 1':
+        "sql: line 1, column 14: the size of this list is not computed, so that it can't be part of a query",
+      'record.status.matches("(?=a)")': 'pattern: line 1, column 23: ',
+      'record.status.matches(record.author)':
+        'pattern: line 1, column 29: matches() takes a pattern that is written in the rule',
+      'grantedAt + 1 < now': 'type: line 1, column 11: the operator + does not take timestamp, int',
+      'record.publishAt.getHours("Europe/Berlin") > 8':
+        "sql: line 1, column 27: only UTC and offsets such as +02:00 are zones of fields, so that it can't be part of a query",
+      'a &&': 'syntax: line 1, column 3: ',
+      '': 'required: line 1, column 1: must not be empty',
+    };
+    for (const [text, wanted] of Object.entries(faults))
+      expect([text, fault(text).slice(0, wanted.length)]).toEqual([text, wanted]);
+  });
+
+  it('have bounds: of text, of brackets, of operators, and of the query that they become', () => {
+    expect(fault(`a || ${'a'.repeat(2_000)}`)).toMatch(/^maxLength/);
+    expect(fault(`${'('.repeat(40)}a${')'.repeat(40)}`)).toMatch(/^depth/);
+    expect(fault(`a${' && a'.repeat(200)}`)).toMatch(/^size/);
+    const doubling = Array.from({ length: 30 }).reduce<string>(
+      (inner) => `((${inner}) == (record.status == "x"))`.replaceAll('((', '('),
+      'record.status == "y"',
+    );
+    expect(fault(doubling)).toMatch(/^(size|depth|syntax)/);
+  });
+
+  it('compare times, spans, addresses, texts and maps', () => {
+    const grant = { grantedAt: '2026-01-01T00:00:00Z', lasts: '1h' };
+    const at = 'now < grantedAt + lasts';
+    expect(ask(at, { ...grant, now: '2026-01-01T00:59:59Z' }).holds).toBe(true);
+    expect(ask(at, { ...grant, now: '2026-01-01T01:00:00Z' }).holds).toBe(false);
+    expect(ask('user_ip.in_cidr("192.168.0.0/24")', { user_ip: '192.168.0.9' }).holds).toBe(true);
+    expect(ask('user_ip.in_cidr("192.168.0.0/24")', { user_ip: '192.168.1.9' }).holds).toBe(false);
+    expect(ask('limits["a"] > 3 && "b" in limits', { limits: { a: 4, b: 1 } }).holds).toBe(true);
+    expect(ask('record.tags.exists(t, t.startsWith("x"))', {}, { tags: ['a', 'xy'] }).holds).toBe(
+      true,
+    );
+  });
+
+  it('say which values are missing, and only where the answer hangs on them', () => {
+    expect(ask('a && b', { a: true })).toEqual({ holds: false, missing: ['b'] });
+    expect(ask('a && b', { a: false })).toEqual({ holds: false, missing: [] });
+    expect(ask('b && a', { a: false })).toEqual({ holds: false, missing: [] });
+    expect(ask('a || b', { b: true })).toEqual({ holds: true, missing: [] });
+    expect(ask('!(a || b)', { b: true })).toEqual({ holds: false, missing: [] });
+    expect(ask('a ? b : false', {})).toEqual({ holds: false, missing: ['a', 'b'] });
+    expect(ask('a ? b : b', { b: true })).toEqual({ holds: false, missing: ['a'] });
+    // Whatever the missing value is, nothing divides by zero.
+    expect(ask('b && 1 / 0 == 1', {})).toEqual({ holds: false, missing: [] });
+  });
+
+  it('have no answer for nobody: what is null in a record is not the id of a visitor', () => {
+    const rule = compileRule('record.author == caller.id', environment);
+    const visitor = (name: string) => (name === 'caller.id' ? ('fault' as const) : undefined);
+    expect(rule.evaluate(visitor, { author: null })).toEqual({ holds: false, missing: [] });
+    expect(rule.predicate(visitor, { alias: 'r', next: String }).sql).toBe('null::boolean');
+  });
+
+  it('take only values of their types', () => {
+    const wrong: readonly (readonly [string, unknown])[] = [
+      ['int', '5'],
+      ['int', 1.5],
+      ['double', '1'],
+      ['timestamp', '2026-02-30T00:00:00Z'],
+      ['duration', '1 day'],
+      ['ip', '10.0.0'],
+      ['cidr', '10.0.0.0/33'],
+      ['list<int>', [1, 'x']],
+      ['map<string>', ['a']],
+      ['bool', null],
+      ['string', 'a\u0000b'],
+    ];
+    for (const [type, value] of wrong)
+      expect(() => readValue(typeOf(type), value, 'x'), type).toThrow(ValueFault);
+    expect(readType('list<list<list<list<list<int>>>>>')).toBeUndefined();
+    expect(readType('object')).toBeUndefined();
+  });
+
+  it('use indexes: equality of a column stays an equality', () => {
+    const rule = compileRule('record.status == "a" || record.author == caller.id', environment);
+    const values: unknown[] = [];
+    const next = (value: unknown) => `$${values.push(value)}`;
+    const { sql } = rule.predicate(
+      inputsFrom(given({ 'caller.id': '00000000-0000-7000-8000-000000000001' })),
+      { alias: 'r', next },
+    );
+    expect(sql).toBe(
+      '((r."status" = $1::text and r."status" is not null) or (r."author" = $2::uuid and r."author" is not null))',
+    );
+  });
+
+  it('take what the guide shows', async () => {
+    const guide = await readFile(
+      new URL('../../../docs/guides/permissions.md', import.meta.url),
+      'utf8',
+    );
+    const table = guide.slice(
+      guide.indexOf('| You may use |'),
+      guide.indexOf('What is not there is null.'),
+    );
+    const examples = [
+      ...table.matchAll(
+        /`((?:record|caller|now|cidr|'a')[^`]*[=<>)][^`]*|'a' in [^`]*|caller\.id in [^`]*)`/g,
+      ),
+    ]
+      .map(([, text = '']) => text)
+      .filter((text) => !text.startsWith('record.<'));
+    expect(examples.length).toBeGreaterThan(6);
+    const text: Field = { kind: 'string', ...plain };
+    const price: Field = { kind: 'number', storage: 'double precision', integer: false, ...plain };
+    const line: Field = { kind: 'object', fields: new Map([['price', price]]), ...plain };
+    const shown = ruleEnvironment({
+      parameters: new Map([['address', typeOf('ip')]]),
+      record: new Map<string, Field>([
+        ...record,
+        ['address', { kind: 'object', fields: new Map([['city', text]]), ...plain }],
+        ['meta', { kind: 'json', ...plain }],
+        ['members', { kind: 'array', items: text, ...plain }],
+        ['start', { kind: 'date', ...plain }],
+        ['lines', { kind: 'array', items: line, ...plain }],
+      ]),
+    });
+    for (const example of examples)
+      expect(() => compileRule(example, shown), example).not.toThrow();
+  });
+});

@@ -1,0 +1,118 @@
+import { LRUCache } from 'lru-cache';
+import type { Bus } from './events/bus.ts';
+
+/**
+ * A bounded in-process cache of things that may be dropped at any time without
+ * changing an answer. It is bypassed while the bus is not connected, and
+ * emptied when it is back.
+ */
+export interface Cache<V extends object> {
+  get(key: string): V | undefined;
+  /** For values that cannot have been changed since they were read. After a read from the database use `load`. */
+  set(key: string, value: V): void;
+  /**
+   * The value of the key, read by `loader` when it is not here. Concurrent callers share one read.
+   * A value whose key was invalidated while it was read is answered but not kept. `undefined` is not kept.
+   */
+  load<T extends V | undefined>(key: string, loader: () => Promise<T>): Promise<V | T>;
+  /** Drops the key here and, before it resolves, on every other live node. */
+  invalidate(keys: readonly string[]): Promise<void>;
+  clear(): void;
+  readonly size: number;
+}
+
+interface CacheOptions {
+  /** Also the bus topic suffix; unique per cache. */
+  readonly name: string;
+  readonly maxEntries: number;
+  /** Milliseconds after which an entry is read anew whatever happens. */
+  readonly ttlMs: number;
+}
+
+export interface Caches {
+  create<V extends object>(options: CacheOptions): Cache<V>;
+}
+
+/* Makes the caches of this node, kept true by the bus. */
+
+/** A read in progress. `stale` once its key was invalidated: others must not join it, nor must it be kept. */
+interface Reading {
+  readonly result: Promise<object | undefined>;
+  stale: boolean;
+}
+
+/** Caches that this node shares invalidations of with its peers on `bus`. */
+export function createCaches(bus: Bus): Caches {
+  const names = new Set<string>();
+  return {
+    create<V extends object>(options: CacheOptions): Cache<V> {
+      if (names.has(options.name)) throw new Error(`There are two caches named "${options.name}"`);
+      names.add(options.name);
+      return createCache<V>(bus, options);
+    },
+  };
+}
+
+function createEntries<V extends object>({ maxEntries, ttlMs }: CacheOptions): LRUCache<string, V> {
+  // Looking at the clock for every read would cost more than the read.
+  const ttlResolution = Math.min(100, Math.ceil(ttlMs / 10));
+  return new LRUCache<string, V>({ max: maxEntries, ttl: ttlMs, ttlResolution });
+}
+
+function createCache<V extends object>(bus: Bus, options: CacheOptions): Cache<V> {
+  const entries = createEntries<V>(options);
+  const readings = new Map<string, Reading>();
+  const topic = `cache.${options.name}`;
+
+  const drop = (keys: readonly string[]): void => {
+    for (const key of keys) {
+      entries.delete(key);
+      forget(key, readings.get(key));
+    }
+  };
+  const forget = (key: string, reading: Reading | undefined): void => {
+    if (!reading) return;
+    reading.stale = true;
+    readings.delete(key);
+  };
+  const clear = (): void => {
+    entries.clear();
+    for (const [key, reading] of readings) forget(key, reading);
+  };
+  const read = <T extends V | undefined>(key: string, loader: () => Promise<T>): Promise<T> => {
+    const result = loader();
+    const reading: Reading = { result, stale: false };
+    readings.set(key, reading);
+    const finish = (value: T | undefined): void => {
+      if (readings.get(key) === reading) readings.delete(key);
+      if (value !== undefined && !reading.stale && bus.connected()) entries.set(key, value);
+    };
+    result.then(finish, () => finish(undefined));
+    return result;
+  };
+
+  bus.subscribe(topic, (keys) => drop(keys as readonly string[]));
+  bus.onReconnect(clear);
+
+  return {
+    get: (key) => (bus.connected() ? entries.get(key) : undefined),
+    set(key, value) {
+      if (bus.connected()) entries.set(key, value);
+    },
+    async load(key, loader) {
+      if (!bus.connected()) return loader();
+      const known = entries.get(key);
+      if (known !== undefined) return known;
+      const reading = readings.get(key);
+      return reading ? (reading.result as ReturnType<typeof loader>) : read(key, loader);
+    },
+    async invalidate(keys) {
+      drop(keys);
+      await bus.announce(topic, keys);
+    },
+    clear,
+    get size() {
+      return entries.size;
+    },
+  };
+}

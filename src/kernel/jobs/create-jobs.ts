@@ -1,0 +1,313 @@
+/** Makes the job service: pg-boss over the platform's own database. */
+import { randomUUID } from 'node:crypto';
+import type { JobResult, JobWithMetadata, PgBoss, QueueOptions } from 'pg-boss';
+import type { TSchema } from 'typebox';
+import { Compile } from 'typebox/compile';
+import type { Database } from '../database/database.ts';
+import { sql } from '../database/sql.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { callerDatabase, createBossDatabase } from './boss-database.ts';
+import type { EnqueueOptions, JobDefinition, JobStatus, Jobs } from './jobs.ts';
+
+/* Runs one job: checks its data, measures, logs, and turns a failure into a retry instead of a crash. */
+
+type Runner = (job: JobWithMetadata<unknown>) => Promise<JobResult>;
+
+interface RunnerOptions {
+  readonly definition: JobDefinition;
+  readonly valid: (data: unknown) => boolean;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+}
+
+function createRunner({ definition, valid, log, metrics }: RunnerOptions): Runner {
+  const name = definition.name;
+  const outcomes = metrics.counter('jobs_total', 'Attempts to run a job, by outcome', [
+    'job',
+    'outcome',
+  ]);
+  const durations = metrics.histogram('job_duration_seconds', 'Time that an attempt took', ['job']);
+
+  return async (job) => {
+    const jobLog = log.child({ job: name, jobId: job.id, attempt: job.retryCount + 1 });
+    const started = performance.now();
+    try {
+      if (!valid(job.data)) {
+        jobLog.error(
+          {},
+          'The stored data of this job does not fit its schema; it goes to the dead letters',
+        );
+        outcomes.inc({ job: name, outcome: 'invalid' });
+        return {
+          id: job.id,
+          status: 'deadletter',
+          output: { message: 'data does not fit the schema' },
+        };
+      }
+      await definition.handler(job.data, { signal: job.signal, log: jobLog });
+      outcomes.inc({ job: name, outcome: 'completed' });
+      return { id: job.id, status: 'completed' };
+    } catch (error) {
+      const last = job.retryCount >= job.retryLimit;
+      outcomes.inc({ job: name, outcome: last ? 'failed' : 'retried' });
+      if (last)
+        jobLog.error({ err: error }, 'The job failed for good; it is kept with the dead letters');
+      else jobLog.warn({ err: error }, 'The job failed and will be tried again');
+      return {
+        id: job.id,
+        status: 'failed',
+        output: { message: error instanceof Error ? error.message : String(error) },
+      };
+    } finally {
+      durations.observe({ job: name }, (performance.now() - started) / 1000);
+    }
+  };
+}
+
+interface JobsOptions {
+  readonly database: Database;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+}
+
+export interface RunningJobs extends Jobs {
+  /** Prepares the queues and starts to work. Call it once the surfaces listen: readiness does not wait for it. */
+  start(): Promise<void>;
+  /** Takes no more jobs and waits for running ones, at most `timeoutMs` (10,000); what still runs then is retried later. */
+  stop(timeoutMs?: number): Promise<void>;
+}
+
+/** PostgreSQL schema of the job tables. */
+export const jobSchema = 'penstock_jobs';
+/** Where jobs end up that failed for good. They are kept for `keepFailedSeconds`. */
+const deadLetterQueue = 'dead-letter';
+const keepFailedSeconds = 30 * 24 * 3600;
+const keepDoneSeconds = 24 * 3600;
+const defaultRetries = 5;
+const defaultExpireSeconds = 300;
+const longestBackoffSeconds = 3600;
+/** Fetchers per job name and node, and jobs that each runs at a time. */
+const fetchers = 2;
+const batchSize = 8;
+/** Seconds between looks for jobs that became due by time; new ones are announced by NOTIFY. */
+const lookEverySeconds = 5;
+/** The same for what the clock starts: nobody waits for it, and each look is a write of the queue's table. */
+const lookForScheduledSeconds = 30;
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+interface Registration {
+  readonly definition: JobDefinition;
+  readonly runner: Runner;
+  readonly valid: (data: unknown) => boolean;
+}
+
+export function createJobs(dependencies: JobsOptions): RunningJobs {
+  const { database, log } = dependencies;
+  const registrations = new Map<string, Registration>();
+  let opened: Promise<PgBoss> | undefined;
+  let starting: Promise<void> | undefined;
+  let working = false;
+
+  /** Starts pg-boss and makes the queues of everything registered so far. Tried again after a failure. */
+  const open = (): Promise<PgBoss> => {
+    opened ??= openBoss(database, log, registrations).catch((error: unknown) => {
+      opened = undefined;
+      throw error;
+    });
+    return opened;
+  };
+
+  const startWork = async (): Promise<void> => {
+    working = true;
+    const boss = await open();
+    for (const registration of [...registrations.values()])
+      if (working) await work(boss, registration);
+  };
+
+  return {
+    async register(definition) {
+      const registration = registrationFor(dependencies, definition);
+      registrations.set(definition.name, registration);
+      if (opened === undefined) return;
+      const boss = await opened;
+      await makeQueue(boss, definition);
+      if (working) await work(boss, registration);
+    },
+    async unregister(name) {
+      if (!registrations.delete(name) || !working) return;
+      const boss = await open();
+      await boss.offWork(name, { wait: true });
+      await boss.unschedule(name);
+    },
+    async enqueue(name, data, options = {}) {
+      const { valid } = registered(registrations, name);
+      if (!valid(data)) throw new Error(`The data of job "${name}" does not fit its schema`);
+      const boss = await open();
+      return boss.send(name, data, sendOptions(database, options));
+    },
+    async status(id) {
+      await open();
+      return readStatus(database, [...registrations.keys()], id);
+    },
+    start() {
+      starting = startWork();
+      return starting;
+    },
+    async stop(timeoutMs = 10_000) {
+      working = false;
+      await starting?.catch(() => undefined);
+      const boss = await opened?.catch(() => undefined);
+      if (boss === undefined) return;
+      await finishJobs(boss, [...registrations.keys()], timeoutMs);
+      await boss.stop({ close: false, graceful: false });
+    },
+  };
+}
+
+function registrationFor({ log, metrics }: JobsOptions, definition: JobDefinition): Registration {
+  const valid = dataCheck(definition.data);
+  return { definition, valid, runner: createRunner({ definition, valid, log, metrics }) };
+}
+
+function registered(registrations: ReadonlyMap<string, Registration>, name: string): Registration {
+  const registration = registrations.get(name);
+  if (!registration) throw new Error(`There is no job "${name}": register its definition first`);
+  return registration;
+}
+
+async function work(boss: PgBoss, { definition, runner }: Registration): Promise<void> {
+  if (definition.schedule !== undefined)
+    await boss.schedule(definition.name, definition.schedule, {}, { tz: 'UTC' });
+  const isScheduled = definition.schedule !== undefined;
+  await boss.work(
+    definition.name,
+    {
+      batchSize,
+      localConcurrency: isScheduled ? 1 : fetchers,
+      burstWhenBatchFull: true,
+      notifyPollingIntervalSeconds: isScheduled ? lookForScheduledSeconds : lookEverySeconds,
+      includeMetadata: true,
+      perJobResults: true,
+    },
+    (batch) => Promise.all(batch.map(runner)),
+  );
+}
+
+/**
+ * Takes no more jobs and waits for those that run, at most `timeoutMs`. A graceful stop of pg-boss does the
+ * same, but looks only twice a second whether they are done.
+ */
+async function finishJobs(
+  boss: PgBoss,
+  names: readonly string[],
+  timeoutMs: number,
+): Promise<void> {
+  const over = Promise.withResolvers<void>();
+  const timer = setTimeout(over.resolve, timeoutMs);
+  const finished = Promise.allSettled(names.map((name) => boss.offWork(name, { wait: true })));
+  await Promise.race([finished, over.promise]);
+  clearTimeout(timer);
+}
+
+async function createBoss(database: Database, log: Logger): Promise<PgBoss> {
+  // Loaded when the first job is needed, so that readiness does not wait for it.
+  const { PgBoss: Boss } = await import('pg-boss');
+  const boss = new Boss({
+    db: createBossDatabase(database),
+    schema: jobSchema,
+    useListenNotify: true,
+    // Rebuilding indexes needs a connection outside of our transactions; vacuum suffices for these sizes.
+    reindex: false,
+  });
+  boss.on('error', (error) => log.error({ err: error }, 'The job queue met an error'));
+  boss.on('warning', (warning) => log.warn({ warning: warning.data }, warning.message));
+  return boss;
+}
+
+async function openBoss(
+  database: Database,
+  log: Logger,
+  registrations: ReadonlyMap<string, Registration>,
+): Promise<PgBoss> {
+  const boss = await createBoss(database, log);
+  await boss.start();
+  const known = new Map((await boss.getQueues()).map((queue) => [queue.name, queue]));
+  if (!known.has(deadLetterQueue)) {
+    await boss.createQueue(deadLetterQueue, {
+      retentionSeconds: keepFailedSeconds,
+      deleteAfterSeconds: keepFailedSeconds,
+    });
+  }
+  for (const { definition } of registrations.values()) {
+    const queue = known.get(definition.name);
+    if (!queue) await makeQueue(boss, definition);
+    else if (!isAsDefined(queue, definition))
+      await boss.updateQueue(definition.name, attempts(definition));
+  }
+  return boss;
+}
+
+const attempts = (definition: JobDefinition) => ({
+  retryLimit: definition.retries ?? defaultRetries,
+  expireInSeconds: definition.expireInSeconds ?? defaultExpireSeconds,
+});
+
+/** Whether a queue that an earlier version made still fits. */
+function isAsDefined(
+  queue: Pick<QueueOptions, 'retryLimit' | 'expireInSeconds'>,
+  definition: JobDefinition,
+): boolean {
+  const { retryLimit, expireInSeconds } = attempts(definition);
+  return queue.retryLimit === retryLimit && queue.expireInSeconds === expireInSeconds;
+}
+
+const makeQueue = (boss: PgBoss, definition: JobDefinition): Promise<void> =>
+  boss.createQueue(definition.name, {
+    // One waiting job per key; jobs without a key get one of their own.
+    policy: 'short',
+    notify: true,
+    deadLetter: deadLetterQueue,
+    ...attempts(definition),
+    retryDelay: 1,
+    retryBackoff: true,
+    retryDelayMax: longestBackoffSeconds,
+    deleteAfterSeconds: keepDoneSeconds,
+  });
+
+const sendOptions = (database: Database, options: EnqueueOptions) => ({
+  singletonKey: options.singletonKey ?? randomUUID(),
+  db: callerDatabase(options.transaction ?? database),
+  ...(options.startAfterSeconds !== undefined && { startAfter: options.startAfterSeconds }),
+});
+
+function dataCheck(schema: TSchema): (data: unknown) => boolean {
+  const compiled = Compile(schema);
+  return (data) => compiled.Check(data);
+}
+
+async function readStatus(
+  database: Database,
+  names: readonly string[],
+  id: string,
+): Promise<JobStatus | undefined> {
+  if (!uuid.test(id)) return undefined;
+  const { rows } = await database.query<{
+    id: string;
+    name: string;
+    state: JobStatus['state'];
+    retries: number;
+    started: boolean;
+  }>(sql`
+    select id::text as id, name, state::text as state, retry_count as retries, started_on is not null as started
+    from penstock_jobs.job where name = any(${names}::text[]) and id = ${id}::uuid`);
+  const row = rows[0];
+  return (
+    row && {
+      id: row.id,
+      name: row.name,
+      state: row.state,
+      attempts: row.retries + (row.started ? 1 : 0),
+    }
+  );
+}

@@ -1,0 +1,43 @@
+/** Makes the limits: in this process, or shared by all nodes through Redis. */
+import type { Redis } from '../redis.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { createMemoryLimits, type LimitBucket, type LimitState, type Limits } from './limits.ts';
+
+export interface LimitsOptions {
+  readonly redis: Redis | undefined;
+  readonly metrics: Metrics;
+}
+
+export function createLimits({ redis, metrics }: LimitsOptions): Limits {
+  const memory = createMemoryLimits();
+  const refusals = metrics.counter(
+    'rate_limited_total',
+    'Requests refused because a budget was used up',
+    ['bucket'],
+  );
+  const counted = (bucket: LimitBucket, state: LimitState): LimitState => {
+    if (!state.allowed) refusals.inc({ bucket: bucket.name });
+    return state;
+  };
+  if (!redis) {
+    return {
+      consume: (bucket, key, points = 1) => counted(bucket, memory.consume(bucket, key, points)),
+      peek: memory.peek,
+      reset: async (bucket, key) => memory.reset(bucket, key),
+    };
+  }
+  const fallbacks = metrics.counter(
+    'rate_limit_fallbacks_total',
+    'Limits decided by this node alone because Redis did not answer',
+  );
+  // Loaded only when it is used: it takes time and memory.
+  const shared = import('./redis-limits.ts').then(({ createSharedLimits }) =>
+    createSharedLimits(redis, memory, () => fallbacks.inc()),
+  );
+  return {
+    consume: async (bucket, key, points = 1) =>
+      counted(bucket, await (await shared).consume(bucket, key, points)),
+    peek: async (bucket, key) => (await shared).peek(bucket, key),
+    reset: async (bucket, key) => (await shared).reset(bucket, key),
+  };
+}

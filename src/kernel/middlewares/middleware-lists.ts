@@ -1,0 +1,139 @@
+/**
+ * What stands before the handler of a route, as operators read and write it: a list of names. A module demands
+ * some of them by declaring its operation; operators may add others, and take away what operators added.
+ */
+import type { Access, Method, Operation, RateLimit, SurfaceName } from '../operations/operation.ts';
+import { routesOf } from '../operations/registry.ts';
+
+/** The names that an access stands for, in the order in which they are asked. */
+const byAccess: Readonly<Record<Access, readonly string[]>> = {
+  public: [],
+  optionalUser: ['authMiddleware?'],
+  user: ['authMiddleware'],
+  partialUser: ['partialAuthMiddleware'],
+  refreshToken: ['refreshTokenMiddleware'],
+  admin: ['adminMiddleware'],
+  superAdmin: ['adminMiddleware', 'superAdminMiddleware'],
+  masterKey: ['masterKeyMiddleware'],
+  adminSecondFactor: ['secondFactorMiddleware'],
+};
+
+/** What each name means; the form of the limit stands for all limits. */
+export const middlewareMeanings: ReadonlyMap<
+  string,
+  { readonly meaning: string; readonly surface: SurfaceName | 'both'; readonly addable: boolean }
+> = new Map([
+  ['authMiddleware', { meaning: 'Needs a signed-in user', surface: 'client', addable: true }],
+  [
+    'authMiddleware?',
+    { meaning: 'Takes a user token, and nobody', surface: 'client', addable: false },
+  ],
+  [
+    'partialAuthMiddleware',
+    {
+      meaning: 'Needs a user, who may still owe the second factor',
+      surface: 'client',
+      addable: false,
+    },
+  ],
+  [
+    'refreshTokenMiddleware',
+    { meaning: 'Needs a refresh token', surface: 'client', addable: false },
+  ],
+  ['adminMiddleware', { meaning: 'Needs an admin credential', surface: 'admin', addable: false }],
+  ['superAdminMiddleware', { meaning: 'Needs a super admin', surface: 'admin', addable: true }],
+  ['masterKeyMiddleware', { meaning: 'Needs the master key', surface: 'admin', addable: false }],
+  [
+    'secondFactorMiddleware',
+    { meaning: 'Needs the short token of an admin login', surface: 'admin', addable: false },
+  ],
+  [
+    'rateLimit:<requests>/<seconds>',
+    {
+      meaning: 'So many requests of one caller in so many seconds',
+      surface: 'both',
+      addable: true,
+    },
+  ],
+]);
+
+const limitForm = /^rateLimit:([1-9]\d{0,5})\/([1-9]\d{0,3})$/;
+/** Seconds. */
+const LONGEST_WINDOW = 3_600;
+
+/** The budget that a name stands for. */
+function limitOf(name: string): RateLimit | undefined {
+  const [, requests, seconds] = limitForm.exec(name) ?? [];
+  if (requests === undefined || Number(seconds) > LONGEST_WINDOW) return undefined;
+  return { requests: Number(requests), seconds: Number(seconds) };
+}
+
+const nameOfLimit = ({ requests, seconds }: RateLimit): string =>
+  `rateLimit:${requests}/${seconds}`;
+
+export const isMiddleware = (name: string): boolean =>
+  limitOf(name) !== undefined || (middlewareMeanings.has(name) && !name.startsWith('rateLimit:'));
+
+/** What the module demands. */
+export function declaredMiddlewares({
+  access,
+  limit,
+}: Pick<Operation, 'access' | 'limit'>): readonly string[] {
+  return [...byAccess[access], ...(typeof limit === 'string' ? [] : [nameOfLimit(limit)])];
+}
+
+/** Whether an operator may add this name to the operation: only what makes it stricter, and only where it means something. */
+export function isAddable(name: string, { access }: Pick<Operation, 'access'>): boolean {
+  if (name === 'authMiddleware') return access === 'public' || access === 'optionalUser';
+  if (name === 'superAdminMiddleware') return access === 'admin';
+  return limitOf(name) !== undefined;
+}
+
+/** A user who must be there satisfies a route that takes one. */
+const covers = (names: readonly string[], demanded: string): boolean =>
+  names.includes(demanded) || (demanded === 'authMiddleware?' && names.includes('authMiddleware'));
+
+/** The demands of the module that a list leaves out. */
+export const missingDemands = (names: readonly string[], operation: Operation): readonly string[] =>
+  declaredMiddlewares(operation).filter((demanded) => !covers(names, demanded));
+
+/** A route, whatever its parameters are called. */
+export const routeKeyOf = (surface: SurfaceName, method: Method, path: string): string =>
+  `${surface} ${method} ${path.replace(/:\w+/g, ':').replace(/(?<=.)\/$/, '')}`;
+
+/* An operation as it is with what operators added to its route. */
+
+/** Lists that operators set, by route key. */
+export type MiddlewareLists = ReadonlyMap<string, readonly string[]>;
+
+/**
+ * The list in force: what the operator set, with every demand of the module, whether he kept it or not (the module
+ * may have come to demand it later), and without what no longer fits the route.
+ */
+export function middlewaresOf(operation: Operation, lists: MiddlewareLists): readonly string[] {
+  const declared = declaredMiddlewares(operation);
+  const set = routesOf(operation).flatMap(
+    ({ method, path }) => lists.get(routeKeyOf(operation.surface, method, path)) ?? [],
+  );
+  const fitting = set.filter((name) => declared.includes(name) || isAddable(name, operation));
+  return [...new Set([...missingDemands(fitting, operation), ...fitting])];
+}
+
+/** The same operation when nothing was added. It can only become stricter. */
+export function withMiddlewares(operation: Operation, names: readonly string[]): Operation {
+  const declared = declaredMiddlewares(operation);
+  const added = names.filter((name) => !declared.includes(name));
+  if (added.length === 0) return operation;
+  const limits = added.map(limitOf).filter((limit): limit is RateLimit => limit !== undefined);
+  return Object.freeze({
+    ...operation,
+    access: stricter(operation.access, added),
+    ...(limits.length > 0 ? { addedLimits: limits } : {}),
+  });
+}
+
+function stricter(access: Access, added: readonly string[]): Access {
+  if (added.includes('authMiddleware') && (access === 'public' || access === 'optionalUser'))
+    return 'user';
+  return added.includes('superAdminMiddleware') && access === 'admin' ? 'superAdmin' : access;
+}

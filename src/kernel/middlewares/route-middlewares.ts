@@ -1,0 +1,247 @@
+/**
+ * The middlewares of routes: kept in the database, applied by the registry to every operation that passes through it,
+ * so that a route is never reachable without them, however often its module registers it again.
+ */
+import { moduleOfOperation, requireAuthority } from '../authority.ts';
+import { type Caller, callerKey } from '../caller.ts';
+import type { Database, Queryable, Transaction } from '../database/database.ts';
+import { sql } from '../database/sql.ts';
+import type { Bus } from '../events/bus.ts';
+import type { Method, Operation, SurfaceName } from '../operations/operation.ts';
+import { type OperationRegistry, routesOf } from '../operations/registry.ts';
+import { middlewareErrors } from './errors.ts';
+import {
+  declaredMiddlewares,
+  isAddable,
+  isMiddleware,
+  type MiddlewareLists,
+  middlewaresOf,
+  missingDemands,
+  routeKeyOf,
+  withMiddlewares,
+} from './middleware-lists.ts';
+
+/* The lists that operators set, as they are stored. */
+
+async function readLists(database: Database): Promise<MiddlewareLists> {
+  const { rows } = await database.query<{ route: string; middlewares: string[] }>(
+    sql`select route, middlewares from penstock.route_middlewares order by route`,
+  );
+  return new Map(rows.map(({ route, middlewares }) => [route, middlewares]));
+}
+
+async function storeList(
+  transaction: Queryable,
+  caller: Caller,
+  route: string,
+  names: readonly string[],
+): Promise<void> {
+  await transaction.query(sql`
+    insert into penstock.route_middlewares (route, middlewares, updated_by) values (${route}, ${names}, ${callerKey(caller)})
+    on conflict (route) do update set middlewares = excluded.middlewares, version = route_middlewares.version + 1,
+      updated_at = now(), updated_by = excluded.updated_by`);
+}
+
+async function removeLists(transaction: Queryable, routes: readonly string[]): Promise<void> {
+  await transaction.query(sql`delete from penstock.route_middlewares where route = any(${routes})`);
+}
+
+/** Topic on which nodes hear that lists changed. */
+const TOPIC = 'middlewares';
+
+export interface RouteName {
+  readonly surface: SurfaceName;
+  readonly method: Method;
+  /** Template, with whatever names for its parameters. */
+  readonly path: string;
+}
+
+export interface RouteMiddlewares {
+  /** Throws ROUTE_NOT_FOUND. */
+  of(route: RouteName): readonly string[];
+  /** What operators added to the route; nothing for a route that there is not. */
+  addedTo(route: RouteName): readonly string[];
+  /** The list of an operation as the registry answers it. */
+  ofOperation(operation: Operation): readonly string[];
+  /**
+   * Makes `names` the list of the route, on every node, before it answers. Throws ROUTE_NOT_FOUND,
+   * MIDDLEWARE_NOT_FOUND, MIDDLEWARE_DEMANDED, MIDDLEWARE_UNFIT.
+   */
+  set(caller: Caller, route: RouteName, names: readonly string[]): Promise<void>;
+  /** What is stored, by route key (`routeKeyOf`), also for routes that there are not now. */
+  stored(): MiddlewareLists;
+  /**
+   * Stores lists, or takes them away (`undefined`), by route key. Routes may come later; what does not fit them then
+   * has no effect, and what their modules demand always holds.
+   */
+  put(caller: Caller, lists: ReadonlyMap<string, readonly string[] | undefined>): Promise<void>;
+}
+
+interface RouteMiddlewaresOptions {
+  readonly database: Database;
+  readonly bus: Bus;
+  readonly registry: OperationRegistry;
+}
+
+/** Operations with the middlewares that routes have beside their own. */
+function createAppliedOperations(lists: () => MiddlewareLists) {
+  const declared = new WeakMap<Operation, Operation>();
+  const strict = new WeakMap<
+    Operation,
+    { readonly names: string; readonly operation: Operation }
+  >();
+  return {
+    /** The same object as long as the list is the same: surfaces remember what they compiled for it. */
+    apply(operation: Operation): Operation {
+      const names = middlewaresOf(operation, lists());
+      const known = strict.get(operation);
+      if (known?.names === names.join()) return known.operation;
+      const made = withMiddlewares(operation, names);
+      strict.set(operation, { names: names.join(), operation: made });
+      declared.set(made, operation);
+      return made;
+    },
+    /** What the module declared. */
+    declaredOf: (operation: Operation): Operation => declared.get(operation) ?? operation,
+  };
+}
+
+/** Reads what is stored before it answers: create it before any module registers operations. */
+export async function createRouteMiddlewares(
+  options: RouteMiddlewaresOptions,
+): Promise<RouteMiddlewares> {
+  const { database, bus, registry } = options;
+  let lists: MiddlewareLists = new Map();
+  const { apply, declaredOf } = createAppliedOperations(() => lists);
+  const load = async (): Promise<void> => {
+    lists = await readLists(database);
+    registry.transform(apply);
+  };
+  const reload = oneAfterTheOther(load);
+  await reload();
+  bus.subscribe(TOPIC, reload);
+  bus.freshness.watch('middlewares', reload);
+
+  /** Holds on every node when the transaction that this joins has ended. */
+  const change = (work: (transaction: Transaction) => Promise<void>): Promise<void> =>
+    database.transaction(async (transaction) => {
+      await work(transaction);
+      transaction.afterCommit(() =>
+        Promise.all([reload(), bus.announce(TOPIC, {})]).then(() => undefined),
+      );
+    });
+
+  const ofOperation = (operation: Operation): readonly string[] =>
+    middlewaresOf(declaredOf(operation), lists);
+  const served = lookup(registry);
+  const known = (route: RouteName): Operation | undefined => {
+    const found = served(routeKeyOf(route.surface, route.method, route.path));
+    return found && declaredOf(found);
+  };
+  const find = (route: RouteName): Operation => known(route) ?? absent();
+
+  return {
+    of: (route) => middlewaresOf(find(route), lists),
+    addedTo(route) {
+      const operation = lists.size === 0 ? undefined : known(route);
+      if (!operation) return [];
+      const demanded = declaredMiddlewares(operation);
+      return middlewaresOf(operation, lists).filter((name) => !demanded.includes(name));
+    },
+    ofOperation,
+    stored: () => lists,
+    put: async (caller, given) => {
+      requireTheirs(caller, operationsOf(given.keys(), served));
+      await change((transaction) => storeLists(transaction, caller, given));
+    },
+    async set(caller, route, names) {
+      const operation = find(route);
+      requireTheirs(caller, [operation]);
+      const wanted = [...new Set(names)];
+      requireAllowed(operation, wanted);
+      const [key = '', ...aliases] = keysOf(operation);
+      const nothingAdded = withMiddlewares(operation, wanted) === operation;
+      await change(async (transaction) => {
+        // Other spellings of the route lose their lists, so that one list is in force.
+        await removeLists(transaction, nothingAdded ? [key, ...aliases] : aliases);
+        if (!nothingAdded) await storeList(transaction, caller, key, wanted);
+      });
+    },
+  };
+}
+
+async function storeLists(
+  transaction: Transaction,
+  caller: Caller,
+  given: Parameters<RouteMiddlewares['put']>[1],
+): Promise<void> {
+  await removeLists(
+    transaction,
+    [...given].filter(([, names]) => names === undefined).map(([key]) => key),
+  );
+  for (const [key, names] of given) if (names) await storeList(transaction, caller, key, names);
+}
+
+const operationsOf = (
+  keys: Iterable<string>,
+  served: (key: string) => Operation | undefined,
+): readonly Operation[] => [...keys].flatMap((key) => served(key) ?? []);
+
+/** A route belongs to the module of its operation. */
+const requireTheirs = (caller: Caller, operations: readonly Operation[]): void =>
+  requireAuthority(
+    caller,
+    ...operations.map(
+      (operation) => ({ kind: 'module', module: moduleOfOperation(operation) }) as const,
+    ),
+  );
+
+const absent = (): never => {
+  throw middlewareErrors.ROUTE_NOT_FOUND();
+};
+
+const keysOf = (operation: Operation): readonly string[] =>
+  routesOf(operation).map(({ method, path }) => routeKeyOf(operation.surface, method, path));
+
+/** Finds routes as they are served now. */
+function lookup(registry: OperationRegistry): (key: string) => Operation | undefined {
+  let byKey: ReadonlyMap<string, Operation> | undefined;
+  registry.onChange(() => {
+    byKey = undefined;
+  });
+  return (key) => {
+    byKey ??= new Map(
+      registry
+        .all()
+        .flatMap(({ operation }) => keysOf(operation).map((one) => [one, operation] as const)),
+    );
+    return byKey.get(key);
+  };
+}
+
+function requireAllowed(operation: Operation, names: readonly string[]): void {
+  const unknown = names.find((name) => !isMiddleware(name));
+  if (unknown !== undefined)
+    throw middlewareErrors.MIDDLEWARE_NOT_FOUND({
+      message: `There is no middleware ${unknown}: GET /router/middlewares lists them`,
+    });
+  const declared = declaredMiddlewares(operation);
+  const unfit = names.find((name) => !declared.includes(name) && !isAddable(name, operation));
+  if (unfit !== undefined)
+    throw middlewareErrors.MIDDLEWARE_UNFIT({ message: `${unfit} cannot be added to this route` });
+  const [missing] = missingDemands(names, operation);
+  if (missing !== undefined)
+    throw middlewareErrors.MIDDLEWARE_DEMANDED({
+      message: `The module demands ${missing}: only what operators added can be taken away`,
+    });
+}
+
+/** What is read last is what was stored last. */
+function oneAfterTheOther(work: () => Promise<void>): () => Promise<void> {
+  let queue: Promise<void> = Promise.resolve();
+  return () => {
+    const turn = queue.then(work, work);
+    queue = turn.catch(() => undefined);
+    return turn;
+  };
+}

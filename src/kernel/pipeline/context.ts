@@ -1,0 +1,176 @@
+/** One call of one operation, as a transport presents it and as the handler sees it. */
+
+import type { Caller } from '../caller.ts';
+import { errors } from '../errors.ts';
+import {
+  anonymousApp,
+  type Identity,
+  noApp,
+  type PresentedApp,
+  type PresentedCredentials,
+} from '../identity.ts';
+import type { CompiledOperation } from '../operations/compile.ts';
+import type { Operation } from '../operations/operation.ts';
+import type {
+  AuditFacts,
+  OperationContext,
+  SelectedFields,
+} from '../operations/operation-input.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** What a transport knows before anything is believed. */
+export interface Call {
+  readonly compiled: CompiledOperation;
+  readonly credentials: PresentedCredentials;
+  readonly requestId: string;
+  /** The client's address, behind trusted proxies the real one. */
+  readonly address: string;
+  readonly userAgent: string | undefined;
+  /** `Idempotency-Key` as sent. */
+  readonly idempotencyKey: string | undefined;
+  /** `Origin` as sent. */
+  readonly origin?: string | undefined;
+  /** `Sec-Fetch-Site` as sent. */
+  readonly fetchSite?: string | undefined;
+  /** Which app the request says that it comes from. */
+  readonly presentedApp?: PresentedApp;
+  /** The app, once it was believed; nothing while apps are not told apart. */
+  app?: string | undefined;
+  /** What of the answer will be looked at; nothing: all. */
+  readonly wanted?: SelectedFields | undefined;
+  /** Runs `listener` if the client goes away before the answer is out. */
+  onDisconnect(listener: () => void): void;
+}
+
+/**
+ * The context of a handler. Signal and log are made when they are first asked
+ * for: most handlers use neither, and each costs more than the rest of the
+ * pipeline together.
+ */
+export class CallContext implements OperationContext {
+  readonly caller: Caller;
+  readonly requestId: string;
+  readonly address: string;
+  readonly userAgent: string | undefined;
+  readonly bearer: string | undefined;
+  readonly #call: Call;
+  readonly #parentLog: Logger;
+  #controller: AbortController | undefined;
+  #log: Logger | undefined;
+  #expiry: Error | undefined;
+  #auditFacts: AuditFacts | undefined;
+
+  /** When the call is given up, on the clock of `performance.now()`. */
+  readonly deadlineAt: number;
+
+  constructor(
+    call: Call,
+    caller: Caller,
+    { log, deadlineAt }: { readonly log: Logger; readonly deadlineAt: number },
+  ) {
+    this.deadlineAt = deadlineAt;
+    this.caller = caller;
+    this.requestId = call.requestId;
+    this.address = call.address;
+    this.userAgent = call.userAgent;
+    this.bearer = consumesBearer(call.compiled.operation.access)
+      ? call.credentials.bearer
+      : undefined;
+    this.#call = call;
+    this.#parentLog = log;
+  }
+
+  get clientId(): string {
+    return appOf(this.#call);
+  }
+
+  get wanted(): SelectedFields | undefined {
+    return this.#call.wanted;
+  }
+
+  get cookies(): Readonly<Record<string, string>> {
+    return this.#call.credentials.cookies;
+  }
+
+  get origin(): string | undefined {
+    return this.#call.origin;
+  }
+
+  get fetchSite(): string | undefined {
+    return this.#call.fetchSite;
+  }
+
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      const controller = new AbortController();
+      this.#controller = controller;
+      if (this.#expiry) controller.abort(this.#expiry);
+      else this.#call.onDisconnect(() => controller.abort(new Error('The client went away')));
+    }
+    return this.#controller.signal;
+  }
+
+  get log(): Logger {
+    this.#log ??= this.#parentLog.child({
+      requestId: this.requestId,
+      operation: this.#call.compiled.operation.id,
+      ...impersonation(this.caller),
+    });
+    return this.#log;
+  }
+
+  audited(facts: AuditFacts): void {
+    this.#auditFacts = { ...this.#auditFacts, ...facts };
+  }
+
+  get auditFacts(): AuditFacts | undefined {
+    return this.#auditFacts;
+  }
+
+  /** The deadline has passed and the caller was told so. */
+  get expired(): boolean {
+    return this.#expiry !== undefined;
+  }
+
+  expire(reason: Error): void {
+    this.#expiry ??= reason;
+    this.#controller?.abort(this.#expiry);
+  }
+}
+
+/** An operator who acts as a user is named in every line. */
+const impersonation = (caller: Caller): { readonly impersonatedBy?: string } =>
+  caller.kind === 'user' && caller.impersonatedBy !== undefined
+    ? { impersonatedBy: caller.impersonatedBy }
+    : {};
+
+const consumesBearer = (access: string): boolean =>
+  access === 'refreshToken' || access === 'adminSecondFactor';
+
+/* The app behind a call: asked for once, before anybody looks at who is signed in. */
+
+/** Notes the app in the call. Throws 401. Without a promise when there is nothing to wait for. */
+export function admitApp({ apps }: Identity, call: Call): void | Promise<void> {
+  if (!apps || !needsApp(call.compiled.operation)) return undefined;
+  const app = apps.admit(call.presentedApp ?? noApp);
+  if (app instanceof Promise) {
+    return app.then((known) => {
+      call.app = known;
+    });
+  }
+  call.app = app;
+  return undefined;
+}
+
+/** Callbacks of others come from wherever they come from; a few operations say themselves that anybody may ask. */
+function needsApp({ surface, path, anyApp }: Operation): boolean {
+  return surface === 'client' && anyApp !== true && !path.startsWith('/hook/');
+}
+
+/** Throws 401 for a token that was given to another app than the one that presents it. */
+export function requireOwnToken(caller: Caller, call: Call): void {
+  if (call.app === undefined || caller.kind !== 'user' || caller.clientId === call.app) return;
+  throw errors.UNAUTHORIZED({ message: 'This token belongs to another app: log in with this one' });
+}
+
+const appOf = (call: Call): string => call.app ?? anonymousApp;

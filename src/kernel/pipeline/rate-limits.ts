@@ -1,0 +1,195 @@
+/**
+ * Rate limits of operations (design.md section 9, spec/router.md 5.5): one
+ * standard budget for everything a caller does, and budgets of single
+ * operations that guess or send something.
+ */
+
+import { addressKey, type Caller, callerKey } from '../caller.ts';
+import { errors, type PenstockError } from '../errors.ts';
+import type { LimitBucket, LimitState, Limits } from '../limits/limits.ts';
+import type { Operation, RateLimit, SurfaceName } from '../operations/operation.ts';
+import { cutText } from '../text.ts';
+
+export interface LimitSettings {
+  /** Budget of everything, per user, else per address. */
+  readonly standard: { readonly requests: number; readonly seconds: number };
+  /** Replaces the declared limit of single operations, by operation id. */
+  readonly operations?: ReadonlyMap<
+    string,
+    { readonly requests: number; readonly seconds: number }
+  >;
+}
+
+/** Read for each request, so that a change of configuration holds at once. Answer the same object until something changed. */
+export type LimitSettingsProvider = () => LimitSettings;
+
+const defaults: LimitSettings = { standard: { requests: 300, seconds: 1 } };
+export const defaultLimitSettings: LimitSettingsProvider = () => defaults;
+
+/** An address alone may do this many times what one account and address may. */
+const ADDRESS_FACTOR = 10;
+
+export interface OperationLimiter {
+  /**
+   * Standard budget and, for operations with a limit of their own, the part that needs no body. Throws 429.
+   * `prepaid`: the request has paid the standard budget already, for the first of the calls that it holds.
+   */
+  admit(
+    operation: Operation,
+    caller: Caller,
+    address: string,
+    prepaid?: boolean,
+  ): void | Promise<void>;
+  /** The standard budget of an address: unknown paths, wrong methods, refused credentials. Throws 429. */
+  admitAddress(address: string, surface: SurfaceName): void | Promise<void>;
+  /** The budget per account and address, when the operation's limit names a body field. Throws 429. */
+  admitAccount(operation: Operation, body: unknown, address: string): void | Promise<void>;
+}
+
+export function createOperationLimiter(
+  limits: Limits,
+  settings: LimitSettingsProvider = defaultLimitSettings,
+): OperationLimiter {
+  const buckets = createBuckets(settings);
+
+  const take = (bucket: LimitBucket, key: string): void | Promise<void> => {
+    const state = limits.consume(bucket, key);
+    return state instanceof Promise
+      ? state.then((later) => judge(bucket, later))
+      : judge(bucket, state);
+  };
+
+  const declared = (
+    operation: Operation,
+    key: string,
+    address: string,
+    prepaid: boolean,
+  ): void | Promise<void> => {
+    if (operation.limit === 'none') return undefined;
+    const standard = prepaid ? undefined : take(buckets.standard(operation.surface), key);
+    const own = operation.limit === 'standard' ? undefined : buckets.of(operation, operation.limit);
+    if (!own) return standard;
+    const takeOwn = () =>
+      own.account ? take(own.address, addressKey(address)) : take(own.address, key);
+    return standard instanceof Promise ? standard.then(takeOwn) : takeOwn();
+  };
+
+  /** What operators added, one after the other. */
+  const added = async (
+    before: void | Promise<void>,
+    { id, addedLimits = [] }: Operation,
+    key: string,
+  ): Promise<void> => {
+    await before;
+    for (const { requests, seconds } of addedLimits)
+      await take({ name: `${id}:added:${requests}/${seconds}`, requests, seconds }, key);
+  };
+
+  return {
+    admit(operation, caller, address, prepaid = false) {
+      const key = subjectOf(caller, address);
+      const done = declared(operation, key, address, prepaid);
+      return operation.addedLimits === undefined ? done : added(done, operation, key);
+    },
+    admitAddress: (address, surface) => take(buckets.standard(surface), addressKey(address)),
+    admitAccount(operation, body, address) {
+      if (typeof operation.limit === 'string' || operation.limit.account === undefined)
+        return undefined;
+      const { account } = buckets.of(operation, operation.limit);
+      const name = accountOf(body, operation.limit.account);
+      return account && name !== undefined
+        ? take(account, `${name} ${addressKey(address)}`)
+        : undefined;
+    },
+  };
+}
+
+interface OperationBuckets {
+  readonly address: LimitBucket;
+  readonly account: LimitBucket | undefined;
+}
+
+/** Each surface has a budget of its own: whoever floods clients takes nothing from operators at the same address. */
+const standardBuckets = (
+  standard: LimitSettings['standard'],
+): Readonly<Record<SurfaceName, LimitBucket>> => ({
+  client: { name: 'standard', ...standard },
+  admin: { name: 'standard:admin', ...standard },
+});
+
+/** Buckets are made once per settings object. */
+function createBuckets(settings: LimitSettingsProvider) {
+  let known: LimitSettings | undefined;
+  let standard = standardBuckets(defaults.standard);
+  let byOperation = new WeakMap<Operation, OperationBuckets>();
+
+  const refresh = (): LimitSettings => {
+    const current = settings();
+    if (current !== known) {
+      known = current;
+      standard = standardBuckets(current.standard);
+      byOperation = new WeakMap();
+    }
+    return current;
+  };
+
+  return {
+    standard(surface: SurfaceName): LimitBucket {
+      refresh();
+      return standard[surface];
+    },
+    of(operation: Operation, declared: RateLimit): OperationBuckets {
+      const current = refresh();
+      const made = byOperation.get(operation);
+      if (made) return made;
+      const fresh = operationBuckets(
+        operation.id,
+        declared,
+        current.operations?.get(operation.id) ?? declared,
+      );
+      byOperation.set(operation, fresh);
+      return fresh;
+    },
+  };
+}
+
+function operationBuckets(
+  id: string,
+  declared: RateLimit,
+  { requests, seconds }: { requests: number; seconds: number },
+): OperationBuckets {
+  if (declared.account === undefined)
+    return { address: { name: id, requests, seconds }, account: undefined };
+  return {
+    address: { name: `${id}:address`, requests: requests * ADDRESS_FACTOR, seconds },
+    account: { name: `${id}:account`, requests, seconds },
+  };
+}
+
+function judge(bucket: LimitBucket, state: LimitState): void {
+  if (!state.allowed) throw tooMany(bucket, state);
+}
+
+function tooMany(bucket: LimitBucket, state: LimitState): PenstockError {
+  const seconds = Math.max(1, Math.ceil(state.resetMs / 1000));
+  return errors.RATE_LIMIT({
+    retryAfter: seconds,
+    headers: {
+      'ratelimit-limit': String(bucket.requests),
+      'ratelimit-remaining': String(Math.max(0, state.remaining)),
+      'ratelimit-reset': String(seconds),
+    },
+  });
+}
+
+const subjectOf = (caller: Caller, address: string): string =>
+  caller.kind === 'anonymous' ? addressKey(address) : callerKey(caller);
+
+/** One spelling of an account, so that case and spaces do not buy another budget. */
+function accountOf(body: unknown, field: string): string | undefined {
+  const value: unknown =
+    typeof body === 'object' && body !== null ? Reflect.get(body, field) : undefined;
+  return typeof value === 'string'
+    ? cutText(cutText(value, 1_024).normalize('NFKC').trim().toLowerCase(), 320)
+    : undefined;
+}

@@ -1,0 +1,156 @@
+/**
+ * What subjects reach on the way up, kept until something on that way changes.
+ * Each entry rests on the tuples of the subjects it was found through, and on
+ * the time until which those count. The change tracker (change-tracker.ts) says what
+ * changed; whoever uses an entry asks it to catch up and looks whether the
+ * entry still stands.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Queryable } from '../../../../kernel/database/database.ts';
+import {
+  type ChangeCursor,
+  type CursorGuard,
+  createChangeTracker,
+  type DatabaseSnapshot,
+} from './change-tracker.ts';
+
+/** Sum over all entries of what they rest on: some 50 MB. */
+const MOST_SUBJECTS = 200_000;
+
+/** What was found, and on what it rests. */
+export interface CacheEntry<T> {
+  readonly value: T;
+  /** `Type:id`; a change of their tuples may change the value. */
+  readonly subjects: readonly string[];
+  /** By the clock of the database, ms since 1970: when the first tuple of the way stops to count. */
+  readonly until: number | undefined;
+}
+
+interface CacheLookup<T> {
+  /** What is searched for; the same key always means the same search. */
+  readonly key: string;
+  /** Types of the resources on the way. */
+  readonly types: readonly string[];
+  find(): Promise<CacheEntry<T>>;
+}
+
+/** Something that was true when it was found. */
+export interface CachedValue<T> {
+  readonly value: T;
+  /** Whether it is true at the moment of the last `catchUp`; call it after one. */
+  stands(moment: DatabaseSnapshot): boolean;
+  /** What was kept stood at this position, and rests on this; for `guardText`. */
+  readonly rests?: Omit<CursorGuard, 'revision'>;
+}
+
+export interface GrantCache<T> {
+  /** What is kept, else what is found now. */
+  read(search: CacheLookup<T>): Promise<CachedValue<T>>;
+  /** Takes in what was committed before the call. */
+  catchUp(): Promise<DatabaseSnapshot>;
+  position(): ChangeCursor | undefined;
+}
+
+/** A search that is under way: changes that are told meanwhile may or may not be in what it finds. */
+interface RunningSearch {
+  readonly missed: Set<string>;
+  missedAll: boolean;
+}
+
+export function createGrantCache<T extends object>(database: Queryable): GrantCache<T> {
+  const types = new Set<string>();
+  /** The types that the last statement asked for. Changes of others may have passed unnoticed. */
+  let followed: ReadonlySet<string> = new Set();
+  const bySubject = new Map<string, Set<string>>();
+  const flights = new Set<RunningSearch>();
+
+  const entries = createEntries<T>(bySubject);
+
+  const tracker = createChangeTracker(database, {
+    types() {
+      followed = new Set(types);
+      return [...types];
+    },
+    changed(subjects) {
+      for (const subject of subjects) {
+        for (const key of [...(bySubject.get(subject) ?? [])]) entries.delete(key);
+        for (const flight of flights) flight.missed.add(subject);
+      }
+    },
+    everythingChanged() {
+      entries.clear();
+      for (const flight of flights) flight.missedAll = true;
+    },
+  });
+
+  function keep(key: string, found: CacheEntry<T>): void {
+    entries.set(key, found);
+    if (!entries.has(key)) return;
+    for (const subject of found.subjects) addToIndex(bySubject, subject, key);
+  }
+
+  async function search({ key, types: wanted, find }: CacheLookup<T>): Promise<CacheEntry<T>> {
+    const missedAll = wanted.some((type) => !followed.has(type));
+    const flight: RunningSearch = { missed: new Set(), missedAll };
+    for (const type of wanted) types.add(type);
+    flights.add(flight);
+    try {
+      const found = await find();
+      if (!flight.missedAll && !found.subjects.some((subject) => flight.missed.has(subject)))
+        keep(key, found);
+      return found;
+    } finally {
+      flights.delete(flight);
+    }
+  }
+
+  return {
+    async read(wanted) {
+      const kept = entries.get(wanted.key);
+      if (!kept) return { value: (await search(wanted)).value, stands: () => true };
+      const isKept = (): boolean => entries.peek(wanted.key) === kept;
+      const stands = ({ now }: DatabaseSnapshot): boolean => {
+        const inTime = kept.until === undefined || kept.until > now;
+        if (!inTime && isKept()) entries.delete(wanted.key);
+        return inTime && isKept();
+      };
+      const rests = restsOn(tracker.position(), wanted.types, kept.until);
+      return { value: kept.value, stands, ...(rests && { rests }) };
+    },
+    catchUp: tracker.catchUp,
+    position: tracker.position,
+  };
+}
+
+/** `bySubject`: keys of the entries that hang on a subject. */
+const createEntries = <T extends object>(
+  bySubject: Map<string, Set<string>>,
+): LRUCache<string, CacheEntry<T>> =>
+  new LRUCache({
+    maxSize: MOST_SUBJECTS,
+    sizeCalculation: ({ subjects }) => 1 + subjects.length,
+    dispose: ({ subjects }, key) => {
+      for (const subject of subjects) removeFromIndex(bySubject, subject, key);
+    },
+  });
+
+/** What a cached answer rests on, as a statement can ask for it. */
+function restsOn<P extends { readonly until: number }>(
+  position: P | undefined,
+  types: readonly string[],
+  until = Number.POSITIVE_INFINITY,
+) {
+  return position && { ...position, types, until: Math.min(position.until, until) };
+}
+
+function addToIndex(index: Map<string, Set<string>>, subject: string, key: string): void {
+  const keys = index.get(subject);
+  if (keys) keys.add(key);
+  else index.set(subject, new Set([key]));
+}
+
+function removeFromIndex(index: Map<string, Set<string>>, subject: string, key: string): void {
+  const keys = index.get(subject);
+  keys?.delete(key);
+  if (keys?.size === 0) index.delete(subject);
+}

@@ -1,0 +1,196 @@
+/** Answers where very much hangs on the object, on the subject, or on both: no limit turns into a refusal of something else. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openTupleTable, type TupleTable } from '../../../../test/support/tuple-table.ts';
+import { parseDefinition } from '../model/definition.ts';
+import { parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
+import { buildModel } from '../model/model.ts';
+import { createEngine } from './create-engine.ts';
+import type { Engine, Question } from './engine.ts';
+
+const model = buildModel(
+  [
+    { name: 'User', relations: {}, permissions: {} },
+    { name: 'Group', relations: { member: ['User', 'Group#member'] }, permissions: {} },
+    {
+      name: 'Folder',
+      relations: { viewer: ['User'], parent: ['Folder'] },
+      permissions: { view: ['viewer', 'parent->view'] },
+    },
+    {
+      name: 'Doc',
+      relations: {
+        owner: ['User'],
+        reader: ['User', 'Group#member'],
+        banned: ['User'],
+        folder: ['Folder'],
+      },
+      permissions: {
+        read: ['owner', 'reader', 'folder->view'],
+        calm: { exclusion: { base: ['owner', 'reader', 'folder->view'], subtract: ['banned'] } },
+      },
+    },
+  ].map(parseDefinition),
+  0,
+);
+
+let table: TupleTable;
+let engine: Engine;
+beforeAll(async () => {
+  table = await openTupleTable();
+});
+afterAll(() => table.close());
+
+/** Tuples of one form: each part is SQL of a number `n` from 1. */
+async function fill(
+  count: number,
+  [subject, relation, resource]: readonly [string, string, string],
+): Promise<void> {
+  const [type, id = '', set = ''] = subject.split(/[:#]/);
+  const [resourceType, resourceId] = resource.split(':');
+  await table.database.query({
+    text: `insert into penstock.tuples (id, subject_type, subject_id, subject_relation, relation, resource_type, resource_id)
+      select gen_random_uuid(), '${type}', ${id}, '${set}', '${relation}', '${resourceType}', ${resourceId} from generate_series(1, ${count}) n`,
+  });
+}
+
+const docId = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
+const docIdText = `('00000000-0000-7000-8000-' || lpad(cast(n as text), 12, '0'))`;
+
+async function start(): Promise<void> {
+  await table.replace([]);
+  engine = createEngine(model);
+}
+
+const questionOf = (text: string): Question => {
+  const [subject = '', action = '', resource = ''] = text.split(' ');
+  return {
+    subject: parseSubject(subject, 'subject'),
+    action,
+    resource: parseObject(resource, 'resource'),
+  };
+};
+
+async function can(text: string): Promise<boolean | undefined> {
+  return (await engine.check(table.database, [questionOf(text)]))[0];
+}
+
+/** Which of the first documents the predicate lets through. */
+async function rows(subject: SubjectRef, action: string, use: 'row' | 'rows'): Promise<string[]> {
+  const predicate = await engine.predicate(table.database, { subject, action, type: 'Doc' });
+  const values: unknown[] = [[1, 2, 3].map(docId)];
+  const where = predicate.compile('t0.id', (value) => `$${values.push(value)}`, use);
+  const text = `select t0.id::text as id from unnest($1::uuid[]) t0(id) where ${where} order by 1`;
+  return (await table.database.query<{ id: string }>({ text, values })).rows.map(({ id }) => id);
+}
+
+const user = (id: string): SubjectRef => ({ type: 'User', id, relation: '' });
+
+describe('a document that is shared with very many groups', () => {
+  const shared = 'Doc:shared';
+  beforeAll(async () => {
+    await start();
+    await fill(12_000, [`Group:'g' || n#member`, 'member', `Group:'everyone'`]);
+    await fill(1, [`Group:'everyone'#member`, 'reader', `Doc:'shared'`]);
+    await fill(1, [`User:'member'`, 'member', `Group:'g11999'`]);
+    await fill(1, [`User:'direct'`, 'reader', `Doc:'shared'`]);
+    await fill(1, [`User:'out'`, 'member', `Group:'g5'`]);
+    await fill(1, [`User:'out'`, 'banned', `Doc:'shared'`]);
+  });
+
+  it('answers each question about it', async () => {
+    for (const id of ['member', 'direct', 'out'])
+      expect([id, await can(`User:${id} read ${shared}`)]).toEqual([id, true]);
+    expect(await can(`User:nobody read ${shared}`)).toBe(false);
+    expect(await can(`User:member calm ${shared}`)).toBe(true);
+    expect(await can(`User:out calm ${shared}`)).toBe(false);
+  });
+
+  it('answers many at once, and says why', async () => {
+    const asked = ['member', 'nobody', 'direct'].map((id) =>
+      questionOf(`User:${id} read ${shared}`),
+    );
+    expect(await engine.check(table.database, asked)).toEqual([true, false, true]);
+    for (const question of asked) {
+      const { allowed } = await engine.explain(table.database, question);
+      expect([question.subject.id, allowed]).toEqual([
+        question.subject.id,
+        question.subject.id !== 'nobody',
+      ]);
+    }
+  });
+
+  it('tells who may', async () => {
+    const resource = parseObject(shared, 'resource');
+    const { items } = await engine.listSubjects(
+      table.database,
+      { resource, action: 'read', type: 'User' },
+      { limit: 10 },
+    );
+    expect(items).toEqual(['User:direct', 'User:member', 'User:out']);
+  });
+});
+
+describe('somebody who reaches more than can be named', () => {
+  beforeAll(async () => {
+    await start();
+    await fill(1, [`User:'u'`, 'viewer', `Folder:'root'`]);
+    await fill(100_100, [`Folder:'root'`, 'parent', `Folder:'f' || n`]);
+    await fill(1, [`Folder:'f99'`, 'folder', `Doc:'${docId(1)}'`]);
+    await fill(1, [`User:'u'`, 'owner', `Doc:'${docId(2)}'`]);
+    await fill(1, [`Folder:'else'`, 'folder', `Doc:'${docId(3)}'`]);
+  });
+
+  it('reads the documents that it may read, one by one and in lists', async () => {
+    for (const use of ['row', 'rows', 'row'] as const)
+      for (const action of ['read', 'calm'])
+        expect([use, action, ...(await rows(user('u'), action, use))]).toEqual([
+          use,
+          action,
+          docId(1),
+          docId(2),
+        ]);
+    expect(await can(`User:u read Doc:${docId(1)}`)).toBe(true);
+    expect(await can(`User:u read Doc:${docId(3)}`)).toBe(false);
+  });
+
+  it('gets an answer also about what leads to very many objects', async () => {
+    await fill(12_000, [`Folder:'g' || n`, 'folder', `Doc:'${docId(3)}'`]);
+    await fill(1, [`Folder:'f7'`, 'parent', `Folder:'g11000'`]);
+    expect(await can(`User:u read Doc:${docId(3)}`)).toBe(true);
+    expect(await can(`User:x read Doc:${docId(3)}`)).toBe(false);
+  });
+});
+
+describe('somebody who sees many rows of very many', () => {
+  beforeAll(async () => {
+    await start();
+    await fill(5_000, [`User:'u'`, 'reader', `Doc:${docIdText}`]);
+    await fill(3_000, [`User:'u'`, 'banned', `Doc:${docIdText}`]);
+    await table.database.query({ text: 'analyze penstock.tuples' });
+  });
+
+  const planOf = async (action: string, use: 'row' | 'sorted'): Promise<string> => {
+    const predicate = await engine.predicate(table.database, {
+      subject: user('u'),
+      action,
+      type: 'Doc',
+    });
+    const values: unknown[] = [];
+    const where = predicate.compile('t0.id', (value) => `$${values.push(value)}`, use);
+    const text = `explain (analyze, costs off) select count(*) from (
+      select ${docIdText}::uuid as id from generate_series(1, 5000) n) t0 where ${where}`;
+    const { rows } = await table.database.query<{ 'QUERY PLAN': string }>({ text, values });
+    return rows.map((row) => row['QUERY PLAN']).join('\n');
+  };
+
+  it('is not asked about each row where all are looked at', async () => {
+    const plan = await planOf('read', 'sorted');
+    expect(plan).toMatch(/hashed SubPlan/);
+    expect(plan).not.toMatch(/loops=5000/);
+  });
+
+  it('is tested for denials by an index that knows the row', async () => {
+    const plan = await planOf('calm', 'row');
+    expect(plan).not.toMatch(/tuples_counted/);
+  });
+});

@@ -1,0 +1,114 @@
+/** Explanations come to what checks come to, and what they say would allow something does (by the naive evaluator). */
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type NaiveWorld,
+  naiveCheck,
+} from '../../../../../test/support/permission-worlds/naive.ts';
+import {
+  buildWorld,
+  hasFields,
+  objectsOf,
+  worldSeed,
+} from '../../../../../test/support/permission-worlds/worlds.ts';
+import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
+import { formatTuple, type Tuple } from '../../model/tuple.ts';
+import { createEngine } from '../create-engine.ts';
+import type { AskOptions, Engine, Question, Suggestion } from '../engine.ts';
+
+const WORLDS = 6;
+const RUNS = 6;
+
+let table: TupleTable;
+beforeAll(async () => {
+  table = await openTupleTable();
+});
+afterAll(() => table.close());
+
+const seen = { allowed: 0, denied: 0, undecided: 0, suggested: 0 };
+
+const outcomeOfCheck = async (engine: Engine, question: Question, options: AskOptions) => {
+  try {
+    const [allowed] = await engine.check(table.database, [question], options);
+    return allowed ? 'allowed' : 'denied';
+  } catch (error) {
+    if ((error as { code?: string }).code === 'CONTEXT_MISSING') return 'undecided';
+    throw error;
+  }
+};
+
+/** The tuples as the suggestion would have them. */
+function changed(tuples: readonly Tuple[], { kind, tuple }: Suggestion): readonly Tuple[] {
+  const others = tuples.filter((one) => formatTuple(one) !== formatTuple(tuple));
+  return kind === 'delete' ? others : [...others, { ...tuple, condition: undefined }];
+}
+
+async function compare(
+  engine: Engine,
+  naive: NaiveWorld,
+  question: Question,
+  context: Readonly<Record<string, unknown>>,
+): Promise<void> {
+  const told = await engine.explain(table.database, question, { context, suggest: true });
+  expect(told.outcome).toBe(await outcomeOfCheck(engine, question, { context }));
+  expect(told.allowed).toBe(told.outcome === 'allowed');
+  expect(told.missing.length > 0).toBe(told.outcome === 'undecided');
+  expect(told.outcome === 'denied' || told.wouldAllow.length === 0).toBe(true);
+  seen[told.outcome] += 1;
+  for (const suggestion of told.wouldAllow) {
+    const tuples = changed(naive.tuples, suggestion);
+    const { subject, action, resource } = question;
+    const label = `${suggestion.kind} ${formatTuple(suggestion.tuple)}`;
+    // The naive evaluator knows no condition without a definition that names it.
+    if (suggestion.kind === 'condition') continue;
+    expect([label, naiveCheck({ ...naive, context, tuples }, subject, action, resource)]).toEqual([
+      label,
+      true,
+    ]);
+    seen.suggested += 1;
+  }
+}
+
+describe('explanations', () => {
+  it('agree with checks in every outcome, and with what they promise', {
+    timeout: 120_000,
+  }, async () => {
+    const run = async (seeds: Parameters<typeof buildWorld>[0][]) => {
+      const numbers = seeds.map((_, i) => i).filter((i) => !hasFields(i));
+      const worlds = numbers.map((i) => ({ number: i, ...worldOf(seeds, i) }));
+      await table.replace(worlds.flatMap(({ tuples }) => tuples));
+      for (const { number, ...world } of worlds) {
+        const engine = createEngine(world.model);
+        const naive = { ...world, context: {}, now: new Date().toISOString() };
+        for (const question of questionsOf(number))
+          for (const context of [{}, { place: 'home' }])
+            await compare(engine, naive, question, context);
+      }
+    };
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(worldSeed, { minLength: WORLDS, maxLength: WORLDS, size: 'max' }),
+        run,
+      ),
+      { numRuns: RUNS, endOnFailure: true },
+    );
+    expect(Math.min(seen.allowed, seen.denied, seen.suggested)).toBeGreaterThan(10);
+  });
+});
+
+function worldOf(seeds: Parameters<typeof buildWorld>[0][], i: number) {
+  const seed = seeds[i];
+  if (!seed) throw new Error('a world without a seed');
+  return buildWorld(seed, i);
+}
+
+function questionsOf(world: number): readonly Question[] {
+  const [user] = objectsOf(world, 'User');
+  return objectsOf(world, 'Doc').flatMap((resource) =>
+    ['a0', 'a1'].map((action) => ({
+      subject: { ...(user ?? resource), relation: '' },
+      action,
+      resource,
+    })),
+  );
+}

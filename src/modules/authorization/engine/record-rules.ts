@@ -1,0 +1,294 @@
+/**
+ * Rules about records in permissions: asked of the rows themselves, in one statement for each subject and type, by the
+ * same condition that stands in the statement of a list.
+ */
+import { LRUCache } from 'lru-cache';
+import { recordEnvironment } from '../../../data/rules/environment.ts';
+import { type CompiledRule, compileRule, type Inputs } from '../../../data/rules/rule.ts';
+import { RuleFault } from '../../../data/rules/syntax.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { relationOf } from '../../../data/schema/language/field.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { namesOfObject } from '../model/expansion-rules.ts';
+import { childrenOf, type Expression, type RecordRule } from '../model/expression.ts';
+import { formatSubject, type ObjectRef, type SubjectRef } from '../model/grammar.ts';
+import { type Model, type Name, reachable } from '../model/model.ts';
+import { inputsOf } from '../model/typed-rule.ts';
+import { type Bounds, no, unknown, yes } from './graph.ts';
+
+/** Rules that are kept typed, for each state of a schema. */
+const typed = new WeakMap<CompiledSchema, LRUCache<string, CompiledRule>>();
+
+/** A model, and the database that is asked. */
+interface RuleScope {
+  readonly model: Model;
+  readonly database: Queryable;
+}
+
+/** Throws `RuleFault` for a rule that is none over these fields. */
+export const typedRule = (schema: CompiledSchema, { text, parameters }: RecordRule): CompiledRule =>
+  compileRule(text, recordEnvironment(schema, parameters));
+
+/** The rule over the records of its type; nothing when they lack what it speaks of: then it holds for nobody. */
+export function recordRule(
+  model: Model,
+  type: string,
+  rule: RecordRule,
+): { readonly schema: CompiledSchema; readonly rule: CompiledRule } | undefined {
+  const schema = model.schemaOf(type);
+  if (!schema) return undefined;
+  const known = typed.get(schema) ?? new LRUCache<string, CompiledRule>({ max: 200 });
+  typed.set(schema, known);
+  const key = JSON.stringify([rule.text, [...rule.parameters]]);
+  const found = known.get(key) ?? compiled(schema, rule);
+  if (found) known.set(key, found);
+  return found && { schema, rule: found };
+}
+
+function compiled(schema: CompiledSchema, rule: RecordRule): CompiledRule | undefined {
+  try {
+    return typedRule(schema, rule);
+  } catch (error) {
+    if (error instanceof RuleFault) return undefined;
+    throw error;
+  }
+}
+
+interface RuleValues {
+  readonly subject: SubjectRef;
+  readonly context: Readonly<Record<string, unknown>>;
+  /** ISO 8601. */
+  readonly now: string;
+}
+
+/** What a rule knows beside the record. Of everybody of a type it is not known who asks; a set is nobody. */
+export function ruleInputs(rule: RecordRule, { subject, context, now }: RuleValues): Inputs {
+  const inputs = inputsOf(rule, { context, attributes: {}, now });
+  return (name) => {
+    if (name === 'caller.type') return { value: subject.type };
+    if (name !== 'caller.id') return inputs(name);
+    if (subject.relation !== '') return 'fault';
+    return subject.id === '*' ? undefined : { value: subject.id };
+  };
+}
+
+/** Rules of one expression. */
+export const rulesIn = (expression: Expression): readonly RecordRule[] =>
+  expression.kind === 'rule' ? [expression] : childrenOf(expression).flatMap(rulesIn);
+
+/** Rules of the rows of a goal, whichever way they count. */
+export const rulesOf = (model: Model, goal: Name): readonly RecordRule[] =>
+  model.derived(`rules of ${goal.type} ${goal.kind} ${goal.name}`, () =>
+    namesOfObject(model, goal, true).flatMap((name) =>
+      rulesIn(model.expression(name) ?? { kind: 'none' }),
+    ),
+  );
+
+/** Rules that an answer about a name can hang on, by type. */
+export const rulesBelow = (
+  model: Model,
+  goal: Name,
+): ReadonlyMap<string, ReadonlySet<RecordRule>> =>
+  model.derived(`rules below ${goal.type} ${goal.kind} ${goal.name}`, () => {
+    const found = new Map<string, Set<RecordRule>>();
+    for (const name of [goal, ...reachable(goal, model.dependencies).edges.map(({ on }) => on)]) {
+      const rules = rulesIn(model.expression(name) ?? { kind: 'none' });
+      if (rules.length > 0)
+        found.set(name.type, new Set([...(found.get(name.type) ?? []), ...rules]));
+    }
+    return found;
+  });
+
+export interface RuleAnswer {
+  readonly bounds: Bounds;
+  /** Values that it hangs on. */
+  readonly missing: readonly string[];
+}
+
+/** Answers of rules about records that were asked. */
+export interface RuleAnswers {
+  of(subject: SubjectRef, object: ObjectRef, rule: RecordRule): RuleAnswer;
+}
+
+const denied: RuleAnswer = { bounds: no, missing: [] };
+
+export const noRules: RuleAnswers = { of: () => denied };
+
+export interface RuleQuestion {
+  readonly subject: SubjectRef;
+  readonly goal: Name;
+}
+
+/** Asks all rules below the goals about the objects, for each subject. */
+export async function askRules(
+  { model, database }: RuleScope,
+  questions: readonly RuleQuestion[],
+  objects: readonly ObjectRef[],
+  values: Omit<RuleValues, 'subject'>,
+): Promise<RuleAnswers> {
+  const bySubject = Map.groupBy(questions, ({ subject }) => formatSubject(subject));
+  const answers = new Map<string, RuleAnswer>();
+  for (const [subjectText, [first, ...more]] of bySubject) {
+    if (!first) continue;
+    const rules = new Map<string, ReadonlySet<RecordRule>>();
+    for (const { goal } of [first, ...more])
+      for (const [type, found] of rulesBelow(model, goal))
+        rules.set(type, new Set([...(rules.get(type) ?? []), ...found]));
+    for (const [type, found] of rules) {
+      const ids = [...new Set(objects.filter((o) => o.type === type).map((o) => o.id))];
+      const asked = await askRows(
+        { model, database },
+        { type, ids, rules: [...found] },
+        {
+          ...values,
+          subject: first.subject,
+        },
+      );
+      for (const [key, answer] of asked) answers.set(`${subjectText} ${key}`, answer);
+    }
+  }
+  return {
+    of: (subject, { type, id }, rule) =>
+      answers.get(`${formatSubject(subject)} ${keyOfAnswer(type, id, rule)}`) ?? denied,
+  };
+}
+
+const keyOfAnswer = (type: string, id: string, { text, parameters }: RecordRule): string =>
+  `${type}:${id} ${text} ${JSON.stringify([...parameters])}`;
+
+interface RowsQuestion {
+  readonly type: string;
+  readonly ids: readonly string[];
+  readonly rules: readonly RecordRule[];
+}
+
+const isUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+async function askRows(
+  { model, database }: RuleScope,
+  { type, ids, rules }: RowsQuestion,
+  values: RuleValues,
+): Promise<ReadonlyMap<string, RuleAnswer>> {
+  const found = new Map<string, RuleAnswer>();
+  const usable = rules.flatMap((of) => {
+    const record = recordRule(model, type, of);
+    return record ? [{ of, ...record }] : [];
+  });
+  const schema = usable[0]?.schema;
+  if (!schema || ids.length === 0) return found;
+  const parameters: unknown[] = [];
+  const next = (value: unknown): string => `$${parameters.push(value)}`;
+  const tests = usable.map(({ of, rule }) =>
+    rule.predicate(ruleInputs(of, values), { alias: 'r', next }),
+  );
+  const known = schema.mapping
+    ? `r."_id"::text = any(${next(ids)}::text[])`
+    : `r."_id" = any(${next(ids.filter((id) => isUuid.test(id)))}::uuid[])`;
+  const { rows } = await database.query<{ id: string; answers: readonly (boolean | null)[] }>({
+    text: `select r."_id"::text as id, array[${tests.map(({ sql }) => sql).join(', ')}]::boolean[] as answers from ${schema.rows} r where ${known}`,
+    values: parameters,
+  });
+  for (const { id, answers } of rows)
+    for (const [i, { of }] of usable.entries())
+      found.set(keyOfAnswer(type, id, of), answerOf(answers[i], tests[i]?.missing ?? []));
+  return found;
+}
+
+function answerOf(holds: boolean | null | undefined, missing: readonly string[]): RuleAnswer {
+  if (holds === true) return { bounds: yes, missing: [] };
+  return holds === false || missing.length === 0 ? denied : { bounds: unknown, missing };
+}
+
+/* What lists start from. */
+
+/** Rules that count towards a name on its own object. */
+const rulesTowards = (model: Model, goal: Name): readonly RecordRule[] =>
+  model.derived(`rules towards ${goal.type} ${goal.kind} ${goal.name}`, () =>
+    namesOfObject(model, goal).flatMap((name) =>
+      rulesIn(model.expression(name) ?? { kind: 'none' }),
+    ),
+  );
+
+/** Ids of records that a rule may give to the subject, in byte order, after one of them. */
+export async function ruledRows(
+  { model, database }: RuleScope,
+  goal: Name,
+  values: RuleValues,
+  { after, limit }: { readonly after: string; readonly limit: number },
+): Promise<readonly string[]> {
+  const rules = rulesTowards(model, goal).flatMap((of) => {
+    const record = recordRule(model, goal.type, of);
+    return record ? [{ of, ...record }] : [];
+  });
+  const schema = rules[0]?.schema;
+  if (!schema) return [];
+  const parameters: unknown[] = [];
+  const next = (value: unknown): string => `$${parameters.push(value)}`;
+  const tests = rules.map(({ of, rule }) => {
+    const { sql, missing } = rule.predicate(ruleInputs(of, values), { alias: 'r', next });
+    return missing.length > 0 ? `(${sql} is not false)` : sql;
+  });
+  // Ids of one form have the order of their characters.
+  const isPlain = schema.mapping === undefined && (after === '' || isUuid.test(after));
+  const id = isPlain ? 'r."_id"' : 'r."_id"::text collate "C"';
+  const beyond = after === '' ? '' : `${id} > ${next(after)}::${isPlain ? 'uuid' : 'text'} and `;
+  const { rows } = await database.query<{ id: string }>({
+    text: `select r."_id"::text as id from ${schema.rows} r where ${beyond}(${tests.join(' or ')}) order by ${id} limit ${next(limit)}::bigint`,
+    values: parameters,
+  });
+  return rows.map((row) => row.id);
+}
+
+export interface RuleCallers {
+  readonly ids: readonly string[];
+  /** Rules ask of callers what cannot be turned round. */
+  readonly incomplete: boolean;
+}
+
+/** Who is named in fields of the objects that rules compare with the caller. */
+export async function ruleCallers(
+  { model, database }: RuleScope,
+  goal: Name,
+  objects: readonly ObjectRef[],
+  most: number,
+): Promise<RuleCallers> {
+  const asked = [...rulesBelow(model, goal)].flatMap(([type, rules]) => {
+    const ids = objects.filter((o) => o.type === type && isUuid.test(o.id)).map((o) => o.id);
+    const records = [...rules].flatMap((of) => recordRule(model, type, of) ?? []);
+    return ids.length === 0 ? [] : records.map(({ schema, rule }) => ({ schema, rule, ids }));
+  });
+  const compared = asked.map((one) => ({ ...one, ...one.rule.comparedWith('caller.id') }));
+  const named: string[] = [];
+  for (const { schema, ids, fields } of compared)
+    for (const field of fields)
+      named.push(...(await valuesIn(database, { schema, field, ids, most })));
+  const incomplete = named.length > most || compared.some(({ only }) => !only);
+  return { ids: [...new Set(named)].slice(0, most), incomplete };
+}
+
+interface FieldValues {
+  readonly schema: CompiledSchema;
+  readonly field: string;
+  readonly ids: readonly string[];
+  readonly most: number;
+}
+
+async function valuesIn(
+  database: Queryable,
+  { schema, field, ids, most }: FieldValues,
+): Promise<readonly string[]> {
+  const { rows } = await database.query<{ id: string | null }>({
+    text: `select ${valueText(schema, field)} as id from ${schema.rows} r where r."_id" = any($1::uuid[]) limit $2::bigint`,
+    values: [ids, most + 1],
+  });
+  return rows.flatMap(({ id }) => id ?? []);
+}
+
+function valueText({ tree }: CompiledSchema, name: string): string {
+  const field = tree.fields.get(name);
+  const column = `r."${name}"`;
+  if (field?.kind !== 'array') return `${column}::text`;
+  return relationOf(field)
+    ? `unnest(${column})::text`
+    : `jsonb_array_elements_text(case jsonb_typeof(${column}) when 'array' then ${column} end)`;
+}

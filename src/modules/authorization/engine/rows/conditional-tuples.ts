@@ -1,0 +1,125 @@
+/** Tuples with a condition that a row predicate can meet: evaluated here, so that SQL and checks cannot differ in what a condition means. */
+import { statementName } from '../../../../kernel/database/sql.ts';
+import { evaluateCondition } from '../../model/condition.ts';
+import { namesOfObject } from '../../model/expansion-rules.ts';
+import type { SubjectRef } from '../../model/grammar.ts';
+import type { Model, Name } from '../../model/model.ts';
+import { fits } from '../../model/tuple.ts';
+import { liveTuple, type TupleRow, tupleColumns, tupleOf } from '../../tuple-sql.ts';
+import type { EngineScope } from '../ask.ts';
+import type { Bounds } from '../graph.ts';
+import { engineErrors, limits } from '../limits.ts';
+import { arrowsIn } from '../tuple-loading.ts';
+
+/** Ids of conditional tuples that count, by relation. */
+export interface ConditionalTuples {
+  ids(relation: string, polarity: keyof Bounds): readonly string[];
+}
+
+const most = limits.reached + 1;
+
+const text = `select ${tupleColumns}, id, false as expired from (
+    select r.* from unnest((select $1::text[])) w(relation) cross join unnest((select $2::text[]), (select $3::text[]), (select $4::text[])) s(s_type, s_id, s_relation)
+      cross join lateral (
+        select t.* from penstock.tuples t
+         where t.subject_type = s.s_type and t.subject_id = s.s_id and t.subject_relation = s.s_relation
+           and t.resource_type = $6::text and t.relation = w.relation and t.condition is not null and ${liveTuple('t')}
+         limit ${most}) r
+    union all
+    select r.* from unnest((select $5::text[])) w(relation) cross join lateral (
+        select t.* from penstock.tuples t
+         where t.resource_type = $6::text and t.relation = w.relation and t.condition is not null and ${liveTuple('t')}
+         limit ${most}) r
+  ) x limit ${most}`;
+const name = statementName(text);
+
+/** Subjects that count for rows of a type, and what is asked of the rows. */
+export interface RowSubjects {
+  readonly goal: Name;
+  readonly subjects: readonly SubjectRef[];
+}
+
+/** Loads and evaluates them. Context is not given: what hangs on it is possible, not sure. */
+export async function conditionalTuples(
+  { model, database }: EngineScope,
+  { goal, subjects }: RowSubjects,
+): Promise<ConditionalTuples> {
+  const { some, every } = conditionalRelations(model, goal);
+  const found: Record<keyof Bounds, Map<string, string[]>> = {
+    sure: new Map(),
+    possible: new Map(),
+  };
+  if (some.length + every.length > 0) {
+    const values = [
+      some,
+      subjects.map((s) => s.type),
+      subjects.map((s) => s.id),
+      subjects.map((s) => s.relation),
+      every,
+      goal.type,
+    ];
+    const { rows } = await database.query<TupleRow & { readonly id: string }>({
+      name,
+      text,
+      values,
+    });
+    if (rows.length > limits.reached) throw engineErrors.PERMISSION_SET_TOO_LARGE();
+    const now = new Date().toISOString();
+    for (const row of rows) {
+      const { sure, possible } = standingOf(model, row, now);
+      if (sure) add(found.sure, row);
+      if (possible) add(found.possible, row);
+    }
+  }
+  return { ids: (relation, polarity) => found[polarity].get(relation) ?? [] };
+}
+
+function standingOf(model: Model, row: TupleRow, now: string): Bounds {
+  const tuple = tupleOf(row);
+  const condition = model.condition(row.resource_type, row.condition ?? '');
+  if (!condition || !fits(model, tuple)) return { sure: false, possible: false };
+  const { holds, missing } = evaluateCondition(condition, {
+    context: {},
+    attributes: tuple.attributes ?? {},
+    now,
+  });
+  return { sure: holds, possible: holds || missing.length > 0 };
+}
+
+function add(
+  found: Map<string, string[]>,
+  { relation, id }: { readonly relation: string; readonly id: string },
+): void {
+  const ids = found.get(relation);
+  if (ids) ids.push(id);
+  else found.set(relation, [id]);
+}
+
+/** True when tuples of the rows themselves may have conditions. */
+export function takesConditions(model: Model, goal: Name): boolean {
+  const { some, every } = conditionalRelations(model, goal);
+  return some.length + every.length > 0;
+}
+
+/** Relations of the goal's object that take conditions; those under "every" are needed whole. */
+function conditionalRelations(
+  model: Model,
+  goal: Name,
+): { readonly some: readonly string[]; readonly every: readonly string[] } {
+  return model.derived(`conditional ${goal.type} ${goal.kind} ${goal.name}`, () => {
+    const names = namesOfObject(model, goal, true);
+    const arrows = names.flatMap((n) => arrowsIn(model.expression(n) ?? { kind: 'none' }));
+    const relations = [
+      ...names.filter((n) => n.kind === 'relation').map((n) => n.name),
+      ...arrows.map((a) => a.relation),
+    ];
+    const isConditional = (relation: string) =>
+      (model.get(goal.type)?.relations.get(relation) ?? []).some((a) => a.condition !== undefined);
+    const conditional = [...new Set(relations.filter(isConditional))];
+    const whole = new Set(arrows.filter((a) => a.all).map((a) => a.relation));
+    return {
+      some: conditional.filter((r) => !whole.has(r)),
+      every: conditional.filter((r) => whole.has(r)),
+    };
+  });
+}

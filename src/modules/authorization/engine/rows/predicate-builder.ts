@@ -1,0 +1,247 @@
+/** What a row's own tuples must say for a subject to act on it: the goal with everything that it hangs on beyond the row put in. */
+import { isPublic, namesOfObject } from '../../model/expansion-rules.ts';
+import type { Expression, RecordRule } from '../../model/expression.ts';
+import { formsOf, isEverybody, type SubjectRef } from '../../model/grammar.ts';
+import { grantRelation, keyOf, type Model, type Name, plainTypes } from '../../model/model.ts';
+import { allows } from '../../model/tuple.ts';
+import { descentText } from '../descent.ts';
+import { type Bounds, meansSet } from '../graph.ts';
+import type { Principal } from '../principals.ts';
+import { recordRule, ruleInputs } from '../record-rules.ts';
+import type { ConditionalTuples } from './conditional-tuples.ts';
+import {
+  type Arm,
+  allOf,
+  always,
+  anyOf,
+  never,
+  not,
+  type Test,
+  tupleTest,
+} from './predicate-tree.ts';
+
+/** Principals as tuples may name them: as objects, and as the sets that their names mean. */
+export const setsOf = (model: Model, principals: readonly Principal[]): readonly SubjectRef[] =>
+  principals.flatMap(({ type, id, name }) => {
+    const definition = model.get(type);
+    const words = [...(definition?.relations.keys() ?? []), ...(definition?.actions.keys() ?? [])];
+    const meant = words.filter(
+      (word) => name === keyOf(model.member(type, word) ?? { type, kind: 'action', name: '' }),
+    );
+    return ['', ...meant].map((relation) => ({ type, id, relation }));
+  });
+
+/** What the rows hang on beyond themselves, for and against; what everybody has needs no search. */
+export function originsBelow(model: Model, goal: Name): readonly Name[] {
+  return model.derived(`origins ${keyOf(goal)}`, () => {
+    const all = namesOfObject(model, goal, true).flatMap((inner) =>
+      model.dependencies(inner).flatMap((d) => (d.through === undefined ? [] : [d.on])),
+    );
+    return [...new Map(all.map((name) => [keyOf(name), name])).values()].filter(
+      (name) => !isPublic(model, name),
+    );
+  });
+}
+
+export interface Builder {
+  readonly model: Model;
+  readonly subject: SubjectRef;
+  readonly principals: ReadonlyMap<string, readonly Principal[]>;
+  readonly conditional: ConditionalTuples;
+  /** Set where the principals are too many to be named: what the subject has is then asked of each object in the database. */
+  readonly descends?: true;
+  /** Tests of the actions that were met, by name and polarity: many actions may refer to one. */
+  readonly known: Map<string, Test>;
+  /** ISO 8601; what rules mean by it. */
+  readonly now: string;
+}
+
+/** For what counts, the lower bound; for what counts against it, the upper one. */
+type Polarity = keyof Bounds;
+const opposite = (polarity: Polarity): Polarity => (polarity === 'sure' ? 'possible' : 'sure');
+
+export function nameTest(builder: Builder, name: Name, polarity: Polarity): Test {
+  const key = `${polarity} ${keyOf(name)}`;
+  const test = builder.known.get(key) ?? makeNameTest(builder, name, polarity);
+  builder.known.set(key, test);
+  return test;
+}
+
+function makeNameTest(builder: Builder, name: Name, polarity: Polarity): Test {
+  if (name.kind === 'relation') return relationTest(builder, name, polarity);
+  const expression = builder.model.expression(name);
+  const grant = tupleTest(grantArms(builder, name));
+  return anyOf([
+    grant,
+    expression ? expressionTest(builder, { type: name.type, expression }, polarity) : never,
+  ]);
+}
+
+interface Part<E extends Expression = Expression> {
+  readonly type: string;
+  readonly expression: E;
+}
+
+function expressionTest(builder: Builder, { type, expression }: Part, polarity: Polarity): Test {
+  const test = (part: Expression, as = polarity): Test =>
+    expressionTest(builder, { type, expression: part }, as);
+  switch (expression.kind) {
+    case 'none':
+      return never;
+    case 'everyone':
+      return always;
+    case 'rule':
+      return ruleTest(builder, { type, expression }, polarity);
+    case 'relation':
+      return nameTest(builder, { type, kind: 'relation', name: expression.relation }, polarity);
+    case 'action':
+      return nameTest(builder, { type, kind: 'action', name: expression.action }, polarity);
+    case 'arrow':
+      return arrowTest(builder, { type, expression }, polarity);
+    case 'union':
+      return anyOf(expression.of.map((part) => test(part)));
+    case 'intersection':
+      return allOf(expression.of.map((part) => test(part)));
+    case 'exclusion':
+      return allOf([test(expression.base), not(test(expression.subtract, opposite(polarity)))]);
+  }
+}
+
+/** Parameters come with a request, and rows are sought without one: what hangs on them is possible, not sure. */
+function ruleTest(
+  { model, subject, now }: Builder,
+  { type, expression }: Part<RecordRule>,
+  polarity: Polarity,
+): Test {
+  const record = recordRule(model, type, expression);
+  if (!record) return never;
+  const inputs = ruleInputs(expression, { subject, context: {}, now });
+  return {
+    kind: 'rule',
+    render(alias, next) {
+      const { sql, missing } = record.rule.predicate(inputs, { alias, next });
+      return polarity === 'possible' && missing.length > 0 ? `${sql} is not false` : sql;
+    },
+  };
+}
+
+function grantArms({ subject }: Builder, name: Name): readonly Arm[] {
+  if (subject.relation !== '' || isEverybody(subject)) return [];
+  const ids = formsOf(subject)
+    .filter((form) => form.type === subject.type)
+    .map((form) => form.id)
+    .sort();
+  return [
+    {
+      relations: [grantRelation(name.name)],
+      subjectType: subject.type,
+      subjectRelation: '',
+      ids,
+      except: false,
+      unconditional: true,
+      conditional: [],
+    },
+  ];
+}
+
+function relationTest(builder: Builder, { type, name: relation }: Name, polarity: Polarity): Test {
+  const { model, subject } = builder;
+  const direct = formsOf(subject).map((form) =>
+    armFor(builder, { type, relation, polarity, as: form }, { ids: [form.id] }),
+  );
+  const allowed = model.get(type)?.relations.get(relation) ?? [];
+  const sets = [
+    ...new Map(
+      allowed.filter((a) => a.relation !== '').map((a) => [`${a.type}#${a.relation}`, a]),
+    ).values(),
+  ];
+  const members = sets.flatMap(({ type: setType, relation: setRelation }) => {
+    const meant = model.member(setType, setRelation);
+    if (!meant) return [];
+    const as = { type: setType, id: '', relation: setRelation };
+    return [armFor(builder, { type, relation, polarity, as }, holdersOf(builder, meant, polarity))];
+  });
+  const own: Test =
+    meansSet(model, subject, { type, kind: 'relation', name: relation }) && subject.type === type
+      ? { kind: 'row', id: subject.id }
+      : never;
+  return anyOf([own, tupleTest([...direct, ...members])]);
+}
+
+type Holders = Pick<Arm, 'ids' | 'holds'> & { readonly except?: boolean };
+
+/** Objects on which the subject has a name. */
+function holdersOf(
+  { model, principals, subject, descends }: Builder,
+  name: Name,
+  polarity: Polarity,
+): Holders {
+  if (isPublic(model, name)) return { ids: [], except: true };
+  if (descends)
+    return { ids: [], holds: (id, next) => descentText(model, { subject, name }, id, next) };
+  return {
+    ids: (principals.get(keyOf(name)) ?? []).filter((p) => p.bounds[polarity]).map((p) => p.id),
+  };
+}
+
+interface ArmPlace {
+  readonly type: string;
+  readonly relation: string;
+  readonly polarity: Polarity;
+  /** Which form of subject the arm is about. */
+  readonly as: SubjectRef;
+}
+
+function armFor(
+  { model, conditional }: Builder,
+  { type, relation, polarity, as }: ArmPlace,
+  { ids, except = false, holds }: Holders,
+): Arm {
+  const entries = (model.get(type)?.relations.get(relation) ?? []).filter((allowed) =>
+    allows(allowed, as),
+  );
+  return {
+    relations: [relation],
+    subjectType: as.type,
+    subjectRelation: as.relation,
+    ids,
+    ...(holds && { holds }),
+    except,
+    field: model.fieldOf(type, relation),
+    unconditional: entries.some((entry) => entry.condition === undefined),
+    conditional: entries.some((entry) => entry.condition !== undefined)
+      ? conditional.ids(relation, polarity)
+      : [],
+  };
+}
+
+type Arrow = Extract<Expression, { kind: 'arrow' }>;
+
+function arrowTest(
+  builder: Builder,
+  { type, expression: arrow }: Part<Arrow>,
+  polarity: Polarity,
+): Test {
+  const { model } = builder;
+  const types = plainTypes(model.get(type)?.relations.get(arrow.relation) ?? [], model.types());
+  const place = (subjectType: string, as: Polarity): ArmPlace => ({
+    type,
+    relation: arrow.relation,
+    polarity: as,
+    as: { type: subjectType, id: '', relation: '' },
+  });
+  const holders = (subjectType: string) => {
+    const target = model.action(subjectType, arrow.target);
+    return target ? holdersOf(builder, target, polarity) : { ids: [] };
+  };
+  if (!arrow.all)
+    return tupleTest(types.map((t) => armFor(builder, place(t, polarity), holders(t))));
+  const some = tupleTest(
+    types.map((t) => armFor(builder, place(t, polarity), { ids: [], except: true })),
+  );
+  const outside = types.map((t) => ({ type: t, ...holders(t) })).filter((h) => !h.except);
+  const others = tupleTest(
+    outside.map((h) => armFor(builder, place(h.type, opposite(polarity)), { ...h, except: true })),
+  );
+  return allOf([some, not(others)]);
+}

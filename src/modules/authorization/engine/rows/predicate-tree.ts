@@ -1,0 +1,245 @@
+/** Conditions on a row, as a tree that is rendered to SQL. Words of the model become text, everything else a parameter. */
+import { tableName } from '../../../../data/schema/compile/layout.ts';
+import { identifier } from '../../../../kernel/database/sql.ts';
+import { isId } from '../../../../kernel/ids.ts';
+import type { RecordField } from '../../model/definition.ts';
+import { liveTuple } from '../../tuple-sql.ts';
+
+/** Which subjects a tuple of the row must have. */
+export interface Arm {
+  readonly relations: readonly string[];
+  readonly subjectType: string;
+  /** Relation of the subject set; empty for objects and wildcards. */
+  readonly subjectRelation: string;
+  readonly ids: readonly string[];
+  /** Instead of ids: whether the object of an id (SQL, a text) counts. */
+  readonly holds?: (id: string, next: (value: unknown) => string) => string;
+  /** The ids are those that do not count; `*` never does. */
+  readonly except: boolean;
+  /** Tuples without a condition count. */
+  readonly unconditional: boolean;
+  /** Tuples with a condition that count, by the id of the tuple. */
+  readonly conditional: readonly string[];
+  /** Set where the relation is a field of the row: then there are no tuples. */
+  readonly field?: RecordField | undefined;
+}
+
+export type Test =
+  | { readonly kind: 'constant'; readonly holds: boolean }
+  /** The row has this id. */
+  | { readonly kind: 'row'; readonly id: string }
+  /** The row has a tuple that one of the arms describes. */
+  | { readonly kind: 'tuple'; readonly arms: readonly Arm[] }
+  /** The row fits a rule; null where there is nothing to compare. */
+  | {
+      readonly kind: 'rule';
+      readonly render: (alias: string, next: (value: unknown) => string) => string;
+    }
+  | { readonly kind: 'all' | 'any'; readonly of: readonly Test[] }
+  | { readonly kind: 'not'; readonly of: Test };
+
+export const never: Test = { kind: 'constant', holds: false };
+export const always: Test = { kind: 'constant', holds: true };
+
+export const not = (of: Test): Test =>
+  of.kind === 'constant' ? { kind: 'constant', holds: !of.holds } : { kind: 'not', of };
+
+/** One test for all arms that can be met at all. */
+export function tupleTest(arms: readonly Arm[]): Test {
+  const useful = arms.filter(
+    (arm) =>
+      (arm.except || arm.holds !== undefined || arm.ids.length > 0) &&
+      (arm.unconditional || arm.conditional.length > 0),
+  );
+  return useful.length === 0 ? never : { kind: 'tuple', arms: merge(useful) };
+}
+
+export function anyOf(tests: readonly Test[]): Test {
+  const parts = flatten('any', tests).filter((t) => t !== never);
+  if (parts.some((t) => t.kind === 'constant' && t.holds)) return always;
+  const arms = parts.flatMap((t) => (t.kind === 'tuple' ? t.arms : []));
+  const rest = parts.filter((t) => t.kind !== 'tuple' && t.kind !== 'constant');
+  const all = arms.length > 0 ? [...rest, tupleTest(arms)] : rest;
+  return all.length === 1 && all[0] ? all[0] : all.length === 0 ? never : { kind: 'any', of: all };
+}
+
+export function allOf(tests: readonly Test[]): Test {
+  const parts = flatten('all', tests);
+  if (parts.some((t) => t.kind === 'constant' && !t.holds)) return never;
+  const rest = parts.filter((t) => t.kind !== 'constant');
+  return rest.length === 1 && rest[0]
+    ? rest[0]
+    : rest.length === 0
+      ? always
+      : { kind: 'all', of: rest };
+}
+
+/** Each test once: the same one comes in by every action that refers to it. */
+const flatten = (kind: 'all' | 'any', tests: readonly Test[]): readonly Test[] => [
+  ...new Set(tests.flatMap((t) => (t.kind === kind ? t.of : [t]))),
+];
+
+/** Arms that differ in their ids only, or in their relations only, are one lookup. */
+function merge(arms: readonly Arm[]): readonly Arm[] {
+  const isSimple = ({ conditional, except, holds, field }: Arm): boolean =>
+    conditional.length === 0 && !except && holds === undefined && field === undefined;
+  const simple = arms.filter(isSimple);
+  const rest = arms.filter((arm) => !isSimple(arm));
+  const byRelations = join(
+    simple,
+    ({ relations, subjectType, subjectRelation }) => [relations, subjectType, subjectRelation],
+    (a, b) => ({
+      ...a,
+      ids: unique([...a.ids, ...b.ids]),
+    }),
+  );
+  const byIds = join(
+    byRelations,
+    ({ ids, subjectType, subjectRelation }) => [ids, subjectType, subjectRelation],
+    (a, b) => ({
+      ...a,
+      relations: unique([...a.relations, ...b.relations]),
+    }),
+  );
+  return [...byIds, ...rest];
+}
+
+const unique = (words: readonly string[]): readonly string[] => [...new Set(words)].sort();
+
+function join(
+  arms: readonly Arm[],
+  alike: (arm: Arm) => unknown,
+  both: (a: Arm, b: Arm) => Arm,
+): readonly Arm[] {
+  const joined = new Map<string, Arm>();
+  for (const arm of arms) {
+    const key = JSON.stringify(alike(arm));
+    const known = joined.get(key);
+    joined.set(key, known ? both(known, arm) : arm);
+  }
+  return [...joined.values()];
+}
+
+/** Where a test is rendered. */
+export interface RowPlace {
+  /** SQL of the row's id, a uuid. */
+  readonly id: string;
+  /** The type of the rows. */
+  readonly type: string;
+  readonly next: (value: unknown) => string;
+  /** What the row itself is called in the statement; without it its fields are looked up. */
+  readonly alias?: string | undefined;
+}
+
+export function renderTest(test: Test, place: RowPlace): string {
+  switch (test.kind) {
+    case 'constant':
+      return test.holds ? 'true' : 'false';
+    case 'row':
+      return `(${place.id})::text = ${place.next(test.id)}::text`;
+    case 'not':
+      // A field that is empty is no reason for anything: nothing is against the row.
+      return `(${renderTest(test.of, place)}) is not true`;
+    case 'rule':
+      return test.render(place.alias ?? tableOf(place.id), place.next);
+    case 'any':
+      return test.of.map((t) => `(${renderTest(t, place)})`).join(' or ');
+    case 'all':
+      return test.of.map((t) => `(${renderTest(t, place)})`).join(' and ');
+    case 'tuple':
+      return renderArms(test.arms, place);
+  }
+}
+
+function renderArms(arms: readonly Arm[], place: RowPlace): string {
+  const stored = arms.filter((arm) => arm.field === undefined);
+  const tests = arms.flatMap((arm) => (arm.field ? renderField(arm, arm.field, place) : []));
+  // The offset keeps the planner from turning lookups per row into a join over all tuples.
+  if (stored.length > 0)
+    tests.push(
+      `exists (${stored.map((arm) => renderArm(arm, place)).join(' union all ')} offset 0)`,
+    );
+  return tests.length === 0 ? 'false' : tests.join(' or ');
+}
+
+/** What the field of the row must hold. */
+function renderField(
+  { ids, holds, except, subjectType, subjectRelation }: Arm,
+  field: RecordField,
+  place: RowPlace,
+): string {
+  if (subjectType !== field.type || subjectRelation !== '') return 'false';
+  const listed = ids.filter(isId);
+  if (!except && !holds && listed.length === 0) return 'false';
+  const column = (row: string): string => `${row}.${identifier(field.field)}`;
+  const test = (value: string): string =>
+    fieldTest(value, field, { ids: listed, holds, except }, place.next);
+  if (place.alias !== undefined) return `(${test(column(place.alias))})`;
+  return `exists (select 1 from ${tableName(place.type)} f where f."_id" = ${place.id} and (${test(column('f'))}) offset 0)`;
+}
+
+interface FieldValues extends Pick<Arm, 'ids' | 'except'> {
+  readonly holds: Arm['holds'] | undefined;
+}
+
+function fieldTest(
+  value: string,
+  { many }: RecordField,
+  { ids, holds, except }: FieldValues,
+  next: RowPlace['next'],
+): string {
+  const array = (): string => `(select ${next(ids)}::uuid[])`;
+  if (many && !except && !holds) return `${value} && ${array()}`;
+  const isListed = (id: string): string => {
+    if (holds) return `(${holds(`(${id})::text`, next)})`;
+    return ids.length <= FEW_IDS
+      ? `${id} = any(${array()}::uuid[])`
+      : `(${id} in (select h.id from unnest(${array()}) h(id)))`;
+  };
+  const counts = (id: string): string =>
+    except ? `${id} is not null and ${isListed(id)} is not true` : `${isListed(id)} is true`;
+  return many
+    ? `exists (select 1 from unnest(${value}) v(id) where ${counts('v.id')})`
+    : counts(value);
+}
+const tableOf = (id: string): string => id.replace(/\.?"_id"$/, '');
+
+/** Names of the model hold letters, digits and underscores only, grants one colon. */
+const literal = (word: string): string => `'${word.replaceAll("'", "''")}'`;
+
+function renderArm(arm: Arm, { id, type, next }: RowPlace): string {
+  const [first = '', ...more] = arm.relations.map(literal);
+  const relation =
+    more.length === 0 ? `t.relation = ${first}` : `t.relation in (${[first, ...more].join(', ')})`;
+  return (
+    `select 1 from penstock.tuples t where t.resource_type = ${literal(type)} and t.resource_id = (${id})::text` +
+    ` and ${relation} and t.subject_type = ${literal(arm.subjectType)} and t.subject_relation = ${literal(arm.subjectRelation)}` +
+    `${subjectText(arm, next)} and ${liveTuple('t')}${conditionText(arm, next)}`
+  );
+}
+
+/** Up to this many ids are looked up one by one; more are put into a hash table once. */
+const FEW_IDS = 8;
+
+/** The array stands in a sub-select so that its length does not decide whether the plan can be kept (tuple-loading.ts). */
+function subjectText({ ids, except, holds }: Arm, next: RowPlace['next']): string {
+  if (holds)
+    return ` and t.subject_id <> '*' and ${except ? 'not ' : ''}${holds('t.subject_id', next)}`;
+  if (except && ids.length === 0) return ` and t.subject_id <> '*'`;
+  const array = `(select ${next(ids)}::text[])`;
+  if (!except && ids.length <= FEW_IDS) return ` and t.subject_id = any(${array}::text[])`;
+  // "is true" keeps the planner from making a join of it, which would be run for each row.
+  const listed = `(t.subject_id in (select h.id from unnest(${array}) h(id)))`;
+  return except ? ` and t.subject_id <> '*' and ${listed} is not true` : ` and ${listed} is true`;
+}
+
+function conditionText(
+  { unconditional, conditional }: Arm,
+  next: (value: unknown) => string,
+): string {
+  // `num_nulls` instead of `is null`: a partial index on unconditional tuples does not hold the text of the resource's
+  // id. Taken for these lookups, it would be read through for each row: all denials of somebody, row after row.
+  if (conditional.length === 0) return ' and num_nulls(t.condition) = 1';
+  const satisfied = `t.id = any(${next(conditional)}::uuid[])`;
+  return unconditional ? ` and (t.condition is null or ${satisfied})` : ` and ${satisfied}`;
+}

@@ -1,0 +1,242 @@
+/**
+ * The rows of a type on which a subject may act, as pieces for the record
+ * engine's own statement. The objects through which the subject acts are found
+ * first (principals.ts, bounded) or were kept from an earlier time; what is left
+ * is asked of each row's own tuples, or found from the subject's.
+ */
+import { createHash } from 'node:crypto';
+import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
+import { isExact, isPublic, mayBeOpen, originsOf } from '../../model/expansion-rules.ts';
+import { formsOf, type SubjectRef } from '../../model/grammar.ts';
+import { keyOf, type Model, type Name } from '../../model/model.ts';
+import { type EngineScope, isSelf, requireSubject, resolveName } from '../ask.ts';
+import type { ResourceQuestion } from '../engine.ts';
+import { type DatabaseSnapshot, guardText } from '../grant-cache/change-tracker.ts';
+import type { CachedValue } from '../grant-cache/grant-cache.ts';
+import { type Principal, principalsAmong } from '../principals.ts';
+import { rulesOf } from '../record-rules.ts';
+import type { ReachableSet } from '../reverse-expansion.ts';
+import { conditionalTuples, takesConditions } from './conditional-tuples.ts';
+import { emptyContext, namedSetOf, nothing, type ReachMemory, unnamed } from './named-sets.ts';
+import { nameTest, originsBelow, setsOf } from './predicate-builder.ts';
+import { anyOf, never, renderTest, type Test } from './predicate-tree.ts';
+import {
+  firstRows,
+  foundIds,
+  lookupSource,
+  lookupsTo,
+  type RowSource,
+  rowCount,
+  rowSource,
+} from './row-sources.ts';
+import { type Size, type SizeEstimates, sizeOf } from './size-estimate.ts';
+
+/** What an engine remembers between questions. */
+export interface PredicateCache extends ReachMemory {
+  readonly sizes: SizeEstimates;
+  readonly plans: WeakMap<ReachableSet, Map<string, RowPlan>>;
+}
+
+/** How rows are found and tested, with the ids of everything beyond them. */
+interface RowPlan {
+  readonly exact: boolean;
+  readonly test: Test;
+  /** Id of the row that the subject itself is. */
+  readonly self: string | undefined;
+  /** Absent when rows are open without any tuple: then there is no other way than to ask each row. */
+  readonly source: RowSource | undefined;
+  readonly principals: readonly Principal[];
+  /** By what is known of the size. */
+  readonly shapes: Map<string, string>;
+}
+
+/** Ids that the first rows of a page may be chosen from. */
+const MOST_FIRST = 20_000;
+
+/**
+ * Compiles the predicate. A value that only a request could give counts as not given: such rows are not shown. With
+ * `catchUp`, what was kept is used, and the predicate says how to find out whether it stands.
+ */
+export async function rowPredicate(
+  engineScope: EngineScope,
+  question: ResourceQuestion,
+  memory: PredicateCache,
+  catchUp?: () => Promise<DatabaseSnapshot>,
+): Promise<RowPredicate> {
+  const { subject, action, type } = question;
+  const { model } = engineScope;
+  requireSubject(model, subject);
+  const goal = resolveName(model, type, action);
+  const way = { subject, names: originsBelow(model, goal) };
+  const useKept = catchUp !== undefined;
+  const reach = await namedSetOf(engineScope, { goal, way, useKept }, memory);
+  const plan = await planOf(engineScope, { subject, goal }, memory, reach.value);
+  const { source, principals } = plan;
+  const size =
+    source &&
+    (await sizeOf(engineScope, { subject, goal, principals }, source.lookups, memory.sizes));
+  const predicate = compiled(plan, { id: subject.id, type }, size);
+  return catchUp ? { ...predicate, ...confirmation(model.revision, reach, catchUp) } : predicate;
+}
+
+function confirmation(
+  revision: number,
+  { stands, rests }: CachedValue<ReachableSet>,
+  catchUp: () => Promise<DatabaseSnapshot>,
+): Pick<RowPredicate, 'confirm' | 'guard'> {
+  const confirm = async (): Promise<boolean> => {
+    const moment = await catchUp();
+    return moment.revision === revision && stands(moment);
+  };
+  return { confirm, ...(rests && { guard: (next) => guardText({ ...rests, revision }, next) }) };
+}
+
+interface Goal {
+  readonly subject: SubjectRef;
+  readonly goal: Name;
+}
+
+/** The plan that was made from this reach before, where it rests on nothing else. */
+async function planOf(
+  engineScope: EngineScope,
+  { subject, goal }: Goal,
+  { plans }: PredicateCache,
+  reach: ReachableSet,
+): Promise<RowPlan> {
+  const { model } = engineScope;
+  const lasting =
+    reach !== nothing &&
+    reach !== unnamed &&
+    rulesOf(model, goal).length === 0 &&
+    !takesConditions(model, goal) &&
+    originsBelow(model, goal).every((name) => isExact(model, name));
+  if (!lasting) return makePlan(engineScope, { subject, goal }, reach);
+  const known = plans.get(reach) ?? new Map<string, RowPlan>();
+  plans.set(reach, known);
+  const plan = known.get(keyOf(goal)) ?? (await makePlan(engineScope, { subject, goal }, reach));
+  known.set(keyOf(goal), plan);
+  return plan;
+}
+
+async function makePlan(
+  engineScope: EngineScope,
+  { subject, goal }: Goal,
+  reach: ReachableSet,
+): Promise<RowPlan> {
+  const { model } = engineScope;
+  const { reached } = reach;
+  const principals = await principalsAmong(
+    engineScope,
+    { subject, names: originsBelow(model, goal) },
+    reached,
+    emptyContext,
+  );
+  const conditional = await conditionalTuples(engineScope, {
+    goal,
+    subjects: [...formsOf(subject), ...setsOf(model, principals)],
+  });
+  const self = isSelf({ subject, object: { type: goal.type, id: subject.id }, name: goal });
+  const lookups = lookupsTo(model, { subject, goal, principals });
+  const named = nameTest(
+    {
+      model,
+      subject,
+      principals: Map.groupBy(principals, (p) => p.name),
+      conditional,
+      ...(reach === unnamed && { descends: true as const }),
+      known: new Map(),
+      now: new Date().toISOString(),
+    },
+    goal,
+    'sure',
+  );
+  return {
+    exact: isExact(model, goal),
+    test: anyOf([self ? { kind: 'row', id: subject.id } : never, named]),
+    self: self ? subject.id : undefined,
+    source:
+      reach !== unnamed && isFound(model, goal)
+        ? rowSource(
+            { type: goal.type, exact: isExact(model, goal), from: lookupSource(model, lookups) },
+            lookups,
+          )
+        : undefined,
+    principals,
+    shapes: new Map(),
+  };
+}
+
+/** True when every row is found by a tuple. */
+const isFound = (model: Model, goal: Name): boolean =>
+  !mayBeOpen(model, goal) && !originsOf(model, goal).some((name) => isPublic(model, name));
+
+type Pieces = Pick<RowPredicate, 'compile' | 'first' | 'number'>;
+
+function compiled(
+  plan: RowPlan,
+  row: { readonly id: string; readonly type: string },
+  size: Size | undefined,
+): RowPredicate {
+  const pieces = piecesOf(plan, row.type, size);
+  const key = `${size?.amount} ${size?.known} ${size?.largest}`;
+  let shape = plan.shapes.get(key);
+  if (shape === undefined) {
+    shape = shapeOf(pieces);
+    plan.shapes.set(key, shape);
+  }
+  return { ...pieces, shape };
+}
+
+/** Distinguishes predicates by their text. */
+function shapeOf({ compile, first, number }: Pieces): string {
+  const uses: readonly RowUse[] = ['row', 'rows', 'sorted', 'count'];
+  const mark = (): string => '?';
+  const texts = [
+    ...uses.map((use) => compile('id', mark, use, 'r')),
+    first?.compile({ rows: 'rows', count: '?' }, mark) ?? '',
+    number?.('rows', mark) ?? '',
+  ];
+  return createHash('sha256').update(texts.join('\n')).digest('base64url').slice(0, 24);
+}
+
+function piecesOf(
+  { exact, test, self, source }: RowPlan,
+  type: string,
+  size: Size | undefined,
+): Pieces {
+  const tested: RowPredicate['compile'] = (id, next, _use, alias) =>
+    renderTest(test, { id, type, next, alias });
+  if (!source || !size) return { compile: tested };
+  const compile: RowPredicate['compile'] = (id, next, use = 'rows', alias) => {
+    if (use === 'row' || (use === 'rows' && size.amount === 'many'))
+      return tested(id, next, use, alias);
+    const found = `${id} in (${foundIds(source, next)})`;
+    // "is true" makes it a hash table that is filled once, whatever the planner believes about its size.
+    const among = `${size.amount === 'few' ? found : `(${found}) is true`}${self === undefined ? '' : ` or (${id})::text = ${next(self)}::text`}`;
+    return exact ? among : `(${among}) and (${tested(id, next, use, alias)})`;
+  };
+  // The order of ids is no order of an index of a field: then the rows are sought as for any other order.
+  const first: RowPredicate['first'] = source.from.stored
+    ? {
+        most: Math.floor(MOST_FIRST / Math.max(1, source.lookups.length)),
+        compile({ rows, count }, next) {
+          const found = firstRows(
+            source,
+            { rows, count, test: exact ? undefined : tested('d."_id"', next, 'rows', 'd') },
+            next,
+          );
+          const own =
+            self === undefined
+              ? ''
+              : ` union all select * from ${rows} d where d."_id"::text = ${next(self)}::text`;
+          return `select distinct on (f."_id") f.* from (${found}${own}) f order by f."_id"`;
+        },
+      }
+    : undefined;
+  if (!exact || self !== undefined || !size.known) return { compile, ...(first && { first }) };
+  return {
+    compile,
+    ...(first && { first }),
+    number: (table, next) => rowCount(source, { table, largest: size.largest }, next),
+  };
+}

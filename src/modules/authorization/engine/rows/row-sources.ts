@@ -1,0 +1,180 @@
+/**
+ * The rows on which a subject may act, found from the tuples that lead to them
+ * (SQL): all of them as a set, the first of them in order, or just their number.
+ */
+import { literalOf } from '../../../../kernel/database/literal.ts';
+import { rulesTo } from '../../model/expansion-rules.ts';
+import type { SubjectRef } from '../../model/grammar.ts';
+import type { Model, Name } from '../../model/model.ts';
+import { arrayText, liveTuple } from '../../tuple-sql.ts';
+import type { Principal } from '../principals.ts';
+import { type Lookup, lookupsOf } from '../reverse-expansion.ts';
+import { sourceOf, type TupleSource } from '../tuple-source.ts';
+/* The tuples that give a subject rows of a type, as lookups of an index: one per form of the subject, principal and relation. */
+
+/** Whose rows are sought, and the objects through which he acts. */
+export interface RowSearch {
+  readonly subject: SubjectRef;
+  readonly goal: Name;
+  readonly principals: readonly Principal[];
+}
+
+/** The lookups that give every resource on which the subject may have the goal; those of public names are not among them. */
+export function lookupsTo(
+  model: Model,
+  { subject, goal, principals }: RowSearch,
+): readonly Lookup[] {
+  const rules = rulesTo(model, goal);
+  const byName = Map.groupBy(principals, (p) => p.name);
+  return [
+    ...lookupsOf(model, subject, rules.direct),
+    ...rules.steps.flatMap((rule) =>
+      (byName.get(rule.fromName) ?? []).map(({ type, id }) => ({
+        rule,
+        subject: { type, id, relation: rule.setRelation },
+      })),
+    ),
+  ];
+}
+
+/** Lookups as the columns of `unnest`, in the order of `lookupRows`. */
+export const lookupColumns = (lookups: readonly Lookup[]): readonly string[] => [
+  arrayText(lookups.map((l) => l.subject.type)),
+  arrayText(lookups.map((l) => l.subject.id)),
+  arrayText(lookups.map((l) => l.subject.relation)),
+  arrayText(lookups.map((l) => l.rule.relation)),
+  arrayText(lookups.map((l) => l.rule.exact)),
+];
+
+const columnTypes = ['text', 'text', 'text', 'text', 'boolean'];
+
+/** `l(...)`: lookups as a relation, if wanted with their number `n` from 1; in sub-selects, so that one plan fits all (tuple-loading.ts). */
+export function lookupRows(next: (i: number) => string, numbered = false): string {
+  const rows = `unnest(${columnTypes.map((type, i) => `(select ${next(i)}::${type}[])`).join(', ')})`;
+  return numbered
+    ? `${rows} with ordinality l(s_type, s_id, s_relation, relation, exact, n)`
+    : `${rows} l(s_type, s_id, s_relation, relation, exact)`;
+}
+
+/** Where the tuples of lookups are. */
+export const lookupSource = (model: Model, lookups: readonly Lookup[]): TupleSource =>
+  sourceOf(
+    model,
+    lookups.map(({ rule }) => rule),
+  );
+
+/** Tuples `t` of a lookup `l` that count, of resources of a type (SQL). */
+export const lookupCondition = (from: TupleSource, type: string): string =>
+  `t.subject_type = l.s_type and t.subject_id = l.s_id${from.subject('t', 'l.s_id')} and t.subject_relation = l.s_relation
+   and t.resource_type = ${type} and t.relation = l.relation and ${liveTuple('t')} and (t.condition is null or not l.exact)`;
+
+/** Distinguishes the lookups of one subject and goal. */
+export const lookupKey = ({ rule, subject }: Lookup): string =>
+  `${subject.type}:${subject.id}#${subject.relation} ${rule.relation}`;
+
+export interface RowSource {
+  /** The type of the rows. */
+  readonly type: string;
+  /** Every row on which the subject may act is found by one of them. */
+  readonly lookups: readonly Lookup[];
+  /** Tuples without a condition count, others do not. Else those with one are found as well, and the row must be tested. */
+  readonly exact: boolean;
+  /** What of the lookups is not the same for all, by the name of its column. */
+  readonly columns: ReadonlyMap<string, string>;
+  /** Where the tuples are. */
+  readonly from: TupleSource;
+}
+
+export function rowSource(
+  { type, exact, from }: Pick<RowSource, 'type' | 'exact' | 'from'>,
+  lookups: readonly Lookup[],
+): RowSource {
+  const columns = new Map([
+    ['s_type', arrayText(lookups.map((l) => l.subject.type))],
+    ['s_id', arrayText(lookups.map((l) => l.subject.id))],
+    ['relation', arrayText(lookups.map((l) => l.rule.relation))],
+  ]);
+  // Most models know no subject sets: what is constant costs nothing as text.
+  if (lookups.some((l) => l.subject.relation !== ''))
+    columns.set('s_relation', arrayText(lookups.map((l) => l.subject.relation)));
+  return { type, lookups, exact, columns, from };
+}
+
+type Next = (value: unknown) => string;
+
+/** Lookups `l` as a relation; in sub-selects, so that one plan fits all (tuple-loading.ts). */
+const lookupsIn = ({ columns }: RowSource, next: Next): string =>
+  `unnest(${[...columns.values()].map((values) => `(select ${next(values)}::text[])`).join(', ')}) l(${[...columns.keys()].join(', ')})`;
+
+/** Tuples `t` of a lookup `l` that count. */
+const foundBy = ({ type, exact, columns, from }: RowSource): string =>
+  `t.subject_type = l.s_type and t.subject_id = l.s_id${from.subject('t', 'l.s_id')} and t.subject_relation = ${columns.has('s_relation') ? 'l.s_relation' : `''`}
+   and t.resource_type = ${literalOf(type, 'text')} and t.relation = l.relation and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`;
+
+/** Ids of all rows that are found. Ids of resources that are no row ids lead to no row. */
+export const foundIds = (source: RowSource, next: Next): string =>
+  `select r.id from ${lookupsIn(source, next)} cross join lateral (
+    select t.resource_uuid as id from ${source.from.rows} t where ${foundBy(source)} offset 0) r where r.id is not null`;
+
+interface FirstRows {
+  /** Where the rows come from; stands where a table may stand. */
+  readonly rows: string;
+  /** How many (SQL, a number). */
+  readonly count: string;
+  /** What the row `d` must fulfil besides, if anything. */
+  readonly test: string | undefined;
+}
+
+/** The first rows of each lookup in the order of the ids, some more than once: the first of all are among them. */
+export function firstRows(source: RowSource, { rows, count, test }: FirstRows, next: Next): string {
+  // Ids of rows are written in one way only, so the order of the texts is theirs. The offset makes the row a
+  // question per tuple: as a join it might be answered for all tuples before the first is taken.
+  return `select r.* from ${lookupsIn(source, next)} cross join lateral (
+    select d.* from ${source.from.rows} t cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
+     where ${foundBy(source)}${test === undefined ? '' : ` and (${test})`}
+     order by t.resource_id limit ${count}) r`;
+}
+
+interface CountedRows {
+  /** Quoted name of the table. */
+  readonly table: string;
+  /** `lookupKey` of the lookup that finds most. */
+  readonly largest: string | undefined;
+}
+
+/**
+ * The number of rows of a table that are found, where each lookup is exact. A tuple that is known to lead to a row of the
+ * table is counted from the index alone; of others the row is looked for. The lookup that finds most is counted as it
+ * is: within one lookup each row stands once. What the others find counts where that one does not find it as well.
+ */
+export function rowCount(source: RowSource, { table, largest }: CountedRows, next: Next): string {
+  const index = source.lookups.findIndex((lookup) => lookupKey(lookup) === largest);
+  const first = source.lookups[index];
+  if (!first)
+    return `(select count(*) from (select distinct id from (${existingRows(source, table, next)}) f) x)`;
+  const others = rowSource({ ...source, exact: true }, source.lookups.toSpliced(index, 1));
+  const { rows } = source.from;
+  const id = `${next(first.subject.id)}::text`;
+  const same =
+    `t.subject_type = ${next(first.subject.type)} and t.subject_id = ${id}${source.from.subject('t', id)} and t.subject_relation = ${next(first.subject.relation)}` +
+    ` and t.resource_type = ${literalOf(source.type, 'text')} and t.relation = ${next(first.rule.relation)} and t.condition is null and ${liveTuple('t')}`;
+  const known = `${same} and t.row_of = ${oidOf(table)}`;
+  const unknown = ['is null', `< ${oidOf(table)}`, `> ${oidOf(table)}`].map(
+    (range) =>
+      `select t.resource_uuid as id from ${rows} t where ${same} and t.row_of ${range} and t.resource_uuid is not null and ${isRow(table, 't.resource_uuid')}`,
+  );
+  const rest = [existingRows(others, table, next), ...unknown].join(' union all ');
+  const again = `exists (select 1 from ${rows} t where ${known} and t.resource_uuid = f.id offset 0)`;
+  return `((select count(*) from ${rows} t where ${known}) + (select count(*) from (select distinct f.id from (${rest}) f where not ${again}) x))`;
+}
+
+const oidOf = (table: string): string => `${literalOf(table, 'regclass')}::oid`;
+
+const isRow = (table: string, id: string): string =>
+  `exists (select 1 from ${table} d where d."_id" = ${id} offset 0)`;
+
+/** Ids of rows that are there, possibly more than once. */
+const existingRows = (source: RowSource, table: string, next: Next): string =>
+  `select r.id from ${lookupsIn(source, next)} cross join lateral (
+    select t.resource_uuid as id, t.row_of from ${source.from.rows} t where ${foundBy(source)} offset 0) r
+   where r.id is not null and (r.row_of is not distinct from ${oidOf(table)} or ${isRow(table, 'r.id')})`;

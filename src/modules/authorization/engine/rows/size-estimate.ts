@@ -1,0 +1,132 @@
+/**
+ * How many tuples a subject's lookups find, roughly. It decides only which of
+ * several exact ways is taken, so it may rest on what was found a while ago.
+ */
+import { LRUCache } from 'lru-cache';
+import { formatSubject } from '../../model/grammar.ts';
+import { keyOf } from '../../model/model.ts';
+import type { EngineScope } from '../ask.ts';
+import type { Lookup } from '../reverse-expansion.ts';
+import { sourcedStatement } from '../tuple-source.ts';
+import {
+  lookupColumns,
+  lookupCondition,
+  lookupKey,
+  lookupRows,
+  lookupSource,
+  type RowSearch,
+} from './row-sources.ts';
+
+/** Up to this many tuples lead to few rows. */
+const FEW = 1_000;
+/** Up to this many to some; so many of one lookup are counted. */
+const MOST = 20_000;
+/** Of more lookups none is likely to be most of all. */
+const COUNTED_LOOKUPS = 200;
+const HINTS = 10_000;
+const HINT_MS = 60_000;
+
+export interface Size {
+  /** How many rows the subject sees: few and some are found from its tuples, of many each row is asked where that may end early. */
+  readonly amount: 'few' | 'some' | 'many';
+  /** Most of the tuples are known to lead to rows, so that they can be counted without looking for those. */
+  readonly known: boolean;
+  /** `lookupKey` of the one that finds at least half of everything, where there is such a one. */
+  readonly largest: string | undefined;
+}
+
+export interface SizeEstimates {
+  get(key: string): Size | undefined;
+  set(key: string, size: Size): unknown;
+}
+
+/** Without the cache's own time to live, whose timers would wake the process once a millisecond. */
+export function createSizeEstimates(): SizeEstimates {
+  const hints = new LRUCache<string, { readonly size: Size; readonly until: number }>({
+    max: HINTS,
+  });
+  return {
+    get(key) {
+      const hint = hints.get(key);
+      return hint && hint.until > performance.now() ? hint.size : undefined;
+    },
+    set: (key, size) => hints.set(key, { size, until: performance.now() + HINT_MS }),
+  };
+}
+
+const fewStatement = sourcedStatement(
+  (
+    from,
+  ) => `select count(*)::integer as count, count(*) filter (where x.row_of is not null)::integer as known from (
+  select r.row_of from ${lookupRows((i) => `$${i + 1}`)}
+    cross join lateral (select t.row_of from ${from.rows} t where ${lookupCondition(from, '$6::text')} limit ${FEW + 1}) r
+  limit ${FEW + 1}) x`,
+);
+
+const sizesStatement = sourcedStatement(
+  (
+    from,
+  ) => `select l.n::integer as n, r.count::integer as count from ${lookupRows((i) => `$${i + 1}`, true)}
+    cross join lateral (select count(*) from (select 1 from ${from.rows} t where ${lookupCondition(from, '$6::text')} limit ${MOST}) c) r
+  where r.count > 0`,
+);
+
+const totalStatement = sourcedStatement(
+  (from) => `select count(*)::integer as count from (
+  select 1 from ${lookupRows((i) => `$${i + 1}`)}
+    cross join lateral (select 1 from ${from.rows} t where ${lookupCondition(from, '$6::text')} limit ${MOST + 1}) r
+  limit ${MOST + 1}) x`,
+);
+
+/** What is known, or found now. */
+export async function sizeOf(
+  engineScope: EngineScope,
+  search: RowSearch,
+  lookups: readonly Lookup[],
+  hints: SizeEstimates,
+): Promise<Size> {
+  const key = `${formatSubject(search.subject)} ${keyOf(search.goal)}`;
+  let size = hints.get(key);
+  if (!size) {
+    size = await measure(engineScope, search, lookups);
+    hints.set(key, size);
+  }
+  return size;
+}
+
+async function measure(
+  { model, database }: EngineScope,
+  { goal }: RowSearch,
+  lookups: readonly Lookup[],
+): Promise<Size> {
+  const values = [...lookupColumns(lookups), goal.type];
+  const from = lookupSource(model, lookups);
+  const { rows } = await database.query<{ count: number; known: number }>({
+    ...fewStatement(from),
+    values,
+  });
+  const { count: some, known: ofThem } = rows[0] ?? { count: 0, known: 0 };
+  const known = ofThem * 2 >= some;
+  if (some <= FEW) return { amount: 'few', known, largest: undefined };
+  if (lookups.length > COUNTED_LOOKUPS) {
+    const total = await database.query<{ count: number }>({
+      ...totalStatement(from),
+      values,
+    });
+    return { amount: amountOf(total.rows[0]?.count ?? 0), known, largest: undefined };
+  }
+  const { rows: counts } = await database.query<{ n: number; count: number }>({
+    ...sizesStatement(from),
+    values,
+  });
+  const all = counts.reduce((sum, { count }) => sum + count, 0);
+  const most = counts.reduce((a, b) => (b.count > a.count ? b : a), { n: 0, count: 0 });
+  const largest = known && most.count * 2 >= all ? lookups[most.n - 1] : undefined;
+  return {
+    amount: most.count >= MOST ? 'many' : amountOf(all),
+    known,
+    largest: largest && lookupKey(largest),
+  };
+}
+
+const amountOf = (count: number): Size['amount'] => (count > MOST ? 'many' : 'some');

@@ -1,0 +1,102 @@
+/**
+ * Where the statements of the engine read tuples from: the stored ones, and the
+ * fields of records that a question can touch, shown as tuples. An arm over the
+ * table of the records carries the ids as uuids as well, with which its indexes
+ * are found; conditions on ids are therefore written by `resource` and `subject`.
+ */
+import { tableName } from '../../../data/schema/compile/layout.ts';
+import { literalOf } from '../../../kernel/database/literal.ts';
+import { identifier, statementName } from '../../../kernel/database/sql.ts';
+import type { FieldRelation, Model } from '../model/model.ts';
+import { uuidOf } from '../tuple-sql.ts';
+
+export interface TupleSource {
+  /** Stands where a table may stand, and needs an alias. */
+  readonly rows: string;
+  /** The same for the same fields. */
+  readonly key: string;
+  /** True when no field of a record is in it. */
+  readonly stored: boolean;
+  /** `and ...`: what finds the tuples of a resource (SQL of its id) by index, beside the equality of its text. */
+  resource(alias: string, id: string): string;
+  /** The same for the subject. */
+  subject(alias: string, id: string): string;
+}
+
+/** Nothing but the table. */
+export const storedTuples: TupleSource = {
+  rows: 'penstock.tuples',
+  key: '',
+  stored: true,
+  resource: () => '',
+  subject: () => '',
+};
+
+const word = (text: string): string => `${literalOf(text, 'text')} collate "C"`;
+
+/** The stored tuples that count: those that were stored for what is a field now do not. */
+const storedArm = (relations: readonly FieldRelation[]): string =>
+  `select t.subject_type, t.subject_id, t.subject_relation, t.relation, t.resource_type, t.resource_id, t.condition, t.attributes,
+    t.expires_at::timestamptz as expires_at, t.resource_uuid, t.row_of, false as in_record, null::uuid as subject_uuid, false as listed, null::uuid[] as subject_list
+  from penstock.tuples t where (t.resource_type, t.relation) not in (${relations.map(({ type, relation }) => `(${literalOf(type, 'text')}, ${literalOf(relation, 'text')})`).join(', ')})`;
+
+/** A list of ids is a tuple for each of them, once; a field without a value is none. */
+function fieldArm({ type, relation, field }: FieldRelation): string {
+  const column = `d.${identifier(field.field)}`;
+  const subject = field.many ? 'u.id' : column;
+  const rows = field.many
+    ? `${tableName(type)} d cross join lateral (select distinct v.id from unnest(${column}) v(id)) u`
+    : `${tableName(type)} d`;
+  return `select ${word(field.type)}, ${subject}::text collate "C", ${word('')}, ${word(relation)}, ${word(type)}, d."_id"::text collate "C", null::text collate "C", null::jsonb,
+    null::timestamptz, d."_id", ${literalOf(tableName(type), 'regclass')}::oid, true, ${subject}, ${field.many}, ${field.many ? column : 'null::uuid[]'}
+  from ${rows} where ${subject} is not null`;
+}
+
+/** Stored tuples and these fields. */
+export function tupleSource(model: Model, relations: readonly FieldRelation[]): TupleSource {
+  if (relations.length === 0) return storedTuples;
+  const unique = [...new Map(relations.map((one) => [`${one.type}.${one.relation}`, one]))];
+  const sorted = unique.sort(([a], [b]) => (a < b ? -1 : 1));
+  const key = sorted.map(([name]) => name).join(' ');
+  return model.derived(`source ${key}`, () => ({
+    rows: `(${[storedArm(relations), ...sorted.map(([, one]) => fieldArm(one))].join(' union all ')})`,
+    key,
+    stored: false,
+    // What is constant in an arm is gone from its plan: stored tuples are found by the text, fields by the uuid.
+    resource: (alias, id) =>
+      ` and (not ${alias}.in_record or ${alias}.resource_uuid = ${uuidOf(id)})`,
+    subject: (alias, id) =>
+      ` and (not ${alias}.in_record or ${alias}.subject_uuid = ${uuidOf(id)}) and (not ${alias}.listed or ${alias}.subject_list @> array[${uuidOf(id)}])`,
+  }));
+}
+
+/** The source for these relations of types: with the fields that are among them. */
+export const sourceOf = (
+  model: Model,
+  relations: Iterable<{ readonly type: string; readonly relation: string }>,
+): TupleSource =>
+  model.fieldRelations.length === 0
+    ? storedTuples
+    : tupleSource(
+        model,
+        [...relations].flatMap(({ type, relation }) => {
+          const field = model.fieldOf(type, relation);
+          return field ? [{ type, relation, field }] : [];
+        }),
+      );
+
+/** A statement whose text hangs on the source alone; texts are made once. */
+export function sourcedStatement(
+  compose: (source: TupleSource) => string,
+): (source: TupleSource) => { readonly name: string; readonly text: string } {
+  const made = new WeakMap<TupleSource, { readonly name: string; readonly text: string }>();
+  return (source) => {
+    let statement = made.get(source);
+    if (!statement) {
+      const text = compose(source);
+      statement = { text, name: statementName(text) };
+      made.set(source, statement);
+    }
+    return statement;
+  };
+}

@@ -1,0 +1,213 @@
+/**
+ * The rules of the way up: from a subject to everything it may act on. They
+ * are the dependencies of a model read backwards. Where actions are unions they
+ * are exact; where they exclude, intersect or depend on conditions they give
+ * candidates, which are then evaluated one by one.
+ */
+import { childrenOf, type Expression } from './expression.ts';
+import {
+  type Dependency,
+  grantRelation,
+  keyOf,
+  type Model,
+  type Name,
+  reachable,
+} from './model.ts';
+
+/** A tuple of this relation in which the subject itself stands gives `name` on the resource. */
+export interface DirectRule {
+  readonly type: string;
+  readonly relation: string;
+  readonly name: string;
+  /** `name` is exact: tuples with a condition do not fit the model and count for nothing. */
+  readonly exact: boolean;
+}
+
+/** Whoever has `fromName` on an object has `name` on resources in which that object stands in `relation`. */
+export interface StepRule extends DirectRule {
+  readonly fromType: string;
+  readonly fromName: string;
+  /** Relation of the subject set; empty for an arrow. */
+  readonly setRelation: string;
+}
+
+interface Rules {
+  readonly direct: readonly DirectRule[];
+  readonly steps: readonly StepRule[];
+}
+
+/** `name` fields are keys (`keyOf`). */
+export interface ExpansionRules extends Rules {
+  /** The names on the way, goals included, by key. */
+  readonly names: ReadonlyMap<string, Name>;
+  /** Those that a subject may have without any tuple: every object is a candidate. */
+  readonly open: readonly Name[];
+}
+
+/** Rules that lead to the names in `goals`, through everything that hangs on another object. */
+export function expansionTo(model: Model, goals: readonly Name[]): ExpansionRules {
+  return model.derived(`expansion ${goals.map(keyOf).join(' ')}`, () => {
+    const names = new Map(goals.map((g) => [keyOf(g), g]));
+    for (const name of names.values()) {
+      for (const { on } of outward(model, name)) names.set(keyOf(on), on);
+    }
+    const rules = [...names.values()].map((name) => rulesTo(model, name));
+    return {
+      names,
+      direct: rules.flatMap((r) => r.direct),
+      steps: rules.flatMap((r) => r.steps),
+      open: [...names.values()].filter((name) => mayBeOpen(model, name)),
+    };
+  });
+}
+
+/** The last step of the way: rules that give `goal` itself. */
+export function rulesTo(model: Model, goal: Name): Rules {
+  return model.derived(`rules ${keyOf(goal)}`, () => {
+    const common = { name: keyOf(goal), exact: isExact(model, goal) };
+    const direct = namesOfObject(model, goal).map((inner) => ({
+      ...common,
+      type: inner.type,
+      relation: inner.kind === 'relation' ? inner.name : grantRelation(inner.name),
+    }));
+    const steps = outward(model, goal).flatMap(({ inner, on, through, set }) =>
+      (set ? setNames(model, inner, { on, through }) : ['']).map((setRelation) => ({
+        ...common,
+        type: inner.type,
+        relation: through,
+        fromType: on.type,
+        fromName: keyOf(on),
+        setRelation,
+      })),
+    );
+    return { direct: uniqueRows(direct), steps: uniqueRows(steps) };
+  });
+}
+
+/** Names of other objects that the steps of these rules start from. */
+export function originsOf(model: Model, goal: Name): readonly Name[] {
+  return [...new Map(outward(model, goal).map(({ on }) => [keyOf(on), on])).values()];
+}
+
+/** The name and every name of the same object that counts towards it; `against` takes in those that count against it. */
+export function namesOfObject(model: Model, start: Name, against = false): readonly Name[] {
+  const found = new Map([[keyOf(start), start]]);
+  for (const name of found.values()) {
+    for (const { on, through, negative } of model.dependencies(name)) {
+      if (through === undefined && (against || !negative)) found.set(keyOf(on), on);
+    }
+  }
+  return [...found.values()];
+}
+
+interface Outward {
+  readonly inner: Name;
+  readonly on: Name;
+  readonly through: string;
+  readonly set: boolean;
+}
+
+/** What counts towards a name from other objects. */
+function outward(model: Model, start: Name): readonly Outward[] {
+  return namesOfObject(model, start).flatMap((inner) =>
+    model
+      .dependencies(inner)
+      .flatMap(({ on, through, negative, set }) =>
+        through === undefined || negative ? [] : [{ inner, on, through, set }],
+      ),
+  );
+}
+
+/** The relation texts under which subject sets that mean `on` may be written in the relation. */
+function setNames(
+  model: Model,
+  inner: Name,
+  { on, through }: Pick<Dependency, 'on' | 'through'>,
+): readonly string[] {
+  const allowed = model.get(inner.type)?.relations.get(through ?? '') ?? [];
+  const names = allowed.filter(({ type, relation }) => {
+    const meant = relation === '' ? undefined : model.member(type, relation);
+    return meant !== undefined && keyOf(meant) === keyOf(on);
+  });
+  return [...new Set(names.map((a) => a.relation))];
+}
+
+const uniqueRows = <T extends object>(rows: readonly T[]): readonly T[] => [
+  ...new Map(rows.map((row) => [JSON.stringify(row), row])).values(),
+];
+
+/** True when following the rules to a name gives exactly the truth: it rests on nothing but alternatives. */
+export function isExact(model: Model, name: Name): boolean {
+  return model.derived(`exact ${keyOf(name)}`, () =>
+    [name, ...reachable(name, model.dependencies).edges.map((edge) => edge.on)].every((n) =>
+      isUnion(model, n),
+    ),
+  );
+}
+
+/** True when the name is nothing but alternatives: no exclusion, intersection, "every", or condition. */
+function isUnion(model: Model, name: Name): boolean {
+  const expression = model.expression(name);
+  return expression
+    ? isPlainUnion(model, name.type, expression)
+    : isUnconditional(model, name.type, name.name);
+}
+
+function isPlainUnion(model: Model, type: string, expression: Expression): boolean {
+  const inexact: readonly Expression['kind'][] = ['intersection', 'exclusion', 'rule'];
+  if (inexact.includes(expression.kind)) return false;
+  if (expression.kind === 'arrow')
+    return !expression.all && isUnconditional(model, type, expression.relation);
+  return childrenOf(expression).every((child) => isPlainUnion(model, type, child));
+}
+
+const isUnconditional = (model: Model, type: string, relation: string): boolean =>
+  (model.get(type)?.relations.get(relation) ?? []).every(
+    (allowed) => allowed.condition === undefined,
+  );
+
+/** True when the name may be had without any tuple, as by `*`. For an exact name: it is had by everybody. */
+export function mayBeOpen(model: Model, name: Name): boolean {
+  const expression = model.expression(name);
+  // Remembered: actions may refer to one another in more ways than anybody could follow.
+  return (
+    expression !== undefined &&
+    model.derived(`open ${keyOf(name)}`, () => isOpen(model, name.type, expression))
+  );
+}
+
+function isOpen(model: Model, type: string, expression: Expression): boolean {
+  switch (expression.kind) {
+    case 'everyone':
+    case 'rule':
+      return true;
+    case 'action':
+      return mayBeOpen(model, { type, kind: 'action', name: expression.action });
+    case 'union':
+      return expression.of.some((e) => isOpen(model, type, e));
+    case 'intersection':
+      return expression.of.every((e) => isOpen(model, type, e));
+    case 'exclusion':
+      return isOpen(model, type, expression.base);
+    default:
+      return false;
+  }
+}
+
+/* Names that need no tuple. */
+
+/** True when everybody has the name on every object. */
+export const isPublic = (model: Model, name: Name): boolean =>
+  mayBeOpen(model, name) && isExact(model, name);
+
+/** True when somebody without an account may have the name on some object: by the subject `*`, or because all have it. */
+export const admitsVisitors = (model: Model, name: Name): boolean =>
+  model.derived(`visitors ${keyOf(name)}`, () =>
+    [name, ...reachable(name, model.dependencies).edges.map(({ on }) => on)].some(
+      (one) =>
+        mayBeOpen(model, one) ||
+        (model.get(one.type)?.relations.get(one.name) ?? []).some(
+          (allowed) => one.kind === 'relation' && allowed.type === '*' && allowed.relation === '',
+        ),
+    ),
+  );

@@ -1,0 +1,121 @@
+/**
+ * Relations that users give each other: marked in the definition (`"reader": {"types": ["User"], "shareable": true}`), given
+ * by whoever may `share` the object, and by nobody who may do less than the relation gives.
+ */
+import type { Problem } from '../../../kernel/errors.ts';
+import { cutText } from '../../../kernel/text.ts';
+import { childrenOf, type Expression } from './expression.ts';
+
+/** The action that lets somebody share an object. A type without it shares nothing. */
+export const shareAction = 'share';
+
+/** Their members are changed by routes of their own, which know more than relations say. */
+const closedTypes: ReadonlySet<string> = new Set(['User', 'Team', 'Role']);
+/** Who owns an object is not decided by those whom he lets share it. */
+const ownerRelation = 'owner';
+
+export interface RelationLists {
+  /** Relations with nothing but their lists of those who may stand in them. */
+  readonly lists: Readonly<Record<string, unknown>>;
+  readonly shareable: ReadonlySet<string>;
+}
+
+/** Takes the mark off relations that are written as objects with `types`. */
+export function relationLists(
+  relations: Readonly<Record<string, unknown>>,
+  problems: Problem[],
+): RelationLists {
+  const shareable = new Set<string>();
+  const entries = Object.entries(relations).map(([name, value]): [string, unknown] => {
+    if (typeof value !== 'object' || value === null || !('types' in value)) return [name, value];
+    const { types, shareable: mark = false, ...rest } = value as Record<string, unknown>;
+    const path = `relations.${cutText(name, 64)}`;
+    const [stray] = Object.keys(rest);
+    if (stray !== undefined)
+      problems.push({
+        path: `${path}.${cutText(stray, 64)}`,
+        rule: 'unknown',
+        message: 'is not known: there are types and shareable',
+      });
+    if (typeof mark !== 'boolean')
+      problems.push({ path: `${path}.shareable`, rule: 'type', message: 'must be true or false' });
+    if (mark === true) shareable.add(name);
+    return [name, types];
+  });
+  return { lists: Object.fromEntries(entries), shareable };
+}
+
+/** An entry of a relation's list, as far as it matters here. */
+interface Entry {
+  readonly wildcard: boolean;
+  readonly condition: string | undefined;
+}
+
+interface Shared {
+  readonly name: string;
+  readonly relations: ReadonlyMap<string, readonly Entry[]>;
+  readonly actions: ReadonlyMap<string, Expression>;
+  readonly shareable: ReadonlySet<string>;
+}
+
+/** What is wrong with the marks of a definition. */
+export function sharingProblems(definition: Shared): readonly Problem[] {
+  const { name, actions, shareable } = definition;
+  return [...shareable].flatMap((relation) => {
+    const problem = (rule: string, message: string): Problem[] => [
+      { path: `relations.${relation}.shareable`, rule, message },
+    ];
+    if (closedTypes.has(name)) return problem('type', `${name} has routes of its own for this`);
+    if (!actions.has(shareAction))
+      return problem('action', `needs an action "${shareAction}": it says who may share`);
+    if (relation === ownerRelation)
+      return problem('relation', 'who owns an object is not shared, and not taken by sharing');
+    if (!(definition.relations.get(relation) ?? []).some(isPlain))
+      return problem('subject', 'needs a type without a condition, such as User');
+    if (subtracts(definition, relation))
+      return problem('exclusion', 'takes rights away from somebody: only operators do that');
+    return [];
+  });
+}
+
+const isPlain = ({ wildcard, condition }: Entry): boolean => !wildcard && condition === undefined;
+
+/** Whether somebody can lose something by standing in the relation. No action may be defined by itself. */
+function subtracts({ actions }: Pick<Shared, 'actions'>, relation: string): boolean {
+  const mentions = (expression: Expression | undefined): boolean => {
+    if (!expression) return false;
+    if (expression.kind === 'action') return mentions(actions.get(expression.action));
+    if (expression.kind === 'relation' || expression.kind === 'arrow')
+      return expression.relation === relation;
+    return childrenOf(expression).some(mentions);
+  };
+  const takes = (expression: Expression): boolean =>
+    (expression.kind === 'exclusion' && mentions(expression.subtract)) ||
+    childrenOf(expression).some(takes);
+  return [...actions.values()].some(takes);
+}
+
+/** The actions that somebody may get by standing in the relation, alone or with something else. */
+export function actionsGiven(
+  definition: Pick<Shared, 'actions'> | undefined,
+  relation: string,
+): readonly string[] {
+  const actions = definition?.actions ?? new Map<string, Expression>();
+  const leadsTo = (expression: Expression | undefined): boolean => {
+    switch (expression?.kind) {
+      case 'relation':
+      case 'arrow':
+        return expression.relation === relation;
+      case 'action':
+        return leadsTo(actions.get(expression.action));
+      case 'exclusion':
+        return leadsTo(expression.base);
+      case 'union':
+      case 'intersection':
+        return expression.of.some(leadsTo);
+      default:
+        return false;
+    }
+  };
+  return [...actions].flatMap(([action, expression]) => (leadsTo(expression) ? [action] : []));
+}

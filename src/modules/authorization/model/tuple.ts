@@ -1,0 +1,149 @@
+/** A tuple as the engine sees it: subject stands in relation to resource. */
+
+import { invalid, type PenstockError } from '../../../kernel/errors.ts';
+import type { AllowedSubject } from './definition.ts';
+import {
+  formatObject,
+  formatSubject,
+  isEverybody,
+  maxTupleLength,
+  type ObjectRef,
+  type SubjectRef,
+} from './grammar.ts';
+import { grantedAction, type Model } from './model.ts';
+import { attributeFault } from './typed-rule.ts';
+
+export interface Tuple {
+  readonly subject: SubjectRef;
+  readonly relation: string;
+  readonly resource: ObjectRef;
+  /** Name of the condition of the resource's type that must hold. */
+  readonly condition?: string | undefined;
+  /** What the condition may look at beside the request. */
+  readonly attributes?: Readonly<Record<string, unknown>> | undefined;
+  /** Its time is over, by the clock of the database. */
+  readonly expired?: boolean | undefined;
+}
+
+/** `subject#relation@resource`, as the wire writes it. */
+export const formatTuple = (tuple: Tuple): string =>
+  `${formatSubject(tuple.subject)}#${tuple.relation}@${formatObject(tuple.resource)}`;
+
+/** Tuples by the place where an evaluation looks for them. */
+export interface TupleIndex {
+  of(resource: ObjectRef, relation: string): readonly Tuple[];
+}
+
+/** Indexes tuples; of two equal ones the later counts. */
+export function indexTuples(tuples: Iterable<Tuple>): TupleIndex {
+  const byPlace = new Map<string, Map<string, Tuple>>();
+  for (const tuple of tuples) {
+    const place = placeOf(tuple.resource, tuple.relation);
+    let bucket = byPlace.get(place);
+    if (!bucket) {
+      bucket = new Map();
+      byPlace.set(place, bucket);
+    }
+    bucket.set(formatSubject(tuple.subject), tuple);
+  }
+  const indexed = new Map([...byPlace].map(([place, bucket]) => [place, [...bucket.values()]]));
+  return { of: (resource, relation) => indexed.get(placeOf(resource, relation)) ?? [] };
+}
+
+const placeOf = (resource: ObjectRef, relation: string): string =>
+  `${resource.type}:${resource.id}#${relation}`;
+
+/* Whether a tuple fits the definitions: asked before a write, and of every tuple that is loaded. */
+
+/** True when the definitions allow the tuple; one that does not fit any more counts for nothing. */
+export function fits(model: Model, { subject, relation, resource, condition }: Tuple): boolean {
+  const definition = model.get(resource.type);
+  if (!definition || (!isEverybody(subject) && !model.get(subject.type))) return false;
+  const granted = grantedAction(relation);
+  if (granted !== undefined)
+    return isGrantable(subject) && condition === undefined && definition.actions.has(granted);
+  return (definition.relations.get(relation) ?? []).some(
+    (allowed) => allows(allowed, subject) && allowed.condition === condition,
+  );
+}
+
+/** Actions are granted to objects, and to everybody of a type. */
+const isGrantable = (subject: SubjectRef): boolean =>
+  subject.relation === '' && !isEverybody(subject);
+
+/**
+ * True when an entry of a relation's list means this subject, whatever its condition. Where objects of a type may
+ * stand, `Type:*` may; an entry `Type:*` takes nothing else.
+ */
+export function allows(allowed: AllowedSubject, subject: SubjectRef): boolean {
+  if (allowed.type !== '*' && allowed.type !== subject.type) return false;
+  return allowed.relation === subject.relation && (!allowed.wildcard || subject.id === '*');
+}
+
+/** The 400 that says why a tuple does not fit; `undefined` when it does. */
+export function tupleProblem(model: Model, tuple: Tuple): PenstockError | undefined {
+  const { subject, resource, relation } = tuple;
+  if (formatTuple(tuple).length > maxTupleLength) {
+    return invalid('subject', 'length', `the tuple is longer than ${maxTupleLength} characters`);
+  }
+  if (!isEverybody(subject) && !model.get(subject.type))
+    return invalid('subject', 'type', `no type is called "${subject.type}"`);
+  if (!model.get(resource.type))
+    return invalid('resource', 'type', `no type is called "${resource.type}"`);
+  if (fits(model, tuple)) return attributesProblem(model, tuple);
+  const granted = grantedAction(relation);
+  return granted === undefined
+    ? relationProblem(model, tuple)
+    : grantProblem(model, tuple, granted);
+}
+
+/** Values of a tuple have the types that its condition declares. */
+function attributesProblem(
+  model: Model,
+  { resource, condition: name, attributes = {} }: Tuple,
+): PenstockError | undefined {
+  const condition = name === undefined ? undefined : model.condition(resource.type, name);
+  if (condition?.kind !== 'rule') return undefined;
+  const fault = attributeFault(condition, attributes);
+  return fault && invalid(fault.path, fault.rule, fault.message);
+}
+
+function grantProblem(model: Model, { subject, resource }: Tuple, action: string): PenstockError {
+  if (!model.get(resource.type)?.actions.has(action)) {
+    return invalid('permission', 'action', `"${action}" is not an action of ${resource.type}`);
+  }
+  if (!isGrantable(subject))
+    return invalid(
+      'subject',
+      'type',
+      'an action is granted to an object or to everybody of a type, not to a set',
+    );
+  return invalid('condition', 'condition', 'a direct grant takes no condition');
+}
+
+function relationProblem(model: Model, { subject, relation, resource }: Tuple): PenstockError {
+  const subjects = model.get(resource.type)?.relations.get(relation);
+  if (!subjects)
+    return invalid('relation', 'relation', `"${relation}" is not a relation of ${resource.type}`);
+  const place = `${resource.type}.${relation}`;
+  const matching = subjects.filter((allowed) => allows(allowed, subject));
+  if (matching.length === 0)
+    return invalid('subject', 'type', `${place} takes ${describe(subjects)}, not this subject`);
+  const wanted = matching.flatMap((allowed) =>
+    allowed.condition === undefined ? [] : [`"${allowed.condition}"`],
+  );
+  return wanted.length === matching.length
+    ? invalid(
+        'condition',
+        'condition',
+        `${place} takes this subject only with the condition ${wanted.join(' or ')}`,
+      )
+    : invalid('condition', 'condition', `${place} takes this subject without this condition`);
+}
+
+const describe = (subjects: readonly AllowedSubject[]): string =>
+  subjects.map(formatAllowed).join(', ') || 'nobody';
+
+/** An entry of a relation's list, as an author writes it. */
+const formatAllowed = ({ type, relation, wildcard, condition }: AllowedSubject): string =>
+  `${type}${relation === '' ? '' : `#${relation}`}${wildcard ? ':*' : ''}${condition === undefined ? '' : ` with ${condition}`}`;

@@ -1,0 +1,248 @@
+/** Lists: on which resources somebody may act, and who may act on one; for operators about anybody, for users about themselves. */
+import Type, { type Static, type TObject } from 'typebox';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
+import type { Page } from '../engine/engine.ts';
+import { authorizationErrors } from '../errors.ts';
+import { parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
+import {
+  askOptions,
+  bodyLimit,
+  contextKeys,
+  type EvaluationContext,
+  type QuestionServices,
+  questionFacts,
+} from './questions.ts';
+import {
+  asRequested,
+  Context,
+  cursorPaging,
+  listErrors,
+  Name,
+  nameOf,
+  ofQuestion,
+  ofResourceList,
+  Resource,
+  Scope,
+  Subject,
+  Token,
+  userOf,
+} from './shapes.ts';
+
+export const listOperations = (services: QuestionServices): readonly Operation[] => [
+  resourcesByQuery(services),
+  resourcesByBody(services),
+  subjectsByQuery(services),
+  subjectsByBody(services),
+  ownResources(services),
+];
+
+const listOf = <F extends TObject['properties']>(fields: F) =>
+  Type.Object({ ...fields, ...cursorPaging, consistencyToken: Token });
+
+/** A body has no defaults of its own. */
+const bodyOf = <F extends TObject['properties']>(fields: F) =>
+  Type.Object({
+    ...fields,
+    cursor: cursorPaging.cursor,
+    limit: Type.Optional(cursorPaging.limit),
+    consistencyToken: Token,
+  });
+const DEFAULT_LIMIT = 25;
+
+const pageOut = {
+  cursor: Type.Optional(Type.String({ description: 'Goes on after this page; absent at the end' })),
+  incomplete: Type.Optional(
+    Type.Boolean({
+      description: 'Something was left out because a value was missing that it hangs on',
+    }),
+  ),
+};
+
+const pageOnWire = ({ cursor, incomplete }: Page<string>) => ({
+  ...(cursor === undefined ? {} : { cursor }),
+  ...(incomplete && { incomplete }),
+});
+
+type Around = Static<typeof EvaluationContext>;
+
+/* Which resources. */
+
+const resourceKeys = { permission: Name, resourceType: Name };
+const ResourceList = listOf(resourceKeys);
+const ResourcesOut = Type.Object({ resources: Type.Array(Type.String()), ...pageOut });
+
+async function listResources(
+  { database, models, tokens }: QuestionServices,
+  subject: SubjectRef,
+  { permission, resourceType, consistencyToken, limit, cursor }: Static<typeof ResourceList>,
+  around: Around,
+): Promise<Static<typeof ResourcesOut>> {
+  tokens.require(consistencyToken);
+  const options = await askOptions({ models }, around);
+  const engine = await models.engine();
+  const type = nameOf(resourceType, 'resourceType');
+  const question = { subject, action: nameOf(permission, 'permission'), type };
+  const page = { limit, ...(cursor !== undefined && { cursor }), ...options };
+  const found = await asRequested(ofResourceList, () =>
+    engine.listResources(database, question, page),
+  );
+  return { resources: found.items.map((id) => `${type}:${id}`), ...pageOnWire(found) };
+}
+
+const resourceFacts = {
+  path: '/authorization/permissions/resources',
+  output: ResourcesOut,
+  errors: listErrors,
+  description: 'By id. Never cut short in silence: as long as there is more, there is a cursor.',
+} as const;
+
+const resourcesByQuery = (services: QuestionServices): Operation =>
+  defineOperation({
+    ...questionFacts,
+    ...resourceFacts,
+    id: 'authorization.permissions.resources',
+    about: { resourceType: 'open' },
+    method: 'GET',
+    input: { query: listOf({ subject: Subject, ...resourceKeys }) },
+    summary: 'List the resources of a type on which a subject may act',
+    handler: (_context, { query }) =>
+      listResources(services, parseSubject(query.subject, 'subject'), query, {}),
+  });
+
+const resourcesByBody = (services: QuestionServices): Operation =>
+  defineOperation({
+    ...questionFacts,
+    ...resourceFacts,
+    id: 'authorization.permissions.resourcesWith',
+    about: { resourceType: 'open' },
+    method: 'POST',
+    readOnly: true,
+    bodyLimit,
+    input: { body: bodyOf({ subject: Subject, ...resourceKeys, ...contextKeys }) },
+    summary: 'List the resources on which a subject may act under given circumstances',
+    handler: (_context, { body }) =>
+      listResources(
+        services,
+        parseSubject(body.subject, 'subject'),
+        { ...body, limit: body.limit ?? DEFAULT_LIMIT },
+        body,
+      ),
+  });
+
+/** Relations of one's own making are not taken: through them one could find out what others hold. */
+const ownResources = (services: QuestionServices): Operation =>
+  defineOperation({
+    ...resourceFacts,
+    surface: 'client',
+    access: 'user',
+    limit: standardLimit,
+    idempotency: false,
+    errors: [authorizationErrors.SCOPE_REFUSED, ...listErrors],
+    id: 'authorization.resources',
+    method: 'POST',
+    readOnly: true,
+    path: '/authorization/resources',
+    bodyLimit,
+    input: {
+      body: bodyOf({ ...resourceKeys, scope: Scope, context: Type.Optional(Context) }),
+    },
+    summary: 'List the resources of a type on which you may act',
+    async handler(context, { body: { scope, context: values, ...list } }) {
+      const subject = await services.checks.acting(
+        userOf(context).subject,
+        nameOf(list.permission, 'permission'),
+        scope,
+      );
+      if (!subject)
+        throw authorizationErrors.SCOPE_REFUSED({
+          message: `You may not ${list.permission} for ${scope}`,
+        });
+      return listResources(
+        services,
+        subject,
+        { ...list, limit: list.limit ?? DEFAULT_LIMIT },
+        values === undefined ? {} : { context: values },
+      );
+    },
+  });
+
+/* Which subjects. */
+
+const SubjectList = listOf({
+  resource: Resource,
+  permission: Name,
+  subjectType: Type.String({ default: 'User', maxLength: 128 }),
+});
+const SubjectsOut = Type.Object({ subjects: Type.Array(Type.String()), ...pageOut });
+
+async function listSubjects(
+  { database, models, tokens }: QuestionServices,
+  list: Static<typeof SubjectList>,
+  around: Around,
+): Promise<Static<typeof SubjectsOut>> {
+  const { resource, permission, subjectType, consistencyToken, limit, cursor } = list;
+  tokens.require(consistencyToken);
+  const options = await askOptions({ models }, around);
+  const engine = await models.engine();
+  const question = {
+    resource: parseObject(resource, 'resource'),
+    action: nameOf(permission, 'permission'),
+    type: nameOf(subjectType, 'subjectType'),
+  };
+  const page = { limit, ...(cursor !== undefined && { cursor }), ...options };
+  const found = await asRequested(ofQuestion, () => engine.listSubjects(database, question, page));
+  return { subjects: [...found.items], ...pageOnWire(found) };
+}
+
+const subjectFacts = {
+  path: '/authorization/permissions/subjects',
+  output: SubjectsOut,
+  errors: listErrors,
+  description: 'Objects of one type; <Type>:* stands for all of them.',
+} as const;
+
+const subjectsByQuery = (services: QuestionServices): Operation =>
+  defineOperation({
+    ...questionFacts,
+    ...subjectFacts,
+    id: 'authorization.permissions.subjects',
+    about: { resource: 'open' },
+    method: 'GET',
+    input: { query: SubjectList },
+    summary: 'List who may do something on a resource',
+    handler: (_context, { query }) => listSubjects(services, query, {}),
+  });
+
+const subjectsByBody = (services: QuestionServices): Operation =>
+  defineOperation({
+    ...questionFacts,
+    ...subjectFacts,
+    id: 'authorization.permissions.subjectsWith',
+    about: { resource: 'open' },
+    method: 'POST',
+    readOnly: true,
+    bodyLimit,
+    input: {
+      body: bodyOf({
+        resource: Resource,
+        permission: Name,
+        subjectType: Type.Optional(Type.String({ maxLength: 128 })),
+        ...contextKeys,
+      }),
+    },
+    summary: 'List who may do something on a resource under given circumstances',
+    handler: (_context, { body }) =>
+      listSubjects(
+        services,
+        {
+          ...body,
+          limit: body.limit ?? DEFAULT_LIMIT,
+          subjectType: body.subjectType ?? 'User',
+        },
+        body,
+      ),
+  });

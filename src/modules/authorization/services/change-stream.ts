@@ -1,0 +1,146 @@
+/**
+ * The changelog as a stream: what happened since a position, then what happens, with signs of life in between. A reader
+ * goes on from the last position it was told; where that is too old it is told of the gap, and goes on from the present.
+ */
+
+import { PenstockError } from '../../../kernel/errors.ts';
+import type { Events, PublishedEvent } from '../../../kernel/events/events.ts';
+import { authorizationErrors } from '../errors.ts';
+import type { ChangePage, Changes } from './changelog.ts';
+
+/** A line of the stream. */
+export type StreamLine =
+  | { readonly kind: 'change'; readonly change: PublishedEvent }
+  /** All changes up to here were sent: go on from here. */
+  | { readonly kind: 'position'; readonly position: number }
+  /** What happened between the two is no longer kept: read the relations anew. */
+  | { readonly kind: 'gap'; readonly after: number; readonly position: number }
+  /** The stream is over, not the changes. */
+  | { readonly kind: 'end'; readonly position: number };
+
+export interface StreamRequest {
+  /** Changes after this sequence; without it, from now on. */
+  readonly after: number | undefined;
+  /** Milliseconds after which it ends by itself. */
+  readonly lifetimeMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** Milliseconds of silence after which a position is sent. */
+const HEARTBEAT_MS = 15_000;
+/** Changes that are read at once. */
+const PAGE = 500;
+/** Streams that one process keeps open. */
+const MOST_STREAMS = 50;
+
+export interface ChangeStreams {
+  /** Throws 503 when too many are open. */
+  open(request: StreamRequest): AsyncGenerator<StreamLine, void>;
+}
+
+export function createChangeStreams(
+  changes: Changes,
+  events: Pick<Events, 'subscribe'>,
+): ChangeStreams {
+  let open = 0;
+
+  async function* follow({ after, lifetimeMs, signal }: StreamRequest) {
+    const bell = createBell(events);
+    const end = performance.now() + lifetimeMs;
+    let position = after ?? (await changes.position());
+    try {
+      yield { kind: 'position', position } as const;
+      while (!signal.aborted && performance.now() < end) {
+        const found = await sincePosition(changes, position);
+        for (const line of found.lines) yield line;
+        position = found.position;
+        if (found.more) continue;
+        const rung = await bell.wait(Math.min(HEARTBEAT_MS, end - performance.now()), signal);
+        if (!rung) yield { kind: 'position', position } as const;
+      }
+      yield { kind: 'end', position } as const;
+    } finally {
+      bell.stop();
+    }
+  }
+
+  return {
+    async *open(request) {
+      if (open >= MOST_STREAMS) throw authorizationErrors.TOO_MANY_STREAMS();
+      open += 1;
+      try {
+        yield* follow(request);
+      } finally {
+        open -= 1;
+      }
+    },
+  };
+}
+
+interface Found {
+  readonly lines: readonly StreamLine[];
+  readonly position: number;
+  /** There may be more right now. */
+  readonly more: boolean;
+}
+
+/** What to tell a reader who knows all up to a position. */
+async function sincePosition(changes: Changes, after: number): Promise<Found> {
+  const page = await pageAfter(changes, after);
+  if (page === 'gone') {
+    const position = await changes.position();
+    return { lines: [{ kind: 'gap', after, position }], position, more: true };
+  }
+  const { changes: found, next: position, more } = page;
+  const lines = found.map((change) => ({ kind: 'change', change }) as const);
+  return {
+    lines: lines.length > 0 ? [...lines, { kind: 'position', position }] : [],
+    position,
+    more,
+  };
+}
+
+async function pageAfter(changes: Changes, position: number): Promise<ChangePage | 'gone'> {
+  try {
+    return await changes.after(position, PAGE);
+  } catch (error) {
+    if (error instanceof PenstockError && error.code === 'CHANGES_GONE') return 'gone';
+    throw error;
+  }
+}
+
+interface Bell {
+  /** True when something happened since the last time it was asked; false after `ms`, or when the signal is aborted. */
+  wait(ms: number, signal: AbortSignal): Promise<boolean>;
+  stop(): void;
+}
+
+/** Rings with every event that is published; events about records may name owners. */
+function createBell(events: Pick<Events, 'subscribe'>): Bell {
+  let rung = false;
+  let ring: ((heard: boolean) => void) | undefined;
+  const stop = events.subscribe('*', () => {
+    rung = true;
+    ring?.(true);
+  });
+  return {
+    stop,
+    async wait(ms, signal) {
+      if (rung || signal.aborted || ms <= 0) {
+        rung = false;
+        return !signal.aborted && ms > 0;
+      }
+      const silence = (): void => ring?.(false);
+      const timer = setTimeout(silence, ms);
+      signal.addEventListener('abort', silence, { once: true });
+      const heard = await new Promise<boolean>((resolve) => {
+        ring = resolve;
+      });
+      clearTimeout(timer);
+      signal.removeEventListener('abort', silence);
+      ring = undefined;
+      rung = false;
+      return heard;
+    },
+  };
+}

@@ -1,0 +1,175 @@
+/** What speaks against a change of resource definitions, found without changing anything. */
+import type { Queryable } from '../../../../kernel/database/database.ts';
+import type { Problem } from '../../../../kernel/errors.ts';
+import { placed } from '../../../../kernel/state.ts';
+import { authorizationErrors } from '../../errors.ts';
+import { type Definition, invalidDefinition } from '../../model/definition.ts';
+import { buildModel, type Model } from '../../model/model.ts';
+import { checkAgainst } from '../../model/reference-check.ts';
+import { fits } from '../../model/tuple.ts';
+import { deleteAlike, examplesOf, type TupleShape } from '../../queries.ts';
+import { servesRecords } from '../../record-tuples.ts';
+import { tupleShapes } from './queries.ts';
+import {
+  type DefinitionContent,
+  parsedDefinition,
+  type StoredDefinition,
+  soundDefinitions,
+} from './stored-definition.ts';
+
+/* What a change of a definition means for the tuples that are stored: which of them would not fit any more. */
+
+interface InvalidTupleSearch {
+  readonly database: Queryable;
+  /** All definitions as they would be. */
+  readonly definitions: readonly Definition[];
+  /** The type whose definition changes. */
+  readonly type: string;
+  readonly actor: string;
+}
+
+/** Shapes that fit no definition, whatever their ids are. */
+async function invalidTuplesOf({
+  database,
+  definitions,
+  type,
+}: InvalidTupleSearch): ReturnType<typeof tupleShapes> {
+  const model = buildModel(definitions, 0);
+  return (await tupleShapes(database, type)).filter((shape) => !fitsShape(model, shape));
+}
+
+function fitsShape(model: Model, shape: TupleShape): boolean {
+  // What a field says, no tuple says.
+  if (model.fieldOf(shape.resourceType, shape.relation)) return false;
+  return fits(model, {
+    subject: {
+      type: shape.subjectType,
+      id: shape.wildcard ? '*' : 'any',
+      relation: shape.subjectRelation,
+    },
+    relation: shape.relation,
+    resource: { type: shape.resourceType, id: 'any' },
+    condition: shape.condition ?? undefined,
+  });
+}
+
+/** Throws 409 with examples when there are tuples that would count for nothing. */
+export async function requireValidTuples(search: InvalidTupleSearch): Promise<void> {
+  const invalid = await invalidTuplesOf(search);
+  if (invalid.length === 0) return;
+  const problems = await Promise.all(
+    invalid.slice(0, 10).map(async (shape) => ({
+      path: `relations.${shape.relation}`,
+      rule: 'inUse',
+      message: `${shape.count} stored: ${(await examplesOf(search.database, shape, 5)).join(', ')} (on ${shape.resourceType})`,
+    })),
+  );
+  const total = invalid.reduce((sum, { count }) => sum + count, 0);
+  throw authorizationErrors.RESOURCE_IN_USE({
+    message: `${total} stored relations would not be valid any more, such as ${problems[0]?.message}; force=true deletes them`,
+    errors: problems,
+  });
+}
+
+/** Deletes what does not fit, so that no right sleeps until the definition is changed back; answers how many. */
+export async function removeInvalidTuples(search: InvalidTupleSearch): Promise<number> {
+  let removed = 0;
+  for (const shape of await invalidTuplesOf(search))
+    removed += await deleteAlike(search.database, shape, search.actor);
+  return removed;
+}
+
+export type Stored = ReadonlyMap<string, StoredDefinition>;
+
+export const parsed = (stored: Stored): readonly Definition[] => soundDefinitions(stored.values());
+
+export interface DefinitionsChange {
+  readonly defined: readonly DefinitionContent[];
+  readonly removed: readonly string[];
+  /** Schemas that will be gone by then: their records need no definition. */
+  readonly withoutSchema: ReadonlySet<string>;
+  /** Schemas whose records will be a matter of permission by then. */
+  readonly withRecords: ReadonlySet<string>;
+  /** Schemas that come with the change: fields of theirs may not be there yet. */
+  readonly withSchema: ReadonlySet<string>;
+}
+
+/** The stored definitions as they will be when these are in force. */
+export const withContents = (stored: Stored, contents: readonly DefinitionContent[]): Stored =>
+  new Map([
+    ...stored,
+    ...contents.map((content) => {
+      const before = stored.get(content.name) ?? {
+        id: '',
+        version: 0,
+        createdAt: '',
+        updatedAt: '',
+      };
+      return [content.name, { ...before, ...content }] as const;
+    }),
+  ]);
+
+interface Situation {
+  readonly database: Queryable;
+  readonly stored: Stored;
+  /** True for a schema whose records are a matter of permission now. */
+  readonly hasRecords: (name: string) => boolean;
+}
+
+/** Throws 400 for what makes no sense and 409 for what would break, with `place(name)` before the paths. */
+export async function checkDefinitions(
+  { database, stored, hasRecords }: Situation,
+  { defined, removed, withoutSchema, withRecords }: DefinitionsChange,
+  place: (name: string) => string,
+): Promise<void> {
+  const next = parsed(
+    new Map([...withContents(stored, defined)].filter(([name]) => !removed.includes(name))),
+  );
+  const willServe = (name: string): boolean =>
+    withRecords.has(name) || (hasRecords(name) && !withoutSchema.has(name));
+  for (const content of defined) {
+    await placed(place(content.name), async () => {
+      const definition = parsedDefinition(content);
+      const problems = checkAgainst(definition, next);
+      if (problems.length > 0) throw invalidDefinition(problems);
+      if (willServe(content.name) && !servesRecords(definition))
+        throw neededByRecords(content.name);
+      if (stored.has(content.name))
+        await requireValidTuples({ database, definitions: next, type: content.name, actor: '' });
+    });
+  }
+  const needed = removed.find(willServe);
+  if (needed !== undefined) throw neededByRecords(needed);
+  requireUnbroken(
+    next,
+    parsed(stored),
+    defined.map(({ name }) => name),
+  );
+}
+
+export const neededByRecords = (name: string) =>
+  authorizationErrors.RESOURCE_IN_USE({
+    message: `Records of ${name} are served by its actions read, edit and delete and its relation "owner" for User; force=true takes them away all the same`,
+  });
+
+/** Throws 409 when other definitions, sound until now, would hang in the air. */
+export function requireUnbroken(
+  next: readonly Definition[],
+  before: readonly Definition[],
+  changed: readonly string[],
+): void {
+  const problems = next
+    .filter(({ name }) => !changed.includes(name))
+    .filter((definition) => checkAgainst(definition, before).length === 0)
+    .flatMap((definition) =>
+      checkAgainst(definition, next).map(
+        (problem): Problem => ({ ...problem, path: `${definition.name}.${problem.path}` }),
+      ),
+    );
+  if (problems.length === 0) return;
+  const [first] = problems;
+  throw authorizationErrors.RESOURCE_IN_USE({
+    message: `Other definitions need what this would take away, such as ${first?.path}: ${first?.message}; force=true does it all the same`,
+    errors: problems,
+  });
+}

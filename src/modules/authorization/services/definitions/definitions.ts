@@ -1,0 +1,284 @@
+/**
+ * Resource definitions: stored by name with versions (spec/authorization.md 5.3).
+ * What would break other definitions or stored tuples is refused, with examples,
+ * unless the caller insists.
+ */
+
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import { requireAuthority } from '../../../../kernel/authority.ts';
+import { type Caller, callerKey } from '../../../../kernel/caller.ts';
+import type { Database, Transaction } from '../../../../kernel/database/database.ts';
+import type { Events } from '../../../../kernel/events/events.ts';
+import { isId } from '../../../../kernel/ids.ts';
+import type { ObjectDirectory } from '../../../../kernel/pipeline/input-authority.ts';
+import { authorizationErrors } from '../../errors.ts';
+import { deleteTuplesOfType } from '../../queries.ts';
+import { builtInNames } from './built-in.ts';
+import {
+  checkDefinitions,
+  type DefinitionsChange,
+  neededByRecords,
+  parsed,
+  removeInvalidTuples,
+  requireUnbroken,
+  type Stored,
+  withContents,
+} from './change-check.ts';
+import type { Models } from './models.ts';
+import {
+  type DefinitionChange,
+  type DefinitionOutcome,
+  type DefinitionStatus,
+  putDefinition,
+} from './put-definition.ts';
+import { type DefinitionVersion, dropDefinition, listVersions } from './queries.ts';
+import { needsBinding, withFields } from './record-fields.ts';
+import {
+  type DefinitionContent,
+  type NewDefinition,
+  parsedDefinition,
+  type StoredDefinition,
+  sameContent,
+} from './stored-definition.ts';
+
+export interface Definitions {
+  /** Throws 404. */
+  get(idOrName: string): Promise<StoredDefinition>;
+  all(): Promise<readonly StoredDefinition[]>;
+  /** Defines a type, or changes it by a higher version. Throws 400, and 409 for what would break. */
+  define(
+    caller: Caller,
+    definition: NewDefinition,
+    options?: ForceOption,
+  ): Promise<DefinitionOutcome>;
+  /** Changes a type; without a version, the next one is taken. Throws 404 too. */
+  change(
+    caller: Caller,
+    idOrName: string,
+    definition: Omit<NewDefinition, 'name'>,
+    options?: ForceOption,
+  ): Promise<DefinitionOutcome>;
+  /** Defines types, and changes those that are there, all at once: they may need one another; with `mayCome`, fields that are not there yet. Throws like `define`. */
+  defineAll(
+    caller: Caller,
+    definitions: readonly DefinitionContent[],
+    options?: { readonly mayCome?: boolean },
+  ): Promise<void>;
+  /** Takes in the fields of these schemas that definitions were waiting for. */
+  bindAgain(caller: Caller, names: readonly string[]): Promise<void>;
+  /** Throws what `defineAll` throws, with `place(name)` before the paths. Changes nothing. */
+  checkAll(change: DefinitionsChange, place: (name: string) => string): Promise<void>;
+  /** Deletes a type with all its tuples; answers how many. */
+  remove(caller: Caller, idOrName: string, options?: ForceOption): Promise<number>;
+  versions(idOrName: string, limit: number): Promise<readonly DefinitionVersion[]>;
+}
+
+export interface ForceOption {
+  readonly force?: boolean | undefined;
+}
+
+interface Dependencies {
+  readonly database: Database;
+  readonly events: Events;
+  readonly models: Models;
+  /** True for a schema whose records are a matter of permission. */
+  readonly hasRecords: (name: string) => boolean;
+  /** Whose a type is. */
+  readonly objects: Pick<ObjectDirectory, 'type'>;
+  /** Schemas as they are now: what relations from fields are. */
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
+}
+
+type Work<T> = (
+  transaction: Transaction,
+  stored: Stored,
+  about: (name: string) => void,
+) => Promise<T>;
+
+/** Makes what changes types, whose names the work tells before it writes. */
+function createChange({
+  database,
+  events,
+  models,
+  objects,
+}: Pick<Dependencies, 'database' | 'events' | 'models' | 'objects'>) {
+  /**
+   * A tuple may have been checked against the definitions of before and written after the change looked. Whoever
+   * writes after this node's model is replaced notices it (tuples.ts); what was written until then is found here.
+   */
+  const sweep = async (caller: Caller, type: string): Promise<void> => {
+    const definitions = parsed(await models.definitions());
+    if ((await removeInvalidTuples({ database, definitions, type, actor: callerKey(caller) })) > 0)
+      events.wake();
+  };
+  return <T>(caller: Caller, work: Work<T>): Promise<T> => {
+    const types = new Set<string>();
+    return models.change(
+      (transaction, stored) =>
+        work(transaction, stored, (name) => {
+          const object = objects.type(name);
+          if (object) requireAuthority(caller, object);
+          types.add(name);
+        }),
+      async () => {
+        for (const type of types) await sweep(caller, type);
+      },
+    );
+  };
+}
+
+/** Makes `Definitions.bindAgain`. */
+function createBinding(
+  dependencies: Dependencies,
+  change: ReturnType<typeof createChange>,
+): Definitions['bindAgain'] {
+  const { models, schemas } = dependencies;
+  return async (caller, names) => {
+    const differs = (stored: StoredDefinition): boolean =>
+      names.includes(stored.name) && needsBinding(stored, schemas.get(stored.name));
+    if (![...(await models.definitions()).values()].some(differs)) return;
+    await change(caller, async (transaction, stored, about) => {
+      for (const one of [...stored.values()].filter(differs)) {
+        about(one.name);
+        const next = { content: one, version: one.version + 1, force: true, mayCome: true };
+        await putDefinition(dependencies, { transaction, stored, caller, ...next });
+      }
+    });
+  };
+}
+
+export function createDefinitions(dependencies: Dependencies): Definitions {
+  const { database, models, hasRecords, schemas } = dependencies;
+  const bound = <T extends DefinitionContent>(content: T, mayCome = false): T =>
+    withFields(content, schemas.get(content.name), mayCome);
+  const put = (wanted: DefinitionChange): Promise<DefinitionOutcome> =>
+    putDefinition(dependencies, wanted);
+  const change = createChange(dependencies);
+  const get = async (idOrName: string): Promise<StoredDefinition> =>
+    find(await models.definitions(), idOrName);
+
+  return {
+    get,
+    all: async () => [...(await models.definitions()).values()],
+    define: (caller, { version, ...content }, { force = false } = {}) =>
+      change(caller, async (transaction, stored, about) => {
+        about(content.name);
+        // What is not sound is refused also where it would be ignored.
+        parsedDefinition(bound(content));
+        const current = stored.get(content.name);
+        if (!current)
+          return put({ transaction, stored, caller, content, version: version ?? 0, force });
+        if (version === undefined || version < current.version)
+          return untouched('ignored', current);
+        if (version === current.version) return sameVersion(current, content);
+        return put({ transaction, stored, caller, content, version, force });
+      }),
+    change: (caller, idOrName, { version, ...rest }, { force = false } = {}) =>
+      change(caller, async (transaction, stored, about) => {
+        const current = find(stored, idOrName);
+        about(current.name);
+        const content = { ...rest, name: current.name };
+        parsedDefinition(bound(content));
+        if (version !== undefined && version < current.version)
+          return untouched('ignored', current);
+        if (version === current.version) return sameVersion(current, content);
+        if (version === undefined && sameContent(current, content))
+          return untouched('acknowledged', current);
+        const next = version ?? current.version + 1;
+        return put({ transaction, stored, caller, content, version: next, force });
+      }),
+    defineAll: (caller, contents, { mayCome = false } = {}) =>
+      change(caller, async (transaction, stored, about) => {
+        const beside = withContents(
+          stored,
+          contents.map((content) => bound(content, mayCome)),
+        );
+        for (const content of contents.filter((one) => !isStored(stored, one))) {
+          about(content.name);
+          const version = (stored.get(content.name)?.version ?? -1) + 1;
+          const wanted = { content, version, force: false, mayCome };
+          await put({ transaction, stored, beside, caller, ...wanted });
+        }
+      }),
+    bindAgain: createBinding(dependencies, change),
+    checkAll: async (wanted, place) => {
+      const defined = wanted.defined.map((content) =>
+        bound(content, wanted.withSchema.has(content.name)),
+      );
+      const situation = { database, stored: await models.definitions(), hasRecords };
+      return checkDefinitions(situation, { ...wanted, defined }, place);
+    },
+    remove: (caller, idOrName, { force = false } = {}) =>
+      change(caller, async (transaction, stored, about) => {
+        const { name } = find(stored, idOrName);
+        about(name);
+        return removeDefinition(dependencies, { transaction, stored, caller, name, force });
+      }),
+    versions: async (idOrName, limit) =>
+      versionsOf(database, (await get(idOrName).catch(() => undefined))?.name ?? idOrName, limit),
+  };
+}
+
+/** Deletes a type with its tuples; answers how many those were. Throws 409 for what would break. */
+async function removeDefinition(
+  { events, hasRecords }: Pick<Dependencies, 'events' | 'hasRecords'>,
+  { transaction, stored, caller, name, force }: Removal,
+): Promise<number> {
+  if (builtInNames.has(name)) throw authorizationErrors.RESOURCE_BUILT_IN();
+  if (!force && hasRecords(name)) throw neededByRecords(name);
+  const others = parsed(stored).filter((definition) => definition.name !== name);
+  if (!force) requireUnbroken(others, parsed(stored), [name]);
+  await dropDefinition(transaction, name, callerKey(caller));
+  await events.emit(transaction, caller, {
+    topic: 'authorization:delete:resource',
+    payload: { name },
+  });
+  return deleteTuplesOfType(transaction, name, callerKey(caller));
+}
+
+const isStored = (stored: Stored, content: DefinitionContent): boolean => {
+  const found = stored.get(content.name);
+  return found !== undefined && sameContent(found, content);
+};
+
+/** Also of a type that is gone, by its name. */
+async function versionsOf(
+  database: Database,
+  name: string,
+  limit: number,
+): Promise<readonly DefinitionVersion[]> {
+  const versions = await listVersions(database, name, limit);
+  if (versions.length === 0) throw authorizationErrors.RESOURCE_NOT_FOUND();
+  return versions;
+}
+
+type Removal = Pick<DefinitionChange, 'transaction' | 'stored' | 'caller' | 'force'> & {
+  readonly name: string;
+};
+
+/** By id or by name. */
+function find(stored: Stored, idOrName: string): StoredDefinition {
+  const found =
+    stored.get(idOrName) ??
+    (isId(idOrName)
+      ? [...stored.values()].find(({ id }) => id === idOrName.toLowerCase())
+      : undefined);
+  if (!found) throw authorizationErrors.RESOURCE_NOT_FOUND();
+  return found;
+}
+
+const untouched = (
+  status: DefinitionStatus,
+  resourceDefinition: StoredDefinition,
+): DefinitionOutcome => ({
+  status,
+  resourceDefinition,
+  removedRelations: 0,
+});
+
+function sameVersion(current: StoredDefinition, content: DefinitionContent): DefinitionOutcome {
+  if (sameContent(current, content)) return untouched('acknowledged', current);
+  throw authorizationErrors.RESOURCE_DIVERGES({
+    message: `Version ${current.version} of ${current.name} is stored with another content`,
+  });
+}

@@ -1,0 +1,255 @@
+/**
+ * The definitions in force on this node, parsed once per revision. A change is
+ * one transaction; every other node has taken it in before the change answers.
+ * Nothing rests on that message: whoever uses a model asks the database for the
+ * revision, beside its own question (engine/grant-cache/change-tracker.ts).
+ */
+import type { Database, Queryable, Transaction } from '../../../../kernel/database/database.ts';
+import { sql } from '../../../../kernel/database/sql.ts';
+import type { Bus } from '../../../../kernel/events/bus.ts';
+import type { Logger } from '../../../../kernel/telemetry/logger.ts';
+import type { Metrics } from '../../../../kernel/telemetry/metrics.ts';
+import { createEngine } from '../../engine/create-engine.ts';
+import type { Engine } from '../../engine/engine.ts';
+import type { DatabaseSnapshot } from '../../engine/grant-cache/change-tracker.ts';
+import { createGrantCache, type GrantCache } from '../../engine/grant-cache/grant-cache.ts';
+import type { ReachableSet } from '../../engine/reverse-expansion.ts';
+import { buildModel, type Model } from '../../model/model.ts';
+import { type StoredDefinition, soundDefinitions } from './stored-definition.ts';
+
+/* Counts and times what the engine answers. */
+
+/** Puts measuring around engines. Makes its metrics once: call it once per process. */
+function createMeasure(metrics: Metrics): (engine: Engine) => Engine {
+  const answers = metrics.counter('authorization_answers_total', 'Answers to permission checks', [
+    'answer',
+  ]);
+  const duration = metrics.histogram(
+    'authorization_question_duration_seconds',
+    'Time of permission questions by kind',
+    ['kind'],
+  );
+  const timers = new Map(
+    ['check', 'explain', 'list', 'who', 'rows'].map((kind) => [kind, duration.bind({ kind })]),
+  );
+
+  const timed = async <T>(kind: string, work: Promise<T>): Promise<T> => {
+    const begin = performance.now();
+    try {
+      return await work;
+    } finally {
+      timers.get(kind)?.((performance.now() - begin) / 1000);
+    }
+  };
+
+  return (engine) => ({
+    ...engine,
+    async check(...question) {
+      const found = await timed('check', engine.check(...question)).catch((error: unknown) => {
+        answers.inc({ answer: 'error' });
+        throw error;
+      });
+      for (const allowed of found) answers.inc({ answer: allowed ? 'allowed' : 'denied' });
+      return found;
+    },
+    async answers(...question) {
+      const found = await timed('check', engine.answers(...question));
+      for (const { allowed, undecided } of found)
+        answers.inc({ answer: undecided ? 'error' : allowed ? 'allowed' : 'denied' });
+      return found;
+    },
+    async probe(...question) {
+      const begin = performance.now();
+      const found = await engine.probe(...question);
+      // What it does not decide is counted as the check that follows.
+      if (found?.allowed === undefined) return found;
+      timers.get('check')?.((performance.now() - begin) / 1000);
+      answers.inc({ answer: found.allowed ? 'allowed' : 'denied' });
+      return found;
+    },
+    explain: (...question) => timed('explain', engine.explain(...question)),
+    listResources: (...question) => timed('list', engine.listResources(...question)),
+    listSubjects: (...question) => timed('who', engine.listSubjects(...question)),
+    predicate: (...question) => timed('rows', engine.predicate(...question)),
+  });
+}
+
+export interface Models {
+  /** The engine over what is in force now. */
+  engine(): Promise<Engine>;
+  /**
+   * Answers a question with what this node believes to be in force, and asks meanwhile whether that is so; if not,
+   * answers it again. The question must be one that may be asked twice.
+   */
+  ask<T>(question: (engine: Engine) => Promise<T>): Promise<T>;
+  /** What this node believes to be in force: right if its model has the revision that `catchUp` answers. */
+  optimistic(): Promise<Engine>;
+  /** What the database says now. Everything kept that changed since is forgotten when it answers. */
+  catchUp(): Promise<DatabaseSnapshot>;
+  /** The engine over what is in force, and the moment at which it was. Not for transactions. */
+  now(): Promise<{ readonly engine: Engine; readonly moment: DatabaseSnapshot }>;
+  /** What is in force now, by name. */
+  definitions(): Promise<ReadonlyMap<string, StoredDefinition>>;
+  /**
+   * Runs `work` alone among all changes of definitions, with what is stored. When it commits, all
+   * nodes have the outcome in force before `after` runs and this answers.
+   */
+  change<T>(
+    work: (transaction: Transaction, stored: ReadonlyMap<string, StoredDefinition>) => Promise<T>,
+    after: () => Promise<void>,
+  ): Promise<T>;
+}
+
+interface Loaded {
+  readonly revision: number;
+  readonly engine: Engine;
+  readonly definitions: ReadonlyMap<string, StoredDefinition>;
+}
+
+const topic = 'authorization.model';
+/** Held by a change of definitions, and shared by transactions that rest on them, until they commit (SQL, a number). */
+export const definitionsLock = "hashtextextended('penstock.definitions', 0)";
+
+interface Dependencies {
+  readonly database: Database;
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly metrics: Metrics;
+  /** What records of types are, for rules about them. */
+  readonly schemaOf?: Model['schemaOf'];
+}
+
+const UNREAD = 'The new resource definitions could not be read; the next use reads them';
+
+/** Subscribes to the bus and makes metrics: once per process. */
+export function createModels(dependencies: Dependencies): Models {
+  const { database, bus, log, metrics, schemaOf = () => undefined } = dependencies;
+  let loaded: Loaded | undefined;
+  const measure = createMeasure(metrics);
+  const reach = createGrantCache<ReachableSet>(database);
+  const loadedNow = async (): Promise<Loaded> =>
+    measured(loadedFrom({ ...(await readAll(database)), reach, log, schemaOf }));
+
+  const load = async (): Promise<Loaded> => {
+    const before = loaded?.revision ?? 0;
+    const fresh = await loadedNow();
+    // Somebody else may have loaded a newer one meanwhile. Only one that was undone can be newer than what is stored.
+    if (!loaded || fresh.revision > loaded.revision || fresh.revision < before) loaded = fresh;
+    return loaded;
+  };
+  const measured = (fresh: Loaded): Loaded => ({ ...fresh, engine: measure(fresh.engine) });
+  const current = async (): Promise<Loaded> => {
+    const alone = database.inTransaction();
+    const revision = alone ? await readRevision(database) : (await reach.catchUp()).revision;
+    if (loaded?.revision === revision) return loaded;
+    // A transaction may see definitions that nobody else sees yet, or will.
+    return alone ? loadedNow() : load();
+  };
+  const now: Models['now'] = async () => {
+    const moment = await reach.catchUp();
+    const { engine } = loaded?.revision === moment.revision ? loaded : await load();
+    return { engine, moment };
+  };
+  const optimistic = async (): Promise<Engine> => (loaded ?? (await current())).engine;
+
+  const ask = async <T>(question: (engine: Engine) => Promise<T>): Promise<T> => {
+    if (database.inTransaction()) return question((await current()).engine);
+    const engine = await optimistic();
+    const [answer, moment] = await Promise.allSettled([question(engine), reach.catchUp()]);
+    if (moment.status === 'rejected') throw moment.reason;
+    if (moment.value.revision !== engine.model.revision) return question((await current()).engine);
+    if (answer.status === 'rejected') throw answer.reason;
+    return answer.value;
+  };
+  const forget = (): void => {
+    loaded = undefined;
+  };
+  /** Whoever cannot read now reads when it is used next. */
+  const renew = (): Promise<unknown> =>
+    load().catch((error: unknown) => {
+      forget();
+      throw error;
+    });
+  bus.subscribe(topic, async () => void (await renew()));
+  bus.onReconnect(forget);
+
+  const spread = async (after: () => Promise<void>): Promise<void> => {
+    // The others must hear of it also when this node cannot read now.
+    await renew().catch((err: unknown) => log.warn({ err }, UNREAD));
+    await bus.announce(topic, {});
+    await after();
+  };
+
+  return {
+    engine: async () => (await current()).engine,
+    ask,
+    optimistic,
+    catchUp: reach.catchUp,
+    now,
+    definitions: async () => (await current()).definitions,
+    change: (work, after) => changeDefinitions(database, work, () => spread(after)),
+  };
+}
+
+/** One change at a time; `spread` runs after the commit when there was one. */
+const changeDefinitions = <T>(
+  database: Database,
+  work: (transaction: Transaction, stored: ReadonlyMap<string, StoredDefinition>) => Promise<T>,
+  spread: () => Promise<void>,
+): Promise<T> =>
+  database.transaction(async (transaction) => {
+    await transaction.query({ text: `select pg_advisory_xact_lock(${definitionsLock})` });
+    const before = await readAll(transaction);
+    const result = await work(transaction, before.definitions);
+    if ((await readRevision(transaction)) !== before.revision) transaction.afterCommit(spread);
+    return result;
+  });
+
+async function readRevision(database: Queryable): Promise<number> {
+  const { rows } = await database.query<{ revision: string }>(
+    sql`select coalesce(max(revision), 0) as revision from penstock.resource_definition_versions`,
+  );
+  return Number(rows[0]?.revision ?? 0);
+}
+
+/** Revision and definitions of one moment. */
+async function readAll(database: Queryable): Promise<{
+  readonly revision: number;
+  readonly definitions: ReadonlyMap<string, StoredDefinition>;
+}> {
+  const { rows } = await database.query<{
+    revision: string;
+    definitions: readonly StoredDefinition[] | null;
+  }>(sql`
+    select (select coalesce(max(revision), 0) from penstock.resource_definition_versions) as revision,
+      (select json_agg(json_build_object(
+        'id', id, 'name', name, 'relations', relations, 'fields', fields, 'permissions', permissions, 'conditions', conditions, 'actAs', act_as,
+        'version', version,
+        'createdAt', to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'updatedAt', to_char(updated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) order by name)
+       from penstock.resource_definitions) as definitions`);
+  const definitions = new Map(
+    (rows[0]?.definitions ?? []).map((definition) => [definition.name, definition]),
+  );
+  return { revision: Number(rows[0]?.revision ?? 0), definitions };
+}
+
+interface LoadedParts extends Omit<Loaded, 'engine'> {
+  readonly reach: GrantCache<ReachableSet>;
+  readonly log: Logger;
+  readonly schemaOf: Model['schemaOf'];
+}
+
+function loadedFrom({ revision, definitions, reach, log, schemaOf }: LoadedParts): Loaded {
+  const sound = soundDefinitions(definitions.values(), (resource, error) =>
+    log.error(
+      { err: error, resource },
+      'A stored resource definition is not valid and counts for nothing',
+    ),
+  );
+  return {
+    revision,
+    definitions,
+    engine: createEngine(buildModel(sound, revision, schemaOf), reach),
+  };
+}

@@ -1,0 +1,103 @@
+/** The fields of records that definitions take relations from: what they are in the schemas of now. */
+import { isDeepStrictEqual } from 'node:util';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import { schemaErrors } from '../../../../data/schema/errors.ts';
+import type { SchemaGuard } from '../../../../data/schema/registry/registry.ts';
+import { callerKey, system } from '../../../../kernel/caller.ts';
+import { sql } from '../../../../kernel/database/sql.ts';
+import type { Problem } from '../../../../kernel/errors.ts';
+import { cutText } from '../../../../kernel/text.ts';
+import { invalidDefinition, isFromField, type RecordField } from '../../model/definition.ts';
+import { saveDefinition } from './queries.ts';
+import type { DefinitionContent, StoredDefinition } from './stored-definition.ts';
+
+export interface FieldBinding {
+  readonly fields: Readonly<Record<string, RecordField>>;
+  /** What cannot be found, or cannot be a relation. */
+  readonly problems: readonly Problem[];
+}
+
+/** Looks the fields of a definition up in the schema of its name. */
+export function bindFields(
+  { name, relations }: Pick<DefinitionContent, 'name' | 'relations'>,
+  schema: CompiledSchema | undefined,
+): FieldBinding {
+  const fields: Record<string, RecordField> = {};
+  const problems: Problem[] = [];
+  for (const [relation, value] of Object.entries(relations)) {
+    if (!isFromField(value)) continue;
+    const found = fieldOf(schema, name, value.from);
+    if (typeof found === 'string')
+      problems.push({ path: `relations.${relation}.from`, rule: 'field', message: found });
+    else fields[relation] = found;
+  }
+  return { fields, problems };
+}
+
+/** The field, or why it cannot be taken. */
+function fieldOf(
+  schema: CompiledSchema | undefined,
+  name: string,
+  field: string,
+): RecordField | string {
+  if (!schema) return `no schema is called "${cutText(name, 64)}": declare it first`;
+  if (schema.mapping)
+    return `${name} is laid over a table of others, whose fields are no relations`;
+  const link = schema.relations.get(field);
+  const type = schema.layout.columns[field]?.type;
+  if (!link)
+    return `"${cutText(field, 64)}" is not a relation of the schema ${name}, nor a list of relations`;
+  if (type !== (link.many ? 'uuid[]' : 'uuid'))
+    return `"${field}" leads to records of ${link.model}, which have ids of another kind`;
+  return { field, many: link.many, type: link.model };
+}
+
+/** The definition with its fields. Throws 400 for those that are not there, unless they may come later. */
+export function withFields<T extends DefinitionContent>(
+  content: T,
+  schema: CompiledSchema | undefined,
+  mayCome = false,
+): T {
+  const { fields, problems } = bindFields(content, schema);
+  if (problems.length > 0 && !mayCome) throw invalidDefinition(problems);
+  return { ...content, fields };
+}
+
+/** True when fields came that a definition waited for, or the schema went. Of a schema that is there nothing is lost (`guardFields`). */
+export function needsBinding(
+  { fields = {}, ...definition }: StoredDefinition,
+  schema: CompiledSchema | undefined,
+): boolean {
+  const found = Object.keys(bindFields(definition, schema).fields);
+  return schema === undefined
+    ? Object.keys(fields).length > 0
+    : found.some((relation) => fields[relation] === undefined);
+}
+
+/**
+ * Keeps schemas from losing a field that a definition takes a relation from; with a table, its relations go in the same
+ * transaction. Statements over fields are right as long as that is so.
+ */
+export const guardFields: SchemaGuard = async (transaction, schemas) => {
+  const { rows } = await transaction.query<StoredFields>(sql`
+    select id, name, relations, fields, permissions, conditions, act_as as "actAs", version
+    from penstock.resource_definitions where name = any(${[...schemas.keys()]}) and fields <> '{}'`);
+  for (const stored of rows) {
+    const schema = schemas.get(stored.name);
+    if (!schema) {
+      await saveDefinition(transaction, { ...stored, fields: {} }, callerKey(system('schemas')));
+      continue;
+    }
+    const { fields } = bindFields(stored, schema);
+    const [lost] = Object.entries(stored.fields).filter(
+      ([relation, field]) => !isDeepStrictEqual(fields[relation], field),
+    );
+    if (lost)
+      throw schemaErrors.FIELD_IN_USE({
+        message: `The resource definition ${stored.name} takes the relation "${lost[0]}" from the field "${lost[1].field}": change the definition first`,
+      });
+  }
+};
+
+type StoredFields = Omit<StoredDefinition, 'createdAt' | 'updatedAt' | 'fields'> &
+  Required<Pick<StoredDefinition, 'fields'>>;

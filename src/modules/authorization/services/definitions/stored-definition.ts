@@ -1,0 +1,74 @@
+/** Resource definitions as they are stored and written, and what they mean. */
+import { isDeepStrictEqual } from 'node:util';
+import { type Definition, parseDefinition, type RecordField } from '../../model/definition.ts';
+
+/** A definition as it is stored: the wire form. */
+export interface StoredDefinition {
+  readonly id: string;
+  readonly name: string;
+  readonly relations: Readonly<Record<string, unknown>>;
+  /** What the fields are that relations are taken from, as far as they are there (record-fields.ts). */
+  readonly fields?: Readonly<Record<string, RecordField>>;
+  readonly permissions: Readonly<Record<string, unknown>>;
+  readonly conditions: Readonly<Record<string, unknown>>;
+  readonly actAs: string | null;
+  readonly version: number;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+/** The content of a definition, without what the platform adds to it. */
+export type DefinitionContent = Pick<
+  StoredDefinition,
+  'name' | 'relations' | 'fields' | 'permissions' | 'conditions' | 'actAs'
+>;
+
+export const parsedDefinition = ({
+  name,
+  relations,
+  fields = {},
+  permissions,
+  conditions,
+  actAs,
+}: DefinitionContent): Definition =>
+  parseDefinition({
+    name,
+    relations,
+    fields,
+    permissions,
+    conditions,
+    ...(actAs === null ? {} : { actAs }),
+  });
+
+const contentOf = ({ relations, permissions, conditions, actAs }: DefinitionContent) => ({
+  relations,
+  permissions,
+  conditions,
+  actAs,
+});
+
+/**
+ * Those of the stored definitions that are valid. Only a hand in the database, or a version that took more, can have stored
+ * others: nothing is allowed by what nobody understands, and nothing else is hindered by it.
+ */
+export const soundDefinitions = (
+  stored: Iterable<StoredDefinition>,
+  refused: (name: string, error: unknown) => void = () => undefined,
+): readonly Definition[] =>
+  [...stored].flatMap((definition) => {
+    try {
+      return [parsedDefinition(definition)];
+    } catch (error) {
+      refused(definition.name, error);
+      return [];
+    }
+  });
+
+/** Whether two definitions say the same. */
+export const sameContent = (one: DefinitionContent, other: DefinitionContent): boolean =>
+  isDeepStrictEqual(contentOf(one), contentOf(other));
+
+export interface NewDefinition extends DefinitionContent {
+  readonly version?: number | undefined;
+}

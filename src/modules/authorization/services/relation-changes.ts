@@ -1,0 +1,109 @@
+/** Many different relations written and deleted together, if what was expected holds: all of it or nothing. */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Database, Queryable } from '../../../kernel/database/database.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
+import { formatObject } from '../model/grammar.ts';
+import { formatTuple, tupleProblem } from '../model/tuple.ts';
+import {
+  holdMatching,
+  lockObjects,
+  type StoredTuple,
+  type TimedTuple,
+  type TupleFilter,
+  type TupleKind,
+} from '../queries.ts';
+import type { Models } from './definitions/models.ts';
+import type { Tuples } from './tuples.ts';
+
+/** What must be there, or must not, for anything to be written. */
+export interface Precondition {
+  readonly kind: TupleKind;
+  readonly filter: TupleFilter;
+  readonly exists: boolean;
+}
+
+export interface RelationChanges {
+  readonly writes: readonly TimedTuple[];
+  readonly deletes: readonly TimedTuple[];
+  readonly preconditions: readonly Precondition[];
+}
+
+export interface RelationOutcome {
+  /** In the order in which they were given. */
+  readonly written: readonly StoredTuple[];
+  /** How many of those to delete there were. */
+  readonly deleted: number;
+}
+
+/** Throws 400 with the place of the fault, 409, and 412 with the place of the first precondition that does not hold. */
+export type ChangeRelations = (
+  caller: Caller,
+  changes: RelationChanges,
+) => Promise<RelationOutcome>;
+
+interface Dependencies {
+  readonly database: Database;
+  readonly models: Models;
+  readonly tuples: Pick<Tuples, 'write' | 'removeAll'>;
+}
+
+export function createRelationChanges({ database, models, tuples }: Dependencies): ChangeRelations {
+  const requireFit = async (writes: readonly TimedTuple[]): Promise<void> => {
+    const { model } = await models.engine();
+    for (const [i, tuple] of writes.entries()) {
+      const [fault] = tupleProblem(model, tuple)?.errors ?? [];
+      if (fault) throw invalid(`writes.${i}.${fault.path}`, fault.rule, fault.message);
+    }
+  };
+
+  return (caller, { writes, deletes, preconditions }) => {
+    requireDistinct(writes, deletes);
+    return database.transaction(async (transaction) => {
+      await requirePreconditions(transaction, preconditions, [...writes, ...deletes]);
+      await requireFit(writes);
+      const deleted = await tuples.removeAll(caller, deletes);
+      return { written: await tuples.write(caller, writes), deleted };
+    });
+  };
+}
+
+/** Each relation is named once: what becomes of one that is written and deleted would be a matter of order. */
+function requireDistinct(writes: readonly TimedTuple[], deletes: readonly TimedTuple[]): void {
+  const seen = new Map<string, string>();
+  for (const [list, all] of [
+    ['writes', writes],
+    ['deletes', deletes],
+  ] as const) {
+    for (const [i, tuple] of all.entries()) {
+      const [text, place] = [formatTuple(tuple), `${list}.${i}`];
+      const before = seen.get(text);
+      if (before !== undefined) throw invalid(place, 'unique', `is the same as ${before}`);
+      seen.set(text, place);
+    }
+  }
+}
+
+/**
+ * What is there stays until the commit. That something is not there is held among calls with preconditions, by a lock on
+ * every object that they name, in one order for all.
+ */
+async function requirePreconditions(
+  transaction: Queryable,
+  preconditions: readonly Precondition[],
+  changed: readonly TimedTuple[],
+): Promise<void> {
+  if (preconditions.length === 0) return;
+  const objects = [
+    ...changed.map(({ resource }) => resource),
+    ...preconditions.flatMap(({ filter }) => filter.resource ?? filter.subject ?? []),
+  ].map(formatObject);
+  await lockObjects(transaction, [...new Set(objects)].sort());
+  for (const [i, { kind, filter, exists }] of preconditions.entries()) {
+    if ((await holdMatching(transaction, kind, filter)) === exists) continue;
+    const message = exists ? 'there is no such relation' : 'there is such a relation';
+    throw errors.PRECONDITION_FAILED({
+      message: `preconditions.${i}: ${message}; nothing was changed`,
+      errors: [{ path: `preconditions.${i}`, rule: exists ? 'exists' : 'absent', message }],
+    });
+  }
+}

@@ -1,0 +1,211 @@
+/**
+ * Sharing: what users do with the relations of objects that they may share. Nobody gives or takes a relation that lets
+ * people do what he may not do himself, and nobody shares with himself, so no right grows by it.
+ */
+import { publicRecords } from '../../../data/records/read/public-records.ts';
+import type { Kernel } from '../../../host/kernel.ts';
+import type { Caller, UserCaller } from '../../../kernel/caller.ts';
+import { invalid } from '../../../kernel/errors.ts';
+import { authorizationErrors } from '../errors.ts';
+import type { Definition } from '../model/definition.ts';
+import { formatSubject, type ObjectRef, type SubjectRef, sameObject } from '../model/grammar.ts';
+import { actionsGiven, shareAction } from '../model/sharing.ts';
+import type { TimedTuple } from '../queries.ts';
+import { countShares, objectExists, type ShareRow, sharesOf } from '../share-queries.ts';
+import type { Checks } from './checks.ts';
+import type { Models } from './definitions/models.ts';
+import type { Tuples } from './tuples.ts';
+
+/** People and groups with whom users share one object. */
+const MOST_SHARES = 1000;
+
+/** Questions that the engine answers at once. */
+const MOST_QUESTIONS = 50;
+
+/** What somebody gives to somebody. */
+export interface Share {
+  readonly subject: SubjectRef;
+  readonly relation: string;
+  /** ISO 8601; without it, until it is taken back. */
+  readonly expiresAt?: string | undefined;
+}
+
+export interface ListedShare extends ShareRow {
+  /** JSON text of what is public of the subject. */
+  readonly profile: string | undefined;
+}
+
+interface Shares {
+  readonly shares: readonly ListedShare[];
+  readonly count: number;
+  /** The relations that the caller may give and take. */
+  readonly relations: readonly string[];
+}
+
+export interface Sharing {
+  /** Throws 400 for an unknown type and 403. */
+  list(
+    caller: UserCaller,
+    resource: ObjectRef,
+    page: { readonly skip: number; readonly limit: number },
+  ): Promise<Shares>;
+  /** Idempotent: what is shared already gets the new end. Throws 400, 403, and 409 when it is shared with too many. */
+  give(caller: UserCaller, resource: ObjectRef, share: Share): Promise<void>;
+  /** Whether it was there or not. Everybody may give up what was shared with himself. Throws 400 and 403. */
+  take(caller: UserCaller, resource: ObjectRef, share: Share): Promise<void>;
+  /** Throws 400 for what is not shared like this, and 403 for a user who may not do it; without a relation, for one who shares nothing of it. */
+  requireGiver(userId: string, resource: ObjectRef, relation?: string): Promise<void>;
+  /** Gives a user what was offered to him by somebody who still may: joins the ambient transaction. Throws like `requireGiver`. */
+  accept(caller: Caller, offer: Offer): Promise<void>;
+}
+
+/** What a user was offered. */
+export interface Offer {
+  readonly by: string;
+  readonly to: string;
+  readonly resource: ObjectRef;
+  readonly relation: string;
+  readonly expiresAt?: string | undefined;
+}
+
+interface Dependencies extends Pick<Kernel, 'database' | 'schemas' | 'permissions'> {
+  readonly models: Models;
+  readonly checks: Checks;
+  readonly tuples: Pick<Tuples, 'write' | 'removeAll'>;
+}
+
+export function createSharing({ models, checks, tuples, ...kernel }: Dependencies): Sharing {
+  const { database, schemas } = kernel;
+
+  /** The definition of a type that can be shared at all. */
+  const definitionOf = async ({ type }: ObjectRef): Promise<Definition> => {
+    const definition = (await models.engine()).model.get(type);
+    if (!definition) throw invalid('resource', 'type', `no type is called "${type}"`);
+    return definition;
+  };
+
+  const may = async (
+    userId: string,
+    resource: ObjectRef,
+    actions: readonly string[],
+  ): Promise<readonly boolean[]> => {
+    const questions = actions.map((action) => ({ subject: userSubject(userId), action, resource }));
+    const answers: boolean[] = [];
+    for (let at = 0; at < questions.length; at += MOST_QUESTIONS)
+      answers.push(...(await checks.canAll(questions.slice(at, at + MOST_QUESTIONS))));
+    return answers;
+  };
+
+  async function requireGiver(
+    userId: string,
+    resource: ObjectRef,
+    relation?: string,
+  ): Promise<void> {
+    const definition = await definitionOf(resource);
+    if (!definition.actions.has(shareAction) && relation === undefined)
+      throw authorizationErrors.SHARING_REFUSED();
+    if (relation !== undefined && !definition.shareable.has(relation))
+      throw invalid('relation', 'shareable', unshared(definition, relation));
+    const given = relation === undefined ? [] : actionsGiven(definition, relation);
+    const needed = [...new Set([shareAction, ...given])];
+    const answers = await may(userId, resource, needed);
+    const missing = needed.filter((_, i) => !answers[i]);
+    if (missing.length === 0) return;
+    throw missing.includes(shareAction)
+      ? authorizationErrors.SHARING_REFUSED()
+      : authorizationErrors.SHARING_REFUSED({
+          message: `As ${relation} one may ${missing.join(', ')} this, which you may not`,
+        });
+  }
+
+  /** Throws 400 for a subject with whom nobody shares, or who is not there, and 403 for one whom the caller may not see. */
+  async function requireReceiver({ userId }: UserCaller, subject: SubjectRef): Promise<void> {
+    if (subject.id === '*')
+      throw invalid('subject', 'wildcard', 'sharing with everybody is for operators');
+    if (sameObject(subject, { type: 'User', id: userId }))
+      throw invalid('subject', 'self', 'this is yourself: share with somebody else');
+    const schema = schemas.get(subject.type);
+    const there = schema ? await objectExists(database, schema, subject.id) : true;
+    const readable = subject.type === 'User' || (await mayRead(userId, subject));
+    if (!there || !readable)
+      throw invalid('subject', 'unknown', `you know no ${subject.type} with this id`);
+  }
+
+  /** Groups are for those who know them. */
+  async function mayRead(userId: string, { type, id }: SubjectRef): Promise<boolean> {
+    const { model } = await models.engine();
+    if (!model.action(type, 'read')) return false;
+    const [allowed] = await may(userId, { type, id }, ['read']);
+    return allowed === true;
+  }
+
+  const requireRoom = async (resource: ObjectRef, relations: readonly string[]): Promise<void> => {
+    if ((await countShares(database, resource, relations, MOST_SHARES)) >= MOST_SHARES)
+      throw authorizationErrors.SHARES_FULL();
+  };
+
+  const profilesOf = async (
+    caller: UserCaller,
+    shares: readonly ShareRow[],
+  ): Promise<ReadonlyMap<string, string>> => {
+    const ids = shares.flatMap(({ subject }) => (subject.type === 'User' ? [subject.id] : []));
+    return new Map(
+      (await publicRecords(kernel, caller, 'User', ids)).map(({ id, json }) => [id, json]),
+    );
+  };
+
+  return {
+    requireGiver,
+    async list(caller, resource, page) {
+      const definition = await definitionOf(resource);
+      const shareable = [...definition.shareable];
+      const given = shareable.map((relation) => actionsGiven(definition, relation));
+      const asked = [...new Set([shareAction, ...given.flat()])].filter((action) =>
+        definition.actions.has(action),
+      );
+      const answers = asked.length === 0 ? [] : await may(caller.userId, resource, asked);
+      const allowed = new Set(asked.filter((_, i) => answers[i]));
+      if (!allowed.has(shareAction)) throw authorizationErrors.SHARING_REFUSED();
+      const { shares, count } = await sharesOf(database, resource, shareable, page);
+      const profiles = await profilesOf(caller, shares);
+      return {
+        shares: shares.map((share) => ({ ...share, profile: profiles.get(share.subject.id) })),
+        count,
+        relations: shareable.filter((_, i) => given[i]?.every((action) => allowed.has(action))),
+      };
+    },
+    give: (caller, resource, share) =>
+      database.transaction(async () => {
+        await requireGiver(caller.userId, resource, share.relation);
+        await requireReceiver(caller, share.subject);
+        const { shareable } = await definitionOf(resource);
+        await requireRoom(resource, [...shareable]);
+        await tuples.write(caller, [{ ...share, resource }]);
+      }),
+    take: (caller, resource, { subject, relation }) =>
+      database.transaction(async () => {
+        const definition = await definitionOf(resource);
+        const isOwn = formatSubject(subject) === formatSubject(userSubject(caller.userId));
+        if (!isOwn || !definition.shareable.has(relation))
+          await requireGiver(caller.userId, resource, relation);
+        await tuples.removeAll(caller, [{ subject, relation, resource }]);
+      }),
+    async accept(caller, { by, to, resource, relation, expiresAt }) {
+      if (by === to) throw authorizationErrors.SHARING_REFUSED();
+      await requireGiver(by, resource, relation);
+      const { shareable } = await definitionOf(resource);
+      await requireRoom(resource, [...shareable]);
+      const tuple: TimedTuple = { subject: userSubject(to), relation, resource, expiresAt };
+      await tuples.write(caller, [tuple]);
+    },
+  };
+}
+
+const unshared = ({ name, shareable }: Definition, relation: string): string => {
+  const known = [...shareable].map((one) => `"${one}"`).join(', ');
+  return known === ''
+    ? `${name} is not shared by users`
+    : `"${relation}" is not shared by users: of ${name}, ${known} can be`;
+};
+
+const userSubject = (id: string): SubjectRef => ({ type: 'User', id, relation: '' });

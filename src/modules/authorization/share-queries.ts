@@ -1,0 +1,85 @@
+/** The SQL of sharing: who stands in the relations of an object that users give each other. */
+import { idTest } from '../../data/records/sql/row-id.ts';
+import type { CompiledSchema } from '../../data/schema/compile/compiled.ts';
+import { isRecordId } from '../../data/schema/language/record-key.ts';
+import type { Queryable } from '../../kernel/database/database.ts';
+import { sql } from '../../kernel/database/sql.ts';
+import type { ObjectRef, SubjectRef } from './model/grammar.ts';
+
+export interface ShareRow {
+  readonly subject: SubjectRef;
+  readonly relation: string;
+  readonly createdAt: Date;
+  readonly expiresAt: Date | null;
+}
+
+interface FoundRow {
+  readonly subject_type: string;
+  readonly subject_id: string;
+  readonly subject_relation: string;
+  readonly relation: string;
+  readonly created_at: Date;
+  readonly expires_at: Date | null;
+  readonly count: number;
+}
+
+/** Shares that count now, by relation and subject; relations with conditions are operators'. */
+export async function sharesOf(
+  database: Queryable,
+  { type, id }: ObjectRef,
+  relations: readonly string[],
+  { skip, limit }: { readonly skip: number; readonly limit: number },
+): Promise<{ readonly shares: readonly ShareRow[]; readonly count: number }> {
+  const { rows } = await database.query<
+    FoundRow | { readonly relation: null; readonly count: number }
+  >(sql`
+    with found as materialized (
+      select subject_type, subject_id, subject_relation, relation, created_at, expires_at from penstock.tuples
+      where resource_type = ${type} and resource_id = ${id} and relation = any(${relations}::text[])
+        and condition is null and (expires_at is null or expires_at > now()))
+    select f.*, c.count from (select count(*)::integer as count from found) c left join lateral (
+      select * from found order by relation, subject_type, subject_id, subject_relation offset ${skip} limit ${limit}) f on true
+    order by f.relation, f.subject_type, f.subject_id, f.subject_relation`);
+  const shares = rows.flatMap((row) =>
+    row.relation === null
+      ? []
+      : [
+          {
+            subject: {
+              type: row.subject_type,
+              id: row.subject_id,
+              relation: row.subject_relation,
+            },
+            relation: row.relation,
+            createdAt: row.created_at,
+            expiresAt: row.expires_at,
+          },
+        ],
+  );
+  return { shares, count: rows[0]?.count ?? 0 };
+}
+
+/** How many stand in these relations; counting stops at `most`. */
+export async function countShares(
+  database: Queryable,
+  { type, id }: ObjectRef,
+  relations: readonly string[],
+  most: number,
+): Promise<number> {
+  const { rows } = await database.query<{ count: number }>(sql`
+    select count(*)::integer as count from (
+      select 1 from penstock.tuples where resource_type = ${type} and resource_id = ${id}
+        and relation = any(${relations}::text[]) limit ${most}) few`);
+  return rows[0]?.count ?? 0;
+}
+
+/** Whether there is such a record; a shared lock keeps it until the transaction ends. */
+export async function objectExists(
+  database: Queryable,
+  schema: CompiledSchema,
+  id: string,
+): Promise<boolean> {
+  if (!isRecordId(schema.key, id)) return false;
+  const text = `select 1 from ${schema.rows} r where ${idTest(schema, 'r', '$1')}`;
+  return (await database.query({ text, values: [id] })).count > 0;
+}

@@ -1,0 +1,179 @@
+/** Templates at mail providers, each against a server that speaks its wire form. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createTestPlatform, type TestPlatform } from '../../../test/support/platform.ts';
+import { type FakeService, startFakeService } from '../../../test/support/servers/fake-service.ts';
+
+let platform: TestPlatform;
+let fake: FakeService;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  fake = await startFakeService();
+});
+afterAll(async () => {
+  await platform.close();
+  await fake.close();
+});
+
+interface Kept {
+  subject: string;
+  body: string;
+}
+
+/** What such a provider keeps, by its own name. */
+type Store = Map<string, Kept>;
+
+const mailgun =
+  (store: Store): FakeService['answer'] =>
+  ({ method, path, form }) => {
+    const [, name = '', rest = ''] =
+      /^\/v3\/example\.com\/templates(?:\/([^/?]+))?(\/versions)?/.exec(path) ?? [];
+    const { name: made = '', description = '', template: body = '' } = form();
+    if (method === 'POST' && rest === '') store.set(made, { subject: description, body });
+    else if (method === 'POST') store.set(name, { subject: store.get(name)?.subject ?? '', body });
+    else if (method === 'PUT')
+      store.set(name, { body: store.get(name)?.body ?? '', subject: description });
+    else if (name === '')
+      return { body: { items: [...store.keys()].map((one) => ({ name: one })) } };
+    const kept = store.get(name);
+    if (method === 'GET' && !kept) return { status: 404, body: { message: 'template not found' } };
+    return {
+      body: { template: { name, description: kept?.subject, version: { template: kept?.body } } },
+    };
+  };
+
+const sendgrid =
+  (store: Store): FakeService['answer'] =>
+  ({ method, path, json }) => {
+    const [, id = '', rest] = /^\/v3\/templates(?:\/([^/?]+))?(\/versions)?/.exec(path) ?? [];
+    if (method === 'POST' && rest) {
+      const { subject, html_content: body } = json();
+      store.set(id, { subject, body });
+      return { status: 201, body: { id: 'version' } };
+    }
+    if (method === 'POST') return { status: 201, body: { id: 'd-1', name: json().name } };
+    if (id === '') return { body: { result: [...store.keys()].map((one) => ({ id: one })) } };
+    const kept = store.get(id);
+    return kept
+      ? {
+          body: {
+            id,
+            name: 'Offer',
+            versions: [{ active: 1, subject: kept.subject, html_content: kept.body }],
+          },
+        }
+      : { status: 404, body: { errors: [{ message: 'not found' }] } };
+  };
+
+const ses =
+  (store: Store): FakeService['answer'] =>
+  ({ method, path, json, text }) => {
+    const [, id = ''] = /^\/v2\/email\/templates(?:\/([^/?]+))?/.exec(path) ?? [];
+    if (text !== '') {
+      const { TemplateName = id, TemplateContent } = json();
+      store.set(TemplateName, { subject: TemplateContent.Subject, body: TemplateContent.Html });
+      return { body: {} };
+    }
+    if (id === '')
+      return {
+        body: { TemplatesMetadata: [...store.keys()].map((TemplateName) => ({ TemplateName })) },
+      };
+    const kept = store.get(id);
+    return kept
+      ? { body: { TemplateName: id, TemplateContent: { Subject: kept.subject, Html: kept.body } } }
+      : {
+          status: 404,
+          headers: { 'x-amzn-errortype': 'NotFoundException' },
+          body: { message: `no ${method}` },
+        };
+  };
+
+const providers = [
+  { transport: 'mailgun', settings: { apiKey: 'k' }, speak: mailgun },
+  { transport: 'sendgrid', settings: { apiKey: 'k' }, speak: sendgrid },
+  {
+    transport: 'amazonSes',
+    settings: { region: 'eu-west-1', accessKeyId: 'A', secretAccessKey: 's' },
+    speak: ses,
+  },
+];
+
+const use = async (transport: string, settings: object) => {
+  const answer = await platform.admin.patch('/config/communications', {
+    config: {
+      email: {
+        transport,
+        sendingDomain: 'example.com',
+        transportSettings: { [transport]: settings },
+      },
+      providers: { allowInternal: true },
+    },
+  });
+  expect(answer.status, answer.text).toBe(200);
+};
+
+describe.each(providers)('$transport', ({ transport, settings, speak }) => {
+  test('a template is brought there, changed there, fetched back, and brought there again', async () => {
+    await use(transport, { ...settings, endpoint: fake.url });
+    const store: Store = new Map();
+    fake.answer = speak(store);
+    const name = `Offer-${transport}`;
+    const { _id } = (
+      await platform.admin.post('/email/templates', { name, subject: 'Hi', body: '<p>{{a}}</p>' })
+    ).body;
+    const up = await platform.admin.post(`/admin/email/templates/${_id}/upload`);
+    expect(up.status, up.text).toBe(200);
+    expect(up.body.template).toMatchObject({
+      externalManaged: true,
+      externalId: up.body.created._id,
+    });
+    expect([...store.values()]).toEqual([{ subject: 'Hi', body: '<p>{{a}}</p>' }]);
+    store.set(up.body.created._id, { subject: 'Hello', body: '<p>{{b}}</p>' });
+    const listed = (await platform.admin.get('/email/templates/external')).body;
+    expect(listed).toMatchObject({
+      count: 1,
+      templateDocuments: [{ subject: 'Hello', variables: ['b'] }],
+    });
+    const synced = await platform.admin.post('/admin/email/sync');
+    expect(synced.body).toMatchObject({
+      count: 1,
+      updated: [{ _id, subject: 'Hello', body: '<p>{{b}}</p>', variables: ['b'] }],
+    });
+    expect((await platform.admin.put('/email/syncExternalTemplates')).body.count).toBe(0);
+    await platform.admin.patch(`/email/templates/${_id}`, { subject: 'Third' });
+    expect((await platform.admin.post('/email/templates/upload', { _id })).status).toBe(200);
+    expect([...store.values()]).toEqual([{ subject: 'Third', body: '<p>{{b}}</p>' }]);
+    await platform.admin.delete(`/email/templates/${_id}`);
+  });
+
+  test('a wrong key and an error page are told, and nothing is changed here', async () => {
+    await use(transport, { ...settings, endpoint: fake.url });
+    const { _id } = (
+      await platform.admin.post('/email/templates', {
+        name: `Bad-${transport}`,
+        subject: 'Hi',
+        body: 'x',
+      })
+    ).body;
+    fake.answer = () => ({ status: 401, body: 'Forbidden' });
+    expect((await platform.admin.post(`/email/templates/${_id}/upload`)).body.code).toBe(
+      'PROVIDER_AUTH',
+    );
+    fake.answer = () => ({ status: 502, body: '<html>' });
+    expect((await platform.admin.post(`/email/templates/${_id}/upload`)).body.code).toBe(
+      'PROVIDER_REFUSED',
+    );
+    expect((await platform.admin.get(`/email/templates/${_id}`)).body.template).toMatchObject({
+      externalManaged: false,
+    });
+  });
+});
+
+test('a provider without templates is 501; an unknown template is 404', async () => {
+  const id = '00000000-0000-7000-8000-000000000000';
+  expect((await platform.admin.post(`/email/templates/${id}/upload`)).status).toBe(404);
+  await platform.admin.patch('/config/communications', {
+    config: { email: { transport: 'smtp' } },
+  });
+  expect((await platform.admin.get('/email/templates/external')).status).toBe(501);
+  expect((await platform.admin.post('/admin/email/sync')).status).toBe(501);
+});

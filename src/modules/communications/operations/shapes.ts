@@ -1,0 +1,64 @@
+/** What the operations of messages share. */
+import Type from 'typebox';
+import type { UserCaller } from '../../../kernel/caller.ts';
+import { errors } from '../../../kernel/errors.ts';
+import { standardLimit } from '../../../kernel/operations/operation.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
+import type { DeviceRow } from '../push-queries.ts';
+
+export const adminFacts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+export const userFacts = { surface: 'client', access: 'user', limit: standardLimit } as const;
+
+export const nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
+export const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
+export const Timestamp = Type.String({ format: 'date-time' });
+export const Acknowledged = { result: Type.String(), message: Type.String() };
+
+export const Paging = {
+  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
+  limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+};
+
+/** The user of an operation with user access. */
+export function userOf({ caller }: OperationContext): UserCaller {
+  if (caller.kind !== 'user') throw errors.UNAUTHORIZED();
+  return caller;
+}
+
+export const Platform = Type.String({
+  minLength: 1,
+  maxLength: 20,
+  description: 'WEB, ANDROID, IOS, IPADOS, WINDOWS, MACOS, LINUX or CLI, in any case',
+});
+
+export const Topic = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: '^[A-Za-z0-9\\-_.~%]+$',
+});
+
+export const DeviceDocument = Type.Object({
+  _id: Type.String({ format: 'uuid' }),
+  userId: Type.String({ format: 'uuid' }),
+  token: Type.String(),
+  platform: Type.String(),
+  deviceId: nullable(Type.String()),
+  locale: nullable(Type.String()),
+  appVersion: nullable(Type.String()),
+  environment: nullable(Type.String()),
+  createdAt: Timestamp,
+  updatedAt: Timestamp,
+});
+
+export const deviceOnWire = (row: DeviceRow): Type.Static<typeof DeviceDocument> => ({
+  _id: row.id,
+  userId: row.userId,
+  token: row.token,
+  platform: row.platform,
+  deviceId: row.deviceId,
+  locale: row.locale,
+  appVersion: row.appVersion,
+  environment: row.environment,
+  createdAt: row.createdAt.toISOString(),
+  updatedAt: row.updatedAt.toISOString(),
+});

@@ -1,0 +1,115 @@
+/** Mail through a mail server. */
+import type { Transporter } from 'nodemailer';
+import type { CommunicationsConfig } from '../../config.ts';
+import { words } from '../providers/outcome.ts';
+import type { MailProvider } from './mail.ts';
+
+/** Milliseconds. */
+const timeouts = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 };
+
+const provider = 'smtp';
+
+export function createSmtp(settings: () => SmtpSettings): MailProvider & { close(): void } {
+  let open: { readonly settings: unknown; readonly transporter: Promise<Transporter> } | undefined;
+
+  const transporter = (): Promise<Transporter> => {
+    const current = settings();
+    if (open?.settings !== current) {
+      close();
+      open = { settings: current, transporter: connect(current) };
+    }
+    return open.transporter;
+  };
+  const close = (): void => {
+    void open?.transporter.then((mailer) => mailer.close()).catch(() => undefined);
+    open = undefined;
+  };
+
+  return {
+    close,
+    async deliver({
+      from,
+      to,
+      cc,
+      bcc,
+      replyTo,
+      subject,
+      html,
+      text,
+      headers,
+      attachments,
+      messageId,
+    }) {
+      const mailer = await transporter();
+      try {
+        const { response } = (await mailer.sendMail({
+          envelope: { from, to: [to, ...cc, ...bcc] },
+          from: { name: '', address: from },
+          to: [{ name: '', address: to }],
+          cc: cc.map((address) => ({ name: '', address })),
+          ...(replyTo === undefined ? {} : { replyTo: { name: '', address: replyTo } }),
+          subject,
+          text,
+          ...(html === undefined ? {} : { html }),
+          messageId,
+          headers,
+          attachments: attachments.map(({ filename, contentType, content, contentId }) => ({
+            filename,
+            contentType,
+            content,
+            encoding: 'base64',
+            ...(contentId === undefined ? {} : { cid: contentId }),
+          })),
+          disableFileAccess: true,
+          disableUrlAccess: true,
+        })) as { readonly response?: string };
+        return { outcome: 'accepted', provider, detail: words(response ?? '') };
+      } catch (error) {
+        const refusal = permanentRefusal(error);
+        if (refusal === undefined) throw error;
+        return { outcome: 'refused', provider, ...refusal };
+      }
+    },
+  };
+}
+
+type SmtpSettings = CommunicationsConfig['email']['transportSettings']['smtp'];
+
+async function connect(smtp: SmtpSettings): Promise<Transporter> {
+  // Loaded when the first mail is sent: most installations start without a mail server.
+  const { createTransport } = await import('nodemailer');
+  const { username: user, password: pass, method } = smtp.auth;
+  return createTransport({
+    host: smtp.host,
+    port: smtp.port > 0 ? smtp.port : defaultPort(smtp),
+    secure: smtp.secure,
+    ignoreTLS: smtp.ignoreTls,
+    // A password goes over a protected connection, unless the operator has given that up in words.
+    requireTLS: user !== '' && !smtp.secure && !smtp.ignoreTls,
+    tls: { rejectUnauthorized: !smtp.allowInvalidCertificates },
+    ...(user === '' ? {} : { auth: { user, pass }, authMethod: method }),
+    ...timeouts,
+    pool: true,
+    maxConnections: 2,
+  });
+}
+
+const defaultPort = ({ secure }: SmtpSettings): number => (secure ? 465 : 587);
+
+/** A 5xx about this recipient or this message; one about us (login, greeting) may go away. */
+function permanentRefusal(
+  error: unknown,
+): { readonly about: 'recipient' | 'content'; readonly reason: string } | undefined {
+  if (typeof error !== 'object' || error === null) return undefined;
+  const code: unknown = Reflect.get(error, 'responseCode');
+  const command: unknown = Reflect.get(error, 'command');
+  const response: unknown = Reflect.get(error, 'response');
+  const about = typeof command === 'string' && ['RCPT TO', 'DATA'].includes(command);
+  if (!about || typeof code !== 'number' || code < 500) return undefined;
+  return {
+    about: command === 'RCPT TO' ? 'recipient' : 'content',
+    reason: words(
+      `the mail server refused the message with ${code}${typeof response === 'string' ? `: ${response}` : ''}`,
+    ),
+  };
+}

@@ -1,0 +1,68 @@
+/** How a mail leaves the platform: the provider that the configuration names, or the sandbox. */
+import type { CommunicationsConfig } from '../../config.ts';
+import type { MessageContent } from '../content.ts';
+import { createCaller, type Delivery } from '../providers/outcome.ts';
+import type { MailProvider, OutgoingMail } from './mail.ts';
+import { createMailersend } from './mailersend.ts';
+import { createMailgun } from './mailgun.ts';
+import { createMandrill } from './mandrill.ts';
+import { createSendgrid } from './sendgrid.ts';
+import { createSes } from './ses.ts';
+import { createSmtp } from './smtp.ts';
+
+export interface MailTransport {
+  deliver(id: string, to: string, content: MessageContent): Promise<Delivery>;
+  close(): void;
+}
+
+/** True while no provider is set: messages are kept for operators instead of being sent. */
+export const isMailSandbox = ({ email }: CommunicationsConfig): boolean =>
+  email.transport === 'mock' ||
+  (email.transport === 'smtp' && email.transportSettings.smtp.host === '');
+
+export function createMailTransport(config: () => CommunicationsConfig): MailTransport {
+  const settings = () => config().email.transportSettings;
+  const allowInternal = () => config().providers.allowInternal;
+  const callOf = (name: string) => createCaller(name, allowInternal);
+  const smtp = createSmtp(() => settings().smtp);
+  const providers: ReadonlyMap<string, MailProvider> = new Map<string, MailProvider>([
+    ['smtp', smtp],
+    [
+      'mailgun',
+      createMailgun(
+        () => ({ settings: settings().mailgun, sendingDomain: config().email.sendingDomain }),
+        callOf('mailgun'),
+      ),
+    ],
+    ['sendgrid', createSendgrid(() => settings().sendgrid, callOf('sendgrid'))],
+    ['amazonSes', createSes(() => settings().amazonSes, callOf('amazonSes'))],
+    ['mandrill', createMandrill(() => settings().mandrill, callOf('mandrill'))],
+    ['mailersend', createMailersend(() => settings().mailersend, callOf('mailersend'))],
+  ]);
+  return {
+    async deliver(id, to, content) {
+      const provider = providers.get(config().email.transport);
+      if (!provider || isMailSandbox(config())) return { outcome: 'captured' };
+      return provider.deliver(mailOf(id, to, content));
+    },
+    close: () => smtp.close(),
+  };
+}
+
+function mailOf(id: string, to: string, content: MessageContent): OutgoingMail {
+  const { from = '', subject = '', html, text, mail = {} } = content;
+  return {
+    id,
+    to,
+    from,
+    subject,
+    html,
+    text,
+    cc: mail.cc ?? [],
+    bcc: mail.bcc ?? [],
+    replyTo: mail.replyTo,
+    headers: { 'Auto-Submitted': 'auto-generated', ...mail.headers },
+    attachments: mail.attachments ?? [],
+    messageId: `<${id}@${from.slice(from.indexOf('@') + 1)}>`,
+  };
+}

@@ -1,0 +1,143 @@
+/** The inbox of each user: what was notified, whether it was read, and the word to open sockets. */
+import type { Kernel } from '../../../host/kernel.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { messageErrors } from '../errors.ts';
+import {
+  countInbox,
+  deleteNotification,
+  type InboxCounts,
+  type InboxFilter,
+  insertNotifications,
+  listInbox,
+  markNotifications,
+  markSome,
+  type NewNotification,
+  type NotificationRow,
+  ownNotifications,
+} from '../inbox-queries.ts';
+
+export interface InboxPage extends InboxCounts {
+  readonly rows: readonly NotificationRow[];
+}
+
+/** What to mark: some entries, those older than a time, or all. */
+export type Marked =
+  | { readonly ids: readonly string[] }
+  | { readonly before: Date }
+  | { readonly all: true };
+
+export interface Inbox {
+  /** Newest first. `total` and `unread` count whatever `read` says. */
+  page(userId: string, filter: InboxFilter): Promise<InboxPage>;
+  counts(userId: string): Promise<InboxCounts>;
+  /** Answers how many entries changed. Throws NOTIFICATION_NOT_FOUND for ids that are not the user's. */
+  mark(userId: string, marked: Marked, read: boolean): Promise<number>;
+  remove(userId: string, id: string): Promise<void>;
+  /** Adds entries with the change that causes them; sockets hear of them after the commit. */
+  add(transaction: Queryable, entries: readonly NewNotification[]): Promise<void>;
+}
+
+/** Entries that one statement marks: longer ones would hold their locks for as long. */
+const batch = 5000;
+/** Between nodes one word has at most 8,000 bytes. */
+const usersPerSignal = 50;
+/** Sockets of this namespace of the realtime surface hear about the inbox. */
+const namespace = '/communications/';
+
+export function createInbox({ database, signals }: Pick<Kernel, 'database' | 'signals'>): Inbox {
+  const tell = (userIds: readonly string[], event: string, data: unknown): void =>
+    database.afterCommit(() => {
+      for (let from = 0; from < userIds.length; from += usersPerSignal)
+        signals.send({
+          namespace,
+          userIds: userIds.slice(from, from + usersPerSignal),
+          event,
+          data,
+        });
+    });
+
+  const tellUnread = async (userId: string): Promise<void> => {
+    const { unread } = await countInbox(database, userId, {});
+    tell([userId], 'unread-count', { unreadCount: unread });
+  };
+
+  return {
+    async page(userId, filter) {
+      const [rows, counts] = await Promise.all([
+        listInbox(database, userId, filter),
+        countInbox(database, userId, filter),
+      ]);
+      return { rows, ...counts };
+    },
+    counts: (userId) => countInbox(database, userId, {}),
+    async mark(userId, marked, read) {
+      const changed =
+        'ids' in marked
+          ? await markIds(database, userId, { ids: [...new Set(marked.ids)], read })
+          : await markAll(database, userId, {
+              before: 'before' in marked ? marked.before : null,
+              read,
+            });
+      if (changed > 0) {
+        tell([userId], 'notification:read', {
+          read,
+          ...('before' in marked ? { before: marked.before.toISOString() } : marked),
+        });
+        await tellUnread(userId);
+      }
+      return changed;
+    },
+    async remove(userId, id) {
+      if (!(await deleteNotification(database, userId, id)))
+        throw messageErrors.NOTIFICATION_NOT_FOUND();
+      await tellUnread(userId);
+    },
+    async add(transaction, entries) {
+      if (entries.length === 0) return;
+      await insertNotifications(transaction, entries);
+      const createdAt = new Date().toISOString();
+      for (const [text, group] of Map.groupBy(entries, contentOf))
+        tell(
+          group.map(({ userId }) => userId),
+          'notification',
+          {
+            ...(JSON.parse(text) as object),
+            ...(group.length === 1 ? { _id: group[0]?.id } : {}),
+            createdAt,
+          },
+        );
+    },
+  };
+}
+
+/** The same for all who get the same. */
+const contentOf = ({ title, body, data, platform, category }: NewNotification): string =>
+  JSON.stringify({ title, body, data, platform, category });
+
+const markIds = (
+  database: Kernel['database'],
+  userId: string,
+  { ids, read }: { readonly ids: readonly string[]; readonly read: boolean },
+): Promise<number> =>
+  database.transaction(async (transaction) => {
+    const own = await ownNotifications(transaction, userId, ids);
+    const missing = ids.find((id) => !own.has(id.toLowerCase()));
+    if (missing !== undefined)
+      throw messageErrors.NOTIFICATION_NOT_FOUND({
+        message: `There is no notification ${missing}`,
+      });
+    return markNotifications(transaction, userId, ids, read);
+  });
+
+async function markAll(
+  database: Kernel['database'],
+  userId: string,
+  { before, read }: { readonly before: Date | null; readonly read: boolean },
+): Promise<number> {
+  // What arrives meanwhile is not meant.
+  const until = before ?? new Date(Date.now() + 1);
+  let total = 0;
+  for (let changed = batch; changed >= batch; total += changed)
+    changed = await markSome(database, userId, { before: until, read, limit: batch });
+  return total;
+}

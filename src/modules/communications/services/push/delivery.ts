@@ -1,0 +1,177 @@
+/** Brings one message to the devices of its user, each in the way that reaches it. */
+import type { Kernel } from '../../../../host/kernel.ts';
+import type { CommunicationsConfig } from '../../config.ts';
+import { deleteDeadDevices, devicesOf, noteEndpoint } from '../../push-queries.ts';
+import { noteSettled } from '../../queries.ts';
+import type { PushNote } from '../content.ts';
+import { createCaller, type Delivery, DeliveryError, words } from '../providers/outcome.ts';
+import { createApns } from './apns.ts';
+import { createFcm } from './fcm.ts';
+import { createOneSignal } from './onesignal.ts';
+import type { Device, DeviceResult, PushProvider } from './provider.ts';
+import { createSnsPush } from './sns.ts';
+import { createWebPush } from './web-push.ts';
+
+export interface OutgoingPush {
+  readonly id: string;
+  readonly userId: string;
+  readonly note: PushNote;
+  readonly platform: string | null;
+  /** Devices that an earlier attempt has done with. */
+  readonly settled: readonly string[];
+}
+
+export interface PushTransport {
+  /** Throws `DeliveryError` while a device is left that may be reached later. */
+  deliver(push: OutgoingPush): Promise<Delivery>;
+  close(): void;
+}
+
+/** True while no device can be reached: messages are kept for operators. */
+export const isPushSandbox = ({ pushNotifications }: CommunicationsConfig): boolean =>
+  pushNotifications.providerName === 'basic' &&
+  pushNotifications.webpush.publicKey === '' &&
+  pushNotifications.apns.keyId === '';
+
+const apple: ReadonlySet<string> = new Set(['IOS', 'IPADOS', 'MACOS']);
+
+export function createPushTransport(
+  config: () => CommunicationsConfig,
+  { database }: Pick<Kernel, 'database'>,
+): PushTransport {
+  const push = () => config().pushNotifications;
+  const allowInternal = () => config().providers.allowInternal;
+  const apns = createApns(() => push().apns);
+  const webPush = createWebPush(
+    () => push().webpush,
+    createCaller('webpush', () => push().webpush.allowInternal),
+  );
+  const providers: ReadonlyMap<string, PushProvider> = new Map([
+    ['firebase', createFcm(() => push().firebase, createCaller('firebase', allowInternal))],
+    [
+      'onesignal',
+      createOneSignal(() => push().onesignal, createCaller('onesignal', allowInternal)),
+    ],
+    ['sns', createSnsPush(() => push().sns, createCaller('awsSns', allowInternal))],
+    ['apns', apns],
+  ]);
+  /** Browsers with a subscription and Apple's devices are reached directly where keys are set. */
+  const providerOf = (device: Device): PushProvider | undefined => {
+    const { providerName, webpush, apns: keys } = push();
+    if (device.webKeys && webpush.publicKey !== '') return webPush;
+    if (apple.has(device.platform) && keys.keyId !== '') return apns;
+    return providerName === 'apns' ? undefined : providers.get(providerName);
+  };
+
+  return {
+    async deliver({ id, userId, note, platform, settled }) {
+      const startedAt = new Date();
+      const done = new Set(settled);
+      const devices = await devicesOf(database, userId, platform);
+      const waiting = devices.filter((device) => !done.has(device.id));
+      if (isPushSandbox(config())) return { outcome: 'captured' };
+      const results = await sendAll(byProvider(waiting, providerOf), note, id);
+      await keepResults(database, results, startedAt);
+      const settledNow = results.filter(({ outcome }) => outcome !== 'later');
+      for (const { device } of settledNow) done.add(device);
+      return summaryOf(results, {
+        devices: devices.length,
+        note: () => noteSettled(database, id, [...done]).then(() => undefined),
+        already: settled.length,
+      });
+    },
+    close: () => apns.close?.(),
+  };
+}
+
+function byProvider(
+  devices: readonly Device[],
+  providerOf: (device: Device) => PushProvider | undefined,
+): ReadonlyMap<PushProvider | undefined, readonly Device[]> {
+  return Map.groupBy(devices, providerOf);
+}
+
+async function sendAll(
+  groups: ReadonlyMap<PushProvider | undefined, readonly Device[]>,
+  note: PushNote,
+  id: string,
+): Promise<readonly DeviceResult[]> {
+  const results: DeviceResult[] = [];
+  for (const [provider, devices] of groups) {
+    if (provider) results.push(...(await sendGroup(provider, devices, { note, id })));
+    else
+      results.push(
+        ...devices.map((device) => ({
+          device: device.id,
+          provider: 'none',
+          outcome: 'refused' as const,
+          detail: `no provider reaches ${device.platform}`,
+        })),
+      );
+  }
+  return results;
+}
+
+/** A provider that is away or refuses our key leaves the others' devices alone. */
+async function sendGroup(
+  provider: PushProvider,
+  devices: readonly Device[],
+  { note, id }: { readonly note: PushNote; readonly id: string },
+): Promise<readonly DeviceResult[]> {
+  try {
+    return await provider.send(note, devices, id);
+  } catch (error) {
+    if (!(error instanceof DeliveryError)) throw error;
+    return devices.map((device) => ({
+      device: device.id,
+      provider: provider.name,
+      outcome: 'later',
+      detail: error.message,
+      retryAfter: error.retryAfter,
+    }));
+  }
+}
+
+async function keepResults(
+  database: Kernel['database'],
+  results: readonly DeviceResult[],
+  startedAt: Date,
+): Promise<void> {
+  const dead = results.filter(({ outcome }) => outcome === 'dead').map(({ device }) => device);
+  if (dead.length > 0) await deleteDeadDevices(database, dead, startedAt);
+  for (const result of results)
+    if (result.outcome === 'accepted' && result.endpointRef)
+      await noteEndpoint(database, result.device, result.endpointRef);
+}
+
+interface Progress {
+  readonly devices: number;
+  /** Devices that earlier attempts have done with. */
+  readonly already: number;
+  note(): Promise<void>;
+}
+
+async function summaryOf(
+  results: readonly DeviceResult[],
+  { devices, already, note }: Progress,
+): Promise<Delivery> {
+  const provider = [...new Set(results.map((result) => result.provider))].join(', ') || 'inbox';
+  const detail = words(
+    results.map((result) => `${result.outcome}: ${result.detail}`).join('; ') ||
+      (devices === 0 ? 'the user has no device' : ''),
+  );
+  const later = results.filter((result) => result.outcome === 'later');
+  if (later.length > 0) {
+    await note();
+    const waits = later.flatMap(({ retryAfter }) => (retryAfter === undefined ? [] : [retryAfter]));
+    throw new DeliveryError(
+      'transient',
+      provider,
+      detail,
+      waits.length === 0 ? undefined : Math.max(...waits),
+    );
+  }
+  const accepted = already > 0 || results.some(({ outcome }) => outcome === 'accepted');
+  if (accepted || results.length === 0) return { outcome: 'accepted', provider, detail };
+  return { outcome: 'refused', provider, about: 'recipient', reason: detail };
+}

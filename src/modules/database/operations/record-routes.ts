@@ -1,0 +1,40 @@
+/** The client routes of every schema, made from what it declares. */
+
+import { isOffered } from '../../../data/records/access/operation-access.ts';
+import type { RecordStore } from '../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
+import type { Operation } from '../../../kernel/operations/operation.ts';
+import { bulkRecordOperations } from './bulk-records.ts';
+import { clientQueryOperations } from './client-query.ts';
+import { clientHistoryOperations } from './history.ts';
+import { recordOperations } from './records.ts';
+import { clientTrashOperations } from './trash.ts';
+
+export interface RecordRoutes {
+  /** The same operation objects as before for schemas that did not change, so that what surfaces derived from them stays. */
+  operations(schemas: readonly CompiledSchema[]): readonly Operation[];
+}
+
+export function createRecordRoutes(records: RecordStore, schemas: SchemaRegistry): RecordRoutes {
+  const made = new WeakMap<CompiledSchema, readonly Operation[]>();
+
+  function operationsOf(schema: CompiledSchema): readonly Operation[] {
+    let operations = made.get(schema);
+    if (!operations) {
+      operations = [
+        ...recordOperations(records, schema),
+        ...bulkRecordOperations(records, schema),
+        ...clientQueryOperations(records, schemas, schema),
+        ...clientTrashOperations(records, schema),
+        ...clientHistoryOperations(records, schema),
+      ]
+        .filter(({ crud }) => isOffered(schema, crud))
+        .map(({ operation }) => operation);
+      made.set(schema, operations);
+    }
+    return operations;
+  }
+
+  return { operations: (all) => all.flatMap(operationsOf) };
+}

@@ -1,0 +1,101 @@
+/** Custom endpoints as state. */
+import Type from 'typebox';
+import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
+import type { Problem } from '../../../kernel/errors.ts';
+import { invalidInput } from '../../../kernel/operations/problems.ts';
+import type { StateDocument, StateImport, StateType } from '../../../kernel/state.ts';
+import { newEndpoint } from '../operations/endpoints.ts';
+import type { EndpointBody } from '../services/endpoints/admin.ts';
+import type { EndpointDefinition, StoredEndpoint } from '../services/endpoints/definition.ts';
+import type { Endpoints } from '../services/endpoints/serving.ts';
+import { type Declarations, databaseModule } from './declared.ts';
+
+interface Parts {
+  readonly endpoints: Pick<Endpoints, 'admin' | 'store'>;
+  readonly declarations: Declarations;
+}
+
+/** Schemas are told by name: ids differ between installations. The export of endpoints says two things more. */
+const EndpointDocument = Type.Object({
+  ...Type.Omit(newEndpoint, ['selectedSchema', 'selectedSchemaName']).properties,
+  selectedSchemaName: Type.String({ maxLength: 64 }),
+  returns: Type.Optional(Type.Unknown()),
+  enabled: Type.Optional(Type.Unknown()),
+});
+
+export const endpointState = ({ endpoints: { admin, store }, declarations }: Parts): StateType => ({
+  module: databaseModule,
+  type: 'customEndpoints',
+  priority: 20,
+  document: EndpointDocument,
+  keyOf: ({ name }) => String(name),
+  export: async () => store.all().map(documentOf),
+  async complete(caller, documents, whole) {
+    const { registry } = await declarations.after(caller, whole);
+    const unknown = documents.filter(
+      ({ document }) => !registry.get(String(document.selectedSchemaName)),
+    );
+    if (unknown.length > 0) throw invalidInput(unknown.map(({ place }) => missingSchema(place)));
+    return documents.map(({ document, place }) => ({
+      ...admin.defined(document as EndpointBody, `${place}.`, registry),
+    }));
+  },
+  async check(caller, changes, whole) {
+    const schemas = changes.flatMap(({ before, after }) =>
+      [before, after].map((one) => String(one?.selectedSchemaName)),
+    );
+    const { registry } = await declarations.after(caller, whole);
+    requireAuthority(caller, ...schemas.flatMap((name) => schemaObject(registry.get(name))));
+    requireDistinct(store.all(), whole);
+  },
+  async apply(caller, changes) {
+    const wanted = changes.flatMap(({ after }) =>
+      after ? [after as unknown as EndpointDefinition] : [],
+    );
+    if (wanted.length > 0) await store.import(caller, wanted);
+    for (const { action, key } of changes) {
+      const stored = action === 'delete' ? store.all().find(({ name }) => name === key) : undefined;
+      if (stored) await store.remove(caller, stored._id);
+    }
+  },
+});
+
+function documentOf({
+  _id,
+  __v,
+  createdAt,
+  updatedAt,
+  ...definition
+}: StoredEndpoint): StateDocument {
+  return { ...definition };
+}
+
+const missingSchema = (place: string): Problem => ({
+  path: `${place}.selectedSchemaName`,
+  rule: 'exists',
+  message: 'there is no schema of this name, and none comes with the document',
+});
+
+/** As the database compares names, because generated clients do. */
+const plain = (name: string): string => name.replaceAll(/[_-]/g, '').toLowerCase();
+
+function requireDistinct(stored: readonly StoredEndpoint[], whole: StateImport): void {
+  const names = new Map(stored.map(({ name }) => [plain(name), name]));
+  const problems = whole
+    .changes(databaseModule, 'customEndpoints')
+    .flatMap(({ action, key, place }): readonly Problem[] => {
+      if (action === 'delete') return [];
+      const other = names.get(plain(key));
+      names.set(plain(key), key);
+      // What goes does so after what comes, so it is in the way too.
+      if (other === undefined || other === key) return [];
+      return [
+        {
+          path: `${place}.name`,
+          rule: 'unique',
+          message: `differs from ${other} in case and punctuation only`,
+        },
+      ];
+    });
+  if (problems.length > 0) throw invalidInput(problems);
+}

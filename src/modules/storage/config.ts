@@ -1,0 +1,181 @@
+/** Configuration of files (specification storage.md section 4). Sizes are in bytes, times in seconds unless they say otherwise. */
+import { isAbsolute } from 'node:path';
+import Type, { type Static } from 'typebox';
+import { defineConfig, harmless, sensitive } from '../../kernel/config/config-definition.ts';
+import { imageFits, imageFormats } from './images/render-task.ts';
+import { isContainerName } from './names.ts';
+
+const MEGABYTE = 1_048_576;
+const day = 86_400;
+const text = (description: string, value = '') =>
+  Type.String({ default: value, maxLength: 1_000, description });
+const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
+const whole = (value: number, [minimum, maximum]: readonly [number, number], description: string) =>
+  Type.Integer({ default: value, minimum, maximum, description });
+/** How long a link works. */
+const expiry = (what: string) => whole(3_600, [10, 7 * day], `Seconds for which ${what} works.`);
+
+const limits = Type.Object({
+  maxFileSize: whole(
+    100 * MEGABYTE,
+    [1, 5 * 1_024 * 1_024 * MEGABYTE],
+    'Bytes of one file, however it is uploaded.',
+  ),
+  maxJsonDataSize: whole(
+    10 * MEGABYTE,
+    [1, 50 * MEGABYTE],
+    'Bytes of a file whose content is sent or asked for as base64 in JSON.',
+  ),
+});
+
+const aws = Type.Object({
+  region: text('Region of the buckets.'),
+  accessKeyId: text('Key that requests are signed with.'),
+  secretAccessKey: sensitive({ description: 'Secret of that key.' }),
+  accountId: text(
+    'Goes into the names of buckets, which are unique in the world. Empty: the store is asked.',
+  ),
+  endpoint: text('Address of another S3-compatible server. Empty: the one of the region.'),
+  usePathStyle: flag(true, 'Write the bucket into the path of addresses, not into the host.'),
+});
+
+const local = Type.Object({
+  storagePath: text(
+    'Folder of the files: an absolute path. Empty: `storage` in the data folder. Several nodes need one that they share.',
+  ),
+  httpBaseUrl: text(
+    'Public address under which links to contents begin, where that is not the client surface itself.',
+  ),
+  signingSecret: sensitive({
+    description:
+      'Key of signed links: 64 hex digits. Empty: one of this installation. Another one makes all links that are out useless.',
+  }),
+});
+
+const side = (what: string) =>
+  Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096, description: `${what} in pixels` }));
+
+const images = Type.Object({
+  maxSourceBytes: whole(
+    25 * MEGABYTE,
+    [1, 100 * MEGABYTE],
+    'Bytes of a picture of which smaller ones are made.',
+  ),
+  maxPixels: whole(50_000_000, [1, 200_000_000], 'Pixels of such a picture.'),
+  presets: Type.Record(
+    Type.String({ maxLength: 100 }),
+    Type.Object({
+      w: side('Width'),
+      h: side('Height'),
+      fit: Type.Optional(Type.Enum(imageFits)),
+      format: Type.Optional(Type.Enum(imageFormats)),
+      quality: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+    }),
+    {
+      default: {
+        thumbnail: { w: 200, h: 200, fit: 'cover' },
+        small: { w: 480 },
+        medium: { w: 1_024 },
+        large: { w: 2_048 },
+      },
+      description: 'Sizes that visitors may ask for, by name.',
+    },
+  ),
+});
+
+export const storageConfig = defineConfig({
+  schema: Type.Object({
+    provider: Type.Union(
+      (['local', 'aws', 'azure', 'google', 'aliyun'] as const).map((name) => Type.Literal(name)),
+      {
+        default: 'local',
+        description: 'Where the bytes of files lie. Files that are there do not move along.',
+      },
+    ),
+    defaultContainer: text('Container of files whose upload names none.', 'penstock'),
+    allowContainerCreation: flag(
+      false,
+      'Users may create containers by naming one that is not there. Operators always may.',
+    ),
+    suffixOnNameConflict: flag(
+      false,
+      'A file whose name is taken becomes `name (1).ext`. Off: it is refused.',
+    ),
+    limits,
+    upload: Type.Object({
+      urlExpiry: expiry('the address that an upload is sent to'),
+      pendingExpiry: whole(
+        day,
+        [60, 30 * day],
+        'Seconds after which an upload that never came is given up.',
+      ),
+      direct: flag(
+        false,
+        'Give out addresses of the provider itself for uploads, where it has such. Off: they lead through the platform.',
+      ),
+    }),
+    download: Type.Object({ urlExpiry: expiry('a signed link to a private file') }),
+    access: Type.Object({
+      privateRead: Type.Union([Type.Literal('authenticated'), Type.Literal('owner')], {
+        default: 'authenticated',
+        description:
+          'Who reads private files while relations are not asked: every signed-in user, or the owner alone.',
+      }),
+    }),
+    local,
+    images,
+    aws,
+    azure: Type.Object({
+      connectionString: sensitive({ description: 'Connection string of the storage account.' }),
+    }),
+    google: Type.Object({
+      serviceAccountKeyPath: text('File of this machine with the key of a service account.'),
+      serviceAccountKeyJson: sensitive({ description: 'The same key itself, instead of a file.' }),
+    }),
+    aliyun: Type.Object({
+      region: text('Region of the buckets.'),
+      accessKeyId: text('Key that requests are signed with.'),
+      accessKeySecret: sensitive({ description: 'Secret of that key.' }),
+    }),
+    cdnConfiguration: Type.Record(Type.String(), Type.String({ maxLength: 1_000 }), {
+      default: {},
+      description:
+        'Hosts that stand before the platform, by container: links to public files name them.',
+    }),
+    listing: Type.Object({
+      maxPage: Type.Integer({
+        ...harmless,
+        default: 200,
+        minimum: 1,
+        maximum: 1_000,
+        description: 'Files and folders on one page of a list.',
+      }),
+    }),
+  }),
+  check: ({ defaultContainer, local: { storagePath, httpBaseUrl, signingSecret }, aws: store }) => [
+    ...(store.endpoint === '' || isHttpUrl(store.endpoint)
+      ? []
+      : [problem('aws.endpoint', 'format', 'write an address like https://s3.example.com')]),
+    ...(isContainerName(defaultContainer)
+      ? []
+      : [problem('defaultContainer', 'format', 'this is not a name of a container')]),
+    ...(storagePath === '' || isAbsolute(storagePath)
+      ? []
+      : [problem('local.storagePath', 'format', 'write an absolute path')]),
+    ...(httpBaseUrl === '' || isHttpUrl(httpBaseUrl)
+      ? []
+      : [
+          problem('local.httpBaseUrl', 'format', 'write an address like https://files.example.com'),
+        ]),
+    ...(signingSecret === '' || /^[0-9a-f]{64}$/i.test(signingSecret)
+      ? []
+      : [problem('local.signingSecret', 'format', 'write 64 hex digits')]),
+  ],
+});
+
+const problem = (path: string, rule: string, message: string) => ({ path, rule, message });
+
+const isHttpUrl = (text: string): boolean =>
+  URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+
+export type StorageConfig = Static<typeof storageConfig.schema>;

@@ -1,0 +1,254 @@
+/**
+ * A process that dies between any two steps of a write, a move or a deletion. Each step is a point: from it on nothing
+ * of that process works any more. What another process finds then is mended by reconciling, to one copy or none.
+ */
+import { randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import { testEnvironment } from '../../../test/support/platform.ts';
+import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { system } from '../../kernel/caller.ts';
+import type { Database, Queryable, Transaction } from '../../kernel/database/database.ts';
+import { readSettings } from '../../kernel/settings/settings.ts';
+import { type Platform, startPlatform } from '../../platform.ts';
+import { type StorageConfig, storageConfig } from './config.ts';
+import { createLocalProvider } from './providers/local.ts';
+import type { StorageProvider } from './providers/provider.ts';
+import { createFileAccess } from './services/access.ts';
+import { contentKeyOf } from './services/contents.ts';
+import { createLinks } from './services/links.ts';
+import type { StorageParts } from './services/storage-parts.ts';
+import { createStorageServices, type StorageServices } from './services/storage-services.ts';
+
+const caller = system('crash test');
+const bytes = (text: string) => ({
+  source: (async function* () {
+    yield Buffer.from(text);
+  })(),
+  size: Buffer.byteLength(text),
+});
+
+let database: TestDatabase;
+let folder: string;
+let platform: Platform;
+let provider: StorageProvider;
+let config: StorageConfig;
+let alive: StorageServices;
+
+beforeAll(async () => {
+  database = await createTestDatabase({ server: 'embedded' });
+  folder = await temporaryFolder('crash');
+  platform = await startPlatform({ settings: readSettings(testEnvironment(folder, database.url)) });
+  provider = await createLocalProvider({ root: join(folder, 'storage') });
+  config = platform.kernel.config.definition('storage')
+    ? ((await platform.kernel.config.read(caller, 'storage', { reveal: true }))
+        .config as StorageConfig)
+    : (storageConfig as never);
+  alive = createStorageServices(partsOf(platform.kernel.database, provider));
+  for (const name of ['first-one', 'second-one'])
+    await alive.containers.create(caller, name, false);
+});
+afterAll(async () => {
+  await platform?.close();
+  await database?.drop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const partsOf = (over: Database, store: StorageProvider): StorageParts => {
+  const access = createFileAccess(() => config);
+  return {
+    ...platform.kernel,
+    database: over,
+    config: () => config,
+    provider: async () => store,
+    bucketOf: async (container) => container,
+    access,
+    links: createLinks({ config: () => config, clientUrl: () => '', ownKey: 'key' }),
+    measures: { upload: () => undefined, download: () => undefined },
+    log: platform.kernel.log,
+  };
+};
+
+class Killed extends Error {}
+
+/** Counts steps; from step `last` on, each of them fails. */
+class Life {
+  steps = 0;
+  readonly last: number;
+
+  constructor(last: number) {
+    this.last = last;
+  }
+
+  step(): void {
+    this.steps++;
+    if (this.steps > this.last) throw new Killed(`killed at step ${this.last}`);
+  }
+}
+
+/** The same services in a process with that much life. */
+function mortal(life: Life): StorageServices {
+  const guarded = <T extends object>(target: T, names: readonly (keyof T)[]): T => {
+    const copy = Object.create(target) as T;
+    for (const name of names) {
+      const original = target[name] as (...given: unknown[]) => Promise<unknown>;
+      Object.defineProperty(copy, name, {
+        value: async (...given: unknown[]) => {
+          life.step();
+          const result = await original.apply(target, given);
+          life.step();
+          return result;
+        },
+      });
+    }
+    return copy;
+  };
+  const real = platform.kernel.database;
+  const mortalDatabase: Database = guarded(real, ['query']);
+  Object.defineProperty(mortalDatabase, 'transaction', {
+    value: async (work: (transaction: Transaction) => Promise<unknown>) => {
+      life.step();
+      const result = await real.transaction(async (transaction) => {
+        const done = await work(guarded<Transaction>(transaction, ['query']));
+        // Right before the commit.
+        life.step();
+        return done;
+      });
+      life.step();
+      return result;
+    },
+  });
+  const store = guarded(provider, ['put', 'copy', 'delete', 'head', 'createBucket']);
+  return createStorageServices(partsOf(mortalDatabase, store));
+}
+
+const query = (text: string) => (platform.kernel.database as Queryable).query({ text });
+
+/** What another process does after the death of one: the clock moves on, and everything is compared. */
+async function mend(): Promise<void> {
+  await query(`update penstock.storage_uploads set expires_at = now() - interval '1 second'`);
+  let { task } = await alive.tasks.start(caller, 'reconcile', { dryRun: false });
+  await waitFor(async () => {
+    task = await alive.tasks.find(task._id);
+    return task.finishedAt !== null;
+  });
+}
+
+async function objects(): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const bucket of ['first-one', 'second-one'])
+    for (const { key } of (await provider.list(bucket, '')).objects)
+      if (contentKeyOf(key) !== undefined) found.push(`${bucket}/${key}`);
+  return found.sort();
+}
+
+/** Every content is there once, nothing else is, and what is counted is what there is. */
+async function expectSound(): Promise<readonly { _id: string; container: string; text: string }[]> {
+  await waitFor(async () => {
+    const { rows } = await query(
+      `select bucket || '/' || key as place from (select "bucket" as bucket, "objectKey" as key from "app"."File" where "generation" > 0) f order by 1`,
+    );
+    const places = rows.map(({ place }) => String(place)).sort();
+    return JSON.stringify(places) === JSON.stringify(await objects());
+  });
+  const { rows: left } = await query('select id from penstock.storage_uploads');
+  expect(left).toEqual([]);
+  const { rows } = await query(`select "_id", "container" from "app"."File" order by "_id"`);
+  const { rows: counted } = await query(
+    `select c."fileCount" as counted, count(f."_id") as files from "app"."_StorageContainer" c
+     left join "app"."File" f on f."container" = c."name" and f."generation" > 0 group by c."_id"`,
+  );
+  for (const { counted: known, files } of counted) expect(Number(known)).toBe(Number(files));
+  return Promise.all(
+    rows.map(async ({ _id, container }) => ({
+      _id: String(_id),
+      container: String(container),
+      text: (await alive.delivery.bytes(await alive.files.find(String(_id)), 1_000)).toString(),
+    })),
+  );
+}
+
+interface Scenario {
+  /** What is there before. */
+  readonly before: 'nothing' | 'a file';
+  run(services: StorageServices, id: string): Promise<unknown>;
+  /** What may be there afterwards: container and content of the file, or nothing. */
+  readonly outcomes: readonly (readonly [container: string, text: string] | undefined)[];
+}
+
+const old = ['first-one', 'old'] as const;
+const scenarios: Readonly<Record<string, Scenario>> = {
+  'an upload': {
+    before: 'nothing',
+    run: (services) =>
+      services.files.create(caller, { name: 'x', container: 'first-one' }, bytes('new')),
+    outcomes: [undefined, ['first-one', 'new']],
+  },
+  'a replacement': {
+    before: 'a file',
+    run: (services, id) => services.files.update(caller, id, {}, bytes('new')),
+    outcomes: [old, ['first-one', 'new']],
+  },
+  'a move to another container': {
+    before: 'a file',
+    run: (services, id) => services.files.update(caller, id, { container: 'second-one' }),
+    outcomes: [old, ['second-one', 'old']],
+  },
+  'a signed upload': {
+    before: 'a file',
+    async run(services, id) {
+      const { address } = await services.signedUploads.beginAgain(caller, id, {}, 3);
+      const upload = new URL(address.url, 'http://host').searchParams.get('upload') ?? '';
+      const { source, size } = bytes('new');
+      const signal = new AbortController().signal;
+      await services.signedUploads.receive(id, upload, {
+        source,
+        length: size,
+        contentType: '',
+        signal,
+      });
+    },
+    outcomes: [old, ['first-one', 'new']],
+  },
+  'a deletion': {
+    before: 'a file',
+    run: (services, id) => services.files.remove(caller, id),
+    outcomes: [old, undefined],
+  },
+};
+
+describe('a process that dies in the middle of', () => {
+  it.each(Object.entries(scenarios))('%s leaves one copy or none', async (_name, scenario) => {
+    const { before, run, outcomes } = scenario;
+    const seen = new Set<string>();
+    let died = true;
+    for (let last = 0; died; last++) {
+      const name = randomUUID();
+      const file =
+        before === 'a file'
+          ? await alive.files.create(caller, { name, container: 'first-one' }, bytes('old'))
+          : undefined;
+      const life = new Life(last);
+      died = await run(mortal(life), file?._id ?? '').then(
+        () => false,
+        (error: unknown) => {
+          if (life.steps <= last) throw error;
+          return true;
+        },
+      );
+      await mend();
+      const found = await expectSound();
+      expect(found.length).toBeLessThanOrEqual(1);
+      const [one] = found;
+      const outcome = one && [one.container, one.text];
+      expect(outcomes, `killed at step ${last}`).toContainEqual(outcome);
+      seen.add(JSON.stringify(outcome ?? null));
+      if (one) await alive.files.remove(caller, one._id);
+      await expectSound();
+    }
+    expect(seen.size).toBe(outcomes.length);
+  });
+});

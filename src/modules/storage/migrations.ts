@@ -1,0 +1,86 @@
+/** The tables of uploads and tasks. They run after the schemas have theirs. */
+import type { Migration } from '../../kernel/database/migrate.ts';
+
+/**
+ * Bytes on their way. A row is committed before the first byte is written and names the place, so that whatever a
+ * crash leaves on the store is known; it goes in the transaction that makes these bytes the content of the file.
+ * `kind`: `create` for a file that is not there yet, `replace` for new content, `move` for a copy in another bucket.
+ * `signed`: somebody has an address to send the bytes to, so they may be there without our having seen it.
+ */
+const uploads = `
+  create table penstock.storage_uploads (
+    id uuid primary key,
+    file_id uuid not null,
+    kind text not null,
+    signed boolean not null,
+    bucket text not null,
+    object_key text not null,
+    generation integer not null,
+    size bigint,
+    mime_type text,
+    caller text not null,
+    created_at timestamptz(3) not null default now(),
+    expires_at timestamptz(3) not null,
+    unique (bucket, object_key)
+  );
+  create index storage_uploads_by_end on penstock.storage_uploads (expires_at);
+  create index storage_uploads_of_file on penstock.storage_uploads (file_id);
+`;
+
+/**
+ * Uploads that are continued, over many requests and nodes. `id` is also that of the file they become; "offset" are
+ * the bytes that are safe: those of `parts`, and `tail` bytes that are too few for a part yet and lie in an object of
+ * their own. Who writes holds the row for a while (`lock_token`, `locked_until`), not a connection.
+ */
+const resumable = `
+  create table penstock.storage_resumable (
+    id uuid primary key,
+    caller text not null,
+    upload_id uuid not null,
+    tail_upload_id uuid not null,
+    bucket text not null,
+    object_key text not null,
+    size bigint not null,
+    "offset" bigint not null default 0,
+    tail bigint not null default 0,
+    multipart text,
+    parts jsonb not null default '[]',
+    wish jsonb not null,
+    metadata jsonb,
+    file_id uuid,
+    lock_token uuid,
+    locked_until timestamptz(3),
+    lock_wanted boolean not null default false,
+    created_at timestamptz(3) not null default now(),
+    expires_at timestamptz(3) not null
+  );
+  create index storage_resumable_by_end on penstock.storage_resumable (expires_at);
+`;
+
+/** Long work that goes on in slices: `position` is where the next slice begins. */
+const tasks = `
+  create table penstock.storage_tasks (
+    id uuid primary key,
+    kind text not null,
+    state text not null,
+    input jsonb not null,
+    progress jsonb not null,
+    position jsonb,
+    error text,
+    created_by text not null,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now(),
+    finished_at timestamptz(3)
+  );
+  create index storage_tasks_unfinished on penstock.storage_tasks (kind) where finished_at is null;
+  create index storage_tasks_by_time on penstock.storage_tasks (created_at desc, id desc);
+`;
+
+export const migrations: readonly Migration[] = [
+  { id: '0001-uploads', run: async (database) => void (await database.query({ text: uploads })) },
+  { id: '0002-tasks', run: async (database) => void (await database.query({ text: tasks })) },
+  {
+    id: '0010-resumable-uploads',
+    run: async (database) => void (await database.query({ text: resumable })),
+  },
+];

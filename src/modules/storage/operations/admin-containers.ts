@@ -1,0 +1,268 @@
+/** Containers, figures and the comparison of documents with the store. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import Type, { type Static } from 'typebox';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
+import { storageErrors } from '../errors.ts';
+import { type ContainerRow, storageTotals } from '../queries/containers.ts';
+import { type TaskRow, taskKinds } from '../queries/tasks.ts';
+import { ContainerDocument, containerDocument } from '../services/documents.ts';
+import type { StorageServices } from '../services/storage-services.ts';
+import { taskErrors } from '../services/tasks.ts';
+import { FileParams, pageOf } from './shapes.ts';
+
+const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+
+export const adminContainerOperations = (services: StorageServices): readonly Operation[] => [
+  list(services),
+  create(services),
+  update(services),
+  remove(services),
+  stats(services),
+  reconcile(services),
+  listTasks(services),
+  getTask(services),
+];
+
+const list = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.containers.list',
+    method: 'GET',
+    path: '/storage/containers',
+    input: {
+      query: Type.Object({
+        ...pageOf(services),
+        sort: Type.Optional(
+          Type.Array(
+            Type.Enum(['name', '-name', 'createdAt', '-createdAt', 'usedBytes', '-usedBytes']),
+            {
+              maxItems: 2,
+            },
+          ),
+        ),
+      }),
+    },
+    output: Type.Object({
+      containers: Type.Array(ContainerDocument),
+      containersCount: Type.Integer(),
+    }),
+    summary: 'List containers',
+    async handler(_context, { query }) {
+      const { rows, count } = await services.listing.containers(query);
+      return {
+        containers: rows.map((row) => containerDocument(row as unknown as ContainerRow)),
+        containersCount: count,
+      };
+    },
+  });
+
+const create = ({ containers }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.containers.create',
+    method: 'POST',
+    path: '/storage/containers',
+    input: {
+      body: Type.Object({
+        name: Type.String({ maxLength: 100 }),
+        isPublic: Type.Optional(Type.Boolean({ description: 'All files in it are public' })),
+      }),
+    },
+    output: ContainerDocument,
+    errors: [
+      storageErrors.INVALID_NAME,
+      storageErrors.CONTAINER_EXISTS,
+      storageErrors.PROVIDER_ERROR,
+      storageErrors.PROVIDER_UNAVAILABLE,
+    ],
+    summary: 'Make a container',
+    handler: async ({ caller }, { body: { name, isPublic = false } }) =>
+      containerDocument(await containers.create(caller, name, isPublic)),
+  });
+
+const bytesOrNull = (description: string) =>
+  Type.Optional(
+    Type.Union([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
+      description,
+    }),
+  );
+
+const update = ({ containerAdmin }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.containers.update',
+    method: 'PATCH',
+    path: '/storage/containers/:id',
+    input: {
+      params: FileParams,
+      body: Type.Object({
+        isPublic: Type.Optional(Type.Boolean()),
+        maxFileSize: bytesOrNull('Bytes of one file; null: as configured for all'),
+        allowedMimeTypes: Type.Optional(
+          Type.Union(
+            [Type.Array(Type.String({ maxLength: 255 }), { maxItems: 100 }), Type.Null()],
+            {
+              description: '`image/png` or `image/*`; null: any',
+            },
+          ),
+        ),
+        quota: bytesOrNull('Bytes of all its files; null: any'),
+        lifecycle: Type.Optional(
+          Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()]),
+        ),
+      }),
+    },
+    output: ContainerDocument,
+    errors: [
+      storageErrors.CONTAINER_NOT_FOUND,
+      storageErrors.PRIVATE_IN_PUBLIC,
+      storageErrors.INVALID_MIME,
+    ],
+    summary: 'Change a container',
+    description: 'Limits hold for what is uploaded from now on.',
+    handler: async ({ caller }, { params, body }) =>
+      containerDocument(await containerAdmin.update(caller, params.id, body)),
+  });
+
+const remove = ({ containerAdmin }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.containers.remove',
+    method: 'DELETE',
+    path: '/storage/containers/:id',
+    deadlineMs: 300_000,
+    input: {
+      params: FileParams,
+      query: Type.Object({
+        force: Type.Optional(Type.Boolean({ description: 'With all that is in it' })),
+      }),
+    },
+    output: ContainerDocument,
+    errors: [
+      storageErrors.CONTAINER_NOT_FOUND,
+      storageErrors.CONTAINER_NOT_EMPTY,
+      storageErrors.PROVIDER_ERROR,
+      storageErrors.PROVIDER_UNAVAILABLE,
+    ],
+    summary: 'Delete a container',
+    handler: async ({ caller }, { params, query: { force = false } }) =>
+      containerDocument(await containerAdmin.remove(caller, params.id, force)),
+  });
+
+export const Totals = Type.Object({
+  containers: Type.Integer(),
+  folders: Type.Integer(),
+  files: Type.Integer({ description: 'With content' }),
+  totalSize: Type.Integer({ description: 'Bytes' }),
+  publicFiles: Type.Integer(),
+  privateFiles: Type.Integer(),
+  perContainer: Type.Array(
+    Type.Object({ name: Type.String(), files: Type.Integer(), size: Type.Integer() }),
+  ),
+});
+
+/** The figures as answers have them. */
+export const totalsOf = async ({ database }: StorageServices): Promise<Static<typeof Totals>> => {
+  const { perContainer, ...rest } = await storageTotals(database);
+  return { ...rest, perContainer: [...perContainer] };
+};
+
+const stats = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.stats.get',
+    method: 'GET',
+    path: '/storage/stats',
+    heavy: true,
+    input: {},
+    output: Totals,
+    summary: 'Count files and bytes',
+    handler: () => totalsOf(services),
+  });
+
+const Task = Type.Object({
+  _id: Type.String({ format: 'uuid' }),
+  kind: Type.Enum([...taskKinds]),
+  state: Type.Enum(['waiting', 'running', 'done', 'failed']),
+  progress: Type.Record(Type.String(), Type.Unknown(), { description: 'How far it is' }),
+  error: Type.Union([Type.String(), Type.Null()]),
+  createdBy: Type.String(),
+  createdAt: Type.String({ format: 'date-time' }),
+  updatedAt: Type.String({ format: 'date-time' }),
+  finishedAt: Type.Union([Type.String({ format: 'date-time' }), Type.Null()]),
+});
+
+const taskDocument = ({ input: _input, position: _position, ...task }: TaskRow) => ({
+  ...task,
+  createdAt: task.createdAt.toISOString(),
+  updatedAt: task.updatedAt.toISOString(),
+  finishedAt: task.finishedAt?.toISOString() ?? null,
+});
+
+/** Milliseconds that a request waits for a task that is done soon. */
+const WAIT_MS = 3_000;
+const LOOK_MS = 50;
+
+const reconcile = ({ tasks }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.reconcile',
+    method: 'POST',
+    path: '/storage/reconcile',
+    input: {
+      body: Type.Object({
+        dryRun: Type.Optional(
+          Type.Boolean({
+            default: false,
+            description: 'Says what it would do, and changes nothing',
+          }),
+        ),
+      }),
+    },
+    output: Task,
+    summary: 'Compare files with the store, and mend what crashes left',
+    description:
+      'Finds uploads whose time is over, objects that no file refers to, contents that are missing and wrong counters. Answers the report when it is done within three seconds, else how far it is: ask for the task then.',
+    async handler({ caller, signal }, { body: { dryRun = false } }) {
+      const started = await tasks.start(caller, 'reconcile', { dryRun });
+      let { task } = started;
+      const until = performance.now() + (started.isNew ? WAIT_MS : 0);
+      while (task.finishedAt === null && performance.now() < until) {
+        await sleep(LOOK_MS, undefined, { signal });
+        task = await tasks.find(task._id);
+      }
+      return taskDocument(task);
+    },
+  });
+
+const listTasks = ({ tasks, config }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.tasks.list',
+    method: 'GET',
+    path: '/storage/tasks',
+    input: { query: Type.Object(pageOf({ config })) },
+    output: Type.Object({ tasks: Type.Array(Task), count: Type.Integer() }),
+    summary: 'List long work on files',
+    async handler(_context, { query }) {
+      const { rows, count } = await tasks.list(query);
+      return { tasks: rows.map(taskDocument), count };
+    },
+  });
+
+const getTask = ({ tasks }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.tasks.get',
+    method: 'GET',
+    path: '/storage/tasks/:id',
+    input: { params: FileParams },
+    output: Task,
+    errors: [taskErrors.TASK_NOT_FOUND],
+    summary: 'See how far long work on files is',
+    handler: async (_context, { params }) => taskDocument(await tasks.find(params.id)),
+  });

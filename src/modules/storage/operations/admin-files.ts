@@ -1,0 +1,359 @@
+/** Files and folders as operators see them. */
+import Type from 'typebox';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
+import { storageErrors } from '../errors.ts';
+import type { FolderRow } from '../queries/containers.ts';
+import {
+  FileDocument,
+  FolderDocument,
+  fileDocument,
+  filePage,
+  folderDocument,
+} from '../services/documents.ts';
+import type { FileFilter, FolderFilter } from '../services/listing.ts';
+import type { StorageServices } from '../services/storage-services.ts';
+import { bodyOf, contentErrors, jsonFacts, readable, withContent } from './files.ts';
+import {
+  FileParams,
+  fileFields,
+  filterFields,
+  newFileFields,
+  pageOf,
+  preferHeaders,
+  Success,
+  wantsOverwrite,
+} from './shapes.ts';
+import {
+  FORM_BYTES,
+  Form,
+  Signed,
+  signedAnswer,
+  TRANSFER_MS,
+  uploadErrors,
+  uploadedForm,
+} from './uploads.ts';
+
+const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
+
+export const adminFileOperations = (services: StorageServices): readonly Operation[] => [
+  list(services),
+  get(services),
+  create(services),
+  upload(services),
+  update(services),
+  uploadAgain(services),
+  remove(services),
+  url(services),
+  data(services),
+  listFolders(services),
+  createFolder(services),
+  removeFolder(services),
+];
+
+export const FileList = Type.Object({
+  files: Type.Array(FileDocument),
+  filesCount: Type.Integer(),
+});
+
+const list = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.files.list',
+    method: 'GET',
+    path: '/storage/files',
+    heavy: true,
+    input: { query: Type.Object({ ...pageOf(services), ...filterFields }) },
+    output: FileList,
+    errors: [storageErrors.INVALID_NAME],
+    summary: 'List files',
+    description: 'Of a container without a folder: those that are in none.',
+    async handler({ caller }, { query }) {
+      const folder = query.folder ?? (query.container === undefined ? undefined : '/');
+      const filter: FileFilter = { ...query, folder };
+      return filePage(await services.listing.files(caller, filter), services.links);
+    },
+  });
+
+const get = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.files.get',
+    method: 'GET',
+    path: '/storage/files/:id',
+    input: { params: FileParams },
+    output: FileDocument,
+    errors: [storageErrors.FILE_NOT_FOUND],
+    summary: 'Read what is known about a file',
+    handler: async ({ caller }, { params }) =>
+      fileDocument(await readable(services, caller, params.id), services.links),
+  });
+
+const Data = Type.String({ description: 'The content as base64' });
+
+const create = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    ...jsonFacts(services),
+    id: 'storage.files.create',
+    method: 'POST',
+    path: '/storage/files',
+    auditChanges: ({ body }) => withoutData(body),
+    input: { headers: preferHeaders, body: Type.Object({ data: Data, ...newFileFields }) },
+    output: FileDocument,
+    errors: [storageErrors.INVALID_BASE64, ...uploadErrors],
+    summary: 'Upload a small file as base64',
+    async handler({ caller }, { headers, body: { data: base64, upsert, ...wish } }) {
+      const overwrite = wantsOverwrite(upsert, headers);
+      const body = bodyOf(services, base64);
+      return fileDocument(
+        await services.files.create(caller, { ...wish, overwrite }, body),
+        services.links,
+      );
+    },
+  });
+
+/** The audit log says what was sent, not its bytes. */
+function withoutData(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null) return body;
+  const { data: _data, ...rest } = body as Record<string, unknown>;
+  return rest;
+}
+
+const upload = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.files.upload',
+    method: 'POST',
+    path: '/storage/files/upload',
+    deadlineMs: TRANSFER_MS,
+    auditAtEnd: true,
+    input: {
+      headers: preferHeaders,
+      body: Type.Object({
+        ...newFileFields,
+        size: Type.Optional(Type.Integer({ minimum: 0, default: 0 })),
+      }),
+      stream: {
+        contentTypes: ['multipart/form-data'],
+        description: 'A form with one file.',
+        limit: services.config().limits.maxFileSize + FORM_BYTES,
+        schema: Form,
+      },
+    },
+    output: Signed,
+    errors: [storageErrors.INVALID_UPLOAD, ...uploadErrors],
+    summary: 'Upload a file',
+    async handler(context, { headers, body, stream }) {
+      if (stream) return uploadedForm(services, context, { stream, headers });
+      const { upsert, size = 0, ...wish } = body ?? {};
+      const overwrite = wantsOverwrite(upsert, headers);
+      const { signedUploads } = services;
+      return signedAnswer(
+        services,
+        await signedUploads.begin(context.caller, { ...wish, overwrite }, size),
+      );
+    },
+  });
+
+const update = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    ...jsonFacts(services),
+    id: 'storage.files.update',
+    method: 'PATCH',
+    path: '/storage/files/:id',
+    auditChanges: ({ body }) => withoutData(body),
+    input: {
+      params: FileParams,
+      body: Type.Object({
+        data: Type.Optional(Data),
+        ...fileFields,
+        isPublic: Type.Optional(Type.Boolean()),
+      }),
+    },
+    output: FileDocument,
+    errors: [storageErrors.INVALID_BASE64, storageErrors.FILE_NOT_FOUND, ...uploadErrors],
+    summary: 'Change a file',
+    async handler({ caller }, { params, body: { data: base64, ...patch } }) {
+      const body = base64 === undefined ? undefined : bodyOf(services, base64);
+      return fileDocument(
+        await services.files.update(caller, params.id, patch, body),
+        services.links,
+      );
+    },
+  });
+
+const uploadAgain = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.files.uploadAgain',
+    method: 'PATCH',
+    path: '/storage/files/upload/:id',
+    input: {
+      params: FileParams,
+      body: Type.Object({
+        ...fileFields,
+        size: Type.Optional(Type.Integer({ minimum: 0, default: 0 })),
+      }),
+    },
+    output: Signed,
+    errors: [storageErrors.FILE_NOT_FOUND, ...uploadErrors],
+    summary: 'Get an address for new content of a file',
+    async handler({ caller }, { params, body: { size = 0, ...patch } }) {
+      const { signedUploads } = services;
+      return signedAnswer(services, await signedUploads.beginAgain(caller, params.id, patch, size));
+    },
+  });
+
+const remove = ({ files }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.files.remove',
+    method: 'DELETE',
+    path: '/storage/files/:id',
+    input: { params: FileParams },
+    output: Success,
+    errors: [storageErrors.FILE_NOT_FOUND],
+    summary: 'Delete a file',
+    async handler({ caller }, { params }) {
+      await files.remove(caller, params.id);
+      return { success: true, message: 'The file is deleted' } as const;
+    },
+  });
+
+const url = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.files.url',
+    method: 'GET',
+    path: '/storage/files/:id/url',
+    input: {
+      params: FileParams,
+      query: Type.Object({
+        redirect: Type.Optional(Type.Boolean()),
+        download: Type.Optional(Type.Boolean()),
+      }),
+    },
+    output: Type.Object({ result: Type.String(), url: Type.String() }),
+    otherStatuses: { 302: 'with `redirect`' },
+    errors: [storageErrors.FILE_NOT_FOUND, storageErrors.FILE_PENDING],
+    summary: 'Get an address of the content',
+    async handler({ caller }, { params, query: { redirect = false, download = false } }) {
+      const file = withContent(await readable(services, caller, params.id));
+      const address = services.links.readUrl(file, download);
+      return redirect ? Reply.redirect(address) : { result: address, url: address };
+    },
+  });
+
+const data = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.files.data',
+    method: 'GET',
+    path: '/storage/files/:id/data',
+    heavy: true,
+    account: { bytesOut: 128 * 1_048_576 },
+    input: { params: FileParams },
+    output: Type.Object({ data: Data }),
+    errors: [
+      storageErrors.FILE_NOT_FOUND,
+      storageErrors.FILE_PENDING,
+      storageErrors.FILE_TOO_LARGE,
+      ...contentErrors,
+    ],
+    summary: 'Read a small file as base64',
+    async handler({ caller }, { params }) {
+      const file = withContent(await readable(services, caller, params.id));
+      const bytes = await services.delivery.bytes(file, services.config().limits.maxJsonDataSize);
+      return { data: bytes.toString('base64') };
+    },
+  });
+
+export const folderFilter = {
+  container: Type.Optional(Type.String({ maxLength: 100 })),
+  parent: Type.Optional(
+    Type.String({
+      maxLength: 2_048,
+      description: 'Folders directly in it; empty: the first level; absent: all levels',
+    }),
+  ),
+  search: filterFields.search,
+  sort: Type.Optional(
+    Type.Array(Type.Enum(['name', '-name', 'createdAt', '-createdAt']), { maxItems: 2 }),
+  ),
+};
+
+/** Folders with their documents in the form that clients get. */
+export async function folderPage({ listing }: StorageServices, filter: FolderFilter) {
+  const { rows, count } = await listing.folders(filter);
+  return {
+    folders: rows.map((row) => folderDocument(row as unknown as FolderRow)),
+    folderCount: count,
+  };
+}
+
+export const FolderList = Type.Object({
+  folders: Type.Array(FolderDocument),
+  folderCount: Type.Integer(),
+});
+
+const listFolders = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.folders.list',
+    method: 'GET',
+    path: '/storage/folders',
+    input: { query: Type.Object({ ...pageOf(services), ...folderFilter }) },
+    output: FolderList,
+    errors: [storageErrors.INVALID_NAME],
+    summary: 'List folders',
+    handler: (_context, { query }) => folderPage(services, query),
+  });
+
+const createFolder = ({ folders }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.folders.create',
+    method: 'POST',
+    path: '/storage/folders',
+    input: {
+      body: Type.Object({
+        name: Type.String({ maxLength: 2_048, description: 'Path: `a/b/` makes both levels' }),
+        container: Type.String({ maxLength: 100, description: 'Made where it is missing' }),
+        isPublic: Type.Optional(Type.Boolean()),
+      }),
+    },
+    output: FolderDocument,
+    errors: [storageErrors.INVALID_NAME, storageErrors.FOLDER_EXISTS],
+    summary: 'Make a folder',
+    handler: async ({ caller }, { body }) => folderDocument(await folders.create(caller, body)),
+  });
+
+const removeFolder = ({ folders }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.folders.remove',
+    method: 'DELETE',
+    path: '/storage/folders/:id',
+    deadlineMs: 300_000,
+    input: {
+      params: FileParams,
+      query: Type.Object({
+        recursive: Type.Optional(
+          Type.Boolean({ default: true, description: 'False: 409 unless it is empty' }),
+        ),
+      }),
+    },
+    output: Type.Object({ result: Type.String() }),
+    errors: [storageErrors.FOLDER_NOT_FOUND, storageErrors.FOLDER_NOT_EMPTY],
+    summary: 'Delete a folder with all that is in it',
+    async handler({ caller }, { params, query: { recursive = true } }) {
+      await folders.remove(caller, params.id, recursive);
+      return { result: 'OK' };
+    },
+  });

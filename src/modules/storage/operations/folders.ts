@@ -1,0 +1,111 @@
+/** Folders of users (the 0.16 line). */
+import Type from 'typebox';
+import {
+  defineOperation,
+  type Operation,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
+import { storageErrors } from '../errors.ts';
+import { FileDocument, FolderDocument, filePage, folderDocument } from '../services/documents.ts';
+import type { StorageServices } from '../services/storage-services.ts';
+import { pageOf, Success } from './shapes.ts';
+
+const facts = { surface: 'client', access: 'user', limit: standardLimit, legacy: true } as const;
+const FolderParams = Type.Object({ folderId: Type.String({ format: 'uuid' }) });
+
+export const folderOperations = (services: StorageServices): readonly Operation[] => [
+  create(services),
+  contents(services),
+  remove(services),
+];
+
+const create = ({ folders }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.folder.create',
+    method: 'POST',
+    path: '/storage/folder',
+    input: {
+      body: Type.Object({
+        name: Type.String({
+          minLength: 1,
+          maxLength: 2_048,
+          description: 'Path: `a/b` makes both',
+        }),
+        isPublic: Type.Optional(Type.Boolean()),
+        container: Type.Optional(Type.String({ maxLength: 100 })),
+      }),
+    },
+    output: FolderDocument,
+    errors: [
+      storageErrors.INVALID_NAME,
+      storageErrors.CONTAINER_CREATION_DENIED,
+      storageErrors.FOLDER_EXISTS,
+    ],
+    summary: 'Make a folder',
+    handler: async ({ caller }, { body }) => folderDocument(await folders.create(caller, body)),
+  });
+
+const contents = (services: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.folder.contents',
+    method: 'GET',
+    path: '/storage/folder/:folderId',
+    heavy: true,
+    input: { params: FolderParams, query: Type.Object(pageOf(services)) },
+    output: Type.Object({
+      folder: FolderDocument,
+      folders: Type.Array(FolderDocument),
+      files: Type.Array(FileDocument),
+      foldersCount: Type.Integer(),
+      filesCount: Type.Integer(),
+    }),
+    errors: [storageErrors.FOLDER_NOT_FOUND],
+    summary: 'List what is in a folder',
+    description: 'Its folders, and the files that you may read. Both lists are paged alike.',
+    async handler({ caller }, { params, query }) {
+      const { folders, listing } = services;
+      const folder = await folders.find(params.folderId);
+      const { container, name } = folder;
+      const [inside, files] = await Promise.all([
+        listing.folders({ ...query, container, parent: name }),
+        listing.files(caller, { ...query, container, folder: name, sort: ['name'] }),
+      ]);
+      return {
+        folder: folderDocument(folder),
+        folders: inside.rows.map((row) => folderDocument(row as never)),
+        foldersCount: inside.count,
+        ...filePage(files, services.links),
+      };
+    },
+  });
+
+const remove = ({ folders }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.folder.remove',
+    method: 'DELETE',
+    path: '/storage/folder/:folderId',
+    audit: true,
+    deadlineMs: 300_000,
+    input: {
+      params: FolderParams,
+      query: Type.Object({
+        recursive: Type.Optional(
+          Type.Boolean({ description: 'With all that is in it, as far as you may delete it' }),
+        ),
+      }),
+    },
+    output: Success,
+    errors: [
+      storageErrors.FOLDER_NOT_FOUND,
+      storageErrors.FOLDER_NOT_EMPTY,
+      storageErrors.FILE_ACCESS_DENIED,
+    ],
+    summary: 'Delete a folder',
+    async handler({ caller }, { params, query: { recursive = false } }) {
+      await folders.remove(caller, params.folderId, recursive);
+      return { success: true, message: 'The folder is deleted' } as const;
+    },
+  });

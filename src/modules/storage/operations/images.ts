@@ -1,0 +1,87 @@
+/** Pictures in the size that an app shows. */
+import Type from 'typebox';
+import {
+  defineOperation,
+  type Operation,
+  Reply,
+  standardLimit,
+} from '../../../kernel/operations/operation.ts';
+import { storageErrors } from '../errors.ts';
+import { imageFits, imageFormats } from '../images/render-task.ts';
+import type { StorageServices } from '../services/storage-services.ts';
+import { binary, contentErrors, readable, withContent } from './files.ts';
+import { FileParams } from './shapes.ts';
+
+const pixels = (what: string) =>
+  Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096, description: `${what} in pixels` }));
+
+export const imageOperations = (services: StorageServices): readonly Operation[] => [
+  image(services),
+];
+
+const image = (services: StorageServices): Operation =>
+  defineOperation({
+    surface: 'client',
+    limit: standardLimit,
+    id: 'storage.file.image',
+    access: 'optionalUser',
+    method: 'GET',
+    path: '/storage/file/:id/image',
+    heavy: true,
+    account: { bytesOut: 64 * 1_048_576 },
+    input: {
+      params: FileParams,
+      query: Type.Object({
+        preset: Type.Optional(
+          Type.String({ maxLength: 100, description: 'Name from `images.presets`' }),
+        ),
+        w: pixels('Width'),
+        h: pixels('Height'),
+        fit: Type.Optional(
+          Type.Enum(imageFits, {
+            description:
+              'With both sides: `inside` them (default), `cover` them and cut, or `contain` with bars',
+          }),
+        ),
+        format: Type.Optional(Type.Enum(imageFormats, { description: '`webp` unless given' })),
+        quality: Type.Optional(
+          Type.Integer({ minimum: 1, maximum: 100, description: '80 unless given' }),
+        ),
+      }),
+    },
+    output: Type.Unknown(),
+    streams: binary,
+    errors: [
+      storageErrors.FILE_NOT_PUBLIC,
+      storageErrors.FILE_ACCESS_DENIED,
+      storageErrors.FILE_NOT_FOUND,
+      storageErrors.FILE_PENDING,
+      storageErrors.IMAGE_NOT_RENDERED,
+      storageErrors.UNKNOWN_PRESET,
+      storageErrors.PRESET_REQUIRED,
+      ...contentErrors,
+    ],
+    summary: 'Read a picture in another size or format',
+    description:
+      'Visitors name a preset. Turned as its camera says and without what the camera wrote into it; animated pictures come as they are.',
+    async handler({ caller, signal }, { params, query }) {
+      const file = withContent(await readable(services, caller, params.id));
+      const made = await services.renditions.of(caller, file, query);
+      if (!made) return services.delivery.reply(file, { download: false, signal });
+      const { bytes, type, etag } = made;
+      return Reply.stream(
+        type,
+        (async function* () {
+          yield bytes;
+        })(),
+        {
+          etag: `"${etag}"`,
+          'content-length': String(bytes.length),
+          'cache-control': `${file.isPublic ? 'public' : 'private'}, max-age=0, must-revalidate`,
+          'x-content-type-options': 'nosniff',
+          'content-security-policy': "default-src 'none'; sandbox",
+          ...(file.isPublic && { 'cross-origin-resource-policy': 'cross-origin' }),
+        },
+      );
+    },
+  });

@@ -1,0 +1,64 @@
+/** What requests and answers about files look like. */
+import Type from 'typebox';
+import type { StorageConfig } from '../config.ts';
+
+export const FileParams = Type.Object({ id: Type.String({ format: 'uuid' }) });
+export const LegacyFileParams = Type.Object({ fileId: Type.String({ format: 'uuid' }) });
+
+const text = (description: string, maxLength = 1_024) => Type.String({ maxLength, description });
+/** What may be said about any file, new or not. */
+export const fileFields = {
+  name: Type.Optional(text('Without it a new file gets a random one')),
+  alias: Type.Optional(text('Name for people, used for downloads')),
+  folder: Type.Optional(text('Path from the root of the container: `a/b`', 2_048)),
+  container: Type.Optional(text('The default one unless given', 100)),
+  mimeType: Type.Optional(text('A hint: the content decides', 255)),
+  metadata: Type.Optional(
+    Type.Record(Type.String({ maxLength: 100 }), Type.Unknown(), {
+      description: 'What the app wants to keep with it: at most 4,096 bytes of JSON',
+    }),
+  ),
+};
+
+export const newFileFields = {
+  ...fileFields,
+  isPublic: Type.Optional(Type.Boolean({ description: 'Everybody may read it' })),
+  upsert: Type.Optional(
+    Type.Boolean({ description: 'A file of that name gets the new content, if it is yours' }),
+  ),
+};
+
+/** `Prefer: handling=overwrite` means the same as `upsert`. */
+export const preferHeaders = Type.Object({ prefer: Type.Optional(text('handling=overwrite')) });
+
+export const wantsOverwrite = (
+  upsert: boolean | undefined,
+  { prefer }: { readonly prefer?: string },
+): boolean => upsert ?? /(?:^|[,;\s])handling="?overwrite"?(?:$|[,;\s])/i.test(prefer ?? '');
+
+export const Success = Type.Object({ success: Type.Literal(true), message: Type.String() });
+
+/** Field names that lists are sorted by. */
+const sortable = ['name', 'size', 'createdAt', 'updatedAt', 'folder', 'mimeType'] as const;
+
+/** A page of a list; a larger one than is allowed is cut. */
+export const pageOf = ({ config }: { config: () => StorageConfig }) => ({
+  skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
+  limit: Type.Integer({
+    default: 25,
+    minimum: 1,
+    maximum: 1_000,
+    description: `At most ${config().listing.maxPage} are answered`,
+  }),
+});
+
+export const filterFields = {
+  container: Type.Optional(text('Name of a container', 100)),
+  folder: Type.Optional(text('Files directly in it; `/`: those in none', 2_048)),
+  search: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: 'A part of the name, in any case' }),
+  ),
+  sort: Type.Optional(
+    Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])), { maxItems: 4 }),
+  ),
+};

@@ -1,0 +1,124 @@
+/** The local provider on a real folder. */
+import { randomUUID } from 'node:crypto';
+import { lstat, mkdir, mkdtemp, readdir, rm, symlink, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { bytes, read, refused, type } from './conformance/bench.ts';
+import { describeProvider } from './conformance.ts';
+import { pathOfKey } from './local/key-path.ts';
+import { createLocalProvider } from './local.ts';
+import type { StorageProvider } from './provider.ts';
+
+const newRoot = (): Promise<string> => mkdtemp(join(tmpdir(), 'storage-local-'));
+
+describeProvider(
+  'local',
+  async () => {
+    const root = await newRoot();
+    const provider = await createLocalProvider({ root });
+    return { provider, close: () => rm(root, { recursive: true, force: true }) };
+  },
+  { keepsContentType: false },
+);
+
+let root: string;
+let provider: StorageProvider;
+beforeAll(async () => {
+  root = await newRoot();
+  provider = await createLocalProvider({ root });
+});
+afterAll(() => rm(root, { recursive: true, force: true }));
+
+async function newBucket(): Promise<string> {
+  const bucket = `b-${randomUUID()}`;
+  await provider.createBucket(bucket);
+  return bucket;
+}
+
+test('nobody else of the machine may read what is there', async () => {
+  const place = { bucket: await newBucket(), key: 'a/b.txt' };
+  await provider.put(place, bytes('x'), type);
+  const mode = async (...path: string[]) => (await lstat(join(root, ...path))).mode & 0o777;
+  expect(await mode(place.bucket)).toBe(0o700);
+  expect(await mode(place.bucket, 'd-a')).toBe(0o700);
+  expect(await mode(place.bucket, pathOfKey(place.key))).toBe(0o600);
+});
+
+test('links are never followed, neither on the way nor at its end', async () => {
+  const outside = await newRoot();
+  await writeFile(join(outside, 'f-secret'), 'secret');
+  const bucket = await newBucket();
+  await symlink(outside, join(root, bucket, 'd-way'));
+  await symlink(join(outside, 'f-secret'), join(root, bucket, 'f-end'));
+  await symlink(outside, join(root, 'linked-bucket'));
+  for (const key of ['way/secret', 'end']) {
+    await expect(provider.get({ bucket, key })).rejects.toEqual(refused('INVALID_PLACE'));
+    await expect(provider.copy({ bucket, key }, { bucket, key: 'x' })).rejects.toMatchObject({
+      problem: expect.stringMatching('INVALID_PLACE|NOT_FOUND'),
+    });
+  }
+  for (const key of ['way/new', 'way/deep/new', 'way/secret'])
+    await expect(provider.put({ bucket, key }, bytes('x'), type)).rejects.toEqual(
+      refused('INVALID_PLACE'),
+    );
+  await expect(provider.delete({ bucket, key: 'way/secret' })).rejects.toEqual(
+    refused('INVALID_PLACE'),
+  );
+  await expect(
+    provider.put({ bucket: 'linked-bucket', key: 'x' }, bytes('x'), type),
+  ).rejects.toEqual(refused('NOT_FOUND'));
+  expect((await provider.list(bucket, '')).objects).toEqual([]);
+  expect(await readdir(outside)).toEqual(['f-secret']);
+  // A link in the place of an object is replaced, not written through.
+  await provider.put({ bucket, key: 'end' }, bytes('new'), type);
+  expect((await read(provider, { bucket, key: 'end' })).toString()).toBe('new');
+  await rm(outside, { recursive: true, force: true });
+});
+
+test('empty folders go with the last file, and puts do not mind', async () => {
+  const bucket = await newBucket();
+  const once = async (at: number) => {
+    const place = { bucket, key: `deep/er/${at % 3}/${at}` };
+    await provider.put(place, bytes('x'), type);
+    await provider.delete(place);
+  };
+  for (let round = 0; round < 10; round++)
+    await Promise.all(Array.from({ length: 20 }, (_, at) => once(at)));
+  expect(await readdir(join(root, bucket))).toEqual([]);
+});
+
+test('what failed writes left behind goes at the next start, what is younger stays', async () => {
+  const left = await newRoot();
+  for (const folder of ['.tmp', '.uploads']) await mkdir(join(left, folder));
+  const old = new Date(Date.now() - 40 * 24 * 3_600_000);
+  for (const path of ['.tmp/old', '.tmp/new', '.uploads/old', '.uploads/new']) {
+    await writeFile(join(left, path), 'half');
+    if (path.endsWith('old')) await utimes(join(left, path), old, old);
+  }
+  await createLocalProvider({ root: left });
+  expect(await readdir(join(left, '.tmp'))).toEqual(['new']);
+  expect(await readdir(join(left, '.uploads'))).toEqual(['new']);
+  await rm(left, { recursive: true, force: true });
+});
+
+test('failed writes leave no temporary file', async () => {
+  const bucket = await newBucket();
+  const body = Readable.from(
+    (async function* () {
+      yield Buffer.alloc(3_000_000);
+      throw new Error('gone');
+    })(),
+  );
+  await expect(provider.put({ bucket, key: 'x' }, body, type)).rejects.toThrow('gone');
+  expect(await readdir(join(root, '.tmp'))).toEqual([]);
+});
+
+test('a folder that cannot be used says so', async () => {
+  const file = join(root, 'a-file');
+  await writeFile(file, '');
+  await expect(createLocalProvider({ root: file })).rejects.toMatchObject({
+    problem: expect.any(String),
+  });
+});

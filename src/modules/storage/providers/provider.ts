@@ -1,0 +1,163 @@
+/**
+ * What the storage module asks of a place where bytes lie (specification storage.md 5.7). A provider keeps no
+ * state between calls: every call names its bucket and key. Buckets and keys are chosen and checked by the
+ * module; a provider still refuses what would leave its own root. Its errors are `ProviderError`s.
+ */
+import type { Readable } from 'node:stream';
+
+export type ProviderName = 'local' | 'aws' | 'azure' | 'google' | 'aliyun';
+
+/** Where an object lies: `key` is at most 1024 bytes of UTF-8, with `/` between its parts. */
+export interface ObjectPlace {
+  readonly bucket: string;
+  readonly key: string;
+}
+
+/** What is kept beside the bytes. */
+export interface ObjectAttributes {
+  readonly contentType: string;
+  /** Bytes, when they are known before the body was read. A body of another length is `LENGTH_MISMATCH`. */
+  readonly size?: number | undefined;
+}
+
+export interface ObjectFacts {
+  /** Bytes. */
+  readonly size: number;
+  /** None where the store keeps none (local): the module's document knows it. */
+  readonly contentType: string | undefined;
+  /** Opaque, changes with the bytes; without quotes. */
+  readonly etag: string;
+  readonly modifiedAt: Date;
+}
+
+/** Bytes `start` to `end`, both included. */
+export interface ByteRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface SignedRead {
+  readonly expiresInSeconds: number;
+  /** Value of `Content-Disposition` in the answer. */
+  readonly disposition?: string | undefined;
+  readonly contentType?: string | undefined;
+}
+
+export interface SignedWrite {
+  readonly expiresInSeconds: number;
+  readonly contentType: string;
+  /** Bytes; bound by the signature where the provider can (`capabilities.signedLength`). */
+  readonly size?: number | undefined;
+}
+
+/** A request that somebody without credentials of the provider may make until it expires. */
+export interface SignedRequest {
+  readonly url: string;
+  readonly method: 'GET' | 'PUT';
+  /** Headers that the caller must send as they are. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly expiresAt: Date;
+}
+
+export interface ListedObject {
+  readonly key: string;
+  readonly size: number;
+  readonly modifiedAt: Date;
+}
+
+export interface ObjectPage {
+  readonly objects: readonly ListedObject[];
+  /** Where the next page begins; none: this was the last one. */
+  readonly cursor: string | undefined;
+}
+
+/** An upload in parts, for large and resumable ones. Parts count from 1; all but the last have at least `minimumPartSize`. */
+export interface MultipartUpload {
+  begin(place: ObjectPlace, attributes: ObjectAttributes): Promise<string>;
+  /** Stores one part and answers its tag. Storing the same number again replaces it. */
+  part(place: ObjectPlace, uploadId: string, part: UploadPart): Promise<string>;
+  complete(place: ObjectPlace, uploadId: string, parts: readonly PartTag[]): Promise<ObjectFacts>;
+  /** Forgets the parts. An unknown upload is no error. */
+  abort(place: ObjectPlace, uploadId: string): Promise<void>;
+}
+
+export interface UploadPart {
+  readonly number: number;
+  readonly body: Readable;
+  readonly size: number;
+}
+
+export interface PartTag {
+  readonly number: number;
+  readonly tag: string;
+}
+
+export interface ProviderCapabilities {
+  /** Signed requests go to the provider itself; otherwise the platform carries the bytes. */
+  readonly signedRequests: boolean;
+  /** The signature binds the length of an upload. */
+  readonly signedLength: boolean;
+  /** Bytes. */
+  readonly minimumPartSize: number;
+}
+
+export interface StorageProvider {
+  readonly name: ProviderName;
+  readonly capabilities: ProviderCapabilities;
+  /**
+   * Whole or not at all: readers see the old object or the new one. A body that fails leaves nothing, and what it
+   * throws comes through as it is. The body is read to its end or destroyed, whatever happens.
+   */
+  put(
+    place: ObjectPlace,
+    body: Readable,
+    attributes: ObjectAttributes,
+    signal?: AbortSignal,
+  ): Promise<ObjectFacts>;
+  /**
+   * The bytes as a stream at the reader's pace; `NOT_FOUND` before the first byte. A range that begins behind the last
+   * byte is `OUT_OF_RANGE`, one that ends there or later is cut. Who stops reading destroys the stream.
+   */
+  get(place: ObjectPlace, range?: ByteRange, signal?: AbortSignal): Promise<Readable>;
+  head(place: ObjectPlace): Promise<ObjectFacts | undefined>;
+  /** A missing object is no error. */
+  delete(place: ObjectPlace): Promise<void>;
+  /** Within the provider, without carrying the bytes where it can. */
+  copy(from: ObjectPlace, to: ObjectPlace): Promise<ObjectFacts>;
+  /** Objects whose key begins with `prefix`, by key, at most `limit` (1000) a page. */
+  list(bucket: string, prefix: string, cursor?: string, limit?: number): Promise<ObjectPage>;
+  /** An existing bucket of ours is no error. */
+  createBucket(bucket: string): Promise<void>;
+  bucketExists(bucket: string): Promise<boolean>;
+  /** `NOT_EMPTY` while objects are in it; a missing one is no error. */
+  deleteBucket(bucket: string): Promise<void>;
+  /** Both refuse (`REFUSED`) without `capabilities.signedRequests`: the platform signs addresses of its own then. */
+  signRead(place: ObjectPlace, options: SignedRead): Promise<SignedRequest>;
+  signWrite(place: ObjectPlace, options: SignedWrite): Promise<SignedRequest>;
+  readonly multipart: MultipartUpload;
+  /** Whether the provider answers and the credentials hold; throws `UNAVAILABLE` or `REFUSED` with the reason. */
+  probe(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export type ProviderProblem =
+  | 'NOT_FOUND'
+  | 'NOT_EMPTY'
+  | 'LENGTH_MISMATCH'
+  | 'OUT_OF_RANGE'
+  | 'INVALID_PLACE'
+  | 'NO_SPACE'
+  | 'REFUSED'
+  | 'UNAVAILABLE'
+  | 'ABORTED';
+
+/** Why a provider did not do it. The message is for the log: it may hold what the provider said. */
+export class ProviderError extends Error {
+  readonly problem: ProviderProblem;
+
+  constructor(problem: ProviderProblem, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'ProviderError';
+    this.problem = problem;
+  }
+}

@@ -1,0 +1,291 @@
+/** The SQL of containers and folders. Values are always parameters. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { levelsOf, parentOf } from '../names.ts';
+import { firstOf, statement } from './statement.ts';
+
+export interface ContainerRow {
+  readonly _id: string;
+  readonly name: string;
+  readonly isPublic: boolean;
+  /** Its name on the store. */
+  readonly bucket: string;
+  /** Bytes. */
+  readonly maxFileSize: number | null;
+  readonly allowedMimeTypes: readonly string[] | null;
+  /** Bytes. */
+  readonly quota: number | null;
+  readonly lifecycle: unknown;
+  readonly usedBytes: number;
+  readonly fileCount: number;
+  readonly createdBy: string | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+const containerColumns = [
+  '_id',
+  'name',
+  'isPublic',
+  'bucket',
+  'maxFileSize',
+  'allowedMimeTypes',
+  'quota',
+  'lifecycle',
+  'usedBytes',
+  'fileCount',
+  'createdBy',
+  'createdAt',
+  'updatedAt',
+]
+  .map((name) => `c."${name}"`)
+  .join(', ');
+const containers = '"app"."_StorageContainer"';
+
+export const containerByName = (
+  database: Queryable,
+  name: string,
+): Promise<ContainerRow | undefined> =>
+  firstOf(
+    database.query<ContainerRow>(
+      statement(`select ${containerColumns} from ${containers} c where c."name" = $1`, [name]),
+    ),
+  );
+
+export const containerById = (
+  database: Queryable,
+  id: string,
+  lock = false,
+): Promise<ContainerRow | undefined> =>
+  firstOf(
+    database.query<ContainerRow>(
+      statement(
+        `select ${containerColumns} from ${containers} c where c."_id" = $1::uuid${lock ? ' for update' : ''}`,
+        [id],
+      ),
+    ),
+  );
+
+/** Keeps a container from being deleted until the transaction ends; false when it is gone. Others may count on it meanwhile. */
+export const holdContainer = async (database: Queryable, name: string): Promise<boolean> =>
+  (
+    await database.query(
+      statement(`select 1 from ${containers} c where c."name" = $1 for key share`, [name]),
+    )
+  ).count > 0;
+
+/** Nothing when there is one of that name. */
+export const insertContainer = (
+  database: Queryable,
+  container: Pick<ContainerRow, 'name' | 'isPublic' | 'bucket' | 'createdBy'>,
+): Promise<ContainerRow | undefined> =>
+  firstOf(
+    database.query<ContainerRow>(
+      statement(
+        `insert into ${containers} as c ("_id", "name", "isPublic", "bucket", "usedBytes", "fileCount", "createdBy", "createdAt", "updatedAt", "__v")
+         values ($1::uuid, $2, $3::boolean, $4, 0, 0, $5, now(), now(), 0) on conflict do nothing returning ${containerColumns}`,
+        [newId(), container.name, container.isPublic, container.bucket, container.createdBy],
+      ),
+    ),
+  );
+
+export interface ContainerChange {
+  readonly isPublic: boolean;
+  readonly maxFileSize: number | null;
+  readonly allowedMimeTypes: readonly string[] | null;
+  readonly quota: number | null;
+  readonly lifecycle: unknown;
+}
+
+export const updateContainer = (
+  database: Queryable,
+  id: string,
+  change: ContainerChange,
+): Promise<ContainerRow | undefined> =>
+  firstOf(
+    database.query<ContainerRow>(
+      statement(
+        `update ${containers} as c set "isPublic" = $2::boolean, "maxFileSize" = $3::bigint, "allowedMimeTypes" = $4::jsonb, "quota" = $5::bigint,
+           "lifecycle" = $6::jsonb, "updatedAt" = now(), "__v" = c."__v" + 1
+         where c."_id" = $1::uuid returning ${containerColumns}`,
+        [
+          id,
+          change.isPublic,
+          change.maxFileSize,
+          jsonOrNull(change.allowedMimeTypes),
+          change.quota,
+          jsonOrNull(change.lifecycle),
+        ],
+      ),
+    ),
+  );
+
+const jsonOrNull = (value: unknown): string | null =>
+  value === null || value === undefined ? null : JSON.stringify(value);
+
+export const deleteContainer = (database: Queryable, id: string): Promise<unknown> =>
+  database.query(statement(`delete from ${containers} where "_id" = $1::uuid`, [id]));
+
+/** Whether any private file is in it. */
+export const hasPrivateFiles = async (database: Queryable, container: string): Promise<boolean> =>
+  (
+    await database.query(
+      statement('select 1 from "app"."File" where "container" = $1 and not "isPublic" limit 1', [
+        container,
+      ]),
+    )
+  ).count > 0;
+
+/** Whether a file is in it, or has its bytes there. */
+export const hasFiles = async (
+  database: Queryable,
+  { name, bucket }: Pick<ContainerRow, 'name' | 'bucket'>,
+): Promise<boolean> =>
+  (
+    await database.query(
+      statement(
+        `(select 1 from "app"."File" where "container" = $1 limit 1) union all (select 1 from "app"."File" where "bucket" = $2 limit 1)`,
+        [name, bucket],
+      ),
+    )
+  ).count > 0;
+
+/** Adds to the counters of a container; false when it would grow beyond its quota, and then nothing is added. */
+export const count = async (
+  database: Queryable,
+  container: string,
+  { bytes, files }: { readonly bytes: number; readonly files: number },
+): Promise<boolean> =>
+  (
+    await database.query(
+      statement(
+        `update ${containers} set "usedBytes" = greatest(0, "usedBytes" + $2::bigint), "fileCount" = greatest(0, "fileCount" + $3::integer)
+         where "name" = $1 and ($2::bigint <= 0 or "quota" is null or "usedBytes" + $2::bigint <= "quota")`,
+        [container, bytes, files],
+      ),
+    )
+  ).count > 0;
+
+export interface FolderRow {
+  readonly _id: string;
+  readonly name: string;
+  readonly container: string;
+  readonly parent: string;
+  readonly isPublic: boolean;
+  readonly createdBy: string | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+const folderColumns = [
+  '_id',
+  'name',
+  'container',
+  'parent',
+  'isPublic',
+  'createdBy',
+  'createdAt',
+  'updatedAt',
+]
+  .map((name) => `d."${name}"`)
+  .join(', ');
+const folders = '"app"."_StorageFolder"';
+
+export const folderById = (database: Queryable, id: string): Promise<FolderRow | undefined> =>
+  firstOf(
+    database.query<FolderRow>(
+      statement(`select ${folderColumns} from ${folders} d where d."_id" = $1::uuid`, [id]),
+    ),
+  );
+
+interface NewFolder {
+  readonly container: string;
+  /** Whole path with a slash at its end. */
+  readonly name: string;
+  readonly isPublic: boolean;
+  readonly createdBy: string;
+}
+
+/** Makes the levels that are missing, from above; answers those that it made. */
+export const insertFolders = async (
+  database: Queryable,
+  { container, name, isPublic, createdBy }: NewFolder,
+): Promise<readonly FolderRow[]> => {
+  const levels = levelsOf(name);
+  if (levels.length === 0) return [];
+  const { rows } = await database.query<FolderRow>(
+    statement(
+      `insert into ${folders} as d ("_id", "name", "container", "parent", "isPublic", "createdBy", "createdAt", "updatedAt", "__v")
+       select level.id, level.name, $4, level.parent, $5::boolean, $6, now(), now(), 0
+       from unnest($1::uuid[], $2::text[], $3::text[]) as level(id, name, parent)
+       on conflict do nothing returning ${folderColumns}`,
+      [levels.map(() => newId()), levels, levels.map(parentOf), container, isPublic, createdBy],
+    ),
+  );
+  return rows;
+};
+
+/** A folder and all below it. */
+export const deleteFolders = async (
+  database: Queryable,
+  container: string,
+  name: string,
+): Promise<number> =>
+  (
+    await database.query(
+      statement(`delete from ${folders} where "container" = $1 and starts_with("name", $2)`, [
+        container,
+        name,
+      ]),
+    )
+  ).count;
+
+/** Whether files or folders are in it. */
+export const folderHasContents = async (
+  database: Queryable,
+  { container, name }: Pick<FolderRow, 'container' | 'name'>,
+): Promise<boolean> =>
+  (
+    await database.query(
+      statement(
+        `(select 1 from "app"."File" where "container" = $1 and starts_with("folder", $2) limit 1)
+         union all (select 1 from ${folders} where "container" = $1 and "parent" = $2 limit 1)`,
+        [container, name],
+      ),
+    )
+  ).count > 0;
+
+export interface StorageTotals {
+  readonly containers: number;
+  readonly folders: number;
+  readonly files: number;
+  readonly totalSize: number;
+  readonly publicFiles: number;
+  readonly privateFiles: number;
+  readonly perContainer: readonly {
+    readonly name: string;
+    readonly files: number;
+    readonly size: number;
+  }[];
+}
+
+/** Sums of the counters, and two counts of rows: for operators, not for every scrape. */
+export async function storageTotals(database: Queryable): Promise<StorageTotals> {
+  const { rows } = await database.query<{ name: string; files: number; size: number }>({
+    text: `select "name", "fileCount"::bigint as files, "usedBytes"::bigint as size from ${containers} order by "name"`,
+  });
+  const { rows: counted } = await database.query<{ folders: number; publicFiles: number }>({
+    text: `select (select count(*) from ${folders}) as folders, (select count(*) from "app"."File" where "isPublic" and "generation" > 0) as "publicFiles"`,
+  });
+  const files = rows.reduce((sum, { files: some }) => sum + some, 0);
+  const publicFiles = counted[0]?.publicFiles ?? 0;
+  return {
+    containers: rows.length,
+    folders: counted[0]?.folders ?? 0,
+    files,
+    totalSize: rows.reduce((sum, { size }) => sum + size, 0),
+    publicFiles,
+    privateFiles: files - publicFiles,
+    perContainer: rows,
+  };
+}

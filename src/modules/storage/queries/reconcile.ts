@@ -1,0 +1,88 @@
+/** The SQL that compares documents with what lies on the store. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import type { ContainerRow } from './containers.ts';
+import { firstOf, statement } from './statement.ts';
+
+/** A file with a content, as far as the store is concerned. */
+export interface StoredFile {
+  readonly _id: string;
+  readonly name: string;
+  readonly container: string;
+  readonly bucket: string;
+  readonly objectKey: string;
+  readonly size: number;
+  readonly failure: string | null;
+}
+
+/** By id, after one of them. */
+export const storedFilesAfter = async (
+  database: Queryable,
+  after: string,
+  limit: number,
+): Promise<readonly StoredFile[]> =>
+  (
+    await database.query<StoredFile>(
+      statement(
+        `select "_id", "name", "container", "bucket", "objectKey", "size", "failure" from "app"."File"
+         where "_id" > $1::uuid and "generation" > 0 order by "_id" limit $2::integer`,
+        [after, limit],
+      ),
+    )
+  ).rows;
+
+/** Says that a content is not on the store, or that it is again, as long as it is the same one. */
+export const noteMissing = (
+  database: Queryable,
+  { _id, objectKey }: StoredFile,
+  failure: string | null,
+): Promise<unknown> =>
+  database.query(
+    statement(
+      `update "app"."File" set "state" = case when $3::text is null then 'ready' else 'failed' end, "failure" = $3, "updatedAt" = now(), "__v" = "__v" + 1
+       where "_id" = $1::uuid and "objectKey" = $2`,
+      [_id, objectKey, failure],
+    ),
+  );
+
+/** The next container by name. */
+export const containerAfter = (
+  database: Queryable,
+  name: string,
+): Promise<Pick<ContainerRow, '_id' | 'name' | 'bucket'> | undefined> =>
+  firstOf(
+    database.query<Pick<ContainerRow, '_id' | 'name' | 'bucket'>>(
+      statement(
+        `select "_id", "name", "bucket" from "app"."_StorageContainer" where "name" > $1 order by "name" limit 1`,
+        [name],
+      ),
+    ),
+  );
+
+interface Counted {
+  readonly usedBytes: number;
+  readonly fileCount: number;
+  readonly bytes: number;
+  readonly files: number;
+}
+
+/** What is counted, and what there is. `mend`: the counters become what there is. The container must be locked then. */
+export async function recountContainer(
+  database: Queryable,
+  name: string,
+  mend: boolean,
+): Promise<Counted | undefined> {
+  const counted = await firstOf(
+    database.query<Counted>({
+      text: `select c."usedBytes", c."fileCount", coalesce(sum(f."size"), 0)::bigint as bytes, count(f."_id") as files
+             from "app"."_StorageContainer" c left join "app"."File" f on f."container" = c."name" and f."generation" > 0
+             where c."name" = $1 group by c."_id"`,
+      values: [name],
+    }),
+  );
+  if (counted && mend)
+    await database.query({
+      text: `update "app"."_StorageContainer" set "usedBytes" = $2::bigint, "fileCount" = $3::bigint where "name" = $1`,
+      values: [name, counted.bytes, counted.files],
+    });
+  return counted;
+}

@@ -1,0 +1,177 @@
+/** The SQL of uploads that are continued (migrations.ts). Whoever changes one holds its lock, and proves it. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import type { PartTag } from '../providers/provider.ts';
+import { firstOf, statement } from './statement.ts';
+
+/** Where the bytes are that have come. */
+export interface ResumableState {
+  /** Bytes. */
+  readonly offset: number;
+  /** The last of them, too few for a part, in an object of their own. */
+  readonly tail: number;
+  readonly multipart: string | null;
+  readonly parts: readonly PartTag[];
+}
+
+export interface ResumableRow extends ResumableState {
+  readonly id: string;
+  readonly caller: string;
+  readonly uploadId: string;
+  readonly tailUploadId: string;
+  readonly bucket: string;
+  readonly objectKey: string;
+  readonly size: number;
+  readonly wish: Readonly<Record<string, unknown>>;
+  readonly metadata: Readonly<Record<string, string | null>> | null;
+  /** The file that it has become. */
+  readonly fileId: string | null;
+  readonly createdAt: Date;
+}
+
+const columns = `id, caller, upload_id as "uploadId", tail_upload_id as "tailUploadId", bucket, object_key as "objectKey",
+  size, "offset", tail, multipart, parts, wish, metadata, file_id as "fileId", created_at as "createdAt"`;
+
+export const insertResumable = (
+  database: Queryable,
+  row: Pick<
+    ResumableRow,
+    | 'id'
+    | 'caller'
+    | 'uploadId'
+    | 'tailUploadId'
+    | 'bucket'
+    | 'objectKey'
+    | 'size'
+    | 'wish'
+    | 'metadata'
+  > & { readonly expiresInSeconds: number },
+): Promise<unknown> =>
+  database.query(
+    statement(
+      `insert into penstock.storage_resumable (id, caller, upload_id, tail_upload_id, bucket, object_key, size, wish, metadata, expires_at)
+       values ($1::uuid, $2, $3::uuid, $4::uuid, $5, $6, $7::bigint, $8::jsonb, $9::jsonb, now() + $10::double precision * interval '1 second')`,
+      [
+        row.id,
+        row.caller,
+        row.uploadId,
+        row.tailUploadId,
+        row.bucket,
+        row.objectKey,
+        row.size,
+        JSON.stringify(row.wish),
+        row.metadata === null ? null : JSON.stringify(row.metadata),
+        row.expiresInSeconds,
+      ],
+    ),
+  );
+
+export const resumableById = (database: Queryable, id: string): Promise<ResumableRow | undefined> =>
+  firstOf(
+    database.query<ResumableRow>(
+      statement(`select ${columns} from penstock.storage_resumable where id = $1::uuid`, [id]),
+    ),
+  );
+
+/** Takes the lock when nobody holds it; else whoever does is told that somebody waits. Undefined: there is no such upload. */
+export const lockResumable = async (
+  database: Queryable,
+  id: string,
+  { token, seconds }: { readonly token: string; readonly seconds: number },
+): Promise<boolean | undefined> =>
+  (
+    await firstOf(
+      database.query<{ held: boolean }>(
+        statement(
+          `update penstock.storage_resumable set
+             lock_wanted = lock_token is not null and locked_until > now(),
+             lock_token = case when lock_token is null or locked_until <= now() then $2::uuid else lock_token end,
+             locked_until = case when lock_token is null or locked_until <= now()
+               then now() + $3::double precision * interval '1 second' else locked_until end
+           where id = $1::uuid returning lock_token = $2::uuid as held`,
+          [id, token, seconds],
+        ),
+      ),
+    )
+  )?.held;
+
+/** Holds the lock for longer. `lost`: somebody else has it; `wanted`: somebody waits for it. */
+export const holdResumable = async (
+  database: Queryable,
+  id: string,
+  { token, seconds }: { readonly token: string; readonly seconds: number },
+): Promise<'held' | 'wanted' | 'lost'> => {
+  const row = await firstOf(
+    database.query<{ wanted: boolean }>(
+      statement(
+        `update penstock.storage_resumable set locked_until = now() + $3::double precision * interval '1 second'
+         where id = $1::uuid and lock_token = $2::uuid returning lock_wanted as wanted`,
+        [id, token, seconds],
+      ),
+    ),
+  );
+  if (!row) return 'lost';
+  return row.wanted ? 'wanted' : 'held';
+};
+
+export const unlockResumable = (database: Queryable, id: string, token: string): Promise<unknown> =>
+  database.query(
+    statement(
+      'update penstock.storage_resumable set lock_token = null, lock_wanted = false where id = $1::uuid and lock_token = $2::uuid',
+      [id, token],
+    ),
+  );
+
+/** False: the lock was lost, and nothing has changed. */
+export const noteResumable = async (
+  database: Queryable,
+  { id, token }: { readonly id: string; readonly token: string },
+  { offset, tail, multipart, parts }: ResumableState,
+): Promise<boolean> =>
+  (
+    await database.query(
+      statement(
+        `update penstock.storage_resumable set "offset" = $3::bigint, tail = $4::bigint, multipart = $5, parts = $6::jsonb
+         where id = $1::uuid and lock_token = $2::uuid returning id`,
+        [id, token, offset, tail, multipart, JSON.stringify(parts)],
+      ),
+    )
+  ).rows.length > 0;
+
+export const finishResumable = (
+  database: Queryable,
+  id: string,
+  fileId: string,
+): Promise<unknown> =>
+  database.query(
+    statement('update penstock.storage_resumable set file_id = $2::uuid where id = $1::uuid', [
+      id,
+      fileId,
+    ]),
+  );
+
+export const deleteResumable = (
+  database: Queryable,
+  id: string,
+): Promise<ResumableRow | undefined> =>
+  firstOf(
+    database.query<ResumableRow>(
+      statement(`delete from penstock.storage_resumable where id = $1::uuid returning ${columns}`, [
+        id,
+      ]),
+    ),
+  );
+
+/** Uploads whose time is over and that nobody writes to. */
+export const expiredResumable = async (
+  database: Queryable,
+  limit: number,
+): Promise<readonly ResumableRow[]> =>
+  (
+    await database.query<ResumableRow>(
+      statement(
+        `select ${columns} from penstock.storage_resumable
+         where expires_at <= now() and (lock_token is null or locked_until <= now()) order by expires_at limit $1::integer`,
+        [limit],
+      ),
+    )
+  ).rows;

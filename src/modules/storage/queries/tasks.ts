@@ -1,0 +1,112 @@
+/** The SQL of tasks: long work on files that goes on in slices, and tells how far it is. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { firstOf, statement } from './statement.ts';
+
+export const taskKinds = ['reconcile'] as const;
+export type TaskKind = (typeof taskKinds)[number];
+export type TaskState = 'waiting' | 'running' | 'done' | 'failed';
+
+export interface TaskRow {
+  readonly _id: string;
+  readonly kind: TaskKind;
+  readonly state: TaskState;
+  readonly input: Readonly<Record<string, unknown>>;
+  /** How far it is, in the terms of its kind. */
+  readonly progress: Readonly<Record<string, unknown>>;
+  /** Where the next slice begins. */
+  readonly position: Readonly<Record<string, unknown>> | null;
+  readonly error: string | null;
+  readonly createdBy: string;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  readonly finishedAt: Date | null;
+}
+
+const columns = `id as "_id", kind, state, input, progress, position, error, created_by as "createdBy",
+  created_at as "createdAt", updated_at as "updatedAt", finished_at as "finishedAt"`;
+
+export const insertTask = (
+  database: Queryable,
+  task: Pick<TaskRow, '_id' | 'kind' | 'input' | 'createdBy'>,
+): Promise<TaskRow | undefined> =>
+  firstOf(
+    database.query<TaskRow>(
+      statement(
+        `insert into penstock.storage_tasks (id, kind, state, input, progress, created_by)
+         values ($1::uuid, $2, 'waiting', $3::jsonb, '{}'::jsonb, $4) returning ${columns}`,
+        [task._id, task.kind, JSON.stringify(task.input), task.createdBy],
+      ),
+    ),
+  );
+
+export const taskById = (database: Queryable, id: string): Promise<TaskRow | undefined> =>
+  firstOf(
+    database.query<TaskRow>(
+      statement(`select ${columns} from penstock.storage_tasks where id = $1::uuid`, [id]),
+    ),
+  );
+
+/** One of that kind and input that goes on. */
+export const unfinishedTask = (
+  database: Queryable,
+  kind: TaskKind,
+  input: TaskRow['input'],
+): Promise<TaskRow | undefined> =>
+  firstOf(
+    database.query<TaskRow>(
+      statement(
+        `select ${columns} from penstock.storage_tasks
+         where finished_at is null and kind = $1 and input = $2::jsonb order by created_at limit 1`,
+        [kind, JSON.stringify(input)],
+      ),
+    ),
+  );
+
+/** Newest first. */
+export const listTasks = async (
+  database: Queryable,
+  { skip, limit }: { readonly skip: number; readonly limit: number },
+): Promise<{ readonly rows: readonly TaskRow[]; readonly count: number }> => {
+  const { rows } = await database.query<TaskRow>({
+    text: `select ${columns} from penstock.storage_tasks order by created_at desc, id desc offset $1 limit $2`,
+    values: [skip, limit],
+  });
+  const counted = await database.query<{ count: number }>({
+    text: 'select count(*)::integer as count from penstock.storage_tasks',
+  });
+  return { rows, count: counted.rows[0]?.count ?? 0 };
+};
+
+interface TaskStep {
+  readonly state: TaskState;
+  readonly progress: Readonly<Record<string, unknown>>;
+  readonly position: Readonly<Record<string, unknown>> | null;
+  readonly error?: string | undefined;
+}
+
+export const noteTask = (database: Queryable, id: string, step: TaskStep): Promise<unknown> =>
+  database.query(
+    statement(
+      `update penstock.storage_tasks set state = $2, progress = $3::jsonb, position = $4::jsonb, error = $5, updated_at = now(),
+         finished_at = case when $2 in ('done', 'failed') then now() end
+       where id = $1::uuid`,
+      [
+        id,
+        step.state,
+        JSON.stringify(step.progress),
+        step.position && JSON.stringify(step.position),
+        step.error ?? null,
+      ],
+    ),
+  );
+
+/** Lets go of what ended long ago; answers how many. */
+export const purgeTasks = async (database: Queryable, days: number): Promise<number> =>
+  (
+    await database.query(
+      statement(
+        `delete from penstock.storage_tasks where finished_at < now() - $1::integer * interval '1 day'`,
+        [days],
+      ),
+    )
+  ).count;

@@ -1,0 +1,125 @@
+/** The SQL of uploads: bytes on their way (migrations.ts). */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { firstOf, statement } from './statement.ts';
+
+export type UploadKind = 'create' | 'replace' | 'move';
+
+export interface UploadRow {
+  readonly id: string;
+  readonly fileId: string;
+  readonly kind: UploadKind;
+  /** Somebody has an address to send the bytes to. */
+  readonly signed: boolean;
+  readonly bucket: string;
+  readonly objectKey: string;
+  readonly generation: number;
+  /** Bytes, where they were announced. */
+  readonly size: number | null;
+  readonly mimeType: string | null;
+  /** `callerKey` of who began it. */
+  readonly caller: string;
+  readonly expiresAt: Date;
+}
+
+const columns = `id, file_id as "fileId", kind, signed, bucket, object_key as "objectKey", generation, size,
+  mime_type as "mimeType", caller, expires_at as "expiresAt"`;
+
+export const insertUpload = (
+  database: Queryable,
+  upload: Omit<UploadRow, 'expiresAt'> & { readonly expiresInSeconds: number },
+): Promise<unknown> =>
+  database.query(
+    statement(
+      `insert into penstock.storage_uploads (id, file_id, kind, signed, bucket, object_key, generation, size, mime_type, caller, expires_at)
+       values ($1::uuid, $2::uuid, $3, $4::boolean, $5, $6, $7::integer, $8::bigint, $9, $10, now() + $11::double precision * interval '1 second')`,
+      [
+        upload.id,
+        upload.fileId,
+        upload.kind,
+        upload.signed,
+        upload.bucket,
+        upload.objectKey,
+        upload.generation,
+        upload.size,
+        upload.mimeType,
+        upload.caller,
+        upload.expiresInSeconds,
+      ],
+    ),
+  );
+
+export const uploadById = (database: Queryable, id: string): Promise<UploadRow | undefined> =>
+  firstOf(
+    database.query<UploadRow>(
+      statement(`select ${columns} from penstock.storage_uploads where id = $1::uuid`, [id]),
+    ),
+  );
+
+/** Ends an upload, for exactly one of those who try. Another place than `objectKey`: a later attempt has taken it over. */
+export const takeUpload = (
+  database: Queryable,
+  id: string,
+  objectKey: string,
+): Promise<UploadRow | undefined> =>
+  firstOf(
+    database.query<UploadRow>(
+      statement(
+        `delete from penstock.storage_uploads where id = $1::uuid and object_key = $2 returning ${columns}`,
+        [id, objectKey],
+      ),
+    ),
+  );
+
+/** Gives a signed upload another place, so that two requests for it never write to one. */
+export const moveUpload = (
+  database: Queryable,
+  id: string,
+  place: { readonly objectKey: string; readonly generation: number },
+): Promise<UploadRow | undefined> =>
+  firstOf(
+    database.query<UploadRow>(
+      statement(
+        `update penstock.storage_uploads set object_key = $2, generation = $3::integer where id = $1::uuid and expires_at > now() returning ${columns}`,
+        [id, place.objectKey, place.generation],
+      ),
+    ),
+  );
+
+export const deleteUploadsOf = async (
+  database: Queryable,
+  fileIds: readonly string[],
+): Promise<readonly UploadRow[]> =>
+  (
+    await database.query<UploadRow>(
+      statement(
+        `delete from penstock.storage_uploads where file_id = any($1::uuid[]) returning ${columns}`,
+        [fileIds],
+      ),
+    )
+  ).rows;
+
+/** Uploads whose time is over, those that ended first before others. */
+export const expiredUploads = async (
+  database: Queryable,
+  limit: number,
+): Promise<readonly UploadRow[]> =>
+  (
+    await database.query<UploadRow>(
+      statement(
+        `select ${columns} from penstock.storage_uploads where expires_at <= now() order by expires_at limit $1::integer`,
+        [limit],
+      ),
+    )
+  ).rows;
+
+export const uploadsIn = async (database: Queryable, bucket: string): Promise<number> =>
+  (
+    await firstOf(
+      database.query<{ count: number }>(
+        statement(
+          'select count(*)::integer as count from penstock.storage_uploads where bucket = $1',
+          [bucket],
+        ),
+      ),
+    )
+  )?.count ?? 0;

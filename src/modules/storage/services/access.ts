@@ -1,0 +1,75 @@
+/**
+ * Who may do what with a file: the one place that decides. While relations are not asked (5.8), files that are public
+ * are read by everybody, private ones as `access.privateRead` says, and only their owner changes or deletes them.
+ */
+import { all, any, type Condition } from '../../../data/conditions/condition.ts';
+import { type Caller, callerKey } from '../../../kernel/caller.ts';
+import { errors } from '../../../kernel/errors.ts';
+import type { StorageConfig } from '../config.ts';
+import { storageErrors } from '../errors.ts';
+
+export type FileAction = 'read' | 'edit' | 'delete';
+
+/** What of a file decides. */
+export interface GuardedFile {
+  readonly _id: string;
+  readonly owner: string | null;
+  readonly isPublic: boolean;
+  readonly container: string;
+}
+
+export interface FileAccess {
+  may(caller: Caller, action: FileAction, file: GuardedFile): Promise<boolean>;
+  /** Throws 401 or 403. */
+  require(caller: Caller, action: FileAction, file: GuardedFile): Promise<void>;
+  /** Whether the caller may add a file or a folder. Throws 401 or 403. */
+  requireCreate(caller: Caller, container: string): Promise<void>;
+  /** The files of a list that the caller may read. */
+  readable(caller: Caller): Condition;
+}
+
+/** Whom a file belongs to that this caller uploads; nobody for operators and the platform. */
+export const ownerOf = (caller: Caller): string | null =>
+  caller.kind === 'user' ? `User:${caller.userId}` : null;
+
+/** Who uploaded it, as it is kept with the file. */
+export const authorOf = (caller: Caller): string =>
+  caller.kind === 'user' ? `User:${caller.userId}` : callerKey(caller);
+
+const isOperator = ({ kind }: Caller): boolean => kind === 'admin' || kind === 'system';
+
+export function createFileAccess(config: () => StorageConfig): FileAccess {
+  const decide = (caller: Caller, action: FileAction, file: GuardedFile): boolean => {
+    if (isOperator(caller)) return true;
+    if (action === 'read' && file.isPublic) return true;
+    if (caller.kind !== 'user') return false;
+    if (file.owner === ownerOf(caller)) return true;
+    return action === 'read' && config().access.privateRead === 'authenticated';
+  };
+  return {
+    may: async (caller, action, file) => decide(caller, action, file),
+    async require(caller, action, file) {
+      if (decide(caller, action, file)) return;
+      if (caller.kind !== 'anonymous') throw storageErrors.FILE_ACCESS_DENIED();
+      throw action === 'read' ? storageErrors.FILE_NOT_PUBLIC() : errors.UNAUTHORIZED();
+    },
+    async requireCreate(caller) {
+      if (caller.kind === 'anonymous') throw errors.UNAUTHORIZED();
+    },
+    readable(caller) {
+      if (isOperator(caller)) return all();
+      if (caller.kind === 'user' && config().access.privateRead === 'authenticated') return all();
+      const isPublic = equals('isPublic', true);
+      if (caller.kind !== 'user') return isPublic;
+      return any(isPublic, equals('owner', ownerOf(caller)));
+    },
+  };
+}
+
+/** Exported for lists. */
+export const equals = (path: string, value: unknown): Condition => ({
+  kind: 'test',
+  path,
+  test: { kind: 'equal', value },
+  place: path,
+});

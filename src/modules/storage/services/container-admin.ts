@@ -1,0 +1,93 @@
+/** What operators do with containers beyond making them. */
+import type { Caller } from '../../../kernel/caller.ts';
+import { storageErrors } from '../errors.ts';
+import { containerEvent } from '../events.ts';
+import { mediaTypeOf } from '../names.ts';
+import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
+import { ProviderError } from '../providers/provider.ts';
+import {
+  type ContainerChange,
+  type ContainerRow,
+  containerById,
+  deleteContainer,
+  deleteFolders,
+  hasFiles,
+  hasPrivateFiles,
+  updateContainer,
+} from '../queries/containers.ts';
+import { uploadsIn } from '../queries/uploads.ts';
+import { contentKeyOf } from './contents.ts';
+import type { Folders } from './folders.ts';
+import { existing, onStore, type StorageParts } from './storage-parts.ts';
+
+export interface ContainerAdmin {
+  /** Throws CONTAINER_NOT_FOUND, PRIVATE_IN_PUBLIC, INVALID_MIME. */
+  update(caller: Caller, id: string, change: Partial<ContainerChange>): Promise<ContainerRow>;
+  /** Throws CONTAINER_NOT_EMPTY without `force`; with it everything in it is deleted. */
+  remove(caller: Caller, id: string, force: boolean): Promise<ContainerRow>;
+}
+
+export function createContainerAdmin(parts: StorageParts, folders: Folders): ContainerAdmin {
+  const { database, events, provider, log } = parts;
+
+  /** The container stays locked until its bucket is gone, so that nobody makes one of its name meanwhile. */
+  const removeEmpty = (caller: Caller, id: string): Promise<ContainerRow> =>
+    database.transaction(async (transaction) => {
+      const found = await containerById(transaction, id, true);
+      const container = existing(found, storageErrors.CONTAINER_NOT_FOUND);
+      if (await hasFiles(transaction, container)) throw storageErrors.CONTAINER_NOT_EMPTY();
+      if ((await uploadsIn(transaction, container.bucket)) > 0)
+        throw storageErrors.CONTAINER_NOT_EMPTY({
+          message: 'Files are being uploaded into the container: try again when they have ended',
+        });
+      await deleteFolders(transaction, container.name, '');
+      await deleteContainer(transaction, id);
+      await events.emit(transaction, caller, containerEvent('delete', container));
+      await onStore(log, async () => removeBucket(await provider(), container.bucket));
+      return container;
+    });
+
+  return {
+    update: (caller, id, change) =>
+      database.transaction(async (transaction) => {
+        const found = await containerById(transaction, id, true);
+        const container = existing(found, storageErrors.CONTAINER_NOT_FOUND);
+        const next = { ...container, ...change };
+        if (next.isPublic && (await hasPrivateFiles(transaction, container.name)))
+          throw storageErrors.PRIVATE_IN_PUBLIC({ message: 'There are private files in it' });
+        next.allowedMimeTypes?.forEach(requireTypePattern);
+        const changed = await updateContainer(transaction, id, next);
+        await events.emit(transaction, caller, containerEvent('update', container));
+        return existing(changed, storageErrors.CONTAINER_NOT_FOUND);
+      }),
+    async remove(caller, id, force) {
+      const found = await containerById(database, id);
+      const { name } = existing(found, storageErrors.CONTAINER_NOT_FOUND);
+      if (force) await folders.empty(caller, name, '');
+      return removeEmpty(caller, id);
+    },
+  };
+}
+
+/** `image/png`, or `image/*` for all images. */
+function requireTypePattern(pattern: string): void {
+  mediaTypeOf(pattern.endsWith('/*') ? `${pattern.slice(0, -1)}x` : pattern);
+}
+
+/** Nothing refers to what is in it. A bucket with objects of others stays. */
+async function removeBucket(store: StorageProvider, bucket: string): Promise<void> {
+  if (!(await store.bucketExists(bucket))) return;
+  for await (const place of ownObjects(store, bucket)) await store.delete(place);
+  await store.deleteBucket(bucket).catch((error: unknown) => {
+    if (!(error instanceof ProviderError) || error.problem !== 'NOT_EMPTY') throw error;
+  });
+}
+
+async function* ownObjects(store: StorageProvider, bucket: string): AsyncGenerator<ObjectPlace> {
+  let cursor: string | undefined;
+  do {
+    const page = await store.list(bucket, '', cursor);
+    for (const { key } of page.objects) if (contentKeyOf(key) !== undefined) yield { bucket, key };
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+}

@@ -1,0 +1,118 @@
+/** Containers and folders: what files stand in. */
+import { type Caller, callerKey, system } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { storageErrors } from '../errors.ts';
+import { containerEvent } from '../events.ts';
+import { containerOf, ROOT } from '../names.ts';
+import type { StorageProvider } from '../providers/provider.ts';
+import {
+  type ContainerRow,
+  containerByName,
+  insertContainer,
+  insertFolders,
+} from '../queries/containers.ts';
+import { authorOf } from './access.ts';
+import { onStore, type StorageParts } from './storage-parts.ts';
+
+export interface Containers {
+  /**
+   * The container of that name, or the default one. Makes one that is not there where the caller may. Throws
+   * INVALID_NAME, CONTAINER_CREATION_DENIED.
+   */
+  resolve(caller: Caller, name: string | undefined, isPublic?: boolean): Promise<ContainerRow>;
+  /** The default container, with a bucket on the store, also when that is a new one. */
+  ensureDefault(): Promise<void>;
+  /** Throws CONTAINER_EXISTS. */
+  create(caller: Caller, name: string, isPublic: boolean): Promise<ContainerRow>;
+}
+
+export function createContainers(parts: StorageParts): Containers {
+  const { database, events, provider, bucketOf, config, log } = parts;
+
+  /** The bucket first: one without a container is found again, a container without its bucket takes no files. */
+  const make = async (
+    caller: Caller,
+    name: string,
+    isPublic: boolean,
+  ): Promise<ContainerRow | undefined> => {
+    const bucket = await onStore(log, () => bucketOf(name));
+    await onStore(log, async () => (await provider()).createBucket(bucket));
+    return database.outside(() =>
+      database.transaction(async (transaction) => {
+        const row = await insertContainer(transaction, {
+          name,
+          isPublic,
+          bucket,
+          createdBy: authorOf(caller),
+        });
+        if (row) await events.emit(transaction, caller, containerEvent('create', row));
+        return row;
+      }),
+    );
+  };
+
+  /** Buckets that were seen, by store: a new disk or another store has none of them yet. */
+  const seen = new WeakMap<StorageProvider, Set<string>>();
+  const withBucket = async (container: ContainerRow): Promise<ContainerRow> => {
+    const { bucket } = container;
+    await onStore(log, async () => {
+      const store = await provider();
+      const known = seen.get(store) ?? new Set();
+      seen.set(store, known);
+      if (known.has(bucket)) return;
+      if (!(await store.bucketExists(bucket))) await store.createBucket(bucket);
+      known.add(bucket);
+    });
+    return container;
+  };
+
+  const mayCreate = (caller: Caller, name: string): boolean =>
+    caller.kind === 'admin' ||
+    caller.kind === 'system' ||
+    name === config().defaultContainer ||
+    config().allowContainerCreation;
+
+  const resolve: Containers['resolve'] = async (
+    caller,
+    name = config().defaultContainer,
+    isPublic = false,
+  ) => {
+    containerOf(name);
+    const known = await containerByName(database, name);
+    if (known) return withBucket(known);
+    if (!mayCreate(caller, name)) throw storageErrors.CONTAINER_CREATION_DENIED();
+    const isDefault = name === config().defaultContainer;
+    const made = await make(caller, name, isDefault ? false : isPublic);
+    const found = made ?? (await containerByName(database, name));
+    if (!found) throw storageErrors.CONTAINER_NOT_FOUND();
+    return found;
+  };
+
+  return {
+    resolve,
+    ensureDefault: async () => void (await resolve(system('storage.start'), undefined)),
+    async create(caller, name, isPublic) {
+      containerOf(name);
+      if (await containerByName(database, name)) throw storageErrors.CONTAINER_EXISTS();
+      const made = await make(caller, name, isPublic);
+      if (!made) throw storageErrors.CONTAINER_EXISTS();
+      log.info({ container: name, caller: callerKey(caller) }, 'A container was made');
+      return made;
+    },
+  };
+}
+
+/** Makes the folder of a file, and those above it, where they are missing. */
+export async function ensureFolders(
+  transaction: Queryable,
+  caller: Caller,
+  { container, folder }: { readonly container: ContainerRow; readonly folder: string },
+): Promise<void> {
+  if (folder === ROOT) return;
+  await insertFolders(transaction, {
+    container: container.name,
+    name: folder,
+    isPublic: container.isPublic,
+    createdBy: authorOf(caller),
+  });
+}

@@ -1,0 +1,77 @@
+/** Bytes on their way to the store: counted, hashed and bounded while they pass, never held. */
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { storageErrors } from '../errors.ts';
+
+/** Bytes from the beginning of a content by which its type is known. */
+export const HEAD_BYTES = 4_096;
+
+export interface Content {
+  /** The first bytes, at most `HEAD_BYTES` and a chunk. */
+  readonly head: Buffer;
+  /** All of them, once. Fails with what the source fails with, and with FILE_TOO_LARGE. */
+  readonly body: Readable;
+  /** What has passed; complete when `body` has ended. */
+  facts(): { readonly size: number; readonly checksum: string };
+}
+
+/** Waits for the first bytes. `limit`: bytes. Throws what the source throws. */
+export async function openContent(source: AsyncIterable<Buffer>, limit: number): Promise<Content> {
+  const hash = createHash('sha256');
+  let size = 0;
+  const count = (chunk: Buffer): Buffer => {
+    size += chunk.length;
+    if (size > limit) throw tooLarge(limit);
+    hash.update(chunk);
+    return chunk;
+  };
+  const pieces = source[Symbol.asyncIterator]();
+  const first: Buffer[] = [];
+  let length = 0;
+  while (length < HEAD_BYTES) {
+    const piece = await pieces.next();
+    if (piece.done) break;
+    first.push(count(piece.value));
+    length += piece.value.length;
+  }
+  async function* passing(): AsyncGenerator<Buffer> {
+    try {
+      yield* first;
+      for (let piece = await pieces.next(); !piece.done; piece = await pieces.next())
+        yield count(piece.value);
+    } finally {
+      await pieces.return?.();
+    }
+  }
+  return {
+    head: first.length === 1 && first[0] ? first[0] : Buffer.concat(first),
+    body: Readable.from(passing(), { objectMode: false }),
+    facts: () => ({ size, checksum: hash.copy().digest('hex') }),
+  };
+}
+
+export const tooLarge = (limit: number) =>
+  storageErrors.FILE_TOO_LARGE({ message: `A file here may have at most ${limit} bytes` });
+
+/** The bytes of base64 text, with or without padding. Throws INVALID_BASE64 and FILE_TOO_LARGE. */
+export function decodeBase64(text: string, limit: number): Buffer {
+  if (Math.floor((text.length * 3) / 4) > limit + 2) throw tooLarge(limit);
+  const bare = text.endsWith('==')
+    ? text.slice(0, -2)
+    : text.endsWith('=')
+      ? text.slice(0, -1)
+      : text;
+  const padded = bare.length !== text.length;
+  const isWhole = bare.length % 4 !== 1 && (!padded || text.length % 4 === 0);
+  if (!isWhole || !/^[A-Za-z0-9+/]*$/.test(bare))
+    throw storageErrors.INVALID_BASE64({
+      errors: [{ path: 'data', rule: 'base64', message: 'this is not base64' }],
+    });
+  const bytes = Buffer.from(bare, 'base64');
+  if (bytes.length > limit) throw tooLarge(limit);
+  return bytes;
+}
+
+export async function* oneChunk(bytes: Buffer): AsyncGenerator<Buffer> {
+  if (bytes.length > 0) yield bytes;
+}

@@ -1,0 +1,224 @@
+/**
+ * How bytes become the content of a file. Whatever writes to the store first commits a row that names the place
+ * (`storage_uploads`); the row goes in the transaction that makes the bytes the content. Wherever a process dies, the
+ * bytes are either the content of a file or named by a row or a job that deletes them, and never both.
+ */
+import { type Caller, callerKey } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { offAccount } from '../../../kernel/request-account/request-account.ts';
+import { storageErrors } from '../errors.ts';
+import { fileEvent } from '../events.ts';
+import { sourceOfRendition } from '../images/rendition-keys.ts';
+import type { ObjectPlace } from '../providers/provider.ts';
+import { type ContainerRow, count } from '../queries/containers.ts';
+import { type FileRow, nextGeneration, type StoredContent, setContent } from '../queries/files.ts';
+import { insertUpload, takeUpload, type UploadKind, type UploadRow } from '../queries/uploads.ts';
+import { type Content, openContent } from './content.ts';
+import { contentTypeOf } from './content-types.ts';
+import { enqueueRemoval } from './removal.ts';
+import { existing, onStore, type StorageParts } from './storage-parts.ts';
+
+/** Seconds in which a request that brings bytes itself has ended, whatever became of it. */
+const REQUEST_SECONDS = 2 * 3_600;
+
+/** Bytes on the store that are no content yet. */
+export interface ArrivedContent {
+  readonly upload: Pick<UploadRow, 'id' | 'bucket' | 'objectKey' | 'generation' | 'fileId'>;
+  readonly content: StoredContent;
+}
+
+export interface ExpectedContent {
+  readonly fileId: string;
+  readonly kind: UploadKind;
+  readonly container: Pick<ContainerRow, 'bucket' | 'maxFileSize' | 'allowedMimeTypes'>;
+  /** By which, with the bytes themselves, the type is known. */
+  readonly name: string;
+  readonly mimeType: string | undefined;
+  /** Bytes, where they were announced. */
+  readonly size?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Never used twice. Two levels of folders, by the random end of the id, keep each of them small on a disk. */
+export const keyOf = (fileId: string, generation: number): string =>
+  `${fileId.slice(-2)}/${fileId.slice(-4, -2)}/${fileId}~${generation}`;
+
+const ownKey = /^[0-9a-f]{2}\/[0-9a-f]{2}\/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}~\d+$/;
+/** The content that an object is, or was made of; undefined for what is not ours. */
+export function contentKeyOf(key: string): string | undefined {
+  const source = sourceOfRendition(key) ?? key;
+  return ownKey.test(source) ? source : undefined;
+}
+
+export interface Contents {
+  /** Bytes that one file here may have. */
+  limitOf(container: Pick<ContainerRow, 'maxFileSize'>): number;
+  /** Stores a body. What fails leaves nothing behind. */
+  receive(
+    caller: Caller,
+    expected: ExpectedContent,
+    source: AsyncIterable<Buffer>,
+  ): Promise<ArrivedContent>;
+  /** Stores a copy of what lies elsewhere on the store. */
+  copy(
+    caller: Caller,
+    expected: Pick<ExpectedContent, 'fileId' | 'kind'> & { readonly bucket: string },
+    from: StoredContent,
+  ): Promise<ArrivedContent>;
+  /** Writes a body to a place that an upload names already. */
+  store(
+    place: ObjectPlace,
+    expected: Omit<ExpectedContent, 'fileId' | 'kind'>,
+    source: AsyncIterable<Buffer>,
+  ): Promise<StoredContent>;
+  /** Gives up what has arrived, also when the request is over. */
+  abandon(arrived: Pick<ArrivedContent, 'upload'>): Promise<void>;
+  /** Makes what has arrived the content of a locked file; the content before it is deleted. Throws UPLOAD_CLOSED, QUOTA_EXCEEDED. */
+  replace(
+    transaction: Transaction,
+    caller: Caller,
+    file: FileRow,
+    arrived: ArrivedContent & { readonly generation?: number },
+  ): Promise<FileRow>;
+}
+
+export function createContents(parts: StorageParts): Contents {
+  const { database, provider, config, events, log } = parts;
+
+  const limitOf = ({ maxFileSize }: Pick<ContainerRow, 'maxFileSize'>): number =>
+    Math.min(config().limits.maxFileSize, maxFileSize ?? Number.POSITIVE_INFINITY);
+
+  /** Committed at once, whatever transaction the request runs in: it must be there before the bytes are. */
+  const begin = (
+    caller: Caller,
+    { fileId, kind, bucket }: { fileId: string; kind: UploadKind; bucket: string },
+  ): Promise<Omit<UploadRow, 'expiresAt'>> =>
+    database.outside(() =>
+      database.transaction(async (transaction) => {
+        const generation =
+          kind === 'create' ? 1 : await nextGeneration(transaction, fileId, undefined);
+        if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
+        const upload = {
+          id: newId(),
+          fileId,
+          kind,
+          signed: false,
+          bucket,
+          objectKey: keyOf(fileId, generation),
+          generation,
+          size: null,
+          mimeType: null,
+          caller: callerKey(caller),
+        };
+        await insertUpload(transaction, { ...upload, expiresInSeconds: REQUEST_SECONDS });
+        return upload;
+      }),
+    );
+
+  const abandon: Contents['abandon'] = ({ upload }) =>
+    offAccount(() =>
+      database.outside(() =>
+        database.transaction(async (transaction) => {
+          const taken = await takeUpload(transaction, upload.id, upload.objectKey);
+          if (!taken) return;
+          await enqueueRemoval(parts, transaction, [
+            { bucket: upload.bucket, key: upload.objectKey },
+          ]);
+        }),
+      ),
+    ).catch((error: unknown) =>
+      log.warn({ err: error, upload: upload.id }, 'An upload is given up when its time is over'),
+    );
+
+  const store: Contents['store'] = async (place, expected, source) => {
+    const { container, name, mimeType, size, signal } = expected;
+    const began = performance.now();
+    const opened = await openContent(source, limitOf(container));
+    const contentType = await contentTypeOf(opened.head, name, mimeType, container);
+    const facts = await onStore(log, async () =>
+      (await provider()).put(place, opened.body, { contentType, size }, signal),
+    ).finally(() => opened.body.destroy());
+    parts.measures.upload((performance.now() - began) / 1_000);
+    return storedContent(place, opened, { contentType, size: facts.size });
+  };
+
+  return {
+    limitOf,
+    abandon,
+    store,
+    async receive(caller, expected, source) {
+      const { fileId, kind, container } = expected;
+      const upload = await begin(caller, { fileId, kind, bucket: container.bucket });
+      try {
+        const place = { bucket: upload.bucket, key: upload.objectKey };
+        return { upload, content: await store(place, expected, source) };
+      } catch (error) {
+        await abandon({ upload });
+        throw error;
+      }
+    },
+    async copy(caller, { fileId, kind, bucket }, from) {
+      const upload = await begin(caller, { fileId, kind, bucket });
+      try {
+        await onStore(log, async () =>
+          (await provider()).copy(
+            { bucket: from.bucket, key: from.objectKey },
+            { bucket, key: upload.objectKey },
+          ),
+        );
+        const content = { ...from, bucket, objectKey: upload.objectKey };
+        return { upload, content };
+      } catch (error) {
+        await abandon({ upload });
+        throw error;
+      }
+    },
+    async replace(transaction, caller, file, { upload, content, generation = upload.generation }) {
+      const taken = await takeUpload(transaction, upload.id, upload.objectKey);
+      if (!taken || generation <= file.generation) throw storageErrors.UPLOAD_CLOSED();
+      const had = file.generation > 0;
+      const grown = { bytes: content.size - (had ? file.size : 0), files: had ? 0 : 1 };
+      if (!(await count(transaction, file.container, grown))) throw storageErrors.QUOTA_EXCEEDED();
+      const changed = existing(
+        await setContent(transaction, file._id, { ...content, generation }),
+        storageErrors.FILE_NOT_FOUND,
+      );
+      if (had) await enqueueRemoval(parts, transaction, [placeOf(file)]);
+      await events.emit(transaction, caller, fileEvent(had ? 'update' : 'create', changed));
+      await events.emit(transaction, caller, fileEvent('ready', changed));
+      return changed;
+    },
+  };
+}
+
+/** Where the current content of a file lies. Throws FILE_PENDING where there is none. */
+export function placeOf({ bucket, objectKey }: FileRow): ObjectPlace {
+  if (bucket === null || objectKey === null) throw storageErrors.FILE_PENDING();
+  return { bucket, key: objectKey };
+}
+
+/** The current content of a file. Throws FILE_PENDING where there is none. */
+export const contentOf = (file: FileRow): StoredContent => {
+  const { bucket, key } = placeOf(file);
+  return {
+    bucket,
+    objectKey: key,
+    size: file.size,
+    mimeType: file.mimeType ?? 'application/octet-stream',
+    checksum: file.checksum ?? undefined,
+    etag: file.etag ?? key,
+  };
+};
+
+function storedContent(
+  { bucket, key }: ObjectPlace,
+  opened: Content,
+  { contentType, size }: { readonly contentType: string; readonly size: number },
+): StoredContent {
+  const { checksum } = opened.facts();
+  return { bucket, objectKey: key, size, mimeType: contentType, checksum, etag: etagOf(checksum) };
+}
+
+/** The same content has the same tag, wherever it lies. */
+export const etagOf = (checksum: string): string => checksum.slice(0, 32);

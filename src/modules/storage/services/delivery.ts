@@ -1,0 +1,116 @@
+/** Contents on their way out: whole or in part, at the reader's pace, as harmless as their type allows. */
+import { Reply } from '../../../kernel/operations/operation.ts';
+import { storageErrors } from '../errors.ts';
+import type { ByteRange, ObjectPlace } from '../providers/provider.ts';
+import { type FileRow, fileById } from '../queries/files.ts';
+import { placeOf } from './contents.ts';
+import { dispositionOf, isShownInline } from './disposition.ts';
+import { rangeOf } from './range.ts';
+import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
+
+/** How a content is asked for. */
+export interface ReadRequest {
+  /** The `Range` header. */
+  readonly range?: string | undefined;
+  readonly ifRange?: string | undefined;
+  /** To be kept, whatever its type. */
+  readonly download: boolean;
+  readonly signal: AbortSignal;
+}
+
+export interface Delivery {
+  /** The content as an answer with ETag, length, ranges and the headers of its type. The caller may read the file. */
+  reply(file: FileRow, request: ReadRequest): Reply;
+  /** The content as a whole. Throws FILE_TOO_LARGE. */
+  bytes(file: FileRow, limit: number): Promise<Buffer>;
+}
+
+/** Nothing in a content is run, framed or loaded from elsewhere, also when somebody opens it as a page. */
+const harmless = { 'content-security-policy': "default-src 'none'; sandbox" };
+
+export function createDelivery(parts: StorageParts): Delivery {
+  const { database, provider, log } = parts;
+
+  const open = async (place: ObjectPlace, range: ByteRange | undefined, signal?: AbortSignal) =>
+    (await provider()).get(place, range, signal);
+
+  /** A content that was replaced after we read where it lies is gone from there: then the new one lies elsewhere. */
+  const opened = async (file: FileRow, range: ByteRange | undefined, signal?: AbortSignal) => {
+    const place = placeOf(file);
+    try {
+      return await open(place, range, signal);
+    } catch (error) {
+      if (!isMissingObject(error)) throw publicError(error, log);
+      const now = await fileById(database, file._id);
+      if (!now) throw storageErrors.FILE_NOT_FOUND();
+      // Another content does not fit the length that was announced; the same bytes at another place do.
+      if (now.objectKey === place.key || now.etag !== file.etag) throw publicError(error, log);
+      return open(placeOf(now), range, signal).catch((again: unknown) => {
+        throw publicError(again, log);
+      });
+    }
+  };
+
+  async function* pieces(
+    file: FileRow,
+    range: ByteRange | undefined,
+    signal: AbortSignal,
+  ): AsyncGenerator<Uint8Array> {
+    const began = performance.now();
+    const body = await opened(file, range, signal);
+    try {
+      for await (const chunk of body) yield chunk as Buffer;
+      parts.measures.download((performance.now() - began) / 1_000);
+    } catch (error) {
+      throw publicError(error, log);
+    }
+  }
+
+  return {
+    reply(file, { range: header, ifRange, download, signal }) {
+      placeOf(file);
+      const range = isCurrent(file, ifRange) ? rangeOf(header, file.size) : undefined;
+      const length = range ? range.end - range.start + 1 : file.size;
+      const headers = {
+        ...headersOf(file, download),
+        'content-length': String(length),
+        ...(range && { 'content-range': `bytes ${range.start}-${range.end}/${file.size}` }),
+      };
+      const type = typeOf(file);
+      return Reply.stream(type, pieces(file, range, signal), headers, range ? 206 : 200);
+    },
+    async bytes(file, limit) {
+      if (file.size > limit)
+        throw storageErrors.FILE_TOO_LARGE({
+          message: `As base64 a file may have at most ${limit} bytes: use its link`,
+        });
+      const chunks: Buffer[] = [];
+      for await (const chunk of await opened(file, undefined)) chunks.push(chunk as Buffer);
+      return Buffer.concat(chunks);
+    },
+  };
+}
+
+const typeOf = ({ mimeType }: FileRow): string => {
+  const type = mimeType ?? 'application/octet-stream';
+  return type === 'text/plain' ? 'text/plain; charset=utf-8' : type;
+};
+
+const headersOf = (file: FileRow, download: boolean): Record<string, string> => ({
+  ...harmless,
+  etag: `"${file.etag ?? file.objectKey}"`,
+  'last-modified': file.updatedAt.toUTCString(),
+  'accept-ranges': 'bytes',
+  'cache-control': `${file.isPublic ? 'public' : 'private'}, max-age=0, must-revalidate`,
+  ...(file.isPublic && { 'cross-origin-resource-policy': 'cross-origin' }),
+  'content-disposition': dispositionOf(
+    download || !isShownInline(file.mimeType ?? '') ? 'attachment' : 'inline',
+    file.alias || file.name,
+  ),
+});
+
+/** Whether `If-Range` still means this content: the same strong tag, or the same time (RFC 9110 13.1.5). */
+const isCurrent = (file: FileRow, condition: string | undefined): boolean =>
+  condition === undefined ||
+  condition === `"${file.etag ?? file.objectKey}"` ||
+  condition === file.updatedAt.toUTCString();

@@ -1,0 +1,190 @@
+/** Changes of files that are there: bytes that have to lie elsewhere are copied first, and the old ones deleted afterwards. */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { codeOf } from '../../../kernel/database/failures.ts';
+import { storageErrors } from '../errors.ts';
+import { fileEvent } from '../events.ts';
+import {
+  aliasOf,
+  fileNameOf,
+  folderOf,
+  mediaTypeOf,
+  metadataOf,
+  requirePathLength,
+} from '../names.ts';
+import { type ContainerRow, count, holdContainer } from '../queries/containers.ts';
+import { type FileRow, lockFile, setContent, updateFile } from '../queries/files.ts';
+import { takeUpload } from '../queries/uploads.ts';
+import { type Containers, ensureFolders } from './containers.ts';
+import { type ArrivedContent, type Contents, contentOf, placeOf } from './contents.ts';
+import { type FileWish, visibilityIn } from './placing.ts';
+import { enqueueRemoval } from './removal.ts';
+import { existing, type StorageParts } from './storage-parts.ts';
+
+/** Bytes that come with a request. */
+export interface FileBody {
+  readonly source: AsyncIterable<Buffer>;
+  /** Bytes, where they were announced. */
+  readonly size?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What may be said about a file that is there. */
+export type FilePatch = Pick<
+  FileWish,
+  'name' | 'alias' | 'folder' | 'container' | 'mimeType' | 'metadata' | 'isPublic'
+>;
+
+export type ChangeFile = (
+  caller: Caller,
+  /** As it was seen; the caller may edit it. */
+  file: FileRow,
+  patch: FilePatch,
+  body: FileBody | undefined,
+) => Promise<FileRow>;
+
+interface Dependencies {
+  readonly containers: Containers;
+  readonly contents: Contents;
+}
+
+/** What a file will be. */
+interface Target {
+  readonly container: ContainerRow;
+  readonly folder: string;
+  readonly name: string;
+  readonly alias: string | null;
+  readonly mimeType: string | null;
+  readonly isPublic: boolean;
+  readonly metadata: unknown;
+  readonly expiresAt: Date | null;
+}
+
+/** Throws what names and containers are refused for, and FILE_EXISTS. */
+export function createFileChanges(
+  parts: StorageParts,
+  { containers, contents }: Dependencies,
+): ChangeFile {
+  const { database, access, events } = parts;
+  const settleMove = createSettleMove(parts);
+  const targetOf = createTargets(parts, containers);
+
+  const write = (
+    caller: Caller,
+    seen: FileRow,
+    to: Target,
+    arrived: (ArrivedContent & { readonly isMove: boolean }) | undefined,
+  ): Promise<FileRow> =>
+    database.transaction(async (transaction) => {
+      const file = existing(await lockFile(transaction, seen._id), storageErrors.FILE_NOT_FOUND);
+      await access.require(caller, 'edit', file);
+      const described = await describe(transaction, caller, file, to);
+      if (!arrived) {
+        await events.emit(transaction, caller, fileEvent('update', described));
+        return described;
+      }
+      if (!arrived.isMove) return contents.replace(transaction, caller, described, arrived);
+      // A copy of bytes that were replaced meanwhile would bring the old ones back.
+      if (file.objectKey !== seen.objectKey) throw storageErrors.UPLOAD_CLOSED();
+      return settleMove(transaction, caller, described, arrived);
+    });
+
+  return async (caller, file, patch, body) => {
+    const to = await targetOf(caller, file, patch);
+    const arrived = await arrive(contents, { caller, file, to, body });
+    try {
+      return await write(caller, file, to, arrived && { ...arrived, isMove: body === undefined });
+    } catch (error) {
+      if (arrived) await contents.abandon(arrived);
+      throw codeOf(error) === '23505' ? storageErrors.FILE_EXISTS({ cause: error }) : error;
+    }
+  };
+}
+
+interface Arriving {
+  readonly caller: Caller;
+  readonly file: FileRow;
+  readonly to: Target;
+  readonly body: FileBody | undefined;
+}
+
+/** Brings bytes to where they will lie: new ones, or a copy where the container is another one. */
+async function arrive(
+  contents: Contents,
+  { caller, file, to, body }: Arriving,
+): Promise<ArrivedContent | undefined> {
+  const { container, name, mimeType } = to;
+  const fileId = file._id;
+  if (body) {
+    const hint = mimeType ?? undefined;
+    const expected = { fileId, kind: 'replace', container, name, mimeType: hint } as const;
+    const { source, size, signal } = body;
+    return contents.receive(caller, { ...expected, size, signal }, source);
+  }
+  const { bucket } = container;
+  if (file.bucket === null || file.bucket === bucket) return undefined;
+  return contents.copy(caller, { fileId, kind: 'move', bucket }, contentOf(file));
+}
+
+function createTargets({ access }: StorageParts, containers: Containers) {
+  return async (caller: Caller, file: FileRow, patch: FilePatch): Promise<Target> => {
+    const folder = patch.folder === undefined ? file.folder : folderOf(patch.folder);
+    const name = patch.name === undefined ? file.name : fileNameOf(patch.name);
+    requirePathLength(folder, name);
+    const container = await containers.resolve(caller, patch.container ?? file.container);
+    if (container.name !== file.container) await access.requireCreate(caller, container.name);
+    return {
+      container,
+      folder,
+      name,
+      alias: patch.alias === undefined ? file.alias : aliasOf(patch.alias),
+      mimeType: patch.mimeType === undefined ? file.mimeType : mediaTypeOf(patch.mimeType),
+      isPublic: visibilityIn(container, patch.isPublic ?? file.isPublic),
+      metadata: patch.metadata === undefined ? file.metadata : metadataOf(patch.metadata),
+      expiresAt: file.expiresAt,
+    };
+  };
+}
+
+/** Writes down what is said about a locked file. Throws CONTAINER_NOT_FOUND, QUOTA_EXCEEDED, and a unique violation. */
+async function describe(
+  transaction: Transaction,
+  caller: Caller,
+  file: FileRow,
+  to: Target,
+): Promise<FileRow> {
+  const { name: container } = to.container;
+  if (!(await holdContainer(transaction, container))) throw storageErrors.CONTAINER_NOT_FOUND();
+  await ensureFolders(transaction, caller, to);
+  const described = existing(
+    await updateFile(transaction, file._id, { ...to, container }),
+    storageErrors.FILE_NOT_FOUND,
+  );
+  if (container === file.container || file.generation === 0) return described;
+  await count(transaction, file.container, { bytes: -file.size, files: -1 });
+  if (!(await count(transaction, container, { bytes: file.size, files: 1 })))
+    throw storageErrors.QUOTA_EXCEEDED();
+  return described;
+}
+
+/** The copy becomes the content; what is counted stays. */
+function createSettleMove(parts: StorageParts) {
+  return async (
+    transaction: Transaction,
+    caller: Caller,
+    file: FileRow,
+    { upload, content }: ArrivedContent,
+  ): Promise<FileRow> => {
+    if (!(await takeUpload(transaction, upload.id, upload.objectKey)))
+      throw storageErrors.UPLOAD_CLOSED();
+    const { generation } = upload;
+    const mimeType = file.mimeType ?? content.mimeType;
+    const moved = existing(
+      await setContent(transaction, file._id, { ...content, mimeType, generation }),
+      storageErrors.FILE_NOT_FOUND,
+    );
+    await enqueueRemoval(parts, transaction, [placeOf(file)]);
+    await parts.events.emit(transaction, caller, fileEvent('update', moved));
+    return moved;
+  };
+}

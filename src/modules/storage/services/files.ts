@@ -1,0 +1,186 @@
+/** Files: made with their bytes, changed, moved, copied, deleted. */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { storageErrors } from '../errors.ts';
+import { fileEvent } from '../events.ts';
+import type { ObjectPlace } from '../providers/provider.ts';
+import { type ContainerRow, count } from '../queries/containers.ts';
+import { deleteFiles, type FileRow, fileById, lockFile, nextGeneration } from '../queries/files.ts';
+import { deleteUploadsOf, takeUpload } from '../queries/uploads.ts';
+import type { Containers } from './containers.ts';
+import { type ArrivedContent, type Contents, contentOf, placeOf } from './contents.ts';
+import { createFileChanges, type FileBody, type FilePatch } from './file-changes.ts';
+import type { FileWish, Placement, Placing } from './placing.ts';
+import { enqueueRemoval } from './removal.ts';
+import { existing, type StorageParts } from './storage-parts.ts';
+
+export interface Files {
+  /** The file, however little is there of it. Throws FILE_NOT_FOUND; asks nothing of the caller. */
+  find(id: string): Promise<FileRow>;
+  /**
+   * A new file with its bytes, or new bytes for one of that name. `wishAtEnd`: what is said about it after the bytes, by
+   * forms whose fields stand behind the file.
+   */
+  create(
+    caller: Caller,
+    wish: FileWish,
+    body: FileBody,
+    wishAtEnd?: () => FileWish,
+  ): Promise<FileRow>;
+  /** A new file of bytes that have arrived, or new bytes for one of that name. What fails gives the bytes up. */
+  adopt(caller: Caller, wish: FileWish, arrived: ArrivedContent): Promise<FileRow>;
+  /** Changes what is said, and the bytes where there are new ones. */
+  update(caller: Caller, id: string, patch: FilePatch, body?: FileBody): Promise<FileRow>;
+  copy(caller: Caller, id: string, wish: FileWish): Promise<FileRow>;
+  remove(caller: Caller, id: string): Promise<void>;
+  /** Deletes locked files inside a transaction. Asks nothing of the caller. */
+  removeAll(transaction: Transaction, caller: Caller, files: readonly FileRow[]): Promise<void>;
+}
+
+interface Dependencies {
+  readonly containers: Containers;
+  readonly contents: Contents;
+  readonly placing: Placing;
+}
+
+export function createFiles(parts: StorageParts, dependencies: Dependencies): Files {
+  const { database, access } = parts;
+  const { contents, placing } = dependencies;
+  const find = async (id: string): Promise<FileRow> => {
+    return existing(await fileById(database, id), storageErrors.FILE_NOT_FOUND);
+  };
+  const change = createFileChanges(parts, dependencies);
+  const removeAll = createRemoveAll(parts);
+  const make = createMake(parts, dependencies);
+  return {
+    find,
+    removeAll,
+    async create(caller, wish, { source, size, signal }, wishAtEnd) {
+      const early = await placing.place(caller, wish);
+      await placing.requireFree(caller, early);
+      const { container, name, mimeType } = early;
+      const arrived = await contents.receive(
+        caller,
+        { fileId: newId(), kind: 'create', container, name, mimeType, size, signal },
+        source,
+      );
+      return make(caller, arrived, async () => {
+        const last = wishAtEnd?.();
+        return last ? placing.place(caller, { ...last, name: last.name ?? early.name }) : early;
+      });
+    },
+    adopt: (caller, wish, arrived) => make(caller, arrived, () => placing.place(caller, wish)),
+    async update(caller, id, patch, body) {
+      const file = await find(id);
+      await access.require(caller, 'edit', file);
+      return change(caller, file, patch, body);
+    },
+    async copy(caller, id, wish) {
+      const from = await find(id);
+      await access.require(caller, 'read', from);
+      const placement = await placing.place(caller, {
+        isPublic: from.isPublic,
+        mimeType: from.mimeType ?? undefined,
+        container: from.container,
+        folder: from.folder,
+        alias: from.alias ?? undefined,
+        ...wish,
+      });
+      await placing.requireFree(caller, placement);
+      const { bucket } = placement.container;
+      const to = { fileId: newId(), kind: 'create', bucket } as const;
+      return make(caller, await contents.copy(caller, to, contentOf(from)), async () => placement);
+    },
+    async remove(caller, id) {
+      await access.require(caller, 'delete', await find(id));
+      await database.transaction(async (transaction) => {
+        const file = existing(await lockFile(transaction, id), storageErrors.FILE_NOT_FOUND);
+        await access.require(caller, 'delete', file);
+        await removeAll(transaction, caller, [file]);
+      });
+    },
+  };
+}
+
+/** Makes a file of what has arrived; gives the bytes up when that is refused. */
+function createMake(
+  parts: StorageParts,
+  { contents, placing }: Pick<Dependencies, 'contents' | 'placing'>,
+) {
+  const { database, events } = parts;
+
+  const write = (caller: Caller, arrived: ArrivedContent, placement: Placement): Promise<FileRow> =>
+    database.transaction(async (transaction) => {
+      const { upload, content } = arrived;
+      const rest = { id: upload.fileId, size: content.size, content };
+      const placed = await placing.insert(transaction, caller, placement, rest);
+      if ('there' in placed) {
+        const generation = existing(
+          await nextGeneration(transaction, placed.there._id, undefined),
+          storageErrors.FILE_NOT_FOUND,
+        );
+        return contents.replace(transaction, caller, placed.there, { ...arrived, generation });
+      }
+      if (!(await takeUpload(transaction, upload.id, upload.objectKey)))
+        throw storageErrors.UPLOAD_CLOSED();
+      const grown = { bytes: content.size, files: 1 };
+      if (!(await count(transaction, placement.container.name, grown)))
+        throw storageErrors.QUOTA_EXCEEDED();
+      await events.emit(transaction, caller, fileEvent('create', placed.made));
+      await events.emit(transaction, caller, fileEvent('ready', placed.made));
+      return placed.made;
+    });
+
+  return async (
+    caller: Caller,
+    arrived: ArrivedContent,
+    placed: () => Promise<Placement>,
+  ): Promise<FileRow> => {
+    let last = arrived;
+    try {
+      const placement = await placed();
+      last = await inBucket(caller, arrived, placement.container);
+      return await write(caller, last, placement);
+    } catch (error) {
+      await contents.abandon(last);
+      throw error;
+    }
+  };
+
+  /** Only forms that name the container behind the file come here with bytes in another bucket. */
+  async function inBucket(
+    caller: Caller,
+    arrived: ArrivedContent,
+    { bucket }: Pick<ContainerRow, 'bucket'>,
+  ): Promise<ArrivedContent> {
+    if (arrived.content.bucket === bucket) return arrived;
+    const to = { fileId: newId(), kind: 'create', bucket } as const;
+    const moved = await contents.copy(caller, to, arrived.content);
+    await contents.abandon(arrived);
+    return moved;
+  }
+}
+
+function createRemoveAll(parts: StorageParts): Files['removeAll'] {
+  const { events } = parts;
+  return async (transaction, caller, files) => {
+    const ids = files.map(({ _id }) => _id);
+    const uploads = await deleteUploadsOf(transaction, ids);
+    const gone = await deleteFiles(transaction, ids);
+    const places: ObjectPlace[] = uploads.map(({ bucket, objectKey: key }) => ({ bucket, key }));
+    const shrunk = new Map<string, { bytes: number; files: number }>();
+    for (const file of gone) {
+      if (file.generation === 0) continue;
+      places.push(placeOf(file));
+      const sum = shrunk.get(file.container) ?? { bytes: 0, files: 0 };
+      sum.bytes -= file.size;
+      sum.files -= 1;
+      shrunk.set(file.container, sum);
+    }
+    for (const [container, by] of [...shrunk].sort(([a], [b]) => (a < b ? -1 : 1)))
+      await count(transaction, container, by);
+    await enqueueRemoval(parts, transaction, places);
+    for (const file of gone) await events.emit(transaction, caller, fileEvent('delete', file));
+  };
+}

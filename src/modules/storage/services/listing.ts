@@ -1,0 +1,114 @@
+/** Pages of files, folders and containers. */
+import { all, type Condition } from '../../../data/conditions/condition.ts';
+import { type Caller, system } from '../../../kernel/caller.ts';
+import { containerOf, folderOf } from '../names.ts';
+import type { FileRow } from '../queries/files.ts';
+import { containerSchema, fileSchema, folderSchema } from '../schemas.ts';
+import { equals, ownerOf } from './access.ts';
+import type { StorageParts } from './storage-parts.ts';
+
+export interface ListPage {
+  readonly skip: number;
+  readonly limit: number;
+  readonly sort?: readonly string[] | undefined;
+}
+
+export interface FileFilter extends ListPage {
+  readonly container?: string | undefined;
+  /** Files directly in it. */
+  readonly folder?: string | undefined;
+  /** A part of the name. */
+  readonly search?: string | undefined;
+}
+
+export interface FolderFilter extends ListPage {
+  readonly container?: string | undefined;
+  /** Folders directly in it; empty: the first level; absent: all levels. */
+  readonly parent?: string | undefined;
+  readonly search?: string | undefined;
+}
+
+interface Listed<T> {
+  readonly count: number;
+  readonly rows: readonly T[];
+}
+
+/** A file as lists have it: nothing of the store, times as texts. */
+export type ListedFile = Omit<
+  FileRow,
+  'bucket' | 'objectKey' | 'pendingUpload' | 'createdAt' | 'updatedAt' | 'expiresAt'
+> & {
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  readonly expiresAt: string | null;
+};
+
+export interface Listing {
+  /** Files that the caller may read. */
+  files(caller: Caller, filter: FileFilter): Promise<Listed<ListedFile>>;
+  /** Files that the caller owns. */
+  own(caller: Caller, filter: FileFilter): Promise<Listed<ListedFile>>;
+  folders(filter: FolderFilter): Promise<Listed<Record<string, unknown>>>;
+  containers(page: ListPage): Promise<Listed<Record<string, unknown>>>;
+}
+
+/** What is found was narrowed to what the caller may see. */
+const asModule = system('storage');
+
+export function createListing({ records, access, config }: StorageParts): Listing {
+  const page = async <T>(
+    schema: string,
+    filter: Condition,
+    { skip, limit, sort }: ListPage,
+  ): Promise<Listed<T>> => {
+    const text = await records.select(asModule, schema, {
+      filter,
+      skip,
+      limit: Math.min(limit, config().listing.maxPage),
+      ...(sort?.length && { sort }),
+    });
+    const { documents, count } = JSON.parse(text) as { documents: T[]; count: number };
+    return { rows: documents, count };
+  };
+  const listFiles = (filter: FileFilter, ...conditions: readonly Condition[]) => {
+    const { container, folder, search } = filter;
+    return page<ListedFile>(
+      fileSchema.name,
+      all(
+        ...conditions,
+        ...(container === undefined ? [] : [equals('container', containerOf(container))]),
+        ...(folder === undefined ? [] : [equals('folder', folderOf(folder))]),
+        ...contains('name', search),
+      ),
+      filter,
+    );
+  };
+  return {
+    files: (caller, filter) => listFiles(filter, access.readable(caller)),
+    own: (caller, filter) => listFiles(filter, equals('owner', ownerOf(caller))),
+    folders: ({ container, parent, search, ...rest }) =>
+      page(
+        folderSchema.name,
+        all(
+          ...(container === undefined ? [] : [equals('container', containerOf(container))]),
+          ...(parent === undefined ? [] : [equals('parent', folderOf(parent, 'parent'))]),
+          ...contains('name', search),
+        ),
+        { sort: ['name'], ...rest },
+      ),
+    containers: (rest) => page(containerSchema.name, all(), { sort: ['name'], ...rest }),
+  };
+}
+
+/** The text as it is, anywhere in the value. */
+const contains = (path: string, search: string | undefined): readonly Condition[] =>
+  search === undefined || search === ''
+    ? []
+    : [
+        {
+          kind: 'test',
+          path,
+          test: { kind: 'like', pieces: ['', search, ''], ignoreCase: true },
+          place: 'search',
+        },
+      ];

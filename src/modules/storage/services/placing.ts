@@ -1,0 +1,172 @@
+/** Where a new file may stand: its container and folder, its name, and whether it is public. */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { storageErrors } from '../errors.ts';
+import {
+  aliasOf,
+  fileNameOf,
+  folderOf,
+  mediaTypeOf,
+  metadataOf,
+  partsOf,
+  requirePathLength,
+  suffixed,
+} from '../names.ts';
+import { type ContainerRow, holdContainer } from '../queries/containers.ts';
+import {
+  type FileRow,
+  fileAt,
+  highestSuffix,
+  insertFile,
+  lockNames,
+  type NewFile,
+} from '../queries/files.ts';
+import { authorOf, ownerOf } from './access.ts';
+import { type Containers, ensureFolders } from './containers.ts';
+import type { StorageParts } from './storage-parts.ts';
+
+/** What a caller says about a new file. */
+export interface FileWish {
+  readonly name?: string | undefined;
+  readonly alias?: string | undefined;
+  readonly folder?: string | undefined;
+  readonly container?: string | undefined;
+  readonly mimeType?: string | undefined;
+  readonly isPublic?: boolean | undefined;
+  readonly metadata?: unknown;
+  readonly expiresAt?: Date | undefined;
+  /** A file of that name gets the new content. */
+  readonly overwrite?: boolean | undefined;
+}
+
+/** A wish that was found possible. */
+export interface Placement {
+  readonly container: ContainerRow;
+  readonly folder: string;
+  readonly name: string;
+  /** No file was named, so any free name will do. */
+  readonly isNamed: boolean;
+  readonly alias: string | undefined;
+  readonly mimeType: string | undefined;
+  readonly isPublic: boolean;
+  readonly metadata: unknown;
+  readonly expiresAt: Date | undefined;
+  readonly overwrite: boolean;
+}
+
+export interface Placing {
+  /** Throws for names that are none, for containers that may not be made, and for a private file among public ones. */
+  place(caller: Caller, wish: FileWish): Promise<Placement>;
+  /** Throws FILE_EXISTS when it is known already that the name is taken, before bytes are sent for nothing. */
+  requireFree(caller: Caller, placement: Placement): Promise<void>;
+  /**
+   * Writes the document, under another name where the configuration says so. Answers the file that is there instead,
+   * locked, when it shall be overwritten. Throws FILE_EXISTS.
+   */
+  insert(
+    transaction: Transaction,
+    caller: Caller,
+    placement: Placement,
+    rest: Pick<NewFile, 'id' | 'size'> & Partial<Pick<NewFile, 'content' | 'pendingUpload'>>,
+  ): Promise<{ readonly made: FileRow } | { readonly there: FileRow }>;
+}
+
+/** Names that are tried after the highest one. */
+const TRIES = 20;
+
+export function createPlacing(parts: StorageParts, containers: Containers): Placing {
+  const { database, config, access } = parts;
+  const fileOf = (
+    caller: Caller,
+    placement: Placement,
+    rest: Parameters<Placing['insert']>[3],
+  ): NewFile => ({
+    ...rest,
+    container: placement.container.name,
+    folder: placement.folder,
+    name: placement.name,
+    alias: placement.alias,
+    isPublic: placement.isPublic,
+    mimeType: placement.mimeType,
+    metadata: placement.metadata,
+    expiresAt: placement.expiresAt,
+    owner: ownerOf(caller),
+    createdBy: authorOf(caller),
+  });
+  return {
+    async place(caller, wish) {
+      const folder = folderOf(wish.folder ?? '');
+      const name = wish.name === undefined || wish.name === '' ? newId() : fileNameOf(wish.name);
+      requirePathLength(folder, name);
+      const container = await containers.resolve(
+        caller,
+        wish.container || undefined,
+        wish.isPublic,
+      );
+      await access.requireCreate(caller, container.name);
+      return {
+        container,
+        folder,
+        name,
+        isNamed: wish.name !== undefined && wish.name !== '',
+        alias: wish.alias ? aliasOf(wish.alias) : undefined,
+        mimeType: wish.mimeType ? mediaTypeOf(wish.mimeType) : undefined,
+        isPublic: visibilityIn(container, wish.isPublic),
+        metadata: metadataOf(wish.metadata),
+        expiresAt: wish.expiresAt,
+        overwrite: wish.overwrite ?? false,
+      };
+    },
+    async requireFree(caller, placement) {
+      const { container, folder, name, isNamed, overwrite } = placement;
+      if (!isNamed || (config().suffixOnNameConflict && !overwrite)) return;
+      const there = await fileAt(database, { container: container.name, folder, name });
+      if (!there) return;
+      if (!overwrite) throw storageErrors.FILE_EXISTS();
+      await access.require(caller, 'edit', there);
+    },
+    async insert(transaction, caller, placement, rest) {
+      const { container, folder, overwrite } = placement;
+      if (!(await holdContainer(transaction, container.name)))
+        throw storageErrors.CONTAINER_NOT_FOUND();
+      await ensureFolders(transaction, caller, { container, folder });
+      const file = fileOf(caller, placement, rest);
+      const made = await insertFile(transaction, file);
+      if (made) return { made };
+      if (overwrite) {
+        const there = await fileAt(transaction, file, true);
+        if (!there) throw storageErrors.FILE_EXISTS();
+        await access.require(caller, 'edit', there);
+        return { there };
+      }
+      if (!config().suffixOnNameConflict) throw storageErrors.FILE_EXISTS();
+      return { made: await insertSuffixed(transaction, file) };
+    },
+  };
+}
+
+/** Requests for one name come one after the other, so that each of them finds the highest number. */
+async function insertSuffixed(transaction: Transaction, file: NewFile): Promise<FileRow> {
+  const { container, folder, name } = file;
+  const names = partsOf(name);
+  await lockNames(transaction, [container, folder, names.base, names.end].join('\n'));
+  const highest = await highestSuffix(transaction, { container, folder }, names);
+  for (let n = highest + 1; n <= highest + TRIES; n++) {
+    const made = await insertFile(transaction, { ...file, name: suffixed(names, n) });
+    if (made) return made;
+  }
+  throw storageErrors.FILE_EXISTS();
+}
+
+/** Whether a file in this container is public. Throws PRIVATE_IN_PUBLIC. */
+export function visibilityIn(
+  { isPublic: inPublic }: Pick<ContainerRow, 'isPublic'>,
+  isPublic: boolean | undefined,
+): boolean {
+  if (inPublic && !isPublic)
+    throw storageErrors.PRIVATE_IN_PUBLIC({
+      errors: [{ path: 'isPublic', rule: 'container', message: 'the container is public' }],
+    });
+  return isPublic ?? false;
+}

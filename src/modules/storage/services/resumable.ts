@@ -1,0 +1,232 @@
+/** Uploads that are continued, from their beginning to the file that they become. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { type Caller, callerKey } from '../../../kernel/caller.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { offAccount } from '../../../kernel/request-account/request-account.ts';
+import { storageErrors } from '../errors.ts';
+import { containerByName } from '../queries/containers.ts';
+import { type FileRow, fileById } from '../queries/files.ts';
+import {
+  deleteResumable,
+  finishResumable,
+  holdResumable,
+  insertResumable,
+  lockResumable,
+  type ResumableRow,
+  resumableById,
+  unlockResumable,
+} from '../queries/resumable.ts';
+import { insertUpload, takeUpload } from '../queries/uploads.ts';
+import { HEAD_BYTES, tooLarge } from './content.ts';
+import { contentTypeOf } from './content-types.ts';
+import { type Contents, keyOf } from './contents.ts';
+import type { Files } from './files.ts';
+import type { FileWish, Placing } from './placing.ts';
+import { enqueueRemoval } from './removal.ts';
+import { createResumableBytes, type ResumableBytes, tailKeyOf } from './resumable-bytes.ts';
+import { onStore, type StorageParts } from './storage-parts.ts';
+
+/** Seconds after which a lock falls to others when its holder says nothing; the holder says it is there every second. */
+const LOCK_SECONDS = 8;
+const HOLD_MS = 1_000;
+/** Milliseconds for which a request waits for another that writes, and how often it looks. */
+const WAIT_MS = 15_000;
+const LOOK_MS = 150;
+/** Seconds for which the objects of an upload outlive its own end, so that it is ended by its own job. */
+const SLACK_SECONDS = 3_600;
+
+export interface NewResumable {
+  readonly id: string;
+  /** Bytes. */
+  readonly size: number;
+  readonly wish: FileWish;
+  /** As the client wrote it. */
+  readonly metadata: Readonly<Record<string, string | null>> | null;
+}
+
+export interface ResumableLock {
+  readonly token: string;
+  release(): Promise<void>;
+}
+
+export interface Resumable extends Pick<ResumableBytes, 'append'> {
+  /** Throws what an upload of such a file would throw. */
+  create(caller: Caller, upload: NewResumable): Promise<void>;
+  /** The caller's own upload. Throws FILE_NOT_FOUND. */
+  find(caller: Caller, id: string): Promise<ResumableRow>;
+  /**
+   * Waits until nobody else writes, on whatever node. `onWanted`: somebody waits for us, or our lock is lost. Throws
+   * UPLOAD_BUSY.
+   */
+  lock(id: string, signal: AbortSignal, onWanted: () => void): Promise<ResumableLock>;
+  /** Makes the file when all bytes are there; answers it, also when that was done before. The lock is held. */
+  finish(caller: Caller, row: ResumableRow): Promise<FileRow | undefined>;
+  /** Gives up what has come. The lock is held, or the time is over. */
+  remove(row: ResumableRow): Promise<void>;
+}
+
+interface Dependencies {
+  readonly contents: Contents;
+  readonly files: Files;
+  readonly placing: Placing;
+}
+
+export function createResumable(
+  parts: StorageParts,
+  { contents, files, placing }: Dependencies,
+): Resumable {
+  const { database, config, log, provider } = parts;
+  const bytes = createResumableBytes(parts);
+  const removeTail = ({ tailUploadId, bucket, objectKey }: ResumableRow): Promise<void> =>
+    database.transaction(async (transaction) => {
+      const key = tailKeyOf(objectKey);
+      if (await takeUpload(transaction, tailUploadId, key))
+        await enqueueRemoval(parts, transaction, [{ bucket, key }]);
+    });
+  return {
+    append: bytes.append,
+    lock: (id, signal, onWanted) => takeLock(parts, id, { signal, onWanted }),
+    async create(caller, { id, size, wish, metadata }) {
+      const placement = await placing.place(caller, wish);
+      const limit = contents.limitOf(placement.container);
+      if (size > limit) throw tooLarge(limit);
+      await placing.requireFree(caller, placement);
+      const { bucket } = placement.container;
+      const seconds = config().upload.pendingExpiry;
+      const main = { id: newId(), objectKey: keyOf(id, 1) };
+      const tail = { id: newId(), objectKey: tailKeyOf(main.objectKey) };
+      await database.transaction(async (transaction) => {
+        for (const upload of [main, tail])
+          await insertUpload(transaction, {
+            ...upload,
+            fileId: id,
+            kind: 'create',
+            signed: false,
+            bucket,
+            generation: 1,
+            size: null,
+            mimeType: null,
+            caller: callerKey(caller),
+            expiresInSeconds: seconds + SLACK_SECONDS,
+          });
+        await insertResumable(transaction, {
+          id,
+          caller: callerKey(caller),
+          uploadId: main.id,
+          tailUploadId: tail.id,
+          bucket,
+          objectKey: main.objectKey,
+          size,
+          wish: { ...wish },
+          metadata,
+          expiresInSeconds: seconds,
+        });
+      });
+    },
+    async find(caller, id) {
+      const row = await resumableById(database, id);
+      if (!row || row.caller !== callerKey(caller)) throw storageErrors.FILE_NOT_FOUND();
+      return row;
+    },
+    async finish(caller, row) {
+      if (row.fileId !== null) return fileById(database, row.fileId);
+      if (row.offset < row.size) return undefined;
+      const facts = await bytes.complete(row);
+      const wish = row.wish as FileWish;
+      const place = { bucket: row.bucket, key: row.objectKey };
+      const placement = await placing.place(caller, wish);
+      const container =
+        (await containerByName(database, placement.container.name)) ?? placement.container;
+      const head = await onStore(log, async () => headOf(await provider(), place, row.size));
+      let file: FileRow;
+      try {
+        const mimeType = await contentTypeOf(head, placement.name, wish.mimeType, container);
+        const upload = {
+          id: row.uploadId,
+          fileId: row.id,
+          bucket: row.bucket,
+          objectKey: row.objectKey,
+          generation: 1,
+        };
+        const etag = `${row.objectKey}-${facts.etag}`.replaceAll(/[^\w.~-]/g, '');
+        const content = {
+          ...place,
+          objectKey: row.objectKey,
+          size: row.size,
+          mimeType,
+          checksum: undefined,
+          etag,
+        };
+        file = await files.adopt(caller, { ...wish, name: placement.name }, { upload, content });
+      } catch (error) {
+        // Somebody who died may have made it.
+        const made = await fileById(database, row.id);
+        if (!made) {
+          await dropRow(row);
+          throw error;
+        }
+        file = made;
+      }
+      await finishResumable(database, row.id, file._id);
+      await removeTail(row);
+      return file;
+    },
+    remove: dropRow,
+  };
+
+  async function dropRow(row: ResumableRow): Promise<void> {
+    if (row.fileId === null) {
+      await bytes
+        .abort(row)
+        .catch((error: unknown) => log.warn({ err: error }, 'Parts of an upload are left behind'));
+      await contents.abandon({
+        upload: { ...row, id: row.uploadId, fileId: row.id, generation: 1 },
+      });
+    }
+    await removeTail(row);
+    await deleteResumable(database, row.id);
+  }
+}
+
+async function headOf(
+  store: Awaited<ReturnType<StorageParts['provider']>>,
+  place: { readonly bucket: string; readonly key: string },
+  size: number,
+): Promise<Buffer> {
+  if (size === 0) return Buffer.alloc(0);
+  const chunks: Buffer[] = [];
+  for await (const chunk of await store.get(place, { start: 0, end: HEAD_BYTES - 1 }))
+    chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+async function takeLock(
+  { database, log }: StorageParts,
+  id: string,
+  { signal, onWanted }: { readonly signal: AbortSignal; readonly onWanted: () => void },
+): Promise<ResumableLock> {
+  const lease = { token: newId(), seconds: LOCK_SECONDS };
+  const run = <T>(work: () => Promise<T>): Promise<T> => offAccount(() => database.outside(work));
+  const until = performance.now() + WAIT_MS;
+  for (;;) {
+    const held = await run(() => lockResumable(database, id, lease));
+    if (held === undefined || held) break;
+    if (performance.now() > until || signal.aborted) throw storageErrors.UPLOAD_BUSY();
+    await pause(LOOK_MS);
+  }
+  const hold = setInterval(() => {
+    run(() => holdResumable(database, id, lease)).then(
+      (state) => {
+        if (state !== 'held') onWanted();
+      },
+      (error: unknown) => log.warn({ err: error }, 'The lock of an upload could not be held'),
+    );
+  }, HOLD_MS).unref();
+  return {
+    token: lease.token,
+    async release() {
+      clearInterval(hold);
+      await run(() => unlockResumable(database, id, lease.token));
+    },
+  };
+}

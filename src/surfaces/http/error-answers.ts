@@ -1,0 +1,141 @@
+/** Errors on the wire: short on the client surface, with detail for operators. Never a stack, never SQL. */
+
+import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { errors, PenstockError } from '../../kernel/errors.ts';
+import type { SurfaceName } from '../../kernel/operations/operation.ts';
+import { securityHeaders } from './headers.ts';
+
+interface RenderedError {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Anything that is not a `PenstockError` is a fault of ours and shows nothing but the request's id. */
+export function renderError(
+  error: unknown,
+  surface: SurfaceName,
+  requestId: string,
+): RenderedError {
+  const known = error instanceof PenstockError ? error : errors.INTERNAL_SERVER_ERROR();
+  const body = {
+    name: known.name,
+    status: known.status,
+    message: known.message,
+    // Clients of the 0.16 line read the credential errors from `error` and codes from `conduitCode`.
+    error: known.status === 401 ? known.message : undefined,
+    code: known.code,
+    conduitCode: known.code,
+    requestId,
+    errors: known.errors,
+    detail: surface === 'admin' ? known.detail : undefined,
+  };
+  return { status: known.status, headers: headersOf(known), body: JSON.stringify(body) };
+}
+
+function headersOf(error: PenstockError): Readonly<Record<string, string>> {
+  const headers: Record<string, string> = {};
+  for (const [name, value] of Object.entries(error.headers ?? {}))
+    headers[name.toLowerCase()] = value;
+  if (error.retryAfter !== undefined)
+    headers['retry-after'] = String(Math.max(1, Math.ceil(error.retryAfter)));
+  return headers;
+}
+
+/* Requests that the HTTP parser refuses never become requests; they still get a JSON answer. */
+
+interface Refusal {
+  readonly status: number;
+  readonly reason: string;
+  readonly name: string;
+  readonly code: string;
+  readonly message: string;
+}
+
+const malformed: Refusal = {
+  status: 400,
+  reason: 'Bad Request',
+  name: 'INVALID_ARGUMENTS',
+  code: 'MALFORMED_REQUEST',
+  message: 'This is not a valid HTTP request',
+};
+
+const refusals: ReadonlyMap<string, Refusal> = new Map([
+  [
+    'HPE_HEADER_OVERFLOW',
+    {
+      status: 431,
+      reason: 'Request Header Fields Too Large',
+      name: 'INVALID_ARGUMENTS',
+      code: 'HEADERS_TOO_LARGE',
+      message: 'The address and headers are too large',
+    },
+  ],
+  [
+    'ERR_HTTP_REQUEST_TIMEOUT',
+    {
+      status: 408,
+      reason: 'Request Timeout',
+      name: 'TIMEOUT',
+      code: 'REQUEST_TIMEOUT',
+      message: 'The request was not complete in time',
+    },
+  ],
+]);
+
+/** Sockets that have their answer; what else arrives on them is thrown away. */
+const answered = new WeakSet<Socket>();
+
+/** Sockets whose request may take longer than others to arrive. */
+const long = new WeakSet<Socket>();
+
+/**
+ * Takes the present request of a socket out of the time in which whole requests must have arrived. The
+ * reader of its body watches it instead, and the connection is closed after it.
+ */
+export function allowLongRequest(socket: Socket): void {
+  long.add(socket);
+}
+
+/** Milliseconds in which the client may read its answer and stop sending, before the connection is cut. */
+const DRAIN_MS = 1_000;
+
+/** Answers on the bare socket and closes it. */
+export function answerClientError(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && long.has(socket)) return;
+  // Cutting at once would reset the connection, and the client would not see why.
+  if (answered.has(socket)) return;
+  if (error.code === 'ECONNRESET' || !socket.writable || hasPendingAnswer(socket)) {
+    socket.destroy();
+    return;
+  }
+  answered.add(socket);
+  socket.end(rawAnswer(refusals.get(error.code ?? '') ?? malformed));
+  socket.once('end', () => socket.destroy());
+  setTimeout(() => socket.destroy(), DRAIN_MS).unref();
+}
+
+/** An earlier request of the connection still waits for its answer: ours would be taken for that one. Node keeps it here. */
+const hasPendingAnswer = (socket: Socket & { _httpMessage?: unknown }): boolean =>
+  Boolean(socket._httpMessage);
+
+function rawAnswer({ status, reason, name, code, message }: Refusal): string {
+  const body = JSON.stringify({
+    name,
+    status,
+    message,
+    code,
+    conduitCode: code,
+    requestId: randomUUID(),
+  });
+  const lines = [`HTTP/1.1 ${status} ${reason}`];
+  for (let i = 0; i < securityHeaders.length; i += 2)
+    lines.push(`${securityHeaders[i]}: ${securityHeaders[i + 1]}`);
+  lines.push(
+    'content-type: application/json; charset=utf-8',
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+  );
+  return `${lines.join('\r\n')}\r\n\r\n${body}`;
+}

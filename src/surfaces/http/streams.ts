@@ -1,0 +1,202 @@
+/** Bodies that the handler reads piece by piece. Nothing is read before it asks, and no more than it asks for. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { errors, invalid, PenstockError } from '../../kernel/errors.ts';
+import { anyType } from '../../kernel/operations/operation.ts';
+import type { BodyStream, StreamDeclaration } from '../../kernel/operations/operation-input.ts';
+import type { AnswerStream } from '../../kernel/pipeline/answer.ts';
+import {
+  announcesBody,
+  ClientGoneError,
+  LEAST_BYTES_A_SECOND,
+  refuseEncoded,
+  refuseLong,
+  tooLarge,
+  tooSlow,
+} from './body.ts';
+import { allowLongRequest } from './error-answers.ts';
+
+/** Milliseconds without a byte after which a client that owes us more is given up. */
+const SILENCE_MS = 60_000;
+/** Milliseconds of waiting for the client after which its pace counts. */
+const TRICKLE_MS = 10_000;
+
+/** Describes the body without touching it. Throws 400 without a body, 413 and 415. */
+export function openBodyStream(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { contentTypes, limit, mayBeEmpty = false }: Omit<StreamDeclaration, 'limit'> & StreamLimit,
+): BodyStream {
+  if (!mayBeEmpty && !announcesBody(request)) throw invalid('body', 'required', 'is required');
+  refuseLong(request, limit);
+  const contentType = acceptedType(request, contentTypes);
+  refuseEncoded(request);
+  const length = request.headers['content-length'];
+  return {
+    contentType,
+    contentTypeHeader: request.headers['content-type'] ?? '',
+    length: length === undefined ? undefined : Number(length),
+    [Symbol.asyncIterator]: () => pieces(request, response, limit),
+  };
+}
+
+interface StreamLimit {
+  readonly limit: number;
+}
+
+/** Whether a body that may also be parsed is one for the stream, by its content type. */
+export const isForStream = (request: IncomingMessage, { contentTypes }: StreamDeclaration) =>
+  contentTypes.includes(mediaTypeOf(request));
+
+const mediaTypeOf = ({ headers }: IncomingMessage): string =>
+  headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
+
+function acceptedType(request: IncomingMessage, accepted: readonly string[]): string {
+  const type = mediaTypeOf(request);
+  if (accepted.includes(type) || accepted.includes(anyType)) return type;
+  throw errors.UNSUPPORTED_MEDIA_TYPE({
+    message: `Send the body with Content-Type: ${accepted.join(' or ')}`,
+  });
+}
+
+async function* pieces(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limit: number,
+): AsyncGenerator<Buffer, void> {
+  if (request.headers.expect !== undefined) response.writeContinue();
+  allowLongRequest(request.socket);
+  response.shouldKeepAlive = false;
+  const silence = watchSilence(request);
+  let size = 0;
+  try {
+    // Whoever stops early must still get its answer: the request is left open, and the exchange deals with the rest.
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      silence.heard();
+      size += (chunk as Buffer).length;
+      if (size > limit) throw tooLarge(limit);
+      if (silence.isTrickle(size)) throw tooSlow();
+      yield chunk as Buffer;
+      silence.expect();
+    }
+  } catch (error) {
+    throw request.readableAborted || request.errored
+      ? new ClientGoneError('The client closed the connection while sending')
+      : error;
+  } finally {
+    silence.end();
+  }
+}
+
+interface SilenceWatch {
+  heard(): void;
+  expect(): void;
+  /** So many bytes are too few for the time that we have waited for them. */
+  isTrickle(size: number): boolean;
+  end(): void;
+}
+
+/** One timer for the whole body. It counts only while we wait for the client, not while the client waits for us. */
+function watchSilence(request: IncomingMessage): SilenceWatch {
+  let waiting = true;
+  let waitingSince = performance.now();
+  let waitedMs = 0;
+  const timer = setTimeout(() => {
+    if (waiting) request.destroy();
+  }, SILENCE_MS);
+  timer.unref();
+  return {
+    heard() {
+      waiting = false;
+      waitedMs += performance.now() - waitingSince;
+    },
+    expect() {
+      waiting = true;
+      waitingSince = performance.now();
+      timer.refresh();
+    },
+    isTrickle: (size) => waitedMs > TRICKLE_MS && size < (waitedMs / 1_000) * LEAST_BYTES_A_SECOND,
+    end: () => clearTimeout(timer),
+  };
+}
+
+/* Sends a body that is made while it is sent, at the pace of the client. */
+
+/** Milliseconds in which a client that has been sent something must read on. */
+export const STALL_MS = 60_000;
+
+/**
+ * Calls `begin` when there is a first piece, so that what fails before it can be answered as an error.
+ * Rejects with the failure of the source, with 504 when the deadline passed, with `ClientGoneError` when
+ * the client left or took nothing for a minute.
+ */
+export async function sendStream(
+  response: ServerResponse,
+  { chunks, signal }: AnswerStream,
+  begin: () => void,
+): Promise<void> {
+  const source = chunks[Symbol.asyncIterator]();
+  try {
+    const first = await untilAborted(source.next(), signal);
+    begin();
+    await sendPieces(response, continued(first, source), signal);
+  } catch (error) {
+    throw failureOf(error, signal);
+  } finally {
+    // Not awaited: a source that hangs must not keep the exchange.
+    source.return?.().catch(() => undefined);
+  }
+}
+
+async function sendPieces(
+  response: ServerResponse,
+  pieces: AsyncIterable<Uint8Array | string>,
+  signal: AbortSignal,
+): Promise<void> {
+  const stall = watchStall(response);
+  try {
+    await pipeline(Readable.from(pieces), response, { signal });
+  } finally {
+    stall.end();
+  }
+}
+
+function failureOf(error: unknown, signal: AbortSignal): unknown {
+  if (signal.reason instanceof PenstockError) return signal.reason;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const left =
+    error === signal.reason || code === 'ABORT_ERR' || code === 'ERR_STREAM_PREMATURE_CLOSE';
+  return left ? new ClientGoneError('The client went away before the answer was out') : error;
+}
+
+function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener('abort', stop, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+  });
+}
+
+/** The rest of an iteration that has begun. */
+async function* continued<T>(
+  first: IteratorResult<T>,
+  source: AsyncIterator<T>,
+): AsyncGenerator<T> {
+  for (let piece = first; !piece.done; piece = await source.next()) yield piece.value;
+}
+
+/** Looks now and then whether the client took anything while we had something for it. */
+function watchStall(response: ServerResponse): { end(): void } {
+  let before = -1;
+  const timer = setInterval(() => {
+    const written = response.socket?.bytesWritten ?? 0;
+    const queued = response.writableLength;
+    const taken = written - (response.socket?.writableLength ?? 0);
+    if (queued > 0 && taken === before) response.destroy();
+    before = taken;
+  }, STALL_MS);
+  timer.unref();
+  return { end: () => clearInterval(timer) };
+}

@@ -1,0 +1,244 @@
+/** The routes of the API description. They are operations like all others, so they describe themselves too. */
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import Type from 'typebox';
+import { errors } from '../../kernel/errors.ts';
+import {
+  type Access,
+  defineOperation,
+  type Operation,
+  Reply,
+  type SurfaceName,
+} from '../../kernel/operations/operation.ts';
+import type { OperationRegistry } from '../../kernel/operations/registry.ts';
+import type { SurfaceOptionsSource } from '../http/options.ts';
+import { openApiDocument } from './document.ts';
+
+/* The API viewer: swagger-ui from its npm package, served by us, without any other address on the network. */
+
+interface Asset {
+  readonly text: string;
+  readonly type: string;
+}
+
+interface Bundled {
+  readonly type: string;
+  /** Address of the file inside the package. */
+  readonly locate: () => string;
+}
+
+const bundled: ReadonlyMap<string, Bundled> = new Map([
+  [
+    'swagger-ui.css',
+    {
+      type: 'text/css; charset=utf-8',
+      locate: () => import.meta.resolve('swagger-ui-dist/swagger-ui.css'),
+    },
+  ],
+  [
+    'swagger-ui-bundle.js',
+    {
+      type: 'text/javascript; charset=utf-8',
+      locate: () => import.meta.resolve('swagger-ui-dist/swagger-ui-bundle.js'),
+    },
+  ],
+]);
+
+const cache = new Map<string, Asset>();
+
+/** A file of the viewer, read when it is first asked for; `undefined` for any other name. */
+function viewerAsset(name: string): Asset | undefined {
+  const known = cache.get(name);
+  if (known) return known;
+  const asset = ownAsset(name) ?? bundledAsset(name);
+  if (asset) cache.set(name, asset);
+  return asset;
+}
+
+function bundledAsset(name: string): Asset | undefined {
+  const file = bundled.get(name);
+  return file && { text: readFileSync(fileURLToPath(file.locate()), 'utf8'), type: file.type };
+}
+
+function ownAsset(name: string): Asset | undefined {
+  if (name === 'viewer.js') return { text: script, type: 'text/javascript; charset=utf-8' };
+  return name === 'viewer.css' ? { text: style, type: 'text/css; charset=utf-8' } : undefined;
+}
+
+/** Nothing inline runs; only the API itself may be called. */
+function viewerPolicy(hostUrl: string): string {
+  const api = URL.canParse(hostUrl) ? ` ${new URL(hostUrl).origin}` : '';
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data:",
+    "font-src 'self'",
+    `connect-src 'self'${api}`,
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ');
+}
+
+const viewerPage = (surface: SurfaceName): string => `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Penstock ${surface} API</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/swagger/assets/swagger-ui.css">
+<link rel="stylesheet" href="/swagger/assets/viewer.css">
+</head>
+<body>
+<header><strong>Penstock</strong> <span>${surface} API</span> <a href="/swagger.json">OpenAPI 3.1</a></header>
+<main id="viewer"></main>
+<noscript>The viewer needs JavaScript. The description itself is at <a href="/swagger.json">/swagger.json</a>.</noscript>
+<script src="/swagger/assets/swagger-ui-bundle.js"></script>
+<script src="/swagger/assets/viewer.js"></script>
+</body>
+</html>
+`;
+
+const script = `SwaggerUIBundle({
+  url: '/swagger.json',
+  dom_id: '#viewer',
+  deepLinking: true,
+  docExpansion: 'none',
+  filter: true,
+  persistAuthorization: false,
+  tryItOutEnabled: true,
+  validatorUrl: null,
+  defaultModelsExpandDepth: 0,
+});
+`;
+
+const style = `body { margin: 0; background: #fafbfc; }
+header { display: flex; gap: 0.75rem; align-items: baseline; padding: 0.9rem 1.5rem; background: #10324a; color: #fff; font: 16px system-ui, sans-serif; }
+header strong { font-size: 1.15rem; letter-spacing: 0.02em; }
+header span { opacity: 0.8; }
+header a { margin-left: auto; color: #9fd3f5; }
+#viewer { max-width: 1200px; margin: 0 auto; padding-bottom: 3rem; }
+.swagger-ui .info { margin: 1.5rem 0 0.5rem; }
+.swagger-ui .scheme-container { box-shadow: none; background: transparent; padding: 0.5rem 0; }
+`;
+
+/** The group of these operations in the registry. */
+const OWNER = 'core/docs';
+
+const surfaces: readonly SurfaceName[] = ['client', 'admin'];
+
+/** Adds the routes to both surfaces and keeps their access in step with the options. */
+export function serveDocs(
+  registry: OperationRegistry,
+  options: Readonly<Record<SurfaceName, SurfaceOptionsSource>>,
+): void {
+  const documents = createDocuments(registry, options);
+  const register = (): void => {
+    registry.replace(
+      OWNER,
+      surfaces.flatMap((surface) =>
+        docsOperations(surface, options[surface], () => documents(surface)),
+      ),
+    );
+  };
+  for (const surface of surfaces) {
+    options[surface].onChange(() => {
+      documents.forget();
+      register();
+    });
+  }
+  register();
+}
+
+interface Document {
+  readonly json: string;
+  readonly etag: string;
+}
+
+/** Documents are made when they are asked for, once per state of the registry. */
+function createDocuments(
+  registry: OperationRegistry,
+  options: Readonly<Record<SurfaceName, SurfaceOptionsSource>>,
+) {
+  const made = new Map<SurfaceName, Document>();
+  const forget = (): void => made.clear();
+  registry.onChange(forget);
+  const documentOf = (surface: SurfaceName): Document => {
+    const known = made.get(surface);
+    if (known) return known;
+    const json = openApiDocument(registry.all(), {
+      surface,
+      hostUrl: options[surface].current().hostUrl,
+    });
+    const document = {
+      json,
+      etag: `"${createHash('sha256').update(json).digest('base64url').slice(0, 22)}"`,
+    };
+    made.set(surface, document);
+    return document;
+  };
+  return Object.assign(documentOf, { forget });
+}
+
+function docsOperations(
+  surface: SurfaceName,
+  source: SurfaceOptionsSource,
+  document: () => Document,
+): readonly Operation[] {
+  const { docsPublic, hostUrl } = source.current();
+  const guarded: Access = surface === 'admin' ? 'admin' : 'user';
+  const common = { surface, method: 'GET', limit: 'standard', mcp: false, graphql: false } as const;
+  const access = docsPublic ? 'public' : guarded;
+  const page = viewerPage(surface);
+  const html = { 'content-security-policy': viewerPolicy(hostUrl) };
+  const viewer = (path: string): Operation =>
+    defineOperation({
+      ...common,
+      id: `docs.${surface}.viewer${path.replace('/', '.')}`,
+      path,
+      access,
+      input: {},
+      output: Type.String({ contentMediaType: 'text/html' }),
+      summary: 'Read the API description in a browser',
+      handler: () => Reply.text(page, 'text/html; charset=utf-8', 200, html),
+    });
+  return [
+    defineOperation({
+      ...common,
+      id: `docs.${surface}.description`,
+      path: '/swagger.json',
+      access,
+      input: {},
+      output: Type.Record(Type.String(), Type.Unknown()),
+      summary: 'Get the OpenAPI 3.1 description of this surface',
+      handler: () => {
+        const { json, etag } = document();
+        return Reply.json(json, { etag, 'cache-control': 'no-cache' });
+      },
+    }),
+    viewer('/reference'),
+    viewer('/swagger'),
+    defineOperation({
+      ...common,
+      id: `docs.${surface}.asset`,
+      path: '/swagger/assets/:file',
+      access: 'public',
+      input: {
+        params: Type.Object({
+          file: Type.String({ description: 'Name of a file of the viewer.' }),
+        }),
+      },
+      output: Type.String({ contentMediaType: 'text/plain' }),
+      errors: [errors.NOT_FOUND],
+      summary: 'Get a file of the viewer',
+      handler: (_context, { params }) => {
+        const asset = viewerAsset(params.file);
+        if (!asset) throw errors.NOT_FOUND();
+        return Reply.text(asset.text, asset.type, 200, { 'cache-control': 'public, max-age=3600' });
+      },
+    }),
+  ];
+}
