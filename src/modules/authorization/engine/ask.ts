@@ -16,7 +16,7 @@ import type { Answer, AskOptions, Question } from './engine.ts';
 import { evaluate, type Verdict } from './evaluate.ts';
 import type { Bounds, Evaluation } from './graph.ts';
 import { engineErrors, limits } from './limits.ts';
-import { askRules } from './record-rules.ts';
+import { askRules, rulesBelow } from './record-rules.ts';
 import { footprintOf, loadTuples, mergeFootprints } from './tuple-loading.ts';
 import { sourcedStatement, sourceOf } from './tuple-source.ts';
 /** A model, and the database that is asked. */
@@ -113,6 +113,9 @@ export async function evaluateAll(
 ): Promise<readonly Verdict[]> {
   const [question, ...more] = questions;
   if (!question) return [];
+  // Rules are asked of the records by statements of their own: tuples and records of one moment decide.
+  if (asksRecords(engineScope, questions))
+    return inOneSnapshot(engineScope, (scope) => evaluateAll(scope, questions, evaluationContext));
   const verdicts = await evaluateLoaded(
     engineScope,
     questions,
@@ -128,6 +131,9 @@ export async function evaluateAll(
     return [...first, ...(await evaluateAll(scope, questions.slice(half), evaluationContext))];
   });
 }
+
+const asksRecords = ({ model, database }: EngineScope, questions: readonly Resolved[]): boolean =>
+  isDatabase(database) && questions.some(({ name }) => rulesBelow(model, name).size > 0);
 
 /** Up to so many tuples below an object are loaded before it is tried from the side of the subject. */
 const FEW_TUPLES = 1_000;

@@ -8,7 +8,7 @@ import type { SubjectRef } from '../model/grammar.ts';
 import { keyOf, type Model, type Name } from '../model/model.ts';
 import { arrayText, liveTuple } from '../tuple-sql.ts';
 import type { EngineScope, Resolved } from './ask.ts';
-import { meansSet } from './graph.ts';
+import { hasOwnSet } from './principals.ts';
 import { lookupsOf } from './reverse-expansion.ts';
 import { sourceOf } from './tuple-source.ts';
 
@@ -30,9 +30,8 @@ export function descentText(
   const { direct, steps, names } = expansionTo(model, [name]);
   const lookups = lookupsOf(model, subject, direct);
   const from = sourceOf(model, [...steps, ...lookups.map(({ rule }) => rule)]);
-  const ends = [...names.values()].filter(
-    (one) => one.type === subject.type && meansSet(model, subject, one),
-  );
+  // A set has everything of its object that it counts towards, and the way ends at any of that.
+  const ends = [...names.values()].filter((one) => hasOwnSet(model, subject, one));
   const open = [...names.values()].filter((one) => isPublic(model, one));
   const array = (values: readonly string[]): string =>
     `(select ${next(arrayText(values))}::text[])`;
