@@ -3,13 +3,23 @@
  * of operators is closed: anything else that starts with `$` is 400 with its place.
  */
 import { invalid } from '../../kernel/errors.ts';
-import { shown } from '../schema/language/names.ts';
-import { type Condition, MAX_NODES, type Test } from './condition.ts';
+import { shortened } from '../../kernel/text.ts';
+import {
+  type Comparison,
+  type Condition,
+  equals,
+  fieldTest,
+  literal,
+  MAX_NODES,
+  type Test,
+} from './condition.ts';
 
 /** Levels of `$and`, `$or`, `$nor` and `$not`. */
 const MAX_DEPTH = 16;
 /** What one query may be written with, groups around single conditions included. The binder counts what becomes of them. */
 const MAX_PARTS = 4 * MAX_NODES;
+
+const shown = (name: string): string => shortened(name, 64);
 
 interface ParseState {
   parts: number;
@@ -91,7 +101,7 @@ interface FieldQuery {
 function parseField(state: ParseState, { path, value }: FieldQuery, place: Place): Condition {
   enter(state, place);
   if (!isObject(value) || !Object.keys(value).some((key) => key.startsWith('$'))) {
-    return { kind: 'test', path, test: { kind: 'equal', value }, place: place.path };
+    return equals(path, value, place.path);
   }
   const parts = Object.entries(value)
     .filter(([operator]) => operator !== '$options' || !Object.hasOwn(value, '$regex'))
@@ -113,12 +123,12 @@ interface OperatorUse {
 type ReadTest = (operand: unknown, place: Place, beside: Record<string, unknown>) => Test;
 
 const comparison =
-  (kind: 'equal' | 'greater' | 'greaterOrEqual' | 'less' | 'lessOrEqual'): ReadTest =>
-  (value) => ({ kind, value });
+  (kind: Comparison): ReadTest =>
+  (value) => ({ kind, right: literal(value) });
 
 const oneOf: ReadTest = (operand, { path }) => {
   if (!Array.isArray(operand)) throw invalid(path, 'type', 'must be a list of values');
-  return { kind: 'in', values: operand };
+  return { kind: 'in', right: literal(operand) };
 };
 
 const like =
@@ -126,7 +136,7 @@ const like =
   (operand, { path }) => {
     if (typeof operand !== 'string')
       throw invalid(path, 'type', 'must be text, with % where anything may stand');
-    return { kind: 'like', pieces: operand.split('%'), ignoreCase };
+    return { kind: 'like', right: literal(operand), wildcards: true, ignoreCase };
   };
 
 const regex: ReadTest = (operand, { path }, beside) => {
@@ -139,7 +149,7 @@ const regex: ReadTest = (operand, { path }, beside) => {
 
 const search: ReadTest = (operand, { path }) => {
   if (typeof operand !== 'string') throw invalid(path, 'type', 'must be words');
-  return { kind: 'search', words: operand };
+  return { kind: 'search', right: literal(operand) };
 };
 
 /** Operators that are one test of a value. */
@@ -169,7 +179,7 @@ function parseOperator(
   { path, operator, operand, beside }: OperatorUse,
   place: Place,
 ): Condition {
-  const leaf = (test: Test): Condition => ({ kind: 'test', path, test, place: place.path });
+  const leaf = (test: Test): Condition => fieldTest(path, test, place.path);
   const test = tests.get(operator);
   if (test) return leaf(test(operand, place, beside));
   const opposite = opposites.get(operator);
@@ -183,7 +193,7 @@ function parseOperator(
   throw invalid(place.path, 'operator', `${shown(operator)} is not an operator: ${known}`);
 }
 
-function parseExists(leaf: Condition, wanted: unknown, { path }: Place): Condition {
-  if (typeof wanted !== 'boolean') throw invalid(path, 'type', 'must be true or false');
-  return wanted ? leaf : { kind: 'not', of: leaf };
+function parseExists(leaf: Condition, operand: unknown, { path }: Place): Condition {
+  if (typeof operand !== 'boolean') throw invalid(path, 'type', 'must be true or false');
+  return operand ? leaf : { kind: 'not', of: leaf };
 }

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openRecordKernel, type RecordKernel } from '../../../test/support/record-kernel.ts';
 import { system } from '../../kernel/caller.ts';
-import { all } from '../conditions/condition.ts';
+import { all, equals } from '../conditions/condition.ts';
 
 const admin = system('test');
 const names = [
@@ -69,12 +69,7 @@ describe('fields with the names of rows', () => {
     expect(documents[1]).toMatchObject({ link: first, links: [first] });
     expect(JSON.parse(await records.history.get(admin, schema, id, 0)).document[field]).toBe(6);
     await records.history.restore(admin, schema, id, 0);
-    const linked = {
-      kind: 'test',
-      path: `link.${field}`,
-      place: '',
-      test: { kind: 'equal', value: 5 },
-    } as const;
+    const linked = equals(`link.${field}`, 5);
     expect(JSON.parse(await records.find(admin, schema, { filter: linked }))).toHaveLength(1);
     const values = [{ as: 'total', function: 'sum', field }] as const;
     const groups = JSON.parse(

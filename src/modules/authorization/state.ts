@@ -25,7 +25,8 @@ import {
   type StoredDefinition,
 } from './services/definitions/stored-definition.ts';
 import { isBuiltInRole, isUntouchedRole, type NewRole, type Roles } from './services/roles.ts';
-import { conditionFaults, type RuleInput, type Rules } from './services/rules.ts';
+import { conditionFaults } from './services/rule-conditions.ts';
+import type { RuleInput, Rules } from './services/rules.ts';
 
 /** Versions count the changes of one installation: they are taken, and mean nothing. */
 export const definitionState = (definitions: Definitions): StateType => ({

@@ -4,7 +4,8 @@
  * parsed definitions, and is what the engine is compared with.
  */
 
-import type { Condition, Operand } from '../../../src/modules/authorization/model/condition.ts';
+import type { Operand } from '../../../src/data/conditions/condition.ts';
+import type { Condition } from '../../../src/modules/authorization/model/condition.ts';
 import type {
   AllowedSubject,
   Definition,
@@ -177,7 +178,9 @@ function isTrue(
     now: string;
   },
 ): boolean {
-  if (condition.kind !== 'compare') throw new Error('not generated');
+  if (condition.kind !== 'test' || condition.test.kind === 'exists')
+    throw new Error('not generated');
+  const { left: one, test } = condition;
   const value = (o: Operand) =>
     o.kind === 'literal'
       ? o.value
@@ -185,8 +188,10 @@ function isTrue(
         ? values.now
         : o.kind === 'context'
           ? values.context[o.name]
-          : values.attributes[o.name];
-  const [left, right] = [value(condition.left), value(condition.right)];
+          : o.kind === 'attribute'
+            ? values.attributes[o.name]
+            : undefined;
+  const [left, right] = [value(one), value(test.right)];
   if (left === undefined || right === undefined) return false;
-  return condition.operator === 'eq' ? left === right : String(left) < String(right);
+  return test.kind === 'equal' ? left === right : String(left) < String(right);
 }

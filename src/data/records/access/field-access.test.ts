@@ -3,7 +3,7 @@ import { openRecordKernel, type RecordKernel } from '../../../../test/support/re
 import { anonymous, type Caller, system } from '../../../kernel/caller.ts';
 import { newId } from '../../../kernel/ids.ts';
 import type { PermissionEngine } from '../../../kernel/permissions.ts';
-import { all, type Condition } from '../../conditions/condition.ts';
+import { all, type Condition, equals, fieldTest } from '../../conditions/condition.ts';
 import type { FieldMap, PlatformOptions } from '../../schema/language/definition.ts';
 
 const admin = system('test');
@@ -49,12 +49,7 @@ describe('access to single fields', () => {
       string,
       unknown
     >;
-  const test = (path: string): Condition => ({
-    kind: 'test',
-    path,
-    place: `query.${path}`,
-    test: { kind: 'exists' },
-  });
+  const test = (path: string): Condition => fieldTest(path, { kind: 'exists' }, `query.${path}`);
 
   beforeAll(async () => {
     kernel = await openRecordKernel();
@@ -418,12 +413,7 @@ describe('records that belong to users', () => {
     expect(
       JSON.parse((await kernel.records.get(ann, 'Ref', ref, { populate: ['of'] })).json),
     ).toMatchObject({ of: { title: 'private' } });
-    const byTitle: Condition = {
-      kind: 'test',
-      path: 'of.title',
-      place: 'q',
-      test: { kind: 'equal', value: 'private' },
-    };
+    const byTitle = equals('of.title', 'private', 'q');
     expect(JSON.parse(await kernel.records.select(bob, 'Ref', { filter: byTitle }))).toMatchObject({
       count: 0,
     });

@@ -5,9 +5,12 @@ import { isStorable } from '../../../kernel/text.ts';
 import {
   type Comparison,
   type Condition,
+  type FieldOperand,
   type Leaf,
+  type LiteralOperand,
   MAX_NODES,
   type Test,
+  type Tree,
 } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { Field } from '../../schema/language/field.ts';
@@ -42,10 +45,7 @@ export interface BoundLeaf {
 }
 
 /** A condition that can be compiled. */
-export type BoundCondition =
-  | BoundLeaf
-  | { readonly kind: 'all' | 'any'; readonly of: readonly BoundCondition[] }
-  | { readonly kind: 'not'; readonly of: BoundCondition };
+export type BoundCondition = Tree<BoundLeaf>;
 
 interface BindState {
   readonly schema: CompiledSchema;
@@ -81,12 +81,12 @@ function bind(state: BindState, condition: Condition): BoundCondition {
   return { kind: condition.kind, of: condition.of.map((part) => bind(state, part)) };
 }
 
-function bindLeaf(state: BindState, { path, test, place }: Leaf): BoundLeaf | undefined {
+function bindLeaf(state: BindState, { left, test, place }: Leaf): BoundLeaf | undefined {
   const report = (rule: string, message: string): undefined => {
     state.problems.push({ path: place, rule, message });
   };
   try {
-    const target = resolveTarget(state.schema, path, state.access);
+    const target = resolveTarget(state.schema, left.path, state.access);
     const bound = bindTest({ state, target, place, report }, test);
     return bound && { kind: 'test', target, test: bound, place };
   } catch (error) {
@@ -104,32 +104,64 @@ interface TestContext {
 }
 
 function bindTest(context: TestContext, test: Test): BoundTest | undefined {
-  const { target, report } = context;
+  const { report } = context;
   switch (test.kind) {
     case 'exists':
       return test;
     case 'in':
-      return bindIn(context, test.values);
+      return bindIn(context, listOf(test.right));
     case 'like':
-      return isText(context) ? test : report('operator', 'only text can be compared like this');
+      return bindLike(context, test);
     case 'matches':
       return isText(context)
         ? { kind: 'matches', pattern: postgresPattern(test.pattern), ignoreCase: test.ignoreCase }
         : report('operator', 'only text can match a pattern');
     case 'search':
-      if (!isText(context)) return report('operator', 'only text can be searched');
-      return isSearchable(test.words)
-        ? test
-        : report('type', `must be words, at most ${MAX_TEXT} characters in all`);
-    case 'field':
-      return bindFieldTest(context, test);
-    case 'equal':
-      if (test.value === null) return test;
-      return bindEqual(context, test.value);
+      return bindSearch(context, literalValue(test.right));
     default:
-      if (!hasOrder(target.field)) return report('operator', 'values of this field have no order');
-      return bindValue(context, test.value, (value) => ({ kind: test.kind, value }));
+      return bindComparison(context, test);
   }
+}
+
+type RightOperand = FieldOperand | LiteralOperand;
+
+/** Lists of values and texts to look for are never fields: no reader makes such a test. */
+const literalValue = (right: RightOperand): unknown =>
+  right.kind === 'literal' ? right.value : undefined;
+
+const listOf = (right: RightOperand): readonly unknown[] => {
+  const value = literalValue(right);
+  return Array.isArray(value) ? value : [value];
+};
+
+function bindComparison(
+  context: TestContext,
+  { kind, right }: { readonly kind: Comparison; readonly right: RightOperand },
+): BoundTest | undefined {
+  if (right.kind === 'field') return bindFieldTest(context, kind, right.path);
+  if (kind === 'equal') return bindEqual(context, right.value);
+  if (!hasOrder(context.target.field))
+    return context.report('operator', 'values of this field have no order');
+  return bindValue(context, right.value, (value) => ({ kind, value }));
+}
+
+/** What is no text is compared as it is: the check of types says what is wrong with it. */
+function bindLike(
+  context: TestContext,
+  { right, wildcards, ignoreCase }: Extract<Test, { readonly kind: 'like' }>,
+): BoundTest | undefined {
+  const text = literalValue(right);
+  if (typeof text !== 'string') return bindEqual(context, text);
+  if (!isText(context)) return context.report('operator', 'only text can be compared like this');
+  return { kind: 'like', pieces: wildcards ? text.split('%') : ['', text, ''], ignoreCase };
+}
+
+function bindSearch(context: TestContext, words: unknown): BoundTest | undefined {
+  if (typeof words !== 'string') return bindEqual(context, words);
+  if (!isText(context)) return context.report('operator', 'only text can be searched');
+  return isSearchable(words)
+    ? { kind: 'search', words }
+    : context.report('type', `must be words, at most ${MAX_TEXT} characters in all`);
 }
 
 const isSearchable = (words: string): boolean => words.length <= MAX_TEXT && isStorable(words);
@@ -198,6 +230,7 @@ function bindValue(
 }
 
 function bindEqual(context: TestContext, value: unknown): BoundTest | undefined {
+  if (value === null) return { kind: 'equal', value };
   const { target, report } = context;
   const { field } = target;
   if (isWhole(field) || (field.kind === 'array' && isWhole(field.items))) {
@@ -227,7 +260,8 @@ function bindIn(context: TestContext, values: readonly unknown[]): BoundTest | u
 
 function bindFieldTest(
   { state, target, report }: TestContext,
-  { comparison, other }: Extract<Test, { readonly kind: 'field' }>,
+  comparison: Comparison,
+  other: string,
 ): BoundTest | undefined {
   const right = resolveTarget(state.schema, other, state.access);
   for (const side of [target, right]) {

@@ -3,7 +3,15 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openRecordKernel, type RecordKernel } from '../../../../test/support/record-kernel.ts';
 import { system } from '../../../kernel/caller.ts';
-import type { Condition, Test } from '../../conditions/condition.ts';
+import {
+  type Condition,
+  equals,
+  field as fieldOf,
+  fieldTest,
+  literal,
+  type Operand,
+  type Test,
+} from '../../conditions/condition.ts';
 import { compilePattern } from '../../schema/language/pattern/compile.ts';
 import { PatternFault } from '../../schema/language/pattern/syntax.ts';
 import { postgresPattern } from './postgres-pattern.ts';
@@ -109,33 +117,42 @@ const pieces = fc.array(
 
 const leaf: fc.Arbitrary<Condition> = fc.constantFrom(...paths).chain(([path, value, kind]) => {
   const tests: fc.Arbitrary<Test>[] = [
-    nullable(value).map((wanted) => ({ kind: 'equal', value: wanted })),
-    fc.array(nullable(value), { maxLength: 3 }).map((values) => ({ kind: 'in', values })),
+    nullable(value).map((one) => ({ kind: 'equal', right: literal(one) })),
+    fc
+      .array(nullable(value), { maxLength: 3 })
+      .map((values) => ({ kind: 'in', right: literal(values) })),
     fc.constant({ kind: 'exists' }),
   ];
-  if (kind !== 'plain') tests.push(fc.record({ kind: fc.constantFrom(...comparisons), value }));
+  if (kind !== 'plain')
+    tests.push(fc.record({ kind: fc.constantFrom(...comparisons), right: value.map(literal) }));
   if (kind === 'text')
-    tests.push(fc.record({ kind: fc.constant('like' as const), pieces, ignoreCase: fc.boolean() }));
+    tests.push(
+      fc.record({
+        kind: fc.constant('like' as const),
+        right: pieces.map((parts) => literal(parts.join('%'))),
+        wildcards: fc.constant(true),
+        ignoreCase: fc.boolean(),
+      }),
+    );
   if (path === 'tags' || path === 'nums') {
     tests.push(
-      fc.array(value, { maxLength: 2 }).map((wanted) => ({ kind: 'equal', value: wanted })),
+      fc.array(value, { maxLength: 2 }).map((list) => ({ kind: 'equal', right: literal(list) })),
     );
   }
   if (path === 's')
     tests.push(
       fc
         .constantFrom('seo.slug', 's')
-        .map((other) => ({ kind: 'field', comparison: 'lessOrEqual', other })),
+        .map((other) => ({ kind: 'lessOrEqual', right: fieldOf(other) })),
     );
   if (path === 'i')
     tests.push(
       fc
         .constantFrom('n', 'big', 'seo.rank')
-        .map((other) => ({ kind: 'field', comparison: 'equal', other })),
+        .map((other) => ({ kind: 'equal', right: fieldOf(other) })),
     );
-  if (path === 'd')
-    tests.push(fc.constant({ kind: 'field', comparison: 'greater', other: 'seo.at' }));
-  return fc.oneof(...tests).map((test) => ({ kind: 'test', path, test, place: 'query' }));
+  if (path === 'd') tests.push(fc.constant({ kind: 'greater', right: fieldOf('seo.at') }));
+  return fc.oneof(...tests).map((test) => fieldTest(path, test, 'query'));
 });
 
 const condition: fc.Arbitrary<Condition> = fc.letrec<{ node: Condition }>((tie) => ({
@@ -184,12 +201,15 @@ function compare(kind: string, left: unknown, right: unknown): boolean {
   return kind === 'less' ? a < b : a <= b;
 }
 
+const literalValue = (right: Operand): unknown =>
+  right.kind === 'literal' ? right.value : undefined;
+
 /** Text with anything between its pieces. */
-function isLike(
-  { pieces: parts, ignoreCase }: Extract<Test, { kind: 'like' }>,
-  value: unknown,
-): boolean {
-  const source = parts.map((piece) => RegExp.escape(piece)).join('.*');
+function isLike({ right, ignoreCase }: Extract<Test, { kind: 'like' }>, value: unknown): boolean {
+  const source = String(literalValue(right))
+    .split('%')
+    .map((piece) => RegExp.escape(piece))
+    .join('.*');
   return (
     typeof value === 'string' && new RegExp(`^(?:${source})$`, ignoreCase ? 'is' : 's').test(value)
   );
@@ -197,14 +217,16 @@ function isLike(
 
 function fits(test: Test, value: unknown): boolean {
   if (test.kind === 'exists') return !missing(value);
-  if (test.kind === 'equal' && test.value === null) return missing(value);
-  if (test.kind === 'equal' && Array.isArray(test.value))
-    return JSON.stringify(value) === JSON.stringify(test.value);
-  if (missing(value)) return test.kind === 'in' && test.values.includes(null);
+  const other = 'right' in test ? literalValue(test.right) : undefined;
+  if (test.kind === 'equal' && other === null) return missing(value);
+  if (test.kind === 'equal' && Array.isArray(other))
+    return JSON.stringify(value) === JSON.stringify(other);
+  const list = test.kind === 'in' && Array.isArray(other) ? other : [];
+  if (missing(value)) return list.includes(null);
   if (Array.isArray(value)) return value.some((item) => !missing(item) && fits(test, item));
-  if (test.kind === 'in') return test.values.includes(value);
+  if (test.kind === 'in') return list.includes(value);
   if (test.kind === 'like') return isLike(test, value);
-  return 'value' in test && compare(test.kind, value, test.value);
+  return compare(test.kind, value, other);
 }
 
 function holds(of: Condition, record: Json, authors: ReadonlyMap<string, Json>): boolean {
@@ -213,11 +235,12 @@ function holds(of: Condition, record: Json, authors: ReadonlyMap<string, Json>):
     const fit = (part: Condition): boolean => holds(part, record, authors);
     return of.kind === 'all' ? of.of.every(fit) : of.of.some(fit);
   }
-  const values = valuesAt(record, of.path.split('.'), authors);
+  const values = valuesAt(record, of.left.path.split('.'), authors);
   const { test } = of;
-  if (test.kind !== 'field') return values.some((value) => fits(test, value));
-  const [other] = valuesAt(record, test.other.split('.'), authors);
-  return !missing(values[0]) && !missing(other) && compare(test.comparison, values[0], other);
+  if (!('right' in test) || test.right.kind !== 'field')
+    return values.some((value) => fits(test, value));
+  const [other] = valuesAt(record, test.right.path.split('.'), authors);
+  return !missing(values[0]) && !missing(other) && compare(test.kind, values[0], other);
 }
 
 describe('conditions against a model', () => {
@@ -334,10 +357,7 @@ describe('conditions against a model', () => {
         const test: Test = { kind: 'matches', pattern: source, ignoreCase: false };
         const filter: Condition = {
           kind: 'all',
-          of: [
-            { kind: 'test', path: 's', test, place: '' },
-            { kind: 'test', path: 'n', test: { kind: 'equal', value: 77 }, place: '' },
-          ],
+          of: [fieldTest('s', test), equals('n', 77)],
         };
         const found = JSON.parse(await kernel.records.find(admin, 'Row', { filter })) as {
           s: string;

@@ -3,7 +3,8 @@ import type { Caller } from '../../../kernel/caller.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { PermissionPort, RowPredicate } from '../../../kernel/permissions.ts';
-import type { Condition } from '../../conditions/condition.ts';
+import { type Condition, leavesOf } from '../../conditions/condition.ts';
+import { conditionSql } from '../../conditions/sql.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { columnType } from '../../schema/language/field.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
@@ -52,11 +53,7 @@ export function comparable({ top, field }: Target, value: string): string {
   }
 }
 
-/*
- * From a checked condition to SQL. Values are parameters, tables and columns come from the schema. A
- * `not` is carried down to the tests, where `is not true` makes "unknown" false: a condition and its
- * opposite never both miss a record.
- */
+/* From a checked condition to SQL. Values are parameters, tables and columns come from the schema. */
 
 function createFilterContext(parameters: Parameters, predicates: HopPredicates): FilterContext {
   let count = 0;
@@ -65,25 +62,10 @@ function createFilterContext(parameters: Parameters, predicates: HopPredicates):
 
 /** A boolean expression over the row `alias`. */
 function conditionText(condition: BoundCondition, alias: string, context: FilterContext): string {
-  return compile({ alias, context }, condition, false);
+  return conditionSql(condition, (leaf) => leafText(leaf, alias, context));
 }
 
-interface Scope {
-  readonly alias: string;
-  readonly context: FilterContext;
-}
-
-function compile(scope: Scope, condition: BoundCondition, negated: boolean): string {
-  if (condition.kind === 'not') return compile(scope, condition.of, !negated);
-  if (condition.kind === 'test')
-    return negated ? `(${leafText(scope, condition)}) is not true` : leafText(scope, condition);
-  const conjunction = (condition.kind === 'all') !== negated;
-  if (condition.of.length === 0) return String(conjunction);
-  const parts = condition.of.map((part) => compile(scope, part, negated));
-  return `(${parts.join(conjunction ? ' and ' : ' or ')})`;
-}
-
-function leafText({ alias, context }: Scope, { target, test }: BoundLeaf): string {
+function leafText({ target, test }: BoundLeaf, alias: string, context: FilterContext): string {
   if (test.kind === 'field') {
     const [left, right] = [
       comparable(target, plainValue(target, alias)),
@@ -181,12 +163,6 @@ export async function resolveFilter(
     compile: (alias, parameters) =>
       conditionText(bound, alias, createFilterContext(parameters, predicates)),
   };
-}
-
-function* leavesOf(condition: BoundCondition): Generator<BoundLeaf> {
-  if (condition.kind === 'test') yield condition;
-  else if (condition.kind === 'not') yield* leavesOf(condition.of);
-  else for (const part of condition.of) yield* leavesOf(part);
 }
 
 interface FollowedHop {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openRecordKernel, type RecordKernel } from '../../../../test/support/record-kernel.ts';
 import { anonymous, system } from '../../../kernel/caller.ts';
-import { all } from '../../conditions/condition.ts';
+import { all, fieldTest, literal } from '../../conditions/condition.ts';
 
 const admin = system('test');
 
@@ -84,12 +84,7 @@ describe('the nearest records', () => {
       status: 400,
       code: 'TOO_MANY_RECORDS',
     });
-    const filter = {
-      kind: 'test',
-      path: 'n',
-      test: { kind: 'less', value: 100 },
-      place: 'filter.n',
-    } as const;
+    const filter = fieldTest('n', { kind: 'less', right: literal(100) });
     const found = JSON.parse(await kernel.records.nearest(admin, 'Crowd', { ...many, filter })) as {
       document: object;
     }[];

@@ -3,7 +3,7 @@ import type { TestServer } from '../../../../test/support/database.ts';
 import { openRecordKernel, type RecordKernel } from '../../../../test/support/record-kernel.ts';
 import { describeWithPostgres15 } from '../../../../test/support/servers/fixtures.ts';
 import { anonymous, system } from '../../../kernel/caller.ts';
-import { all } from '../../conditions/condition.ts';
+import { all, equals } from '../../conditions/condition.ts';
 import { emptyLayout } from '../../schema/compile/layout.ts';
 import type { FieldMap, PlatformOptions } from '../../schema/language/definition.ts';
 import { parseFields } from '../../schema/language/parse.ts';
@@ -68,12 +68,7 @@ const suite = (server: TestServer) => () => {
     expect(
       JSON.parse(await kernel.records.aggregate(admin, author, { filter, groupBy: [], values })),
     ).toEqual([{ n: 1 }]);
-    const byName = {
-      kind: 'test',
-      path: 'by.name',
-      place: 'query',
-      test: { kind: 'equal', value: 'Ann' },
-    } as const;
+    const byName = equals('by.name', 'Ann');
     expect(JSON.parse(await kernel.records.select(admin, book, { filter: byName }))).toMatchObject({
       count: 0,
     });

@@ -1,7 +1,9 @@
 /** The parts of an index definition as they are read: fields, directions, methods, options and the condition of a partial index. */
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
-import type { Problem } from '../../../kernel/errors.ts';
+import { PenstockError, type Problem } from '../../../kernel/errors.ts';
+import type { Condition } from '../../conditions/condition.ts';
+import { parseFilter } from '../../conditions/parse.ts';
 import type { IndexDefinition, IndexEngine } from '../language/definition.ts';
 import { columnType, type Field, type ObjectField } from '../language/field.ts';
 import { shown } from '../language/names.ts';
@@ -181,27 +183,40 @@ export const scalars: ReadonlySet<Field['kind']> = new Set([
   'relation',
 ]);
 
+/** A partial index takes the part of the filter language that PostgreSQL can compare with it: a value, null, or whether there is one. */
 function conditionOn(reading: Reading, name: string, value: unknown): string | undefined {
   const place = `engine.where.${shown(name)}`;
   const field = fieldOf(reading.tree, name);
   if (!field) return report(reading, place, 'field', 'there is no such field');
   const column = identifier(name);
-  if (value === null) return `${column} is null`;
-  if (isPlainObject(value)) {
-    const { $exists, ...others } = value;
-    if (typeof $exists === 'boolean' && Object.keys(others).length === 0)
-      return `${column} is ${$exists ? 'not null' : 'null'}`;
+  const condition = readTest(name, value);
+  const isThere = condition?.kind !== 'not';
+  const leaf = condition?.kind === 'not' ? condition.of : condition;
+  if (leaf?.kind === 'test' && leaf.test.kind === 'exists')
+    return `${column} is ${isThere ? 'not null' : 'null'}`;
+  const operand = leaf?.kind === 'test' && leaf.test.kind === 'equal' ? leaf.test.right : undefined;
+  if (!isThere || operand?.kind !== 'literal' || isPlainObject(operand.value))
     return report(
       reading,
       place,
       'operator',
       'takes a value, null, or {"$exists": true} and {"$exists": false}',
     );
-  }
+  if (operand.value === null) return `${column} is null`;
   if (!scalars.has(field.kind))
     return report(reading, place, 'type', 'a value can only be asked of a single value');
   const problems: Problem[] = [];
-  const checked = checkerOf(field)(value, `${reading.place}.${place}`, problems);
+  const checked = checkerOf(field)(operand.value, `${reading.place}.${place}`, problems);
   reading.problems.push(...problems);
   return problems.length > 0 ? undefined : `${column} = ${literalOf(checked, columnType(field))}`;
+}
+
+/** `undefined`: not of the filter language. */
+function readTest(name: string, value: unknown): Condition | undefined {
+  try {
+    return parseFilter({ [name]: value });
+  } catch (error) {
+    if (error instanceof PenstockError) return undefined;
+    throw error;
+  }
 }

@@ -26,7 +26,12 @@ import {
 import { roleAnswer } from '../role-queries.ts';
 import type { Models } from './definitions/models.ts';
 import { everybodysRole, type HeldRoles } from './roles.ts';
-import { conditionsHold, needsFacts, type RuleConditions, type RuleFacts } from './rules.ts';
+import {
+  conditionsHold,
+  needsFacts,
+  type RuleConditions,
+  type RuleFacts,
+} from './rule-conditions.ts';
 
 export interface ScopedQuestion extends Question {
   /** `Type:id`; empty counts as absent. */

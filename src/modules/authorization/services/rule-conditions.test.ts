@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { conditionFaults, conditionsHold, type RuleConditions } from './rules.ts';
+import { conditionFaults, conditionsHold, type RuleConditions } from './rule-conditions.ts';
 
 const record = { owner: 'u1', stars: 3, state: 'live', tags: ['a', 'b'], closed: null, ok: false };
 const caller = { _id: 'u1', email: 'u1@example.com', level: 5 };

@@ -3,7 +3,7 @@
  * rows, so that a change holds on every node for the next message.
  */
 
-import { all, type Condition } from '../../../data/conditions/condition.ts';
+import { all, type Condition, contains } from '../../../data/conditions/condition.ts';
 import type { RecordText } from '../../../data/records/store.ts';
 import type { Kernel } from '../../../host/kernel.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
@@ -180,14 +180,7 @@ export function checkTemplate({ subject, body, sender }: Omit<TemplateInput, 'na
 }
 
 const nameContains = (search: string | undefined): Condition =>
-  search === undefined
-    ? all()
-    : {
-        kind: 'test',
-        path: 'name',
-        test: { kind: 'like', pieces: ['', search, ''], ignoreCase: true },
-        place: 'search',
-      };
+  search === undefined ? all() : contains('name', search, 'search');
 
 async function unlessMissing<T>(work: () => Promise<T>): Promise<T> {
   try {

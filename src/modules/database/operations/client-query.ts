@@ -68,11 +68,12 @@ function requireAllowed(
   const problems: Problem[] = [];
   let cost = 0;
   for (const leaf of leavesOf(condition)) {
-    if (!fields.includes(leaf.path))
+    const { path } = leaf.left;
+    if (!fields.includes(path))
       problems.push({
         path: leaf.place,
         rule: 'field',
-        message: `"${shown(leaf.path)}" cannot be filtered by`,
+        message: `"${shown(path)}" cannot be filtered by`,
       });
     else if (!tests.has(leaf.test.kind))
       problems.push({
@@ -92,10 +93,11 @@ function requireAllowed(
 }
 
 /** Points: a comparison 1, each relation on the way 3, looking into text 5, each hundred values of a list 1. */
-function costOf(schemas: SchemaRegistry, schema: CompiledSchema, { path, test }: Leaf): number {
+function costOf(schemas: SchemaRegistry, schema: CompiledSchema, { left, test }: Leaf): number {
   const text = test.kind === 'like' || test.kind === 'matches' || test.kind === 'search' ? 5 : 0;
-  const values = test.kind === 'in' ? Math.floor(test.values.length / 100) : 0;
-  return 1 + text + values + 3 * relationsOf(schemas, schema, path);
+  const list = test.kind === 'in' && test.right.kind === 'literal' ? test.right.value : [];
+  const values = Array.isArray(list) ? Math.floor(list.length / 100) : 0;
+  return 1 + text + values + 3 * relationsOf(schemas, schema, left.path);
 }
 
 /** A path that leads nowhere costs nothing: it is refused later, with its place. */

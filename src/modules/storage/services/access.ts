@@ -2,7 +2,7 @@
  * Who may do what with a file: the one place that decides. While relations are not asked (5.8), files that are public
  * are read by everybody, private ones as `access.privateRead` says, and only their owner changes or deletes them.
  */
-import { all, any, type Condition } from '../../../data/conditions/condition.ts';
+import { all, any, type Condition, equals } from '../../../data/conditions/condition.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { StorageConfig } from '../config.ts';
@@ -65,11 +65,3 @@ export function createFileAccess(config: () => StorageConfig): FileAccess {
     },
   };
 }
-
-/** Exported for lists. */
-export const equals = (path: string, value: unknown): Condition => ({
-  kind: 'test',
-  path,
-  test: { kind: 'equal', value },
-  place: path,
-});

@@ -1,10 +1,10 @@
 /** Pages of files, folders and containers. */
-import { all, type Condition } from '../../../data/conditions/condition.ts';
+import { all, type Condition, contains, equals } from '../../../data/conditions/condition.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { containerOf, folderOf } from '../names.ts';
 import type { FileRow } from '../queries/files.ts';
 import { containerSchema, fileSchema, folderSchema } from '../schemas.ts';
-import { equals, ownerOf } from './access.ts';
+import { ownerOf } from './access.ts';
 import type { StorageParts } from './storage-parts.ts';
 
 export interface ListPage {
@@ -78,7 +78,7 @@ export function createListing({ records, access, config }: StorageParts): Listin
         ...conditions,
         ...(container === undefined ? [] : [equals('container', containerOf(container))]),
         ...(folder === undefined ? [] : [equals('folder', folderOf(folder))]),
-        ...contains('name', search),
+        ...named(search),
       ),
       filter,
     );
@@ -92,7 +92,7 @@ export function createListing({ records, access, config }: StorageParts): Listin
         all(
           ...(container === undefined ? [] : [equals('container', containerOf(container))]),
           ...(parent === undefined ? [] : [equals('parent', folderOf(parent, 'parent'))]),
-          ...contains('name', search),
+          ...named(search),
         ),
         { sort: ['name'], ...rest },
       ),
@@ -100,15 +100,6 @@ export function createListing({ records, access, config }: StorageParts): Listin
   };
 }
 
-/** The text as it is, anywhere in the value. */
-const contains = (path: string, search: string | undefined): readonly Condition[] =>
-  search === undefined || search === ''
-    ? []
-    : [
-        {
-          kind: 'test',
-          path,
-          test: { kind: 'like', pieces: ['', search, ''], ignoreCase: true },
-          place: 'search',
-        },
-      ];
+/** The text as it is, anywhere in the name. */
+const named = (search: string | undefined): readonly Condition[] =>
+  search === undefined || search === '' ? [] : [contains('name', search, 'search')];

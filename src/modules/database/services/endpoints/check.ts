@@ -1,6 +1,6 @@
 /** Everything that must be right about an endpoint before it is stored, each fault with its place. */
 
-import type { Condition } from '../../../../data/conditions/condition.ts';
+import { type Condition, leavesOf, type Operand } from '../../../../data/conditions/condition.ts';
 import { bindCondition } from '../../../../data/records/filter/bind.ts';
 import { PathFault, resolveTarget } from '../../../../data/records/filter/target.ts';
 import { bindAssignments } from '../../../../data/records/write/assignments.ts';
@@ -12,17 +12,14 @@ import { requiredProblems, samplesOfField, samplesOfInput } from './check-values
 import {
   assignmentActions,
   changeableFields,
-  comparisonCode,
   type EndpointAssignment,
   type EndpointDefinition,
   endpointOperation,
   isWrite,
-  leavesOf,
-  type QueryLeaf,
-  type ValueSource,
 } from './definition.ts';
-import { contextField, leafCondition } from './filter-values.ts';
+import { contextField, filled } from './filter-values.ts';
 import { inputProblems } from './inputs.ts';
+import { type EndpointLeaf, operandOf, treeCondition } from './parse-tree.ts';
 
 const nameRule = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/;
 
@@ -132,44 +129,43 @@ function permissionProblems(
 }
 
 function queryProblems(context: CheckContext): readonly Problem[] {
-  const { query } = context.endpoint;
-  return query
-    ? [...leavesOf(query, 'query')].flatMap(({ leaf, place }) => leafProblems(context, leaf, place))
-    : [];
+  const condition = treeCondition(context.endpoint.query);
+  return condition ? [...leavesOf(condition)].flatMap((leaf) => leafProblems(context, leaf)) : [];
 }
 
-function leafProblems(context: CheckContext, leaf: QueryLeaf, place: string): readonly Problem[] {
+function leafProblems(context: CheckContext, leaf: EndpointLeaf): readonly Problem[] {
   const { schema, schemas } = context;
+  const { left, test, place } = leaf;
+  if (!('right' in test)) return [];
   try {
-    resolveTarget(schema, leaf.schemaField, { schema: (name) => schemas.get(name), hidden: false });
+    resolveTarget(schema, left.path, { schema: (name) => schemas.get(name), hidden: false });
   } catch (error) {
     if (error instanceof PathFault)
       return [{ path: `${place}.schemaField`, rule: 'field', message: error.message }];
     throw error;
   }
-  const source = sourceSamples(context, leaf.comparisonField, `${place}.comparisonField`);
+  const source = sourceSamples(context, test.right, `${place}.comparisonField`);
   if ('problem' in source) return [source.problem];
   if (!source.samples) return [];
-  const at = `${place}.comparisonField.${leaf.comparisonField.type === 'Custom' ? 'value' : 'type'}`;
-  if (wantsList(leaf) && !source.samples.some(Array.isArray)) {
+  const at = `${place}.comparisonField.${test.right.kind === 'literal' ? 'value' : 'type'}`;
+  if (test.kind === 'in' && !source.samples.some(Array.isArray)) {
     return [{ path: at, rule: 'type', message: 'must be a list: declare the input as array' }];
   }
   const found = textProblems(context, leaf, at);
   return found.length > 0
     ? found
-    : firstFit(source.samples, (sample) =>
-        conditionProblems(context, leafCondition(leaf, sample, at)),
-      );
+    : firstFit(source.samples, (sample) => conditionProblems(context, filled(leaf, sample, at)));
 }
 
 /** `like` and `search` need a text to look into. */
-const textProblems = (context: CheckContext, leaf: QueryLeaf, place: string): readonly Problem[] =>
-  leaf.comparisonField.like || leaf.comparisonField.search
-    ? conditionProblems(context, leafCondition(leaf, 'text', place))
+const textProblems = (
+  context: CheckContext,
+  leaf: EndpointLeaf,
+  place: string,
+): readonly Problem[] =>
+  leaf.test.kind === 'like' || leaf.test.kind === 'search'
+    ? conditionProblems(context, filled(leaf, 'text', place))
     : [];
-
-const wantsList = ({ operation }: QueryLeaf): boolean =>
-  operation === comparisonCode.in || operation === comparisonCode.notIn;
 
 function conditionProblems(
   { schema, schemas }: CheckContext,
@@ -206,18 +202,20 @@ type Samples = { readonly samples: readonly unknown[] | undefined } | { readonly
 /** What a source can give. `undefined`: anything. */
 function sourceSamples(
   { endpoint, schemas }: CheckContext,
-  { type, value }: ValueSource,
+  operand: Operand,
   place: string,
 ): Samples {
   const unknown = (message: string): Samples => ({
     problem: { path: `${place}.value`, rule: 'reference', message },
   });
-  if (type === 'Custom' || type === 'Schema') return { samples: [value] };
-  if (type === 'Input') {
-    const input = endpoint.inputs.find(({ name }) => name === value);
+  if (operand.kind === 'literal') return { samples: [operand.value] };
+  if (operand.kind === 'input') {
+    const input = endpoint.inputs.find(({ name }) => name === operand.name);
     return input ? { samples: samplesOfInput(input) } : unknown('is not the name of an input');
   }
-  const field = contextField(String(value), schemas);
+  // Fields stand for themselves, and have no samples: `filled` leaves them as they are.
+  if (operand.kind !== 'context') return { samples: [undefined] };
+  const field = contextField(operand.name, schemas);
   return field
     ? { samples: samplesOfField(field) }
     : unknown('is not in the context; it has user._id and the visible fields of User');
@@ -264,7 +262,7 @@ function oneAssignmentProblems(
   }
   const source = sourceSamples(
     context,
-    { type: assignmentField.type, value: assignmentField.value },
+    operandOf({ type: assignmentField.type, value: assignmentField.value }),
     `${place}.assignmentField`,
   );
   if ('problem' in source) return [source.problem];

@@ -107,6 +107,7 @@ export interface ValueSource {
   readonly value: unknown;
 }
 
+/** A comparison as it is written and stored; `treeCondition` reads it. */
 export interface QueryLeaf {
   readonly schemaField: string;
   /** A comparison code. */
@@ -152,22 +153,6 @@ export const isWrite = ({ operation }: EndpointDefinition): boolean =>
   operation === endpointOperation.put ||
   operation === endpointOperation.patch ||
   operation === endpointOperation.delete;
-
-export const isLeaf = (tree: QueryTree): tree is QueryLeaf => 'schemaField' in tree;
-
-/** The leaves of a tree with their places, in order. */
-export function* leavesOf(
-  tree: QueryTree,
-  place: string,
-): Generator<{ readonly leaf: QueryLeaf; readonly place: string }> {
-  if (isLeaf(tree)) yield { leaf: tree, place };
-  else {
-    const [key, children] =
-      'AND' in tree ? (['AND', tree.AND] as const) : (['OR', tree.OR] as const);
-    for (const [index, child] of children.entries())
-      yield* leavesOf(child, `${place}.${key}.${index}`);
-  }
-}
 
 /* Which fields an endpoint may write, by what the schema permits (spec/database.md 5.7, 5.9). */
 

@@ -1,30 +1,32 @@
 /**
- * From the query tree of an endpoint and the values of a request to a condition. A comparison with an
+ * From the condition of an endpoint and the values of a request to a condition. A comparison with an
  * optional input that is absent falls away; that never lets more records through than its author said.
  */
 import {
   all,
   any,
-  type Comparison,
   type Condition,
+  type Leaf,
+  literal,
   not,
-  type Test,
+  type Operand,
 } from '../../../../data/conditions/condition.ts';
 import type { RecordStore } from '../../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { Field } from '../../../../data/schema/language/field.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import { type Caller, system } from '../../../../kernel/caller.ts';
-import { comparisonCode, isLeaf, type QueryLeaf, type QueryTree } from './definition.ts';
+import type { EndpointCondition, EndpointLeaf } from './parse-tree.ts';
 
 /** A value for a comparison, and where it stands in the request. `undefined`: an optional input that is absent. */
 type ReadValue = (
-  leaf: QueryLeaf,
+  operand: Operand,
   place: string,
 ) => { readonly value: unknown; readonly place: string } | undefined;
 
 interface BuildOptions {
   readonly read: ReadValue;
+  /** What an `OR` means of which no branch is left: everything, or nothing. */
   readonly matchAllWhenEmpty: boolean;
 }
 
@@ -34,9 +36,12 @@ interface BuiltFilter {
   readonly live: number;
 }
 
-export function buildFilter(tree: QueryTree | null, options: BuildOptions): BuiltFilter {
+export function buildFilter(
+  template: EndpointCondition | undefined,
+  options: BuildOptions,
+): BuiltFilter {
   const state = { live: 0 };
-  const condition = tree ? build(tree, 'query', { ...options, state }) : undefined;
+  const condition = template && build(template, { ...options, state });
   return { condition: condition ?? all(), live: state.live };
 }
 
@@ -45,52 +50,30 @@ interface Building extends BuildOptions {
 }
 
 /** `undefined`: nothing is left of this part. */
-function build(tree: QueryTree, place: string, building: Building): Condition | undefined {
-  if (isLeaf(tree)) {
-    const found = building.read(tree, place);
+function build(template: EndpointCondition, building: Building): Condition | undefined {
+  if (template.kind === 'not') {
+    const part = build(template.of, building);
+    return part && not(part);
+  }
+  if (template.kind === 'test') {
+    const { test, place } = template;
+    const found = 'right' in test ? building.read(test.right, place) : { value: undefined, place };
     if (!found) return undefined;
     building.state.live++;
-    return leafCondition(tree, found.value, found.place);
+    return filled(template, found.value, found.place);
   }
-  const [key, children] = 'AND' in tree ? (['AND', tree.AND] as const) : (['OR', tree.OR] as const);
-  const parts = children.flatMap(
-    (child, index) => build(child, `${place}.${key}.${index}`, building) ?? [],
-  );
-  if (parts.length > 0) return key === 'AND' ? all(...parts) : any(...parts);
-  return key === 'AND' || building.matchAllWhenEmpty ? undefined : any();
+  const parts = template.of.flatMap((part) => build(part, building) ?? []);
+  if (parts.length > 0) return { kind: template.kind, of: parts };
+  return template.kind === 'all' || building.matchAllWhenEmpty ? undefined : any();
 }
 
-const comparisons: ReadonlyMap<number, Comparison> = new Map([
-  [comparisonCode.greater, 'greater'],
-  [comparisonCode.greaterOrEqual, 'greaterOrEqual'],
-  [comparisonCode.less, 'less'],
-  [comparisonCode.lessOrEqual, 'lessOrEqual'],
-]);
-
-const negated: ReadonlySet<number> = new Set([comparisonCode.notEqual, comparisonCode.notIn]);
-
-/** One comparison with its value. */
-export function leafCondition(leaf: QueryLeaf, value: unknown, place: string): Condition {
-  const condition: Condition = {
-    kind: 'test',
-    path: leaf.schemaField,
-    test: testOf(leaf, value),
-    place,
-  };
-  return negated.has(leaf.operation) ? not(condition) : condition;
-}
-
-function testOf({ operation, comparisonField }: QueryLeaf, value: unknown): Test {
-  const { type, like, caseSensitiveLike, search } = comparisonField;
-  const comparison = comparisons.get(operation) ?? 'equal';
-  if (type === 'Schema') return { kind: 'field', comparison, other: String(value) };
-  // What is no text is left to the check of types, which says so.
-  if (like && typeof value === 'string')
-    return { kind: 'like', pieces: ['', value, ''], ignoreCase: !caseSensitiveLike };
-  if (search && typeof value === 'string') return { kind: 'search', words: value };
-  if (operation === comparisonCode.in || operation === comparisonCode.notIn)
-    return { kind: 'in', values: Array.isArray(value) ? value : [value] };
-  return { kind: comparison, value };
+/** A test with the value that its operand has. A single value for a list is a list of one. */
+export function filled({ left, test }: EndpointLeaf, value: unknown, place: string): Leaf {
+  if (!('right' in test)) return { kind: 'test', left, test, place };
+  if (test.right.kind === 'field')
+    return { kind: 'test', left, test: { ...test, right: test.right }, place };
+  const right = literal(test.kind === 'in' && !Array.isArray(value) ? [value] : value);
+  return { kind: 'test', left, test: { ...test, right }, place };
 }
 
 /* Values of the request's context that endpoints may use: the signed-in user, as `user.<field>`. */

@@ -1,8 +1,25 @@
-/** Reads the query tree of an endpoint. Every fault is reported with its place; nothing unknown passes. */
+/** Reads the query tree of an endpoint. Every problem is reported with its place; nothing unknown passes. */
 
+import {
+  type Comparison,
+  type FieldOperand,
+  field,
+  type Leaf,
+  literal,
+  not,
+  type Operand,
+  type Test,
+  type Tree,
+} from '../../../../data/conditions/condition.ts';
 import { shown } from '../../../../data/schema/language/names.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
-import { comparisonCode, LAST_COMPARISON, type QueryLeaf, type QueryTree } from './definition.ts';
+import {
+  comparisonCode,
+  LAST_COMPARISON,
+  type QueryLeaf,
+  type QueryTree,
+  type ValueSource,
+} from './definition.ts';
 
 const MAX_DEPTH = 12;
 const MAX_NODES = 64;
@@ -165,4 +182,61 @@ function refuseUnknown(
 ): void {
   for (const key of Object.keys(given))
     if (!known.has(key)) report(state, `${path}.${shown(key)}`, 'unknown', 'is not known here');
+}
+
+/* What a tree means: a condition whose values may still be inputs of a call and values of its context. */
+
+export type EndpointLeaf = Leaf<FieldOperand, Test<Operand>>;
+export type EndpointCondition = Tree<EndpointLeaf>;
+
+/** `undefined`: every record. The places are those of the tree. */
+export const treeCondition = (query: QueryTree | null): EndpointCondition | undefined =>
+  query ? nodeCondition(query, 'query') : undefined;
+
+function nodeCondition(tree: QueryTree, place: string): EndpointCondition {
+  if ('schemaField' in tree) return leafCondition(tree, place);
+  const [key, parts] = 'AND' in tree ? (['AND', tree.AND] as const) : (['OR', tree.OR] as const);
+  return {
+    kind: key === 'AND' ? 'all' : 'any',
+    of: parts.map((part, index) => nodeCondition(part, `${place}.${key}.${index}`)),
+  };
+}
+
+const comparisons: ReadonlyMap<number, Comparison> = new Map([
+  [comparisonCode.greater, 'greater'],
+  [comparisonCode.greaterOrEqual, 'greaterOrEqual'],
+  [comparisonCode.less, 'less'],
+  [comparisonCode.lessOrEqual, 'lessOrEqual'],
+]);
+
+const negated: ReadonlySet<number> = new Set([comparisonCode.notEqual, comparisonCode.notIn]);
+
+function leafCondition(leaf: QueryLeaf, place: string): EndpointCondition {
+  const test = { kind: 'test', left: field(leaf.schemaField), test: testOf(leaf), place } as const;
+  return negated.has(leaf.operation) ? not<EndpointLeaf>(test) : test;
+}
+
+function testOf({ operation, comparisonField }: QueryLeaf): Test<Operand> {
+  const { like, caseSensitiveLike, search } = comparisonField;
+  const right = operandOf(comparisonField);
+  if (right.kind === 'field') return { kind: comparisons.get(operation) ?? 'equal', right };
+  if (like) return { kind: 'like', right, wildcards: false, ignoreCase: !caseSensitiveLike };
+  if (search) return { kind: 'search', right };
+  if (operation === comparisonCode.in || operation === comparisonCode.notIn)
+    return { kind: 'in', right };
+  return { kind: comparisons.get(operation) ?? 'equal', right };
+}
+
+/** Where the value of a comparison or an assignment comes from. */
+export function operandOf({ type, value }: ValueSource): Operand {
+  switch (type) {
+    case 'Input':
+      return { kind: 'input', name: String(value) };
+    case 'Context':
+      return { kind: 'context', name: String(value) };
+    case 'Schema':
+      return field(String(value));
+    case 'Custom':
+      return literal(value ?? null);
+  }
 }

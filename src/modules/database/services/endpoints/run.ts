@@ -1,6 +1,6 @@
 /** What a call of an endpoint does: values into conditions and changes, then one call of the record engine. */
 
-import type { Condition } from '../../../../data/conditions/condition.ts';
+import { type Condition, leavesOf, type Operand } from '../../../../data/conditions/condition.ts';
 import type { Assignment, RecordStore } from '../../../../data/records/store.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { errors, type Problem } from '../../../../kernel/errors.ts';
@@ -12,12 +12,11 @@ import {
   type EndpointDefinition,
   endpointOperation,
   isWrite,
-  leavesOf,
   type StoredEndpoint,
-  type ValueSource,
 } from './definition.ts';
 import { buildFilter, type ContextReader, readContext } from './filter-values.ts';
 import { inputValues } from './inputs.ts';
+import { operandOf, treeCondition } from './parse-tree.ts';
 
 export type EndpointAnswer =
   | Reply
@@ -73,13 +72,16 @@ interface Sources {
 }
 
 function contextPaths({ query, assignments }: EndpointDefinition): readonly string[] {
-  const compared = query ? [...leavesOf(query, '')].map(({ leaf }) => leaf.comparisonField) : [];
-  const assigned = assignments.map(
-    ({ assignmentField: { type, value } }): ValueSource => ({ type, value }),
+  const condition = treeCondition(query);
+  const compared = condition
+    ? [...leavesOf(condition)].flatMap(({ test }) => ('right' in test ? test.right : []))
+    : [];
+  const assigned = assignments.map(({ assignmentField: { type, value } }) =>
+    operandOf({ type, value }),
   );
-  return [...compared, ...assigned]
-    .filter(({ type }) => type === 'Context')
-    .map(({ value }) => String(value));
+  return [...compared, ...assigned].flatMap((operand) =>
+    operand.kind === 'context' ? operand.name : [],
+  );
 }
 
 interface FoundValue {
@@ -90,15 +92,17 @@ interface FoundValue {
 /** `undefined`: an optional input that is absent. Throws 400 for a context value that the request does not have. */
 function findValue(
   { inputs, context }: Sources,
-  { type, value }: ValueSource,
+  operand: Operand,
   place: string,
 ): FoundValue | undefined {
-  if (type === 'Custom' || type === 'Schema') return { value: value ?? null, place };
-  const name = String(value);
-  if (type === 'Input')
+  if (operand.kind === 'literal') return { value: operand.value, place };
+  if (operand.kind === 'input') {
+    const { name } = operand;
     return inputs.has(name) ? { value: inputs.get(name), place: name } : undefined;
-  const found = context(name);
-  if (found === undefined) throw missingContext(name);
+  }
+  if (operand.kind !== 'context') return { value: undefined, place };
+  const found = context(operand.name);
+  if (found === undefined) throw missingContext(operand.name);
   return { value: found, place };
 }
 
@@ -112,8 +116,8 @@ function missingContext(path: string): Error {
 }
 
 function filterOf({ endpoint, sources }: Call): Condition {
-  const { condition, live } = buildFilter(endpoint.query, {
-    read: (leaf, place) => findValue(sources, leaf.comparisonField, place),
+  const { condition, live } = buildFilter(treeCondition(endpoint.query), {
+    read: (operand, place) => findValue(sources, operand, place),
     matchAllWhenEmpty: endpoint.matchAllWhenEmpty,
   });
   if (live === 0 && isWrite(endpoint)) throw databaseErrors.EMPTY_FILTER();
@@ -123,7 +127,7 @@ function filterOf({ endpoint, sources }: Call): Condition {
 function assignmentsOf({ endpoint, sources }: Call): readonly Assignment[] {
   return endpoint.assignments.flatMap(
     ({ schemaField, action, assignmentField: { type, value } }, index) => {
-      const found = findValue(sources, { type, value }, `assignments.${index}`);
+      const found = findValue(sources, operandOf({ type, value }), `assignments.${index}`);
       return found
         ? [{ field: schemaField, action: assignmentActions[action] ?? 'set', ...found }]
         : [];

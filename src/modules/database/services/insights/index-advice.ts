@@ -6,7 +6,7 @@ import { columnType } from '../../../../data/schema/language/field.ts';
 import { listIndexes } from '../../../../data/schema/plan/index-change.ts';
 import { adminOwner } from '../../../../kernel/authority.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
-import { comparisonCode, leavesOf, type QueryLeaf } from '../endpoints/definition.ts';
+import { type EndpointCondition, treeCondition } from '../endpoints/parse-tree.ts';
 import {
   type Advice,
   about,
@@ -46,21 +46,27 @@ function* endpointIndexes({ endpoints, known }: CollectedStatistics): Generator<
   const byName = new Map([...known.values()].map((schema) => [schema.name, schema]));
   for (const { name, query, selectedSchemaName } of endpoints) {
     const schema = byName.get(selectedSchemaName);
-    if (!schema || !query) continue;
-    for (const { leaf } of leavesOf(query, '')) {
-      const use = useOf(leaf);
-      if (use) yield { schema, field: leaf.schemaField, use, by: `the custom endpoint ${name}` };
-    }
+    if (!schema) continue;
+    const condition = treeCondition(query);
+    if (!condition) continue;
+    for (const { field, use } of usesOf(condition, false))
+      yield { schema, field, use, by: `the custom endpoint ${name}` };
   }
 }
 
 /** An index helps neither a text that is looked for anywhere in another nor what shall be different. */
-function useOf({ operation, comparisonField }: QueryLeaf): WantedIndex['use'] | undefined {
-  if (comparisonField.search) return 'words';
-  if (comparisonField.like || comparisonField.type === 'Schema') return undefined;
-  return operation === comparisonCode.notEqual || operation === comparisonCode.notIn
-    ? undefined
-    : 'compare';
+function* usesOf(
+  condition: EndpointCondition,
+  negated: boolean,
+): Generator<Pick<WantedIndex, 'field' | 'use'>> {
+  if (condition.kind === 'not') yield* usesOf(condition.of, !negated);
+  else if (condition.kind !== 'test') for (const part of condition.of) yield* usesOf(part, negated);
+  else {
+    const { left, test } = condition;
+    if (test.kind === 'search') yield { field: left.path, use: 'words' };
+    else if (!negated && 'right' in test && test.kind !== 'like' && test.right.kind !== 'field')
+      yield { field: left.path, use: 'compare' };
+  }
 }
 
 function* queryIndexes({ known }: CollectedStatistics): Generator<WantedIndex> {
