@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type pg from 'pg';
+import { memoryEnvironment, platformFlags } from '../scripts/supervisor/memory.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const POLL_MS = 5;
@@ -36,13 +37,6 @@ export interface PlatformOptions {
   /** Further environment variables. */
   readonly env?: Readonly<Record<string, string>>;
 }
-
-/** What `scripts/run.mjs` gives Node. */
-const platformFlags = [
-  '--max-semi-space-size=16',
-  '--heap-growing-percent=40',
-  '--initial-old-space-size=48',
-];
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
@@ -118,6 +112,7 @@ export async function startPlatform({
       PENSTOCK_DATA_DIR: dataDir,
       MASTER_KEY: masterKey,
       LOG_LEVEL: 'info',
+      ...memoryEnvironment,
       // As `scripts/run.mjs` starts the program: compiled code is kept between starts.
       NODE_COMPILE_CACHE: `${root}node_modules/.cache/penstock-compile`,
       ...env,

@@ -11,6 +11,7 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { leaveFirstProcess } from './supervisor/first-process.mjs';
+import { memoryEnvironment, platformFlags } from './supervisor/memory.mjs';
 import { supervise } from './supervisor/supervise.mjs';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -123,21 +124,12 @@ async function findNode() {
   return npm('npx', ['-y', '-p', `${name}@${nodeMajor}`, 'node', '-p', 'process.execPath']);
 }
 
-/**
- * A young generation that grows no further, and an old one that is collected when it has grown by two fifths: memory
- * comes back after a burst, and does not grow with the requests that were answered, at no cost (measured).
- */
-const platformFlags = [
-  '--max-semi-space-size=16',
-  '--heap-growing-percent=40',
-  '--initial-old-space-size=48',
-];
-
 /** Whether the platform itself is meant, and not its help or another command. */
 const startsPlatform = ([command = 'start', ...rest]) => command === 'start' && rest.length === 0;
 
-/** Compiled code is kept between starts. */
+/** Compiled code is kept between starts. What is set outside wins. */
 const platformEnvironment = () => ({
+  ...memoryEnvironment,
   NODE_COMPILE_CACHE: inRoot('node_modules/.cache/penstock-compile'),
   ...process.env,
 });
