@@ -59,7 +59,7 @@ test('a link verifies the address, a repeated click leads to the same page, a wr
   expect(body.user).toMatchObject({ email: 'link@example.com', isVerified: false });
   expect(await login('link@example.com', 'a wrong password')).toMatchObject({
     status: 401,
-    body: { code: 'WRONG_CREDENTIALS' },
+    body: { code: 'CREDENTIALS_INVALID' },
   });
   expect(await login('link@example.com')).toMatchObject({
     status: 403,
@@ -121,7 +121,7 @@ test('a code verifies the address, once, and five wrong ones use it up', async (
   expect((await login('code@example.com')).status).toBe(200);
   expect(await verify('code@example.com', code)).toMatchObject({
     status: 400,
-    body: { code: 'INVALID_CODE' },
+    body: { code: 'LINK_INVALID' },
   });
 
   await register('guessed@example.com');
@@ -137,7 +137,7 @@ test('a code verifies the address, once, and five wrong ones use it up', async (
     await verify('nobody@example.com', '123456'),
   );
   expect(answers.map(({ status, body }) => [status, body.code])).toEqual(
-    Array(7).fill([400, 'INVALID_CODE']),
+    Array(7).fill([400, 'LINK_INVALID']),
   );
 });
 
@@ -151,7 +151,7 @@ test('the verification mail is sent again, not more often than the threshold all
   const second = await mailbox.link('again@example.com', 'EmailVerification', 2);
   expect(second.pathname).not.toBe(first.pathname);
   const soon = await resend();
-  expect(soon).toMatchObject({ status: 429, body: { code: 'TOO_SOON' } });
+  expect(soon).toMatchObject({ status: 429, body: { code: 'MESSAGE_TOO_SOON' } });
   expect(Number(soon.headers.get('retry-after'))).toBeGreaterThan(0);
   expect((await platform.client.get(first.pathname)).status).toBe(404);
   expect((await platform.client.get(second.pathname)).status).toBe(200);
@@ -174,9 +174,12 @@ test('a forgotten password: the mail leads to the page with the token, which wor
 
   expect(await reset('short')).toMatchObject({
     status: 400,
-    body: { code: 'WEAK_PASSWORD', errors: [{ path: 'password' }] },
+    body: { code: 'PASSWORD_WEAK', errors: [{ path: 'password' }] },
   });
-  expect(await reset(password)).toMatchObject({ status: 403, body: { code: 'SAME_PASSWORD' } });
+  expect(await reset(password)).toMatchObject({
+    status: 403,
+    body: { code: 'PASSWORD_UNCHANGED' },
+  });
   expect((await reset(another)).status).toBe(200);
   expect(await reset('yet another good password')).toMatchObject({
     status: 400,
@@ -208,7 +211,7 @@ test('another address: proven first, told to the old one, and taken back from th
     user.api.post('/authentication/local/change-email', { newEmail });
   expect(await change('old@example.com')).toMatchObject({
     status: 400,
-    body: { code: 'SAME_EMAIL', errors: [{ path: 'newEmail' }] },
+    body: { code: 'EMAIL_UNCHANGED', errors: [{ path: 'newEmail' }] },
   });
   expect(await change('not an address')).toMatchObject({
     status: 400,
@@ -340,7 +343,7 @@ test('tokens go behind the # or by a code, where the configuration says so', asy
   expect(await userOf(body.accessToken)).toMatchObject({ email: 'exchange@example.com' });
   expect(await post('/authentication/exchange', { code })).toMatchObject({
     status: 400,
-    body: { code: 'INVALID_CODE' },
+    body: { code: 'LINK_INVALID' },
   });
 });
 
@@ -352,7 +355,7 @@ test('six digits sign in, and an account that was never verified loses what some
   const verify = (given: string, handle = token) =>
     post('/authentication/email-code/verify', { token: handle, code: given });
   const wrong = code === '000000' ? '111111' : '000000';
-  expect(await verify(wrong)).toMatchObject({ status: 401, body: { code: 'WRONG_CREDENTIALS' } });
+  expect(await verify(wrong)).toMatchObject({ status: 401, body: { code: 'CREDENTIALS_INVALID' } });
   const { status, body } = await verify(code);
   expect(status).toBe(200);
   expect(await userOf(body.accessToken)).toMatchObject({
@@ -477,17 +480,17 @@ test('a user name signs in, in any case, and its password changes after a fresh 
   expect(status).toBe(200);
   expect(await byName('grace.hopper', 'a wrong password')).toMatchObject({
     status: 401,
-    body: { code: 'WRONG_CREDENTIALS' },
+    body: { code: 'CREDENTIALS_INVALID' },
   });
   expect(await byName('nobody.here')).toMatchObject({
     status: 401,
-    body: { code: 'WRONG_CREDENTIALS' },
+    body: { code: 'CREDENTIALS_INVALID' },
   });
   const change = (newPassword: string) =>
     post('/authentication/username/change-password', { newPassword }, body.accessToken);
   expect(await change('grace.hopper1')).toMatchObject({
     status: 400,
-    body: { code: 'WEAK_PASSWORD', errors: [{ path: 'newPassword' }] },
+    body: { code: 'PASSWORD_WEAK', errors: [{ path: 'newPassword' }] },
   });
   expect((await change(another)).status).toBe(200);
   expect((await byName('grace.hopper', another)).status).toBe(200);

@@ -272,7 +272,7 @@ await describeWithChromium('passkeys', () => {
     const { user } = await withPasskey();
     await configure({ passkeys: { maxPerUser: 1 } });
     const refused = await user.api.post('/authentication/passkeys/register/options');
-    expect(refused).toMatchObject({ status: 409, body: { code: 'TOO_MANY_KEYS' } });
+    expect(refused).toMatchObject({ status: 409, body: { code: 'KEY_LIMIT_EXCEEDED' } });
     await configure({ passkeys: { maxPerUser: 20 } });
   });
 
@@ -281,7 +281,7 @@ await describeWithChromium('passkeys', () => {
     const wish = { method: 'passkey' };
     expect(await without.api.post('/authentication/twoFa/enable', wish)).toMatchObject({
       status: 400,
-      body: { code: 'SECOND_FACTOR_METHOD' },
+      body: { code: 'SECOND_FACTOR_METHOD_UNAVAILABLE' },
     });
 
     const { user, device, passkey } = await withPasskey();
@@ -289,7 +289,7 @@ await describeWithChromium('passkeys', () => {
       result: '2FA enabled',
     });
     const remove = await user.api.delete(`/authentication/passkeys/${passkey._id}`);
-    expect(remove).toMatchObject({ status: 409, body: { code: 'PASSKEY_IS_SECOND_FACTOR' } });
+    expect(remove).toMatchObject({ status: 409, body: { code: 'PASSKEY_IN_USE' } });
     await configure({ passkeys: { enabled: false }, twoFa: { enabled: false } });
     const first = (
       await platform.client.post('/authentication/local', {
@@ -334,7 +334,7 @@ await describeWithChromium('passkeys', () => {
     // One only: whoever knows the password alone adds nothing beside it.
     expect(await partial('passkeys/register/options')).toMatchObject({
       status: 403,
-      body: { code: 'PASSKEY_DUE' },
+      body: { code: 'PASSKEY_REQUIRED' },
     });
     expect((await partial('twoFa/enable', { method: 'passkey' })).body).toEqual({
       result: '2FA enabled',
@@ -358,7 +358,7 @@ await describeWithChromium('passkeys', () => {
     await configure({ local: { enabled: false } });
     expect(await user.api.delete(`/authentication/passkeys/${passkey._id}`)).toMatchObject({
       status: 409,
-      body: { code: 'LAST_SIGN_IN_METHOD' },
+      body: { code: 'LAST_SIGN_IN_METHOD_PROTECTED' },
     });
     await configure({ local: { enabled: true } });
     expect((await user.api.delete(`/authentication/passkeys/${passkey._id}`)).status).toBe(200);

@@ -300,13 +300,13 @@ test('nobody changes or removes himself', async () => {
     }),
   ).toMatchObject({
     status: 400,
-    body: { code: 'OWN_MEMBERSHIP' },
+    body: { code: 'OWN_MEMBERSHIP_PROTECTED' },
   });
   expect(
     await own.delete(`/authentication/teams/${team}/members${query('members', idOf('owner'))}`),
   ).toMatchObject({
     status: 400,
-    body: { code: 'OWN_MEMBERSHIP' },
+    body: { code: 'OWN_MEMBERSHIP_PROTECTED' },
   });
 });
 
@@ -317,7 +317,7 @@ test('one member above the caller refuses the whole call', async () => {
     await apiOf('editAll').delete(`/authentication/teams/${team}/members${both}`),
   ).toMatchObject({
     status: 403,
-    body: { code: 'ROLE_ABOVE_OWN' },
+    body: { code: 'ROLE_FORBIDDEN' },
   });
   const { body } = await platform.admin.get(`/authentication/teams/${team}/members?limit=100`);
   expect((body.members as { _id: string }[]).map(({ _id }) => _id)).toEqual(

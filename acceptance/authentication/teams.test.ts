@@ -297,7 +297,7 @@ describe('members', () => {
       await owner.api.patch(path, { members: [guest.userId, stranger.userId], role: 'readAll' }),
     ).toMatchObject({
       status: 400,
-      body: { code: 'NOT_A_MEMBER' },
+      body: { code: 'MEMBER_UNKNOWN' },
     });
     expect(await roleOf(team, guest)).toBe('member');
     expect(
@@ -350,7 +350,7 @@ describe('members', () => {
   test('can leave, but for the last owner of a team that no other owns', async () => {
     const team = await createTeam(owner);
     const leave = (user: TestUser) => user.api.post(`${teamPath}/${team}/leave`);
-    expect(await leave(guest)).toMatchObject({ status: 400, body: { code: 'NOT_A_MEMBER' } });
+    expect(await leave(guest)).toMatchObject({ status: 400, body: { code: 'MEMBER_UNKNOWN' } });
     await platform.admin.post(`${teamPath}/${team}/members`, {
       members: [guest.userId],
       role: 'owner',

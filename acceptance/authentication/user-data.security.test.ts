@@ -50,7 +50,7 @@ describe('user data', () => {
     );
   const refused = (name: string) => ({
     status: 400,
-    body: { code: 'UNKNOWN_USER_DATA', errors: [{ path: `userData.${name}`, rule: 'access' }] },
+    body: { code: 'USER_DATA_UNKNOWN', errors: [{ path: `userData.${name}`, rule: 'access' }] },
   });
 
   beforeAll(async () => {

@@ -81,7 +81,7 @@ describe('faults of requests about permissions', () => {
       conduitOptions: { authorization: { enabled: true } },
     };
     const { status, body } = await admin.post('/database/schemas', schema);
-    expect([status, body.code]).toEqual([409, 'RESOURCE_UNFIT']);
+    expect([status, body.code]).toEqual([409, 'RESOURCE_INCOMPATIBLE']);
     expect(body.message).toContain('recordSubjects of the module authorization names Tema');
     await subjects(['User', 'Team']);
     expect((await admin.post('/database/schemas', schema)).status).toBe(200);

@@ -202,7 +202,7 @@ test('an unknown template or message is 404; only failed messages are sent again
   );
   expect(await platform.admin.post(`/communications/messages/${messageId}/retry`)).toMatchObject({
     status: 409,
-    body: { code: 'NOT_RETRYABLE' },
+    body: { code: 'MESSAGE_NOT_RETRYABLE' },
   });
 });
 
@@ -319,7 +319,7 @@ test('a channel that is off answers 503, and clients reach none of this', async 
   await platform.admin.patch('/config/communications', { config: { email: { active: false } } });
   expect(await send({ email: 'x@example.com', subject: 'x', body: 'y' })).toMatchObject({
     status: 503,
-    body: { code: 'CHANNEL_OFF' },
+    body: { code: 'CHANNEL_DISABLED' },
   });
   await platform.admin.patch('/config/communications', { config: { email: { active: true } } });
   const { accessToken } = await platform.registerUser();

@@ -125,7 +125,7 @@ describe('an upload in two steps', () => {
       mimeType: 'image/png',
     });
     const { body: other } = await ann.api.post('/storage/upload', { name: named() });
-    const code = 'INVALID_SIGNATURE';
+    const code = 'SIGNATURE_INVALID';
     for (const url of [
       body.url.replace(/sig=\w{4}/, 'sig=0000'),
       body.url.replace(/expires=\d+/, 'expires=9999999999'),

@@ -142,7 +142,7 @@ test('bombs, broken pictures and drawings are 400, and the next picture is made'
   for (const content of contents) {
     const answer = await read(await upload(content), 'w=100');
     expect(answer.status).toBe(400);
-    expect(JSON.parse(answer.bytes.toString()).code).toBe('IMAGE_NOT_RENDERED');
+    expect(JSON.parse(answer.bytes.toString()).code).toBe('IMAGE_UNSUPPORTED');
   }
   const id = await upload(jpeg);
   expect((await read(id, 'w=100')).status).toBe(200);

@@ -192,7 +192,7 @@ describe('forms that are none', () => {
   ])('%s is 400', async (_name, body) => {
     await leavesNothing(async () => {
       const answer = await post(body);
-      expect(answer).toMatchObject({ status: 400, body: { code: 'INVALID_UPLOAD' } });
+      expect(answer).toMatchObject({ status: 400, body: { code: 'UPLOAD_INVALID' } });
     });
   });
 

@@ -64,7 +64,7 @@ describe('weak spots: performance and operations', () => {
     await bench.endpoint(schema, 'unbounded', { operation: operation.get, query: {} });
     expect(await client.get('/database/function/unbounded')).toMatchObject({
       status: 400,
-      body: { code: 'TOO_MANY_RECORDS' },
+      body: { code: 'RECORD_LIMIT_EXCEEDED' },
     });
     expect((await client.get(`${path}?count=none`)).body).not.toHaveProperty('count');
     expect((await client.get(`${path}?count=estimated&limit=1`)).body).toMatchObject({

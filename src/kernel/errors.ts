@@ -111,7 +111,7 @@ export function defineErrors<
 /** Errors that every surface and module may answer. */
 export const errors = defineErrors({
   INVALID_ARGUMENTS: [400, 'The request is not valid'],
-  MALFORMED_JSON: [400, 'The body is not valid JSON'],
+  JSON_MALFORMED: [400, 'The body is not valid JSON'],
   UNAUTHORIZED: [401, 'This needs a valid credential'],
   FORBIDDEN: [403, 'You may not do this'],
   NOT_FOUND: [404, 'There is nothing here'],

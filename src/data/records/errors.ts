@@ -6,23 +6,23 @@ import { externalReadError, externalWriteError } from './external-table-errors.t
 
 export const recordErrors = defineErrors({
   RECORD_INVALID: [400, 'The record is not valid'],
-  TOO_MANY_RECORDS: [
+  RECORD_LIMIT_EXCEEDED: [
     400,
     'More records fit than one request can hold: ask for a page, or narrow the filter',
   ],
   RECORD_NOT_FOUND: [404, 'Document does not exist'],
   RECORD_NOT_UNIQUE: [409, 'Another record has this value already'],
   RECORD_IN_USE: [409, 'Other records refer to this one'],
-  TOO_MANY_DEPENDANTS: [
+  DEPENDANT_LIMIT_EXCEEDED: [
     409,
     'More records hang on this one than one request may delete or change: delete those first',
   ],
-  NO_TRASH: [404, 'This schema does not keep deleted records'],
-  NOT_IN_TRASH: [404, 'There is no such record in the trash'],
-  RESTORE_FIRST: [409, 'A deleted record has this id: restore or purge that first'],
-  ID_USED: [409, 'This id was that of a record whose history is kept: choose another one'],
+  TRASH_DISABLED: [404, 'This schema does not keep deleted records'],
+  TRASHED_RECORD_NOT_FOUND: [404, 'There is no such record in the trash'],
+  RESTORE_REQUIRED: [409, 'A deleted record has this id: restore or purge that first'],
+  ID_IN_USE: [409, 'This id was that of a record whose history is kept: choose another one'],
   RESTORE_BLOCKED: [409, 'The record refers to one that is in the trash'],
-  NO_HISTORY: [404, 'This schema does not keep earlier versions of its records'],
+  HISTORY_DISABLED: [404, 'This schema does not keep earlier versions of its records'],
   VERSION_NOT_FOUND: [404, 'There is no such version of the record'],
   FIELD_FORBIDDEN: [403, 'You may not set this field'],
   WRITE_CONFLICT: [409, 'Somebody else changed the same records; try again'],

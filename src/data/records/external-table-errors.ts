@@ -5,12 +5,12 @@ import { schemaErrors } from '../schema/errors.ts';
 import type { TableMapping } from '../schema/mapping/table-mapping.ts';
 
 export const externalTableErrors = defineErrors({
-  READ_ONLY: [
+  TABLE_READ_ONLY: [
     403,
     'This schema shows a view, or a table without a key: its records can only be read',
   ],
-  RULE_BROKEN: [400, 'The record breaks a rule of the table'],
-  NOT_PERMITTED: [403, 'The database does not let the platform do this'],
+  CONSTRAINT_VIOLATED: [400, 'The record breaks a rule of the table'],
+  TABLE_ACCESS_DENIED: [403, 'The database does not let the platform do this'],
 });
 
 /** What a failed read means: tables of others come and go without asking us. Anything else comes back as it is. */
@@ -25,7 +25,7 @@ export function externalReadError(error: unknown): unknown {
         cause: error,
       });
     case '42501':
-      return externalTableErrors.NOT_PERMITTED({ cause: error });
+      return externalTableErrors.TABLE_ACCESS_DENIED({ cause: error });
     // object_not_in_prerequisite_state: a materialized view that was never filled
     case '55000':
       return errors.UNAVAILABLE({ message: 'The view has no data yet', cause: error });
@@ -50,14 +50,14 @@ export function externalWriteError({ rules }: TableMapping, error: unknown): unk
       }));
       const message =
         fields.length > 0 ? `${fields.join(', ')}: breaks a rule of the table` : undefined;
-      return externalTableErrors.RULE_BROKEN({
+      return externalTableErrors.CONSTRAINT_VIOLATED({
         ...(message && { message, errors: problems }),
         cause: error,
       });
     }
     // insufficient_privilege
     case '42501':
-      return externalTableErrors.NOT_PERMITTED({ cause: error });
+      return externalTableErrors.TABLE_ACCESS_DENIED({ cause: error });
     // raise_exception: a trigger had something to say; what it says may be for nobody outside.
     case 'P0001':
     // feature_not_supported: a rule of the table does something else instead, and gives no row back.
@@ -66,7 +66,7 @@ export function externalWriteError({ rules }: TableMapping, error: unknown): unk
     default:
       // A value that does not fit its type: too long, out of range, no such date.
       return code.startsWith('22')
-        ? externalTableErrors.RULE_BROKEN({
+        ? externalTableErrors.CONSTRAINT_VIOLATED({
             message: 'A value does not fit its column',
             cause: error,
           })

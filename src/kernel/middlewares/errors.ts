@@ -7,9 +7,9 @@ export const middlewareErrors = defineErrors({
     'There is no such route: GET /router/routes lists them, with :name for parameters',
   ],
   MIDDLEWARE_NOT_FOUND: [404, 'There is no such middleware: GET /router/middlewares lists them'],
-  MIDDLEWARE_DEMANDED: [
+  MIDDLEWARE_REQUIRED: [
     403,
     'A module demands this middleware: only what operators added can be taken away',
   ],
-  MIDDLEWARE_UNFIT: [400, 'This middleware cannot be added to this route'],
+  MIDDLEWARE_INCOMPATIBLE: [400, 'This middleware cannot be added to this route'],
 });

@@ -65,7 +65,7 @@ export interface RouteMiddlewares {
   ofOperation(operation: Operation): readonly string[];
   /**
    * Makes `names` the list of the route, on every node, before it answers. Throws ROUTE_NOT_FOUND,
-   * MIDDLEWARE_NOT_FOUND, MIDDLEWARE_DEMANDED, MIDDLEWARE_UNFIT.
+   * MIDDLEWARE_NOT_FOUND, MIDDLEWARE_REQUIRED, MIDDLEWARE_INCOMPATIBLE.
    */
   set(caller: Caller, route: RouteName, names: readonly string[]): Promise<void>;
   /** What is stored, by route key (`routeKeyOf`), also for routes that there are not now. */
@@ -228,10 +228,12 @@ function requireAllowed(operation: Operation, names: readonly string[]): void {
   const declared = declaredMiddlewares(operation);
   const unfit = names.find((name) => !declared.includes(name) && !isAddable(name, operation));
   if (unfit !== undefined)
-    throw middlewareErrors.MIDDLEWARE_UNFIT({ message: `${unfit} cannot be added to this route` });
+    throw middlewareErrors.MIDDLEWARE_INCOMPATIBLE({
+      message: `${unfit} cannot be added to this route`,
+    });
   const [missing] = missingDemands(names, operation);
   if (missing !== undefined)
-    throw middlewareErrors.MIDDLEWARE_DEMANDED({
+    throw middlewareErrors.MIDDLEWARE_REQUIRED({
       message: `The module demands ${missing}: only what operators added can be taken away`,
     });
 }

@@ -12,5 +12,5 @@ export const operationErrors = defineErrors({
     403,
     'This API token is not for that: its scopes name what it may do (GET /api-tokens)',
   ],
-  INVALID_IDEMPOTENCY_KEY: [400, 'Idempotency-Key must be 1 to 255 visible ASCII characters'],
+  IDEMPOTENCY_KEY_INVALID: [400, 'Idempotency-Key must be 1 to 255 visible ASCII characters'],
 });

@@ -52,7 +52,7 @@ test('is signed in, has an address that nobody can register, and keeps its id wh
       })
     ).body,
   ).toMatchObject({
-    code: 'NOT_ANONYMOUS',
+    code: 'USER_NOT_ANONYMOUS',
   });
 });
 
@@ -66,11 +66,11 @@ test('may not set up what belongs to a name', async () => {
   }));
   expect(await call('twoFa.enable', { bearer })).toMatchObject({
     status: 403,
-    body: { code: 'ANONYMOUS_USER' },
+    body: { code: 'USER_ANONYMOUS' },
   });
   expect(await call('passkeys.begin', { bearer })).toMatchObject({
     status: 403,
-    body: { code: 'ANONYMOUS_USER' },
+    body: { code: 'USER_ANONYMOUS' },
   });
   // A second factor that everybody needs is not asked of those who cannot have one.
   expect(await create()).not.toHaveProperty('twoFaRequired');

@@ -24,7 +24,7 @@ export const externalErrors = defineErrors({
     400,
     'This code was used already, has expired, or its verifier does not fit: start the sign-in again',
   ],
-  WALLET_ADDRESS: [400, 'ethPublicAddress: this is not an address of Ethereum'],
+  WALLET_ADDRESS_INVALID: [400, 'ethPublicAddress: this is not an address of Ethereum'],
   WALLET_REFUSED: [
     401,
     'The signature does not fit this address, or the text was used already or is too old: ask for a new one',
@@ -37,9 +37,9 @@ export const externalErrors = defineErrors({
     409,
     'An account with this e-mail address exists, and the provider does not vouch for the address: sign in to that account and link the provider there',
   ],
-  IDENTITY_TAKEN: [409, 'This account of the provider belongs to another user already'],
+  IDENTITY_EXISTS: [409, 'This account of the provider belongs to another user already'],
   IDENTITY_NOT_FOUND: [404, 'You have no such linked account'],
-  LAST_SIGN_IN_METHOD: [
+  LAST_SIGN_IN_METHOD_PROTECTED: [
     409,
     'This is the last way into the account: set a password or link another provider first',
   ],
@@ -47,16 +47,16 @@ export const externalErrors = defineErrors({
 });
 
 export const factorErrors = defineErrors({
-  SECOND_FACTOR_METHOD: [
+  SECOND_FACTOR_METHOD_UNAVAILABLE: [
     400,
     'method: this kind of second factor cannot be used here, or you have none of it yet',
   ],
-  NOTHING_OWED: [400, 'This session owes no second factor'],
-  WRONG_TOTP: [
+  SECOND_FACTOR_NOT_PENDING: [400, 'This session owes no second factor'],
+  TOTP_INVALID: [
     400,
     'The code is not right: check that the clock of the device is, and try the next one',
   ],
-  PHONE_NOT_USABLE: [400, 'phone: this is not a phone number that can be used here'],
+  PHONE_INVALID: [400, 'phone: this is not a phone number that can be used here'],
   PASSKEY_REFUSED: [400, 'The passkey could not be added: start again'],
   DEVICE_KEY_REFUSED: [
     400,
@@ -66,24 +66,24 @@ export const factorErrors = defineErrors({
     400,
     'The signature does not fit the challenge, or the challenge is over: start again',
   ],
-  WRONG_CODE: [401, 'The code is not right, was used already, or is too old'],
+  CODE_INVALID: [401, 'The code is not right, was used already, or is too old'],
   PASSKEY_INVALID: [401, 'This passkey was not accepted: try again, or sign in another way'],
   DEVICE_INVALID: [401, 'This device was not accepted: sign in another way and enrol it again'],
-  PASSKEY_DUE: [
+  PASSKEY_REQUIRED: [
     403,
     'This account has a passkey: finish the sign-in with it (POST /authentication/twoFa/passkey/options)',
   ],
-  PHONE_IS_SECOND_FACTOR: [
+  PHONE_IN_USE: [
     403,
     'This number is the second factor of the account: sign in another way, and prove the number after that',
   ],
-  NO_SECOND_FACTOR: [404, 'There is no second factor to prove: switch one on first'],
-  NO_RECOVERY_CODES: [404, 'There are no recovery codes left'],
+  SECOND_FACTOR_MISSING: [404, 'There is no second factor to prove: switch one on first'],
+  RECOVERY_CODES_MISSING: [404, 'There are no recovery codes left'],
   PASSKEY_NOT_FOUND: [404, 'You have no such passkey'],
   DEVICE_NOT_FOUND: [404, 'You have no such device'],
-  SECOND_FACTOR_ON: [409, 'A second factor is on already: switch it off first'],
-  TOO_MANY_KEYS: [409, 'You have as many of these as are allowed: remove one first'],
-  PASSKEY_IS_SECOND_FACTOR: [
+  SECOND_FACTOR_EXISTS: [409, 'A second factor is on already: switch it off first'],
+  KEY_LIMIT_EXCEEDED: [409, 'You have as many of these as are allowed: remove one first'],
+  PASSKEY_IN_USE: [
     409,
     'This passkey is the second factor of the account: add another one, or switch the second factor off first',
   ],

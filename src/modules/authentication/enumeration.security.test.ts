@@ -151,7 +151,7 @@ test('a blocked or unverified state is told only to whoever knows the password',
   expect((await login('blocked@known.example', password)).body.code).toBe('USER_BLOCKED');
   expect((await login('fresh@known.example', password)).body.code).toBe('EMAIL_NOT_VERIFIED');
   for (const state of states)
-    expect((await login(`${state}@known.example`, 'wrong')).body.code).toBe('WRONG_CREDENTIALS');
+    expect((await login(`${state}@known.example`, 'wrong')).body.code).toBe('CREDENTIALS_INVALID');
 });
 
 test('links in mail come from the configured address, whatever the request says', async () => {

@@ -396,7 +396,7 @@ describe('linking', () => {
     const second = await codeFor(two, { sub });
     expect(await two.api.post('/authentication/identities', { linkCode: second })).toMatchObject({
       status: 409,
-      body: { code: 'IDENTITY_TAKEN' },
+      body: { code: 'IDENTITY_EXISTS' },
     });
   });
 

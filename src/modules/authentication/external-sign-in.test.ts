@@ -133,7 +133,7 @@ test('an app without cookies binds the sign-in by a challenge of its own', async
     const code = await codeOf();
     expect(await exchange({ code, ...wrong })).toMatchObject({
       status: 400,
-      body: { code: 'INVALID_CODE' },
+      body: { code: 'LINK_INVALID' },
     });
     expect((await exchange({ code, codeVerifier })).status).toBe(400);
   }
@@ -263,7 +263,7 @@ test('a user links another account and removes it, but never the last way in', a
     `/authentication/identities/${mine.body.identities[0]._id}`,
     { token },
   );
-  expect(last).toMatchObject({ status: 409, body: { code: 'LAST_SIGN_IN_METHOD' } });
+  expect(last).toMatchObject({ status: 409, body: { code: 'LAST_SIGN_IN_METHOD_PROTECTED' } });
   expect((await platform.client.get('/authentication/identities', { token })).body.count).toBe(1);
 });
 

@@ -57,7 +57,7 @@ test('who must set up a factor and has a passkey is asked for that: a password a
   for (const body of [{}, { method: 'sms', phoneNumber: '+306900000077' }]) {
     expect(await call('twoFa.enable', { bearer: accessToken as string, body })).toMatchObject({
       status: 403,
-      body: { code: 'PASSKEY_DUE' },
+      body: { code: 'PASSKEY_REQUIRED' },
     });
   }
   await configure({ required: false });
@@ -80,9 +80,11 @@ test('who must set up a factor begins a passkey with the token of the first step
   });
   expect((await begin(other.email)).status).toBe(401);
   await configure({ methods: { ...everyMethod, passkey: false } });
-  expect((await begin(owing.email)).body).toMatchObject({ code: 'SECOND_FACTOR_METHOD' });
+  expect((await begin(owing.email)).body).toMatchObject({
+    code: 'SECOND_FACTOR_METHOD_UNAVAILABLE',
+  });
   await addPasskey(owing.userId);
-  expect((await begin(owing.email)).body).toMatchObject({ code: 'PASSKEY_DUE' });
+  expect((await begin(owing.email)).body).toMatchObject({ code: 'PASSKEY_REQUIRED' });
 });
 
 test('nobody is asked for a factor where there is no method at all', async () => {

@@ -52,7 +52,7 @@ test('register, log in, read, renew, log out', async () => {
   for (const token of [body.accessToken, renewed.body.accessToken]) {
     expect(await platform.client.get('/authentication/user', { token })).toMatchObject({
       status: 401,
-      body: { code: 'INVALID_TOKEN' },
+      body: { code: 'TOKEN_INVALID' },
     });
   }
   expect(
@@ -105,7 +105,7 @@ test('wrong input is 400 and names the field', async () => {
   });
   expect(await register('short@example.com', { password: 'short' })).toMatchObject({
     status: 400,
-    body: { code: 'WEAK_PASSWORD' },
+    body: { code: 'PASSWORD_WEAK' },
   });
 });
 
@@ -120,7 +120,7 @@ test('unknown keys of a registration are dropped, those of userData refused', as
   expect(body.user._id).not.toBe('00000000-0000-7000-8000-000000000000');
   expect(await register('mass2@example.com', { userData: { isVerified: true } })).toMatchObject({
     status: 400,
-    body: { code: 'UNKNOWN_USER_DATA' },
+    body: { code: 'USER_DATA_UNKNOWN' },
   });
 });
 
@@ -134,7 +134,7 @@ test('a taken address is 409, a wrong password and an unknown address are the sa
     await login('taken@example.com', 'not the password'),
     await login('nobody@example.com', 'not the password'),
   ];
-  expect(wrong).toMatchObject({ status: 401, body: { code: 'WRONG_CREDENTIALS' } });
+  expect(wrong).toMatchObject({ status: 401, body: { code: 'CREDENTIALS_INVALID' } });
   expect({ ...unknown.body, requestId: '' }).toEqual({ ...wrong.body, requestId: '' });
 });
 

@@ -31,7 +31,7 @@ test('an unknown address, a wrong password and an account without a password loo
   const answers = [];
   for (const email of ['known@example.com', 'unknown@example.com', 'bare@example.com'])
     answers.push(await login(email, 'not the password'));
-  expect(answers[0]).toMatchObject({ status: 401, body: { code: 'WRONG_CREDENTIALS' } });
+  expect(answers[0]).toMatchObject({ status: 401, body: { code: 'CREDENTIALS_INVALID' } });
   expect(answers[1]).toEqual(answers[0]);
   expect(answers[2]).toEqual(answers[0]);
   expect(verify).toHaveBeenCalledTimes(3);
@@ -45,7 +45,7 @@ test('that an account is blocked is told only to who knows its password', async 
   });
   expect(await login('blocked@example.com', 'not the password')).toMatchObject({
     status: 401,
-    body: { code: 'WRONG_CREDENTIALS' },
+    body: { code: 'CREDENTIALS_INVALID' },
   });
   expect(await login('blocked@example.com')).toMatchObject({
     status: 403,
@@ -106,7 +106,7 @@ test.each([
   const userData = { [name]: true };
   const refused = {
     status: 400,
-    body: { code: 'UNKNOWN_USER_DATA', errors: [{ path: `userData.${name}`, rule: 'unknown' }] },
+    body: { code: 'USER_DATA_UNKNOWN', errors: [{ path: `userData.${name}`, rule: 'unknown' }] },
   };
   expect(await register('mass@example.com', { userData })).toMatchObject(refused);
   await register('holder@example.com');
@@ -133,7 +133,7 @@ test('weak passwords are refused before anything is stored', async () => {
       }),
     ).toMatchObject({
       status: 400,
-      body: { code: 'WEAK_PASSWORD', errors: [{ path: 'password' }] },
+      body: { code: 'PASSWORD_WEAK', errors: [{ path: 'password' }] },
     });
   }
   expect((await register('weak@example.com')).status).toBe(200);

@@ -80,7 +80,7 @@ test('a new number makes an account, a known one signs in to it', async () => {
   });
   expect((await signIn(phone)).body.userId).toBe(first.body.userId);
   expect((await signIn(newNumber(), undefined, { email: 'set@example.com' })).body).toMatchObject({
-    code: 'UNKNOWN_USER_DATA',
+    code: 'USER_DATA_UNKNOWN',
   });
 });
 
@@ -106,7 +106,7 @@ test.each([
 ])('%s is not a number that can be used', async (phone) => {
   expect(await ask(phone)).toMatchObject({
     status: 400,
-    body: { code: 'PHONE_NOT_USABLE', errors: [{ path: 'phone' }] },
+    body: { code: 'PHONE_INVALID', errors: [{ path: 'phone' }] },
   });
 });
 
@@ -153,7 +153,7 @@ test('one number and one range get no more messages than are allowed', async () 
   expect((await ask(phone, '203.0.113.9')).status).toBe(200);
   expect(await ask(phone, '203.0.113.9')).toMatchObject({
     status: 429,
-    body: { code: 'TOO_SOON' },
+    body: { code: 'MESSAGE_TOO_SOON' },
   });
   for (let i = 0; i < 8; i += 1) expect((await ask(phone)).status).toBe(200);
   expect(textsTo(phone)).toBe(5);
@@ -207,7 +207,7 @@ test('a signed-in user gives himself a number that nobody has, after a fresh sig
   const other = await register();
   expect(await signIn(phone, other.accessToken)).toMatchObject({
     status: 409,
-    body: { code: 'PHONE_NUMBER_TAKEN' },
+    body: { code: 'PHONE_NUMBER_EXISTS' },
   });
   expect((await user(other.accessToken)).phoneNumber).toBeNull();
   expect((await signIn(phone)).body.userId).toBe(owner.userId);
@@ -228,7 +228,7 @@ test('of many who give themselves one number at the same time, one gets it and t
   );
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
   expect(answers.find(({ status }) => status === 409)?.body).toMatchObject({
-    code: 'PHONE_NUMBER_TAKEN',
+    code: 'PHONE_NUMBER_EXISTS',
   });
 });
 
@@ -254,7 +254,7 @@ test('a phone that is the second factor of an account with a password is not the
   });
   expect(await signIn(phone)).toMatchObject({
     status: 403,
-    body: { code: 'PHONE_IS_SECOND_FACTOR' },
+    body: { code: 'PHONE_IN_USE' },
   });
   // With another second factor the phone is one of two.
   await fixture.database.query({

@@ -56,7 +56,7 @@ test('a hundred places together guess a hundred times; then the owner goes on fr
   expect(statuses.filter((status) => status === 429)).toHaveLength(30);
   expect(await login(email, password, '203.0.113.200')).toMatchObject({
     status: 429,
-    body: { code: 'TOO_MANY_FAILURES', retryAfter: expect.any(Number) },
+    body: { code: 'ATTEMPTS_EXHAUSTED', retryAfter: expect.any(Number) },
   });
   await fixture.node.settled();
   expect(mailsTo(email, 'ManyFailures')).toHaveLength(1);

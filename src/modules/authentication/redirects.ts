@@ -38,7 +38,7 @@ export function allowedRedirect(
   const url = parseTarget(address);
   if (!url) {
     const message = 'this is not an address that a browser can be sent to';
-    throw authErrors.INVALID_REDIRECT({
+    throw authErrors.REDIRECT_INVALID({
       message: `${path}: ${message}`,
       errors: [{ path, rule: 'uri', message }],
     });

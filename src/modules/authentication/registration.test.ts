@@ -89,7 +89,7 @@ test('an anonymous user becomes the account, in place and once', async () => {
   expect(made).toHaveLength(1);
   expect(made[0]?.body.user).toMatchObject({ _id: userId, isAnonymous: false });
   expect(
-    answers.filter(({ status, body }) => status === 400 && body.code === 'NOT_ANONYMOUS'),
+    answers.filter(({ status, body }) => status === 400 && body.code === 'USER_NOT_ANONYMOUS'),
   ).toHaveLength(19);
   expect((await fixture.node.call('authentication.user.get', { bearer })).body).toMatchObject({
     _id: userId,
@@ -106,7 +106,7 @@ test('a taken address stays with its owner; a registered user does not register 
   });
   expect(await register('second@example.com', {}, await login('owner@example.com'))).toMatchObject({
     status: 400,
-    body: { code: 'NOT_ANONYMOUS' },
+    body: { code: 'USER_NOT_ANONYMOUS' },
   });
   expect(await countOf('second@example.com')).toBe(0);
 });

@@ -79,7 +79,7 @@ test('a used token after the grace time ends the whole session at once, with an 
   await ageUses();
   expect(await renew(pair.refreshToken)).toMatchObject({
     status: 401,
-    body: { code: 'INVALID_REFRESH_TOKEN' },
+    body: { code: 'REFRESH_TOKEN_INVALID' },
   });
   expect(await read(renewed.body.accessToken)).toBe(401);
   expect(await read(pair.accessToken)).toBe(401);
@@ -113,7 +113,7 @@ test.each([
 ])('what is no refresh token of ours is 401: %.20s', async (token) => {
   expect(await renew(token)).toMatchObject({
     status: 401,
-    body: { code: 'INVALID_REFRESH_TOKEN' },
+    body: { code: 'REFRESH_TOKEN_INVALID' },
   });
 });
 

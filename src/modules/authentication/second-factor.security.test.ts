@@ -101,7 +101,7 @@ test('an authenticator is shown as an image made here, with secret and address, 
   expect(await login(email)).not.toHaveProperty('twoFaRequired');
   expect(await call('twoFa.confirm', { bearer, body: { code: '000000' } })).toMatchObject({
     status: 400,
-    body: { code: 'WRONG_TOTP' },
+    body: { code: 'TOTP_INVALID' },
   });
 });
 
@@ -131,7 +131,7 @@ test('a login with a second factor opens the second step alone, which opens ever
   expect((await call('twoFa.authorize', { bearer })).status).toBe(401);
   expect(await verify(answer.body.accessToken as string, codeOf(secret, 1))).toMatchObject({
     status: 400,
-    body: { code: 'NOTHING_OWED' },
+    body: { code: 'SECOND_FACTOR_NOT_PENDING' },
   });
 });
 
@@ -140,7 +140,7 @@ test('a code works once, of the steps before and after too, and never one before
   expect((await verify(await partial(email), codeOf(secret, 1))).status).toBe(200);
   expect(await verify(await partial(email), codeOf(secret, 1))).toMatchObject({
     status: 400,
-    body: { code: 'WRONG_TOTP' },
+    body: { code: 'TOTP_INVALID' },
   });
   expect((await verify(await partial(email), codeOf(secret))).status).toBe(400);
   expect((await verify(await partial(email), codeOf(secret, 2))).status).toBe(400);
@@ -166,7 +166,7 @@ test('guesses are counted per account, from however many sessions they come', as
   expect(count(answers, 429)).toBe(10);
   expect(await verify(await partial(email), '999999')).toMatchObject({
     status: 429,
-    body: { code: 'TOO_MANY_FAILURES', retryAfter: expect.any(Number) },
+    body: { code: 'ATTEMPTS_EXHAUSTED', retryAfter: expect.any(Number) },
   });
 });
 
@@ -287,7 +287,7 @@ test('a text message: to a proven number, masked in the answer, six digits, five
     expect((await call('twoFa.authorize', { bearer: theirs })).status).toBe(200);
   expect(await call('twoFa.authorize', { bearer: theirs })).toMatchObject({
     status: 429,
-    body: { code: 'TOO_SOON' },
+    body: { code: 'MESSAGE_TOO_SOON' },
   });
 });
 

@@ -139,7 +139,7 @@ test('a blocked user is told so, and an unblocked one must log in again', async 
   await first.call('authentication.users.block', { params });
   expect(await first.call('authentication.users.block', { params })).toMatchObject({
     status: 400,
-    body: { code: 'ALREADY_BLOCKED' },
+    body: { code: 'USER_ALREADY_BLOCKED' },
   });
   await first.call('authentication.users.unblock', { params });
   expect(await statuses(user.accessToken)).toEqual([401, 401]);
@@ -231,7 +231,7 @@ test('a wrong old password is 401, keeps the session, and guessing it is limited
       body: { oldPassword: 'wrong', newPassword: 'quite another one' },
     });
   for (let i = 0; i < 9; i += 1)
-    expect(await change()).toMatchObject({ status: 401, body: { code: 'WRONG_PASSWORD' } });
+    expect(await change()).toMatchObject({ status: 401, body: { code: 'PASSWORD_INCORRECT' } });
   const answers = await Promise.all([change(), change(), change()]);
   expect(answers.map(({ status }) => status).sort()).toEqual([401, 429, 429]);
   expect(await statuses(bearer)).toEqual([200, 200]);

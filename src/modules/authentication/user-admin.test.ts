@@ -36,7 +36,7 @@ test('creates verified users by exactly one of address and name', async () => {
   expect((await create({ email: 'a@example.com', username: 'abc' })).status).toBe(400);
   expect(await create({ username: 'GRACE.HOPPER' })).toMatchObject({
     status: 409,
-    body: { code: 'USERNAME_TAKEN' },
+    body: { code: 'USERNAME_EXISTS' },
   });
   expect(await create({ email: 'ada@example.com' })).toMatchObject({
     status: 409,
@@ -44,11 +44,11 @@ test('creates verified users by exactly one of address and name', async () => {
   });
   expect(await create({ username: '../etc' })).toMatchObject({
     status: 400,
-    body: { code: 'INVALID_USERNAME' },
+    body: { code: 'USERNAME_INVALID' },
   });
   expect(await create({ email: 'b@example.com', password: 'password' })).toMatchObject({
     status: 400,
-    body: { code: 'WEAK_PASSWORD' },
+    body: { code: 'PASSWORD_WEAK' },
   });
 });
 

@@ -215,7 +215,7 @@ test('an address with a wrong checksum is refused', async () => {
   ] as const)
     expect(await call(`metamask.${id}`, { body })).toMatchObject({
       status: 400,
-      body: { code: 'WALLET_ADDRESS', errors: [{ path: 'ethPublicAddress' }] },
+      body: { code: 'WALLET_ADDRESS_INVALID', errors: [{ path: 'ethPublicAddress' }] },
     });
 });
 
@@ -288,7 +288,7 @@ test('a signed-in user links an address that is nobody else’s, is told, and re
 
   const other = await register();
   const foreign = await signIn(wallet, {}, other.accessToken);
-  expect(foreign).toMatchObject({ status: 409, body: { code: 'IDENTITY_TAKEN' } });
+  expect(foreign).toMatchObject({ status: 409, body: { code: 'IDENTITY_EXISTS' } });
   expect((await signIn(wallet)).body.userId).toBe(owner.userId);
 
   const id = listed.identities[0]?._id;
@@ -313,7 +313,7 @@ test('the wallet stays while it is the last way into the account', async () => {
     await call('identities.unlink', { bearer, params: { id: identities[0]?._id } }),
   ).toMatchObject({
     status: 409,
-    body: { code: 'LAST_SIGN_IN_METHOD' },
+    body: { code: 'LAST_SIGN_IN_METHOD_PROTECTED' },
   });
 });
 

@@ -70,7 +70,7 @@ test.each([
     });
     expect(await call('local.login', { body: { email, password } })).toMatchObject({
       status: 401,
-      body: { code: 'WRONG_CREDENTIALS' },
+      body: { code: 'CREDENTIALS_INVALID' },
     });
     stop();
     expect(
@@ -222,7 +222,7 @@ test('an account with two names is guessed at with one budget, and no answer tel
   expect((await byEmail(password)).status).toBe(429);
   // The fourth guess at the account, though the first at this name: not even the right password is told apart.
   const other = await byName(username, password);
-  expect(other).toMatchObject({ status: 401, body: { code: 'WRONG_CREDENTIALS' } });
+  expect(other).toMatchObject({ status: 401, body: { code: 'CREDENTIALS_INVALID' } });
   expect(other).toEqual(await byName('nobody-at-all', password));
   // From elsewhere the owner gets in by either name.
   expect(

@@ -198,7 +198,7 @@ describe('admins', () => {
       bearer,
       params: { id: await idOf('suicidal') },
     });
-    expect(answer).toMatchObject({ status: 400, body: { code: 'ADMIN_DELETES_SELF' } });
+    expect(answer).toMatchObject({ status: 400, body: { code: 'SELF_DELETION_FORBIDDEN' } });
   });
 });
 

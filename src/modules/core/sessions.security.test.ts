@@ -49,7 +49,7 @@ describe('login of admins', () => {
     const stopped = answers.filter(({ status }) => status === 429);
     expect(stopped).toHaveLength(45);
     expect(stopped[0]?.body).toMatchObject({
-      code: 'ADMIN_ATTEMPTS_EXHAUSTED',
+      code: 'ATTEMPTS_EXHAUSTED',
       retryAfter: expect.any(Number),
     });
   });

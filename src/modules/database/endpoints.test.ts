@@ -487,7 +487,7 @@ describe('custom endpoints', () => {
     await platform.client.post(`/database/${selectedSchemaName}`, { title: 'one more' });
     expect(await bench.call('long')).toMatchObject({
       status: 400,
-      body: { code: 'TOO_MANY_RECORDS' },
+      body: { code: 'RECORD_LIMIT_EXCEEDED' },
     });
   });
 

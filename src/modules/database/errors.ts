@@ -26,11 +26,11 @@ export const databaseErrors = defineErrors({
   DOCUMENTS_READ_ONLY: [404, 'Schema does not exist or disallows doc modifications'],
   PENDING_SCHEMA_NOT_FOUND: [404, 'Pending schema does not exist'],
   INTROSPECTION_RUNNING: [409, 'Another introspection is running; try again when it is done'],
-  TOO_MANY_TABLES: [
+  TABLE_LIMIT_EXCEEDED: [
     400,
     'There are more than 2,000 tables: name fewer schemas in introspection.schemas and go step by step',
   ],
-  NAME_IN_USE: [409, 'Schemas refer to this table by another name'],
+  NAME_EXISTS: [409, 'Schemas refer to this table by another name'],
   IMPORT_REFUSED: [400, 'Nothing was stored: some rows are not valid'],
   WRONG_FIELDS: [404, 'Wrong input fields!'],
 });

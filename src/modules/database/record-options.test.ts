@@ -42,7 +42,7 @@ describe('options of records over HTTP', () => {
     expect(restored.headers.get('etag')).toMatch(/^"2-/);
     expect((await platform.client.post(`${path}/restore`)).body).toMatchObject({
       status: 404,
-      code: 'NOT_IN_TRASH',
+      code: 'TRASHED_RECORD_NOT_FOUND',
     });
 
     await platform.client.delete(path);
@@ -65,7 +65,7 @@ describe('options of records over HTTP', () => {
     expect(off.status).toBe(200);
     expect((await platform.client.post(`${path}/restore`)).status).toBe(404);
     expect((await platform.admin.get(docs, { query: { deleted: true } })).body.code).toBe(
-      'NO_TRASH',
+      'TRASH_DISABLED',
     );
   });
 

@@ -2,7 +2,7 @@
 import { defineErrors } from '../../kernel/errors.ts';
 
 export const routerErrors = defineErrors({
-  INVALID_DOMAIN: [
+  DOMAIN_INVALID: [
     400,
     'domain: give a host name such as app.example.com, *.example.com for all below it, or * for any',
   ],

@@ -95,7 +95,7 @@ describe('middlewares of routes', () => {
     expect(own).toContain('authMiddleware');
     expect(await patch('/authentication/user', [])).toMatchObject({
       status: 403,
-      body: { code: 'MIDDLEWARE_DEMANDED' },
+      body: { code: 'MIDDLEWARE_REQUIRED' },
     });
     const login = (await read('/authentication/local', 'POST')).middlewares;
     expect(login).toEqual([expect.stringMatching(/^rateLimit:\d+\/\d+$/)]);
@@ -120,7 +120,7 @@ describe('middlewares of routes', () => {
       what: 'a name of the other surface',
       names: ['authMiddleware?', 'superAdminMiddleware'],
       status: 400,
-      code: 'MIDDLEWARE_UNFIT',
+      code: 'MIDDLEWARE_INCOMPATIBLE',
     },
     { what: 'an unknown route', path: '/database/Nothing', status: 404, code: 'ROUTE_NOT_FOUND' },
     { what: 'an unknown action', action: 'FETCH', status: 400, code: 'INVALID_ARGUMENTS' },

@@ -49,7 +49,7 @@ describe('the form of an answer', () => {
   it('is GraphQL also for requests that are refused before they are read', async () => {
     expect((await fixture.send('{')).errors[0].extensions).toMatchObject({
       code: 400,
-      conduitCode: 'MALFORMED_JSON',
+      conduitCode: 'JSON_MALFORMED',
     });
     expect(
       (await fixture.send({ query: 'x'.repeat(1_100_000) })).errors[0].extensions,

@@ -38,7 +38,7 @@ describe('JSON bodies', () => {
     '\u0000',
     '{"title":NaN}',
   ])('%j is malformed', async (text) => {
-    expect(await codeOf(await post(text))).toEqual([400, 'MALFORMED_JSON']);
+    expect(await codeOf(await post(text))).toEqual([400, 'JSON_MALFORMED']);
   });
 
   it('says where malformed JSON goes wrong', async () => {
@@ -50,7 +50,7 @@ describe('JSON bodies', () => {
   it('refuses bytes that are not UTF-8', async () => {
     expect(await codeOf(await post(Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x7d])))).toEqual([
       400,
-      'MALFORMED_JSON',
+      'JSON_MALFORMED',
     ]);
   });
 

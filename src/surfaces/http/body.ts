@@ -195,7 +195,7 @@ function readBytes(
 }
 
 function utf8(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw errors.MALFORMED_JSON({ message: 'The body is not valid UTF-8' });
+  if (!isUtf8(bytes)) throw errors.JSON_MALFORMED({ message: 'The body is not valid UTF-8' });
   return bytes.toString('utf8');
 }
 
@@ -206,7 +206,7 @@ function parseJson(bytes: Buffer): unknown {
     return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
   } catch (error) {
     const position = /at position (\d+)/.exec(error instanceof Error ? error.message : '')?.[1];
-    throw errors.MALFORMED_JSON({
+    throw errors.JSON_MALFORMED({
       message: `The body is not valid JSON${position === undefined ? '' : ` (at character ${position})`}`,
     });
   }

@@ -50,13 +50,13 @@ export function errorsOf(operation: Operation): readonly ErrorFactory[] {
   const takesInput = input.params || input.query || input.headers || takesBody;
   const all = new Set<ErrorFactory>([
     ...(takesInput ? [common.INVALID_ARGUMENTS] : []),
-    ...(input.body ? [common.MALFORMED_JSON] : []),
+    ...(input.body ? [common.JSON_MALFORMED] : []),
     ...(takesBody ? [common.PAYLOAD_TOO_LARGE, common.UNSUPPORTED_MEDIA_TYPE] : []),
     ...accessErrors(access),
     ...cookieErrors(operation),
     ...(access === 'admin' || access === 'superAdmin' ? adminErrors(operation) : []),
     ...(takesIdempotencyKey(operation)
-      ? [operationErrors.INVALID_IDEMPOTENCY_KEY, common.IDEMPOTENCY_KEY_REUSED]
+      ? [operationErrors.IDEMPOTENCY_KEY_INVALID, common.IDEMPOTENCY_KEY_REUSED]
       : []),
     common.RATE_LIMIT,
     common.INTERNAL_SERVER_ERROR,

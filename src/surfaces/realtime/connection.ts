@@ -94,7 +94,7 @@ export function createConnection(parts: ConnectionParts): Connection {
     const state = await limits.consume(eventBudget, socket.id);
     if (!state.allowed) throw tooMany(state.resetMs);
     const handler = handlers.get(event);
-    if (!handler) throw realtimeErrors.UNKNOWN_EVENT();
+    if (!handler) throw realtimeErrors.EVENT_UNKNOWN();
     await parts.kernel.bus.freshness.catchUp();
     return gates.inTurn(
       { key: `user:${session.userId}`, heavy: event === 'subscribe', bytes: 0 },

@@ -2,8 +2,8 @@
 import { defineErrors, errors, PenstockError } from '../../kernel/errors.ts';
 
 export const realtimeErrors = defineErrors({
-  UNKNOWN_EVENT: [404, 'This namespace does not know this event'],
-  TOO_MANY_SUBSCRIPTIONS: [
+  EVENT_UNKNOWN: [404, 'This namespace does not know this event'],
+  SUBSCRIPTION_LIMIT_EXCEEDED: [
     409,
     'This socket holds the most subscriptions it may: unsubscribe from some first',
   ],
@@ -11,8 +11,8 @@ export const realtimeErrors = defineErrors({
     403,
     'Records of this schema have permissions of their own: subscribe with a documentId',
   ],
-  OTHER_USER: [403, 'The new token belongs to another user: connect again instead'],
-  SLOW_CONSUMER: [
+  USER_MISMATCH: [403, 'The new token belongs to another user: connect again instead'],
+  CONSUMER_TOO_SLOW: [
     503,
     'This socket does not take its messages fast enough: connect again and resume with since',
   ],

@@ -176,7 +176,7 @@ describe('realtime surface', () => {
     const { socket, ask } = await world.connected();
     expect(await ask('refreshAuth', { token: 'other' })).toMatchObject({
       ok: false,
-      error: { code: 'OTHER_USER' },
+      error: { code: 'USER_MISMATCH' },
     });
     expect(await ask('refreshAuth', { token: 'bad' })).toMatchObject({
       ok: false,
@@ -207,7 +207,7 @@ describe('realtime surface', () => {
     for (let n = 1; n <= 100; n += 1) expect(await subscribe(n)).toMatchObject({ ok: true });
     expect(await subscribe(101)).toMatchObject({
       ok: false,
-      error: { status: 409, code: 'TOO_MANY_SUBSCRIPTIONS' },
+      error: { status: 409, code: 'SUBSCRIPTION_LIMIT_EXCEEDED' },
     });
     expect(await subscribe(1)).toMatchObject({ ok: true });
   });

@@ -54,7 +54,7 @@ describe('realtime surface', () => {
     const { socket, failures, ask } = await world.connected();
     expect(await ask('constructor', {})).toMatchObject({
       ok: false,
-      error: { code: 'UNKNOWN_EVENT', status: 404 },
+      error: { code: 'EVENT_UNKNOWN', status: 404 },
     });
     socket.emit('subscribe', { schema: 'Absent' });
     await waitFor(() => failures.length === 1);

@@ -85,7 +85,7 @@ export async function openSession(
     caller: () => check(current),
     async renew(fresh) {
       const caller = await check(fresh);
-      if (caller.userId !== userId) throw realtimeErrors.OTHER_USER();
+      if (caller.userId !== userId) throw realtimeErrors.USER_MISMATCH();
       current = fresh;
     },
     endsIn: () => remainingLife(current ?? ''),

@@ -129,7 +129,7 @@ export function createSubscriptions(
       await assertMaySubscribe(parts.kernel, await session.caller(), target);
       const key = keyOf(target);
       drop(key);
-      if (held.size >= maxSubscriptions) throw realtimeErrors.TOO_MANY_SUBSCRIPTIONS();
+      if (held.size >= maxSubscriptions) throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED();
       held.set(key, undefined);
       const subscription = subscriptionTo(parts, target, (error) => refuse(target, error), end);
       try {
@@ -242,7 +242,7 @@ function send(
 ): void {
   if (!socket.connected) return;
   if (waitingPackets(socket) > maxWaitingPackets) {
-    end(realtimeErrors.SLOW_CONSUMER());
+    end(realtimeErrors.CONSUMER_TOO_SLOW());
     return;
   }
   socket.emit('change', change);

@@ -425,7 +425,7 @@ describe('records that belong to users', () => {
     ).toBeGreaterThan(1);
     await kernel.records.remove(ann, 'Mine', id);
     await expect(kernel.records.trash.restore(bob, 'Mine', id)).rejects.toMatchObject({
-      code: 'NOT_IN_TRASH',
+      code: 'TRASHED_RECORD_NOT_FOUND',
     });
     expect((await kernel.records.trash.restore(ann, 'Mine', id)).version).toBe(3);
   });

@@ -145,7 +145,7 @@ export async function aggregateSelected(
   });
   const [row] = await runRead<{ scanned: number; json: string }>(dependencies, schema, statement);
   if ((row?.scanned ?? 0) > MAX_AGGREGATED) {
-    throw recordErrors.TOO_MANY_RECORDS({
+    throw recordErrors.RECORD_LIMIT_EXCEEDED({
       message: `More than ${MAX_AGGREGATED} records would have to be read: narrow the filter`,
     });
   }

@@ -299,7 +299,7 @@ const suite = (server: TestServer) => () => {
       status: 403,
     });
     const plain = await declare({ history: false });
-    await expect(versions(plain, id)).rejects.toMatchObject({ code: 'NO_HISTORY' });
+    await expect(versions(plain, id)).rejects.toMatchObject({ code: 'HISTORY_DISABLED' });
     await kernel.schemas.remove(admin, [kernel.schemas.get(name)?._id ?? ''], { deleteData: true });
     expect(
       (

@@ -27,7 +27,7 @@ export interface HistoryRequest {
 /** Throws 404 for a schema that keeps no history. */
 export function requireHistory({ history, name }: CompiledSchema): void {
   if (!history)
-    throw recordErrors.NO_HISTORY({
+    throw recordErrors.HISTORY_DISABLED({
       message: `${name} does not keep earlier versions of its records: switch history on`,
     });
 }

@@ -82,7 +82,7 @@ describe('the nearest records', () => {
     const many = { field: 'v', vector: [7], limit: 1, filter: all() };
     await expect(kernel.records.nearest(admin, 'Crowd', many)).rejects.toMatchObject({
       status: 400,
-      code: 'TOO_MANY_RECORDS',
+      code: 'RECORD_LIMIT_EXCEEDED',
     });
     const filter = fieldTest('n', { kind: 'less', right: literal(100) });
     const found = JSON.parse(await kernel.records.nearest(admin, 'Crowd', { ...many, filter })) as {

@@ -68,7 +68,7 @@ export async function nearestSelected(
   const { rows } = await dependencies.database.query<{ scanned: number; json: string }>(statement);
   const [row] = rows;
   if ((row?.scanned ?? 0) > MAX_SCANNED) {
-    throw recordErrors.TOO_MANY_RECORDS({
+    throw recordErrors.RECORD_LIMIT_EXCEEDED({
       message: `More than ${MAX_SCANNED} vectors would have to be looked at: narrow the filter`,
     });
   }

@@ -442,7 +442,7 @@ const suite = (server: TestServer) => () => {
     await kernel.records.create(admin, name, { m: -1 });
     await expect(async () => found(name, {})).rejects.toMatchObject({
       status: 400,
-      code: 'TOO_MANY_RECORDS',
+      code: 'RECORD_LIMIT_EXCEEDED',
     });
   });
 };

@@ -128,7 +128,7 @@ export async function findSelected(
     return `select '[' || coalesce(${boundedText('p.page')}, '') || ']' as json, p.found from (${joined}) p`;
   });
   const [row] = await runRead<{ json: string; found: number }>(dependencies, schema, statement);
-  if ((row?.found ?? 0) > MAX_LIMIT) throw recordErrors.TOO_MANY_RECORDS();
+  if ((row?.found ?? 0) > MAX_LIMIT) throw recordErrors.RECORD_LIMIT_EXCEEDED();
   return requireWhole(row?.json ?? '[]');
 }
 

@@ -45,7 +45,7 @@ const deletedField: Field = {
 /** Throws 404 for a schema without a trash. */
 export function requireTrash({ softDelete, name }: CompiledSchema): void {
   if (!softDelete)
-    throw recordErrors.NO_TRASH({
+    throw recordErrors.TRASH_DISABLED({
       message: `${name} does not keep deleted records: switch softDelete on`,
     });
 }

@@ -184,7 +184,7 @@ describe('changes by operators', () => {
       { title: 'x' },
       { upsert: true },
     );
-    await expect(upsert).rejects.toMatchObject({ status: 409, code: 'ID_USED' });
+    await expect(upsert).rejects.toMatchObject({ status: 409, code: 'ID_IN_USE' });
     await expect(kernel.records.history.get(anonymous, 'Counted', id, 0)).rejects.toMatchObject({
       code: 'RECORD_NOT_FOUND',
     });

@@ -68,7 +68,7 @@ interface Suspect {
 /** The same refusal with the name of the field, where it can only be one; anything else comes back as it is. */
 export function withInvalidField(schema: Mapped, row: ColumnValues, error: unknown): unknown {
   if (!(error instanceof PenstockError) || error.errors) return error;
-  const kind = [externalTableErrors.RULE_BROKEN, recordErrors.RECORD_INVALID].find(
+  const kind = [externalTableErrors.CONSTRAINT_VIOLATED, recordErrors.RECORD_INVALID].find(
     ({ code }) => code === error.code,
   );
   const [found, ...others] = kind ? culprits(suspectsOf(schema, row), error.cause) : [];

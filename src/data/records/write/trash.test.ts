@@ -112,7 +112,7 @@ const suite = (server: TestServer) => () => {
       JSON.parse((await kernel.records.get(admin, book, text, { populate: ['by'] })).json),
     ).toMatchObject({ by: { name: 'Ann' } });
     await expect(kernel.records.trash.restore(admin, author, id)).rejects.toMatchObject({
-      code: 'NOT_IN_TRASH',
+      code: 'TRASHED_RECORD_NOT_FOUND',
     });
     expect((await kernel.events(author)).filter((event) => event.endsWith(id))).toEqual([
       `insert:${id}`,
@@ -335,7 +335,7 @@ const suite = (server: TestServer) => () => {
     await off();
     await expect(make(name, { email: 'a' })).rejects.toMatchObject({ code: 'RECORD_NOT_UNIQUE' });
     await expect(kernel.records.list(admin, name, { deleted: true })).rejects.toMatchObject({
-      code: 'NO_TRASH',
+      code: 'TRASH_DISABLED',
     });
   });
 

@@ -58,7 +58,7 @@ async function lockTrashed(
     return `select t0."${deletedColumn}" as at, t0."__v" as version from ${schema.table} t0 where ${where} for update of t0`;
   });
   const [row] = await runWrite<{ at: Date; version: number }>(context, statement, transaction);
-  if (!row) throw recordErrors.NOT_IN_TRASH();
+  if (!row) throw recordErrors.TRASHED_RECORD_NOT_FOUND();
   if (options.expectedVersion !== undefined && options.expectedVersion !== row.version)
     throw errors.PRECONDITION_FAILED();
   return row.at;
@@ -108,7 +108,7 @@ async function bringBack(
     );
   });
   const [row] = await runWrite<RecordRow>(context, statement, transaction);
-  if (!row) throw recordErrors.NOT_IN_TRASH();
+  if (!row) throw recordErrors.TRASHED_RECORD_NOT_FOUND();
   return row;
 }
 

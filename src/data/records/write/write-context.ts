@@ -79,7 +79,7 @@ export function openWrite(
   request: WriteRequest,
 ): WriteContext | Promise<WriteContext> {
   const { caller, schema, operation, options } = request;
-  if (schema.mapping?.writable === false) throw externalTableErrors.READ_ONLY();
+  if (schema.mapping?.writable === false) throw externalTableErrors.TABLE_READ_ONLY();
   if (options.granted) requireGranted(caller, schema, operation);
   else requireOffered(caller, schema, operation);
   if (asksFirst(request)) return resolveWrite(dependencies, request);

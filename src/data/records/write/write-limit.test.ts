@@ -48,7 +48,7 @@ describe('what hangs on a record that is deleted', () => {
       const id = await crowded(name, onDelete, options);
       const refused = {
         status: 409,
-        code: 'TOO_MANY_DEPENDANTS',
+        code: 'DEPENDANT_LIMIT_EXCEEDED',
         message: expect.stringContaining(`${name}Child`),
       };
       await expect(kernel.records.remove(anonymous, name, id)).rejects.toMatchObject(refused);

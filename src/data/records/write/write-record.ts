@@ -303,7 +303,7 @@ async function isThere(context: WriteContext, id: string): Promise<boolean> {
     text,
     values: [id, name],
   });
-  if (row?.gone) throw recordErrors.RESTORE_FIRST();
-  if (row?.used && !row.there) throw recordErrors.ID_USED();
+  if (row?.gone) throw recordErrors.RESTORE_REQUIRED();
+  if (row?.used && !row.there) throw recordErrors.ID_IN_USE();
   return row?.there ?? false;
 }

@@ -90,7 +90,7 @@ const requireKnownLinks = async (
 function requireAllowed(count: number): void {
   currentAccount()?.charge('lockedRows', count);
   if (count > WRITE_LIMIT) {
-    throw recordErrors.TOO_MANY_RECORDS({
+    throw recordErrors.RECORD_LIMIT_EXCEEDED({
       message: `More than ${WRITE_LIMIT} records fit: narrow the filter and go step by step`,
     });
   }

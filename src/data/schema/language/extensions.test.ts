@@ -92,7 +92,7 @@ describe('extensions', () => {
     });
     await expect(extend({ b: 'String' }, 'games', 'Closed')).rejects.toMatchObject({
       status: 403,
-      code: 'NOT_EXTENDABLE',
+      code: 'SCHEMA_NOT_EXTENDABLE',
     });
     await kernel.schemas.update(admin, closed._id, {
       options: { permissions: { extendable: true } },

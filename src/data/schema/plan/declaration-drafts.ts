@@ -77,7 +77,9 @@ export function extendedDraft(
   const { extendable } = current.modelOptions.conduit.permissions;
   // What is there can be taken away in any case.
   if (!extendable && Object.keys(fields).length > 0)
-    throw schemaErrors.NOT_EXTENDABLE({ message: `${current.name} does not allow extensions` });
+    throw schemaErrors.SCHEMA_NOT_EXTENDABLE({
+      message: `${current.name} does not allow extensions`,
+    });
   // The record engine knows such rules, and so do the routes of the own account.
   const hasAccess = current.ownerModule === adminOwner || current.name === 'User';
   checkExtension(fields, { fields: current.fields, extensions: others }, { place, hasAccess });

@@ -195,7 +195,7 @@ export function droppedAfter(before: Declaration, tree: ObjectField): DroppedFie
     }
     stored.delete(path);
   }
-  if (problems.length > 0) throw schemaErrors.INVALID_SCHEMA_TYPES({ errors: problems });
+  if (problems.length > 0) throw schemaErrors.SCHEMA_TYPES_INVALID({ errors: problems });
   return Object.fromEntries(stored);
 }
 

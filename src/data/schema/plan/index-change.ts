@@ -129,7 +129,7 @@ function withoutNamed(
         message: place.message,
         errors: [{ ...place, rule: 'exists' }],
       });
-    if (found.source !== 'schema') throw schemaErrors.INDEX_OF_FIELD();
+    if (found.source !== 'schema') throw schemaErrors.INDEX_BUILT_IN();
     if (adder !== undefined && found.definition?.ownerModule !== adder)
       throw schemaErrors.INDEX_OWNED({
         message: `The index belongs to the module ${current.ownerModule}`,

@@ -85,7 +85,7 @@ export function requireOwnTable(
 }
 
 export const importedTable = (name: string, what: string): PenstockError =>
-  schemaErrors.IMPORTED_TABLE({
+  schemaErrors.TABLE_IMPORTED({
     message: `${name} is laid over a table of your own, which stays as it is: ${what}`,
   });
 

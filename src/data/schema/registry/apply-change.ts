@@ -175,7 +175,7 @@ async function runStep(
   } catch (error) {
     const code = codeOf(error) ?? '';
     if (dependencyRefusal.has(code))
-      throw schemaErrors.SCHEMA_IN_VIEW({
+      throw schemaErrors.SCHEMA_REFERENCED({
         message: `${schema}: a view stands in the way: ${summary}`,
         cause: error,
       });

@@ -100,7 +100,7 @@ describe('indexes', () => {
     });
     await expect(remove(_id, 'byCode')).rejects.toMatchObject({
       status: 409,
-      code: 'INDEX_OF_FIELD',
+      code: 'INDEX_BUILT_IN',
     });
   });
 

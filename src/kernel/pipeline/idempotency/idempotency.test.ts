@@ -225,7 +225,7 @@ describe('Idempotency-Key', () => {
     const response = await call('/created', key === 'ä' ? '\u00e4' : key);
     expect([response.status, ((await response.json()) as { code: string }).code]).toEqual([
       400,
-      'INVALID_IDEMPOTENCY_KEY',
+      'IDEMPOTENCY_KEY_INVALID',
     ]);
   });
 

@@ -140,7 +140,7 @@ export function createIdempotency({ database, secrets }: Dependencies): Idempote
 
   return {
     async once(request, work) {
-      if (!validKey.test(request.key)) throw operationErrors.INVALID_IDEMPOTENCY_KEY();
+      if (!validKey.test(request.key)) throw operationErrors.IDEMPOTENCY_KEY_INVALID();
       const id = JSON.stringify([request.principal, request.operation.id, request.key]);
       for (let other = running.get(id); other; other = running.get(id)) await settled(other);
       const mine = run(request, work);

@@ -167,7 +167,7 @@ const deleteOperation = ({ teams }: AdminTeamServices): Operation =>
     path: '/authentication/teams/:teamId',
     input: { params: TeamId },
     output: TextResult,
-    errors: [authErrors.TEAM_NOT_FOUND, authErrors.TEAM_EXISTS, authErrors.DEFAULT_TEAM],
+    errors: [authErrors.TEAM_NOT_FOUND, authErrors.TEAM_EXISTS, authErrors.DEFAULT_TEAM_PROTECTED],
     summary: 'Delete a team',
     description: 'Memberships and invitations go with it; sub-teams become teams of their own.',
     async handler({ caller }, { params }) {
@@ -213,7 +213,7 @@ const memberOperations = ({ members }: AdminTeamServices): readonly Operation[] 
     path: '/authentication/teams/:teamId/members',
     input: { params: TeamId, body: Type.Object({ members: UserIds, role: Role }) },
     output: TextResult,
-    errors: [authErrors.NOT_A_MEMBER, authErrors.TEAM_NOT_FOUND],
+    errors: [authErrors.MEMBER_UNKNOWN, authErrors.TEAM_NOT_FOUND],
     summary: 'Change the role of members',
     async handler({ caller }, { params, body }) {
       await members.changeRole(caller, canonicalId(params.teamId), body.members, body.role);
@@ -227,7 +227,7 @@ const memberOperations = ({ members }: AdminTeamServices): readonly Operation[] 
     path: '/authentication/teams/:teamId/members',
     input: { params: TeamId, query: Type.Object({ members: UserIds }) },
     output: TextResult,
-    errors: [authErrors.NOT_A_MEMBER, authErrors.TEAM_NOT_FOUND],
+    errors: [authErrors.MEMBER_UNKNOWN, authErrors.TEAM_NOT_FOUND],
     summary: 'Remove members',
     async handler({ caller }, { params, query }) {
       await members.remove(caller, canonicalId(params.teamId), query.members);
@@ -262,7 +262,7 @@ const inviteOperations = ({ invites }: AdminTeamServices): readonly Operation[] 
       body: Type.Object({ role: Role, userData: Type.Optional(InviteData) }),
     },
     output: TextResult,
-    errors: [authErrors.UNKNOWN_USER_DATA, authErrors.TEAM_NOT_FOUND],
+    errors: [authErrors.USER_DATA_UNKNOWN, authErrors.TEAM_NOT_FOUND],
     summary: 'Make a persistent invitation',
     description:
       'Answers its token, this once. It works for everybody who has it until it is revoked.',

@@ -19,8 +19,8 @@ const Sort = Type.Array(Type.Enum(sortable.flatMap((name) => [name, `-${name}`])
 });
 const nameConflicts = [
   authErrors.USER_EXISTS,
-  authErrors.USERNAME_TAKEN,
-  authErrors.PHONE_NUMBER_TAKEN,
+  authErrors.USERNAME_EXISTS,
+  authErrors.PHONE_NUMBER_EXISTS,
 ];
 
 const admin = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
@@ -85,10 +85,10 @@ const createOperation = (users: UserAdmin): Operation =>
     },
     output: Type.Object({ user: User, message: Type.String() }),
     errors: [
-      authErrors.INVALID_EMAIL,
+      authErrors.EMAIL_INVALID,
       authErrors.EMAIL_NOT_ALLOWED,
-      authErrors.INVALID_USERNAME,
-      authErrors.WEAK_PASSWORD,
+      authErrors.USERNAME_INVALID,
+      authErrors.PASSWORD_WEAK,
       ...nameConflicts,
     ],
     summary: 'Create a user',
@@ -140,7 +140,7 @@ const updateOperation = (users: UserAdmin): Operation =>
     },
     output: User,
     errors: [
-      authErrors.INVALID_EMAIL,
+      authErrors.EMAIL_INVALID,
       authErrors.EMAIL_NOT_ALLOWED,
       authErrors.USER_NOT_FOUND,
       ...nameConflicts,
@@ -195,7 +195,7 @@ const blockOperation = (users: UserAdmin, block: boolean): Operation =>
     input: { params: UserId },
     output: TextResult,
     errors: [
-      block ? authErrors.ALREADY_BLOCKED : authErrors.NOT_BLOCKED,
+      block ? authErrors.USER_ALREADY_BLOCKED : authErrors.USER_NOT_BLOCKED,
       authErrors.USER_NOT_FOUND,
     ],
     summary: block ? 'Block a user' : 'Unblock a user',
@@ -215,7 +215,11 @@ const toggleOperation = (users: UserAdmin): Operation =>
     destructive: true,
     input: { body: Type.Object({ ids: Ids, block: Type.Boolean() }) },
     output: TextResult,
-    errors: [authErrors.ALREADY_BLOCKED, authErrors.NOT_BLOCKED, authErrors.USER_NOT_FOUND],
+    errors: [
+      authErrors.USER_ALREADY_BLOCKED,
+      authErrors.USER_NOT_BLOCKED,
+      authErrors.USER_NOT_FOUND,
+    ],
     summary: 'Block or unblock several users',
     handler: async ({ caller }, { body }) => {
       await users.setBlocked(caller, body.ids, body.block);

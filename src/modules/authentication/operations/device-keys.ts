@@ -64,7 +64,7 @@ const enrolOperation = ({ deviceKeys }: Services): Operation =>
       }),
     },
     output: Type.Object({ challenge: Type.String() }),
-    errors: [authErrors.SUDO_REQUIRED, authErrors.ANONYMOUS_USER, factorErrors.DEVICE_KEY_REFUSED],
+    errors: [authErrors.SUDO_REQUIRED, authErrors.USER_ANONYMOUS, factorErrors.DEVICE_KEY_REFUSED],
     summary: 'Begin to enrol the key of a device',
     description: 'Answers a challenge to sign, for five minutes. Needs a fresh login.',
     handler: async (context, { body }) => ({
@@ -85,9 +85,9 @@ const confirmOperation = ({ deviceKeys }: Services): Operation =>
     output: Type.Object({ keyId: KeyId }),
     errors: [
       authErrors.SUDO_REQUIRED,
-      authErrors.ANONYMOUS_USER,
+      authErrors.USER_ANONYMOUS,
       factorErrors.DEVICE_PROOF_REFUSED,
-      factorErrors.TOO_MANY_KEYS,
+      factorErrors.KEY_LIMIT_EXCEEDED,
     ],
     summary: 'Prove the key of a device and enrol it',
     description: 'In the session that began. The owner is told by mail.',
@@ -173,7 +173,7 @@ const removeOperation = ({ deviceKeys }: Services): Operation =>
     errors: [
       authErrors.SUDO_REQUIRED,
       factorErrors.DEVICE_NOT_FOUND,
-      externalErrors.LAST_SIGN_IN_METHOD,
+      externalErrors.LAST_SIGN_IN_METHOD_PROTECTED,
     ],
     summary: 'Remove the key of one of the own devices',
     description:

@@ -78,7 +78,7 @@ const initOperation = (external: External): Operation =>
     errors: [
       errors.NOT_FOUND,
       authErrors.SUDO_REQUIRED,
-      authErrors.INVALID_REDIRECT,
+      authErrors.REDIRECT_INVALID,
       authErrors.REDIRECT_NOT_ALLOWED,
       externalErrors.EXTERNAL_PROVIDER_UNAVAILABLE,
     ],

@@ -78,8 +78,8 @@ const startLinkOperation = (external: External): Operation =>
     errors: [
       errors.NOT_FOUND,
       authErrors.SUDO_REQUIRED,
-      authErrors.ANONYMOUS_USER,
-      authErrors.INVALID_REDIRECT,
+      authErrors.USER_ANONYMOUS,
+      authErrors.REDIRECT_INVALID,
       authErrors.REDIRECT_NOT_ALLOWED,
       externalErrors.EXTERNAL_PROVIDER_UNAVAILABLE,
     ],
@@ -105,7 +105,7 @@ const linkOperation = ({ linking }: External): Operation =>
     errors: [
       authErrors.SUDO_REQUIRED,
       externalErrors.EXTERNAL_EXCHANGE_INVALID,
-      externalErrors.IDENTITY_TAKEN,
+      externalErrors.IDENTITY_EXISTS,
     ],
     summary: 'Link an account at another provider',
     description: 'Only the user who started can do this. The code works once, for five minutes.',
@@ -126,7 +126,7 @@ const unlinkOperation = ({ identities }: External): Operation =>
     errors: [
       authErrors.SUDO_REQUIRED,
       externalErrors.IDENTITY_NOT_FOUND,
-      externalErrors.LAST_SIGN_IN_METHOD,
+      externalErrors.LAST_SIGN_IN_METHOD_PROTECTED,
     ],
     summary: 'Remove one of the own accounts at other providers',
     description:

@@ -31,10 +31,10 @@ const forgotOperation = (recovery: PasswordRecovery): Operation =>
     input: { body: Type.Object({ email: Email, redirectUri: Type.Optional(RedirectUri) }) },
     output: TextResult,
     errors: [
-      authErrors.INVALID_EMAIL,
-      authErrors.INVALID_REDIRECT,
+      authErrors.EMAIL_INVALID,
+      authErrors.REDIRECT_INVALID,
       authErrors.REDIRECT_NOT_ALLOWED,
-      authErrors.TOO_SOON,
+      authErrors.MESSAGE_TOO_SOON,
     ],
     summary: 'Ask for the mail that sets a new password',
     description:
@@ -62,9 +62,9 @@ const resetOperation = (recovery: PasswordRecovery): Operation =>
     },
     output: TextResult,
     errors: [
-      authErrors.INVALID_CODE,
-      authErrors.WEAK_PASSWORD,
-      authErrors.SAME_PASSWORD,
+      authErrors.LINK_INVALID,
+      authErrors.PASSWORD_WEAK,
+      authErrors.PASSWORD_UNCHANGED,
       authErrors.BREACH_CHECK_UNAVAILABLE,
     ],
     summary: 'Set a new password with the token of the mail',
@@ -84,10 +84,10 @@ interface LocalServices {
 
 const credentialLimit = { requests: 30, seconds: 900, account: 'email' } as const;
 const loginErrors = [
-  authErrors.WRONG_CREDENTIALS,
+  authErrors.CREDENTIALS_INVALID,
   authErrors.USER_BLOCKED,
   authErrors.EMAIL_NOT_VERIFIED,
-  authErrors.TOO_MANY_FAILURES,
+  authErrors.ATTEMPTS_EXHAUSTED,
 ] as const;
 
 /** `User` is the shape of a user as the schema says it now. */
@@ -127,13 +127,13 @@ const registerOperation = ({ register }: LocalServices, User: Type.TObject): Ope
     },
     output: Type.Object({ user: User }),
     errors: [
-      authErrors.INVALID_EMAIL,
+      authErrors.EMAIL_INVALID,
       authErrors.EMAIL_NOT_ALLOWED,
-      authErrors.WEAK_PASSWORD,
-      authErrors.UNKNOWN_USER_DATA,
-      authErrors.NOT_ANONYMOUS,
+      authErrors.PASSWORD_WEAK,
+      authErrors.USER_DATA_UNKNOWN,
+      authErrors.USER_NOT_ANONYMOUS,
       authErrors.SUDO_REQUIRED,
-      authErrors.INVALID_REDIRECT,
+      authErrors.REDIRECT_INVALID,
       authErrors.REDIRECT_NOT_ALLOWED,
       authErrors.INVITATION_REQUIRED,
       authErrors.INVALID_INVITATION,
@@ -159,7 +159,7 @@ const loginOperation = ({ local }: LocalServices): Operation =>
     idempotency: false,
     input: { body: Type.Object({ email: Email, password: Password }) },
     output: Login,
-    errors: [authErrors.INVALID_EMAIL, ...loginErrors],
+    errors: [authErrors.EMAIL_INVALID, ...loginErrors],
     summary: 'Log in with e-mail and password',
     handler: (context, { body }) =>
       local.byEmail({ name: body.email, password: body.password }, originOf(context)),
@@ -187,11 +187,11 @@ const changePasswordOperation = ({ accounts }: LocalServices): Operation =>
     },
     output: TextResult,
     errors: [
-      authErrors.WRONG_PASSWORD,
-      authErrors.WEAK_PASSWORD,
+      authErrors.PASSWORD_INCORRECT,
+      authErrors.PASSWORD_WEAK,
       authErrors.SUDO_REQUIRED,
-      authErrors.ANONYMOUS_USER,
-      authErrors.TOO_MANY_FAILURES,
+      authErrors.USER_ANONYMOUS,
+      authErrors.ATTEMPTS_EXHAUSTED,
       authErrors.BREACH_CHECK_UNAVAILABLE,
     ],
     audit: true,
@@ -220,7 +220,7 @@ const usernameLoginOperation = ({ local }: LocalServices): Operation =>
       }),
     },
     output: Login,
-    errors: [authErrors.INVALID_USERNAME, ...loginErrors],
+    errors: [authErrors.USERNAME_INVALID, ...loginErrors],
     summary: 'Log in with user name and password',
     handler: (context, { body }) =>
       local.byUsername({ name: body.username, password: body.password }, originOf(context)),
@@ -238,9 +238,9 @@ const setPasswordOperation = ({ accounts }: LocalServices): Operation =>
     input: { body: Type.Object({ newPassword: Password }) },
     output: TextResult,
     errors: [
-      authErrors.WEAK_PASSWORD,
+      authErrors.PASSWORD_WEAK,
       authErrors.SUDO_REQUIRED,
-      authErrors.ANONYMOUS_USER,
+      authErrors.USER_ANONYMOUS,
       authErrors.BREACH_CHECK_UNAVAILABLE,
     ],
     audit: true,

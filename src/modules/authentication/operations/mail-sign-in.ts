@@ -49,10 +49,10 @@ const requestLinkOperation = ({ mailSignIn }: MailSignInServices): Operation =>
     input: { body: Type.Object({ email: Email, redirectUri: Type.Optional(RedirectUri) }) },
     output: TextResult,
     errors: [
-      authErrors.INVALID_EMAIL,
-      authErrors.INVALID_REDIRECT,
+      authErrors.EMAIL_INVALID,
+      authErrors.REDIRECT_INVALID,
       authErrors.REDIRECT_NOT_ALLOWED,
-      authErrors.TOO_SOON,
+      authErrors.MESSAGE_TOO_SOON,
     ],
     summary: 'Ask for a link that signs in',
     description:
@@ -144,7 +144,7 @@ const requestCodeOperation = ({ mailSignIn }: MailSignInServices): Operation =>
         description: 'Goes with the code to POST /authentication/email-code/verify',
       }),
     }),
-    errors: [authErrors.INVALID_EMAIL, authErrors.TOO_SOON],
+    errors: [authErrors.EMAIL_INVALID, authErrors.MESSAGE_TOO_SOON],
     summary: 'Ask for a code that signs in',
     description: 'For users who have an account; the answer has the same form for every address.',
     handler: async ({ address }, { body }) => ({
@@ -164,7 +164,7 @@ const useCodeOperation = ({ mailSignIn }: MailSignInServices): Operation =>
       body: Type.Object({ token: LinkToken, code: Type.String({ minLength: 1, maxLength: 20 }) }),
     },
     output: Login,
-    errors: [authErrors.WRONG_CREDENTIALS, ...refusals],
+    errors: [authErrors.CREDENTIALS_INVALID, ...refusals],
     summary: 'Sign in by a code',
     description:
       'With the token that the request for the code answered. A code works once; after five wrong ones ask for another.',
@@ -193,7 +193,7 @@ export const exchangeOperation = ({ delivery }: Pick<MailSignInServices, 'delive
       }),
     },
     output: Login,
-    errors: [authErrors.INVALID_CODE],
+    errors: [authErrors.LINK_INVALID],
     summary: 'Get the tokens for the code at the end of a flow in the browser',
     description:
       'For flows that started with a `codeChallenge`, and for all with redirectUris.tokenDelivery `exchange`. The code works once and for a minute.',

@@ -33,10 +33,10 @@ const facts = {
 const own = { surface: 'client', access: 'user' } as const;
 const addErrors = [
   authErrors.SUDO_REQUIRED,
-  authErrors.ANONYMOUS_USER,
-  factorErrors.TOO_MANY_KEYS,
-  factorErrors.PASSKEY_DUE,
-  factorErrors.SECOND_FACTOR_METHOD,
+  authErrors.USER_ANONYMOUS,
+  factorErrors.KEY_LIMIT_EXCEEDED,
+  factorErrors.PASSKEY_REQUIRED,
+  factorErrors.SECOND_FACTOR_METHOD_UNAVAILABLE,
 ] as const;
 const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
 
@@ -134,7 +134,7 @@ const beginStepOperation = ({ passkeySignIn }: Services): Operation =>
     access: 'partialUser',
     input: {},
     output: RequestOptions,
-    errors: [factorErrors.NO_SECOND_FACTOR],
+    errors: [factorErrors.SECOND_FACTOR_MISSING],
     summary: 'Begin the second step with a passkey',
     handler: (context) => passkeySignIn.beginStep(userOf(context)),
   });
@@ -148,7 +148,11 @@ const stepOperation = ({ passkeySignIn }: Services): Operation =>
     access: 'partialUser',
     input: { body: Type.Object({ credential: AssertionCredential }) },
     output: Login,
-    errors: [factorErrors.PASSKEY_INVALID, factorErrors.NOTHING_OWED, authErrors.USER_BLOCKED],
+    errors: [
+      factorErrors.PASSKEY_INVALID,
+      factorErrors.SECOND_FACTOR_NOT_PENDING,
+      authErrors.USER_BLOCKED,
+    ],
     summary: 'Prove the second factor with a passkey',
     description:
       'The bearer is the token of a login with `twoFaRequired`; it ends, and the answer is a whole session.',
@@ -200,8 +204,8 @@ const removeOperation = ({ passkeys }: Services): Operation =>
     errors: [
       authErrors.SUDO_REQUIRED,
       factorErrors.PASSKEY_NOT_FOUND,
-      externalErrors.LAST_SIGN_IN_METHOD,
-      factorErrors.PASSKEY_IS_SECOND_FACTOR,
+      externalErrors.LAST_SIGN_IN_METHOD_PROTECTED,
+      factorErrors.PASSKEY_IN_USE,
     ],
     summary: 'Remove one of the own passkeys',
     description:

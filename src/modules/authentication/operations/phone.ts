@@ -8,7 +8,7 @@ import type { Factors } from '../services/sign-in-methods.ts';
 import { LinkToken, Login, originOf, UserData } from './shapes.ts';
 
 const newAccountErrors = [
-  authErrors.UNKNOWN_USER_DATA,
+  authErrors.USER_DATA_UNKNOWN,
   recordErrors.RECORD_NOT_UNIQUE,
   authErrors.INVITATION_REQUIRED,
   authErrors.INVALID_INVITATION,
@@ -44,7 +44,7 @@ const requestOperation = ({ phone }: Pick<Factors, 'phone'>): Operation =>
         description: 'Goes with the code to POST /authentication/phone/verify',
       }),
     }),
-    errors: [factorErrors.PHONE_NOT_USABLE, authErrors.TOO_SOON],
+    errors: [factorErrors.PHONE_INVALID, authErrors.MESSAGE_TOO_SOON],
     openWorld: true,
     summary: 'Ask for a code by text message',
     description: 'The same for every number, whether there is an account or not.',
@@ -71,12 +71,12 @@ const verifyOperation = ({ phone }: Pick<Factors, 'phone'>): Operation =>
     },
     output: Login,
     errors: [
-      authErrors.WRONG_CREDENTIALS,
+      authErrors.CREDENTIALS_INVALID,
       authErrors.SUDO_REQUIRED,
       authErrors.USER_BLOCKED,
-      factorErrors.PHONE_IS_SECOND_FACTOR,
-      authErrors.NOT_ANONYMOUS,
-      authErrors.PHONE_NUMBER_TAKEN,
+      factorErrors.PHONE_IN_USE,
+      authErrors.USER_NOT_ANONYMOUS,
+      authErrors.PHONE_NUMBER_EXISTS,
       ...newAccountErrors,
     ],
     summary: 'Register or sign in with a phone number',
@@ -99,7 +99,7 @@ export const anonymousOperation = ({
     idempotency: false,
     input: { body: Type.Optional(Type.Object({ userData: Type.Optional(UserData) })) },
     output: Login,
-    errors: [authErrors.UNKNOWN_USER_DATA, recordErrors.RECORD_NOT_UNIQUE],
+    errors: [authErrors.USER_DATA_UNKNOWN, recordErrors.RECORD_NOT_UNIQUE],
     summary: 'Make an anonymous user and sign in as it',
     description:
       'It becomes a registered user in place, by registration, phone or another provider, when its token comes along.',

@@ -47,12 +47,12 @@ export const stepUpOperation = ({ stepUp }: { readonly stepUp: StepUp }): Operat
       accessToken: Type.String({ description: 'Of the same session, fresh from now on' }),
     }),
     errors: [
-      authErrors.WRONG_PASSWORD,
+      authErrors.PASSWORD_INCORRECT,
       authErrors.SUDO_REQUIRED,
-      authErrors.TOO_MANY_FAILURES,
-      factorErrors.NO_SECOND_FACTOR,
-      factorErrors.WRONG_CODE,
-      factorErrors.WRONG_TOTP,
+      authErrors.ATTEMPTS_EXHAUSTED,
+      factorErrors.SECOND_FACTOR_MISSING,
+      factorErrors.CODE_INVALID,
+      factorErrors.TOTP_INVALID,
       factorErrors.PASSKEY_INVALID,
     ],
     summary: 'Prove once more who you are',
@@ -77,10 +77,10 @@ const facts = {
 } as const;
 const refusals = [
   authErrors.USER_BLOCKED,
-  authErrors.TOO_MANY_FAILURES,
-  factorErrors.NOTHING_OWED,
-  factorErrors.NO_SECOND_FACTOR,
-  factorErrors.WRONG_CODE,
+  authErrors.ATTEMPTS_EXHAUSTED,
+  factorErrors.SECOND_FACTOR_NOT_PENDING,
+  factorErrors.SECOND_FACTOR_MISSING,
+  factorErrors.CODE_INVALID,
 ] as const;
 
 /** There whatever the configuration says: an account that has a second factor is asked for it. */
@@ -113,7 +113,7 @@ const authorizeOperation = ({ step }: Services): Operation =>
         },
       ),
     }),
-    errors: [factorErrors.NO_SECOND_FACTOR, authErrors.TOO_SOON],
+    errors: [factorErrors.SECOND_FACTOR_MISSING, authErrors.MESSAGE_TOO_SOON],
     summary: 'Ask for the second step',
     description:
       'Sends the code where the second factor is a text message. It works with this session only.',
@@ -130,7 +130,7 @@ const verifyOperation = ({ step }: Services): Operation =>
     path: '/authentication/twoFa/verify',
     input: { body: Type.Object({ code: Code }) },
     output: Login,
-    errors: [...refusals, factorErrors.WRONG_TOTP],
+    errors: [...refusals, factorErrors.TOTP_INVALID],
     summary: 'Prove the second factor',
     description:
       'The bearer is the token of a login with `twoFaRequired`; it ends, and the answer is a whole session. A code works once.',
@@ -149,7 +149,7 @@ export const recoverOperation = ({ step }: Services): Operation =>
       }),
     },
     output: Type.Object({ ...Login.properties, message: Type.String() }),
-    errors: [...refusals, factorErrors.NO_RECOVERY_CODES],
+    errors: [...refusals, factorErrors.RECOVERY_CODES_MISSING],
     summary: 'Sign in with a recovery code in place of the second factor',
     description: 'The owner is told by mail. Each code works once.',
     handler: async (context, { body }) => {

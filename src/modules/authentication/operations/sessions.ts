@@ -81,7 +81,7 @@ export const renewOperation = ({ renewal, tokenCookies }: SessionServices): Oper
     idempotency: false,
     input: {},
     output: Type.Object({ accessToken: Type.String(), refreshToken: Type.String() }),
-    errors: [authErrors.INVALID_REFRESH_TOKEN, authErrors.USER_BLOCKED],
+    errors: [authErrors.REFRESH_TOKEN_INVALID, authErrors.USER_BLOCKED],
     summary: 'Renew the token pair',
     description:
       'The bearer is the refresh token (or its cookie, where it has one). It works once: a second use within ten seconds answers the same pair, a later one ends the session.',
@@ -89,7 +89,7 @@ export const renewOperation = ({ renewal, tokenCookies }: SessionServices): Oper
       const presented = context.bearer ?? tokenCookies.admittedRefreshToken(context.cookies);
       if (presented === undefined) throw errors.UNAUTHORIZED();
       const { accessToken, refreshToken } = await renewal.renew(presented, originOf(context));
-      if (refreshToken === undefined) throw authErrors.INVALID_REFRESH_TOKEN();
+      if (refreshToken === undefined) throw authErrors.REFRESH_TOKEN_INVALID();
       return { accessToken, refreshToken };
     },
   });

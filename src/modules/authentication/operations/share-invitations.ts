@@ -85,12 +85,12 @@ const invite = (shares: ShareInvitations): Operation =>
     },
     output: Invitation,
     errors: [
-      authErrors.INVALID_EMAIL,
+      authErrors.EMAIL_INVALID,
       authErrors.EMAIL_NOT_ALLOWED,
-      authErrors.INVALID_REDIRECT,
+      authErrors.REDIRECT_INVALID,
       authErrors.REDIRECT_NOT_ALLOWED,
-      authErrors.ANONYMOUS_USER,
-      authErrors.TOO_MANY_INVITATIONS,
+      authErrors.USER_ANONYMOUS,
+      authErrors.INVITATION_LIMIT_EXCEEDED,
     ],
     summary: 'Invite somebody by mail to something that you share',
     description:
@@ -145,7 +145,7 @@ const received = (shares: ShareInvitations): Operation =>
     path: `${path}/received`,
     input: {},
     output: Type.Object({ invitations: Type.Array(Invitation) }),
-    errors: [authErrors.ANONYMOUS_USER],
+    errors: [authErrors.USER_ANONYMOUS],
     summary: 'List the invitations to the own address',
     description: 'Those to the address of the account, once it is verified; at most 200.',
     handler: async (context) => ({
@@ -164,7 +164,7 @@ const accept = (shares: ShareInvitations): Operation =>
     idempotency: false,
     input: { body: Type.Object({ invitationToken: InvitationToken }) },
     output: Type.Object({ resource: Type.String(), relation: Type.String() }),
-    errors: [authErrors.INVALID_INVITATION, authErrors.ANONYMOUS_USER],
+    errors: [authErrors.INVALID_INVITATION, authErrors.USER_ANONYMOUS],
     summary: 'Accept an invitation to something shared',
     description:
       'By the token of the mail, after signing in or up with the address that it was sent to, or by the id in the list of those received. Works once, and only while the inviter may still share it.',

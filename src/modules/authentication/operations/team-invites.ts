@@ -30,7 +30,7 @@ export interface InviteServices {
 }
 
 const facts = { surface: 'client', access: 'user', limit: standardLimit } as const;
-const refusals = [authErrors.TEAM_REFUSED, authErrors.ROLE_ABOVE_OWN, authErrors.TEAM_NOT_FOUND];
+const refusals = [authErrors.TEAM_REFUSED, authErrors.ROLE_FORBIDDEN, authErrors.TEAM_NOT_FOUND];
 
 export const inviteOperations = (services: InviteServices): readonly Operation[] => [
   mineOperation(services),
@@ -113,11 +113,11 @@ const inviteOperation = ({ own }: InviteServices): Operation =>
     },
     output: TextResult,
     errors: [
-      authErrors.INVALID_EMAIL,
+      authErrors.EMAIL_INVALID,
       authErrors.EMAIL_NOT_ALLOWED,
-      authErrors.INVALID_REDIRECT,
+      authErrors.REDIRECT_INVALID,
       authErrors.REDIRECT_NOT_ALLOWED,
-      authErrors.UNKNOWN_USER_DATA,
+      authErrors.USER_DATA_UNKNOWN,
       authErrors.INVITES_DISABLED,
       ...refusals,
     ],
@@ -138,7 +138,7 @@ const revokeOperation = ({ own }: InviteServices): Operation =>
     path: '/authentication/teams/:teamId/invite',
     input: { params: TeamId, query: Type.Object({ email: Email }) },
     output: TextResult,
-    errors: [authErrors.INVALID_EMAIL, authErrors.INVITE_NOT_FOUND, ...refusals],
+    errors: [authErrors.EMAIL_INVALID, authErrors.INVITE_NOT_FOUND, ...refusals],
     summary: 'Revoke an invitation',
     async handler(context, { params, query }) {
       await own.revoke(userOf(context), canonicalId(params.teamId), query.email);
@@ -181,7 +181,7 @@ const offerOperation = ({ own }: InviteServices): Operation =>
       body: Type.Object({ role: Role, userData: Type.Optional(InviteData) }),
     },
     output: TextResult,
-    errors: [authErrors.UNKNOWN_USER_DATA, authErrors.INVITES_DISABLED, ...refusals],
+    errors: [authErrors.USER_DATA_UNKNOWN, authErrors.INVITES_DISABLED, ...refusals],
     summary: 'Make a persistent invitation',
     description:
       'For owners. Everybody who has the token, which is answered this once, can join with it until it is revoked.',

@@ -31,7 +31,7 @@ import {
 const memberFacts = { surface: 'client', access: 'user', limit: standardLimit } as const;
 const memberRefusals = [
   authErrors.TEAM_REFUSED,
-  authErrors.ROLE_ABOVE_OWN,
+  authErrors.ROLE_FORBIDDEN,
   authErrors.TEAM_NOT_FOUND,
 ];
 
@@ -70,7 +70,7 @@ const changeOperation = (members: OwnMembers): Operation =>
     path: '/authentication/teams/:teamId/members',
     input: { params: TeamId, body: Type.Object({ members: UserIds, role: Role }) },
     output: TextResult,
-    errors: [authErrors.NOT_A_MEMBER, authErrors.OWN_MEMBERSHIP, ...memberRefusals],
+    errors: [authErrors.MEMBER_UNKNOWN, authErrors.OWN_MEMBERSHIP_PROTECTED, ...memberRefusals],
     summary: 'Change the role of members',
     description:
       'All of them or none. Nobody gives or takes a role above his own, and nobody changes his own.',
@@ -95,7 +95,7 @@ const removeOperation = (members: OwnMembers): Operation =>
     path: '/authentication/teams/:teamId/members',
     input: { params: TeamId, query: Type.Object({ members: UserIds }) },
     output: TextResult,
-    errors: [authErrors.NOT_A_MEMBER, authErrors.OWN_MEMBERSHIP, ...memberRefusals],
+    errors: [authErrors.MEMBER_UNKNOWN, authErrors.OWN_MEMBERSHIP_PROTECTED, ...memberRefusals],
     summary: 'Remove members',
     description:
       'All of them or none. Removing an owner needs the right to do so: being one, here or in a team above.',
@@ -114,7 +114,7 @@ const leaveOperation = (members: OwnMembers): Operation =>
     path: '/authentication/teams/:teamId/leave',
     input: { params: TeamId },
     output: TextResult,
-    errors: [authErrors.NOT_A_MEMBER, authErrors.LAST_OWNER, authErrors.TEAM_NOT_FOUND],
+    errors: [authErrors.MEMBER_UNKNOWN, authErrors.LAST_OWNER_PROTECTED, authErrors.TEAM_NOT_FOUND],
     summary: 'Leave a team',
     description:
       'Gives up the role that the caller has in it. The last owner of a team without a parent stays.',
@@ -257,7 +257,7 @@ const deleteOperation = ({ teams, sudoMaxAge }: TeamServices): Operation =>
       authErrors.TEAM_REFUSED,
       authErrors.TEAM_NOT_FOUND,
       authErrors.TEAM_EXISTS,
-      authErrors.DEFAULT_TEAM,
+      authErrors.DEFAULT_TEAM_PROTECTED,
     ],
     summary: 'Delete a team',
     description:

@@ -81,13 +81,13 @@ const enableOperation = ({ enrolment }: Services): Operation =>
       qrCode: Type.Optional(Type.String({ description: 'The image once more' })),
     }),
     errors: [
-      factorErrors.PASSKEY_DUE,
+      factorErrors.PASSKEY_REQUIRED,
       authErrors.SUDO_REQUIRED,
-      authErrors.ANONYMOUS_USER,
-      authErrors.TOO_SOON,
-      factorErrors.SECOND_FACTOR_METHOD,
-      factorErrors.SECOND_FACTOR_ON,
-      factorErrors.PHONE_NOT_USABLE,
+      authErrors.USER_ANONYMOUS,
+      authErrors.MESSAGE_TOO_SOON,
+      factorErrors.SECOND_FACTOR_METHOD_UNAVAILABLE,
+      factorErrors.SECOND_FACTOR_EXISTS,
+      factorErrors.PHONE_INVALID,
     ],
     summary: 'Begin to switch a second factor on',
     description:
@@ -110,11 +110,11 @@ const confirmOperation = ({ enrolment }: Services): Operation =>
     output: Type.Object({ ...TextResult.properties, ...Type.Partial(Login).properties }),
     errors: [
       authErrors.SUDO_REQUIRED,
-      authErrors.ANONYMOUS_USER,
-      authErrors.PHONE_NUMBER_TAKEN,
-      factorErrors.SECOND_FACTOR_ON,
-      factorErrors.WRONG_TOTP,
-      factorErrors.WRONG_CODE,
+      authErrors.USER_ANONYMOUS,
+      authErrors.PHONE_NUMBER_EXISTS,
+      factorErrors.SECOND_FACTOR_EXISTS,
+      factorErrors.TOTP_INVALID,
+      factorErrors.CODE_INVALID,
     ],
     summary: 'Prove the second factor and switch it on',
     description:
@@ -137,10 +137,10 @@ export const disableOperation = ({ secondFactor }: Services): Operation =>
     output: TextResult,
     errors: [
       authErrors.SUDO_REQUIRED,
-      authErrors.TOO_MANY_FAILURES,
-      factorErrors.WRONG_TOTP,
-      factorErrors.WRONG_CODE,
-      factorErrors.NO_SECOND_FACTOR,
+      authErrors.ATTEMPTS_EXHAUSTED,
+      factorErrors.TOTP_INVALID,
+      factorErrors.CODE_INVALID,
+      factorErrors.SECOND_FACTOR_MISSING,
     ],
     summary: 'Switch the second factor off',
     description:
@@ -157,7 +157,7 @@ const codeFacts = {
   answersSecret: true,
   input: {},
   output: Codes,
-  errors: [authErrors.SUDO_REQUIRED, authErrors.ANONYMOUS_USER, factorErrors.NO_SECOND_FACTOR],
+  errors: [authErrors.SUDO_REQUIRED, authErrors.USER_ANONYMOUS, factorErrors.SECOND_FACTOR_MISSING],
 } as const;
 
 const makeCodes = async ({ secondFactor }: Services, context: OperationContext) => ({

@@ -112,7 +112,7 @@ const updateOperation = (accounts: Accounts, User: Type.TObject): Operation =>
     limit: standardLimit,
     input: { body: Type.Object({ userData: UserData }) },
     output: User,
-    errors: [authErrors.UNKNOWN_USER_DATA, recordErrors.RECORD_NOT_UNIQUE],
+    errors: [authErrors.USER_DATA_UNKNOWN, recordErrors.RECORD_NOT_UNIQUE],
     summary: 'Change data of the own account',
     description:
       'Only fields by which the schema User was extended, and that `access.write` opens to users. Address, password and the like have routes of their own.',

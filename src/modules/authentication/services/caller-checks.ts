@@ -20,8 +20,8 @@ export function forbidImpersonation({ impersonatedBy }: UserCaller): void {
 
 /** The account, if there is one still (else 401) and it has a name (else 403). */
 export function registeredAccount(account: Credentials | undefined): Credentials {
-  if (!account) throw authErrors.INVALID_TOKEN();
-  if (account.isAnonymous) throw authErrors.ANONYMOUS_USER();
+  if (!account) throw authErrors.TOKEN_INVALID();
+  if (account.isAnonymous) throw authErrors.USER_ANONYMOUS();
   return account;
 }
 

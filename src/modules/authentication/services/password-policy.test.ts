@@ -55,7 +55,7 @@ test('the answer names the input field and not the password', () => {
   expect(() => requireStrong('sunshine99', [], policy, 'newPassword')).toThrowError(
     expect.objectContaining({
       status: 400,
-      code: 'WEAK_PASSWORD',
+      code: 'PASSWORD_WEAK',
       message: expect.not.stringContaining('sunshine'),
       errors: [expect.objectContaining({ path: 'newPassword' })],
     }),

@@ -134,7 +134,7 @@ export function weakness(
   return undefined;
 }
 
-/** Throws WEAK_PASSWORD; `path` names the input field in the answer. */
+/** Throws PASSWORD_WEAK; `path` names the input field in the answer. */
 export function requireStrong(
   password: string,
   names: readonly (string | null | undefined)[],
@@ -146,7 +146,7 @@ export function requireStrong(
 }
 
 const weakPassword = (message: string, path: string): PenstockError =>
-  authErrors.WEAK_PASSWORD({
+  authErrors.PASSWORD_WEAK({
     message: `${path}: ${message}`,
     errors: [{ path, rule: 'password', message }],
   });
@@ -218,7 +218,7 @@ const isListed = (lines: string, suffix: string): boolean =>
     return candidate?.toUpperCase() === suffix && Number(count) > 0;
   });
 
-/** Answers the hash; throws WEAK_PASSWORD. `names` are those of the account, `path` the input field in the answer. */
+/** Answers the hash; throws PASSWORD_WEAK. `names` are those of the account, `path` the input field in the answer. */
 export type NewPassword = (
   password: string,
   names: readonly (string | null | undefined)[],

@@ -105,7 +105,7 @@ export function evaluationContextOf(
 export const isSelf = ({ subject, object, name }: Resolved): boolean =>
   name.kind === 'action' && subject.relation === '' && sameObject(subject, object);
 
-/** Evaluations of several questions, in their order: over one load where that is not too large. Throws `BREADTH_LIMIT`. */
+/** Evaluations of several questions, in their order: over one load where that is not too large. Throws `BREADTH_EXCEEDED`. */
 export async function evaluateAll(
   engineScope: EngineScope,
   questions: readonly Resolved[],
@@ -150,7 +150,7 @@ async function evaluateLarge(
     (await search?.(engineScope, question, evaluationContext, FEW_REACHED)) ??
     (await evaluateLoaded(engineScope, [question], evaluationContext, limits.tuples))?.[0] ??
     (await search?.(engineScope, question, evaluationContext, limits.reached));
-  if (!verdict) throw engineErrors.BREADTH_LIMIT();
+  if (!verdict) throw engineErrors.BREADTH_EXCEEDED();
   return verdict;
 }
 
@@ -277,7 +277,7 @@ const answerIn = ({ sure, possible, missing }: Verdict): Answer =>
     : { allowed: false, undecided: contextMissing([...missing]) };
 
 const isTooMuch = (error: unknown): error is PenstockError =>
-  error instanceof PenstockError && error.code === engineErrors.BREADTH_LIMIT.code;
+  error instanceof PenstockError && error.code === engineErrors.BREADTH_EXCEEDED.code;
 
 /* Evaluates many candidates exactly, in chunks that share a load. */
 

@@ -17,7 +17,7 @@ export const limits = {
 /* Why a question has no answer. None of these is ever turned into "allowed". */
 
 export const engineErrors = defineErrors({
-  BREADTH_LIMIT: [
+  BREADTH_EXCEEDED: [
     400,
     `More than ${limits.tuples} relations stand below the resource, and the subject reaches too much as well; ask about a narrower resource`,
   ],

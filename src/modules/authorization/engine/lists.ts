@@ -280,7 +280,7 @@ async function objectsBelow(
       unique.map((o) => o.id),
     ],
   });
-  if (rows.length > limits.reached) throw engineErrors.BREADTH_LIMIT();
+  if (rows.length > limits.reached) throw engineErrors.BREADTH_EXCEEDED();
   return rows;
 }
 

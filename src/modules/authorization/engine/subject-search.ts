@@ -42,7 +42,7 @@ const isTooLarge = (error: unknown): boolean =>
   error instanceof Error &&
   'code' in error &&
   (error.code === engineErrors.PERMISSION_SET_TOO_LARGE.code ||
-    error.code === engineErrors.BREADTH_LIMIT.code);
+    error.code === engineErrors.BREADTH_EXCEEDED.code);
 
 /** A verdict of which only the result is known. */
 function given(
@@ -131,7 +131,7 @@ async function tuplesNaming(
     arrayText(wholeRelations(model, name)),
   ];
   const { rows } = await database.query<TupleRow>({ ...namingStatement(from), values });
-  if (rows.length > limits.tuples) throw engineErrors.BREADTH_LIMIT();
+  if (rows.length > limits.tuples) throw engineErrors.BREADTH_EXCEEDED();
   return rows.map(tupleOf).filter((tuple) => fits(model, tuple));
 }
 

@@ -58,7 +58,7 @@ export const changeStreamOperation = (streams: ChangeStreams): Operation =>
       [SSE]:
         'With `Accept: text/event-stream`: the same as events of these names. The id is a position, so that a reconnect goes on',
     },
-    errors: [authorizationErrors.TOO_MANY_STREAMS],
+    errors: [authorizationErrors.STREAM_LIMIT_EXCEEDED],
     summary: 'Follow what changes about permissions',
     description:
       'In the order of the commits, each at least once for a reader that goes on from the last position it was told. After a gap, read the relations anew.',

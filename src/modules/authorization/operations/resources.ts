@@ -67,7 +67,7 @@ export const NewDefinitionShape = Type.Object({
   name: Type.String({ maxLength: 128 }),
   ...content,
 });
-const changeErrors = [authorizationErrors.RESOURCE_DIVERGES, authorizationErrors.RESOURCE_IN_USE];
+const changeErrors = [authorizationErrors.RESOURCE_MISMATCH, authorizationErrors.RESOURCE_IN_USE];
 
 interface Content {
   readonly relations: Record<string, unknown>;

@@ -170,7 +170,7 @@ export function permissionOnWire(tuple: StoredTuple): Static<typeof Permission> 
 }
 
 /** Why a single question may have no answer. */
-export const questionErrors = [engineErrors.BREADTH_LIMIT, engineErrors.CONTEXT_MISSING];
+export const questionErrors = [engineErrors.BREADTH_EXCEEDED, engineErrors.CONTEXT_MISSING];
 export const listErrors = [
   ...questionErrors,
   engineErrors.PERMISSION_SET_TOO_LARGE,

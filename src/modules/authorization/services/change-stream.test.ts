@@ -80,7 +80,7 @@ describe('a stream of changes', () => {
     const { open } = createChangeStreams(changes, nobody);
     const streams = Array.from({ length: 50 }, () => open(request));
     for (const stream of streams) await stream.next();
-    await expect(open(request).next()).rejects.toMatchObject({ code: 'TOO_MANY_STREAMS' });
+    await expect(open(request).next()).rejects.toMatchObject({ code: 'STREAM_LIMIT_EXCEEDED' });
     await streams[0]?.return();
     expect((await open(request).next()).done).toBe(false);
     for (const stream of streams) await stream.return();

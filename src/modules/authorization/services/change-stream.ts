@@ -66,7 +66,7 @@ export function createChangeStreams(
 
   return {
     async *open(request) {
-      if (open >= MOST_STREAMS) throw authorizationErrors.TOO_MANY_STREAMS();
+      if (open >= MOST_STREAMS) throw authorizationErrors.STREAM_LIMIT_EXCEEDED();
       open += 1;
       try {
         yield* follow(request);

@@ -206,7 +206,7 @@ async function prepareRecords(
     );
   else if (!servesRecords(definition)) {
     const message = `The resource definition ${schema} is there already, but lacks the actions read, edit and delete, or the relation "${ownerRelation}" for User`;
-    throw authorizationErrors.RESOURCE_UNFIT({ message });
+    throw authorizationErrors.RESOURCE_INCOMPATIBLE({ message });
   }
 }
 
@@ -215,7 +215,7 @@ function knownSubjects(model: Model, subjects: readonly string[]): readonly stri
   const unknown = subjects.filter((type) => type !== '*' && !model.get(type));
   if (unknown.length === 0) return subjects;
   const message = `The setting recordSubjects of the module authorization names ${unknown.join(', ')}, which no resource definition knows`;
-  throw authorizationErrors.RESOURCE_UNFIT({ message });
+  throw authorizationErrors.RESOURCE_INCOMPATIBLE({ message });
 }
 
 /** What had ended by itself, or hangs on a condition that nobody can ask now, gave nothing. */

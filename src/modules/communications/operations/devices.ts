@@ -60,7 +60,7 @@ const registerOperation = (devices: Devices): Operation =>
       }),
     },
     output: Type.Object({ message: Type.String(), newTokenDocument: DeviceDocument }),
-    errors: [messageErrors.CHANNEL_OFF],
+    errors: [messageErrors.CHANNEL_DISABLED],
     summary: 'Register a device for push messages',
     description:
       'A user has many devices. A token that is known already moves to the user who registers it.',
@@ -104,7 +104,7 @@ const subscribeOperation = (devices: Devices): Operation =>
     aliases: [{ method: 'POST', path: '/pushNotifications/subscribe' }],
     input: { body: TopicBody },
     output: TopicAnswer,
-    errors: [messageErrors.CHANNEL_OFF],
+    errors: [messageErrors.CHANNEL_DISABLED],
     summary: 'Follow a topic',
     description: 'Again and again is the same as once.',
     handler: async (context, { body }) => {

@@ -33,8 +33,8 @@ const providerFacts = {
 const providerErrors = [
   messageErrors.PROVIDER_REFUSED,
   messageErrors.PROVIDER_AUTH,
-  messageErrors.NO_PROVIDER_TEMPLATES,
-  messageErrors.CHANNEL_OFF,
+  messageErrors.PROVIDER_TEMPLATES_UNSUPPORTED,
+  messageErrors.CHANNEL_DISABLED,
 ];
 
 const listOperation = (external: ExternalTemplates): Operation =>

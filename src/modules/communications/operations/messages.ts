@@ -142,7 +142,7 @@ const retryOperation = (outbox: Outbox): Operation =>
     openWorld: true,
     input: { params: Id },
     output: TextResult,
-    errors: [messageErrors.MESSAGE_NOT_FOUND, messageErrors.NOT_RETRYABLE],
+    errors: [messageErrors.MESSAGE_NOT_FOUND, messageErrors.MESSAGE_NOT_RETRYABLE],
     summary: 'Send a message again that failed',
     handler: async (_context, { params }) => {
       await outbox.retry(params.id);

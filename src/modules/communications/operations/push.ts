@@ -83,7 +83,7 @@ const sending = {
   openWorld: true,
   auditChanges: withoutContent,
 } as const;
-const sendingErrors = [messageErrors.CHANNEL_OFF, errors.RATE_LIMIT];
+const sendingErrors = [messageErrors.CHANNEL_DISABLED, errors.RATE_LIMIT];
 
 const sendOperation = (notifier: Notifier): Operation =>
   defineOperation({
@@ -101,7 +101,11 @@ const sendOperation = (notifier: Notifier): Operation =>
       messageId: Type.String({ format: 'uuid' }),
       devices: Type.Integer({ description: 'Devices that it is sent to' }),
     }),
-    errors: [...sendingErrors, messageErrors.RECIPIENT_NOT_FOUND, messageErrors.NO_DEVICE],
+    errors: [
+      ...sendingErrors,
+      messageErrors.RECIPIENT_NOT_FOUND,
+      messageErrors.PUSH_DEVICE_MISSING,
+    ],
     summary: 'Notify a user',
     description:
       'Stored in the inbox, unless it is silent or `doNotStore` is set, and sent to the devices by a job; `messageId` leads to its state.',

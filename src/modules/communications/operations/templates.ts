@@ -153,7 +153,7 @@ const createOperation = (templates: Templates): Operation =>
     input: { body: NewTemplateShape },
     output: Type.Object({ ...EmailTemplate.properties, template: EmailTemplate }),
     errors: [
-      messageErrors.INVALID_TEMPLATE,
+      messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
       messageErrors.TEMPLATE_EXISTS,
     ],
@@ -185,7 +185,7 @@ const updateOperation = (templates: Templates): Operation =>
       updatedTemplate: EmailTemplate,
     }),
     errors: [
-      messageErrors.INVALID_TEMPLATE,
+      messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
       messageErrors.TEMPLATE_NOT_FOUND,
       messageErrors.TEMPLATE_EXISTS,

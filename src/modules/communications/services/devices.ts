@@ -75,7 +75,7 @@ export function createDevices({
   config,
 }: Pick<Kernel, 'database'> & { readonly config: () => CommunicationsConfig }): Devices {
   const requireActive = (): void => {
-    if (!config().pushNotifications.active) throw messageErrors.CHANNEL_OFF();
+    if (!config().pushNotifications.active) throw messageErrors.CHANNEL_DISABLED();
   };
   return {
     async register(userId, input) {

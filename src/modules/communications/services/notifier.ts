@@ -50,7 +50,7 @@ interface Sent {
 export interface Broadcast extends Omit<BroadcastRow, 'contentSealed' | 'userIds' | 'position'> {}
 
 export interface Notifier {
-  /** Throws RECIPIENT_NOT_FOUND, NO_DEVICE (nothing is stored either), RATE_LIMIT, CHANNEL_OFF. */
+  /** Throws RECIPIENT_NOT_FOUND, PUSH_DEVICE_MISSING (nothing is stored either), RATE_LIMIT, CHANNEL_DISABLED. */
   send(userId: string, input: NotificationInput): Promise<Sent>;
   /** To all who follow a topic, or to these users; a job does the work. Answers the broadcast. */
   broadcast(
@@ -79,7 +79,7 @@ const maxBytes = 3500;
 export function createNotifier(dependencies: Dependencies): Notifier {
   const { database, jobs, secrets, config } = dependencies;
   const requireActive = (): void => {
-    if (!config().pushNotifications.active) throw messageErrors.CHANNEL_OFF();
+    if (!config().pushNotifications.active) throw messageErrors.CHANNEL_DISABLED();
   };
   const users = async (ids: readonly string[]): Promise<readonly string[]> =>
     dependencies.schemas.get('User') ? existingUsers(database, ids) : [];
@@ -90,7 +90,7 @@ export function createNotifier(dependencies: Dependencies): Notifier {
       const order = orderOf(input);
       if ((await users([userId])).length === 0) throw messageErrors.RECIPIENT_NOT_FOUND();
       const devices = await countDevices(database, userId, order.platform ?? null);
-      if (devices === 0 && !order.stores) throw messageErrors.NO_DEVICE();
+      if (devices === 0 && !order.stores) throw messageErrors.PUSH_DEVICE_MISSING();
       const messageId = await database.transaction((transaction) =>
         sendOne(dependencies, transaction, userId, order),
       );

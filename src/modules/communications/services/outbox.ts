@@ -33,7 +33,7 @@ export interface Outbox {
   ): Promise<{ readonly messages: readonly MessageView[]; readonly count: number }>;
   /** With the content where it was captured; throws MESSAGE_NOT_FOUND. */
   read(id: string): Promise<MessageView>;
-  /** Sends a failed message again; throws NOT_RETRYABLE. */
+  /** Sends a failed message again; throws MESSAGE_NOT_RETRYABLE. */
   retry(id: string): Promise<void>;
   /** Stores a message that an operator writes; answers its id. Throws 503 when the channel is off, 429 when the recipient got too many. */
   sendEmail(
@@ -95,11 +95,11 @@ export function createOutbox({
     retry: (id) =>
       database.transaction(async (transaction) => {
         if (!(await messageById(transaction, id))) throw messageErrors.MESSAGE_NOT_FOUND();
-        if (!(await requeueMessage(transaction, id))) throw messageErrors.NOT_RETRYABLE();
+        if (!(await requeueMessage(transaction, id))) throw messageErrors.MESSAGE_NOT_RETRYABLE();
         await jobs.enqueue(deliveryJob, { id }, { transaction });
       }),
     async sendEmail(email, storing) {
-      if (!messages.available('email')) throw messageErrors.CHANNEL_OFF();
+      if (!messages.available('email')) throw messageErrors.CHANNEL_DISABLED();
       await requireWilling('email', email.to);
       return sent(
         await database.transaction((transaction) =>
@@ -108,12 +108,12 @@ export function createOutbox({
       );
     },
     async queueSms(sms) {
-      if (!messages.available('sms')) throw messageErrors.CHANNEL_OFF();
+      if (!messages.available('sms')) throw messageErrors.CHANNEL_DISABLED();
       await requireWilling('sms', sms.to);
       return sent(await database.transaction((transaction) => messages.sendSms(transaction, sms)));
     },
     async sendSms(sms) {
-      if (!messages.available('sms')) throw messageErrors.CHANNEL_OFF();
+      if (!messages.available('sms')) throw messageErrors.CHANNEL_DISABLED();
       await requireWilling('sms', sms.to);
       const messageId = sent(
         await database.transaction((transaction) =>

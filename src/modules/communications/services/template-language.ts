@@ -194,7 +194,7 @@ const written = (text: string, progress: Progress): string => {
 };
 
 const tooLarge = (what: string) =>
-  messageErrors.INVALID_TEMPLATE({ message: `The template ${what}` });
+  messageErrors.TEMPLATE_INVALID({ message: `The template ${what}` });
 
 function renderNode(node: Node, scope: Scope, progress: Progress): string {
   if (node.kind === 'text') return written(node.text, progress);
@@ -270,14 +270,14 @@ const escapeHtml = (text: string): string =>
 
 /* Templates out of requests: what cannot be read is 400 and names the field. */
 
-/** Throws INVALID_TEMPLATE. */
+/** Throws TEMPLATE_INVALID. */
 export function parsePart(path: 'subject' | 'body', text: string): Template {
   try {
     return parseTemplate(text);
   } catch (error) {
     if (!(error instanceof TemplateError)) throw error;
     const { message } = error;
-    throw messageErrors.INVALID_TEMPLATE({
+    throw messageErrors.TEMPLATE_INVALID({
       message: `${path}: ${message}`,
       errors: [{ path, rule: 'template', message }],
     });

@@ -141,7 +141,7 @@ function update(
     });
     const origin = await templateOrigin(database, id);
     if (origin?.builtIn && name !== origin.name) {
-      throw messageErrors.INVALID_TEMPLATE({
+      throw messageErrors.TEMPLATE_INVALID({
         message:
           'name: this template belongs to a module; create another one instead of renaming it',
         errors: [{ path: 'name', rule: 'fixed', message: 'this template belongs to a module' }],

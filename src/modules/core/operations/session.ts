@@ -34,8 +34,8 @@ const facts = {
 const failures = [
   coreErrors.STORED_ADMIN_REQUIRED,
   coreErrors.ADMIN_SESSION_REQUIRED,
-  coreErrors.ADMIN_VERIFICATION_FAILED,
-  coreErrors.ADMIN_ATTEMPTS_EXHAUSTED,
+  coreErrors.CODE_INVALID,
+  coreErrors.ATTEMPTS_EXHAUSTED,
 ];
 
 const newSession = Type.Optional(
@@ -104,7 +104,7 @@ const confirm = (own: OwnTwoFactor, sessions: Sessions): Operation =>
       backupCodes: Type.Array(Type.String()),
       token: newSession,
     }),
-    errors: [...failures, coreErrors.SECOND_FACTOR_ABSENT],
+    errors: [...failures, coreErrors.SECOND_FACTOR_MISSING],
     summary: 'Prove the authenticator app and switch the second factor on',
     auditChanges: () => undefined,
     description:
@@ -150,7 +150,7 @@ const login = (sessions: Sessions): Operation =>
     errors: [
       coreErrors.MASTER_KEY_INVALID,
       coreErrors.ADMIN_LOGIN_INVALID,
-      coreErrors.ADMIN_ATTEMPTS_EXHAUSTED,
+      coreErrors.ATTEMPTS_EXHAUSTED,
     ],
     summary: 'Log in as an admin',
     description:
@@ -175,9 +175,9 @@ const verifySecondFactor = (sessions: Sessions): Operation =>
     input: { body: Type.Object({ code: Code }) },
     output: Type.Object({ result: Type.String(), token: Type.String() }),
     errors: [
-      coreErrors.ADMIN_VERIFICATION_FAILED,
-      coreErrors.ADMIN_SECOND_FACTOR_SPENT,
-      coreErrors.SECOND_FACTOR_ABSENT,
+      coreErrors.CODE_INVALID,
+      coreErrors.SECOND_FACTOR_EXHAUSTED,
+      coreErrors.SECOND_FACTOR_MISSING,
     ],
     summary: 'Give the second factor of a login',
     description:

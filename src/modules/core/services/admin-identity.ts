@@ -185,7 +185,7 @@ function bySession(
   { accounts, enforcePasswordChange }: IdentityOptions,
   claims: TokenClaims,
 ): Answer {
-  if (claims.twoFaRequired) throw coreErrors.ADMIN_SECOND_FACTOR_REQUIRED();
+  if (claims.twoFaRequired) throw coreErrors.SECOND_FACTOR_REQUIRED();
   return then(accounts.get(claims.id), (found) => {
     const admin = usable(found);
     if (admin.sessionVersion !== claims.sv)

@@ -153,7 +153,7 @@ export function createAdmins(options: AdminsOptions): Admins {
     },
     async remove(caller, id) {
       requireSuperAdmin(caller);
-      if (caller.adminId === id) throw coreErrors.ADMIN_DELETES_SELF();
+      if (caller.adminId === id) throw coreErrors.SELF_DELETION_FORBIDDEN();
       await accounts.change(id, async (transaction) => {
         await keepOneSuperAdmin(transaction, id);
         if (!(await queries.deleteAdmin(transaction, id)))
@@ -199,7 +199,8 @@ function orderOf(sort: string | undefined): { column: string; descending: boolea
 
 /** Throws 409 when `id` is the only active super admin. Others who want to remove one wait here. */
 async function keepOneSuperAdmin(transaction: Queryable, id: string): Promise<void> {
-  if (await queries.isLastSuperAdmin(transaction, id)) throw coreErrors.LAST_SUPER_ADMIN();
+  if (await queries.isLastSuperAdmin(transaction, id))
+    throw coreErrors.LAST_SUPER_ADMIN_PROTECTED();
 }
 
 async function applyChange(

@@ -73,4 +73,4 @@ function refuseUnless(state: LimitState): void {
 
 /** A 429 that says when to come back. */
 export const tooMany = (resetMs: number) =>
-  coreErrors.ADMIN_ATTEMPTS_EXHAUSTED({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
+  coreErrors.ATTEMPTS_EXHAUSTED({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });

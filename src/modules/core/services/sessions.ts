@@ -102,7 +102,7 @@ export function createSessions(options: SessionsOptions): Sessions {
       if (!admin?.active || admin.sessionVersion !== claims.sv) throw coreErrors.ADMIN_UNKNOWN();
       known(admin);
       if (!(await quotas.beforeCode(admin.id, sha256(secondFactorToken))))
-        throw coreErrors.ADMIN_SECOND_FACTOR_SPENT();
+        throw coreErrors.SECOND_FACTOR_EXHAUSTED();
       await twoFactor.use(admin.id, code);
       await quotas.proofSucceeded(admin.id);
       count('success');

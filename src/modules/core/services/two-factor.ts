@@ -50,10 +50,10 @@ export function createTwoFactor(database: Database, secrets: SecretBox): TwoFact
     },
     async confirm(transaction, adminId, code) {
       const sealed = await queries.findSecret(transaction, adminId, false);
-      if (sealed === undefined) throw coreErrors.SECOND_FACTOR_ABSENT();
+      if (sealed === undefined) throw coreErrors.SECOND_FACTOR_MISSING();
       const step = await totpStep(secrets.open(sealed, sealContext(adminId)), tidyCode(code));
       if (step === undefined || !(await queries.confirmSecret(transaction, adminId, step)))
-        throw coreErrors.ADMIN_VERIFICATION_FAILED();
+        throw coreErrors.CODE_INVALID();
       const backupCodes = Array.from({ length: BACKUP_CODES }, newBackupCode);
       await queries.insertBackupCodes(
         transaction,
@@ -65,13 +65,13 @@ export function createTwoFactor(database: Database, secrets: SecretBox): TwoFact
     async use(adminId, given) {
       const code = tidyCode(given);
       const sealed = await queries.findSecret(database, adminId, true);
-      if (sealed === undefined) throw coreErrors.SECOND_FACTOR_ABSENT();
+      if (sealed === undefined) throw coreErrors.SECOND_FACTOR_MISSING();
       const step = await totpStep(secrets.open(sealed, sealContext(adminId)), code);
       const taken =
         step === undefined
           ? queries.takeBackupCode(database, adminId, digestOf(adminId, code))
           : queries.takeStep(database, adminId, step);
-      if (!(await taken)) throw coreErrors.ADMIN_VERIFICATION_FAILED();
+      if (!(await taken)) throw coreErrors.CODE_INVALID();
     },
     remove: (transaction, adminId) => queries.deleteSecret(transaction, adminId),
   };

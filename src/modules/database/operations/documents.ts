@@ -65,7 +65,7 @@ const {
   RECORD_NOT_FOUND,
   RECORD_NOT_UNIQUE,
   RECORD_IN_USE,
-  TOO_MANY_DEPENDANTS,
+  DEPENDANT_LIMIT_EXCEEDED,
   WRITE_CONFLICT,
 } = recordErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
@@ -253,7 +253,7 @@ const remove = (service: Documents): Operation =>
       databaseErrors.DOCUMENTS_READ_ONLY,
       RECORD_NOT_FOUND,
       RECORD_IN_USE,
-      TOO_MANY_DEPENDANTS,
+      DEPENDANT_LIMIT_EXCEEDED,
       WRITE_CONFLICT,
       errors.PRECONDITION_FAILED,
     ],

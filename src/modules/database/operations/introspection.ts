@@ -27,7 +27,7 @@ export const introspectionOperations = (introspection: Introspection): readonly 
   finalize(introspection),
 ];
 
-const { INTROSPECTION_RUNNING, TOO_MANY_TABLES, PENDING_SCHEMA_NOT_FOUND, NAME_IN_USE } =
+const { INTROSPECTION_RUNNING, TABLE_LIMIT_EXCEEDED, PENDING_SCHEMA_NOT_FOUND, NAME_EXISTS } =
   databaseErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit, mcp: false } as const;
 const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
@@ -132,7 +132,7 @@ const run = (introspection: Introspection): Operation =>
     path: '/database/introspection',
     input: {},
     output: Type.Object({ result: Type.String() }),
-    errors: [INTROSPECTION_RUNNING, TOO_MANY_TABLES],
+    errors: [INTROSPECTION_RUNNING, TABLE_LIMIT_EXCEEDED],
     summary: 'Read the structure of the tables that are there already',
     description:
       'Makes them pending schemas, and renews those that were pending; what you edited stays. ' +
@@ -262,9 +262,9 @@ const finalize = (introspection: Introspection): Operation =>
     output: Type.Object({ result: Type.String() }),
     errors: [
       PENDING_SCHEMA_NOT_FOUND,
-      NAME_IN_USE,
+      NAME_EXISTS,
       schemaErrors.SCHEMA_EXISTS,
-      schemaErrors.INVALID_SCHEMA_TYPES,
+      schemaErrors.SCHEMA_TYPES_INVALID,
       schemaErrors.SCHEMA_BUSY,
     ],
     summary: 'Declare pending schemas over their tables',

@@ -28,7 +28,7 @@ const {
   RECORD_NOT_FOUND,
   RECORD_NOT_UNIQUE,
   RECORD_IN_USE,
-  TOO_MANY_DEPENDANTS,
+  DEPENDANT_LIMIT_EXCEEDED,
   WRITE_CONFLICT,
 } = recordErrors;
 const errorsOf = {
@@ -47,7 +47,7 @@ const errorsOf = {
     ...baseErrors,
     RECORD_NOT_FOUND,
     RECORD_IN_USE,
-    TOO_MANY_DEPENDANTS,
+    DEPENDANT_LIMIT_EXCEEDED,
     WRITE_CONFLICT,
     errors.PRECONDITION_FAILED,
     errors.FORBIDDEN,

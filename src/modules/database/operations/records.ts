@@ -20,7 +20,7 @@ import {
   scopeQuery,
 } from './record-facts.ts';
 
-const { RESTORE_FIRST, ID_USED } = recordErrors;
+const { RESTORE_REQUIRED, ID_IN_USE } = recordErrors;
 
 export const recordOperations = (
   records: RecordStore,
@@ -162,7 +162,7 @@ function replace(records: RecordStore, schema: CompiledSchema): RecordOperation 
   const facts = recordFacts(schema, 'update');
   const operation = defineOperation({
     ...facts,
-    errors: allowsUpsert(schema) ? [...facts.errors, RESTORE_FIRST, ID_USED] : facts.errors,
+    errors: allowsUpsert(schema) ? [...facts.errors, RESTORE_REQUIRED, ID_IN_USE] : facts.errors,
     id: `database.records.${name}.replace`,
     method: 'PUT',
     path: `/database/${name}/:id`,

@@ -31,7 +31,7 @@ const {
   SCHEMA_OWNED,
   SCHEMA_BUSY,
   SCHEMA_EXISTS,
-  INVALID_SCHEMA_TYPES,
+  SCHEMA_TYPES_INVALID,
   SCHEMA_DATA_CONFLICT,
 } = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
@@ -111,11 +111,11 @@ const importAll = (admin: SchemaAdmin, schemas: SchemaRegistry): Operation =>
       SCHEMA_EXISTS,
       SCHEMA_OWNED,
       SCHEMA_BUSY,
-      INVALID_SCHEMA_TYPES,
+      SCHEMA_TYPES_INVALID,
       SCHEMA_DATA_CONFLICT,
       schemaErrors.EXTENSION_TARGET_MISSING,
       schemaErrors.EXTENSION_CONFLICT,
-      schemaErrors.NOT_EXTENDABLE,
+      schemaErrors.SCHEMA_NOT_EXTENDABLE,
       databaseErrors.AUTHORIZATION_MISSING,
       databaseErrors.ADOPTION_MISSING,
     ],

@@ -20,7 +20,7 @@ export const schemaChangeOperations = (
   database: Queryable,
 ): readonly Operation[] => [plan(admin), migrations(admin, database)];
 
-const { SCHEMA_NOT_FOUND, SCHEMA_OWNED, INVALID_SCHEMA_TYPES, EXTENSION_CONFLICT } = schemaErrors;
+const { SCHEMA_NOT_FOUND, SCHEMA_OWNED, SCHEMA_TYPES_INVALID, EXTENSION_CONFLICT } = schemaErrors;
 const { AUTHORIZATION_MISSING, ADOPTION_MISSING } = databaseErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
@@ -45,7 +45,7 @@ const plan = (admin: SchemaAdmin): Operation =>
     errors: [
       SCHEMA_NOT_FOUND,
       SCHEMA_OWNED,
-      INVALID_SCHEMA_TYPES,
+      SCHEMA_TYPES_INVALID,
       EXTENSION_CONFLICT,
       AUTHORIZATION_MISSING,
       ADOPTION_MISSING,

@@ -26,9 +26,9 @@ const {
   SCHEMA_NOT_FOUND,
   SCHEMA_INVALID,
   SCHEMA_BUSY,
-  INVALID_SCHEMA_TYPES,
+  SCHEMA_TYPES_INVALID,
   EXTENSION_CONFLICT,
-  NOT_EXTENDABLE,
+  SCHEMA_NOT_EXTENDABLE,
 } = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 
@@ -50,9 +50,9 @@ const set = (admin: SchemaAdmin): Operation =>
       SCHEMA_NOT_FOUND,
       SCHEMA_INVALID,
       SCHEMA_BUSY,
-      INVALID_SCHEMA_TYPES,
+      SCHEMA_TYPES_INVALID,
       EXTENSION_CONFLICT,
-      NOT_EXTENDABLE,
+      SCHEMA_NOT_EXTENDABLE,
       errors.PRECONDITION_FAILED,
     ],
     summary: 'Add fields to a schema, also to one of a module',

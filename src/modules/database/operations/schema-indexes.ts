@@ -19,7 +19,7 @@ export const schemaIndexOperations = (indexes: IndexAdmin): readonly Operation[]
 ];
 
 const { SCHEMA_NOT_FOUND, SCHEMA_BUSY, SCHEMA_DATA_CONFLICT, SCHEMA_INVALID } = schemaErrors;
-const { INDEX_EXISTS, INDEX_NOT_FOUND, INDEX_OWNED, INDEX_OF_FIELD } = schemaErrors;
+const { INDEX_EXISTS, INDEX_NOT_FOUND, INDEX_OWNED, INDEX_BUILT_IN } = schemaErrors;
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
 const text = Type.Object({ result: Type.String() });
@@ -85,7 +85,7 @@ const remove = (indexes: IndexAdmin): Operation =>
       }),
     },
     output: Type.Union([text, PlanView]),
-    errors: [SCHEMA_NOT_FOUND, SCHEMA_BUSY, INDEX_NOT_FOUND, INDEX_OWNED, INDEX_OF_FIELD],
+    errors: [SCHEMA_NOT_FOUND, SCHEMA_BUSY, INDEX_NOT_FOUND, INDEX_OWNED, INDEX_BUILT_IN],
     summary: 'Remove indexes of a schema',
     async handler({ caller }, { params: { id }, query: { indexNames, dryRun: dry = false } }) {
       const change = { id, add: [], remove: indexNames };

@@ -39,7 +39,7 @@ const {
   SCHEMA_NOT_FOUND,
   SCHEMA_EXISTS,
   SCHEMA_OWNED,
-  INVALID_SCHEMA_TYPES,
+  SCHEMA_TYPES_INVALID,
   SCHEMA_DATA_CONFLICT,
   SCHEMA_BUSY,
 } = schemaErrors;
@@ -49,7 +49,7 @@ const params = Type.Object({ id: Type.String({ maxLength: 64 }) });
 const changeErrors = [
   SCHEMA_NOT_FOUND,
   SCHEMA_OWNED,
-  INVALID_SCHEMA_TYPES,
+  SCHEMA_TYPES_INVALID,
   SCHEMA_DATA_CONFLICT,
   SCHEMA_BUSY,
   databaseErrors.AUTHORIZATION_MISSING,

@@ -26,13 +26,19 @@ import {
 const {
   RECORD_NOT_UNIQUE,
   RECORD_IN_USE,
-  TOO_MANY_DEPENDANTS,
+  DEPENDANT_LIMIT_EXCEEDED,
   WRITE_CONFLICT,
-  NO_TRASH,
-  NOT_IN_TRASH,
+  TRASH_DISABLED,
+  TRASHED_RECORD_NOT_FOUND,
   RESTORE_BLOCKED,
 } = recordErrors;
-const restoreErrors = [NO_TRASH, NOT_IN_TRASH, RESTORE_BLOCKED, RECORD_NOT_UNIQUE, WRITE_CONFLICT];
+const restoreErrors = [
+  TRASH_DISABLED,
+  TRASHED_RECORD_NOT_FOUND,
+  RESTORE_BLOCKED,
+  RECORD_NOT_UNIQUE,
+  WRITE_CONFLICT,
+];
 
 /** The client route of one schema; none while it has no trash. Who may delete a record may bring it back. */
 export function clientTrashOperations(
@@ -101,7 +107,7 @@ const list = (records: RecordStore): Operation =>
       }),
     },
     output: Type.Object({ documents: Type.Array(document), ...listFacts }),
-    errors: [schemaErrors.SCHEMA_NOT_FOUND, NO_TRASH],
+    errors: [schemaErrors.SCHEMA_NOT_FOUND, TRASH_DISABLED],
     summary: 'List records of any schema, or what is in its trash',
     async handler({ caller }, { params, query: { sort = '', ...options } }) {
       const order = sort.split(' ').filter((term) => term !== '');
@@ -153,9 +159,9 @@ const purge = (records: RecordStore, documents: Documents): Operation =>
     }),
     errors: [
       databaseErrors.DOCUMENTS_READ_ONLY,
-      NO_TRASH,
+      TRASH_DISABLED,
       RECORD_IN_USE,
-      TOO_MANY_DEPENDANTS,
+      DEPENDANT_LIMIT_EXCEEDED,
       WRITE_CONFLICT,
     ],
     summary: 'Destroy records that are in the trash, with their earlier versions',

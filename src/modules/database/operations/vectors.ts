@@ -166,7 +166,7 @@ const search = (records: RecordStore, schemas: SchemaRegistry): Operation =>
       }),
     },
     output: Type.Object({ results: Type.Array(Hit) }),
-    errors: [SCHEMA_NOT_FOUND, recordErrors.RECORD_INVALID, recordErrors.TOO_MANY_RECORDS],
+    errors: [SCHEMA_NOT_FOUND, recordErrors.RECORD_INVALID, recordErrors.RECORD_LIMIT_EXCEEDED],
     summary: 'Find the records whose vectors are nearest to one',
     description: 'Exact: every vector that fits the filter is looked at, at most 50,000.',
     async handler({ caller }, { params: { schemaName }, body }) {

@@ -51,7 +51,7 @@ export const NewClientShape = Type.Object({
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
 const path = '/router/security/client';
 const alias = '/security/client';
-const problems = [routerErrors.INVALID_DOMAIN, routerErrors.CLIENT_EXISTS];
+const problems = [routerErrors.DOMAIN_INVALID, routerErrors.CLIENT_EXISTS];
 
 export const clientOperations = (clients: Clients): readonly Operation[] => [
   createOperation(clients),

@@ -17,7 +17,7 @@ import { type ClientProof, clientProof, touchClient } from '../queries.ts';
 
 const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** The pattern in its one form: lower case, names in ASCII. Throws INVALID_DOMAIN. */
+/** The pattern in its one form: lower case, names in ASCII. Throws DOMAIN_INVALID. */
 export function canonicalDomain(text: string): string {
   const pattern = text.trim().toLowerCase();
   if (pattern === '*') return pattern;
@@ -28,7 +28,7 @@ export function canonicalDomain(text: string): string {
   if (host === '' || host.length > 253 || !host.split('.').every((part) => label.test(part))) {
     const message =
       'give a host name such as app.example.com, *.example.com for all below it, or * for any';
-    throw routerErrors.INVALID_DOMAIN({ errors: [{ path: 'domain', rule: 'format', message }] });
+    throw routerErrors.DOMAIN_INVALID({ errors: [{ path: 'domain', rule: 'format', message }] });
   }
   return wild ? `*.${host}` : host;
 }

@@ -146,7 +146,7 @@ const upload = (services: StorageServices): Operation =>
       },
     },
     output: Signed,
-    errors: [storageErrors.INVALID_UPLOAD, ...uploadErrors],
+    errors: [storageErrors.UPLOAD_INVALID, ...uploadErrors],
     summary: 'Upload a file',
     async handler(context, { headers, body, stream }) {
       if (stream) return uploadedForm(services, context, { stream, headers });

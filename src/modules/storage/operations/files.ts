@@ -209,7 +209,7 @@ const blob = (services: StorageServices): Operation =>
     streams: binary,
     otherStatuses: { 206: 'a part of it', 304: 'you have it' },
     errors: [
-      storageErrors.INVALID_SIGNATURE,
+      storageErrors.SIGNATURE_INVALID,
       storageErrors.FILE_NOT_FOUND,
       storageErrors.FILE_PENDING,
       ...contentErrors,

@@ -31,8 +31,8 @@ const chunk = {
   'content-type': text('application/offset+octet-stream'),
 };
 const tusErrors = [
-  storageErrors.INVALID_UPLOAD,
-  storageErrors.PROTOCOL_VERSION,
+  storageErrors.UPLOAD_INVALID,
+  storageErrors.PROTOCOL_VERSION_UNSUPPORTED,
   storageErrors.FILE_NOT_FOUND,
   storageErrors.UPLOAD_GONE,
   storageErrors.UPLOAD_BUSY,

@@ -93,7 +93,7 @@ const upload = (services: StorageServices): Operation =>
       },
     },
     output: Signed,
-    errors: [storageErrors.INVALID_UPLOAD, ...uploadErrors],
+    errors: [storageErrors.UPLOAD_INVALID, ...uploadErrors],
     summary: 'Upload a file',
     description:
       'As `multipart/form-data` the file itself: its part is called `file`, fields may stand anywhere. As JSON it answers an address to which the bytes are sent with PUT and without a credential.',
@@ -110,7 +110,7 @@ const upload = (services: StorageServices): Operation =>
     },
   });
 
-/** Takes the one file of a form. Throws INVALID_UPLOAD and whatever uploads are refused for. */
+/** Takes the one file of a form. Throws UPLOAD_INVALID and whatever uploads are refused for. */
 export async function uploadedForm(
   { files, links }: StorageServices,
   { caller, signal }: OperationContext,
@@ -236,7 +236,7 @@ const receive = ({ signedUploads, links, config }: StorageServices): Operation =
       stream: { contentTypes: [anyType], description: 'The bytes.', mayBeEmpty: true },
     },
     output: Type.Object({ success: Type.Literal(true), size: Type.Integer() }),
-    errors: [storageErrors.INVALID_SIGNATURE, storageErrors.FILE_NOT_FOUND, ...uploadErrors],
+    errors: [storageErrors.SIGNATURE_INVALID, storageErrors.FILE_NOT_FOUND, ...uploadErrors],
     summary: 'Send the bytes of a file to a signed address',
     async handler({ signal }, { params, query: { upload: uploadId, expires, sig }, stream }) {
       links.checkWrite({ fileId: params.id, uploadId, expires }, sig);

@@ -28,7 +28,7 @@ export interface Links {
   publicUrl(file: Pick<FileRow, '_id' | 'container'>): string;
   /** A link that lets everybody read the file: for a while, or, of a public one, for good. */
   readUrl(file: Pick<FileRow, '_id' | 'container' | 'isPublic'>, download: boolean): string;
-  /** Throws INVALID_SIGNATURE. */
+  /** Throws SIGNATURE_INVALID. */
   checkRead(link: ReadLink, signature: string): void;
   writeUrl(fileId: string, uploadId: string): { readonly url: string; readonly expiresAt: Date };
   checkWrite(link: WriteLink, signature: string): void;
@@ -55,7 +55,7 @@ export function createLinks({ config, clientUrl, ownKey }: Dependencies): Links 
     ['PUT', fileId, uploadId, expires] as const;
   const check = (expires: number, parts: readonly (string | number | boolean)[], given: string) => {
     if (!sameSecret(sign(parts), given) || expires * 1_000 <= Date.now())
-      throw storageErrors.INVALID_SIGNATURE();
+      throw storageErrors.SIGNATURE_INVALID();
   };
   const base = (): string => config().local.httpBaseUrl.replace(/\/$/, '') || clientUrl();
   const blobUrl = ({ _id, container }: Pick<FileRow, '_id' | 'container'>): string => {

@@ -35,7 +35,7 @@ export interface ReadForm<T> {
 
 /**
  * Calls `onFile` when the file begins; it reads the body to its end or throws, and the form is given up then. Throws
- * INVALID_UPLOAD, and what the body and `onFile` throw.
+ * UPLOAD_INVALID, and what the body and `onFile` throw.
  */
 export async function readForm<T>(
   stream: BodyStream,
@@ -105,7 +105,7 @@ const drained = (parser: Parser): Promise<void> =>
   new Promise((resolve) => parser.once('drain', resolve));
 
 const malformed = (why: string, cause?: unknown) =>
-  storageErrors.INVALID_UPLOAD({
+  storageErrors.UPLOAD_INVALID({
     message: `Send one file as multipart/form-data, in a part called file: ${why}`,
     errors: [{ path: 'file', rule: 'multipart', message: why }],
     cause,

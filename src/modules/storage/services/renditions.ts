@@ -69,7 +69,7 @@ export function createRenditions(parts: StorageParts, delivery: Delivery): Rendi
       maxPixels,
     });
     if (answer.outcome === 'animated') return undefined;
-    if (answer.outcome === 'refused') throw storageErrors.IMAGE_NOT_RENDERED();
+    if (answer.outcome === 'refused') throw storageErrors.IMAGE_UNSUPPORTED();
     const bytes = Buffer.from(answer.data);
     const attributes = { contentType: `image/${options.format}`, size: bytes.length };
     // Whoever asks next makes it again when it cannot be kept.
@@ -83,8 +83,8 @@ export function createRenditions(parts: StorageParts, delivery: Delivery): Rendi
     close: () => renderer.close(),
     async of(caller, file, wish) {
       const options = optionsOf(wish, config().images.presets, caller);
-      if (!rendered.has(file.mimeType ?? '')) throw storageErrors.IMAGE_NOT_RENDERED();
-      if (file.size > config().images.maxSourceBytes) throw storageErrors.IMAGE_NOT_RENDERED();
+      if (!rendered.has(file.mimeType ?? '')) throw storageErrors.IMAGE_UNSUPPORTED();
+      if (file.size > config().images.maxSourceBytes) throw storageErrors.IMAGE_UNSUPPORTED();
       const { bucket, key } = placeOf(file);
       const hash = hashOf(options);
       const place = { bucket, key: `${renditionPrefix(key)}${hash}.${options.format}` };
@@ -108,7 +108,7 @@ function optionsOf({ preset, ...own }: ImageWish, presets: Presets, caller: Call
   const all = new Map(Object.entries(presets));
   const found = preset === undefined ? undefined : all.get(preset);
   if (preset !== undefined && !found)
-    throw storageErrors.UNKNOWN_PRESET({
+    throw storageErrors.PRESET_UNKNOWN({
       errors: [{ path: 'preset', rule: 'enum', message: `one of ${[...all.keys()].join(', ')}` }],
     });
   const options = { ...usual, ...found, ...defined(own) };

@@ -57,14 +57,14 @@ const byStatus = new Map<number, ErrorFactory>([
   [404, storageErrors.FILE_NOT_FOUND],
   [409, storageErrors.UPLOAD_CONFLICT],
   [410, storageErrors.UPLOAD_GONE],
-  [412, storageErrors.PROTOCOL_VERSION],
+  [412, storageErrors.PROTOCOL_VERSION_UNSUPPORTED],
   [413, storageErrors.FILE_TOO_LARGE],
 ]);
 
 /** Answers one request. Throws errors of the catalogue. */
 export async function answerTus(options: TusOptions, request: TusRequest): Promise<TusAnswer> {
   if (request.headers['tus-resumable'] !== TUS_VERSION)
-    throw storageErrors.PROTOCOL_VERSION({ headers: { 'tus-version': TUS_VERSION } });
+    throw storageErrors.PROTOCOL_VERSION_UNSUPPORTED({ headers: { 'tus-version': TUS_VERSION } });
   let failure: unknown;
   let finished: FileRow | undefined;
   const locks = new Map<string, ResumableLock>();
@@ -120,7 +120,7 @@ async function finish(
 }
 
 async function refusal(response: Response): Promise<PenstockError> {
-  const factory = byStatus.get(response.status) ?? storageErrors.INVALID_UPLOAD;
+  const factory = byStatus.get(response.status) ?? storageErrors.UPLOAD_INVALID;
   return factory({
     message: (await response.text()).trim() || factory.message,
     headers: { 'tus-resumable': TUS_VERSION },
@@ -185,7 +185,7 @@ function wishOf(metadata: ReadonlyMap<string, string | null>): FileWish {
     const value = metadata.get(name);
     if (value === undefined || value === null) return undefined;
     if (value === 'true' || value === 'false') return value === 'true';
-    throw storageErrors.INVALID_UPLOAD({
+    throw storageErrors.UPLOAD_INVALID({
       message: `Upload-Metadata: ${name} is true or false`,
       errors: [{ path: `Upload-Metadata.${name}`, rule: 'type', message: 'must be true or false' }],
     });
@@ -206,7 +206,7 @@ const algorithms: ReadonlySet<string> = new Set(['sha1', 'sha256', 'md5']);
 
 /**
  * The body of a request that says its checksum (`Upload-Checksum`): read as a whole and compared before any of it counts.
- * Undefined: it is another one. Throws INVALID_UPLOAD.
+ * Undefined: it is another one. Throws UPLOAD_INVALID.
  */
 export async function checkedBody(
   body: AsyncIterable<Buffer>,
@@ -214,7 +214,7 @@ export async function checkedBody(
 ): Promise<{ readonly body: Readable; close(): Promise<void> } | undefined> {
   const [algorithm = '', digest] = header.split(' ', 2);
   if (!algorithms.has(algorithm) || digest === undefined)
-    throw storageErrors.INVALID_UPLOAD({
+    throw storageErrors.UPLOAD_INVALID({
       message: 'Upload-Checksum: write sha1, sha256 or md5 and base64',
     });
   const hash = createHash(algorithm);

@@ -202,7 +202,7 @@ async function write(
   );
   const input = { ...account.userData, ...names, isVerified, isAnonymous };
   if (upgrades === undefined) return records.create(asModule, schema, input);
-  if (!(await lockAnonymousUser(transaction, upgrades))) throw authErrors.NOT_ANONYMOUS();
+  if (!(await lockAnonymousUser(transaction, upgrades))) throw authErrors.USER_NOT_ANONYMOUS();
   return records.update(asModule, schema, upgrades, input);
 }
 

@@ -112,7 +112,7 @@ export function createAccounts(dependencies: Dependencies): Accounts {
       requireRecentLogin(caller, config().sessions.sudoMaxAge);
       await database.transaction(async (transaction) => {
         if ((await lockUsers(transaction, [caller.userId])).length === 0)
-          throw authErrors.INVALID_TOKEN();
+          throw authErrors.TOKEN_INVALID();
         await erasure.erase(transaction, caller, [caller.userId]);
       });
     },
@@ -121,8 +121,8 @@ export function createAccounts(dependencies: Dependencies): Accounts {
 
 async function ownAccount({ database }: Dependencies, caller: UserCaller): Promise<Credentials> {
   const account = await credentialsById(database, caller.userId);
-  if (!account) throw authErrors.INVALID_TOKEN();
-  if (account.isAnonymous) throw authErrors.ANONYMOUS_USER();
+  if (!account) throw authErrors.TOKEN_INVALID();
+  if (account.isAnonymous) throw authErrors.USER_ANONYMOUS();
   return account;
 }
 
@@ -138,7 +138,7 @@ async function replace(
   await database.transaction(async (transaction) => {
     // Somebody else was faster: what we checked is no longer the password.
     if (!(await replacePassword(transaction, userId, { from: account.hashedPassword, to })))
-      throw authErrors.WRONG_PASSWORD();
+      throw authErrors.PASSWORD_INCORRECT();
     await sessions.endAll(caller, [userId], {
       reason: 'passwordChanged',
       except: caller.sessionId,
@@ -163,7 +163,7 @@ async function requireOldPassword(
   const attempt = attemptAt(account, origin.address);
   const mayTry = await guard.enter(attempt);
   if (!(await passwords.verify(account.hashedPassword, oldPassword)) || !mayTry)
-    throw authErrors.WRONG_PASSWORD();
+    throw authErrors.PASSWORD_INCORRECT();
   await guard.succeeded(attempt);
 }
 
@@ -173,7 +173,7 @@ async function unlessGone<T>(work: () => Promise<T>): Promise<T> {
     return await work();
   } catch (error) {
     throw error instanceof PenstockError && error.status === 404
-      ? authErrors.INVALID_TOKEN({ cause: error })
+      ? authErrors.TOKEN_INVALID({ cause: error })
       : error;
   }
 }

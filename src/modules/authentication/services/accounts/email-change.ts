@@ -34,7 +34,7 @@ import { canonicalEmail, type EmailGate } from './identifiers.ts';
 export interface EmailChange {
   /**
    * `sent`: the new address must be proven first (the answer is the same for a taken one, whose owner is
-   * told). `changed`: there is no mail, so it holds at once, unproven. Throws SAME_EMAIL, EMAIL_NOT_ALLOWED, 403, 429.
+   * told). `changed`: there is no mail, so it holds at once, unproven. Throws EMAIL_UNCHANGED, EMAIL_NOT_ALLOWED, 403, 429.
    */
   request(
     caller: UserCaller,
@@ -93,7 +93,7 @@ export function createEmailChange(dependencies: Dependencies): EmailChange {
       const { userId, email: from } = account;
       const change = { userId, from, to, isVerified: false, keep: sessionId, since };
       if (!(await database.transaction((transaction) => swapper.swap(transaction, change))))
-        throw authErrors.INVALID_TOKEN();
+        throw authErrors.TOKEN_INVALID();
       return 'changed';
     },
     confirm: (token, origin) =>
@@ -128,8 +128,8 @@ async function canUndo({ tokens, database }: Dependencies, token: string): Promi
 
 async function ownAccount(database: Kernel['database'], caller: UserCaller): Promise<Credentials> {
   const account = await credentialsById(database, caller.userId);
-  if (!account) throw authErrors.INVALID_TOKEN();
-  if (account.isAnonymous) throw authErrors.ANONYMOUS_USER();
+  if (!account) throw authErrors.TOKEN_INVALID();
+  if (account.isAnonymous) throw authErrors.USER_ANONYMOUS();
   return account;
 }
 
@@ -245,7 +245,7 @@ function createSwapper({
 }
 
 const sameEmail = () =>
-  authErrors.SAME_EMAIL({
+  authErrors.EMAIL_UNCHANGED({
     errors: [{ path: 'newEmail', rule: 'different', message: 'give another address' }],
   });
 

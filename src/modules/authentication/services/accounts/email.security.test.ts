@@ -56,7 +56,7 @@ test.each([
   expect(() => canonicalEmail(text)).toThrowError(
     expect.objectContaining({
       status: 400,
-      code: 'INVALID_EMAIL',
+      code: 'EMAIL_INVALID',
       errors: [expect.objectContaining({ path: 'email', rule: 'email' })],
     }),
   );

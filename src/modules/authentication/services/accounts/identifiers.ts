@@ -76,13 +76,13 @@ const shape = /^[a-z0-9](?:[a-z0-9._-]{1,62})[a-z0-9]$/;
 /** E.164: a plus sign, then up to 15 digits that do not start with zero. */
 const e164 = /^\+[1-9]\d{6,14}$/;
 
-/** Lower case and normalised; throws INVALID_USERNAME. */
+/** Lower case and normalised; throws USERNAME_INVALID. */
 export function canonicalUsername(text: string): string {
   const name = text.normalize('NFKC').toLowerCase();
   if (shape.test(name)) return name;
   const message =
     'use 3 to 64 of the characters a-z, 0-9, dot, dash and underscore, with a letter or digit at both ends';
-  throw authErrors.INVALID_USERNAME({
+  throw authErrors.USERNAME_INVALID({
     message: `username: ${message}`,
     errors: [{ path: 'username', rule: 'pattern', message }],
   });
@@ -104,12 +104,12 @@ const localPart = /^[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]
 const domainLabel = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const topLevelLabel = /^(?:[a-z]{2,63}|xn--[a-z0-9-]{1,59})$/;
 
-/** The canonical form; throws INVALID_EMAIL. `path` names the input field in the answer. */
+/** The canonical form; throws EMAIL_INVALID. `path` names the input field in the answer. */
 export function canonicalEmail(text: string, path = 'email'): string {
   const email = parse(text);
   if (email !== undefined) return email;
   const message = 'this is not an e-mail address that can be used';
-  throw authErrors.INVALID_EMAIL({
+  throw authErrors.EMAIL_INVALID({
     message: `${path}: ${message}`,
     errors: [{ path, rule: 'email', message }],
   });

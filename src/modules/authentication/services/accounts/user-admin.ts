@@ -197,7 +197,7 @@ async function setBlocked(
     await lockAll(transaction, userIds);
     const changed = await setActive(transaction, userIds, !blocked);
     if (changed.length === 0)
-      throw blocked ? authErrors.ALREADY_BLOCKED() : authErrors.NOT_BLOCKED();
+      throw blocked ? authErrors.USER_ALREADY_BLOCKED() : authErrors.USER_NOT_BLOCKED();
     if (blocked) await sessions.endAll(caller, changed, { reason: 'blocked' });
     await events.emit(transaction, caller, userEvent(blocked ? 'block' : 'unblock', changed));
   });

@@ -21,7 +21,7 @@ test('every other name is reported, all at once', () => {
     allowedUserData(schemas, { nickname: 'Ada', isVerified: true, 'address.city': 'x' }),
   ).toThrowError(
     expect.objectContaining({
-      code: 'UNKNOWN_USER_DATA',
+      code: 'USER_DATA_UNKNOWN',
       errors: [
         expect.objectContaining({ path: 'userData.isVerified' }),
         expect.objectContaining({ path: 'userData.address.city' }),
@@ -42,8 +42,8 @@ test('a problem of an extension field gets its place in the request', async () =
 
 test.each([
   ['email', 'USER_EXISTS'],
-  ['username', 'USERNAME_TAKEN'],
-  ['phoneNumber', 'PHONE_NUMBER_TAKEN'],
+  ['username', 'USERNAME_EXISTS'],
+  ['phoneNumber', 'PHONE_NUMBER_EXISTS'],
   ['nickname', 'CONFLICT'],
 ])('a taken %s is %s', async (path, code) => {
   const clash = errors.CONFLICT({ errors: [{ path, rule: 'unique', message: 'taken' }] });

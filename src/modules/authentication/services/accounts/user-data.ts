@@ -87,7 +87,7 @@ export function allowedUserData(
         message: 'only the server sets this field: its access.write does not open it to you',
       };
     });
-  if (problems.length > 0) throw authErrors.UNKNOWN_USER_DATA({ errors: problems });
+  if (problems.length > 0) throw authErrors.USER_DATA_UNKNOWN({ errors: problems });
   return userData;
 }
 
@@ -121,8 +121,8 @@ export async function writingUser<T>(write: () => Promise<T>): Promise<T> {
 
 const taken = new Map([
   ['email', authErrors.USER_EXISTS],
-  ['username', authErrors.USERNAME_TAKEN],
-  ['phoneNumber', authErrors.PHONE_NUMBER_TAKEN],
+  ['username', authErrors.USERNAME_EXISTS],
+  ['phoneNumber', authErrors.PHONE_NUMBER_EXISTS],
 ]);
 
 function translated(error: PenstockError): PenstockError {

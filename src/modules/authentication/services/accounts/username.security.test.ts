@@ -32,7 +32,7 @@ test.each([
   expect(() => canonicalUsername(text)).toThrowError(
     expect.objectContaining({
       status: 400,
-      code: 'INVALID_USERNAME',
+      code: 'USERNAME_INVALID',
       errors: [expect.objectContaining({ path: 'username' })],
     }),
   );

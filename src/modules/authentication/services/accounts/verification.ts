@@ -27,7 +27,7 @@ export interface Verification {
   resend(email: string, address: string): Promise<void>;
   /** Where to go next, or nothing for our own page. A repeated click within ten hours leads there again; throws LINK_NOT_FOUND. */
   byLink(token: string, origin: Origin): Promise<string | undefined>;
-  /** Throws INVALID_CODE, the same for an unknown address and a wrong code. */
+  /** Throws LINK_INVALID, the same for an unknown address and a wrong code. */
   byCode(email: string, code: string, origin: Origin): Promise<void>;
 }
 
@@ -94,7 +94,7 @@ export function createVerification(dependencies: Dependencies): Verification {
         return verify(dependencies, transaction, grant, origin);
       });
       const problem = { path: 'code', rule: 'valid', message: 'ask for a new code' };
-      if (!used) throw authErrors.INVALID_CODE({ errors: [problem] });
+      if (!used) throw authErrors.LINK_INVALID({ errors: [problem] });
     },
   };
 }

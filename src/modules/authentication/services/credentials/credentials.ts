@@ -170,7 +170,7 @@ export function createIdentities({
       await database.transaction(async (transaction) => {
         // Two removals at once wait for each other, so that they cannot take the last two ways together.
         const account = await lockCredentials(transaction, caller.userId);
-        if (!account) throw authErrors.INVALID_TOKEN();
+        if (!account) throw authErrors.TOKEN_INVALID();
         const provider = (await identitiesOf(transaction, caller.userId)).find(
           ({ _id }) => _id === identityId,
         )?.provider;
@@ -179,7 +179,8 @@ export function createIdentities({
           !(await deleteIdentity(transaction, caller.userId, identityId))
         )
           throw externalErrors.IDENTITY_NOT_FOUND();
-        if (!(await canEnter(transaction, account))) throw externalErrors.LAST_SIGN_IN_METHOD();
+        if (!(await canEnter(transaction, account)))
+          throw externalErrors.LAST_SIGN_IN_METHOD_PROTECTED();
         // Whoever has got into that account may have come in by it.
         await sessions.endAll(caller, [caller.userId], {
           reason: 'factorsChanged',

@@ -52,7 +52,7 @@ export interface Owners {
     profile: ExternalProfile,
     signInContext: SignInContext,
   ): Promise<string>;
-  /** Links the profile to that user. Throws IDENTITY_TAKEN when it belongs to somebody else. */
+  /** Links the profile to that user. Throws IDENTITY_EXISTS when it belongs to somebody else. */
   link(
     caller: Caller,
     settings: OwnersProvider,
@@ -108,9 +108,9 @@ export function createOwners(dependencies: Dependencies): Owners {
         await lockIdentity(transaction, identity.key);
         const known = await useIdentity(transaction, identity.key, identity.facts);
         if (known === userId) return;
-        if (known !== undefined) throw externalErrors.IDENTITY_TAKEN();
+        if (known !== undefined) throw externalErrors.IDENTITY_EXISTS();
         const account = await lockCredentials(transaction, userId);
-        if (!account) throw authErrors.INVALID_TOKEN();
+        if (!account) throw authErrors.TOKEN_INVALID();
         await insert(dependencies, { transaction, caller }, identity, userId);
         await notices.send(transaction, account, 'IdentityLinked', { provider: settings.name });
       }),

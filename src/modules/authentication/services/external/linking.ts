@@ -60,7 +60,7 @@ export function createLinking({
     async start(provider, caller, request) {
       requireRecentLogin(caller, config().sessions.sudoMaxAge);
       const account = await credentialsById(database, caller.userId);
-      if (!account || account.isAnonymous) throw authErrors.ANONYMOUS_USER();
+      if (!account || account.isAnonymous) throw authErrors.USER_ANONYMOUS();
       const attempt = attemptOf('link', request, config(), { user: caller });
       const proof = await attempts.begin(provider, attempt);
       return ask(provider, () => provider.authorizationUrl(proof, attempt.scopes));

@@ -249,7 +249,7 @@ async function requireAddress(text: string): Promise<string> {
   if (address !== undefined) return address;
   const message =
     'write 0x and 40 hexadecimal digits, in lower case or with the checksum of EIP-55';
-  throw externalErrors.WALLET_ADDRESS({
+  throw externalErrors.WALLET_ADDRESS_INVALID({
     errors: [{ path: 'ethPublicAddress', rule: 'format', message }],
   });
 }

@@ -38,7 +38,7 @@ export interface PasswordRecovery {
   forgot(email: string, redirectUri: string | undefined, origin: Origin): Promise<void>;
   /**
    * Sets the password, ends all sessions and everything else that was on its way to the account. Throws
-   * INVALID_CODE, WEAK_PASSWORD, and SAME_PASSWORD: the token still works after those two.
+   * LINK_INVALID, PASSWORD_WEAK, and PASSWORD_UNCHANGED: the token still works after those two.
    */
   reset(token: string, password: string, origin: Origin): Promise<void>;
 }
@@ -131,7 +131,7 @@ async function reset(
   const same =
     account.hashedPassword !== null && (await passwords.verify(account.hashedPassword, password));
   if (same)
-    throw authErrors.SAME_PASSWORD({
+    throw authErrors.PASSWORD_UNCHANGED({
       errors: [{ path: 'password', rule: 'different', message: 'choose another password' }],
     });
   const hash = await newPassword(password, [account.email, account.username]);
@@ -153,7 +153,7 @@ async function reset(
 
 const invalidToken = () => {
   const message = 'this is not valid, or was used already: ask for a new one';
-  return authErrors.INVALID_CODE({
+  return authErrors.LINK_INVALID({
     message: `passwordResetToken: ${message}`,
     errors: [{ path: 'passwordResetToken', rule: 'valid', message }],
   });
@@ -188,14 +188,14 @@ interface Lookup {
 
 const byEmail: Lookup = {
   strategy: 'local',
-  wrong: () => authErrors.WRONG_CREDENTIALS(),
+  wrong: () => authErrors.CREDENTIALS_INVALID(),
   canonical: canonicalEmail,
   find: credentialsByEmail,
 };
 const byUsername: Lookup = {
   strategy: 'username',
   wrong: () =>
-    authErrors.WRONG_CREDENTIALS({ message: 'The user name or the password is not right' }),
+    authErrors.CREDENTIALS_INVALID({ message: 'The user name or the password is not right' }),
   canonical: canonicalUsername,
   find: credentialsByUsername,
 };

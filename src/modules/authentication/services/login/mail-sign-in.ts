@@ -38,7 +38,7 @@ export interface MailSignIn {
    * code belongs to whoever asked for it: nobody else can use up its tries.
    */
   requestCode(email: string, address: string): Promise<string>;
-  /** Signs in. Throws WRONG_CREDENTIALS, the same for a token that stands for nobody and a wrong code. */
+  /** Signs in. Throws CREDENTIALS_INVALID, the same for a token that stands for nobody and a wrong code. */
   useCode(
     proof: { readonly token: string; readonly code: string },
     origin: Origin,
@@ -217,7 +217,7 @@ async function useCode(
   });
   if (!grant) {
     await signIn.refused({ strategy: 'email-code', outcome: 'wrong', origin });
-    throw authErrors.WRONG_CREDENTIALS({ message: 'The code is not valid: ask for a new one' });
+    throw authErrors.CREDENTIALS_INVALID({ message: 'The code is not valid: ask for a new one' });
   }
   return openFor(dependencies, grant, origin, 'email-code');
 }

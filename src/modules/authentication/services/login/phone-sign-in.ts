@@ -46,7 +46,7 @@ export interface PhoneSignIn {
   request(phone: string, invitationToken: string | undefined, origin: Origin): Promise<string>;
   /**
    * Signs in whoever has the number, else makes an account (or registers the anonymous caller). For a registered
-   * caller the number becomes his, after a fresh sign-in. Throws 401 for a wrong code, PHONE_IS_SECOND_FACTOR, and what account creation throws.
+   * caller the number becomes his, after a fresh sign-in. Throws 401 for a wrong code, PHONE_IN_USE, and what account creation throws.
    */
   verify(caller: Caller, proof: PhoneProof, origin: Origin): Promise<LoginAnswer>;
 }
@@ -108,13 +108,15 @@ export function createPhoneSignIn(dependencies: Dependencies): PhoneSignIn {
       });
       if (userId === undefined) {
         await signIn.refused({ strategy, outcome: 'wrong', origin });
-        throw authErrors.WRONG_CREDENTIALS({ message: 'The code is not valid: ask for a new one' });
+        throw authErrors.CREDENTIALS_INVALID({
+          message: 'The code is not valid: ask for a new one',
+        });
       }
       if (registered) return signIn.openById(userId, origin, strategy, 'bothFactors');
       const account = await credentialsById(database, userId);
       if (account && isItsOwnSecondFactor(account, config())) {
         await signIn.refused({ strategy, outcome: 'wrong', origin, userId });
-        throw factorErrors.PHONE_IS_SECOND_FACTOR();
+        throw factorErrors.PHONE_IN_USE();
       }
       return signIn.openById(userId, origin, strategy);
     },
@@ -184,7 +186,7 @@ function createPhoneOwners(dependencies: Dependencies) {
         .catch(async (error: unknown) => {
           // Somebody else registered the number at the same moment: it can only be its owner.
           const taken =
-            error instanceof PenstockError && error.code === authErrors.PHONE_NUMBER_TAKEN.code;
+            error instanceof PenstockError && error.code === authErrors.PHONE_NUMBER_EXISTS.code;
           const owner = taken ? await ownerNow(transaction, arrival.phone) : undefined;
           if (owner === undefined) throw error;
           return owner;
@@ -197,8 +199,8 @@ function createPhoneOwners(dependencies: Dependencies) {
       origin: Origin,
     ): Promise<string> {
       const account = await lockCredentials(transaction, caller.userId);
-      if (!account) throw authErrors.INVALID_TOKEN();
-      await onUniqueViolation(authErrors.PHONE_NUMBER_TAKEN, () =>
+      if (!account) throw authErrors.TOKEN_INVALID();
+      await onUniqueViolation(authErrors.PHONE_NUMBER_EXISTS, () =>
         setPhoneNumber(transaction, caller.userId, phone),
       );
       await sessions.endAll(caller, [caller.userId], { reason: 'factorsChanged' });

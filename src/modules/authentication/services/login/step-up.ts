@@ -69,7 +69,7 @@ export function createStepUp({
     const mayTry = await guard.enter(attempt);
     if (!(await passwords.verify(hashedPassword ?? undefined, password)) || !mayTry) {
       await refused(userId, origin);
-      throw authErrors.WRONG_PASSWORD({ message: 'The password is not right' });
+      throw authErrors.PASSWORD_INCORRECT({ message: 'The password is not right' });
     }
     await guard.succeeded(attempt);
   };
@@ -80,7 +80,7 @@ export function createStepUp({
     origin: Origin,
   ): Promise<void> => {
     const account = await credentialsById(database, caller.userId);
-    if (!account) throw authErrors.INVALID_TOKEN();
+    if (!account) throw authErrors.TOKEN_INVALID();
     if ([password, code, credential].filter((given) => given !== undefined).length !== 1) {
       throw invalid(
         'password',
@@ -99,7 +99,7 @@ export function createStepUp({
       await check(caller, proof, origin);
       return database.transaction(async (transaction) => {
         const session = await freshenSession(transaction, caller);
-        if (!session) throw authErrors.INVALID_TOKEN();
+        if (!session) throw authErrors.TOKEN_INVALID();
         await securityLog.note({ action: 'stepUp', userId: caller.userId, origin });
         return {
           accessToken: makePair(session, { tokenId: newId(), refreshToken: undefined }).accessToken,

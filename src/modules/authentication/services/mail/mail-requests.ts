@@ -52,7 +52,7 @@ export function createMailGuard(limits: DurableLimits, thresholdMs: () => number
         sha256(`${email}\n${addressKey(address)}`),
       );
       if (!allowed)
-        throw authErrors.TOO_SOON({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
+        throw authErrors.MESSAGE_TOO_SOON({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
     },
     async mayIssueCode(email) {
       const states = await limits.consumeAll(

@@ -136,7 +136,7 @@ async function confirm(
     const account = await lockRegistered(transaction, caller);
     const { userId } = account;
     if ((await countDeviceKeys(transaction, userId)) >= config().biometricAuthentication.maxPerUser)
-      throw factorErrors.TOO_MANY_KEYS();
+      throw factorErrors.KEY_LIMIT_EXCEEDED();
     await insertDeviceKey(transaction, {
       id,
       userId,
@@ -160,7 +160,7 @@ async function remove(
     if (!(await deleteDeviceKey(transaction, caller.userId, keyId)))
       throw factorErrors.DEVICE_NOT_FOUND();
     if (!(await identities.canEnter(transaction, account)))
-      throw externalErrors.LAST_SIGN_IN_METHOD();
+      throw externalErrors.LAST_SIGN_IN_METHOD_PROTECTED();
     await sessions.endAll(caller, [caller.userId], {
       reason: 'factorsChanged',
       except: caller.sessionId,

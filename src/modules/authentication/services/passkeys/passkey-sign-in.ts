@@ -111,7 +111,7 @@ export interface PasskeySignIn {
   begin(): Promise<PublicKeyCredentialRequestOptionsJSON>;
   /** Signs in. Throws PASSKEY_INVALID for everything that does not fit. */
   finish(response: AuthenticationResponseJSON, origin: Origin): Promise<LoginAnswer>;
-  /** The same for the user of a session. Throws NO_SECOND_FACTOR when he has no passkey. */
+  /** The same for the user of a session. Throws SECOND_FACTOR_MISSING when he has no passkey. */
   beginStep(caller: UserCaller): Promise<PublicKeyCredentialRequestOptionsJSON>;
   /** Proves that it is one of the caller's own. Throws PASSKEY_INVALID. */
   prove(caller: UserCaller, response: AuthenticationResponseJSON, origin: Origin): Promise<void>;
@@ -160,14 +160,14 @@ export function createPasskeySignIn(dependencies: Dependencies): PasskeySignIn {
     async beginStep(caller) {
       const own = await storedPasskeysOf(database, caller.userId);
       if (own.length === 0)
-        throw factorErrors.NO_SECOND_FACTOR({
+        throw factorErrors.SECOND_FACTOR_MISSING({
           message: 'You have no passkey: prove your second factor another way',
         });
       return options(dependencies, { ceremony: 'secondStep', session: caller }, 'preferred', own);
     },
     prove,
     async finishStep(caller, response, origin) {
-      if (caller.complete) throw factorErrors.NOTHING_OWED();
+      if (caller.complete) throw factorErrors.SECOND_FACTOR_NOT_PENDING();
       await prove(caller, response, origin);
       return step.finish(caller, origin, strategy);
     },

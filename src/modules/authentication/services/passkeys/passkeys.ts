@@ -99,7 +99,7 @@ function requireFresh({ config }: Dependencies, caller: UserCaller): void {
 }
 
 function requireRoom({ config }: Dependencies, held: number): void {
-  if (held >= config().passkeys.maxPerUser) throw factorErrors.TOO_MANY_KEYS();
+  if (held >= config().passkeys.maxPerUser) throw factorErrors.KEY_LIMIT_EXCEEDED();
 }
 
 /** As for other factors: whoever knows the password alone adds nothing beside what could be asked for. */
@@ -112,10 +112,10 @@ function requireMayAdd(
   const { config } = dependencies;
   requireRoom(dependencies, held);
   if (complete) return;
-  if (hasTwoFA) throw authErrors.INVALID_TOKEN();
-  if (held > 0) throw factorErrors.PASSKEY_DUE();
+  if (hasTwoFA) throw authErrors.TOKEN_INVALID();
+  if (held > 0) throw factorErrors.PASSKEY_REQUIRED();
   const { enabled, methods } = config().twoFa;
-  if (!enabled || !methods.passkey) throw factorErrors.SECOND_FACTOR_METHOD();
+  if (!enabled || !methods.passkey) throw factorErrors.SECOND_FACTOR_METHOD_UNAVAILABLE();
 }
 
 function store(dependencies: Dependencies, caller: UserCaller, passkey: NewPasskey): Promise<void> {
@@ -165,9 +165,9 @@ async function remove(dependencies: Dependencies, caller: UserCaller, id: string
     if (passkey === undefined) throw factorErrors.PASSKEY_NOT_FOUND();
     const isNeeded = account.hasTwoFA && account.twoFaMethod === 'passkey';
     if (isNeeded && (await passkeysOf(transaction, caller.userId)).length === 0)
-      throw factorErrors.PASSKEY_IS_SECOND_FACTOR();
+      throw factorErrors.PASSKEY_IN_USE();
     if (!(await identities.canEnter(transaction, account)))
-      throw externalErrors.LAST_SIGN_IN_METHOD();
+      throw externalErrors.LAST_SIGN_IN_METHOD_PROTECTED();
     await sessions.endAll(caller, [caller.userId], {
       reason: 'factorsChanged',
       except: caller.sessionId,

@@ -75,22 +75,23 @@ export function createEnrolment(dependencies: Dependencies): Enrolment {
   const requireMethod = (method: SecondFactorMethod): void => {
     const { twoFa, passkeys } = config();
     const isUp = { authenticator: true, sms: messages.available('sms'), passkey: passkeys.enabled };
-    if (!twoFa.methods[method] || !isUp[method]) throw factorErrors.SECOND_FACTOR_METHOD();
+    if (!twoFa.methods[method] || !isUp[method])
+      throw factorErrors.SECOND_FACTOR_METHOD_UNAVAILABLE();
   };
 
   /** The number that a code by text message proves. A wrong code counts, whatever happens afterwards. */
   const provenPhone = async (caller: UserCaller, code: string): Promise<string> => {
     const grant = await dependencies.smsCodes.use('phone-verify', caller, code);
-    if (typeof grant?.data.phone !== 'string') throw factorErrors.WRONG_CODE();
+    if (typeof grant?.data.phone !== 'string') throw factorErrors.CODE_INVALID();
     return grant.data.phone;
   };
 
   const byPasskey = (caller: UserCaller): Promise<EnablingAnswer> =>
     database.transaction(async (transaction) => {
       const account = await lockChangeable(transaction, caller);
-      if (account.hasTwoFA) throw factorErrors.SECOND_FACTOR_ON();
+      if (account.hasTwoFA) throw factorErrors.SECOND_FACTOR_EXISTS();
       if ((await passkeysOf(transaction, caller.userId)).length === 0)
-        throw factorErrors.SECOND_FACTOR_METHOD();
+        throw factorErrors.SECOND_FACTOR_METHOD_UNAVAILABLE();
       await switchOn(transaction, caller, account, { method: 'passkey', phone: null });
       return { result: '2FA enabled' };
     });
@@ -98,7 +99,8 @@ export function createEnrolment(dependencies: Dependencies): Enrolment {
   /** Whoever knows the password alone must not add a factor of his own beside a passkey that could be asked for. */
   const requireNoPasskey = async (caller: UserCaller): Promise<void> => {
     if (caller.complete || !config().passkeys.enabled) return;
-    if ((await passkeysOf(database, caller.userId)).length > 0) throw factorErrors.PASSKEY_DUE();
+    if ((await passkeysOf(database, caller.userId)).length > 0)
+      throw factorErrors.PASSKEY_REQUIRED();
   };
 
   return {
@@ -120,9 +122,9 @@ export function createEnrolment(dependencies: Dependencies): Enrolment {
       const phone = byApp ? null : await provenPhone(caller, code);
       return signIn.within(async (transaction) => {
         const account = await lockChangeable(transaction, caller);
-        if (account.hasTwoFA) throw factorErrors.SECOND_FACTOR_ON();
+        if (account.hasTwoFA) throw factorErrors.SECOND_FACTOR_EXISTS();
         if (byApp && !(await authenticator.confirm(transaction, caller.userId, code)))
-          throw factorErrors.WRONG_TOTP();
+          throw factorErrors.TOTP_INVALID();
         await switchOn(transaction, caller, account, {
           method: byApp ? 'authenticator' : 'sms',
           phone,
@@ -136,7 +138,7 @@ export function createEnrolment(dependencies: Dependencies): Enrolment {
 /** Who owes the second factor of the account may not change it. */
 async function lockChangeable(transaction: Transaction, caller: UserCaller): Promise<Credentials> {
   const account = await lockRegistered(transaction, caller);
-  if (account.hasTwoFA && !caller.complete) throw authErrors.INVALID_TOKEN();
+  if (account.hasTwoFA && !caller.complete) throw authErrors.TOKEN_INVALID();
   return account;
 }
 
@@ -145,7 +147,7 @@ function createBeginning({ database, authenticator, smsCodes, config }: Dependen
   return {
     async byApp({ userId, email, username }: Credentials): Promise<EnablingAnswer> {
       const enrolment = await authenticator.enrol(userId, email ?? username ?? userId);
-      if (!enrolment) throw factorErrors.SECOND_FACTOR_ON();
+      if (!enrolment) throw factorErrors.SECOND_FACTOR_EXISTS();
       await smsCodes.discard(database, userId);
       const { image, uri, secret } = enrolment;
       return { result: image, secret, uri, qrCode: image };
@@ -189,7 +191,7 @@ function createSwitch({ events, sessions, notices }: Dependencies) {
   ): Promise<void> => {
     const { userId, sessionId } = caller;
     if (phone !== null && phone !== (await phoneNumberOf(transaction, userId))) {
-      await onUniqueViolation(authErrors.PHONE_NUMBER_TAKEN, () =>
+      await onUniqueViolation(authErrors.PHONE_NUMBER_EXISTS, () =>
         setPhoneNumber(transaction, userId, phone),
       );
     }

@@ -99,13 +99,13 @@ export const createFactorQuota = (limits: DurableLimits): FactorQuota => ({
       tries.map((bucket) => ({ bucket, key: userId, stops: true })),
     );
     const spent = states.find(({ allowed }) => !allowed);
-    if (spent) throw authErrors.TOO_MANY_FAILURES({ retryAfter: secondsOf(spent.resetMs) });
+    if (spent) throw authErrors.ATTEMPTS_EXHAUSTED({ retryAfter: secondsOf(spent.resetMs) });
   },
   succeeded: (userId) => limits.reset(...tries.map((bucket) => ({ bucket, key: userId }))),
   async sendCode(userId) {
     const { allowed, resetMs } = await limits.consume(messages, userId);
     if (!allowed)
-      throw authErrors.TOO_SOON({
+      throw authErrors.MESSAGE_TOO_SOON({
         message: 'Too many codes were sent: wait before you ask again',
         retryAfter: secondsOf(resetMs),
       });

@@ -93,12 +93,14 @@ export function createSecondStep(dependencies: StepDependencies): SecondStep {
       fits(caller, twoFaMethod, tidyCode(given)),
     );
     if (!isRight)
-      throw twoFaMethod === 'authenticator' ? factorErrors.WRONG_TOTP() : factorErrors.WRONG_CODE();
+      throw twoFaMethod === 'authenticator'
+        ? factorErrors.TOTP_INVALID()
+        : factorErrors.CODE_INVALID();
   };
 
   const finish: SecondStep['finish'] = (caller, origin, strategy) =>
     signIn.within(async (transaction) => {
-      if (!(await sessions.replace(transaction, caller))) throw authErrors.INVALID_TOKEN();
+      if (!(await sessions.replace(transaction, caller))) throw authErrors.TOKEN_INVALID();
       return signIn.openById(caller.userId, origin, strategy, 'bothFactors');
     });
 
@@ -113,9 +115,9 @@ export function createSecondStep(dependencies: StepDependencies): SecondStep {
       requirePartial(caller);
       const account = await accountOf(database, caller.userId);
       const { userId } = caller;
-      if ((await recoveryCodes.left(userId)) === 0) throw factorErrors.NO_RECOVERY_CODES();
+      if ((await recoveryCodes.left(userId)) === 0) throw factorErrors.RECOVERY_CODES_MISSING();
       if (!(await trying(dependencies, caller, origin, () => recoveryCodes.use(userId, code))))
-        throw factorErrors.WRONG_CODE();
+        throw factorErrors.CODE_INVALID();
       return signIn.within(async (transaction) => {
         const answer = await finish(caller, origin, 'recovery-code');
         const left = await recoveryCodes.left(userId);
@@ -153,8 +155,8 @@ async function trying(
 /** The account, which must have a second factor. */
 async function accountOf(database: Queryable, userId: string): Promise<Credentials> {
   const account = await credentialsById(database, userId);
-  if (!account) throw authErrors.INVALID_TOKEN();
-  if (!account.hasTwoFA) throw factorErrors.NO_SECOND_FACTOR();
+  if (!account) throw authErrors.TOKEN_INVALID();
+  if (!account.hasTwoFA) throw factorErrors.SECOND_FACTOR_MISSING();
   return account;
 }
 
@@ -179,7 +181,7 @@ function createAuthorize({
         alternatives,
       };
     const phone = await phoneNumberOf(database, caller.userId);
-    if (phone === null) throw factorErrors.NO_SECOND_FACTOR();
+    if (phone === null) throw factorErrors.SECOND_FACTOR_MISSING();
     await smsCodes.send('two-factor', caller, phone);
     return {
       method: 'sms',
@@ -191,7 +193,7 @@ function createAuthorize({
 
 /** Who owes nothing has nothing to prove here. */
 function requirePartial({ complete }: UserCaller): void {
-  if (complete) throw factorErrors.NOTHING_OWED();
+  if (complete) throw factorErrors.SECOND_FACTOR_NOT_PENDING();
 }
 
 interface SecondFactor {
@@ -239,7 +241,7 @@ export function createSecondFactor(dependencies: FactorDependencies): SecondFact
       requireFresh(caller);
       return database.transaction(async (transaction) => {
         const account = await lockRegistered(transaction, caller);
-        if (!account.hasTwoFA) throw factorErrors.NO_SECOND_FACTOR();
+        if (!account.hasTwoFA) throw factorErrors.SECOND_FACTOR_MISSING();
         const codes = await recoveryCodes.make(transaction, caller.userId);
         await events.emit(
           transaction,

@@ -43,7 +43,7 @@ export function createSmsQuota({ durableLimits, config }: QuotaDependencies): Sm
     const [ofRange] = states;
     if (!ofRange?.allowed) {
       const message = 'Too many codes were sent to numbers like this one: try again later';
-      throw authErrors.TOO_SOON({
+      throw authErrors.MESSAGE_TOO_SOON({
         message,
         retryAfter: Math.max(1, Math.ceil((ofRange?.resetMs ?? 0) / 1000)),
       });
@@ -57,7 +57,7 @@ export function createSmsQuota({ durableLimits, config }: QuotaDependencies): Sm
 const shape = /^\+[1-9]\d{6,14}$/;
 
 /**
- * The number without spaces, dashes and brackets. Throws PHONE_NOT_USABLE for one that no phone of
+ * The number without spaces, dashes and brackets. Throws PHONE_INVALID for one that no phone of
  * its country has by its length, and for countries that are not among `countries` (two letters; none: all). `path` names the input field.
  */
 export async function usablePhoneNumber(
@@ -80,7 +80,7 @@ export async function usablePhoneNumber(
 }
 
 const refused = (path: string, rule: string, message: string) =>
-  factorErrors.PHONE_NOT_USABLE({
+  factorErrors.PHONE_INVALID({
     message: `${path}: ${message}`,
     errors: [{ path, rule, message }],
   });
@@ -150,7 +150,7 @@ export const createSmsCodes = ({
 });
 
 const notNow = () =>
-  authErrors.TOO_SOON({
+  authErrors.MESSAGE_TOO_SOON({
     message: 'No code can be sent to this number now: wait before you ask again',
   });
 

@@ -60,7 +60,7 @@ export function createClientIdentity({
     } catch (error) {
       const [cookie] = cookies.cleared('accessToken');
       if (!(error instanceof PenstockError) || error.status !== 401 || !cookie) throw error;
-      throw authErrors.INVALID_TOKEN({
+      throw authErrors.TOKEN_INVALID({
         headers: { ...error.headers, 'set-cookie': serializeCookie(cookie) },
       });
     }
@@ -80,7 +80,7 @@ export function createClientIdentity({
 
 /** RFC 6750 3.1: a client that sees this renews its token. */
 const refused = (): PenstockError =>
-  authErrors.INVALID_TOKEN({ headers: { 'www-authenticate': 'Bearer error="invalid_token"' } });
+  authErrors.TOKEN_INVALID({ headers: { 'www-authenticate': 'Bearer error="invalid_token"' } });
 
 function accept(caller: UserCaller, state: SessionState | undefined): UserCaller {
   if (state === undefined || state.userId !== caller.userId) throw refused();

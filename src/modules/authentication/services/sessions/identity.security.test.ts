@@ -67,7 +67,7 @@ test.each<[string, Parts]>([
 ])('%s is 401', async (_name, parts) => {
   await expect(authenticate(parts)).rejects.toMatchObject({
     status: 401,
-    code: 'INVALID_TOKEN',
+    code: 'TOKEN_INVALID',
     headers: { 'www-authenticate': expect.any(String) },
   });
 });

@@ -170,7 +170,7 @@ function createLoginGuard(dependencies: GuardDependencies): LoginGuard {
 
   const refused = (scope: 'address' | 'account', { resetMs }: LimitState): PenstockError => {
     refusals.inc({ scope });
-    return authErrors.TOO_MANY_FAILURES({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
+    return authErrors.ATTEMPTS_EXHAUSTED({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
   };
 
   /** The windows of a name or account at an address, and all its failures of a day. */

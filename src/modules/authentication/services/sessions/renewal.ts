@@ -59,14 +59,14 @@ export function createRenewal(dependencies: Dependencies): Renewal {
 
   return {
     async renew(refreshToken, origin) {
-      if (!tokenShape.test(refreshToken)) throw authErrors.INVALID_REFRESH_TOKEN();
+      if (!tokenShape.test(refreshToken)) throw authErrors.REFRESH_TOKEN_INVALID();
       const outcome = await database.transaction((transaction) =>
         decide(transaction, refreshToken, origin),
       );
       if (typeof outcome === 'object') return outcome.pair;
       if (outcome === 'blocked') throw authErrors.USER_BLOCKED();
       if (outcome === 'reused') reuses.inc();
-      throw authErrors.INVALID_REFRESH_TOKEN();
+      throw authErrors.REFRESH_TOKEN_INVALID();
     },
   };
 

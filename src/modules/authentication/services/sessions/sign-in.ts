@@ -155,7 +155,7 @@ export function createSignIn(dependencies: Dependencies): SignIn {
     );
     if (pair === undefined) {
       await refuse('wrong');
-      throw authErrors.WRONG_CREDENTIALS();
+      throw authErrors.CREDENTIALS_INVALID();
     }
     count(strategy, pending === undefined ? 'success' : 'firstFactor');
     return loginAnswer(account, pair, pending);
@@ -172,7 +172,7 @@ export function createSignIn(dependencies: Dependencies): SignIn {
 
 async function accountOf(database: Kernel['database'], userId: string): Promise<Credentials> {
   const account = await credentialsById(database, userId);
-  if (!account) throw authErrors.WRONG_CREDENTIALS();
+  if (!account) throw authErrors.CREDENTIALS_INVALID();
   return account;
 }
 

@@ -234,7 +234,7 @@ export interface TokenDelivery {
    * 7636, S256) it is always a code, worth nothing without the verifier that only the app knows.
    */
   reply(answer: LoginAnswer, address: string | undefined, codeChallenge?: string): Promise<Reply>;
-  /** The tokens for a code, once and within a minute; throws INVALID_CODE. */
+  /** The tokens for a code, once and within a minute; throws LINK_INVALID. */
   exchange(code: string, codeVerifier?: string): Promise<LoginAnswer>;
 }
 
@@ -291,7 +291,7 @@ export function createTokenDelivery({
       const { sealed, codeChallenge } =
         (await tokens.consume(database, 'login-exchange', code))?.data ?? {};
       if (typeof sealed !== 'string' || !answers(codeChallenge, codeVerifier))
-        throw authErrors.INVALID_CODE();
+        throw authErrors.LINK_INVALID();
       return JSON.parse(secrets.open(sealed, sealContext)) as LoginAnswer;
     },
   };

@@ -95,7 +95,7 @@ export function createShareInvitations(dependencies: Dependencies): ShareInvitat
     const page = pageOf(dependencies, redirectUri);
     await sharing().requireGiver(caller.userId, resource, relation);
     if ((await countOpen(transaction, caller.userId, MOST_OPEN)) >= MOST_OPEN)
-      throw authErrors.TOO_MANY_INVITATIONS();
+      throw authErrors.INVITATION_LIMIT_EXCEEDED();
     const token = randomToken();
     const stored = await putInvitation(transaction, {
       id: newId(),
@@ -189,8 +189,8 @@ export function createShareInvitations(dependencies: Dependencies): ShareInvitat
     caller: UserCaller,
   ): Promise<Person> {
     const person = await personById(queryable, caller.userId);
-    if (!person) throw authErrors.INVALID_TOKEN();
-    if (person.isAnonymous) throw authErrors.ANONYMOUS_USER();
+    if (!person) throw authErrors.TOKEN_INVALID();
+    if (person.isAnonymous) throw authErrors.USER_ANONYMOUS();
     return person;
   }
 }

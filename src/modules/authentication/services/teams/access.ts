@@ -57,7 +57,7 @@ export function createTeamAccess({ database, authorization }: Dependencies): Tea
     service().can({ subject: userSubject(userId), action, resource: team(teamId) });
   const person = async (caller: UserCaller): Promise<Person> => {
     const found = await personById(database, caller.userId);
-    if (!found) throw authErrors.INVALID_TOKEN();
+    if (!found) throw authErrors.TOKEN_INVALID();
     return found;
   };
 
@@ -95,7 +95,7 @@ export function createTeamAccess({ database, authorization }: Dependencies): Tea
       const reach = await access.reach(userId, teamId);
       for (const role of roles) {
         if (!covers(reach, role))
-          throw authErrors.ROLE_ABOVE_OWN({
+          throw authErrors.ROLE_FORBIDDEN({
             message: `You may not give or take the role "${role}" in this team`,
           });
       }

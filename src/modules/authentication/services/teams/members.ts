@@ -110,7 +110,7 @@ async function presentRoles(
   const roles = await rolesOf(database, teamId, userIds);
   const strangers = userIds.filter((id) => !roles.has(id));
   if (strangers.length === 0) return roles;
-  throw authErrors.NOT_A_MEMBER({
+  throw authErrors.MEMBER_UNKNOWN({
     message: `Not members of the team: ${strangers.slice(0, 5).join(', ')}`,
   });
 }
@@ -169,7 +169,7 @@ export function createOwnMembers(dependencies: OwnDependencies): OwnMembers {
     userIds: readonly string[],
   ) => {
     await access.require(caller, 'manageSubTeams', teamId);
-    if (userIds.includes(caller.userId)) throw authErrors.OWN_MEMBERSHIP();
+    if (userIds.includes(caller.userId)) throw authErrors.OWN_MEMBERSHIP_PROTECTED();
     const present = await presentRoles(transaction, teamId, userIds);
     await access.requireReach(caller.userId, teamId, present.values());
   };
@@ -198,7 +198,7 @@ export function createOwnMembers(dependencies: OwnDependencies): OwnMembers {
           role === 'owner' &&
           team.parentTeam === null &&
           (await countOwners(transaction, teamId)) < 2;
-        if (isLast) throw authErrors.LAST_OWNER();
+        if (isLast) throw authErrors.LAST_OWNER_PROTECTED();
         await members.remove(caller, teamId, [caller.userId]);
       }),
     remove: (caller, teamId, given) =>

@@ -163,7 +163,7 @@ export function createTeams(dependencies: Dependencies): Teams {
       writing(() =>
         database.transaction(async (transaction) => {
           const { isDefault } = await requireTeam(transaction, teamId);
-          if (isDefault) throw authErrors.DEFAULT_TEAM();
+          if (isDefault) throw authErrors.DEFAULT_TEAM_PROTECTED();
           await requireRoomForSubTeams(transaction, teamId);
           // The record engine takes the relations of the team away in the same statement.
           await records.remove(asModule, schemaName, teamId);

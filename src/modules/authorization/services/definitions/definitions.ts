@@ -278,7 +278,7 @@ const untouched = (
 
 function sameVersion(current: StoredDefinition, content: DefinitionContent): DefinitionOutcome {
   if (sameContent(current, content)) return untouched('acknowledged', current);
-  throw authorizationErrors.RESOURCE_DIVERGES({
+  throw authorizationErrors.RESOURCE_MISMATCH({
     message: `Version ${current.version} of ${current.name} is stored with another content`,
   });
 }

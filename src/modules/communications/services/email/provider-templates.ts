@@ -37,7 +37,7 @@ export interface ProviderTemplates {
 /** Templates of a provider that are listed at most. */
 const most = 200;
 
-/** Those of the provider that is set. Throws NO_PROVIDER_TEMPLATES. */
+/** Those of the provider that is set. Throws PROVIDER_TEMPLATES_UNSUPPORTED. */
 export function createProviderTemplates(
   config: () => CommunicationsConfig,
 ): () => ProviderTemplates {
@@ -57,9 +57,9 @@ export function createProviderTemplates(
   ]);
   return () => {
     const { active, transport } = config().email;
-    if (!active) throw messageErrors.CHANNEL_OFF();
+    if (!active) throw messageErrors.CHANNEL_DISABLED();
     const templates = known.get(transport);
-    if (!templates) throw messageErrors.NO_PROVIDER_TEMPLATES();
+    if (!templates) throw messageErrors.PROVIDER_TEMPLATES_UNSUPPORTED();
     return templates;
   };
 }

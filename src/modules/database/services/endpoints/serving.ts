@@ -96,8 +96,8 @@ function outputOf(
 function errorsOf(endpoint: StoredEndpoint) {
   const {
     RECORD_INVALID,
-    TOO_MANY_DEPENDANTS,
-    TOO_MANY_RECORDS,
+    DEPENDANT_LIMIT_EXCEEDED,
+    RECORD_LIMIT_EXCEEDED,
     RECORD_NOT_UNIQUE,
     RECORD_IN_USE,
     WRITE_CONFLICT,
@@ -114,22 +114,22 @@ function errorsOf(endpoint: StoredEndpoint) {
     return [
       ...common,
       databaseErrors.EMPTY_FILTER,
-      TOO_MANY_RECORDS,
+      RECORD_LIMIT_EXCEEDED,
       RECORD_IN_USE,
-      TOO_MANY_DEPENDANTS,
+      DEPENDANT_LIMIT_EXCEEDED,
       WRITE_CONFLICT,
     ];
   if (isWrite(endpoint))
     return [
       ...common,
       databaseErrors.EMPTY_FILTER,
-      TOO_MANY_RECORDS,
+      RECORD_LIMIT_EXCEEDED,
       RECORD_NOT_UNIQUE,
       WRITE_CONFLICT,
     ];
   if (endpoint.operation === endpointOperation.post)
     return [...common, RECORD_NOT_UNIQUE, WRITE_CONFLICT, POPULATE_FORBIDDEN];
-  return [...common, TOO_MANY_RECORDS, POPULATE_FORBIDDEN];
+  return [...common, RECORD_LIMIT_EXCEEDED, POPULATE_FORBIDDEN];
 }
 
 /** A schema that an admin has switched off takes its endpoints with it; modules' schemas have no routes to switch. */

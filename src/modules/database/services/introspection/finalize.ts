@@ -139,7 +139,7 @@ function requireSteadyNames(
       });
       if (!wrong) continue;
       const model = other.relations.get(wrong[0])?.model;
-      throw databaseErrors.NAME_IN_USE({
+      throw databaseErrors.NAME_EXISTS({
         message: `${other.name} refers to this table as ${model}: finalise it under that name`,
       });
     }

@@ -165,7 +165,7 @@ export function createIntrospection(dependencies: IntrospectionDependencies): In
     const relations = (await readCatalogue(database, wantedSchemas())).filter(
       ({ may }) => may.select,
     );
-    if (relations.length > MAX_RELATIONS) throw databaseErrors.TOO_MANY_TABLES();
+    if (relations.length > MAX_RELATIONS) throw databaseErrors.TABLE_LIMIT_EXCEEDED();
     const found = findTables(schemas, relations);
     await database.transaction(async (transaction) => replacePending(transaction, found));
   }

@@ -168,7 +168,7 @@ const aboutRows: ReadonlySet<string> = new Set(
     recordErrors.RECORD_INVALID,
     recordErrors.RECORD_NOT_UNIQUE,
     recordErrors.RECORD_NOT_FOUND,
-    externalTableErrors.RULE_BROKEN,
+    externalTableErrors.CONSTRAINT_VIOLATED,
     // What a trigger of a table of others has against a row.
     errors.CONFLICT,
   ].map(({ code }) => code),
