@@ -80,6 +80,22 @@ export type RequireCreation = (
   records: readonly Readonly<Record<string, unknown>>[],
 ) => Promise<void>;
 
+/** What the action `create` of a type asks of records that somebody creates. */
+export interface CreationRule {
+  /** Asked before they are written. */
+  readonly before?: RequireCreation;
+  /** Where their values decide: they must be among these rows once they are written, or nothing is. */
+  readonly after?: () => Promise<RowPredicate>;
+}
+
+/** Where the records of a type may be put: what its action `create` says about records that are there. */
+export interface Placement {
+  /** Fields by which it says who may create. */
+  readonly fields: ReadonlySet<string>;
+  /** Records that the caller may create as they are. Throws 401. */
+  predicate(): Promise<RowPredicate>;
+}
+
 export interface PermissionEngine {
   check(caller: Caller, action: string, resource: string, scope?: string): Promise<boolean>;
   /**
@@ -115,7 +131,11 @@ export interface PermissionEngine {
    * What records must fulfil that the caller creates for this owner, by the action `create` of their type; `undefined`
    * where the type has none: then the schema alone says who may create.
    */
-  creation(caller: Caller, schema: string, owner: Owner): Promise<RequireCreation | undefined>;
+  creation(caller: Caller, schema: string, owner: Owner): Promise<CreationRule | undefined>;
+  /** Makes this the only owner of records that are there, in the transaction of the caller. */
+  changeOwner(caller: Caller, schema: string, ids: readonly string[], owner: Owner): Promise<void>;
+  /** What holds for changes that lead records elsewhere; `undefined` where the type has no action `create`. */
+  placement(caller: Caller, schema: string): Promise<Placement | undefined>;
   /** Makes sure that the schema's type is defined. Throws 409 when a definition of that name does not fit records. */
   prepare(caller: Caller, schema: string): Promise<void>;
   /** Gives the records that are there their owners, as a durable job. Throws 400 for a field that names no user. */

@@ -56,6 +56,8 @@ export type CountMode = 'exact' | 'estimated' | 'none';
  */
 export interface Grant {
   readonly granted?: boolean;
+  /** What the caller must be able to do with the records, where that is another action than `read`, `edit` or `delete`. */
+  readonly action?: string;
   /** Fields whose values are from who made the offer: their links may lead to what the caller cannot read. */
   readonly authored?: ReadonlySet<string>;
 }
@@ -138,6 +140,11 @@ export interface WriteOptions extends Grant {
   readonly expectedVersion?: number;
   /** Replacing: the record is created under this id when it is not there. */
   readonly upsert?: boolean;
+}
+
+export interface MoveOptions extends Pick<WriteOptions, 'scope' | 'expectedVersion'> {
+  /** The new owner, as `Type:id`. */
+  readonly to?: string | undefined;
 }
 
 /** A page of the earlier versions of a record. */
@@ -269,6 +276,13 @@ export interface RecordStore extends RecordAccess {
     options?: WriteOptions,
   ): Promise<readonly RecordText[]>;
   remove(caller: Caller, schema: string, id: string, options?: WriteOptions): Promise<void>;
+  /** Gives records another owner (`to`, the caller unless given). All of them or none. */
+  move(
+    caller: Caller,
+    schema: string,
+    ids: readonly string[],
+    options?: MoveOptions,
+  ): Promise<readonly RecordText[]>;
   /** Changes every record that fits a condition, by one statement; answers how many. All or nothing. */
   updateWhere(
     caller: Caller,

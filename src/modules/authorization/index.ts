@@ -111,6 +111,7 @@ function createServices({ kernel, config }: Pick<Context, 'kernel' | 'config'>) 
   const recordSubjects = () => config.current().recordSubjects;
   const engine = createPermissionEngine({
     database,
+    tuples,
     models,
     checks,
     definitions,

@@ -276,6 +276,29 @@ export function deleteExactly(
   return runDelete(database, given, actor);
 }
 
+/** Who stands in a relation to some objects of a type. */
+export interface RelationOfObjects {
+  readonly type: string;
+  readonly ids: readonly string[];
+  readonly relation: string;
+  /** This subject stays, where it stands without condition and end. */
+  readonly except: Tuple['subject'];
+}
+
+/** Deletes them; answers how many. */
+export const deleteRelation = (
+  database: Queryable,
+  { type, ids, relation, except }: RelationOfObjects,
+  actor: string,
+): Promise<number> =>
+  runDelete(
+    database,
+    (next) =>
+      `t.resource_type = ${next(type)} and t.resource_id = any(${next(ids)}::text[]) and t.relation = ${next(relation)}
+       and not (t.subject_type = ${next(except.type)} and t.subject_id = ${next(except.id)} and t.subject_relation = ${next(except.relation)} and t.condition is null and t.expires_at is null)`,
+    actor,
+  );
+
 /** Deletes everything about a type, as subject or resource, grants included. */
 export async function deleteTuplesOfType(
   database: Queryable,

@@ -16,6 +16,7 @@ import { endpointOperations } from './operations/endpoints.ts';
 import { adminHistoryOperations } from './operations/history.ts';
 import { insightOperations } from './operations/insights.ts';
 import { introspectionOperations } from './operations/introspection.ts';
+import { adminMoveOperation } from './operations/move.ts';
 import { realtimeStatusOperation } from './operations/realtime-status.ts';
 import { createRecordRoutes } from './operations/record-routes.ts';
 import { schemaBatchOperations } from './operations/schema-batch.ts';
@@ -86,6 +87,7 @@ export const database = defineModule({
         }),
         ...documentOperations(documents),
         ...adminTrashOperations(kernel.records, documents),
+        adminMoveOperation(kernel.records, documents),
         ...adminHistoryOperations(kernel.records, documents),
         ...transferOperations({ records: kernel.records, schemas, database, documents }),
         batchOperation(kernel),

@@ -33,6 +33,8 @@ const engineOf = (roles: Record<string, readonly string[]>): PermissionEngine =>
   adopt: async () => {},
   abandon: async () => {},
   creation: async () => undefined,
+  placement: async () => undefined,
+  changeOwner: async () => undefined,
   could: async () => true,
 });
 

@@ -122,19 +122,21 @@ interface RowAccess {
   readonly caller: Caller;
   readonly schema: CompiledSchema;
   readonly action: RecordAction;
+  /** The action of the type that is asked for, where that is another one. */
+  readonly asked?: string;
   readonly scope: string | undefined;
 }
 
 /** Which rows the caller may act on; `undefined` means all of them. */
 export async function rowPredicate(
   permissions: PermissionPort,
-  { caller, schema, action, scope }: RowAccess,
+  { caller, schema, action, asked = action, scope }: RowAccess,
 ): Promise<RowPredicate | undefined> {
   const own = isOwnersOnly(schema, action) ? ownedRows(schema, caller) : undefined;
   if (!schema.modelOptions.conduit.authorization.enabled) return own;
   const { engine } = permissions;
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  const permitted = await engine.predicate(caller, action, schema.name, scope);
+  const permitted = await engine.predicate(caller, asked, schema.name, scope);
   if (!own) return permitted;
   const combine = schema.modelOptions.conduit.owner?.combine === 'or' ? eitherRule : bothRules;
   return combine(own, permitted);

@@ -127,17 +127,20 @@ interface RowChange {
   readonly many?: boolean;
   /** Columns of `r`; all of them unless set. */
   readonly returning?: string;
+  /** Fields whose old values `o` has, by `_id`, for who wants to know what changed. */
+  readonly compare?: readonly string[] | undefined;
 }
 
 /** The head of a `with` that changes rows: `r` are the changed rows as they are now. */
 export function changedRows(schema: CompiledSchema, change: RowChange): string {
-  const { set, where, source, operation, many = false, returning = 't0.*' } = change;
+  const { set, where, source, operation, many = false, returning = 't0.*', compare = [] } = change;
   const { table, history } = schema;
   // The records of a list (`source`) come in the order of their ids by themselves.
-  if (!history && (!many || source))
+  if (!history && compare.length === 0 && (!many || source))
     return `r as (update ${table} t0 set ${set}${source ? ` from ${source}` : ''} where ${where} returning ${returning})`;
   const from = source ? `, ${source}` : '';
-  const old = `select ${history ? 't0.*' : 't0."_id"'} from ${table} t0${from} where ${where}${many ? ' order by t0."_id"' : ''} for update of t0`;
+  const kept = ['_id', ...compare].map((name) => `t0.${identifier(name)}`).join(', ');
+  const old = `select ${history ? 't0.*' : kept} from ${table} t0${from} where ${where}${many ? ' order by t0."_id"' : ''} for update of t0`;
   const link = `t0."_id" = o."_id"${source ? ' and x."_id" = o."_id"' : ''}`;
   const changed = `update ${table} t0 set ${set} from o${from} where ${link} returning ${returning}`;
   return `o as (${old}), r as (${changed})${historyRows(schema, operation, 'o')}`;

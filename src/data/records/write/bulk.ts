@@ -18,6 +18,8 @@ import {
   updateExternal,
 } from './external-writes.ts';
 import { refuseOperators } from './operators.ts';
+import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
+import type { MovedRows } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, withCheckedReferences } from './references.ts';
 import { uniqueViolationAt, type WrittenRecord } from './refused-values.ts';
 import { insertManyText, updateManyText } from './statements.ts';
@@ -33,7 +35,6 @@ import {
   announceEvents,
   answerShape,
   isDynamicAnswer,
-  requireCreation,
   runWrite,
   type WriteContext,
 } from './write-context.ts';
@@ -84,20 +85,20 @@ export async function createRecords(
   const [first] = rows;
   const created = await withCheckedReferences(context, sources, async () => {
     await requireReferences(context, sources);
-    await requireCreation(context, records);
-    const statement = insertStatement(
-      context,
-      [...columns, ...(first ? namesOf(first) : [])],
+    const names = [...columns, ...(first ? namesOf(first) : [])];
+    const statement = insertStatement(context, names, records);
+    const places = records.map((values, i) => ({ values, place: `docs.${i}.` }));
+    return createAdmitted(context, {
       records,
-    );
-    return placing(
-      records.map((values, i) => ({ values, place: `docs.${i}.` })),
-      () => runWrite<RecordRow>(context, statement),
-    );
+      insert: () => placing(places, () => runWrite<RecordRow>(context, statement)),
+      idsOf,
+    });
   });
   announceEvents(dependencies);
   return created;
 }
+
+const idsOf = (rows: readonly RecordText[]): readonly string[] => rows.map(({ id }) => id);
 
 /** Records that were destroyed and come back under their ids go on with their history, instead of having each version twice. */
 async function continued(context: WriteContext, given: RestoredValues): Promise<RestoredValues> {
@@ -146,7 +147,7 @@ export async function updateRecords(
   if (isExternal(context)) return updateExternal(context, mappedInputs(inputs), 'patch');
   const validator = validatorOf(context.schema);
   const problems: Problem[] = [];
-  const ids = idsOf(inputs, problems);
+  const ids = givenIds(inputs, problems);
   for (const { input, place } of placed(inputs)) refuseOperators(input, place);
   requireSettable(context, placed(inputs));
   const changes = await inPieces(inputs, (input, i): Change => {
@@ -167,7 +168,7 @@ export async function replaceRecords(
   if (isExternal(context)) return updateExternal(context, mappedInputs(inputs), 'replace');
   const validator = validatorOf(context.schema);
   const problems: Problem[] = [];
-  const ids = idsOf(inputs, problems);
+  const ids = givenIds(inputs, problems);
   for (const { input, place } of placed(inputs)) refuseOperators(input, place);
   requireSettable(context, placed(inputs));
   const changes = await inPieces(inputs, (input, i): Change => {
@@ -193,7 +194,7 @@ function requireCount(inputs: readonly RecordInput[]): void {
 }
 
 /** The ids of the inputs: each a UUID, none twice. */
-function idsOf(inputs: readonly RecordInput[], problems: Problem[]): readonly string[] {
+function givenIds(inputs: readonly RecordInput[], problems: Problem[]): readonly string[] {
   requireCount(inputs);
   const seen = new Set<string>();
   return inputs.map((input, i) => {
@@ -276,9 +277,12 @@ async function changeRecords(
     for (const group of Map.groupBy(completed, ({ values }) =>
       Object.keys(values).join(),
     ).values()) {
+      const placed = await placedChange(context, Object.keys(group[0]?.values ?? {}));
+      const statement = groupStatement(context, group, placed?.compared);
       const rows = await placing(group, () =>
-        runWrite<RecordRow>(context, groupStatement(context, group), transaction),
+        runWrite<RecordRow & MovedRows>(context, statement, transaction),
       );
+      if (placed) await requirePlacement(context, placed, rows.slice(0, 1), transaction);
       for (const row of rows) found.set(row.id, row);
     }
     const missing = changes.filter(({ id }) => !found.has(id));
@@ -303,7 +307,11 @@ async function placing<T>(records: readonly WrittenRecord[], write: () => Promis
   }
 }
 
-function groupStatement(context: WriteContext, group: readonly Change[]): Statement {
+function groupStatement(
+  context: WriteContext,
+  group: readonly Change[],
+  compare: readonly string[] | undefined,
+): Statement {
   const { dependencies, schema, caller, populate, conditions } = context;
   const columns = Object.keys(group[0]?.values ?? {});
   const predicate = settableRows(context, columns);
@@ -311,11 +319,11 @@ function groupStatement(context: WriteContext, group: readonly Change[]): Statem
   const records = group
     .map(({ id, values }) => ({ _id: id, ...values }))
     .sort((one, other) => (one._id < other._id ? -1 : 1));
-  const shape = `updateMany|${columns.join()}|${predicate?.shape ?? ''}|${answerShape(context)}`;
+  const shape = `updateMany|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement(
     { schema, shape, values: [callerKey(caller), JSON.stringify(records)], dynamic },
     (parameters) =>
-      updateManyText(schema, { columns, predicate, populate, conditions }, parameters),
+      updateManyText(schema, { columns, predicate, populate, conditions, compare }, parameters),
   );
 }

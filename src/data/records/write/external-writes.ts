@@ -19,6 +19,7 @@ import {
   requireSameKey,
   valuesShape,
 } from './external-values.ts';
+import { createAdmitted } from './placement.ts';
 import { withInvalidField } from './refused-values.ts';
 import { withAnswer } from './statements.ts';
 import { type ColumnValues, namesOf, requireValid } from './validate.ts';
@@ -27,7 +28,6 @@ import {
   answerShape,
   isDynamicAnswer,
   missError,
-  requireCreation,
   runWrite,
   type WriteContext,
 } from './write-context.ts';
@@ -55,11 +55,11 @@ export async function createExternal(
   );
   requireValid(problems);
   // Fields of such tables are no relations: only who owns the records matters.
-  await requireCreation(
-    context,
-    rows.map(() => ({})),
-  );
-  return together(context, rows, (row, database) => insertOne(context, row, database));
+  return createAdmitted(context, {
+    records: rows.map(() => ({})),
+    insert: () => together(context, rows, (row, database) => insertOne(context, row, database)),
+    idsOf: (records) => records.map(({ id }) => id),
+  });
 }
 
 /** A change of one record, checked. */

@@ -22,6 +22,8 @@ import {
   resultRules,
   runAssigned,
 } from './assignments.ts';
+import { placedChange, requirePlacement } from './placement.ts';
+import { type MovedRows, movedColumn } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, sourceOf } from './references.ts';
 import { withAnswer } from './statements.ts';
 import { type ColumnValues, encoded, namesOf } from './validate.ts';
@@ -120,7 +122,7 @@ function requireApart(assignments: readonly Assignment[], input: RecordInput): v
 export const touchedInput = (assignments: readonly Assignment[]): RecordInput =>
   Object.fromEntries(assignments.map(({ field }) => [field, null]));
 
-type Outcome = RecordRow & { readonly broken: readonly (boolean | null)[] };
+type Outcome = RecordRow & MovedRows & { readonly broken: readonly (boolean | null)[] };
 
 /** Sets plain columns and applies the operators. To be called in a transaction. Throws 400 for a result that breaks a rule. */
 export async function changeByOperators(
@@ -136,9 +138,12 @@ export async function changeByOperators(
   const sources: ReferenceSource[] = [sourceOf(plain, id), ...referenceSources(bound)];
   await requireReferences(context, sources);
   const rules = resultRules(bound);
-  const statement = operatorStatement(context, id, { plain, bound, columns });
+  const placed = await placedChange(context, columns);
+  const compare = placed?.compared;
+  const statement = operatorStatement(context, id, { plain, bound, columns, compare });
   const [row] = await runAssigned(bound, () => runWrite<Outcome>(context, statement));
   if (!row) throw await missError(context, id, { columns });
+  if (placed) await requirePlacement(context, placed, [row]);
   const problems = rules
     .filter((_, i) => row.broken[i])
     .map(({ place, rule, message }) => ({ path: place, rule, message }));
@@ -151,12 +156,13 @@ interface OperatorChange {
   readonly plain: ColumnValues;
   readonly bound: readonly BoundAssignment[];
   readonly columns: readonly string[];
+  readonly compare: readonly string[] | undefined;
 }
 
 function operatorStatement(
   context: WriteContext,
   id: string,
-  { plain, bound, columns }: OperatorChange,
+  { plain, bound, columns, compare }: OperatorChange,
 ) {
   const { schema, caller, dependencies, options, populate, conditions } = context;
   const { expectedVersion } = options;
@@ -171,10 +177,11 @@ function operatorStatement(
       const values = [...plainTexts(plain, parameters), ...assignmentTexts(bound, parameters)];
       const where = `${idTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(settableRows(context, columns), 't0', parameters)}`;
       const broken = resultRules(bound).map((rule) => `bool_or(${rule.broken(parameters)})`);
-      const extra = `(select array[${broken.join(', ')}]::boolean[] from r) as broken`;
+      const failed = `(select array[${broken.join(', ')}]::boolean[] from r) as broken`;
+      const extra = compare ? `${failed}, ${movedColumn(compare)}` : failed;
       return withAnswer(
         schema,
-        updatedRows(schema, values, { where, operation: 'update' }),
+        updatedRows(schema, values, { where, operation: 'update', compare }),
         { kind: 'update', populate, conditions, many: false, extra },
         parameters,
       );

@@ -7,9 +7,9 @@ import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { outboxTable } from '../../../kernel/events/events.ts';
 import type {
+  CreationRule,
   Owner,
   RecordTuples,
-  RequireCreation,
   RowPredicate,
 } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
@@ -20,6 +20,7 @@ import { createRenderContext, selectList } from '../read/render.ts';
 import { changedRows, destroyedRows, touched, withKeptParts } from '../sql/changed-rows.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { idTest, live } from '../sql/row-id.ts';
+import { movedColumn } from './placement-text.ts';
 
 export type WriteKind = 'create' | 'update' | 'delete' | 'restore' | 'purge';
 
@@ -69,7 +70,7 @@ export interface Ownership {
   readonly owner: Owner;
   readonly tuples: RecordTuples;
   /** What the records must fulfil, if it is not the schema alone that says who may create. */
-  readonly admit?: RequireCreation;
+  readonly rule?: CreationRule | undefined;
 }
 
 /** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
@@ -134,7 +135,12 @@ export interface UpdateShape extends Shown {
   readonly predicate: RowPredicate | undefined;
   /** For the history. */
   readonly operation: 'update' | 'restore';
+  /** Fields by which the answer tells which rows are elsewhere now (placement.ts). */
+  readonly compare?: readonly string[] | undefined;
 }
+
+const movedExtra = (compare: readonly string[] | undefined) =>
+  compare ? { extra: movedColumn(compare) } : {};
 
 const shownOf = ({ populate, conditions }: Shown): Shown => ({ populate, conditions });
 
@@ -150,8 +156,15 @@ export function updateText(
     .join('');
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
   const where = `t0."_id" = $2${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
-  const change = changedRows(schema, { set: sets + touched, where, operation: shape.operation });
-  return withAnswer(schema, change, { ...shownOf(shape), kind: 'update', many: false }, parameters);
+  const { operation, compare } = shape;
+  const change = changedRows(schema, { set: sets + touched, where, operation, compare });
+  const answer = {
+    ...shownOf(shape),
+    ...movedExtra(compare),
+    kind: 'update',
+    many: false,
+  } as const;
+  return withAnswer(schema, change, answer, parameters);
 }
 
 /** Columns that every table has, as far as they can be given. */
@@ -200,8 +213,15 @@ export function updateManyText(
     source,
     operation: 'update',
     many: true,
+    compare: shape.compare,
   });
-  return withAnswer(schema, change, { ...shownOf(shape), kind: 'update', many: true }, parameters);
+  const answer = {
+    ...shownOf(shape),
+    ...movedExtra(shape.compare),
+    kind: 'update',
+    many: true,
+  } as const;
+  return withAnswer(schema, change, answer, parameters);
 }
 
 /** One record. Values: actor, id, the version when `versioned`. */

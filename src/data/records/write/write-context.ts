@@ -124,6 +124,7 @@ async function resolveWrite(
           caller,
           schema,
           action: actionOf(operation),
+          ...(options.action !== undefined && { asked: options.action }),
           scope,
         })
       : undefined;
@@ -149,15 +150,8 @@ async function ownershipOf(
 ): Promise<Ownership> {
   if (!engine || !tuples) throw recordErrors.PERMISSIONS_UNAVAILABLE();
   const owner = await engine.owner(caller, schema.name, options.scope);
-  const admit = await engine.creation(caller, schema.name, owner);
-  return { owner, tuples, ...(admit && { admit }) };
+  return { owner, tuples, rule: await engine.creation(caller, schema.name, owner) };
 }
-
-/** Throws 403 for records that the caller may not create as they are. */
-export const requireCreation = async (
-  { ownership }: WriteContext,
-  records: readonly Readonly<Record<string, unknown>>[],
-): Promise<void> => ownership?.admit?.(records);
 
 /** Runs a statement on the context's schema; refusals of the database become errors of the catalogue. */
 export async function runWrite<R>(

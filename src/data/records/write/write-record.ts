@@ -12,6 +12,8 @@ import type { RecordInput, RecordText } from '../store.ts';
 import { patchedRow } from './external-values.ts';
 import { createExternal, isExternal, updateExternal } from './external-writes.ts';
 import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
+import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
+import type { MovedRows } from './placement-text.ts';
 import { requireReferences, sourceOf, withCheckedReferences } from './references.ts';
 import { insertText, updateText } from './statements.ts';
 import {
@@ -29,7 +31,6 @@ import {
   answerShape,
   isDynamicAnswer,
   missError,
-  requireCreation,
   requireId,
   runWrite,
   type WriteContext,
@@ -65,8 +66,12 @@ async function createWith(
   const row = await withCheckedReferences(context, sources, async () => {
     const links = requireReferences(context, sources);
     if (links) await links;
-    if (context.ownership?.admit) await requireCreation(context, [namedValues(whole)]);
-    return insert(whole);
+    if (!context.ownership?.rule) return insert(whole);
+    return createAdmitted(context, {
+      records: [namedValues(whole)],
+      insert: () => insert(whole),
+      idsOf: (record) => (record ? [record.id] : []),
+    });
   });
   announceEvents(context.dependencies);
   return row;
@@ -215,21 +220,33 @@ export async function changeRecord(
   const row = await withCheckedReferences(context, sources, async () => {
     const links = requireReferences(context, sources, database);
     if (links) await links;
-    return changeColumns(context, id, change, options);
+    const placed = await placedChange(context, namesOf(change));
+    if (!placed) return changeColumns(context, id, change, options);
+    return context.dependencies.database.transaction(async (transaction) => {
+      const compared = { ...options, database: transaction, compare: placed.compared };
+      const { moved, ...record } = await changeColumns(context, id, change, compared);
+      await requirePlacement(context, placed, [{ moved }], transaction);
+      return record;
+    });
   });
   announceEvents(context.dependencies);
   return row;
+}
+
+interface ComparedChange extends ChangeOptions {
+  /** Fields by which the answer tells whether the record is elsewhere now. */
+  readonly compare?: readonly string[];
 }
 
 async function changeColumns(
   context: WriteContext,
   id: string,
   change: ColumnValues,
-  options: ChangeOptions,
-): Promise<RecordText> {
+  options: ComparedChange,
+): Promise<RecordRow & MovedRows> {
   const { schema, caller, dependencies, populate, conditions } = context;
   const { expectedVersion } = context.options;
-  const { database, operation = 'update' } = options;
+  const { database, operation = 'update', compare } = options;
   const versioned = expectedVersion !== undefined;
   const columns = namesOf(change);
   const predicate = settableRows(context, columns);
@@ -239,7 +256,7 @@ async function changeColumns(
     ...(versioned ? [expectedVersion] : []),
     ...encoded(change),
   ];
-  const shape = `${operation}|${versioned}|${columns.join()}|${predicate?.shape ?? ''}|${answerShape(context)}`;
+  const shape = `${operation}|${versioned}|${columns.join()}|${compare?.join() ?? ''}|${predicate?.shape ?? ''}|${answerShape(context)}`;
   const dynamic = predicate !== undefined || isDynamicAnswer(context);
   const runsAs = classOf({ predicate, populate, conditions });
   const statement = dependencies.plans.statement(
@@ -247,11 +264,11 @@ async function changeColumns(
     (parameters) =>
       updateText(
         schema,
-        { columns, versioned, predicate, populate, conditions, operation },
+        { columns, versioned, predicate, populate, conditions, operation, compare },
         parameters,
       ),
   );
-  const [row] = await runWrite<RecordRow>(context, statement, database);
+  const [row] = await runWrite<RecordRow & MovedRows>(context, statement, database);
   if (!row) throw await missError(context, id, { database, columns });
   return row;
 }

@@ -20,13 +20,15 @@ import {
   runAssigned,
 } from './assignments.ts';
 import { WRITE_LIMIT } from './cascade.ts';
+import { placedChange, requirePlacement } from './placement.ts';
+import { type MovedRows, movedColumn } from './placement-text.ts';
 import { requireReferences } from './references.ts';
 import { cascadeBeforeRemoval, hasDependants } from './removal.ts';
 import { eventRows, removedRows } from './statements.ts';
 import { announceEvents, runWrite, type WriteContext } from './write-context.ts';
 import { requireSettable, settableRows } from './write-rights.ts';
 
-interface Outcome {
+interface Outcome extends MovedRows {
   readonly touched: number;
   /** For each rule about results whether some row breaks it. */
   readonly broken: readonly (boolean | null)[];
@@ -48,6 +50,8 @@ export async function updateSelected(
   const { scope, granted } = options;
   const filter = await resolveFilter(dependencies, { caller, schema, condition, scope, granted });
   const rules = resultRules(assignments);
+  const placed = await placedChange(context, Object.keys(given));
+  const compare = placed?.compared;
   const statement = filteredStatement(
     dependencies.plans,
     { schema, values: [callerKey(caller)] },
@@ -57,11 +61,16 @@ export async function updateSelected(
         ([name, text]) => [name, withKeptParts(schema, name, text)] as const,
       );
       const where = `${filter.compile('t0', parameters)}${live(schema, 't0')}${restriction(predicate, 't0', parameters)}`;
-      const change = updatedRows(schema, values, { where, operation: 'update', many: true });
+      const change = updatedRows(schema, values, {
+        where,
+        operation: 'update',
+        many: true,
+        compare,
+      });
       const broken = rules.map((rule) => `bool_or(${rule.broken(parameters)})`).join(', ');
       return (
         `with ${change}, e as (${eventRows(schema, 'update')}) ` +
-        `select count(*)::integer as touched, array[${broken}]::boolean[] as broken from r`
+        `select count(*)::integer as touched, array[${broken}]::boolean[] as broken${compare ? `, ${movedColumn(compare)}` : ''} from r`
       );
     },
   );
@@ -75,6 +84,7 @@ export async function updateSelected(
       .filter((_, i) => row?.broken[i])
       .map(({ place, rule, message }) => ({ path: place, rule, message }));
     if (problems.length > 0) throw invalidRecord(problems);
+    if (placed && row) await requirePlacement(context, placed, [row], transaction);
     return row?.touched ?? 0;
   });
   announceEvents(dependencies);

@@ -43,7 +43,10 @@ const rules = {
 };
 type RuleName = keyof typeof rules;
 
-const accessRule = text('public, user, owner, admin, role:<name> or relation:<name>', 80);
+const accessRule = text(
+  'public, user, owner, admin, role:<name>, relation:<name> or action:<name>',
+  80,
+);
 
 /** Every option of a field, besides `type` and `validate`. */
 const options = {

@@ -25,8 +25,8 @@ export interface FieldAccess {
 
 const everybody: AccessRule = { kind: 'public' };
 const plainKinds = ['public', 'user', 'owner', 'admin'] as const;
-const named = /^(role|relation):([A-Za-z_][\w .-]{0,63})$/;
-const choices = 'public, user, owner, admin, role:<name> or relation:<name>';
+const named = /^(role|relation|action):([A-Za-z_][\w .-]{0,63})$/;
+const choices = 'public, user, owner, admin, role:<name>, relation:<name> or action:<name>';
 
 /** The rule that a text means, if any. */
 export function readRule(text: unknown): AccessRule | undefined {

@@ -23,6 +23,18 @@ export function creationOf(model: Model, type: string): Name | undefined {
   return name?.kind === 'action' ? name : undefined;
 }
 
+const nowhere: ReadonlySet<string> = new Set();
+
+/** The fields of records by which `create` of their type says who may create. */
+export function placingFields(model: Model, type: string): ReadonlySet<string> {
+  const name = creationOf(model, type);
+  if (!name) return nowhere;
+  return model.derived(
+    `placing fields ${type}`,
+    () => new Set(fieldsOf(model, name).map(({ field }) => field.field)),
+  );
+}
+
 interface Creation {
   readonly checks: Pick<Checks, 'canAll'>;
   readonly model: Model;

@@ -6,6 +6,7 @@ import type { LostRelation, PermissionEngine, RowPredicate } from '../../../kern
 import type { Engine, ResourceQuestion } from '../engine/engine.ts';
 import type { DatabaseSnapshot } from '../engine/grant-cache/change-tracker.ts';
 import { limits } from '../engine/limits.ts';
+import { rulesOf } from '../engine/record-rules.ts';
 import { authorizationErrors } from '../errors.ts';
 import { admitsVisitors } from '../model/expansion-rules.ts';
 import { everybody, parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
@@ -14,12 +15,14 @@ import type { Tuple } from '../model/tuple.ts';
 import { ownerRelation, servesRecords, takesOwner } from '../record-tuples.ts';
 import { rolesByIds } from '../role-queries.ts';
 import type { Checks } from './checks.ts';
-import { creationCheck, creationOf } from './creation.ts';
+import { createAction, creationCheck, creationOf, placingFields } from './creation.ts';
 import { recordDefinition } from './definitions/built-in.ts';
 import type { Definitions } from './definitions/definitions.ts';
 import type { Models } from './definitions/models.ts';
 import type { OwnerAssignments } from './owner-assignment.ts';
+import { changeOwner } from './owner-change.ts';
 import { everybodysRole, type HeldRoles } from './roles.ts';
+import type { Tuples } from './tuples.ts';
 
 /*
  * Predicates for the record engine. What a subject reaches and which definitions
@@ -49,7 +52,8 @@ function createRowPredicates({ database, models }: RowPredicateParts): RowPredic
     question: ResourceQuestion,
     catchUp?: () => Promise<DatabaseSnapshot>,
   ): Promise<RowPredicate> {
-    if (!engine.model.action(question.type, question.action)) throw unprepared(question.type);
+    if (!engine.model.action(question.type, question.action))
+      throw question.action === moveAction ? unmovable(question.type) : unprepared(question.type);
     return engine.predicate(database, question, catchUp);
   }
 
@@ -86,8 +90,17 @@ const unprepared = (type: string) =>
     message: `The resource definition ${type} does not say who may read, edit and delete its records`,
   });
 
+/** The action that says who may give records another owner. Without it, operators only. */
+const moveAction = 'move';
+
+const unmovable = (type: string) =>
+  errors.FORBIDDEN({
+    message: `Records of ${type} are moved by operators only: its resource definition has no action "${moveAction}"`,
+  });
+
 interface Dependencies {
   readonly database: Database;
+  readonly tuples: Pick<Tuples, 'write' | 'removeRelation'>;
   readonly models: Models;
   readonly checks: Checks;
   readonly definitions: Definitions;
@@ -104,7 +117,8 @@ interface Asked {
 }
 
 export function createPermissionEngine(dependencies: Dependencies): PermissionEngine {
-  const { database, models, checks, definitions, ownerAssignments, heldRoles } = dependencies;
+  const { database, models, checks, definitions, ownerAssignments, heldRoles, tuples } =
+    dependencies;
 
   const rows = createRowPredicates({ database, models });
 
@@ -129,6 +143,10 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
     if (!name || !admitsVisitors(model, name)) throw errors.UNAUTHORIZED();
     return everybody;
   }
+
+  /** Records that the caller may create as they are. */
+  const creatableRows = (caller: Caller, schema: string): Promise<RowPredicate> =>
+    rows.certain({ subject: userSubject(caller), action: createAction, type: schema });
 
   return {
     async check(caller, action, resource, scope) {
@@ -173,9 +191,22 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
       if (isTrusted(caller)) return undefined;
       const { model } = await models.engine();
       const name = creationOf(model, schema);
+      if (!name) return undefined;
+      // Values of a record are asked of the record itself.
+      if (rulesOf(model, name).length > 0) return { after: () => creatableRows(caller, schema) };
       const subject = userSubject(caller);
-      return name && creationCheck({ checks, model, subject, owner, name });
+      return { before: creationCheck({ checks, model, subject, owner, name }) };
     },
+    async placement(caller, schema) {
+      const { model } = await models.engine();
+      if (isTrusted(caller) || !creationOf(model, schema)) return undefined;
+      return {
+        fields: placingFields(model, schema),
+        predicate: () => creatableRows(caller, schema),
+      };
+    },
+    changeOwner: (caller, schema, ids, owner) =>
+      changeOwner(tuples, caller, { type: schema, ids, owner }),
     prepare: (caller, schema) => prepareRecords(dependencies, caller, schema),
     adopt: (schema, adoption) => ownerAssignments.start(schema, adoption),
     async abandon(caller, schema) {

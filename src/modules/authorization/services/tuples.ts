@@ -14,10 +14,12 @@ import { grantedAction, type Model } from '../model/model.ts';
 import { formatTuple, tupleProblem } from '../model/tuple.ts';
 import {
   deleteExactly,
+  deleteRelation,
   deleteTuple,
   deleteTuples,
   findTuple,
   listTuples,
+  type RelationOfObjects,
   type StoredTuple,
   type TimedTuple,
   type TupleFilter,
@@ -43,6 +45,8 @@ export interface Tuples {
   remove(caller: Caller, id: string): Promise<void>;
   /** Removes exactly these, whether they are there or not; answers how many there were. */
   removeAll(caller: Caller, tuples: readonly TimedTuple[]): Promise<number>;
+  /** Removes a relation of some objects, except one subject of it; answers how many there were. */
+  removeRelation(caller: Caller, gone: RelationOfObjects): Promise<number>;
   /** Removes all that match; answers how many. Throws 400 for a filter that names neither subject nor resource. */
   removeMatching(caller: Caller, kind: TupleKind, filter: TupleFilter): Promise<number>;
 }
@@ -184,6 +188,11 @@ export function createTuples(dependencies: Dependencies): Tuples {
     async removeAll(caller, tuples) {
       if (tuples.length === 0) return 0;
       const count = await deleteExactly(database, tuples, callerKey(caller));
+      announce();
+      return count;
+    },
+    async removeRelation(caller, gone) {
+      const count = await deleteRelation(database, gone, callerKey(caller));
       announce();
       return count;
     },

@@ -24,6 +24,7 @@ const routes: Readonly<Record<BatchOperation['op'], (schema: string) => RouteNam
   update: (schema) => ({ surface: 'client', method: 'PATCH', path: `/database/${schema}/:id` }),
   replace: (schema) => ({ surface: 'client', method: 'PUT', path: `/database/${schema}/:id` }),
   delete: (schema) => ({ surface: 'client', method: 'DELETE', path: `/database/${schema}/:id` }),
+  move: (schema) => ({ surface: 'client', method: 'POST', path: `/database/${schema}/:id/move` }),
 };
 
 /** Throws 401 for what needs a user, 403 for what has a budget of its own, which only its own route can keep. */
@@ -48,7 +49,7 @@ function requireMiddlewares(
 const MAX_OPERATIONS = 100;
 
 const operationShape = Type.Object({
-  op: Type.Enum(['create', 'read', 'update', 'replace', 'delete']),
+  op: Type.Enum(['create', 'read', 'update', 'replace', 'delete', 'move']),
   schema: Type.String({ maxLength: 64 }),
   id: Type.Optional(
     Type.Unknown({ description: 'Id of the record, or {"$ref": "<operation>"}. Not for create' }),
@@ -56,7 +57,7 @@ const operationShape = Type.Object({
   data: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
       description:
-        'Fields. {"$ref": "<operation>"} stands for the id of the record that an earlier operation answered, {"$ref": "<operation>.<field>"} for a single value in it',
+        'Fields; for move `to`, the new owner. {"$ref": "<operation>"} stands for the id of the record that an earlier operation answered, {"$ref": "<operation>.<field>"} for a single value in it',
     }),
   ),
   ref: Type.Optional(

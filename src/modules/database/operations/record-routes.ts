@@ -8,6 +8,7 @@ import type { Operation } from '../../../kernel/operations/operation.ts';
 import { bulkRecordOperations } from './bulk-records.ts';
 import { clientQueryOperations } from './client-query.ts';
 import { clientHistoryOperations } from './history.ts';
+import { clientMoveOperations } from './move.ts';
 import { recordOperations } from './records.ts';
 import { clientTrashOperations } from './trash.ts';
 
@@ -27,6 +28,7 @@ export function createRecordRoutes(records: RecordStore, schemas: SchemaRegistry
         ...bulkRecordOperations(records, schema),
         ...clientQueryOperations(records, schemas, schema),
         ...clientTrashOperations(records, schema),
+        ...clientMoveOperations(records, schema),
         ...clientHistoryOperations(records, schema),
       ]
         .filter(({ crud }) => isOffered(schema, crud))

@@ -6,7 +6,7 @@ import { currentAccount } from '../../../kernel/request-account/request-account.
 
 /** One of the operations of `POST /database/batch`, as its route has checked it. */
 export interface BatchOperation {
-  readonly op: 'create' | 'read' | 'update' | 'replace' | 'delete';
+  readonly op: 'create' | 'read' | 'update' | 'replace' | 'delete' | 'move';
   readonly schema: string;
   /** Or `{"$ref": "<operation>.<path>"}`. */
   readonly id?: unknown;

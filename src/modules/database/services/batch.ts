@@ -1,5 +1,6 @@
 /** Several operations on records as one transaction, later ones with results of earlier ones. */
 
+import { recordErrors } from '../../../data/records/errors.ts';
 import type {
   RecordInput,
   RecordStore,
@@ -159,10 +160,30 @@ async function apply(
       return records.update(caller, schema, id, input(), options);
     case 'replace':
       return records.replace(caller, schema, id, input(), options);
+    case 'move':
+      return moved(running, { ...operation, id });
     case 'delete':
       await records.remove(caller, schema, id, options);
       return { id };
   }
+}
+
+async function moved(
+  { records, caller, results }: Running,
+  { schema, id, data = {}, scope, version }: BatchOperation & { readonly id: string },
+): Promise<RecordText> {
+  const { to, ...others } = resolvedData(data, results) as RecordInput;
+  const [stray] = Object.keys(others);
+  if (stray !== undefined) throw invalid('data', 'field', 'a move takes `to` and nothing else');
+  if (to !== undefined && typeof to !== 'string')
+    throw invalid('data.to', 'type', 'must be a text');
+  const [record] = await records.move(caller, schema, [id], {
+    ...(scope !== undefined && { scope }),
+    ...(version !== undefined && { expectedVersion: version }),
+    to,
+  });
+  if (!record) throw recordErrors.RECORD_NOT_FOUND();
+  return record;
 }
 
 /** The same error, with the place of the operation in front of its places. */

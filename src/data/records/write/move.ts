@@ -1,0 +1,116 @@
+/**
+ * Gives records another owner. Whoever has the action `move` of a record may do it, for an owner for whom they may
+ * create; where the type has an action `create`, it is asked of the record as it is then.
+ */
+import { callerKey } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
+import type { PermissionEngine } from '../../../kernel/permissions.ts';
+import { isTrusted } from '../access/operation-access.ts';
+import { recordErrors } from '../errors.ts';
+import type { RecordRow } from '../read/record-view.ts';
+import { filteredStatement } from '../read/selection.ts';
+import { changedRows, touched } from '../sql/changed-rows.ts';
+import { restriction } from '../sql/prepared-statements.ts';
+import { idsTest, live } from '../sql/row-id.ts';
+import type { RecordText } from '../store.ts';
+import { MAX_BULK } from './bulk.ts';
+import { requirePlacement } from './placement.ts';
+import { withAnswer } from './statements.ts';
+import {
+  announceEvents,
+  missError,
+  requireId,
+  runWrite,
+  type WriteContext,
+} from './write-context.ts';
+
+export interface Move {
+  readonly ids: readonly string[];
+  /** `Type:id` of the new owner; the caller unless given. */
+  readonly to: string | undefined;
+}
+
+/** All of them or none. Throws 400, 403, 404 or 412. The answer is what the caller saw of them before. */
+export async function moveRecords(
+  context: WriteContext,
+  { ids, to }: Move,
+): Promise<readonly RecordText[]> {
+  const { schema, caller, dependencies } = context;
+  const { engine } = dependencies.permissions;
+  if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  requireMovable(context);
+  const wanted = distinctIds(context, ids);
+  if (to === undefined && isTrusted(caller)) throw invalid('to', 'required', 'name the new owner');
+  const owner = await engine.owner(caller, schema.name, to);
+  const moved = await dependencies.database.transaction(async (transaction) => {
+    const rows = await touchRows(context, wanted, transaction);
+    await engine.changeOwner(caller, schema.name, wanted, owner);
+    await requireCreatable(context, engine, wanted);
+    return rows;
+  });
+  announceEvents(dependencies);
+  const byId = new Map(moved.map((row) => [row.id, row]));
+  return wanted.flatMap((id) => byId.get(id) ?? []);
+}
+
+function requireMovable({ schema }: WriteContext): void {
+  const { authorization } = schema.modelOptions.conduit;
+  if (authorization.enabled && !schema.mapping) return;
+  throw errors.FORBIDDEN({ message: `Records of ${schema.name} have no owner by permission` });
+}
+
+function distinctIds(context: WriteContext, ids: readonly string[]): readonly string[] {
+  if (ids.length > MAX_BULK)
+    throw invalid('ids', 'maxItems', `at most ${MAX_BULK} records at once`);
+  return ids.map((id, i) => {
+    const place = ids.length === 1 ? 'id' : `ids.${i}`;
+    requireId(context.schema, id, place);
+    if (ids.indexOf(id) !== i) throw invalid(place, 'unique', 'this record is there twice');
+    return id.toLowerCase();
+  });
+}
+
+/** A new version of each, for those who watch them. Throws for one that the caller may not move. */
+async function touchRows(
+  context: WriteContext,
+  ids: readonly string[],
+  transaction: Transaction,
+): Promise<readonly RecordRow[]> {
+  const { schema, caller, dependencies, predicate, populate, conditions, options } = context;
+  const statement = filteredStatement(
+    dependencies.plans,
+    { schema, values: [callerKey(caller), ids] },
+    (parameters) => {
+      const { expectedVersion } = options;
+      const version =
+        expectedVersion === undefined
+          ? ''
+          : ` and t0."__v" = ${parameters.next(expectedVersion)}::integer`;
+      const where = `${idsTest(schema, 't0', '$2')}${version}${live(schema, 't0')}${restriction(predicate, 't0', parameters, 'row')}`;
+      const change = changedRows(schema, { set: touched, where, operation: 'update', many: true });
+      return withAnswer(
+        schema,
+        change,
+        { kind: 'update', many: true, populate, conditions },
+        parameters,
+      );
+    },
+  );
+  const rows = await runWrite<RecordRow>(context, statement, transaction);
+  const found = new Set(rows.map(({ id }) => id));
+  const missing = ids.find((id) => !found.has(id));
+  if (missing !== undefined) throw await missError(context, missing, { database: transaction });
+  return rows;
+}
+
+/** Nobody moves records to where they could not create them. */
+async function requireCreatable(
+  context: WriteContext,
+  engine: PermissionEngine,
+  ids: readonly string[],
+): Promise<void> {
+  const { caller, schema } = context;
+  const placement = isTrusted(caller) ? undefined : await engine.placement(caller, schema.name);
+  if (placement) await requirePlacement(context, { compared: [], placement }, [{ moved: ids }]);
+}
