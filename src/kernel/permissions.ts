@@ -123,6 +123,8 @@ export interface PermissionEngine {
     schema: string,
     scope?: string,
   ): Promise<RowPredicate>;
+  /** Whether the type has this action, or relation. */
+  knows(schema: string, action: string): Promise<boolean>;
   /** Names of the roles that the caller holds. */
   roles(caller: Caller): Promise<ReadonlySet<string>>;
   /** Who owns what the caller creates: the caller, or the scope, which he must be allowed to edit; to read, where `create` of the type says who may create in it. Throws 403. */

@@ -56,10 +56,18 @@ export type CountMode = 'exact' | 'estimated' | 'none';
  */
 export interface Grant {
   readonly granted?: boolean;
-  /** What the caller must be able to do with the records, where that is another action than `read`, `edit` or `delete`. */
+  /** An action of one's own on the records: in the place of `edit` and `delete`, and beside `read`. */
   readonly action?: string;
+  /** An action on a record, of whichever schema; 403 without it. */
+  readonly needs?: NeededAction;
   /** Fields whose values are from who made the offer: their links may lead to what the caller cannot read. */
   readonly authored?: ReadonlySet<string>;
+}
+
+export interface NeededAction {
+  readonly schema: string;
+  readonly id: string;
+  readonly action: string;
 }
 
 /** Reading by condition. */

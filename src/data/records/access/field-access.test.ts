@@ -34,6 +34,7 @@ const engineOf = (roles: Record<string, readonly string[]>): PermissionEngine =>
   abandon: async () => {},
   creation: async () => undefined,
   placement: async () => undefined,
+  knows: async () => true,
   changeOwner: async () => undefined,
   could: async () => true,
 });

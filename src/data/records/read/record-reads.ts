@@ -101,9 +101,10 @@ function createSelectedReads(
       );
     },
     async aggregate(caller, name, aggregateOptions) {
-      const { filter, granted = false, scope } = aggregateOptions;
+      const { filter, granted = false, scope, action, needs } = aggregateOptions;
       const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
-      const rows = { filter, granted, ...(scope !== undefined && { scope }) };
+      const asked = { ...(action !== undefined && { action }), ...(needs && { needs }) };
+      const rows = { filter, granted, ...(scope !== undefined && { scope }), ...asked };
       const schema = find(name);
       return readOptimistically(searching(own, caller, granted), async (given) =>
         aggregateSelected(

@@ -8,6 +8,7 @@ import { currentAccount } from '../../../kernel/request-account/request-account.
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRecordId } from '../../schema/language/record-key.ts';
 import type { SchemaRegistry } from '../../schema/registry/registry.ts';
+import { asksMore, grantedRows } from '../access/granted-rows.ts';
 import { isRowAuthorised, rowPredicate } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
@@ -23,7 +24,7 @@ import {
 } from '../page/page.ts';
 import { type Parameters, type PlanCache, restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
-import type { ListOptions, ReadOptions, RecordText } from '../store.ts';
+import type { Grant, ListOptions, ReadOptions, RecordText } from '../store.ts';
 import {
   conditionsOf,
   isRestricted,
@@ -64,13 +65,17 @@ export function viewOf(
   dependencies: RecordDependencies,
   caller: Caller,
   schema: CompiledSchema,
-  { populate = [], scope }: ReadOptions,
+  { populate = [], scope, ...asked }: ReadOptions & AskedOfCallers,
 ): View | Promise<View> {
   const restricted = isRowAuthorised(caller, schema, 'read');
-  if (!restricted && populate.length === 0 && !schema.fieldVisibility?.conditional.size)
+  const conditional = schema.fieldVisibility?.conditional.size;
+  if (!restricted && populate.length === 0 && !conditional && !asksMore(caller, asked))
     return wholeView;
-  return resolveView(dependencies, { caller, schema, paths: populate, scope, restricted });
+  return resolveView(dependencies, { caller, schema, paths: populate, scope, restricted, asked });
 }
+
+/** What an offer asks beside `read`. */
+type AskedOfCallers = Pick<Grant, 'action' | 'needs'>;
 
 interface ViewRequest {
   readonly caller: Caller;
@@ -78,13 +83,17 @@ interface ViewRequest {
   readonly paths: readonly string[];
   readonly scope: string | undefined;
   readonly restricted: boolean;
+  readonly asked: AskedOfCallers;
 }
 
 async function resolveView(dependencies: RecordDependencies, request: ViewRequest): Promise<View> {
-  const { caller, schema, scope, restricted } = request;
-  const predicate = restricted
+  const { caller, schema, scope, restricted, asked } = request;
+  const readable = restricted
     ? await rowPredicate(dependencies.permissions, { caller, schema, action: 'read', scope })
     : undefined;
+  const { needs, action } = asked;
+  const also = action === undefined ? undefined : { schema: schema.name, action };
+  const predicate = await grantedRows(dependencies, { caller, scope, also, needs }, readable);
   const populate = await resolvePopulate(dependencies, request);
   const rules = [...(schema.fieldVisibility?.conditional.values() ?? [])];
   return {

@@ -43,13 +43,15 @@ export async function selectionOf(
   { caller, schema }: { readonly caller: Caller; readonly schema: CompiledSchema },
   options: SelectOptions,
 ): Promise<Selection> {
-  const { filter: condition, granted, scope, populate } = options;
+  const { filter: condition, granted, scope, populate, action, needs } = options;
   if (granted) requireGranted(caller, schema, 'read');
   else requireOffered(caller, schema, 'read');
   const filter = await resolveFilter(dependencies, { caller, schema, condition, scope, granted });
   const view = await viewOf(dependencies, caller, schema, {
     ...(scope !== undefined && { scope }),
     ...(populate && { populate }),
+    ...(action !== undefined && { action }),
+    ...(needs && { needs }),
   });
   return { schema, view, filter };
 }

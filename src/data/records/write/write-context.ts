@@ -9,6 +9,7 @@ import { currentAccount } from '../../../kernel/request-account/request-account.
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isRecordId, keyHint } from '../../schema/language/record-key.ts';
 import type { WriteRights } from '../access/field-access.ts';
+import { asksMore, grantedRows } from '../access/granted-rows.ts';
 import {
   isRowAuthorised,
   isTrusted,
@@ -96,8 +97,9 @@ export function openWrite(
 function asksFirst(request: WriteRequest): boolean {
   const { caller, schema, operation, options, rights } = request;
   const byRow = operation !== 'create' && isRowAuthorised(caller, schema, actionOf(operation));
+  const more = asksMore(caller, options);
   const byField = rights.guarded.size > 0 || (schema.fieldVisibility?.conditional.size ?? 0) > 0;
-  return byRow || byField || (options.populate?.length ?? 0) > 0 || namesOwner(request);
+  return byRow || more || byField || (options.populate?.length ?? 0) > 0 || namesOwner(request);
 }
 
 const actionOf = (operation: 'update' | 'delete'): RecordAction =>
@@ -128,6 +130,8 @@ async function resolveWrite(
           scope,
         })
       : undefined;
+  const { needs } = options;
+  const rows = await grantedRows(dependencies, { caller, scope, needs }, predicate);
   const populate = await resolvePopulate(dependencies, { caller, schema, paths, scope });
   const rules = [
     ...(schema.fieldVisibility?.conditional.values() ?? []),
@@ -140,7 +144,7 @@ async function resolveWrite(
     populate,
     scope,
   });
-  return { ...request, dependencies, predicate, ownership, populate, conditions };
+  return { ...request, dependencies, predicate: rows, ownership, populate, conditions };
 }
 
 /** Who will own the new records: the caller, or the scope that he may act for. Throws 403 or 503. */

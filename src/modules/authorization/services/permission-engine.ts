@@ -53,7 +53,7 @@ function createRowPredicates({ database, models }: RowPredicateParts): RowPredic
     catchUp?: () => Promise<DatabaseSnapshot>,
   ): Promise<RowPredicate> {
     if (!engine.model.action(question.type, question.action))
-      throw question.action === moveAction ? unmovable(question.type) : unprepared(question.type);
+      throw question.action === moveAction ? unmovable(question.type) : unprepared(question);
     return engine.predicate(database, question, catchUp);
   }
 
@@ -85,9 +85,9 @@ function createRowPredicates({ database, models }: RowPredicateParts): RowPredic
   };
 }
 
-const unprepared = (type: string) =>
+const unprepared = ({ type, action }: ResourceQuestion) =>
   errors.UNAVAILABLE({
-    message: `The resource definition ${type} does not say who may read, edit and delete its records`,
+    message: `The resource definition ${type} does not say who may ${action} its records`,
   });
 
 /** The action that says who may give records another owner. Without it, operators only. */
@@ -177,6 +177,8 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
       const held = await rolesByIds(database, await heldRoles(caller.userId));
       return new Set([everybodysRole, ...held.map(({ name }) => name)]);
     },
+    knows: async (schema, action) =>
+      (await models.engine()).model.action(schema, action) !== undefined,
     async owner(caller, schema, scope) {
       const { model } = await models.engine();
       const gate = creationOf(model, schema) ? 'read' : 'edit';

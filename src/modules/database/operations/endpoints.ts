@@ -16,6 +16,7 @@ import {
   AggregateShape,
   AssignmentShape,
   InputShape,
+  RequiresShape,
   type StoredEndpoint,
 } from '../services/endpoints/definition.ts';
 import { EndpointView, endpointView } from '../services/endpoints/endpoint-view.ts';
@@ -58,6 +59,7 @@ export const changeFields = {
   sorted: flag('The caller may give sort'),
   matchAllWhenEmpty: flag('An OR whose inputs are all absent means everything instead of nothing'),
   aggregate: Type.Optional(Type.Union([AggregateShape, Type.Null()])),
+  requires: Type.Optional(Type.Union([RequiresShape, Type.Null()])),
 };
 
 export const newEndpoint = Type.Object({

@@ -6,6 +6,8 @@ import { schemaErrors } from '../../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
 import { invalid, type Problem } from '../../../../kernel/errors.ts';
+import type { PermissionPort } from '../../../../kernel/permissions.ts';
+import { cutText } from '../../../../kernel/text.ts';
 import { databaseErrors } from '../../errors.ts';
 import { endpointProblems } from './check.ts';
 import {
@@ -13,6 +15,7 @@ import {
   type EndpointAssignment,
   type EndpointDefinition,
   type EndpointInput,
+  type EndpointRequires,
   endpointOperation,
   type StoredEndpoint,
 } from './definition.ts';
@@ -85,6 +88,8 @@ export interface EndpointBody {
   readonly sorted?: boolean;
   readonly matchAllWhenEmpty?: boolean;
   readonly aggregate?: EndpointAggregate;
+  /** `null` takes it away. */
+  readonly requires?: EndpointRequires | null;
 }
 
 export interface EndpointAdmin {
@@ -106,7 +111,11 @@ export interface EndpointAdmin {
   brokenBy(after: readonly CompiledSchema[]): readonly string[];
 }
 
-export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistry): EndpointAdmin {
+export function createEndpointAdmin(
+  store: EndpointStore,
+  schemas: SchemaRegistry,
+  permissions: PermissionPort,
+): EndpointAdmin {
   function get(id: string): StoredEndpoint {
     const endpoint = store.byId(id);
     if (!endpoint) throw databaseErrors.ENDPOINT_NOT_FOUND();
@@ -139,11 +148,17 @@ export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistr
 
   return {
     get,
-    create: async (caller, body) => store.create(caller, checked(body, undefined, '')),
+    async create(caller, body) {
+      const endpoint = checked(body, undefined, '');
+      await requireKnownAction(permissions, endpoint);
+      return store.create(caller, endpoint);
+    },
     async update(caller, id, body) {
       const { _id, __v, createdAt, updatedAt, ...current } = get(id);
       const { name: _name, operation: _operation, ...changes } = body;
-      return store.update(caller, _id, checked(changes, current, ''));
+      const endpoint = checked(changes, current, '');
+      await requireKnownAction(permissions, endpoint);
+      return store.update(caller, _id, endpoint);
     },
     async remove(caller, id) {
       await store.remove(caller, get(id)._id);
@@ -167,6 +182,18 @@ export function createEndpointAdmin(store: EndpointStore, schemas: SchemaRegistr
       });
     },
   };
+}
+
+/** Throws 400 for an action that the definition does not have now. One that it loses later lets nobody in. */
+async function requireKnownAction(
+  { engine }: PermissionPort,
+  { requires, selectedSchemaName }: EndpointDefinition,
+): Promise<void> {
+  if (!requires || !engine) return;
+  const schema = requires.record?.schema ?? selectedSchemaName;
+  if (await engine.knows(schema, requires.action)) return;
+  const message = `"${cutText(requires.action, 64)}" is not an action of the resource definition ${schema}`;
+  throw invalidEndpoint([{ path: 'requires.action', rule: 'action', message }]);
 }
 
 /** A query that was forgotten must not show every record. */
@@ -219,6 +246,7 @@ const empty: Omit<EndpointDefinition, 'query' | 'selectedSchemaName'> = {
   sorted: false,
   matchAllWhenEmpty: false,
   aggregate: null,
+  requires: null,
 };
 
 function definitionOf(body: EndpointBody, current: EndpointDefinition | undefined): typeof empty {
@@ -234,6 +262,7 @@ function definitionOf(body: EndpointBody, current: EndpointDefinition | undefine
     sorted: body.sorted ?? before.sorted,
     matchAllWhenEmpty: body.matchAllWhenEmpty ?? before.matchAllWhenEmpty,
     aggregate: body.aggregate ?? before.aggregate,
+    requires: body.requires === undefined ? before.requires : body.requires,
   };
 }
 

@@ -20,6 +20,7 @@ import {
 import { contextField, filled } from './filter-values.ts';
 import { inputProblems } from './inputs.ts';
 import { type EndpointLeaf, operandOf, treeCondition } from './parse-tree.ts';
+import { requiresProblems } from './requires.ts';
 
 const nameRule = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/;
 
@@ -40,6 +41,7 @@ export function endpointProblems(context: CheckContext): readonly Problem[] {
     ...assignmentProblems(context),
     ...requiredProblems(endpoint, context.schema),
     ...(endpoint.aggregate ? aggregateProblems(context, endpoint.aggregate) : []),
+    ...(endpoint.requires ? requiresProblems(context, endpoint.requires) : []),
   ];
 }
 

@@ -97,6 +97,31 @@ export const AggregateShape = Type.Object(
   strict,
 );
 
+export const RequiresShape = Type.Object(
+  {
+    action: Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: 'An action of the resource definition',
+    }),
+    record: Type.Optional(
+      Type.Object(
+        {
+          schema: Type.String({ maxLength: 64 }),
+          input: Type.String({ maxLength: 64, description: 'The input that holds its id' }),
+        },
+        { ...strict, description: 'The record on which it is needed' },
+      ),
+    ),
+  },
+  {
+    ...strict,
+    description:
+      'An action that callers need: on the record that an input names, else on every record that is meant (there in the place of edit and delete, and beside read)',
+  },
+);
+
+export type EndpointRequires = Static<typeof RequiresShape>;
 export type EndpointInput = Static<typeof InputShape>;
 export type EndpointAssignment = Static<typeof AssignmentShape>;
 export type EndpointAggregate = Static<typeof AggregateShape>;
@@ -140,6 +165,8 @@ export interface EndpointDefinition {
   /** What an `OR` means of which no branch is left, because optional inputs are absent: everything, or nothing. */
   readonly matchAllWhenEmpty: boolean;
   readonly aggregate: EndpointAggregate | null;
+  /** An action that callers need beside what the schema asks. */
+  readonly requires: EndpointRequires | null;
 }
 
 export interface StoredEndpoint extends EndpointDefinition {

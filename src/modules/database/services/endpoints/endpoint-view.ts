@@ -1,7 +1,13 @@
 /** An endpoint as the admin surface shows it, and as it is exported. */
 import Type, { type Static } from 'typebox';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
-import { AggregateShape, AssignmentShape, InputShape, type StoredEndpoint } from './definition.ts';
+import {
+  AggregateShape,
+  AssignmentShape,
+  InputShape,
+  RequiresShape,
+  type StoredEndpoint,
+} from './definition.ts';
 import { isServed } from './serving.ts';
 
 const common = {
@@ -27,6 +33,7 @@ const common = {
   query: Type.Unknown({ description: 'Tree of comparisons; null: every record' }),
   assignments: Type.Array(AssignmentShape),
   aggregate: Type.Union([AggregateShape, Type.Null()]),
+  requires: Type.Union([RequiresShape, Type.Null()]),
 };
 
 export const ExportedEndpoint = Type.Object(common);

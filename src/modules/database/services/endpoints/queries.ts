@@ -17,7 +17,8 @@ export async function loadEndpoints(database: Queryable): Promise<readonly Store
     select id, definition, version, created_at as "createdAt", updated_at as "updatedAt"
     from penstock.custom_endpoints order by name collate "C"`);
   return rows.map(({ id, definition, version, createdAt, updatedAt }) => ({
-    ...definition,
+    // Those that were stored before there were such.
+    ...{ ...definition, requires: definition.requires ?? null },
     _id: id,
     __v: version,
     createdAt: createdAt.toISOString(),

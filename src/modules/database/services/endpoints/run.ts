@@ -17,6 +17,7 @@ import {
 import { buildFilter, type ContextReader, readContext } from './filter-values.ts';
 import { inputValues } from './inputs.ts';
 import { operandOf, treeCondition } from './parse-tree.ts';
+import { grantOf } from './requires.ts';
 
 export type EndpointAnswer =
   | Reply
@@ -135,8 +136,9 @@ function assignmentsOf({ endpoint, sources }: Call): readonly Assignment[] {
   );
 }
 
-const scoped = ({ query: { scope } }: Call) => ({
+const scoped = ({ endpoint, sources, query: { scope } }: Call) => ({
   granted: true,
+  ...grantOf(endpoint, sources.inputs),
   ...(scope !== undefined && { scope }),
 });
 

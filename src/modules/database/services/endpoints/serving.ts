@@ -210,7 +210,7 @@ export async function createEndpoints(kernel: Kernel, log: Logger): Promise<Endp
   // A schema that is changed, switched off or gone changes what its endpoints can do.
   schemas.onChange(publish);
   return {
-    admin: createEndpointAdmin(store, schemas),
+    admin: createEndpointAdmin(store, schemas, kernel.permissions),
     store,
     serving,
     schemas,

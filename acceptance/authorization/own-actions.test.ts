@@ -1,0 +1,234 @@
+/** Actions of one's own: what custom endpoints and fields ask for beside read, edit and delete. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import { assign, compare, input, location, operation } from '../../test/support/endpoints.ts';
+import { expectStatus, type TestUser } from '../../test/support/node.ts';
+import { liftLimits, type PermissionsApi, permissionsApi } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+
+const rowAuthorised = { authorization: { enabled: true } } as const;
+
+describe("actions of one's own", () => {
+  let platform: TestPlatform;
+  let permissions: PermissionsApi;
+  let author: TestUser;
+  let approver: TestUser;
+  let reader: TestUser;
+  let report: string;
+  let other: string;
+
+  const endpoint = (body: Json) =>
+    platform.admin.post('/database/customEndpoints', {
+      selectedSchemaName: 'Report',
+      authentication: true,
+      inputs: [],
+      ...body,
+    });
+  const byId = { AND: [compare('_id', 0, ['Input', 'id'])] };
+  const idInput = [input('id', 'String', location.body)];
+  const statusOf = async (id: string): Promise<string> =>
+    (await platform.admin.get(`/database/schemas/Report/docs/${id}`)).body.status;
+
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+    await liftLimits(platform.admin);
+    permissions = permissionsApi(platform.admin);
+    author = await platform.registerUser();
+    approver = await platform.registerUser();
+    reader = await platform.registerUser();
+    await platform.createSchema({
+      name: 'Report',
+      fields: {
+        title: 'String',
+        status: 'String',
+        verdict: { type: 'String', access: { write: 'action:approve' } },
+      },
+      conduitOptions: rowAuthorised,
+    });
+    await platform.createSchema({ name: 'Line', fields: { report: 'String', text: 'String' } });
+    await permissions.define({
+      name: 'Report',
+      version: 1,
+      relations: { owner: ['User'], approver: ['User'], reader: ['User'] },
+      permissions: {
+        read: ['owner', 'approver', 'reader'],
+        edit: ['owner'],
+        delete: ['owner'],
+        approve: { exclusion: { base: ['approver'], subtract: ['owner'] } },
+      },
+    });
+    const create = async (title: string): Promise<string> =>
+      expectStatus(
+        await author.api.post('/database/Report', { title, status: 'draft' }),
+        200,
+        title,
+      ).body._id;
+    [report, other] = [await create('one'), await create('two')];
+    await permissions.relate(
+      `User:${approver.userId} approver Report:${report}`,
+      `User:${author.userId} approver Report:${report}`,
+      `User:${reader.userId} reader Report:${report}`,
+      `User:${approver.userId} reader Report:${other}`,
+    );
+    await platform.admin.post('/database/schemas/Line/docs', {
+      inputDocument: { report, text: 'of one' },
+    });
+  });
+  afterAll(() => platform.close());
+
+  it('are asked about like any other', async () => {
+    const may = async (who: TestUser) =>
+      (
+        await who.api.get('/authorization/check', {
+          query: { action: 'approve', resource: `Report:${report}` },
+        })
+      ).body.allowed;
+    expect([await may(author), await may(approver), await may(reader)]).toEqual([
+      false,
+      true,
+      false,
+    ]);
+  });
+
+  it('stand in the place of edit where an endpoint changes records', async () => {
+    expectStatus(
+      await endpoint({
+        name: 'approve',
+        operation: operation.patch,
+        inputs: idInput,
+        query: byId,
+        assignments: [assign('status', 0, 'Custom', 'approved')],
+        requires: { action: 'approve' },
+      }),
+      200,
+      'endpoint',
+    );
+    const approve = async (who: TestUser, id: string): Promise<number> =>
+      expectStatus(await who.api.patch('/database/function/approve', { id }), 200, 'call').body
+        .modifiedCount;
+    expect(await approve(author, report)).toBe(0);
+    expect(await approve(reader, report)).toBe(0);
+    expect(await approve(approver, other)).toBe(0);
+    expect(await statusOf(report)).toBe('draft');
+    expect(await approve(approver, report)).toBe(1);
+    expect([await statusOf(report), await statusOf(other)]).toEqual(['approved', 'draft']);
+    // Nothing else is changed by it.
+    expect((await approver.api.patch(`/database/Report/${report}`, { title: 'x' })).status).toBe(
+      403,
+    );
+  });
+
+  it('are asked of every row of a result, beside read', async () => {
+    for (const [name, more] of [
+      ['toApprove', {}],
+      ['toApprovePaged', { paginated: true, sorted: true }],
+    ] as const)
+      expectStatus(
+        await endpoint({
+          name,
+          operation: operation.get,
+          query: {},
+          requires: { action: 'approve' },
+          ...more,
+        }),
+        200,
+        name,
+      );
+    expectStatus(
+      await endpoint({
+        name: 'howMany',
+        operation: operation.aggregate,
+        query: {},
+        aggregate: { values: [{ as: 'all', function: 'count' }] },
+        requires: { action: 'approve' },
+      }),
+      200,
+      'howMany',
+    );
+    const ids = async (who: TestUser) =>
+      (await who.api.get('/database/function/toApprove')).body.map(({ _id }: Json) => _id);
+    expect(await ids(approver)).toEqual([report]);
+    expect(await ids(author)).toEqual([]);
+    const paged = await approver.api.get('/database/function/toApprovePaged', {
+      query: { sort: '-title', skip: 0, limit: 1 },
+    });
+    expect([paged.body.documents.length, paged.body.count]).toEqual([1, 1]);
+    expect((await approver.api.get('/database/function/howMany')).body).toEqual([{ all: 1 }]);
+    expect((await reader.api.get('/database/function/howMany')).body).toEqual([{ all: 0 }]);
+  });
+
+  it('are asked of the record that an input names, for records of any schema', async () => {
+    const record = { schema: 'Report', input: 'report' };
+    const inputs = [input('report', 'String', location.query)];
+    expectStatus(
+      await endpoint({
+        name: 'lines',
+        operation: operation.get,
+        selectedSchemaName: 'Line',
+        inputs,
+        query: { AND: [compare('report', 0, ['Input', 'report'])] },
+        requires: { action: 'approve', record },
+      }),
+      200,
+      'lines',
+    );
+    expectStatus(
+      await endpoint({
+        name: 'addLine',
+        operation: operation.post,
+        selectedSchemaName: 'Line',
+        inputs: [input('report', 'String', location.body)],
+        assignments: [assign('report', 0, 'Input', 'report')],
+        requires: { action: 'approve', record },
+      }),
+      200,
+      'addLine',
+    );
+    const lines = (who: TestUser, of: string) =>
+      who.api.get('/database/function/lines', { query: { report: of } });
+    expect((await lines(approver, report)).body.map(({ text }: Json) => text)).toEqual(['of one']);
+    const refused = await lines(author, report);
+    expect([refused.status, refused.body.code]).toEqual([403, 'FORBIDDEN']);
+    expect((await lines(approver, other)).status).toBe(403);
+    expect((await lines(approver, 'nothing')).status).toBe(403);
+    expect((await lines(approver, 'a b')).status).toBe(400);
+    expect(
+      (await platform.client.get('/database/function/lines', { query: { report } })).status,
+    ).toBe(401);
+    const add = (who: TestUser) => who.api.post('/database/function/addLine', { report });
+    expect((await add(reader)).status).toBe(403);
+    expect((await add(approver)).status).toBe(200);
+  });
+
+  it('are told apart when an endpoint is stored', async () => {
+    const faults = async (body: Json) =>
+      (
+        await endpoint({ name: 'wrong', operation: operation.get, query: {}, ...body })
+      ).body.errors.map(({ path }: Json) => path);
+    expect(await faults({ requires: { action: 'aprove' } })).toEqual(['requires.action']);
+    expect(await faults({ requires: { action: 'approve' }, selectedSchemaName: 'Line' })).toEqual([
+      'requires',
+    ]);
+    expect(
+      await faults({ requires: { action: 'approve', record: { schema: 'Line', input: 'x' } } }),
+    ).toEqual(['requires.record.schema']);
+    expect(
+      await faults({ requires: { action: 'approve', record: { schema: 'Report', input: 'x' } } }),
+    ).toEqual(['requires.record.input']);
+    expect(
+      await faults({
+        requires: { action: 'approve' },
+        selectedSchemaName: 'Line',
+        authentication: false,
+      }),
+    ).toContain('requires');
+  });
+
+  it('say who may set a field', async () => {
+    const set = (who: TestUser, body: object) => who.api.patch(`/database/Report/${report}`, body);
+    await permissions.relate(`User:${author.userId} approver Report:${other}`);
+    expect((await set(author, { title: 'again' })).status).toBe(200);
+    const refused = await set(author, { verdict: 'good' });
+    expect([refused.status, refused.body.code]).toEqual([403, 'FIELD_FORBIDDEN']);
+  });
+});

@@ -1,0 +1,82 @@
+/** What an offer asks of its callers beside what the schema asks (`Grant` of store.ts): actions of one's own. */
+import type { Caller } from '../../../kernel/caller.ts';
+import { errors } from '../../../kernel/errors.ts';
+import type {
+  PermissionEngine,
+  PermissionPort,
+  RowPredicate,
+} from '../../../kernel/permissions.ts';
+import type { SchemaRegistry } from '../../schema/registry/registry.ts';
+import { recordErrors } from '../errors.ts';
+import { idTest } from '../sql/row-id.ts';
+import type { Grant, NeededAction } from '../store.ts';
+import { bothRules, isTrusted } from './operation-access.ts';
+
+interface Dependencies {
+  readonly permissions: PermissionPort;
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
+}
+
+interface Asked {
+  readonly caller: Caller;
+  readonly scope: string | undefined;
+  /** Further rows that the caller must be able to act on, where they are of this schema. */
+  readonly also?: { readonly schema: string; readonly action: string } | undefined;
+  readonly needs: Grant['needs'];
+}
+
+/** True when there is something to ask. */
+export const asksMore = (caller: Caller, { needs }: Pick<Grant, 'needs'>): boolean =>
+  needs !== undefined && !isTrusted(caller);
+
+/** Those of the rows for which everything holds. Throws 403 when the caller lacks an action on the record that is named. */
+export async function grantedRows(
+  dependencies: Dependencies,
+  { caller, scope, also, needs }: Asked,
+  rows: RowPredicate | undefined,
+): Promise<RowPredicate | undefined> {
+  if (isTrusted(caller) || (!also && !needs)) return rows;
+  const { engine } = dependencies.permissions;
+  if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  const found = [
+    rows,
+    also && (await engine.predicate(caller, also.action, also.schema, scope)),
+    needs && (await recordHolds(dependencies, engine, { caller, scope, needs })),
+  ].filter((one) => one !== undefined);
+  return found.reduce(bothRules);
+}
+
+interface Named {
+  readonly caller: Caller;
+  readonly scope: string | undefined;
+  readonly needs: NeededAction;
+}
+
+/** True for every row while the caller has the action on the record, by the statement itself. */
+async function recordHolds(
+  { schemas }: Dependencies,
+  engine: PermissionEngine,
+  { caller, scope, needs }: Named,
+): Promise<RowPredicate> {
+  await requireAction(engine, { caller, scope, needs });
+  const target = schemas.get(needs.schema);
+  if (!target) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  const held = await engine.predicate(caller, needs.action, needs.schema, scope);
+  return {
+    shape: `needs ${needs.schema}:${held.shape}`,
+    compile(_id, next) {
+      const test = held.compile('g0."_id"', next, 'row', 'g0');
+      const id = target.mapping ? next(needs.id) : `${next(needs.id)}::uuid`;
+      return `exists (select 1 from ${target.rows} g0 where ${idTest(target, 'g0', id)} and (${test}))`;
+    },
+  };
+}
+
+/** Throws 403. */
+export async function requireAction(
+  engine: PermissionEngine,
+  { caller, scope, needs: { schema, id, action } }: Named,
+): Promise<void> {
+  if (await engine.check(caller, action, `${schema}:${id}`, scope)) return;
+  throw errors.FORBIDDEN({ message: `This needs the action "${action}" on ${schema}` });
+}

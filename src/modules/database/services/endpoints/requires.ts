@@ -1,0 +1,55 @@
+/** The action that an endpoint asks of its callers: what must be right about it, and what it means in a call. */
+import type { Grant } from '../../../../data/records/store.ts';
+import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
+import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
+import type { Problem } from '../../../../kernel/errors.ts';
+import { type EndpointDefinition, type EndpointRequires, endpointOperation } from './definition.ts';
+
+interface CheckContext {
+  readonly endpoint: EndpointDefinition;
+  readonly schema: CompiledSchema;
+  readonly schemas: Pick<SchemaRegistry, 'get'>;
+}
+
+const rowAuthorised = (schema: CompiledSchema | undefined): boolean =>
+  schema?.modelOptions.conduit.authorization.enabled === true;
+
+export function requiresProblems(
+  { endpoint, schema, schemas }: CheckContext,
+  { record }: EndpointRequires,
+): readonly Problem[] {
+  const fault = (path: string, rule: string, message: string): readonly Problem[] => [
+    { path: `requires${path}`, rule, message },
+  ];
+  if (!endpoint.authentication)
+    return fault('', 'authentication', 'needs authentication: visitors have no actions');
+  if (!record) {
+    if (endpoint.operation === endpointOperation.post)
+      return fault('.record', 'required', 'a create means no record that is there: name one');
+    return rowAuthorised(schema)
+      ? []
+      : fault('', 'authorization', `${schema.name} has no row authorization: name a record`);
+  }
+  if (!rowAuthorised(schemas.get(record.schema)))
+    return fault('.record.schema', 'authorization', 'must be a schema with row authorization');
+  const input = endpoint.inputs.find(({ name }) => name === record.input);
+  const isId =
+    input !== undefined &&
+    ['String', 'ObjectId', 'Relation'].includes(input.type) &&
+    !input.array &&
+    !input.optional;
+  return isId
+    ? []
+    : fault('.record.input', 'reference', 'must be an input of one id that is not optional');
+}
+
+/** What the record engine asks. */
+export function grantOf(
+  { requires }: EndpointDefinition,
+  inputs: ReadonlyMap<string, unknown>,
+): Pick<Grant, 'action' | 'needs'> {
+  if (!requires) return {};
+  const { action, record } = requires;
+  if (!record) return { action };
+  return { needs: { schema: record.schema, id: String(inputs.get(record.input)), action } };
+}
