@@ -13,7 +13,7 @@ import { createPlanCache } from './sql/prepared-statements.ts';
 import type { RecordStore } from './store.ts';
 import { createHistory, createTrash } from './write/archive.ts';
 import { createRecords, replaceRecords, updateRecords } from './write/bulk.ts';
-import { moveRecords } from './write/move.ts';
+import { createMoves } from './write/move.ts';
 import { createRecordLocks } from './write/record-locks.ts';
 import { removeRecord } from './write/removal.ts';
 import { type OpenWrite, openWrite, type WriteDependencies } from './write/write-context.ts';
@@ -79,10 +79,7 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
       replaceRecords(await write(caller, name, 'update', writeOptions), inputs),
     remove: async (caller, name, id, writeOptions) =>
       removeRecord(await write(caller, name, 'delete', writeOptions), id),
-    async move(caller, name, ids, { to, ...writeOptions } = {}) {
-      const context = await write(caller, name, 'update', { ...writeOptions, action: 'move' });
-      return moveRecords(context, { ids, to });
-    },
+    move: createMoves(write),
     async updateWhere(...[caller, name, assignments, { filter, ...writeOptions }]) {
       return updateSelected(await write(caller, name, 'update', writeOptions), filter, assignments);
     },

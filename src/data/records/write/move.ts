@@ -13,26 +13,33 @@ import { filteredStatement } from '../read/selection.ts';
 import { changedRows, touched } from '../sql/changed-rows.ts';
 import { restriction } from '../sql/prepared-statements.ts';
 import { idsTest, live } from '../sql/row-id.ts';
-import type { RecordText } from '../store.ts';
+import type { RecordStore, RecordText } from '../store.ts';
 import { MAX_BULK } from './bulk.ts';
 import { requirePlacement } from './placement.ts';
 import { withAnswer } from './statements.ts';
 import {
   announceEvents,
   missError,
+  type OpenWrite,
   requireId,
   runWrite,
   type WriteContext,
 } from './write-context.ts';
 
-export interface Move {
+interface Move {
   readonly ids: readonly string[];
   /** `Type:id` of the new owner; the caller unless given. */
   readonly to: string | undefined;
 }
 
+/** The call of the store. */
+export const createMoves =
+  (write: OpenWrite): RecordStore['move'] =>
+  async (caller, name, ids, { to, ...options } = {}) =>
+    moveRecords(await write(caller, name, 'update', { ...options, action: 'move' }), { ids, to });
+
 /** All of them or none. Throws 400, 403, 404 or 412. The answer is what the caller saw of them before. */
-export async function moveRecords(
+async function moveRecords(
   context: WriteContext,
   { ids, to }: Move,
 ): Promise<readonly RecordText[]> {
