@@ -1,5 +1,6 @@
 /** What can go wrong with second factors, passkeys, phones and device keys. */
 import { defineErrors } from '../../kernel/errors.ts';
+import { identityErrors } from '../../kernel/security/identity-errors.ts';
 
 /*
  * What can go wrong with a sign-in at another provider, or with a wallet. A provider's own failures are never ours (500): what
@@ -46,7 +47,7 @@ export const externalErrors = defineErrors({
   EXTERNAL_PROVIDER_UNAVAILABLE: [503, 'The provider cannot be used now: try again later'],
 });
 
-export const factorErrors = defineErrors({
+const ownFactorErrors = defineErrors({
   SECOND_FACTOR_METHOD_UNAVAILABLE: [
     400,
     'method: this kind of second factor cannot be used here, or you have none of it yet',
@@ -66,7 +67,6 @@ export const factorErrors = defineErrors({
     400,
     'The signature does not fit the challenge, or the challenge is over: start again',
   ],
-  CODE_INVALID: [401, 'The code is not right, was used already, or is too old'],
   PASSKEY_INVALID: [401, 'This passkey was not accepted: try again, or sign in another way'],
   DEVICE_INVALID: [401, 'This device was not accepted: sign in another way and enrol it again'],
   PASSKEY_REQUIRED: [
@@ -77,7 +77,6 @@ export const factorErrors = defineErrors({
     403,
     'This number is the second factor of the account: sign in another way, and prove the number after that',
   ],
-  SECOND_FACTOR_MISSING: [404, 'There is no second factor to prove: switch one on first'],
   RECOVERY_CODES_MISSING: [404, 'There are no recovery codes left'],
   PASSKEY_NOT_FOUND: [404, 'You have no such passkey'],
   DEVICE_NOT_FOUND: [404, 'You have no such device'],
@@ -89,3 +88,5 @@ export const factorErrors = defineErrors({
   ],
   PASSKEY_EXISTS: [409, 'This passkey was added already'],
 });
+
+export const factorErrors = { ...ownFactorErrors, ...identityErrors };

@@ -1,7 +1,8 @@
 /** What can go wrong here. Messages of sign-in say no more than the caller has proven. */
 import { defineErrors } from '../../kernel/errors.ts';
+import { identityErrors } from '../../kernel/security/identity-errors.ts';
 
-export const authErrors = defineErrors({
+const ownErrors = defineErrors({
   EMAIL_INVALID: [400, 'email: this is not an e-mail address that can be used'],
   USERNAME_INVALID: [
     400,
@@ -61,6 +62,7 @@ export const authErrors = defineErrors({
     'The default team cannot be deleted: make another one the default, or none',
   ],
   MESSAGE_TOO_SOON: [429, 'A message was asked for a moment ago: wait before you ask again'],
-  ATTEMPTS_EXHAUSTED: [429, 'Too many failed attempts: wait before you try again'],
   BREACH_CHECK_UNAVAILABLE: [503, 'New passwords cannot be checked now: try again in a moment'],
 });
+
+export const authErrors = { ...ownErrors, ...identityErrors };

@@ -1,7 +1,8 @@
 /** What can go wrong on the admin surface. Sentences that existing clients compare are kept as they know them. */
 import { defineErrors } from '../../kernel/errors.ts';
+import { identityErrors } from '../../kernel/security/identity-errors.ts';
 
-export const coreErrors = defineErrors({
+const ownErrors = defineErrors({
   ADMIN_CREDENTIAL_MISSING: [
     401,
     'This needs a credential: the masterkey header, an admin token, or an API token',
@@ -13,9 +14,7 @@ export const coreErrors = defineErrors({
   SECOND_FACTOR_REQUIRED: [401, 'Two FA required'],
   ADMIN_UNKNOWN: [401, 'No such user exists'],
   ADMIN_LOGIN_INVALID: [401, 'Invalid username/password'],
-  CODE_INVALID: [401, 'Verification unsuccessful'],
   SECOND_FACTOR_EXHAUSTED: [401, 'Too many wrong codes: sign in again'],
-  ATTEMPTS_EXHAUSTED: [429, 'Too many failed attempts: wait before the next one'],
   ADMIN_NOT_FOUND: [404, 'Admin does not exist'],
   ADMIN_EXISTS: [409, 'Already exists'],
   ADMIN_PASSWORD_CHANGED: [409, 'The password was changed in the meantime: sign in again'],
@@ -27,6 +26,7 @@ export const coreErrors = defineErrors({
     'The master key has no account of its own: sign in as an admin for this',
   ],
   ADMIN_SESSION_REQUIRED: [403, 'This needs the token of a login, not an API token'],
-  SECOND_FACTOR_MISSING: [404, 'There is no second factor to verify: start with PUT /toggle-twofa'],
   API_TOKEN_NOT_FOUND: [404, 'Token not found'],
 });
+
+export const coreErrors = { ...ownErrors, ...identityErrors };

@@ -196,7 +196,7 @@ describe('the second factor of admins', () => {
     expect((await verify(await partial(), codeOf(secret))).status).toBe(200);
   });
 
-  it('takes each backup code once, also of many at the same time', async () => {
+  it('takes each recovery code once, also of many at the same time', async () => {
     const { partial, backupCodes } = await enrolled();
     const bearer = await partial();
     const uses = await Promise.all(

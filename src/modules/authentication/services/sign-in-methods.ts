@@ -1,5 +1,11 @@
 /** Puts second factors, passkeys, phones, device keys and anonymous users together, over the parts that every way into an account shares. */
 import type { Kernel } from '../../../host/kernel.ts';
+import { createAuthenticator } from '../../../kernel/security/second-factor/authenticator.ts';
+import {
+  createRecoveryCodes,
+  digitCodes,
+  type RecoveryCodes,
+} from '../../../kernel/security/second-factor/recovery-codes.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import type { Messages } from '../../communications/index.ts';
 import type { AuthenticationConfig } from '../config.ts';
@@ -18,7 +24,12 @@ import {
   type SecondFactorReset,
 } from './credentials/credentials.ts';
 import { countDeviceKeys, passkeysOf } from './credentials/key-queries.ts';
-import { deleteSecondFactor, phoneNumberOf } from './credentials/queries.ts';
+import {
+  deleteSecondFactor,
+  phoneNumberOf,
+  recoveryCodeTable,
+  totpTable,
+} from './credentials/queries.ts';
 import { createOwners } from './external/account-owners.ts';
 import { createAppSignIn } from './external/app-sign-in.ts';
 import { createAttempts } from './external/attempts.ts';
@@ -39,12 +50,7 @@ import { createDeviceKeys } from './passkeys/device-keys.ts';
 import { createChallenges, createPasskeySignIn, relyingParty } from './passkeys/passkey-sign-in.ts';
 import { createPasskeys } from './passkeys/passkeys.ts';
 import { createEnrolment } from './second-factor/enrolment.ts';
-import {
-  createAuthenticator,
-  createFactorQuota,
-  createRecoveryCodes,
-  type RecoveryCodes,
-} from './second-factor/factor-codes.ts';
+import { createFactorQuota } from './second-factor/factor-quota.ts';
 import {
   type Alternative,
   createSecondFactor,
@@ -144,14 +150,24 @@ export function createFactors(foundation: FactorFoundation) {
   const maySend = createSmsQuota(foundation);
   const methods = {
     quota,
-    authenticator: createAuthenticator({ ...foundation, issuer: () => config().twoFa.issuer }),
+    authenticator: createAuthenticator({
+      ...foundation,
+      ...totpTable,
+      context: 'authentication:totp',
+      issuer: () => config().twoFa.issuer,
+    }),
     smsCodes: createSmsCodes({
       ...foundation,
       quota,
       maySend,
       lifetimeMs: () => config().phoneAuthentication.codeLifetime,
     }),
-    recoveryCodes: createRecoveryCodes(foundation),
+    recoveryCodes: createRecoveryCodes({
+      ...foundation,
+      ...recoveryCodeTable,
+      context: 'authentication:recovery-code',
+      format: digitCodes,
+    }),
   };
   const step = createSecondStep({
     ...foundation,

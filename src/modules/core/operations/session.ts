@@ -108,10 +108,10 @@ const confirm = (own: OwnTwoFactor, sessions: Sessions): Operation =>
     summary: 'Prove the authenticator app and switch the second factor on',
     auditChanges: () => undefined,
     description:
-      'Answers ten backup codes, each good once, shown here only. Ends all sessions of the calling admin.',
+      'Answers ten recovery codes, each good once, shown here only. Ends all sessions of the calling admin.',
     async handler({ caller }, { body }) {
-      const { admin, backupCodes } = await own.confirm(signedIn(caller), body.code);
-      return { message: 'OK', backupCodes: [...backupCodes], token: sessions.issue(admin) };
+      const { admin, recoveryCodes } = await own.confirm(signedIn(caller), body.code);
+      return { message: 'OK', backupCodes: [...recoveryCodes], token: sessions.issue(admin) };
     },
   });
 

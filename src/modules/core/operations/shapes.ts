@@ -18,7 +18,7 @@ export const Password = Type.String({ minLength: 1, maxLength: maxPasswordLength
 export const Code = Type.String({
   minLength: 6,
   maxLength: 32,
-  description: 'Six digits of the authenticator app, or a backup code',
+  description: 'Six digits of the authenticator app, or a recovery code',
 });
 
 export const Admin = Type.Object({

@@ -5,13 +5,14 @@ import { createSigner, createVerifier, TokenError } from 'fast-jwt';
 import { LRUCache } from 'lru-cache';
 import { type AdminCaller, addressKey } from '../../../kernel/caller.ts';
 import type { AdminIdentity, PresentedCredentials } from '../../../kernel/identity.ts';
+import { attemptsExhausted } from '../../../kernel/security/attempt-quota.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import { randomToken } from '../../../kernel/security/tokens.ts';
 import { coreErrors } from '../errors.ts';
 import type { AdminRow } from '../queries/admins.ts';
 import { type Accounts, callerOf, masterPrincipal } from './accounts.ts';
 import { type ApiTokens, apiTokenStart, type LiveApiToken } from './api-tokens.ts';
-import { type FailureQuotas, tooMany } from './failure-quotas.ts';
+import type { FailureQuotas } from './failure-quotas.ts';
 
 /* The master key: compared by digest in constant time, guesses limited per address. */
 
@@ -41,13 +42,13 @@ export function createMasterKeyCheck(
     const state = await quotas.masterKeyFailed(address);
     if (state.allowed) throw coreErrors.MASTER_KEY_INVALID();
     refusedUntil.set(addressKey(address), Date.now() + state.resetMs);
-    throw tooMany(state.resetMs);
+    throw attemptsExhausted(state.resetMs);
   };
 
   return (presented, address) => {
     const wait =
       refusedUntil.size === 0 ? 0 : (refusedUntil.get(addressKey(address)) ?? 0) - Date.now();
-    if (wait > 0) throw tooMany(wait);
+    if (wait > 0) throw attemptsExhausted(wait);
     return matches(presented) ? undefined : fail(address);
   };
 }

@@ -3,8 +3,8 @@
 import { addressKey } from '../../../kernel/caller.ts';
 import type { DurableLimits } from '../../../kernel/limits/durable-limits.ts';
 import type { LimitBucket, LimitState } from '../../../kernel/limits/limits.ts';
+import { createAttemptQuota, requireAllowed } from '../../../kernel/security/attempt-quota.ts';
 import type { AdminConfig } from '../config.ts';
-import { coreErrors } from '../errors.ts';
 
 export interface FailureQuotas {
   /** Before a password is looked at: takes an attempt of the username, and asks for the address. Throws 429. */
@@ -29,6 +29,7 @@ export function createFailureQuotas(
   limits: DurableLimits,
   config: () => AdminConfig['rateLimit'],
 ): FailureQuotas {
+  const proofs = createAttemptQuota(limits, () => [proofBucket]);
   const loginBucket = (name: string, requests: number): LimitBucket => ({
     name,
     requests,
@@ -51,26 +52,18 @@ export function createFailureQuotas(
 
   return {
     async beforeLogin(usernameKey, address) {
-      refuseUnless(await limits.peek(perAddress(), addressKey(address)));
-      refuseUnless(await limits.consume(perUsername(), usernameKey));
+      requireAllowed(await limits.peek(perAddress(), addressKey(address)));
+      requireAllowed(await limits.consume(perUsername(), usernameKey));
     },
     loginFailed: async (address) => void (await limits.consume(perAddress(), addressKey(address))),
     loginSucceeded: (usernameKey) => limits.reset({ bucket: perUsername(), key: usernameKey }),
     async beforeCode(adminId, tokenDigest) {
       if (!(await limits.consume(perCodeToken(), tokenDigest)).allowed) return false;
-      refuseUnless(await limits.consume(proofBucket, adminId));
+      await proofs.enter(adminId);
       return true;
     },
-    beforeProof: async (adminId) => refuseUnless(await limits.consume(proofBucket, adminId)),
-    proofSucceeded: (adminId) => limits.reset({ bucket: proofBucket, key: adminId }),
+    beforeProof: proofs.enter,
+    proofSucceeded: proofs.succeeded,
     masterKeyFailed: async (address) => limits.consume(masterKeys(), addressKey(address)),
   };
 }
-
-function refuseUnless(state: LimitState): void {
-  if (!state.allowed) throw tooMany(state.resetMs);
-}
-
-/** A 429 that says when to come back. */
-export const tooMany = (resetMs: number) =>
-  coreErrors.ATTEMPTS_EXHAUSTED({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });

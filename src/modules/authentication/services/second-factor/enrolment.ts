@@ -4,7 +4,8 @@ import type { Kernel } from '../../../../host/kernel.ts';
 import type { UserCaller } from '../../../../kernel/caller.ts';
 import type { Transaction } from '../../../../kernel/database/database.ts';
 import { invalid } from '../../../../kernel/errors.ts';
-import { tidyCode } from '../../../../kernel/security/totp.ts';
+import type { Authenticator } from '../../../../kernel/security/second-factor/authenticator.ts';
+import { tidyCode } from '../../../../kernel/security/second-factor/totp.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
 import { factorErrors } from '../../credential-errors.ts';
@@ -14,7 +15,6 @@ import type { Credentials } from '../../queries.ts';
 import { forbidImpersonation, lockRegistered, requireRecentLogin } from '../caller-checks.ts';
 import { passkeysOf } from '../credentials/key-queries.ts';
 import {
-  deletePendingTotp,
   phoneNumberOf,
   type SecondFactorMethod,
   setPhoneNumber,
@@ -25,7 +25,6 @@ import type { Origin } from '../origin.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { LoginAnswer, SignIn } from '../sessions/sign-in.ts';
 import { onUniqueViolation } from '../transactions.ts';
-import type { Authenticator } from './factor-codes.ts';
 import type { SecondStep } from './second-factor.ts';
 import { type SmsCodes, usablePhoneNumber } from './sms-codes.ts';
 
@@ -160,7 +159,7 @@ function createBeginning({ database, authenticator, smsCodes, config }: Dependen
           : await usablePhoneNumber(given, countries, 'phoneNumber');
       if (phone === null)
         throw invalid('phoneNumber', 'required', 'codes by text message need a phone number');
-      await deletePendingTotp(database, caller.userId);
+      await authenticator.discardPending(database, caller.userId);
       await smsCodes.send('phone-verify', caller, phone);
       return {
         result: 'A code was sent to the number: send it to /authentication/twoFa/enable/verify',

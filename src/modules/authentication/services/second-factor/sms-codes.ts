@@ -9,7 +9,7 @@ import type { AuthenticationConfig } from '../../config.ts';
 import { factorErrors } from '../../credential-errors.ts';
 import { authErrors } from '../../errors.ts';
 import { type OneTimeGrant, type OneTimeTokens, sixDigits } from '../tokens/one-time-tokens.ts';
-import type { FactorQuota } from './factor-codes.ts';
+import type { FactorQuota } from './factor-quota.ts';
 
 /*
  * How many text messages go to numbers that nobody has proven yet, to sign in or as a second factor. Somebody earns on

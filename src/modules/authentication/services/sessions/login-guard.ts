@@ -20,11 +20,11 @@ import { sql } from '../../../../kernel/database/sql.ts';
 import type { PenstockError } from '../../../../kernel/errors.ts';
 import type { Claim, DurableLimits } from '../../../../kernel/limits/durable-limits.ts';
 import type { LimitBucket, LimitState } from '../../../../kernel/limits/limits.ts';
+import { attemptsExhausted } from '../../../../kernel/security/attempt-quota.ts';
 import { sha256 } from '../../../../kernel/security/tokens.ts';
 import type { Metrics } from '../../../../kernel/telemetry/metrics.ts';
 import type { Messages } from '../../../communications/index.ts';
 import type { AuthenticationConfig } from '../../config.ts';
-import { authErrors } from '../../errors.ts';
 import type { Credentials } from '../../queries.ts';
 import type { MailRequests } from '../mail/mail-requests.ts';
 import type { Notices } from '../mail/notices.ts';
@@ -170,7 +170,7 @@ function createLoginGuard(dependencies: GuardDependencies): LoginGuard {
 
   const refused = (scope: 'address' | 'account', { resetMs }: LimitState): PenstockError => {
     refusals.inc({ scope });
-    return authErrors.ATTEMPTS_EXHAUSTED({ retryAfter: Math.max(1, Math.ceil(resetMs / 1000)) });
+    return attemptsExhausted(resetMs);
   };
 
   /** The windows of a name or account at an address, and all its failures of a day. */
