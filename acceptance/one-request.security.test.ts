@@ -195,9 +195,12 @@ describe('locks of a batch', () => {
     expect((await platform.client.post('/database/batch', { operations: updates })).status).toBe(
       401,
     );
-    // A record of his own, then slow reading, then what is not his: the owner waits for nothing of it.
-    const own = expectStatus(await stranger.api.post('/database/Mine', { n: 0 }), 200, 'his record')
-      .body._id;
+    // A record of their own, then slow reading, then what is not theirs: the owner waits for nothing of it.
+    const own = expectStatus(
+      await stranger.api.post('/database/Mine', { n: 0 }),
+      200,
+      'their record',
+    ).body._id;
     const reading = Array.from({ length: 90 }, () => ({ op: 'read', schema: 'Mine', id: own }));
     const attack = {
       operations: [

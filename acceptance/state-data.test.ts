@@ -44,7 +44,7 @@ async function useTheClient(
   await post(anna.api, `${teamPath}/${team}/invite`, { email: 'carl@example.com', role: 'member' });
   await post(anna.api, `${teamPath}/${team}/invite/persistent`, { role: 'member' });
   await post(anna.api, '/database/Note', { text: 'of the team' }, { scope: `Team:${team}` });
-  await post(bob.api, '/database/Note', { text: 'his own' });
+  await post(bob.api, '/database/Note', { text: 'their own' });
   await post(anna.api, '/database/Artist', { name: 'Anybody' });
   expectStatus(
     await anna.api.patch('/authentication/user', { userData: { nickname: 'an' } }),

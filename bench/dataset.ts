@@ -143,7 +143,7 @@ async function createRows(
   return ids;
 }
 
-/** Every user creates his share of the rows, which he then owns. */
+/** Every user creates their share of the rows, which they then own. */
 async function createShared(
   platform: Platform,
   users: readonly User[],

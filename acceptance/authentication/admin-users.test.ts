@@ -164,7 +164,7 @@ test('acting as a user is marked, short, and proves nothing', async () => {
   ).toBe(404);
 });
 
-test('acting as a user changes nothing of what signs him in, whatever is known of him', async () => {
+test('acting as a user changes nothing of what signs them in, whatever is known of them', async () => {
   await platform.admin.patch('/config/authentication', {
     config: {
       twoFa: { enabled: true },
@@ -242,7 +242,7 @@ test('only a super admin acts as a user', async () => {
   ).toBe(403);
 });
 
-test('an operator who acts as an anonymous user cannot make it an account of his own', async () => {
+test('an operator who acts as an anonymous user cannot make it an account of their own', async () => {
   await platform.admin.patch('/config/authentication', {
     config: { anonymousUsers: { enabled: true } },
   });

@@ -89,7 +89,7 @@ await describeWithChromium('passkeys', () => {
       user: { name: user.email },
       authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
     });
-    // The name under which authenticators know a user tells nothing about him.
+    // The name under which authenticators know a user tells nothing about them.
     expect(options.user.id).not.toContain(user.userId);
     expect(Buffer.from(options.user.id, 'base64url')).toHaveLength(32);
     expect(passkey).toMatchObject({ name: 'My phone', transports: ['internal'], lastUsedAt: null });

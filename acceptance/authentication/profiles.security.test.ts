@@ -1,5 +1,5 @@
 /**
- * Public profiles: exactly the marked fields of a user, wherever a record refers to him, and nothing else
+ * Public profiles: exactly the marked fields of a user, wherever a record refers to them, and nothing else
  * (CWE-359, exposure of private personal information): https://cwe.mitre.org/data/definitions/359.html
  */
 import { randomUUID } from 'node:crypto';
@@ -232,7 +232,7 @@ describe('who is public', () => {
     await configure({ visitors: false });
   });
 
-  it('a blocked user keeps his name unless the operator wants it gone', async () => {
+  it('a blocked user keeps their name unless the operator wants it gone', async () => {
     const carl = await platform.registerUser();
     const path = `/database/Task/${task}?populate=watchers`;
     expectStatus(

@@ -290,7 +290,7 @@ describe.each(cases)('$route', ({ passes, refused = 403, call }) => {
   });
 });
 
-test('nobody changes or removes himself', async () => {
+test('nobody changes or removes themselves', async () => {
   const { team } = await world();
   const own = apiOf('owner');
   expect(

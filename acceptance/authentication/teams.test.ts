@@ -384,7 +384,7 @@ describe('members', () => {
   });
 });
 
-describe('what a member may do with records of his team', () => {
+describe('what a member may do with records of their team', () => {
   test.each([
     ['none', [404, 404]],
     ['read', [200, 403]],

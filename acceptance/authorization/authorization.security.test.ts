@@ -40,7 +40,7 @@ describe('permissions cannot be talked round', () => {
   });
   afterAll(() => platform.close());
 
-  it('the subject of a question is the caller, whatever he sends', async () => {
+  it('the subject of a question is the caller, whatever they send', async () => {
     const query = {
       action: 'read',
       resource: 'Doc:1',
@@ -62,7 +62,7 @@ describe('permissions cannot be talked round', () => {
     });
   });
 
-  it('nobody acts for a scope that is not his, not even for another user', async () => {
+  it('nobody acts for a scope that is not theirs, not even for another user', async () => {
     for (const scope of ['Team:t', `User:${owner.userId}`, 'Doc:1']) {
       const answer = await stranger.api.get('/authorization/check', {
         query: { action: 'read', resource: 'Doc:2', scope },

@@ -90,7 +90,7 @@ describe('who may create', () => {
     expect((await create(ada, 'Task', task)).status).toBe(200);
     expect((await create(bob, 'Task', task)).status).toBe(403);
     expect((await create(ada, 'Task', { title: 'nowhere' })).status).toBe(403);
-    // What somebody cannot see is not there, whatever he may create.
+    // What somebody cannot see is not there, whatever they may create.
     expect((await create(cyd, 'Task', task)).status).toBe(400);
     await permissions.relate(`User:${bob?.userId} editAll ${team}`);
     expect((await create(bob, 'Task', task)).status).toBe(200);

@@ -173,7 +173,7 @@ describe('records that go elsewhere', () => {
     expect((await bob.api.patch(`/database/Task/${id}`, { others: [projects.b] })).status).toBe(
       200,
     );
-    // Now `project` alone lets him be there.
+    // Now `project` alone lets them be there.
     expect((await bob.api.patch(`/database/Task/${id}`, { project: projects.b })).status).toBe(403);
     const elsewhere = await newTask();
     expectStatus(
@@ -201,7 +201,7 @@ describe('records that go elsewhere', () => {
     const move = (who: TestUser, body: object, query = {}) =>
       who.api.post(`/database/Task/${id}/move`, body, { query });
     expect(await may(bob, 'edit', id)).toBe(true);
-    // He may not make anything for that team.
+    // They may not make anything for that team.
     const stranger = await platform.registerUser();
     expect((await move(stranger, {})).status).toBe(404);
     expect((await move(bob, { to: `User:${ada.userId}` })).status).toBe(403);
@@ -216,7 +216,7 @@ describe('records that go elsewhere', () => {
         .filter(({ source }: Json) => source === undefined)
         .map(({ subject }: Json) => subject),
     ).toEqual([teamB]);
-    expectStatus(await move(ada, {}), 200, 'to herself');
+    expectStatus(await move(ada, {}), 200, 'to themselves');
     const version = (await ada.api.get(`/database/Task/${id}`)).headers.get('etag') ?? '';
     expect(
       (

@@ -223,7 +223,7 @@ describe('records with row authorization', () => {
     expect(await tuplesAbout(`Note:${note._id}`)).toEqual([]);
   });
 
-  it('deleting a user takes his relations and roles away', async () => {
+  it('deleting a user takes their relations and roles away', async () => {
     const gone = await platform.registerUser();
     await create(gone, { text: 'left behind' });
     expectStatus(

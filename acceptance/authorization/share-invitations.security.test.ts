@@ -98,7 +98,7 @@ describe('an invitation', () => {
       invitations: [{ email: other.email }, { email: one.email }],
       count: 2,
     });
-    // Nothing is given before he takes it, so the list of shares tells nothing either.
+    // Nothing is given before they take it, so the list of shares tells nothing either.
     expect((await anna.api.get(`/authorization/shares/${resource}`)).body.count).toBe(0);
     expect(await may(known, 'read', resource)).toBe(false);
     const [mine] = (await known.api.get(`${path}/received`)).body.invitations;
@@ -144,7 +144,7 @@ describe('an invitation', () => {
     await verify(stranger);
     expect(await accept(stranger, await tokenTo(email))).toMatchObject(refusal);
     expect(await accept(stranger, made._id)).toMatchObject(refusal);
-    // Anna knows the id; she could make an account with an address that is not hers.
+    // Anna knows the id; they could make an account with an address that is not theirs.
     expect(await accept(guest, made._id)).toMatchObject(refusal);
     expect((await guest.api.get(`${path}/received`)).body.invitations).toEqual([]);
     await verify(guest);

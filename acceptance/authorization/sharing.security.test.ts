@@ -142,7 +142,7 @@ describe('sharing', () => {
       count: 1,
       relations: ['editor', 'reader'],
     });
-    // Bob reads, so he may share reading alone.
+    // Bob reads, so they may share reading alone.
     expect((await user(bob).api.get(`/authorization/shares/${resource}`)).body.relations).toEqual([
       'reader',
     ]);
@@ -228,7 +228,7 @@ describe('sharing', () => {
 });
 
 describe('nobody', () => {
-  it('shares what he may not, or learns by trying whether it is there', async () => {
+  it('shares what they may not, or learns by trying whether it is there', async () => {
     const resource = await create();
     const missing = `Note:${randomUUID()}`;
     for (const one of [resource, missing]) {
@@ -243,7 +243,7 @@ describe('nobody', () => {
     expect((await platform.client.get(`/authorization/shares/${resource}`)).status).toBe(401);
   });
 
-  it('gives or takes more than he has', async () => {
+  it('gives or takes more than they have', async () => {
     const resource = await create();
     await give(anna, resource, bob, 'reader');
     await give(anna, resource, dan, 'editor');
@@ -256,7 +256,7 @@ describe('nobody', () => {
     expect((await give(bob, resource, cyd, 'reader')).status).toBe(200);
   });
 
-  it('shares with himself, with everybody or with nobody', async () => {
+  it('shares with themselves, with everybody or with nobody', async () => {
     const resource = await create();
     const refused = async (to: string, rule: string) =>
       expect(await give(anna, resource, to, 'reader'), to).toMatchObject({
@@ -289,7 +289,7 @@ describe('nobody', () => {
     });
   });
 
-  it('needs anybody to give up what was shared with him', async () => {
+  it('needs anybody to give up what was shared with them', async () => {
     const resource = await create();
     await give(anna, resource, bob, 'editor');
     await platform.admin.post('/authorization/relations', {
@@ -333,7 +333,7 @@ describe('nobody', () => {
       if (status === 200) given += 1;
       else refused += 1;
       const after = await matrix();
-      // Whatever changed is the receiver's, and the giver has it too, unless somebody gave his own up.
+      // Whatever changed is the receiver's, and the giver has it too, unless somebody gave their own up.
       for (const [key] of [...after].filter(([one, allowed]) => allowed !== before.get(one))) {
         const [holder, action] = key.split(' ');
         expect(holder).toBe(user(to).userId);

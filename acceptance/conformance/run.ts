@@ -187,7 +187,7 @@ async function expectOk(answer: Promise<Answer<Json>>, what: string): Promise<Js
   return body;
 }
 
-/** The same address, for somebody who waits when he is told to. */
+/** The same address, for somebody who waits when they are told to. */
 function patient(api: Api): Api {
   const send: Api['send'] = async (method, path, body, options) => {
     for (;;) {

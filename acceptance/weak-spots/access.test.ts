@@ -1,4 +1,4 @@
-/** spec/database.md section 8, rows 9 to 17: nobody sees or does what he may not. Checks of section 10 stand beside. */
+/** spec/database.md section 8, rows 9 to 17: nobody sees or does what they may not. Checks of section 10 stand beside. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Json } from '../../test/support/api.ts';

@@ -107,7 +107,7 @@ const rows: Readonly<Record<string, Proof>> = {
   ],
   'W25 roles above the own': [
     [outside('team-invites'), 'is worth what its maker may still give'],
-    [outside('teams.security'), 'nobody changes or removes himself'],
+    [outside('teams.security'), 'nobody changes or removes themselves'],
     [outside('teams'), 'are found, sorted, paged and counted by the database'],
   ],
   'W26 events that are lost': [
@@ -126,7 +126,9 @@ const rows: Readonly<Record<string, Proof>> = {
     [here, 'conflicts, limits and bad tokens have their own status'],
     [beside('external-linking.security'), 'a token that is not valid is 401, not nobody'],
   ],
-  'W30 half a deletion': [[beside('erasure'), 'nothing of him is left, and nothing of him works']],
+  'W30 half a deletion': [
+    [beside('erasure'), 'nothing of them is left, and nothing of them works'],
+  ],
   'W31 an address that changes at once': [
     [outside('mail-flows'), 'another address: proven first'],
     [outside('mail-flows'), 'an address that was taken meanwhile'],

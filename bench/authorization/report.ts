@@ -108,7 +108,7 @@ ${sees(all)}
 
 - A check is one statement: a walk from the asked object, of index lookups only. Its cost follows the number of objects on the way, not the number of tuples.
 - A page is one statement. Through which objects the subject acts is remembered; whether that still holds is part of the statement. Only when something changed about such objects is the page read again.
-- The first rows in order are found from the tuples of the subject and of the objects through which he acts: 20 of each are enough. Somebody who acts through thousands of objects gets them by asking row after row.
+- The first rows in order are found from the tuples of the subject and of the objects through which they act: 20 of each are enough. Somebody who acts through thousands of objects gets them by asking row after row.
 - An exact count is read from an index of tuples that are known to lead to rows: the largest share as it is, the others without what was counted already. A count without permissions runs along the primary key, whose entries are a fifth of the size.
 `;
   await writeFile(new URL('RESULTS.md', folder), text);

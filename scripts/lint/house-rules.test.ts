@@ -30,3 +30,11 @@ it('wants exact versions', () => {
     ),
   ).toEqual(['b is not pinned to one version (^1.0.0)']);
 });
+
+it('wants people to be "they"', () => {
+  const [one, other] = ['h', 'sh'].map((start) => `${start}e`);
+  expect(messages('docs/guides/teams.md', `Nobody gives more than ${one} has`)).toHaveLength(1);
+  expect(
+    messages('src/a.ts', `/** What ${other} owns. */\n/** The other, there, this. */`),
+  ).toEqual([`says "${other}": a person is "they" or "you"`]);
+});

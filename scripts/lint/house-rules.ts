@@ -18,6 +18,7 @@ export const checkFile = (file: TextFile, root: string): Problem[] => [
   ...machinePaths(file, root),
   ...lockFile(file),
   ...pinned(file),
+  ...pronouns(file),
 ];
 
 /** Nothing in the repository may say where it was checked out. */
@@ -60,4 +61,18 @@ function pinned({ path, text }: TextFile): Problem[] {
       path,
       message: `${name} is not pinned to one version (${version})`,
     }));
+}
+
+/** Spelled so that this file passes its own rule. */
+const gendered = /\b(?:h[e]|h[i][ms]|h[i]mself|sh[e]|h[e]rs?|h[e]rself)\b/i;
+
+/** A person in code, messages and pages is "they" or "you". */
+function pronouns({ path, text }: TextFile): Problem[] {
+  if (!/\.(?:ts|mjs|md)$/.test(path)) return [];
+  return text.split('\n').flatMap((line, index) => {
+    const word = gendered.exec(line)?.[0];
+    return word === undefined
+      ? []
+      : [{ path: `${path}:${index + 1}`, message: `says "${word}": a person is "they" or "you"` }];
+  });
 }

@@ -41,7 +41,7 @@ export function createWatchdog(report) {
   };
 
   return {
-    /** For the debugger of Node, which only opens when a stuck worker is examined. Nothing when the operator debugs himself. */
+    /** For the debugger of Node, which only opens when a stuck worker is examined. Nothing when the operator debugs themselves. */
     reservePort: () =>
       /--inspect/.test(process.env.NODE_OPTIONS ?? '') ? Promise.resolve(undefined) : freePort(),
     watch(worker, limitMs) {

@@ -34,7 +34,7 @@ export function moduleOfOperation(operation: Operation): string {
   return common.has(word) ? 'core' : word;
 }
 
-/** Without scopes a caller may do whatever his rights allow. */
+/** Without scopes a caller may do whatever their rights allow. */
 export function withinScopes(
   { scopes }: Pick<AdminCaller, 'scopes'>,
   operation: Operation,

@@ -14,12 +14,12 @@ export interface UserCaller {
   readonly kind: 'user';
   readonly userId: string;
   readonly sessionId: string;
-  /** When the user last proved who he is, in ms since the epoch. */
+  /** When the user last proved who they are, in ms since the epoch. */
   readonly authenticatedAt: number;
   /** False while a second factor is owed: such a caller passes only `partialUser` operations. */
   readonly complete: boolean;
   readonly clientId: string;
-  /** Id of the admin who acts as this user. Such a caller never passes for one who has just proven himself. */
+  /** Id of the admin who acts as this user. Such a caller never passes for one who has just proven themselves. */
   readonly impersonatedBy?: string;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Requests that the platform sends by itself: bounded in time and size, without redirects, over TLS to
- * public addresses unless the operator opened his own network (OWASP API7, server-side request forgery).
+ * public addresses unless the operator opened their own network (OWASP API7, server-side request forgery).
  */
 import { lookup as resolveName } from 'node:dns';
 import { type IncomingMessage, request as requestHttp } from 'node:http';

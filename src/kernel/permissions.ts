@@ -127,7 +127,7 @@ export interface PermissionEngine {
   knows(schema: string, action: string): Promise<boolean>;
   /** Names of the roles that the caller holds. */
   roles(caller: Caller): Promise<ReadonlySet<string>>;
-  /** Who owns what the caller creates: the caller, or the scope, which he must be allowed to edit; to read, where `create` of the type says who may create in it. Throws 403. */
+  /** Who owns what the caller creates: the caller, or the scope, which they must be allowed to edit; to read, where `create` of the type says who may create in it. Throws 403. */
   owner(caller: Caller, schema: string, scope?: string): Promise<Owner>;
   /**
    * What records must fulfil that the caller creates for this owner, by the action `create` of their type; `undefined`

@@ -168,7 +168,7 @@ export interface VersionOptions {
   readonly scope?: string;
 }
 
-/** What records were before they were changed, for schemas that keep it. What a caller may not see now he does not see there. */
+/** What records were before they were changed, for schemas that keep it. What a caller may not see now they do not see there. */
 export interface RecordHistory {
   /** `{"versions":[...],"count":n}` as text, the youngest first. Operators see it also of records that are gone. */
   list(caller: Caller, schema: string, id: string, options?: HistoryOptions): Promise<string>;

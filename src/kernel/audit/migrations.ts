@@ -38,7 +38,7 @@ const auditLog = `
     for each statement execute function penstock.audit_log_is_append_only();
 `;
 
-/** Whoever says that he purges still takes away nothing of the last day: that is the shortest time that rows are kept. */
+/** Whoever says that they purge still takes away nothing of the last day: that is the shortest time that rows are kept. */
 const keepTheLastDay = `
   create or replace function penstock.audit_log_is_append_only() returns trigger language plpgsql as $body$
   begin

@@ -107,7 +107,7 @@ export const routeKeyOf = (surface: SurfaceName, method: Method, path: string): 
 export type MiddlewareLists = ReadonlyMap<string, readonly string[]>;
 
 /**
- * The list in force: what the operator set, with every demand of the module, whether he kept it or not (the module
+ * The list in force: what the operator set, with every demand of the module, whether they kept it or not (the module
  * may have come to demand it later), and without what no longer fits the route.
  */
 export function middlewaresOf(operation: Operation, lists: MiddlewareLists): readonly string[] {

@@ -123,7 +123,7 @@ export const authenticationConfig = defineConfig({
         minimum: minute,
         maximum: 60 * minute,
         description:
-          'How long an operator may act as a user before he must ask again. Milliseconds.',
+          'How long an operator may act as a user before they must ask again. Milliseconds.',
       }),
     }),
   }),

@@ -38,7 +38,7 @@ async function tablesWith(text: string): Promise<string[]> {
   );
 }
 
-test('after a user deleted himself nothing of him is left, and nothing of him works', async () => {
+test('after a user deleted themselves nothing of them is left, and nothing of them works', async () => {
   const email = 'gone@example.com';
   const mailbox = createMailbox(platform.admin);
   const registering = { email, password };

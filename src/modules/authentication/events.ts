@@ -37,7 +37,7 @@ export type UserEvent =
 
 /** What else an event about a user may say. */
 export interface UserEventFacts {
-  /** How he signed in or registered: `local`, `magic-link`, the name of a provider. */
+  /** How they signed in or registered: `local`, `magic-link`, the name of a provider. */
   readonly strategy?: string;
   /** Why it was refused. */
   readonly reason?: string;

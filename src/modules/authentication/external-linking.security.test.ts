@@ -317,7 +317,7 @@ describe('an anonymous user', () => {
     return user;
   }
 
-  test('becomes the registered one in place, and his earlier sessions end', async () => {
+  test('becomes the registered one in place, and their earlier sessions end', async () => {
     const before = await anonymousUser();
     const answer = await signIn(person('upgraded@example.com'), { token: before.accessToken });
     expect(answer).toMatchObject({ status: 200, body: { userId: before.userId } });
@@ -363,7 +363,7 @@ describe('linking', () => {
     return back.body.linkCode as string;
   };
 
-  test('nobody can be made to link his account to that of somebody else', async () => {
+  test('nobody can be made to link their account to that of somebody else', async () => {
     const [attacker, victim] = [await platform.registerUser(), await platform.registerUser()];
     const linkCode = await codeFor(attacker, { sub: newSubject() });
     expect(await victim.api.post('/authentication/identities', { linkCode })).toMatchObject({
@@ -460,7 +460,7 @@ describe('linking', () => {
   });
 });
 
-test('deleting the user deletes his identities', async () => {
+test('deleting the user deletes their identities', async () => {
   const answer = await signIn(person('gone@example.com'));
   expect(
     (await platform.client.delete('/authentication/user', { token: answer.body.accessToken }))

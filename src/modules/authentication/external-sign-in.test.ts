@@ -53,7 +53,7 @@ async function signIn(query: Record<string, string> = {}, headers: Record<string
   return browser.back('corp', Object.fromEntries(back.searchParams));
 }
 
-test('a stranger becomes a user, with a verified address, and is recognised by his subject afterwards', async () => {
+test('a stranger becomes a user, with a verified address, and is recognised by their subject afterwards', async () => {
   const first = await signIn();
   expect(first, first.text).toMatchObject({
     status: 200,

@@ -1,5 +1,5 @@
 /**
- * Who must set a second factor up has proven one factor only: what he may add with that, and what not
+ * Who must set a second factor up has proven one factor only: what they may add with that, and what not
  * (https://cwe.mitre.org/data/definitions/308.html).
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -63,7 +63,7 @@ test('who must set up a factor and has a passkey is asked for that: a password a
   await configure({ required: false });
 });
 
-test('who must set up a factor begins a passkey with the token of the first step, while he has none and no other factor', async () => {
+test('who must set up a factor begins a passkey with the token of the first step, while they have none and no other factor', async () => {
   const begin = async (email: string) =>
     call('passkeys.begin', { bearer: (await login(email)).accessToken as string });
   const [owing, other] = [await register(), await register()];

@@ -138,7 +138,7 @@ test('a taken address is 409, a wrong password and an unknown address are the sa
   expect({ ...unknown.body, requestId: '' }).toEqual({ ...wrong.body, requestId: '' });
 });
 
-test('the user sees his sessions, changes his password and deletes his account', async () => {
+test('the user sees their sessions, changes their password and deletes their account', async () => {
   const user = await platform.registerUser({ email: 'life@example.com', password });
   const other = await platform.login('life@example.com', password);
   const sessions = await user.api.get('/authentication/sessions');

@@ -176,7 +176,7 @@ test('waiting an hour gives one number no more than twenty messages in a day', a
   expect(textsTo(phone)).toBe(20);
 });
 
-test('an anonymous user becomes the account in place; his earlier sessions end', async () => {
+test('an anonymous user becomes the account in place; their earlier sessions end', async () => {
   const anonymous = (await call('local.registerAnonymous')).body;
   const phone = newNumber();
   const answer = await signIn(phone, anonymous.accessToken as string);
@@ -186,13 +186,13 @@ test('an anonymous user becomes the account in place; his earlier sessions end',
     phoneNumber: phone,
   });
   expect((await call('user.get', { bearer: anonymous.accessToken as string })).status).toBe(401);
-  // With a number that is known he is signed in to its account, and stays what he was.
+  // With a number that is known they are signed in to its account, and stay what they were.
   const second = (await call('local.registerAnonymous')).body;
   expect((await signIn(phone, second.accessToken as string)).body.userId).toBe(anonymous.userId);
   expect(await user(second.accessToken)).toMatchObject({ isAnonymous: true });
 });
 
-test('a signed-in user gives himself a number that nobody has, after a fresh sign-in', async () => {
+test('a signed-in user gives themselves a number that nobody has, after a fresh sign-in', async () => {
   const phone = newNumber();
   const owner = await register();
   const answer = await signIn(phone, owner.accessToken);

@@ -41,7 +41,7 @@ const age = (userId: unknown) =>
 const sudo = (bearer: unknown, body: object, address = home) =>
   fixture.node.call('authentication.session.stepUp', { bearer: bearer as string, body, address });
 
-test('a hundred places together guess a hundred times; then the owner goes on from where he was before, and is told once', async () => {
+test('a hundred places together guess a hundred times; then the owner goes on from where they were before, and is told once', async () => {
   const email = await newUser();
   expect((await login(email)).status).toBe(200);
   const statuses: number[] = [];
@@ -188,7 +188,7 @@ test('sessions have a name, which only their owner changes', async () => {
   expect(await list()).toMatchObject([{ name: 'My desk' }]);
 });
 
-test('a user reads what happened to his own account, and to no other', async () => {
+test('a user reads what happened to their own account, and to no other', async () => {
   const email = await newUser();
   await login(email, 'not the password', '198.51.100.99');
   const { accessToken } = (await login(email)).body as { accessToken: string };

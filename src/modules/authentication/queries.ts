@@ -111,7 +111,7 @@ export const lockAnonymousUser = async (
     )
   ).count > 0;
 
-/** Notes that the owner of the mailbox has proven himself; false when it was noted before. */
+/** Notes that the owner of the mailbox has proven themselves; false when it was noted before. */
 export const markVerified = async (
   database: Queryable,
   userId: string,
@@ -124,7 +124,7 @@ export const markVerified = async (
   ).count > 0;
 
 /**
- * For the owner of a mailbox who proves himself on an account whose address was never proven: the
+ * For the owner of a mailbox who proves themselves on an account whose address was never proven: the
  * password that somebody else may have set goes. False for an account with a second factor: a mailbox alone must
  * not take that off, and addresses of honest users are unproven too where nobody asks for the proof.
  */

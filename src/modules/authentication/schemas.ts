@@ -3,7 +3,7 @@ import type { SchemaDefinition } from '../../data/schema/language/definition.ts'
 
 /**
  * The roles of a team, from the least to the most. Each can what those before it can, so they are a
- * ladder: nobody gives, takes or changes a role above his own.
+ * ladder: nobody gives, takes or changes a role above their own.
  */
 export const teamRoles = ['member', 'readAll', 'editAll', 'owner'] as const;
 export type TeamRole = (typeof teamRoles)[number];

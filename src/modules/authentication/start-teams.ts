@@ -145,7 +145,7 @@ async function applyMemberAccess(
     if (applied === false)
       log.warn(
         { memberAccess },
-        'teams.memberAccess has no effect: an operator wrote his own definition of Team',
+        'teams.memberAccess has no effect: an operator wrote their own definition of Team',
       );
   } catch (error) {
     log.error({ err: error }, 'teams.memberAccess could not be applied');

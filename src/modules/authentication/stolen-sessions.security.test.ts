@@ -1,6 +1,6 @@
 /**
  * A session in the wrong hands: what its holder has begun or added must not outlive the moment in which the owner
- * throws him out (https://cwe.mitre.org/data/definitions/613.html, https://cwe.mitre.org/data/definitions/640.html;
+ * throws them out (https://cwe.mitre.org/data/definitions/613.html, https://cwe.mitre.org/data/definitions/640.html;
  * OWASP ASVS 5.0 7.4.3, 6.4.3).
  */
 import { generateKeyPairSync, sign } from 'node:crypto';
@@ -76,7 +76,7 @@ test.each([
   ],
   ['ends all other sessions', (own: string) => call('session.endOthers', { bearer: own })],
 ])(
-  'the owner %s: a change of address that the thief has begun ends with his session',
+  'the owner %s: a change of address that the thief has begun ends with their session',
   async (_name, throwOut) => {
     const { email, userId, own, thief, next } = await stolen();
     const link = await askToMove(thief, next);
@@ -161,7 +161,7 @@ test('taking a change of address back takes away every key that came with it, an
     `insert into penstock.user_backup_codes (user_id, digest, made_at) values ($1, 'old', $2::timestamptz)`,
     [userId, before],
   );
-  // Before he asks for the change, but with the same sign-in.
+  // Before they ask for the change, but with the same sign-in.
   await addKeys(userId, new Date().toISOString());
   const link = await askToMove(thief, next);
   await query(
@@ -181,7 +181,7 @@ test('taking a change of address back takes away every key that came with it, an
   ]);
 });
 
-test('the phone and the second factor of a thief go too, and his device does not sign in again', async () => {
+test('the phone and the second factor of a thief go too, and their device does not sign in again', async () => {
   const { email, userId, thief, next } = await stolen();
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const signed = (text: unknown) =>

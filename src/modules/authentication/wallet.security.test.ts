@@ -260,7 +260,7 @@ test('where registration needs an invitation, an address alone makes no account'
   expect((await present(wallet, proof)).status).toBe(200);
 });
 
-test('an anonymous user becomes the account in place; his earlier sessions end', async () => {
+test('an anonymous user becomes the account in place; their earlier sessions end', async () => {
   const anonymous = (await call('local.registerAnonymous')).body as {
     userId: string;
     accessToken: string;

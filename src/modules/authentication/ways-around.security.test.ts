@@ -134,7 +134,7 @@ const move = async (bearer: string, from: string, to: string): Promise<string> =
   return linkTo(from, 'EmailChanged');
 };
 
-test('a thief who changes the address twice and takes one change back leaves the owner his way back', async () => {
+test('a thief who changes the address twice and takes one change back leaves the owner their way back', async () => {
   await configure(({ local, ...config }) => ({
     ...config,
     local: { ...local, verification: { ...local.verification, resend_threshold: 1 } },
@@ -176,7 +176,7 @@ test.each([
   ['address', { email: 'set-by-operator@around.example', isVerified: true }],
   ['phone number', { phoneNumber: '+306900000001' }],
   ['second factor', { phoneNumber: '+306900000002', hasTwoFA: true, twoFaMethod: 'sms' }],
-])('an operator who changes the %s of a user signs him out', async (_name, body) => {
+])('an operator who changes the %s of a user signs them out', async (_name, body) => {
   const { userId, bearer, refreshToken } = await register();
   const update = (change: object) => call('users.update', { params: { id: userId }, body: change });
   expect((await update({ isVerified: true })).status).toBe(200);
@@ -234,7 +234,7 @@ test('an account with two names is guessed at with one budget, and no answer tel
   ).toBe(200);
 });
 
-test('the owner is told of many guesses at his user name too', async () => {
+test('the owner is told of many guesses at their user name too', async () => {
   await configure(({ local, ...config }) => ({
     ...config,
     local: { ...local, username_auth_enabled: true },

@@ -68,7 +68,7 @@ export interface AuthorizationService
   unrelate(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
   /** What users give each other. */
   readonly sharing: Pick<Sharing, 'requireGiver' | 'accept'>;
-  /** What plain members of teams may do with the records of their teams; false where an operator defined `Team` himself. */
+  /** What plain members of teams may do with the records of their teams; false where an operator defined `Team` themselves. */
   setTeamMemberAccess(access: TeamMemberAccess): Promise<boolean>;
 }
 

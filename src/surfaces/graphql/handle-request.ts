@@ -99,7 +99,7 @@ async function requireApp({ limiter }: Pipeline, identity: Identity, call: Call)
   }
 }
 
-/** A request costs what any request costs; whoever sends a credential that is refused pays with his address. */
+/** A request costs what any request costs; whoever sends a credential that is refused pays with their address. */
 async function pay({ limiter }: Pipeline, identity: Identity, call: Call): Promise<Caller> {
   let caller: Caller = anonymous;
   try {

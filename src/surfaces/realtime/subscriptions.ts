@@ -15,7 +15,7 @@ import type { Change, ChangeHub, FindLost, Subscription } from './changes.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
 import type { Session } from './session.ts';
 
-/* Which changes a user may hear of: those of records that he may read. Who may read is asked of the record engine alone. */
+/* Which changes a user may hear of: those of records that they may read. Who may read is asked of the record engine alone. */
 
 type AccessKernel = Pick<Kernel, 'bus' | 'schemas' | 'records'>;
 

@@ -195,7 +195,7 @@ describe('access to single fields', () => {
     expect(await get(admin, name, id)).toMatchObject({ title: 'c', state: 'live', grade: 5 });
   });
 
-  it('shows and takes a field of the owner in his own records only', async () => {
+  it('shows and takes a field of the owner in their own records only', async () => {
     const [ann, bob] = [userWith(), userWith()];
     const own: FieldMap[string] = { type: 'String', access: { read: 'owner', write: 'owner' } };
     const name = await declare(
@@ -396,7 +396,7 @@ describe('records that belong to users', () => {
     expect(inList(await kernel.records.find(bob, 'Mine', { filter: all(), granted: true }))).toBe(
       false,
     );
-    // What refers to it would be in the way, but that is not for him to know.
+    // What refers to it would be in the way, but that is not for them to know.
     await kernel.schemas.create(admin, {
       name: 'Holder',
       fields: { of: { type: 'Relation', model: 'Mine' } },

@@ -1,5 +1,5 @@
 /**
- * Access to single fields. A schema as somebody sees it is a schema of its own, in which the fields that he
+ * Access to single fields. A schema as somebody sees it is a schema of its own, in which the fields that they
  * may not see are hidden: so nothing shows them, sorts by them, filters by them or follows them. There are
  * only as many as there are different sets of such fields, and statements are cached for each.
  */
@@ -19,7 +19,7 @@ import { isTrusted } from './operation-access.ts';
 /** Schemas as different callers see them, kept per schema. */
 const MAX_VISIBLE_SCHEMAS = 64;
 
-/** What of a caller decides which fields he sees and sets. */
+/** What of a caller decides which fields they see and sets. */
 export interface Viewer {
   readonly caller: Caller;
   readonly roles: ReadonlySet<string>;

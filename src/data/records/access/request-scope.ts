@@ -1,4 +1,4 @@
-/** What the engine works with for one caller: the schemas as he sees them. For most callers they are the schemas as they are. */
+/** What the engine works with for one caller: the schemas as they see them. For most callers they are the schemas as they are. */
 import type { Caller } from '../../../kernel/caller.ts';
 import type { PermissionPort } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';

@@ -32,7 +32,7 @@ export function requireHistory({ history, name }: CompiledSchema): void {
     });
 }
 
-/** What the caller may see, after it is sure that he may read the record as it is now. Throws 401, 404 or 503. */
+/** What the caller may see, after it is sure that they may read the record as it is now. Throws 401, 404 or 503. */
 async function viewOfHistory({
   dependencies,
   caller,

@@ -1,8 +1,8 @@
 /**
  * Links must lead to records that exist. Single relations are left to their foreign keys; this asks before the write
  * where no key can: for lists (PostgreSQL has no foreign keys for the elements of arrays), where the record that a link
- * leads to may be in a trash, and where it depends on the caller which records there are for him. A record that he
- * may not read is refused like one that does not exist: a link to it would tell him that it is there, and could keep
+ * leads to may be in a trash, and where it depends on the caller which records there are for them. A record that they
+ * may not read is refused like one that does not exist: a link to it would tell them that it is there, and could keep
  * its owner from deleting it.
  */
 import type { Caller } from '../../../kernel/caller.ts';
@@ -150,7 +150,7 @@ async function danglingReferences(
   if (limited) {
     const column = `t1.${identifier(field)}`;
     const same = many ? `w.id = any(${column})` : `${column} = w.id`;
-    // Of a record that he may not change he learns nothing.
+    // Of a record that they may not change they learn nothing.
     const kept = `exists (select 1 from ${schema.rows} t1 where t1."_id" = w.record and ${same}${restriction(predicate, 't1', parameters, 'row')})`;
     const seen = (await readable(context, target)).map(
       ({ compile }) => `(${compile('t0."_id"', parameters.next, 'row', 't0')})`,
@@ -168,7 +168,7 @@ async function danglingReferences(
   return rows.flatMap(({ n }) => links[n - 1] ?? []);
 }
 
-/** Any of these makes a record one that the caller may read: as himself, or as what he acts for. Nobody reads none. */
+/** Any of these makes a record one that the caller may read: as themselves, or as what they act for. Nobody reads none. */
 async function readable(
   { caller, options, dependencies }: WriteContext,
   schema: CompiledSchema,

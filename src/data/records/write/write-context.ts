@@ -52,7 +52,7 @@ export interface WriteContext {
   /** Who owns the records that are created; `undefined`: nobody. */
   readonly ownership: Ownership | undefined;
   readonly populate: PopulateTree;
-  /** Which fields he may set. */
+  /** Which fields they may set. */
   readonly rights: WriteRights;
   /** For fields that depend on the record. */
   readonly conditions: RowConditions | undefined;
@@ -105,7 +105,7 @@ function asksFirst(request: WriteRequest): boolean {
 const actionOf = (operation: 'update' | 'delete'): RecordAction =>
   operation === 'delete' ? 'delete' : 'edit';
 
-/** A trusted caller creates records that nobody owns, unless he says whose they are. */
+/** A trusted caller creates records that nobody owns, unless they say whose they are. */
 function namesOwner({ caller, schema, operation, options }: WriteRequest): boolean {
   if (operation !== 'create' || !schema.modelOptions.conduit.authorization.enabled) return false;
   return !isTrusted(caller) || options.scope !== undefined;
@@ -147,7 +147,7 @@ async function resolveWrite(
   return { ...request, dependencies, predicate: rows, ownership, populate, conditions };
 }
 
-/** Who will own the new records: the caller, or the scope that he may act for. Throws 403 or 503. */
+/** Who will own the new records: the caller, or the scope that they may act for. Throws 403 or 503. */
 async function ownershipOf(
   { engine, tuples }: PermissionPort,
   { caller, schema, options }: WriteRequest,

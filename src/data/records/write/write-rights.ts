@@ -1,4 +1,4 @@
-/** What a writer may set: fields that are not his are refused by name, never dropped silently. */
+/** What a writer may set: fields that are not theirs are refused by name, never dropped silently. */
 
 import type { Problem } from '../../../kernel/errors.ts';
 import { isId, newId } from '../../../kernel/ids.ts';
@@ -116,7 +116,7 @@ export function ownedInput({ schema, caller }: WriteContext, input: RecordInput)
   return owner && caller.kind === 'user' ? { ...input, [owner.field]: caller.userId } : input;
 }
 
-/** Fields that a replacement leaves as they are: those that the caller may not set, or that he could, but did not give. */
+/** Fields that a replacement leaves as they are: those that the caller may not set, or that they could, but did not give. */
 export function untouched(
   { rights, caller }: WriteContext,
   input: RecordInput,
@@ -129,7 +129,7 @@ export function untouched(
   ]);
 }
 
-/** The rows in which the caller may set these fields, in addition to those that he may change at all. */
+/** The rows in which the caller may set these fields, in addition to those that they may change at all. */
 export function settableRows(
   context: WriteContext,
   fields: readonly string[],

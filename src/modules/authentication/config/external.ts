@@ -80,7 +80,7 @@ const common = {
   scopes: list('What to ask the provider for, in place of what is usual.'),
   trustEmail: flag(
     false,
-    'Take every address that this provider names as verified. Only for a provider that lets nobody enter an address that is not his.',
+    'Take every address that this provider names as verified. Only for a provider that lets nobody enter an address that is not theirs.',
   ),
   authorizationUrl: address('Another address for the sign-in page.'),
   tokenUrl: address('Another address for exchanging codes.'),

@@ -146,7 +146,7 @@ export function factorsProblems({ twoFa, passkeys }: Pick<FactorsConfig, 'twoFa'
   return problems;
 }
 
-/** Whether there is a second factor that somebody who has none can set up when he signs in. */
+/** Whether there is a second factor that somebody who has none can set up when they sign in. */
 export const canBeSetUp = ({
   twoFa: { methods },
   passkeys,

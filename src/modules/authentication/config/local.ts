@@ -69,7 +69,7 @@ export const localConfig = Type.Object({
   verification: Type.Object({
     required: flag(
       false,
-      'Whether a user must prove his address before he can log in. Registering then answers the same for a taken address; its owner is told by mail.',
+      'Whether a user must prove their address before they can log in. Registering then answers the same for a taken address; its owner is told by mail.',
     ),
     send_email: flag(
       false,

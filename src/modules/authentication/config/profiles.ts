@@ -17,7 +17,7 @@ export const profilesConfig = Type.Object({
   hideBlocked: Type.Boolean({
     default: false,
     description:
-      'Whether the profile of a blocked user is gone for as long as he is blocked. Off: what he wrote keeps his name.',
+      'Whether the profile of a blocked user is gone for as long as they are blocked. Off: what they wrote keeps their name.',
   }),
 });
 

@@ -16,7 +16,7 @@ export const teamsConfig = Type.Object({
   memberAccess: Type.Union([Type.Literal('read'), Type.Literal('edit'), Type.Literal('none')], {
     default: 'read',
     description:
-      'What a plain member may do with the records that his team owns. Without effect where an operator wrote his own definition of the type Team.',
+      'What a plain member may do with the records that their team owns. Without effect where an operator wrote their own definition of the type Team.',
   }),
   allowAddWithoutInvite: flag(
     false,

@@ -154,7 +154,7 @@ const impersonateOperation = ({ impersonate }: HelpServices): Operation =>
     errors: [authErrors.USER_NOT_FOUND, authErrors.USER_BLOCKED],
     summary: 'Act as a user',
     description:
-      'For a super admin, for `impersonation.lifetime`, without renewal. The session passes no check for a fresh login; its log lines and events name the operator, and the user sees it in his list.',
+      'For a super admin, for `impersonation.lifetime`, without renewal. The session passes no check for a fresh login; its log lines and events name the operator, and the user sees it in their list.',
     async handler(context, { params, body: { clientId } }) {
       const origin = {
         address: context.address,

@@ -133,7 +133,7 @@ const updateOperation = (users: UserAdmin): Operation =>
         requiresTwoFA: Type.Optional(
           Type.Boolean({
             description:
-              'Whether he must set a second factor up when he signs in next (while `twoFa.enabled`)',
+              'Whether they must set a second factor up when they sign in next (while `twoFa.enabled`)',
           }),
         ),
       }),
@@ -162,7 +162,7 @@ const deleteOperation = (users: UserAdmin): Operation =>
     output: TextResult,
     errors: [authErrors.USER_NOT_FOUND, recordErrors.RECORD_IN_USE],
     summary: 'Delete a user',
-    description: 'With his sessions, which end at once.',
+    description: 'With their sessions, which end at once.',
     handler: async ({ caller }, { params }) => {
       await users.remove(caller, [params.id]);
       return 'User was deleted';
@@ -199,7 +199,9 @@ const blockOperation = (users: UserAdmin, block: boolean): Operation =>
       authErrors.USER_NOT_FOUND,
     ],
     summary: block ? 'Block a user' : 'Unblock a user',
-    description: block ? 'Ends his sessions at once; he cannot log in.' : 'He can log in again.',
+    description: block
+      ? 'Ends their sessions at once; they cannot log in.'
+      : 'They can log in again.',
     handler: async ({ caller }, { params }) => {
       await users.setBlocked(caller, [params.id], block);
       return block ? 'User was blocked' : 'User was unblocked';

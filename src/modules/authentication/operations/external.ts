@@ -84,7 +84,7 @@ const initOperation = (external: External): Operation =>
     ],
     summary: 'Start to sign in at another provider',
     description:
-      'Answers the address to send the browser to, for ten minutes. A page of this origin gets a cookie with this answer, and the address at the provider. Everybody else gets an address here that sets the cookie in the browser that opens it and leads on to the provider. An anonymous user who presents his token becomes registered.',
+      'Answers the address to send the browser to, for ten minutes. A page of this origin gets a cookie with this answer, and the address at the provider. Everybody else gets an address here that sets the cookie in the browser that opens it and leads on to the provider. An anonymous user who presents their token becomes registered.',
     handler: (context, { params, query }) =>
       external.web.start(providerOf(external, params.provider), query, browserOf(context), {
         user: maybeUser(context),

@@ -81,7 +81,7 @@ const verifyOperation = ({ phone }: Pick<Factors, 'phone'>): Operation =>
     ],
     summary: 'Register or sign in with a phone number',
     description:
-      'Signs in whoever has the number, else makes an account; with the token of an anonymous user, that user becomes the account. With the token of a registered user the number becomes his: that needs a fresh login, and ends his other sessions. A number that is the second factor of an account with another way in does not sign in to it.',
+      'Signs in whoever has the number, else makes an account; with the token of an anonymous user, that user becomes the account. With the token of a registered user the number becomes theirs: that needs a fresh login, and ends their other sessions. A number that is the second factor of an account with another way in does not sign in to it.',
     handler: (context, { body }) => phone.verify(context.caller, body, originOf(context)),
   });
 

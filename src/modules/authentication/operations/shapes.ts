@@ -81,7 +81,7 @@ export const Session = Type.Object({
   ip: nullable(Type.String()),
   userAgent: nullable(Type.String()),
   name: Type.String({
-    description: 'As the user calls the device; until he does, what the user agent says',
+    description: 'As the user calls the device; until they do, what the user agent says',
   }),
   impersonated: Type.Boolean({ description: 'An operator acts as the user in it' }),
 });

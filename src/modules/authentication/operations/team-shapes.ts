@@ -51,7 +51,7 @@ export const Member = Type.Object(
   },
   {
     additionalProperties: true,
-    description: 'A user with the highest role that he has directly in the team',
+    description: 'A user with the highest role that they have directly in the team',
   },
 );
 
@@ -79,7 +79,7 @@ export const InvitationToken = Type.String({
 });
 export const InviteData = Type.Record(Type.String(), Type.Unknown(), {
   description:
-    'Fields by which the schema User was extended; a new user gets them with his account',
+    'Fields by which the schema User was extended; a new user gets them with their account',
 });
 
 const sortBy = (names: readonly string[]) =>

@@ -73,7 +73,7 @@ const changeOperation = (members: OwnMembers): Operation =>
     errors: [authErrors.MEMBER_UNKNOWN, authErrors.OWN_MEMBERSHIP_PROTECTED, ...memberRefusals],
     summary: 'Change the role of members',
     description:
-      'All of them or none. Nobody gives or takes a role above his own, and nobody changes his own.',
+      'All of them or none. Nobody gives or takes a role above their own, and nobody changes their own.',
     async handler(context, { params, body }) {
       await members.changeRole(
         userOf(context),
@@ -178,7 +178,7 @@ const createOperation = ({ teams }: TeamServices): Operation =>
         ),
         addCreatorToTeam: Type.Optional(
           Type.Boolean({
-            description: 'Of a sub-team: whether the caller owns it himself as well',
+            description: 'Of a sub-team: whether the caller owns it themselves as well',
           }),
         ),
       }),

@@ -89,6 +89,6 @@ const signInOperation = ({ wallet }: Services): Operation =>
     ],
     summary: 'Register or sign in with a wallet',
     description:
-      'Signs in whoever has the address, else makes an account; with the token of an anonymous user, that user becomes the account. With the token of a registered user the address becomes one more way into his account: that needs a fresh login. Counts for one factor.',
+      'Signs in whoever has the address, else makes an account; with the token of an anonymous user, that user becomes the account. With the token of a registered user the address becomes one more way into their account: that needs a fresh login. Counts for one factor.',
     handler: (context, { body }) => wallet.authenticate(context.caller, body, originOf(context)),
   });

@@ -1,10 +1,10 @@
-/** Changes that could hand an account over need somebody who has just proven who he is. */
+/** Changes that could hand an account over need somebody who has just proven who they are. */
 import type { Caller, UserCaller } from '../../../kernel/caller.ts';
 import type { Queryable, Transaction } from '../../../kernel/database/database.ts';
 import { authErrors } from '../errors.ts';
 import { type Credentials, credentialsById, lockCredentials } from '../queries.ts';
 
-/** Throws 403 unless the caller proved who he is at most `maxAgeMs` ago. An operator who acts as the user never has. */
+/** Throws 403 unless the caller proved who they are at most `maxAgeMs` ago. An operator who acts as the user never has. */
 export function requireRecentLogin(caller: UserCaller, maxAgeMs: number): void {
   const fresh =
     caller.impersonatedBy === undefined && Date.now() - caller.authenticatedAt <= maxAgeMs;
@@ -16,7 +16,7 @@ export function forbidImpersonation({ impersonatedBy }: UserCaller): void {
   if (impersonatedBy !== undefined) throw authErrors.SUDO_REQUIRED();
 }
 
-/* The account of a signed-in user, for changes of what signs him in. */
+/* The account of a signed-in user, for changes of what signs them in. */
 
 /** The account, if there is one still (else 401) and it has a name (else 403). */
 export function registeredAccount(account: Credentials | undefined): Credentials {
@@ -34,7 +34,7 @@ export async function lockRegistered(
   return registeredAccount(await lockCredentials(transaction, caller.userId));
 }
 
-/** The caller, unless he is nobody or an anonymous user. */
+/** The caller, unless they are nobody or an anonymous user. */
 export async function registeredCaller(
   database: Queryable,
   caller: Caller,

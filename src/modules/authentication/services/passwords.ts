@@ -183,7 +183,7 @@ export function createBreachCheck(
   config: () => AuthenticationConfig['passwords']['breached'],
   log: Logger,
 ): BreachCheck {
-  // The address comes from an operator, who may run the list in his own network.
+  // The address comes from an operator, who may run the list in their own network.
   const fetch = createOutboundFetch({ allowInternal: () => true, timeoutMs, maxBytes });
 
   const lookUp = async (url: string, password: string): Promise<boolean> => {

@@ -20,7 +20,7 @@ export async function onUniqueViolation<T>(
   }
 }
 
-/* Hooks stand between a user and his account while a transaction is open: one that does not answer is a refusal. */
+/* Hooks stand between a user and their account while a transaction is open: one that does not answer is a refusal. */
 
 /** Milliseconds. */
 const deadlineMs = 5_000;

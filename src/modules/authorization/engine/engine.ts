@@ -137,7 +137,7 @@ export interface Engine {
   ): Promise<Page<string>>;
   /**
    * Subjects as `Type:id`, in byte order. `Type:*` stands for everybody of the type who is not named on the way to
-   * the resource; whoever is named is listed on his own. Pages as with `listResources`.
+   * the resource; whoever is named is listed on their own. Pages as with `listResources`.
    */
   listSubjects(
     database: Queryable,

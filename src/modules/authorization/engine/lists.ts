@@ -159,7 +159,7 @@ const merged = (a: readonly string[], b: readonly string[]): readonly string[] =
 
 /**
  * One page of subjects as `Type:id`, in byte order. `Type:*` stands for everybody of the type who is not
- * named on the way to the resource; whoever is named is listed on his own.
+ * named on the way to the resource; whoever is named is listed on their own.
  */
 export async function listSubjects(
   engineScope: EngineScope,

@@ -11,7 +11,7 @@ export const shareAction = 'share';
 
 /** Their members are changed by routes of their own, which know more than relations say. */
 const closedTypes: ReadonlySet<string> = new Set(['User', 'Team', 'Role']);
-/** Who owns an object is not decided by those whom he lets share it. */
+/** Who owns an object is not decided by those whom they let share it. */
 const ownerRelation = 'owner';
 
 export interface RelationLists {

@@ -156,7 +156,7 @@ const ofUser = (roles: Roles): Operation =>
     errors: [recordErrors.RECORD_NOT_FOUND],
     summary: 'List the roles that a user holds',
     description:
-      'Those that he was given, and those that he holds through a team. The role "user", which everybody holds, is not among them.',
+      'Those that they were given, and those that they hold through a team. The role "user", which everybody holds, is not among them.',
     async handler(_context, { params }) {
       const found = await roles.ofUser(params.userId);
       return { roles: found.map(roleOnWire), count: found.length };

@@ -114,7 +114,7 @@ const give = (sharing: Sharing): Operation =>
     errors: [...errors, authorizationErrors.SHARES_FULL],
     summary: 'Share something with somebody',
     description:
-      'Needs `share` on it, and everything that the relation lets people do. With a user by his id, or with a group that you may read. Counts for the very next request; sharing it again is no error.',
+      'Needs `share` on it, and everything that the relation lets people do. With a user by their id, or with a group that you may read. Counts for the very next request; sharing it again is no error.',
     async handler(context, { params: { resource }, body }) {
       const share = {
         subject: parseSubject(body.subject, 'subject'),

@@ -122,7 +122,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
 
   const rows = createRowPredicates({ database, models });
 
-  /** Who asks: the caller, or the scope that he may act for. Throws 401 and 403. */
+  /** Who asks: the caller, or the scope that they may act for. Throws 401 and 403. */
   async function subjectOf(
     caller: Caller,
     action: string,

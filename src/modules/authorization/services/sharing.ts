@@ -1,6 +1,6 @@
 /**
  * Sharing: what users do with the relations of objects that they may share. Nobody gives or takes a relation that lets
- * people do what he may not do himself, and nobody shares with himself, so no right grows by it.
+ * people do what they may not do themselves, and nobody shares with themselves, so no right grows by it.
  */
 import { publicRecords } from '../../../data/records/read/public-records.ts';
 import type { Kernel } from '../../../host/kernel.ts';
@@ -51,11 +51,11 @@ export interface Sharing {
   ): Promise<Shares>;
   /** Idempotent: what is shared already gets the new end. Throws 400, 403, and 409 when it is shared with too many. */
   give(caller: UserCaller, resource: ObjectRef, share: Share): Promise<void>;
-  /** Whether it was there or not. Everybody may give up what was shared with himself. Throws 400 and 403. */
+  /** Whether it was there or not. Everybody may give up what was shared with the caller. Throws 400 and 403. */
   take(caller: UserCaller, resource: ObjectRef, share: Share): Promise<void>;
   /** Throws 400 for what is not shared like this, and 403 for a user who may not do it; without a relation, for one who shares nothing of it. */
   requireGiver(userId: string, resource: ObjectRef, relation?: string): Promise<void>;
-  /** Gives a user what was offered to him by somebody who still may: joins the ambient transaction. Throws like `requireGiver`. */
+  /** Gives a user what was offered to them by somebody who still may: joins the ambient transaction. Throws like `requireGiver`. */
   accept(caller: Caller, offer: Offer): Promise<void>;
 }
 

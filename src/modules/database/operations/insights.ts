@@ -74,7 +74,7 @@ const Asked = Type.Object({
   userId: Type.Optional(
     Type.String({
       format: 'uuid',
-      description: 'Ask as this user, with his permissions; as an operator unless set',
+      description: 'Ask as this user, with their permissions; as an operator unless set',
     }),
   ),
   ...Options,

@@ -51,7 +51,7 @@ export interface Documents {
   writable(schema: string, change: Change): CompiledSchema;
 }
 
-/** What the admin saw of a record that he changes. */
+/** What the admin saw of a record that they change. */
 type Seen = Pick<WriteOptions, 'expectedVersion'>;
 
 type Change = 'create' | 'modify' | 'delete';

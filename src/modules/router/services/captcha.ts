@@ -43,7 +43,7 @@ const ownFaults = [
 ];
 
 export function createCaptcha(config: () => CaptchaConfig, log: Logger): Captcha {
-  // Another address than that of the service is the super admin's word, who may mean his own network.
+  // Another address than that of the service is the super admin's word, who may mean their own network.
   const fetch = createOutboundFetch({
     allowInternal: () => config().verifyUrl !== '',
     timeoutMs: 5000,

@@ -19,7 +19,7 @@ import type { Sessions } from '../sessions/sessions.ts';
 import { type OneTimeTokens, signsIn } from '../tokens/one-time-tokens.ts';
 
 /*
- * An operator acts as a user, to see what he sees. The session is short, cannot be renewed, passes no check for a
+ * An operator acts as a user, to see what they see. The session is short, cannot be renewed, passes no check for a
  * fresh login, and its token, its log lines and its events name the operator.
  */
 
@@ -70,7 +70,7 @@ export const createImpersonation =
 
 export interface AccountHelp {
   /**
-   * The password until now opens nothing any more, all sessions end, and the user gets a mail with which he
+   * The password until now opens nothing any more, all sessions end, and the user gets a mail with which they
    * chooses another. Throws 404, 400 for a user without an address, 412 while no mail can be sent.
    */
   requirePassword(caller: Caller, userId: string): Promise<void>;

@@ -90,7 +90,7 @@ export interface NewAccount {
 /** What a hook adds to the account before it is written, and what it does once it is. */
 interface Admission {
   readonly isVerified?: boolean;
-  /** Fields that the account gets where the person gives none himself. */
+  /** Fields that the account gets where the person gives none themselves. */
   readonly userData?: Readonly<Record<string, unknown>>;
   registered?(userId: string): Promise<void>;
 }
@@ -106,7 +106,7 @@ export interface AccountCreation {
   /**
    * Writes the account; joins the ambient transaction. Throws 409 where a name is taken, 400 for an
    * address that the restrictions refuse and for wrong userData, 403 for an operator who would register
-   * the anonymous user he acts as, and whatever a hook throws.
+   * the anonymous user they act as, and whatever a hook throws.
    */
   create(caller: Caller, account: NewAccount): Promise<RecordText>;
   /** Adds a hook; hooks run in the order in which they came. Answers how to take it away. */
@@ -127,7 +127,7 @@ export function createAccountCreation(dependencies: CreationDependencies): Accou
   const { database, events, schemas, requireAllowedEmail, userDataConfig, log } = dependencies;
   const hooks: RegistrationHook[] = [];
 
-  /** The account with what the hooks add; what the person says himself goes before what an invitation says about him. */
+  /** The account with what the hooks add; what the person says themselves goes before what an invitation says about them. */
   const admit = async (transaction: Transaction, caller: Caller, account: NewAccount) => {
     const admissions: Admission[] = [];
     for (const hook of hooks) {
@@ -212,7 +212,7 @@ async function write(
  */
 
 export interface AnonymousUsers {
-  /** Makes one and signs him in. Throws 400 for wrong userData. */
+  /** Makes one and signs them in. Throws 400 for wrong userData. */
   create(
     caller: Caller,
     userData: Readonly<Record<string, unknown>>,

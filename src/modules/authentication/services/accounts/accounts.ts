@@ -1,4 +1,4 @@
-/** What a signed-in user does with his own account: read it, change data and password, delete it. */
+/** What a signed-in user does with their own account: read it, change data and password, delete it. */
 
 import type { Kernel } from '../../../../host/kernel.ts';
 import { system, type UserCaller } from '../../../../kernel/caller.ts';

@@ -40,7 +40,7 @@ export interface UserChange {
   /** Off takes the factor off with its secrets. On: by SMS only, since an app is enrolled by its owner. */
   readonly hasTwoFA?: boolean;
   readonly twoFaMethod?: SecondFactorMethod | null;
-  /** Whether the user must set a second factor up when he signs in next. */
+  /** Whether the user must set a second factor up when they sign in next. */
   readonly requiresTwoFA?: boolean;
 }
 
@@ -49,7 +49,7 @@ export interface UserAdmin {
   list(filter: UserFilter): Promise<string>;
   /** Creates a verified account, by e-mail or by user name. */
   create(caller: Caller, input: NewUser): Promise<RecordText>;
-  /** Ends the user's sessions where his address, phone number or second factor becomes another. */
+  /** Ends the user's sessions where their address, phone number or second factor becomes another. */
   update(caller: Caller, userId: string, change: UserChange): Promise<RecordText>;
   /** Deletes all of them or none; 404 when one is missing. */
   remove(caller: Caller, userIds: readonly string[]): Promise<void>;
@@ -58,7 +58,7 @@ export interface UserAdmin {
   sessions(userId: string): Promise<readonly ListedSession[]>;
   /** Ends all sessions of a user; answers how many. */
   endSessions(caller: Caller, userId: string): Promise<number>;
-  /** Ends one of them; 404 when he has no such session. */
+  /** Ends one of them; 404 when they have no such session. */
   endSession(caller: Caller, userId: string, sessionId: string): Promise<void>;
 }
 
@@ -286,7 +286,7 @@ function secondFactorOf(
     throw invalid(
       'twoFaMethod',
       'enum',
-      'only sms can be set here: an authenticator or a passkey is enrolled by the user himself',
+      'only sms can be set here: an authenticator or a passkey is enrolled by the user themselves',
     );
   }
   return { hasTwoFA, twoFaMethod: method };

@@ -1,4 +1,4 @@
-/** The accounts at other providers with which a user signs in, as he sees and removes them. */
+/** The accounts at other providers with which a user signs in, as they see and remove them. */
 
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { Caller, UserCaller } from '../../../../kernel/caller.ts';
@@ -49,7 +49,7 @@ async function deleteCredentials(transaction: Transaction, userId: string): Prom
 }
 
 /*
- * Somebody proves to own the mailbox of an account whose address was never proven. He is its owner; but
+ * Somebody proves to own the mailbox of an account whose address was never proven. They are its owner; but
  * whoever made the account may have been somebody else, waiting for just this (account pre-hijacking).
  * So everything with which one could still get in goes; the data stays. An account with a second factor is not
  * claimed: whoever has the mailbox must prove that factor too, as at every sign-in.

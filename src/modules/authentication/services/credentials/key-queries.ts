@@ -225,7 +225,7 @@ export const deletePasskey = async (
     )
   )?.name;
 
-/** All of a user, with the name under which authenticators know him. */
+/** All of a user, with the name under which authenticators know them. */
 export async function deletePasskeysOf(database: Queryable, userId: string): Promise<void> {
   await database.query(sql`delete from penstock.passkeys where user_id = ${userId}::uuid`);
   await database.query(sql`delete from penstock.passkey_handles where user_id = ${userId}::uuid`);

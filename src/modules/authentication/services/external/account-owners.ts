@@ -34,7 +34,7 @@ import type { ExternalProfile, ProviderSettings } from './provider-contract.ts';
 export interface SignInContext {
   readonly origin: Origin;
   readonly invitationToken?: string | undefined;
-  /** The anonymous user who signs in: he becomes the new account, if there is one to make. */
+  /** The anonymous user who signs in: they become the new account, if there is one to make. */
   readonly anonymousUserId?: string | undefined;
 }
 
@@ -143,7 +143,7 @@ async function join(
   const { takeoverGuard, notices } = dependencies;
   const { transaction, caller } = step;
   if (!identity.facts.emailVerified) throw externalErrors.EXTERNAL_EMAIL_UNVERIFIED();
-  // Whoever prepared an account with a second factor would stay in it; its owner can prove himself and link.
+  // Whoever prepared an account with a second factor would stay in it; its owner can prove themselves and link.
   const isClaimable = account.isVerified || !account.hasTwoFA;
   if (!settings.accountLinking || !isClaimable) throw externalErrors.EXTERNAL_LINKING_DISABLED();
   if (!account.active) throw authErrors.USER_BLOCKED();

@@ -1,7 +1,7 @@
 /**
  * Linking another account to one's own, in two steps. The browser comes back from the provider with a code
  * alone; only the app in which the same user is signed in can turn it into a link. So nobody can be
- * made to link his account at a provider to somebody else's account here, whatever address he is sent to.
+ * made to link their account at a provider to somebody else's account here, whatever address they are sent to.
  */
 
 import type { Kernel } from '../../../../host/kernel.ts';

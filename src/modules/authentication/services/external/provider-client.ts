@@ -31,7 +31,7 @@ const asCustomFetch =
       ...(signal === undefined ? {} : { signal }),
     });
 
-/** Options of a discovery. Plain HTTP only where the operator opened his own network; the fetch checks it once more. */
+/** Options of a discovery. Plain HTTP only where the operator opened their own network; the fetch checks it once more. */
 const libraryOptions = (fetch: OutboundFetch, allowInternal: boolean): DiscoveryRequestOptions => ({
   [customFetch]: asCustomFetch(fetch),
   timeout,

@@ -90,7 +90,7 @@ export const createProving =
     }
   };
 
-/** Somebody changed his mind, or the provider is down. */
+/** Somebody changed their mind, or the provider is down. */
 const nobodysFault: ReadonlySet<string> = new Set([
   externalErrors.EXTERNAL_SIGN_IN_DENIED.code,
   externalErrors.EXTERNAL_PROVIDER_UNAVAILABLE.code,

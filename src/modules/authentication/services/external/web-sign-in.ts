@@ -174,7 +174,7 @@ async function redeem(
   return withName(profile, provider.preset.formPost ? answer.user : undefined);
 }
 
-/** The user, and how he gets his tokens. */
+/** The user, and how they get their tokens. */
 async function complete(
   { linking, proving, owners, delivery, signIn }: Dependencies,
   provider: Provider,

@@ -31,7 +31,7 @@ import type { Sessions } from '../sessions/sessions.ts';
 import type { LoginAnswer, SignIn } from '../sessions/sign-in.ts';
 import { type OneTimeTokens, type Purpose, signsIn } from '../tokens/one-time-tokens.ts';
 
-/* A new password for somebody who cannot sign in, by way of his mailbox. */
+/* A new password for somebody who cannot sign in, by way of their mailbox. */
 
 export interface PasswordRecovery {
   /** Sends the mail, if there is such an account; the answer is the same in any case. Throws 400, 403 for the redirectUri, 429. */
@@ -56,7 +56,7 @@ interface RecoveryDependencies extends Pick<Kernel, 'database' | 'events' | 'pas
   readonly config: () => AuthenticationConfig;
 }
 
-/** What whoever had the account before may still have in his hands. */
+/** What whoever had the account before may still have in their hands. */
 const outstanding: readonly Purpose[] = [...signsIn, 'change-email'];
 
 export function createPasswordRecovery(dependencies: RecoveryDependencies): PasswordRecovery {

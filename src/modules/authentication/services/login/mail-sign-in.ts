@@ -120,7 +120,7 @@ export function createMailSignIn(dependencies: Dependencies): MailSignIn {
 
 /**
  * Whoever reads the mailbox owns the account. If its address was never proven, somebody else may have
- * registered it: what he could get in with ends here.
+ * registered it: what they could get in with ends here.
  */
 async function claim(
   { takeoverGuard }: Dependencies,

@@ -46,7 +46,7 @@ export interface PhoneSignIn {
   request(phone: string, invitationToken: string | undefined, origin: Origin): Promise<string>;
   /**
    * Signs in whoever has the number, else makes an account (or registers the anonymous caller). For a registered
-   * caller the number becomes his, after a fresh sign-in. Throws 401 for a wrong code, PHONE_IN_USE, and what account creation throws.
+   * caller the number becomes theirs, after a fresh sign-in. Throws 401 for a wrong code, PHONE_IN_USE, and what account creation throws.
    */
   verify(caller: Caller, proof: PhoneProof, origin: Origin): Promise<LoginAnswer>;
 }

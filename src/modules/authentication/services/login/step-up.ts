@@ -1,6 +1,6 @@
 /**
- * Step-up: a user who is signed in proves once more who he is, so that the session passes for fresh
- * (`sudo`). Who has a second factor proves that; his password alone could be known to whoever took the session.
+ * Step-up: a user who is signed in proves once more who they are, so that the session passes for fresh
+ * (`sudo`). Who has a second factor proves that; their password alone could be known to whoever took the session.
  */
 import type { AuthenticationResponseJSON } from '@simplewebauthn/server';
 import type { Kernel } from '../../../../host/kernel.ts';

@@ -1,5 +1,5 @@
 /**
- * Signing in with a passkey. As the first step the authenticator says who the user is and has asked for his
+ * Signing in with a passkey. As the first step the authenticator says who the user is and has asked for their
  * face, finger or PIN: that is both factors. As the second step it is what the user has.
  */
 import type {
@@ -111,7 +111,7 @@ export interface PasskeySignIn {
   begin(): Promise<PublicKeyCredentialRequestOptionsJSON>;
   /** Signs in. Throws PASSKEY_INVALID for everything that does not fit. */
   finish(response: AuthenticationResponseJSON, origin: Origin): Promise<LoginAnswer>;
-  /** The same for the user of a session. Throws SECOND_FACTOR_MISSING when he has no passkey. */
+  /** The same for the user of a session. Throws SECOND_FACTOR_MISSING when they have no passkey. */
   beginStep(caller: UserCaller): Promise<PublicKeyCredentialRequestOptionsJSON>;
   /** Proves that it is one of the caller's own. Throws PASSKEY_INVALID. */
   prove(caller: UserCaller, response: AuthenticationResponseJSON, origin: Origin): Promise<void>;

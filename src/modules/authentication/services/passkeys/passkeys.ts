@@ -37,7 +37,7 @@ import { type Challenges, ceremonyTimeoutMs, type RelyingParty } from './passkey
 export interface Passkeys {
   /**
    * What the browser needs to make one (`navigator.credentials.create`); needs a fresh sign-in. Who must set up a second
-   * factor before anything else may make his first one, while he has no other factor.
+   * factor before anything else may make their first one, while they have no other factor.
    */
   begin(caller: UserCaller): Promise<PublicKeyCredentialCreationOptionsJSON>;
   /** Adds what the browser has made in the session that began. Throws PASSKEY_REFUSED, PASSKEY_EXISTS. */

@@ -95,7 +95,7 @@ export function createEnrolment(dependencies: Dependencies): Enrolment {
       return { result: '2FA enabled' };
     });
 
-  /** Whoever knows the password alone must not add a factor of his own beside a passkey that could be asked for. */
+  /** Whoever knows the password alone must not add a factor of their own beside a passkey that could be asked for. */
   const requireNoPasskey = async (caller: UserCaller): Promise<void> => {
     if (caller.complete || !config().passkeys.enabled) return;
     if ((await passkeysOf(database, caller.userId)).length > 0)

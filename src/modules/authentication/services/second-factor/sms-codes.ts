@@ -13,7 +13,7 @@ import type { FactorQuota } from './factor-quota.ts';
 
 /*
  * How many text messages go to numbers that nobody has proven yet, to sign in or as a second factor. Somebody earns on
- * each message: who owns a range of numbers asks for many of them, from as many accounts as he likes.
+ * each message: who owns a range of numbers asks for many of them, from as many accounts as they like.
  */
 
 /** Whether one more message may go to a number. Beyond the range's quota it throws 429: that says nothing about a number. */

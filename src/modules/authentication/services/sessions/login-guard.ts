@@ -238,7 +238,7 @@ const idOf = ({ name, account }: PasswordAttempt): string => `account:${account?
 /** One key per name and network; holds neither of them in clear. */
 const keyOf = (name: string, address: string): string => sha256(`${name}\n${addressKey(address)}`);
 
-/** A try of somebody whose account is known: it costs the same quota as one at his login. */
+/** A try of somebody whose account is known: it costs the same quota as one at their login. */
 export const attemptAt = (
   account: Pick<Credentials, 'email' | 'username' | 'userId'>,
   address: string,
@@ -248,7 +248,7 @@ export const attemptAt = (
   address,
 });
 
-/* Puts together what holds back whoever tries to get into accounts that are not his. */
+/* Puts together what holds back whoever tries to get into accounts that are not theirs. */
 
 interface Foundation extends Pick<Kernel, 'database' | 'durableLimits' | 'metrics'> {
   readonly requests: MailRequests;

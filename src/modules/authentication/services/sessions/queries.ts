@@ -74,7 +74,7 @@ export const insertSession = (
 
 /**
  * Opens a session in which an admin acts as the user: short, without renewal, and never one of somebody who has just
- * proven himself. Nothing when there is no such user, or he is blocked.
+ * proven themselves. Nothing when there is no such user, or they are blocked.
  */
 export const insertImpersonation = (
   database: Queryable,
@@ -206,7 +206,7 @@ export const successor = (
       from penstock.refresh_tokens where hash = ${hash}`),
   );
 
-/** Ends one session of that user; nothing when it is not his or has ended already. */
+/** Ends one session of that user; nothing when it is not theirs or has ended already. */
 export const revokeSession = (
   database: Queryable,
   userId: string,
@@ -273,13 +273,13 @@ export interface ListedSession {
   readonly expiresAt: Date;
   readonly ip: string | null;
   readonly userAgent: string | null;
-  /** As the user calls the device; null until he does. */
+  /** As the user calls the device; null until they do. */
   readonly name: string | null;
   /** An operator acts as the user in it. */
   readonly impersonated: boolean;
 }
 
-/** Names one live session of that user; answers it, or nothing when he has no such session. */
+/** Names one live session of that user; answers it, or nothing when they have no such session. */
 export const nameSession = (
   database: Queryable,
   {
@@ -296,7 +296,7 @@ export const nameSession = (
         ends_at as "expiresAt", ip, user_agent as "userAgent", name, impersonated_by is not null as impersonated`),
   );
 
-/** The user of this session has just proven himself again; nothing when it has ended. */
+/** The user of this session has just proven themselves again; nothing when it has ended. */
 export const freshenSession = (
   transaction: Queryable,
   { userId, sessionId }: { readonly userId: string; readonly sessionId: string },

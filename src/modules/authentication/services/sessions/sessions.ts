@@ -55,7 +55,7 @@ export function createSessionStates(database: Database, caches: Caches): Session
 
 export interface Sessions {
   list(caller: UserCaller): Promise<readonly (ListedSession & { readonly current: boolean })[]>;
-  /** Names the device of one of the caller's own sessions; 404 when it is not his or has ended. */
+  /** Names the device of one of the caller's own sessions; 404 when it is not theirs or has ended. */
   rename(
     caller: UserCaller,
     sessionId: string,
@@ -64,9 +64,9 @@ export interface Sessions {
   logout(caller: UserCaller): Promise<void>;
   /** Ends a session that its browser has left for another one; nothing when it has ended. */
   leave(session: Pick<UserCaller, 'userId' | 'sessionId'>): Promise<void>;
-  /** Ends one of the caller's own sessions; 404 when it is not his or has ended. */
+  /** Ends one of the caller's own sessions; 404 when it is not theirs or has ended. */
   end(caller: UserCaller, sessionId: string): Promise<void>;
-  /** Ends one session of a user, for an operator; 404 when he has no such session or it has ended. */
+  /** Ends one session of a user, for an operator; 404 when they have no such session or it has ended. */
   endOf(caller: Caller, userId: string, sessionId: string): Promise<void>;
   /** Ends the sessions of these users, but for `except`; in the ambient transaction when there is one. Answers how many. */
   endAll(caller: Caller, userIds: readonly string[], options: EndOptions): Promise<number>;

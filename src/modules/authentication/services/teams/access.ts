@@ -25,14 +25,14 @@ export type TeamAction =
 export interface TeamAccess {
   /** The service; throws 503 while the authorization module does not run. */
   authorization(): AuthorizationService;
-  /** The user behind a call; throws 401 when he is gone. */
+  /** The user behind a call; throws 401 when they are gone. */
   person(caller: UserCaller): Promise<Person>;
   /** The same, and 403 for anonymous users. */
   registered(caller: UserCaller): Promise<Person>;
   may(userId: string, action: TeamAction, teamId: string): Promise<boolean>;
   /** The team, if the caller may do this with it; throws 404 and 403. */
   require(caller: UserCaller, action: TeamAction, teamId: string): Promise<TeamRow>;
-  /** Up to which role the user may give and take roles of this team; nothing when he may not at all. */
+  /** Up to which role the user may give and take roles of this team; nothing when they may not at all. */
   reach(userId: string, teamId: string): Promise<TeamRole | undefined>;
   /** Throws 403 unless the user may give and take these roles. */
   requireReach(userId: string, teamId: string, roles: Iterable<TeamRole>): Promise<void>;

@@ -62,7 +62,7 @@ export interface Invites {
   ): Promise<string>;
   /** A persistent invitation; answers its token, once. Without asking for rights. */
   offer(caller: Caller, teamId: string, invitation: NewInvitation): Promise<string>;
-  /** Throws 404, and 403 for a user who may not give the role himself. Without asking for further rights. */
+  /** Throws 404, and 403 for a user who may not give the role themselves. Without asking for further rights. */
   revoke(caller: Caller, teamId: string, which: Revocation): Promise<void>;
   /** What a page can show before anybody has signed in; throws 404. */
   facts(token: string): Promise<{
@@ -190,7 +190,7 @@ export interface OwnInvites {
   offer(caller: UserCaller, teamId: string, invitation: NewInvitation): Promise<string>;
   /** By its token or its id. */
   revokeOffer(caller: UserCaller, teamId: string, token: string): Promise<void>;
-  /** What was offered to the caller's own address, which he must have proven. */
+  /** What was offered to the caller's own address, which they must have proven. */
   mine(caller: UserCaller): Promise<readonly (InviteRow & { readonly teamName: string })[]>;
 }
 

@@ -127,7 +127,7 @@ interface MemberView {
   readonly profile: ReadonlySet<string>;
 }
 
-/** `{"members":[...],"count":n}` as JSON text: each user once, with the highest role that he has directly. */
+/** `{"members":[...],"count":n}` as JSON text: each user once, with the highest role that they have directly. */
 export function listMembers(
   database: Queryable,
   view: MemberView,

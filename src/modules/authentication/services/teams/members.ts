@@ -161,7 +161,7 @@ export function createOwnMembers(dependencies: OwnDependencies): OwnMembers {
     });
   };
 
-  /** Runs the team, is not among them himself, and reaches up to the roles that they have. */
+  /** Runs the team, is not among them themselves, and reaches up to the roles that they have. */
   const requirePowerOver = async (
     transaction: Transaction,
     caller: UserCaller,

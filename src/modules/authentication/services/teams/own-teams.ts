@@ -8,7 +8,7 @@ import { rolesOf } from './queries.ts';
 import { type NewTeam, requireTeam, type Teams } from './teams.ts';
 
 export interface OwnTeams {
-  /** A team without a parent belongs to the caller; one below another belongs to that, and to him if he says so. */
+  /** A team without a parent belongs to the caller; one below another belongs to that, and to them if they say so. */
   create(
     caller: UserCaller,
     team: NewTeam & { readonly addCreatorToTeam?: boolean | undefined },

@@ -83,7 +83,7 @@ export function createTeamJoining({ events, access, members, config }: Dependenc
   };
 }
 
-/* Taking an invitation as a signed-in user: by its token, or by the id of one to his own proven address. */
+/* Taking an invitation as a signed-in user: by its token, or by the id of one to their own proven address. */
 
 /** Answers which role in which team was offered. Throws 403 INVALID_INVITATION. */
 export type AcceptInvitation = (
@@ -229,7 +229,7 @@ async function makeDefault(
   return { id: _id };
 }
 
-/** An id is for those who have proven an address; nobody has before he has an account. */
+/** An id is for those who have proven an address; nobody has before they have an account. */
 function keyBeforeAccount(invitationToken: string): InviteKey | undefined {
   const key = keyOfToken(invitationToken);
   return key && 'hash' in key ? key : undefined;

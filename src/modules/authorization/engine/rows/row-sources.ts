@@ -12,7 +12,7 @@ import { type Lookup, lookupsOf } from '../reverse-expansion.ts';
 import { sourceOf, type TupleSource } from '../tuple-source.ts';
 /* The tuples that give a subject rows of a type, as lookups of an index: one per form of the subject, principal and relation. */
 
-/** Whose rows are sought, and the objects through which he acts. */
+/** Whose rows are sought, and the objects through which they act. */
 export interface RowSearch {
   readonly subject: SubjectRef;
   readonly goal: Name;

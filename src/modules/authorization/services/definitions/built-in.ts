@@ -31,7 +31,7 @@ const editors = ['owner', 'editAll', 'owner->manageSubTeams'];
 /**
  * Source: spec/authentication.md section 4, and for plain members design.md section 9. `read` and `edit` are what
  * records of the team hang on (`owner->read`); what a parent passes on to its sub-teams, and who may run the team,
- * hangs on the actions beside them, so that a plain member gets the records of his team and nothing else.
+ * hangs on the actions beside them, so that a plain member gets the records of their team and nothing else.
  */
 const teamPermissions = (access: TeamMemberAccess): NewDefinition['permissions'] => ({
   read: [...memberActions[access].read, ...readers],
