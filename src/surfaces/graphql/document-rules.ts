@@ -123,6 +123,8 @@ export interface DocumentStatistics {
   readonly variableInLiteral: boolean;
   /** Some field is renamed to what only the specification may name (`__proto__`). */
   readonly oddAlias: boolean;
+  /** The schema itself is asked for. */
+  readonly introspects: boolean;
 }
 
 /** Counts what a document holds. */
@@ -132,11 +134,13 @@ export function countNodes(ast: DocumentNode): DocumentStatistics {
   let literals = 0;
   let variableInLiteral = false;
   let oddAlias = false;
+  let introspects = false;
   const literal = { enter: () => void literals++, leave: () => void literals-- };
   visit(ast, {
     Field(node) {
       fields++;
       oddAlias ||= node.alias?.value.startsWith('__') ?? false;
+      introspects ||= node.name.value === '__schema';
     },
     Directive: () => void directives++,
     ObjectValue: literal,
@@ -145,7 +149,7 @@ export function countNodes(ast: DocumentNode): DocumentStatistics {
       variableInLiteral ||= literals > 0;
     },
   });
-  return { fields, directives, variableInLiteral, oddAlias };
+  return { fields, directives, variableInLiteral, oddAlias, introspects };
 }
 
 /* How deep the brackets of a document nest, read from its text, before a parser that recurses sees it. */

@@ -93,14 +93,15 @@ function prepareOperation({
 }
 
 /**
- * Plain queries only. The compiler reads JSON literals without their variables and has its own ways with
- * directives; mutations spend their time in the database.
+ * Plain queries only. The compiler reads JSON literals without their variables, has its own ways with directives, and
+ * lists all types of a schema at once; mutations spend their time in the database.
  */
 const isCompilable = (node: OperationDefinitionNode, statistics: DocumentStatistics): boolean =>
   node.operation === 'query' &&
   statistics.directives === 0 &&
   !statistics.variableInLiteral &&
-  !statistics.oddAlias;
+  !statistics.oddAlias &&
+  !statistics.introspects;
 
 /** Limits of any document, far above what people write. */
 const MAX_TEXT = 100_000;

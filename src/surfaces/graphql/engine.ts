@@ -6,9 +6,10 @@ import type { Logger } from '../../kernel/telemetry/logger.ts';
 import type { ProtocolHandler } from '../http/exchange.ts';
 import { createDocuments } from './documents.ts';
 import { createGraphqlHandler, type GraphqlState } from './handle-request.ts';
+import { introspectInSlices } from './introspection.ts';
 import type { GraphqlOptionsSource } from './options.ts';
 import { resolveOperation } from './run-field.ts';
-import { createSchemaSource } from './schema.ts';
+import { type BuiltSchema, createSchemaSource } from './schema.ts';
 
 export interface GraphqlParts {
   readonly registry: OperationRegistry;
@@ -25,14 +26,19 @@ export function createGraphqlEngine({
   options,
   log,
 }: GraphqlParts): ProtocolHandler {
+  introspectInSlices();
   const schemas = createSchemaSource(registry, resolveOperation, log);
   let current: GraphqlState | undefined;
   /** Prepared documents are for one schema and one set of options. */
-  const state = (): GraphqlState => {
-    const [built, now] = [schemas.current(), options.current()];
+  const stateOf = (built: BuiltSchema): GraphqlState => {
+    const now = options.current();
     if (current?.built !== built || current.options !== now)
       current = { built, options: now, documents: createDocuments(built, now) };
     return current;
   };
-  return createGraphqlHandler({ state, pipeline, identity, log });
+  const state = (): GraphqlState | Promise<GraphqlState> => {
+    const built = schemas.current();
+    return built instanceof Promise ? built.then(stateOf) : stateOf(built);
+  };
+  return createGraphqlHandler({ state, options, pipeline, identity, log });
 }

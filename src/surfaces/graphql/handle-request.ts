@@ -16,7 +16,7 @@ import type { Match } from '../http/route-table.ts';
 import { chooseOperation, type Documents, type PreparedOperation } from './documents.ts';
 import { explorerPage, explorerPolicy } from './explorer.ts';
 import { totalCost } from './operation-cost.ts';
-import type { GraphqlOptions } from './options.ts';
+import type { GraphqlOptions, GraphqlOptionsSource } from './options.ts';
 import {
   type AnswerForm,
   acceptsPage,
@@ -39,7 +39,8 @@ export interface GraphqlState {
 }
 
 export interface HandlerParts {
-  state(): GraphqlState;
+  state(): GraphqlState | Promise<GraphqlState>;
+  readonly options: GraphqlOptionsSource;
   readonly pipeline: Pipeline;
   readonly identity: Identity;
   readonly log: Logger;
@@ -78,7 +79,7 @@ export function createGraphqlHandler(parts: HandlerParts): ProtocolHandler {
       }
       if (
         !/(?:^|&)query=/.test(match.query) &&
-        parts.state().options.explorer &&
+        parts.options.current().explorer &&
         acceptsPage(headers.accept)
       )
         return page();
@@ -153,7 +154,7 @@ async function run(
   parts: HandlerParts,
   { exchange, identity, form, request }: Running,
 ): Promise<Answer> {
-  const { built, documents, options } = parts.state();
+  const { built, documents, options } = await parts.state();
   const variables = request.variables ?? {};
   const operation = chooseOperation(
     documents.prepare(request.query),
@@ -257,9 +258,9 @@ function fieldErrors(found: readonly GraphQLError[], context: ErrorContext) {
   return { errors: formatted, headers };
 }
 
-const errorContext = ({ log, state }: HandlerParts, { requestId }: Exchange): ErrorContext => ({
+const errorContext = ({ log, options }: HandlerParts, { requestId }: Exchange): ErrorContext => ({
   requestId,
-  suggestions: state().options.introspection,
+  suggestions: options.current().introspection,
   onFault: (error) => log.error({ error, requestId }, 'A GraphQL field failed'),
 });
 

@@ -10,12 +10,12 @@ import { isField } from './fields.ts';
 import { buildSchema, createSchemaSource } from './schema.ts';
 
 const resolve = () => () => undefined;
-const build = (operations: readonly Operation[]) =>
-  buildSchema(operations, resolve, silentLog).schema;
+const build = async (operations: readonly Operation[]) =>
+  (await buildSchema(operations, resolve, silentLog)).schema;
 const library = libraryOperations(() => undefined).filter(isField);
 
 /** Without what is assumed about it. */
-const faultsOf = (schema: ReturnType<typeof build>) => {
+const faultsOf = (schema: Awaited<ReturnType<typeof build>>) => {
   Reflect.set(schema, '__validationErrors', undefined);
   return validateSchema(schema);
 };
@@ -24,47 +24,47 @@ const fieldNames = (type: unknown): string[] =>
   type instanceof GraphQLObjectType ? Object.keys(type.getFields()) : [];
 
 describe('the schema', () => {
-  it('has the names and types of the operations', () => {
-    expect(printSchema(build(library))).toMatchSnapshot();
+  it('has the names and types of the operations', async () => {
+    expect(printSchema(await build(library))).toMatchSnapshot();
   });
 
-  it('is valid', () => {
-    expect(faultsOf(build(library))).toEqual([]);
+  it('is valid', async () => {
+    expect(faultsOf(await build(library))).toEqual([]);
   });
 
-  it('leaves out what is not for GraphQL', () => {
-    const names = fieldNames(build(library).getQueryType());
+  it('leaves out what is not for GraphQL', async () => {
+    const names = fieldNames((await build(library)).getQueryType());
     expect(names).toContain('getNumbers');
     expect(names).not.toContain('getHidden');
     expect(names).not.toContain('getOld');
   });
 
-  it('gives a name that two paths want to the one that is spelled like it, whatever the order', () => {
-    const named = (operations: readonly Operation[]) => {
-      const { fields } = buildSchema(operations, resolve, silentLog);
+  it('gives a name that two paths want to the one that is spelled like it, whatever the order', async () => {
+    const named = async (operations: readonly Operation[]) => {
+      const { fields } = await buildSchema(operations, resolve, silentLog);
       return ['getAb', 'getAb2', 'getAb3'].map((name) => fields.get(name)?.compiled.operation.path);
     };
-    expect(named(library)).toEqual(['/ab', '/a-b', '/a.b']);
-    expect(named(library.toReversed())).toEqual(['/ab', '/a-b', '/a.b']);
+    expect(await named(library)).toEqual(['/ab', '/a-b', '/a.b']);
+    expect(await named(library.toReversed())).toEqual(['/ab', '/a-b', '/a.b']);
   });
 
-  it('can be made of nothing, and of writes alone', () => {
-    expect(faultsOf(build([]))).toEqual([]);
-    expect(faultsOf(build(library.filter(({ method }) => method !== 'GET')))).toEqual([]);
+  it('can be made of nothing, and of writes alone', async () => {
+    expect(faultsOf(await build([]))).toEqual([]);
+    expect(faultsOf(await build(library.filter(({ method }) => method !== 'GET')))).toEqual([]);
   });
 
-  it('survives whatever schemas say', () => {
-    fc.assert(
-      fc.property(
+  it('survives whatever schemas say', async () => {
+    await fc.assert(
+      fc.asyncProperty(
         anySchema,
         anySchema,
         fc.constantFrom('PostPlace', 'String', 'Query', '__proto__', 'constructor', 'Date'),
-        (input, output, name) => {
+        async (input, output, name) => {
           const record = Type.Object(
             { _id: Type.String(), place: output, [name]: output },
             { record: name },
           );
-          const schema = build([
+          const schema = await build([
             operation('POST', '/x', { body: Type.Object({ [name]: input, a: input }), output }),
             operation('GET', '/x', {
               query: Type.Object({ [name]: input, 'a-b': input, 'a.b': input }),
@@ -131,11 +131,11 @@ const { schema: anySchema } = fc.letrec<{ schema: TSchema }>((tie) => ({
 }));
 
 describe('the schema of a registry', () => {
-  it('is built again only when operations of GraphQL have changed', () => {
+  it('is built again only when operations of GraphQL have changed', async () => {
     const registry = createOperationRegistry();
     registry.replace('example', library);
     const source = createSchemaSource(registry, resolve, silentLog);
-    const first = source.current();
+    const first = await source.current();
     registry.replace(
       'other',
       [operation('GET', '/nothing', { output: Type.String() })].map((one) => ({
@@ -143,11 +143,11 @@ describe('the schema of a registry', () => {
         graphql: false,
       })),
     );
-    expect(source.current()).toBe(first);
+    expect(await source.current()).toBe(first);
     registry.replace('more', [operation('GET', '/more', { output: Type.String() })]);
-    expect(source.current()).not.toBe(first);
-    expect(fieldNames(source.current().schema.getQueryType())).toContain('getMore');
+    expect(await source.current()).not.toBe(first);
+    expect(fieldNames((await source.current()).schema.getQueryType())).toContain('getMore');
     registry.replace('more', []);
-    expect(fieldNames(source.current().schema.getQueryType())).not.toContain('getMore');
+    expect(fieldNames((await source.current()).schema.getQueryType())).not.toContain('getMore');
   });
 });

@@ -3,14 +3,21 @@ import {
   GraphQLBoolean,
   type GraphQLFieldConfigMap,
   GraphQLFloat,
+  type GraphQLInputObjectType,
   GraphQLInt,
+  type GraphQLNamedType,
   GraphQLObjectType,
   GraphQLSchema,
+  type GraphQLType,
+  getNamedType,
+  isInputObjectType,
+  isObjectType,
 } from 'graphql';
 import { alternatives, type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
 import type { OperationRegistry } from '../../kernel/operations/registry.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
+import { createTimeSlices, type Pause } from '../../kernel/time-slices.ts';
 import {
   isField,
   namedOperations,
@@ -28,11 +35,13 @@ export interface BuiltSchema {
   readonly types: TypeBuilder;
 }
 
-export function buildSchema(
+/** Made in slices of time: hundreds of record schemas make thousands of types. */
+export async function buildSchema(
   operations: readonly Operation[],
   resolveWith: ResolveOperation,
   log: Logger,
-): BuiltSchema {
+): Promise<BuiltSchema> {
+  const pause = createTimeSlices();
   const types = createTypeBuilder(readableRecords(operations));
   const fields = new Map<string, OperationField>();
   const roots = { query: newFields(), mutation: newFields() };
@@ -45,15 +54,20 @@ export function buildSchema(
       // One operation that cannot be described must not take all others with it.
       log.error({ error, operation: named.operation.id }, 'An operation has no GraphQL field');
     }
+    await pause();
   }
+  const query = new GraphQLObjectType({
+    name: 'Query',
+    fields: Object.keys(roots.query).length > 0 ? roots.query : nothingToRead,
+  });
+  const mutation =
+    Object.keys(roots.mutation).length > 0
+      ? new GraphQLObjectType({ name: 'Mutation', fields: roots.mutation })
+      : undefined;
+  await resolveFields(mutation ? [query, mutation] : [query], pause);
   const schema = new GraphQLSchema({
-    query: new GraphQLObjectType({
-      name: 'Query',
-      fields: Object.keys(roots.query).length > 0 ? roots.query : nothingToRead,
-    }),
-    ...(Object.keys(roots.mutation).length > 0
-      ? { mutation: new GraphQLObjectType({ name: 'Mutation', fields: roots.mutation }) }
-      : {}),
+    query,
+    ...(mutation && { mutation }),
     // Int and Float, so that clients may declare their variables with the usual types (rules.ts).
     types: [GraphQLInt, GraphQLFloat, NumberScalar, DateScalar, JsonScalar],
     // Names and types are made to be valid here; checking thousands of them again costs more than building them.
@@ -61,6 +75,26 @@ export function buildSchema(
   });
   return { schema, fields, types };
 }
+
+/** Types make their fields when they are first asked for them: here, step by step, and not all at once by the schema. */
+async function resolveFields(roots: readonly GraphQLObjectType[], pause: Pause): Promise<void> {
+  const seen = new Set<GraphQLNamedType>(roots);
+  // A set goes on with what is added to it meanwhile.
+  for (const type of seen) {
+    if (!isObjectType(type) && !isInputObjectType(type)) continue;
+    for (const { type: of, args = [] } of fieldsOf(type))
+      for (const one of [of, ...args.map((arg) => arg.type)]) seen.add(getNamedType(one));
+    await pause();
+  }
+}
+
+interface TypedField {
+  readonly type: GraphQLType;
+  readonly args?: readonly { readonly type: GraphQLType }[];
+}
+
+const fieldsOf = (type: GraphQLObjectType | GraphQLInputObjectType): readonly TypedField[] =>
+  Object.values(type.getFields());
 
 const newFields = () => Object.create(null) as GraphQLFieldConfigMap<unknown, unknown>;
 
@@ -90,7 +124,7 @@ function readableRecords(operations: readonly Operation[]): ReadonlyMap<string, 
 
 export interface SchemaSource {
   /** The schema of the operations as they are now; built when it is first asked for after a change that matters. */
-  current(): BuiltSchema;
+  current(): BuiltSchema | Promise<BuiltSchema>;
 }
 
 /** Follows the registry. A request that has a schema keeps it to its end. */
@@ -99,25 +133,40 @@ export function createSchemaSource(
   resolveWith: ResolveOperation,
   log: Logger,
 ): SchemaSource {
-  let stale = true;
-  let operations: readonly Operation[] = [];
-  let built: BuiltSchema | undefined;
+  let version = 0;
+  let kept: KeptSchema | undefined;
+  let building: Promise<unknown> = Promise.resolve();
   registry.onChange(() => {
-    stale = true;
+    version += 1;
   });
+  const refresh = async (): Promise<BuiltSchema> => {
+    if (kept?.version === version) return kept.built;
+    const of = version;
+    const operations = registry
+      .all()
+      .map(({ operation }) => operation)
+      .filter(isField);
+    const same = kept && isSame(kept.operations, operations) ? kept.built : undefined;
+    const built = same ?? (await buildSchema(operations, resolveWith, log));
+    kept = { version: of, operations, built };
+    return built;
+  };
   return {
     current() {
-      if (!stale && built) return built;
-      const now = registry
-        .all()
-        .map(({ operation }) => operation)
-        .filter(isField);
-      if (!built || !isSame(operations, now)) built = buildSchema(now, resolveWith, log);
-      operations = now;
-      stale = false;
-      return built;
+      if (kept?.version === version) return kept.built;
+      // One after the other: who asks after a change gets a schema that has it, even if one is being built.
+      const next = building.then(refresh, refresh);
+      building = next;
+      return next;
     },
   };
+}
+
+/** `version`: changes of the registry that the schema has seen. */
+interface KeptSchema {
+  readonly version: number;
+  readonly operations: readonly Operation[];
+  readonly built: BuiltSchema;
 }
 
 /** Operations of schemas that did not change are the same objects. */

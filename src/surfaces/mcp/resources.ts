@@ -69,23 +69,25 @@ export interface Resources {
   list(): { resources: (typeof resources)[number][] };
   templates(): { resourceTemplates: (typeof templates)[number][] };
   /** Nothing for an address that nobody has. */
-  read(uri: string): { contents: { uri: string; mimeType: string; text: string }[] } | undefined;
+  read(
+    uri: string,
+  ): Promise<{ contents: { uri: string; mimeType: string; text: string }[] } | undefined>;
 }
 
 export function createResources(
   registry: OperationRegistry,
   hostUrl: (surface: SurfaceName) => string,
 ): Resources {
-  const made = new Map<string, string>();
+  const made = new Map<string, Promise<string>>();
   registry.onChange(() => made.clear());
-  const once = (key: string, make: () => string): string => {
+  const once = (key: string, make: () => Promise<string>): Promise<string> => {
     const known = made.get(key) ?? make();
     made.set(key, known);
     return known;
   };
-  const description = (surface: SurfaceName): string =>
+  const description = (surface: SurfaceName): Promise<string> =>
     once(surface, () => openApiDocument(registry.all(), { surface, hostUrl: hostUrl(surface) }));
-  const ofModule = (module: string): string | undefined => {
+  const ofModule = (module: string): Promise<string> | undefined => {
     const operations = registry.all().filter(({ owner }) => moduleOf(owner) === module);
     if (!operations.some(({ operation }) => operation.surface === 'admin')) return undefined;
     return once(`admin/${module}`, () =>
@@ -93,7 +95,7 @@ export function createResources(
     );
   };
 
-  const textOf = (path: string): string | undefined => {
+  const textOf = (path: string): Promise<string> | string | undefined => {
     if (path === 'api-guide') return apiGuide;
     if (path === 'admin-api/swagger') return description('admin');
     if (path === 'client-api/swagger') return description('client');
@@ -104,9 +106,9 @@ export function createResources(
   return {
     list: () => ({ resources: [...resources] }),
     templates: () => ({ resourceTemplates: [...templates] }),
-    read(uri) {
+    async read(uri) {
       const path = base.test(uri) ? uri.replace(base, '') : undefined;
-      const text = path === undefined ? undefined : textOf(path);
+      const text = path === undefined ? undefined : await textOf(path);
       if (text === undefined) return undefined;
       return {
         contents: [

@@ -197,8 +197,8 @@ export function createServer({ toolbox, tools, resources }: McpRequest): Server 
   });
   server.setRequestHandler('resources/list', () => resources.list());
   server.setRequestHandler('resources/templates/list', () => resources.templates());
-  server.setRequestHandler('resources/read', ({ params: { uri } }) => {
-    const found = resources.read(uri);
+  server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
+    const found = await resources.read(uri);
     if (found) return found;
     throw new ResourceNotFoundError(uri);
   });

@@ -163,20 +163,17 @@ function createDocuments(
   registry: OperationRegistry,
   options: Readonly<Record<SurfaceName, SurfaceOptionsSource>>,
 ) {
-  const made = new Map<SurfaceName, Document>();
+  const made = new Map<SurfaceName, Promise<Document>>();
   const forget = (): void => made.clear();
   registry.onChange(forget);
-  const documentOf = (surface: SurfaceName): Document => {
-    const known = made.get(surface);
-    if (known) return known;
-    const json = openApiDocument(registry.all(), {
-      surface,
-      hostUrl: options[surface].current().hostUrl,
-    });
-    const document = {
-      json,
-      etag: `"${createHash('sha256').update(json).digest('base64url').slice(0, 22)}"`,
-    };
+  const make = async (surface: SurfaceName): Promise<Document> => {
+    const { hostUrl } = options[surface].current();
+    const json = await openApiDocument(registry.all(), { surface, hostUrl });
+    const digest = createHash('sha256').update(json).digest('base64url');
+    return { json, etag: `"${digest.slice(0, 22)}"` };
+  };
+  const documentOf = (surface: SurfaceName): Promise<Document> => {
+    const document = made.get(surface) ?? make(surface);
     made.set(surface, document);
     return document;
   };
@@ -186,7 +183,7 @@ function createDocuments(
 function docsOperations(
   surface: SurfaceName,
   source: SurfaceOptionsSource,
-  document: () => Document,
+  document: () => Promise<Document>,
 ): readonly Operation[] {
   const { docsPublic, hostUrl } = source.current();
   const guarded: Access = surface === 'admin' ? 'admin' : 'user';
@@ -214,8 +211,8 @@ function docsOperations(
       input: {},
       output: Type.Record(Type.String(), Type.Unknown()),
       summary: 'Get the OpenAPI 3.1 description of this surface',
-      handler: () => {
-        const { json, etag } = document();
+      handler: async () => {
+        const { json, etag } = await document();
         return Reply.json(json, { etag, 'cache-control': 'no-cache' });
       },
     }),

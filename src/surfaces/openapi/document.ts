@@ -17,6 +17,7 @@ import {
   routesOf,
 } from '../../kernel/operations/registry.ts';
 import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
+import { createTimeSlices } from '../../kernel/time-slices.ts';
 import {
   createFailurePublisher,
   errorSchema,
@@ -36,17 +37,17 @@ const manifest: unknown = JSON.parse(
 );
 const version = String(Reflect.get(Object(manifest), 'version'));
 
-/** The same operations give the same bytes. */
-export function openApiDocument(
+/** The same operations give the same bytes. Made in slices of time: a platform may have thousands of operations. */
+export async function openApiDocument(
   operations: readonly OwnedOperation[],
   { surface, hostUrl }: DocumentOptions,
-): string {
+): Promise<string> {
   const publishers: Publishers = {
     schemas: createSchemaPublisher(),
     failures: createFailurePublisher(),
   };
   const routes = routeEntries(operations.filter(({ operation }) => operation.surface === surface));
-  const paths = pathsOf(routes, publishers);
+  const paths = await pathsOf(routes, publishers);
   const used = new Set(
     routes.flatMap(({ operation }) =>
       schemesOf(operation.access).flatMap((alternative) => Object.keys(alternative)),
@@ -180,7 +181,8 @@ function routeEntries(operations: readonly OwnedOperation[]): readonly RouteEntr
   return entries.sort((a, b) => compare(a.path, b.path) || compare(a.method, b.method));
 }
 
-function pathsOf(routes: readonly RouteEntry[], publishers: Publishers): Json {
+async function pathsOf(routes: readonly RouteEntry[], publishers: Publishers): Promise<Json> {
+  const pause = createTimeSlices();
   const paths = new Map<string, Record<string, Json>>();
   const templates = new Map<string, string>();
   const ids = new Set<string>();
@@ -197,6 +199,7 @@ function pathsOf(routes: readonly RouteEntry[], publishers: Publishers): Json {
       publishers,
     );
     paths.set(path, item);
+    await pause();
   }
   return Object.fromEntries(paths);
 }

@@ -4,6 +4,8 @@ import { codeOf } from '../../../kernel/database/failures.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import type { Problem } from '../../../kernel/errors.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
+import type { CompiledSchema } from '../compile/compiled.ts';
 import { checksumOf, compileDeclaration, type Declaration } from '../compile/declaration.ts';
 import { tableName } from '../compile/layout.ts';
 import type { DeclarationChange } from './declaration-change.ts';
@@ -29,9 +31,11 @@ export async function previewOf(
   const work = workOf(snapshot, changePlan);
   const ordered = orderedSteps(snapshot, work, changePlan.destroy);
   const size = sizes(database, snapshot);
+  const pause = createTimeSlices();
   const steps: PlanStep[] = [];
   const obstacles: SchemaPlan['obstacles'][number][] = [];
   for (const step of ordered) {
+    await pause();
     steps.push(await shownStep(database, step, size));
     obstacles.push(
       ...(await obstaclesOf(database, step)).map((problem) => ({
@@ -53,7 +57,7 @@ export async function previewOf(
     loses: await lost(database, changePlan, size),
     obstacles,
     checksum: checksumOf(steps.map(({ statement }) => statement)),
-    after: compiledAfter(snapshot, work, changePlan),
+    after: await compiledAfter(snapshot, work, changePlan),
   };
 }
 
@@ -170,18 +174,23 @@ async function recordsWith(database: Queryable, schema: string, field: string): 
 }
 
 /** The schemas that were asked for, as they would be. */
-function compiledAfter(
+async function compiledAfter(
   snapshot: SchemaSnapshot,
   work: readonly TableWork[],
   { destroy }: ChangePlan,
-): SchemaPlan['after'] {
+): Promise<SchemaPlan['after']> {
   const next = new Map<string, Declaration>(snapshot);
   for (const name of destroy) next.delete(name.toLowerCase());
   for (const { declaration } of work) next.set(declaration.name.toLowerCase(), declaration);
   const live = new Set(
     [...next.values()].filter(({ removed }) => !removed).map(({ name }) => name),
   );
-  return work
-    .filter(({ declaration, intended }) => intended && !declaration.removed)
-    .map(({ declaration }) => compileDeclaration(declaration, (name) => live.has(name)));
+  const pause = createTimeSlices();
+  const compiled: CompiledSchema[] = [];
+  for (const { declaration, intended } of work) {
+    if (!intended || declaration.removed) continue;
+    compiled.push(compileDeclaration(declaration, (name) => live.has(name)));
+    await pause();
+  }
+  return compiled;
 }

@@ -7,6 +7,7 @@ import { adminOwner } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
 import { relocated } from '../../../kernel/errors.ts';
 import { type PlacedDocument, placed, type StateImport } from '../../../kernel/state.ts';
+import { createTimeSlices } from '../../../kernel/time-slices.ts';
 import {
   type ImportedExtensionDocument,
   type ImportedSchemaDocument,
@@ -68,7 +69,12 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
 
   async function plan(caller: Caller, whole: StateImport): Promise<Declared> {
     const documents = whole.documents(databaseModule, 'schemas');
-    const wanted = documents.map((one) => ({ place: one.place, schema: newSchema(one) }));
+    const pause = createTimeSlices();
+    const wanted: PlacedSchema[] = [];
+    for (const one of documents) {
+      wanted.push({ place: one.place, schema: newSchema(one) });
+      await pause();
+    }
     const extensions = whole.documents(databaseModule, 'extensions');
     const foreseen = await planned(caller, { wanted, extensions });
     const changed = new Map(foreseen.after.map((schema) => [schema.name, schema]));
@@ -115,7 +121,12 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
   };
 }
 
+interface PlacedSchema {
+  readonly schema: ArrivingSchema;
+  readonly place: string;
+}
+
 interface Wanted {
-  readonly wanted: readonly { readonly schema: ArrivingSchema; readonly place: string }[];
+  readonly wanted: readonly PlacedSchema[];
   readonly extensions: readonly PlacedDocument[];
 }

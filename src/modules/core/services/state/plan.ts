@@ -25,6 +25,7 @@ import {
   type StateRegistry,
   type StateType,
 } from '../../../../kernel/state.ts';
+import { createTimeSlices } from '../../../../kernel/time-slices.ts';
 import { type KnownPart, requireTypes, type StateContent } from './document.ts';
 import { collectRefusals, differencesOf, type Refusals } from './refusals.ts';
 import { resolveSecrets, type SecretSources } from './secrets.ts';
@@ -283,12 +284,17 @@ async function planType(
     ...(documents[i] as PlacedDocument),
   }));
   const kept = new Set(wanted.map(({ key }) => key));
-  const planned: readonly Planned[] = [
-    ...wanted.map((one) => planDocument(part, current.get(one.key), one, options)),
-    ...(options.prune ? [...current] : [])
-      .filter(([key, before]) => !kept.has(key) && state.isRemovable?.(before) !== false)
-      .map(([key, before]) => planRemoval(part, key, before)),
-  ];
+  const pause = createTimeSlices();
+  const planned: Planned[] = [];
+  for (const one of wanted) {
+    planned.push(planDocument(part, current.get(one.key), one, options));
+    await pause();
+  }
+  for (const [key, before] of options.prune ? current : []) {
+    if (kept.has(key) || state.isRemovable?.(before) === false) continue;
+    planned.push(planRemoval(part, key, before));
+    await pause();
+  }
   const entries = planned.map(({ entry }) => entry).sort((a, b) => byText(a.key, b.key));
   const skipped = entries.filter((entry) => entry.skipped).length;
   const unchanged = entries.filter(({ action }) => action === 'noop').length - skipped;

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { createTimeSlices } from './time-slices.ts';
+
+const spend = (ms: number): void => {
+  const end = performance.now() + ms;
+  while (performance.now() < end);
+};
+
+test('lets others have their turn once a slice is over, and begins a new one', async () => {
+  const pause = createTimeSlices(10_000);
+  expect(pause()).toBeUndefined();
+  const short = createTimeSlices(1);
+  spend(2);
+  let others = 0;
+  setImmediate(() => others++);
+  await short();
+  expect(others).toBe(1);
+});
+
+test('work of any length holds up nobody for longer than a slice and a step', async () => {
+  const order: string[] = [];
+  const work = async (name: string): Promise<void> => {
+    const pause = createTimeSlices(1);
+    for (let step = 0; step < 3; step++) {
+      spend(2);
+      order.push(name);
+      await pause();
+    }
+  };
+  await Promise.all([work('a'), work('b')]);
+  expect(order).toEqual(['a', 'b', 'a', 'b', 'a', 'b']);
+});
