@@ -122,6 +122,25 @@ export const faults: readonly Fault[] = [
       }),
   },
   {
+    name: 'kill -9 of a worker',
+    kills: true,
+    possible: single,
+    async run(world, turn) {
+      const workers = await nodeAt(world, 0).workers();
+      process.kill(workers[turn % workers.length] ?? 0, 'SIGKILL');
+    },
+  },
+  {
+    name: 'the disk is full for 3 s',
+    kills: false,
+    possible: ({ disk }) => disk !== undefined,
+    async run({ disk }) {
+      await disk?.fill();
+      await sleep(3_000);
+      await disk?.free();
+    },
+  },
+  {
     name: 'SIGTERM to a node, and a new start',
     kills: true,
     possible: single,

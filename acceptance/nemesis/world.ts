@@ -15,6 +15,7 @@ import {
   type RedisServer,
   startRedisServer,
 } from '../../test/support/servers/redis.ts';
+import { mountSmallDisk, type SmallDisk } from '../../test/support/small-disk.ts';
 import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
@@ -24,6 +25,8 @@ export interface World {
   readonly nodes: SpawnedPlatform[];
   readonly postgres: KillablePostgres | undefined;
   redis: RedisServer | undefined;
+  /** Of the embedded server, where it can be filled: it takes root. */
+  readonly disk: SmallDisk | undefined;
   /** kill -9 of Redis; it comes back at its address, with nothing in it. */
   replaceRedis(awayMs: number): Promise<void>;
   /** Kills a platform, with the server that it started, and starts it again with what it kept. */
@@ -59,25 +62,32 @@ async function insistent(connect: () => Promise<pg.Client>): Promise<pg.Client> 
   return client;
 }
 
-/** One platform with the server in its data folder. */
+/** Megabytes: the log of the embedded server grows to 1,024. */
+const DISK_MEGABYTES = 1_600;
+
+/** One platform of two workers with the server in its data folder. */
 export async function createSingle(): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'penstock-nemesis-'));
+  const disk = await mountSmallDisk(folder, DISK_MEGABYTES);
   const dataDir = join(folder, 'data');
-  const nodes = [await spawnPlatform({ dataDir, env })];
+  const supervised = { ...env, WORKERS: '2' };
+  const nodes = [await spawnPlatform({ dataDir, env: supervised })];
   return {
-    name: 'one node, embedded PostgreSQL',
+    name: 'two workers, embedded PostgreSQL',
     nodes,
     postgres: undefined,
     redis: undefined,
+    disk,
     replaceRedis: async () => undefined,
     async replace(index) {
       await nodes[index]?.dispose();
-      nodes[index] = await spawnPlatform({ dataDir, env });
+      nodes[index] = await spawnPlatform({ dataDir, env: supervised });
     },
     settled: () => settle(nodes),
     connect: () => insistent(() => connectToEmbedded(dataDir)),
     async close() {
       await stopAll(nodes);
+      await disk?.unmount();
       await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
     },
   };
@@ -119,6 +129,7 @@ export async function createCluster(): Promise<World> {
     nodes,
     postgres,
     redis,
+    disk: undefined,
     async replaceRedis(awayMs) {
       await world.redis?.signal('SIGKILL');
       await world.redis?.stop();

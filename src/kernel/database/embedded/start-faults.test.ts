@@ -8,6 +8,7 @@ import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { silentLog as log } from '../../../../test/support/log.ts';
+import { mountSmallDisk } from '../../../../test/support/small-disk.ts';
 import type { Database } from '../database.ts';
 import { checkStorage } from '../failures.ts';
 import { openDatabase } from '../open-database.ts';
@@ -124,33 +125,16 @@ it.runIf(process.getuid?.() === 0 && process.platform === 'linux')(
   },
 );
 
-const mount = (...args: string[]): Promise<boolean> =>
-  promisify(execFile)(args[0] ?? '', args.slice(1)).then(
-    () => true,
-    () => false,
-  );
-
 it.runIf(process.getuid?.() === 0 && process.platform === 'linux')(
   'a full disk answers 503 STORAGE_FULL, is told, and passes when there is room',
   { timeout: 60_000 },
   async ({ skip }) => {
-    const isMounted = await mount(
-      'mount',
-      '-t',
-      'tmpfs',
-      '-o',
-      'size=200m,mode=755',
-      'tmpfs',
-      dataDir,
-    );
-    if (!isMounted) skip('No file system of a given size can be mounted here');
+    const disk = await mountSmallDisk(dataDir, 200);
+    if (!disk) return skip('No file system of a given size can be mounted here');
     try {
       const database = await open();
       await database.query({ text: 'create table filled (content text)' });
-      const filler = join(dataDir, 'filler');
-      await promisify(execFile)('fallocate', ['-l', '100M', filler]).catch(() =>
-        writeFile(filler, Buffer.alloc(100 * 1_024 * 1_024)),
-      );
+      await disk.fill(60 * 2 ** 20);
       const fill = async (): Promise<void> => {
         for (;;)
           await database.query({
@@ -169,11 +153,11 @@ it.runIf(process.getuid?.() === 0 && process.platform === 'linux')(
       expect((await database.query(sql`select count(*) > 0 as some from filled`)).rows).toEqual([
         { some: true },
       ]);
-      await rm(filler);
+      await disk.free();
       await database.query({ text: `insert into filled values ('again')` });
       await database.close();
     } finally {
-      await mount('umount', '-l', dataDir);
+      await disk.unmount();
     }
   },
 );
