@@ -52,7 +52,10 @@ export async function runCase(admin: Api, one: RelationshipCase): Promise<CaseRe
 }
 
 /** Types may need each other, so all names come first, and what they mean after it. */
-async function define(api: Api, { resources }: RelationshipCase): Promise<void> {
+export async function define(
+  api: Api,
+  { resources }: Pick<RelationshipCase, 'resources'>,
+): Promise<void> {
   for (const { name, relations, permissions } of resources) {
     const shell = { relations: emptied(relations), permissions: emptied(permissions) };
     if (builtIn.has(name)) await change(api, name, shell);
@@ -158,9 +161,9 @@ async function askWho(
   return found === wanted ? [] : [`who ${JSON.stringify(body)}: expected ${wanted}, got ${found}`];
 }
 
-async function builtInDefinitions(
+export async function builtInDefinitions(
   api: Api,
-  { resources }: RelationshipCase,
+  { resources }: Pick<RelationshipCase, 'resources'>,
 ): Promise<readonly Json[]> {
   const names = resources.map(({ name }) => name).filter((name) => builtIn.has(name));
   return Promise.all(
@@ -168,9 +171,9 @@ async function builtInDefinitions(
   );
 }
 
-async function clear(
+export async function clear(
   api: Api,
-  { resources }: RelationshipCase,
+  { resources }: Pick<RelationshipCase, 'resources'>,
   before: readonly Json[],
 ): Promise<void> {
   for (const { name } of resources) {
@@ -181,14 +184,14 @@ async function clear(
     await change(api, name, { relations, permissions });
 }
 
-async function expectOk(answer: Promise<Answer<Json>>, what: string): Promise<Json> {
+export async function expectOk(answer: Promise<Answer<Json>>, what: string): Promise<Json> {
   const { status, body, text } = await answer;
   if (status !== 200) throw new Error(`${what}: ${status} ${text.slice(0, 300)}`);
   return body;
 }
 
 /** The same address, for somebody who waits when they are told to. */
-function patient(api: Api): Api {
+export function patient(api: Api): Api {
   const send: Api['send'] = async (method, path, body, options) => {
     for (;;) {
       const answer = await api.send<never>(method, path, body, options);
