@@ -37,12 +37,12 @@ export async function checkPorts({
   adminHttpPort,
   host,
 }: PortSettings): Promise<void> {
-  const wanted = [
+  const requested = [
     { port: clientHttpPort, portVariable: 'CLIENT_HTTP_PORT' },
     { port: adminHttpPort, portVariable: 'ADMIN_HTTP_PORT' },
     { port: clientSocketPort, portVariable: 'CLIENT_SOCKET_PORT' },
   ];
-  for (const { port, portVariable } of wanted) {
+  for (const { port, portVariable } of requested) {
     if (port > 0) await tryPort({ port, host, portVariable });
   }
 }

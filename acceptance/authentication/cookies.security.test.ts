@@ -178,7 +178,7 @@ test('a cookie by another name or while cookies are off is none', async () => {
   await configure(both(true));
 });
 
-test('a sign-in that owes its second factor leaves no refresh token of an earlier session behind; a step-up leaves the own one', async () => {
+test('a sign-in that needs its second factor leaves no refresh token of an earlier session behind; a step-up leaves the own one', async () => {
   const { cookies } = await signIn();
   const stepUp = await platform.client.post(
     '/authentication/sudo',

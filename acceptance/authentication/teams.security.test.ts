@@ -48,7 +48,7 @@ afterAll(() => platform?.close());
 const apiOf = (kind: Kind) => users.get(kind)?.api ?? platform.client;
 const idOf = (kind: Kind): string => users.get(kind)?.userId ?? '';
 
-interface World {
+interface Setup {
   readonly team: string;
   /** A plain member on whom things are done. */
   readonly target: string;
@@ -56,7 +56,7 @@ interface World {
 }
 
 /** A fresh parent and a fresh team below it, with somebody in each role. */
-async function world(): Promise<World> {
+async function setUp(): Promise<Setup> {
   const name = `team ${next()}`;
   const parent = (await platform.admin.post('/authentication/teams', { name: `parent ${name}` }))
     .body._id as string;
@@ -86,7 +86,7 @@ interface Case {
   /** Who passes; everybody else gets `refused` (403), and nobody gets 401. */
   readonly passes: readonly Kind[];
   readonly refused?: number;
-  call(kind: Kind, world: World): Promise<Answer>;
+  call(kind: Kind, setUp: Setup): Promise<Answer>;
 }
 
 const all = kinds.filter((kind) => kind !== 'nobody');
@@ -280,7 +280,7 @@ const cases: readonly Case[] = [
 
 describe.each(cases)('$route', ({ passes, refused = 403, call }) => {
   test.each(kinds)('for %s', async (kind) => {
-    const place = await world();
+    const place = await setUp();
     const { status, text } = await call(kind, place);
     const expected = kind === 'nobody' ? 401 : passes.includes(kind) ? 200 : refused;
     expect({ status, text: status === expected ? '' : text }).toEqual({
@@ -291,7 +291,7 @@ describe.each(cases)('$route', ({ passes, refused = 403, call }) => {
 });
 
 test('nobody changes or removes themselves', async () => {
-  const { team } = await world();
+  const { team } = await setUp();
   const own = apiOf('owner');
   expect(
     await own.patch(`/authentication/teams/${team}/members`, {
@@ -311,7 +311,7 @@ test('nobody changes or removes themselves', async () => {
 });
 
 test('one member above the caller refuses the whole call', async () => {
-  const { team, target, ownerTarget } = await world();
+  const { team, target, ownerTarget } = await setUp();
   const both = `?members=${target}&members=${ownerTarget}`;
   expect(
     await apiOf('editAll').delete(`/authentication/teams/${team}/members${both}`),
@@ -326,7 +326,7 @@ test('one member above the caller refuses the whole call', async () => {
 });
 
 test('anonymous users see teams and do nothing with them', async () => {
-  const { team } = await world();
+  const { team } = await setUp();
   const user = await platform.registerUser();
   const database = new Client({ connectionString: platform.databaseUrl ?? '' });
   await database.connect();

@@ -3,21 +3,21 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { descendants } from '../../test/support/processes.ts';
 import type { SpawnedPlatform } from '../../test/support/spawn.ts';
-import type { World } from './world.ts';
+import type { Cluster } from './cluster.ts';
 
 export interface Fault {
   readonly name: string;
   /** It ends a process. */
   readonly kills: boolean;
-  readonly possible: (world: World) => boolean;
-  run(world: World, turn: number): Promise<void>;
+  readonly possible: (cluster: Cluster) => boolean;
+  run(cluster: Cluster, turn: number): Promise<void>;
 }
 
-const single = ({ postgres }: World): boolean => postgres === undefined;
-const cluster = ({ postgres }: World): boolean => postgres !== undefined;
+const single = ({ postgres }: Cluster): boolean => postgres === undefined;
+const cluster = ({ postgres }: Cluster): boolean => postgres !== undefined;
 const always = (): boolean => true;
 
-const nodeAt = ({ nodes }: World, turn: number): SpawnedPlatform => {
+const nodeAt = ({ nodes }: Cluster, turn: number): SpawnedPlatform => {
   const node = nodes[turn % nodes.length];
   if (!node) throw new Error('There is no node');
   return node;
@@ -39,10 +39,10 @@ async function pause(pids: readonly number[], ms: number): Promise<void> {
 }
 
 async function withConnection(
-  world: World,
+  cluster: Cluster,
   work: (client: pg.Client) => Promise<unknown>,
 ): Promise<void> {
-  const client = await world.connect();
+  const client = await cluster.connect();
   try {
     await work(client);
   } finally {
@@ -64,24 +64,24 @@ export const faults: readonly Fault[] = [
     name: 'kill -9 of a node',
     kills: true,
     possible: always,
-    run: (world, turn) => world.replace(turn % world.nodes.length),
+    run: (cluster, turn) => cluster.replace(turn % cluster.nodes.length),
   },
   {
     name: 'kill -9 of the postmaster',
     kills: true,
     possible: always,
-    async run(world) {
-      if (!world.postgres)
-        return void process.kill(await embeddedPostmaster(nodeAt(world, 0)), 'SIGKILL');
-      await world.postgres.killAndRestart();
+    async run(cluster) {
+      if (!cluster.postgres)
+        return void process.kill(await embeddedPostmaster(nodeAt(cluster, 0)), 'SIGKILL');
+      await cluster.postgres.killAndRestart();
     },
   },
   {
     name: 'end of all backends',
     kills: true,
     possible: always,
-    run: (world) =>
-      withConnection(world, (client) =>
+    run: (cluster) =>
+      withConnection(cluster, (client) =>
         client.query(
           'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and usename is not null',
         ),
@@ -91,7 +91,7 @@ export const faults: readonly Fault[] = [
     name: 'kill -9 of Redis',
     kills: true,
     possible: cluster,
-    run: (world) => world.replaceRedis(2_000),
+    run: (cluster) => cluster.replaceRedis(2_000),
   },
   {
     name: 'Redis hangs for 4 s',
@@ -107,14 +107,14 @@ export const faults: readonly Fault[] = [
     name: 'a node stands still for 3 s',
     kills: false,
     possible: always,
-    run: async (world, turn) => pause(await serversOf(nodeAt(world, turn)), 3_000),
+    run: async (cluster, turn) => pause(await serversOf(nodeAt(cluster, turn)), 3_000),
   },
   {
     name: 'a table is locked for 2 s',
     kills: false,
     possible: always,
-    run: (world) =>
-      withConnection(world, async (client) => {
+    run: (cluster) =>
+      withConnection(cluster, async (client) => {
         await client.query('begin');
         await client.query('lock table app."Entry" in access exclusive mode');
         await sleep(2_000);
@@ -144,9 +144,9 @@ export const faults: readonly Fault[] = [
     name: 'SIGTERM to a node, and a new start',
     kills: true,
     possible: single,
-    async run(world) {
-      await nodeAt(world, 0).stop();
-      await world.replace(0);
+    async run(cluster) {
+      await nodeAt(cluster, 0).stop();
+      await cluster.replace(0);
     },
   },
 ];

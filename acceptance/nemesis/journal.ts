@@ -3,7 +3,7 @@ import type pg from 'pg';
 
 /** A record that one writer works on. */
 export interface Entry {
-  /** Its place in the world beside its id: two rows with one mark are one write done twice. */
+  /** Its place in the cluster beside its id: two rows with one mark are one write done twice. */
   readonly mark: string;
   id: string | undefined;
   /** Changes that were acknowledged. Each counts `n` and the version up by one. */

@@ -1,10 +1,10 @@
 /** One run: write, hurt, let it heal, compare. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { waitFor } from '../../test/support/wait-for.ts';
+import type { Cluster } from './cluster.ts';
 import { type Fault, faults } from './faults.ts';
 import { createJournal, type Findings, type Journal, verify, writesOf } from './journal.ts';
 import { prepare, startWorkload } from './workload.ts';
-import type { World } from './world.ts';
 
 export interface RunOptions {
   /** Seconds after which nothing new is begun, whatever else is wanted. */
@@ -19,7 +19,7 @@ export interface RunOptions {
 }
 
 export interface Outcome extends Findings {
-  readonly world: string;
+  readonly cluster: string;
   readonly seconds: number;
   readonly journal: Journal;
   readonly kills: number;
@@ -27,24 +27,24 @@ export interface Outcome extends Findings {
   readonly faults: Readonly<Record<string, number>>;
 }
 
-export async function runNemesis(world: World, options: RunOptions): Promise<Outcome> {
+export async function runNemesis(cluster: Cluster, options: RunOptions): Promise<Outcome> {
   const { say = () => undefined } = options;
   const journal = createJournal();
-  await prepare(world);
+  await prepare(cluster);
   const begin = Date.now();
-  const workload = await startWorkload({ world, journal, writers: options.writers });
-  const happened = await hurt(world, journal, { ...options, say });
-  await world.settled();
+  const workload = await startWorkload({ cluster, journal, writers: options.writers });
+  const happened = await hurt(cluster, journal, { ...options, say });
+  await cluster.settled();
   await workload.stop();
-  await world.settled();
+  await cluster.settled();
   say('comparing');
-  const findings = await compare(world, journal);
+  const findings = await compare(cluster, journal);
   const kills = faults
     .filter(({ kills }) => kills)
     .reduce((sum, { name }) => sum + (happened[name] ?? 0), 0);
   return {
     ...findings,
-    world: world.name,
+    cluster: cluster.name,
     seconds: Math.round((Date.now() - begin) / 1_000),
     journal,
     kills,
@@ -54,12 +54,12 @@ export async function runNemesis(world: World, options: RunOptions): Promise<Out
 
 /** All faults in turn, until there was enough of everything. */
 async function hurt(
-  world: World,
+  cluster: Cluster,
   journal: Journal,
   options: RunOptions & { say: (text: string) => void },
 ): Promise<Record<string, number>> {
   const happened: Record<string, number> = {};
-  const possible = faults.filter((fault) => fault.possible(world));
+  const possible = faults.filter((fault) => fault.possible(cluster));
   const until = Date.now() + options.seconds * 1_000;
   let kills = 0;
   const wanted = (turn: number) =>
@@ -68,24 +68,24 @@ async function hurt(
     await sleep(options.restMs);
     const fault = possible[turn % possible.length] as Fault;
     options.say(`${fault.name} (${writesOf(journal)} writes acknowledged, ${kills} kills)`);
-    await fault.run(world, Math.floor(turn / possible.length));
+    await fault.run(cluster, Math.floor(turn / possible.length));
     happened[fault.name] = (happened[fault.name] ?? 0) + 1;
     if (fault.kills) kills += 1;
-    await world.settled();
+    await cluster.settled();
   }
   return happened;
 }
 
-async function compare(world: World, journal: Journal): Promise<Findings> {
+async function compare(cluster: Cluster, journal: Journal): Promise<Findings> {
   for (const token of journal.endedTokens) {
-    for (const [index, node] of world.nodes.entries()) {
+    for (const [index, node] of cluster.nodes.entries()) {
       const { status } = await node.client
         .with({ authorization: `Bearer ${token}` })
         .get('/authentication/user');
       if (status === 200) journal.stale.push(`a session that had ended, node ${index}, at the end`);
     }
   }
-  const database = await world.connect();
+  const database = await cluster.connect();
   try {
     const waiting = `select from penstock.outbox o, penstock.outbox_state s where not pg_visible_in_snapshot(o.xid, s.snapshot) limit 1`;
     const published = async () => (await database.query(waiting)).rows.length === 0;
@@ -111,7 +111,7 @@ export function report(outcome: Outcome): string {
   const happened = Object.entries(outcome.faults).map(([name, count]) => `${name} ${count}`);
   const open = [...journal.entries].filter((entry) => entry.open).length;
   return [
-    `${outcome.world}: ${outcome.seconds} s, ${writesOf(journal)} acknowledged writes, ${outcome.kills} kills`,
+    `${outcome.cluster}: ${outcome.seconds} s, ${writesOf(journal)} acknowledged writes, ${outcome.kills} kills`,
     `  writes   ${acknowledged.join(', ')}; ${open} without an answer`,
     `  faults   ${happened.join(', ')}`,
     `  beside   ${journal.hostile} hostile requests, ${journal.probes} questions after a revocation`,

@@ -1,13 +1,13 @@
 /** The long form of the nemesis suite. `npm run nemesis -- --help` lists the options. */
 import { parseArgs } from 'node:util';
+import { createCluster, createSingle, missingForCluster } from './cluster.ts';
 import { isClean, report, runNemesis } from './nemesis.ts';
-import { createCluster, createSingle, missingForCluster } from './world.ts';
 
 const help = `Writes to platforms while their processes are killed, paused and locked out, and compares what was acknowledged with what is there.
 
   npm run nemesis -- [options]
 
-  --world <name>   single, cluster (needs PostgreSQL 15 and Redis), or both (both)
+  --cluster <name>   single, cluster (needs PostgreSQL 15 and Redis), or both (both)
   --kills <n>      processes to end in each (30)
   --writes <n>     writes to be acknowledged in each (100000)
   --seconds <n>    after which it ends in any case (3600)
@@ -19,7 +19,7 @@ const print = (text: string): void => void process.stdout.write(`${text}\n`);
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
-      world: { type: 'string', default: 'both' },
+      cluster: { type: 'string', default: 'both' },
       kills: { type: 'string', default: '30' },
       writes: { type: 'string', default: '100000' },
       seconds: { type: 'string', default: '3600' },
@@ -42,20 +42,20 @@ async function main(): Promise<void> {
   >;
   if (Object.values(numbers).some((value) => !Number.isSafeInteger(value) || value < 0))
     throw new Error('The options take whole numbers');
-  const missing = values.world === 'single' ? undefined : await missingForCluster();
-  if (missing !== undefined) throw new Error(`${missing}: --world single does without`);
+  const missing = values.cluster === 'single' ? undefined : await missingForCluster();
+  if (missing !== undefined) throw new Error(`${missing}: --cluster single does without`);
   const makers = [
-    ...(values.world === 'cluster' ? [] : [createSingle]),
-    ...(values.world === 'single' ? [] : [createCluster]),
+    ...(values.cluster === 'cluster' ? [] : [createSingle]),
+    ...(values.cluster === 'single' ? [] : [createCluster]),
   ];
   for (const make of makers) {
-    const world = await make();
+    const cluster = await make();
     try {
-      const outcome = await runNemesis(world, { ...numbers, say: print });
+      const outcome = await runNemesis(cluster, { ...numbers, say: print });
       print(report(outcome));
       if (!isClean(outcome)) process.exitCode = 1;
     } finally {
-      await world.close();
+      await cluster.close();
     }
   }
 }

@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Answer, Api, Json, RequestOptions } from '../../test/support/api.ts';
 import { expectStatus, type TestNode, type TestUser } from '../../test/support/node.ts';
 import { hostileTexts } from '../fuzz/arbitrary.ts';
+import type { Cluster } from './cluster.ts';
 import type { Entry, Journal } from './journal.ts';
-import type { World } from './world.ts';
 
 export interface Workload {
   /** No new write begins; those under way get their answers. */
@@ -16,7 +16,7 @@ export interface Workload {
 }
 
 export interface WorkloadOptions {
-  readonly world: World;
+  readonly cluster: Cluster;
   readonly journal: Journal;
   /** Writers of single records; half as many write in bulk. */
   readonly writers: number;
@@ -28,7 +28,7 @@ const ATTEMPT_MS = 15_000;
 const GIVE_UP_MS = 60_000;
 const BULK = 20;
 
-export async function prepare({ nodes }: World): Promise<void> {
+export async function prepare({ nodes }: Cluster): Promise<void> {
   const [node] = nodes;
   if (!node) throw new Error('There is no node');
   expectStatus(
@@ -59,7 +59,7 @@ interface Shared extends WorkloadOptions {
 type Send = (node: TestNode, options: RequestOptions) => Promise<Answer<Json>>;
 
 /** A node, another one each time. */
-const anyNode = ({ nodes }: World): TestNode => {
+const anyNode = ({ nodes }: Cluster): TestNode => {
   const node = nodes[Math.floor(Math.random() * nodes.length)];
   if (!node) throw new Error('There is no node');
   return node;
@@ -67,7 +67,7 @@ const anyNode = ({ nodes }: World): TestNode => {
 
 /** Sends until there is an answer that settles the matter; `undefined` when there is none in time. */
 async function insist(
-  { world, journal }: Shared,
+  { cluster, journal }: Shared,
   what: string,
   send: Send,
 ): Promise<Answer<Json> | undefined> {
@@ -77,7 +77,7 @@ async function insist(
       headers: { 'idempotency-key': key },
       signal: AbortSignal.timeout(ATTEMPT_MS),
     };
-    const answer = await send(anyNode(world), options).catch(() => undefined);
+    const answer = await send(anyNode(cluster), options).catch(() => undefined);
     if (answer === undefined) continue;
     if (answer.status === 500) journal.internal.push(`${what}: ${answer.text.slice(0, 200)}`);
     if (answer.status < 500 && answer.status !== 429 && answer.status !== 408) return answer;
@@ -163,12 +163,12 @@ async function writeInBulk(shared: Shared, user: TestUser): Promise<void> {
 
 /** Asks every node once; an answer with 200 is no longer true. */
 async function probe(
-  { world, journal }: Shared,
+  { cluster, journal }: Shared,
   what: string,
   ask: (node: TestNode, options: RequestOptions) => Promise<Answer>,
 ) {
   await Promise.all(
-    world.nodes.map(async (node, index) => {
+    cluster.nodes.map(async (node, index) => {
       const answer = await ask(node, { signal: AbortSignal.timeout(ATTEMPT_MS) }).catch(
         () => undefined,
       );
@@ -192,7 +192,7 @@ async function signInAndOut(shared: Shared, { email, password }: TestUser): Prom
     const user = (node: TestNode, options: RequestOptions) =>
       node.client.with({ authorization }).get('/authentication/user', options);
     await Promise.all(
-      shared.world.nodes.map((node) =>
+      shared.cluster.nodes.map((node) =>
         user(node, { signal: AbortSignal.timeout(ATTEMPT_MS) }).catch(() => undefined),
       ),
     );
@@ -224,7 +224,7 @@ async function grantAndRevoke(shared: Shared, owner: TestUser, guest: TestUser):
     if (granted?.status !== 200) continue;
     shared.journal.acknowledged.grant += 1;
     await Promise.all(
-      shared.world.nodes.map((node) =>
+      shared.cluster.nodes.map((node) =>
         read(node, { signal: AbortSignal.timeout(ATTEMPT_MS) }).catch(() => undefined),
       ),
     );
@@ -241,12 +241,12 @@ async function grantAndRevoke(shared: Shared, owner: TestUser, guest: TestUser):
 
 /** Requests of attackers, beside everything else. They may be refused in any way but with 500. */
 async function attack(shared: Shared, user: TestUser): Promise<void> {
-  const { journal, world } = shared;
+  const { journal, cluster } = shared;
   const deep = `${'{"$and":['.repeat(200)}{}${']}'.repeat(200)}`;
   for (let turn = 0; !shared.stopped; turn += 1) {
     const text = hostileTexts[turn % hostileTexts.length] ?? '';
     const options = () => ({ signal: AbortSignal.timeout(ATTEMPT_MS) });
-    const api = asUser(anyNode(world), user);
+    const api = asUser(anyNode(cluster), user);
     const attempts = [
       () => api.post('/database/Entry/query', `{"query":${deep}}`, options()),
       () => api.post('/database/Entry', { mark: text, n: text }, options()),
@@ -277,7 +277,7 @@ async function attack(shared: Shared, user: TestUser): Promise<void> {
 
 export async function startWorkload(options: WorkloadOptions): Promise<Workload> {
   const shared: Shared = { ...options, stopped: false };
-  const [node] = options.world.nodes;
+  const [node] = options.cluster.nodes;
   if (!node) throw new Error('There is no node');
   const [writer, visitor, owner, guest] = [
     await node.registerUser(),

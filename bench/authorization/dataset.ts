@@ -1,5 +1,5 @@
 /**
- * The world that is measured: people, teams in a tree, and records that teams
+ * The data set that is measured: people, teams in a tree, and records that teams
  * and people own and share. Made inside PostgreSQL, so that a million tuples
  * take seconds.
  */

@@ -87,7 +87,7 @@ export async function writeReport(
 
 Written by \`npm run bench:authorization\` on ${new Date().toISOString().slice(0, 10)}: ${machine}. All times are milliseconds inside the process, p50 / p99, one question after the other. The program, the database and whatever else runs on the machine share its processors.
 
-The largest world has ${number.format(tuples)} tuples: ${number.format(users)} people, ${number.format(teams)} teams nested six deep, ${number.format(records)} records, of which one team owns four in five. Owners, members and shares are skewed: a few have much, most have little.
+The largest data set has ${number.format(tuples)} tuples: ${number.format(users)} people, ${number.format(teams)} teams nested six deep, ${number.format(records)} records, of which one team owns four in five. Owners, members and shares are skewed: a few have much, most have little.
 
 ## Goals, at ${number.format(tuples)} tuples
 

@@ -54,11 +54,11 @@ export function createModuleHost(): ModuleHost {
 
   const entryOf = (module: { readonly name: string }): Entry | undefined =>
     entries.find((e) => e.module.name === module.name);
-  const wanted = (entry: Entry): boolean =>
+  const requested = (entry: Entry): boolean =>
     (entry.module.essential === true || entry.config.current().active !== false) &&
     Object.values(entry.module.requires).every((required) => {
       const other = entryOf(required);
-      return other !== undefined && wanted(other);
+      return other !== undefined && requested(other);
     });
 
   /** Runs after all earlier transitions, whatever became of them. */
@@ -71,9 +71,9 @@ export function createModuleHost(): ModuleHost {
   const reconcile = async (): Promise<void> => {
     if (!kernel) return;
     for (const entry of entries.toReversed())
-      if (entry.running && !wanted(entry)) await stopModule(kernel, entry);
+      if (entry.running && !requested(entry)) await stopModule(kernel, entry);
     for (const entry of entries)
-      if (!entry.running && wanted(entry)) await startModule(kernel, entry, entryOf);
+      if (!entry.running && requested(entry)) await startModule(kernel, entry, entryOf);
   };
 
   return {

@@ -16,7 +16,7 @@ export interface UserCaller {
   readonly sessionId: string;
   /** When the user last proved who they are, in ms since the epoch. */
   readonly authenticatedAt: number;
-  /** False while a second factor is owed: such a caller passes only `partialUser` operations. */
+  /** False while a second factor is needed: such a caller passes only `partialUser` operations. */
   readonly complete: boolean;
   readonly clientId: string;
   /** Id of the admin who acts as this user. Such a caller never passes for one who has just proven themselves. */

@@ -44,7 +44,7 @@ export interface FirstRows {
    * `count` (SQL) of all are its first.
    */
   compile(
-    wanted: { readonly rows: string; readonly count: string },
+    requested: { readonly rows: string; readonly count: string },
     next: (value: unknown) => string,
   ): string;
 }

@@ -141,8 +141,8 @@ type ClientOptions = Parameters<typeof io>[1];
 
 /** A started surface, and sockets to it. */
 export async function openRealtime(options: RealtimeOptions = {}) {
-  const world = createKernel();
-  const surface = await startRealtimeSurface(world.kernel, options);
+  const fixture = createKernel();
+  const surface = await startRealtimeSurface(fixture.kernel, options);
   if (!surface) throw new Error('the surface did not start');
   const sockets: Socket[] = [];
 
@@ -162,7 +162,7 @@ export async function openRealtime(options: RealtimeOptions = {}) {
   };
 
   return {
-    ...world,
+    ...fixture,
     surface,
     connect,
     /** Waits for the connection, and collects what arrives. */

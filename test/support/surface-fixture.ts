@@ -134,7 +134,7 @@ function recordingLog(lines: LogLine[]): Logger {
   return log;
 }
 
-/** `good` is a user, `partial` owes a second factor; `admin`, `super` and `fresh` (must change the password) are admins. */
+/** `good` is a user, `partial` needs a second factor; `admin`, `super` and `fresh` (must change the password) are admins. */
 export function fakeIdentity(): Identity {
   const identity = createIdentity();
   identity.client = {

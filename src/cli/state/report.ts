@@ -35,9 +35,9 @@ export type Paint = (colour: Colour, text: string) => string;
 
 const codes: Readonly<Record<Colour, number>> = { green: 32, yellow: 33, red: 31, grey: 90 };
 
-/** `wanted` decides; else whoever looks gets colours, unless NO_COLOR is set. */
-export function paintFor({ isSeen, environment }: Terminal, wanted: boolean | undefined): Paint {
-  const on = wanted ?? (isSeen && !environment.NO_COLOR);
+/** `requested` decides; else whoever looks gets colours, unless NO_COLOR is set. */
+export function paintFor({ isSeen, environment }: Terminal, requested: boolean | undefined): Paint {
+  const on = requested ?? (isSeen && !environment.NO_COLOR);
   return on
     ? (colour, text) => `\u001b[${codes[colour]}m${text}\u001b[0m`
     : (_colour, text) => text;
@@ -87,8 +87,8 @@ export function summaryOf(plan: Plan): {
   readonly updates: number;
   readonly takes: number;
 } {
-  const count = (wanted: Entry['action']): number =>
-    plan.plan.filter(({ action }) => action === wanted).length;
+  const count = (requested: Entry['action']): number =>
+    plan.plan.filter(({ action }) => action === requested).length;
   const hidden = plan.plan.flatMap(({ hides = [] }) => hides).length;
   return { creates: count('create'), updates: count('update'), takes: count('delete') + hidden };
 }

@@ -19,7 +19,7 @@ const MAX_DEPTH = 16;
 /** What one query may be written with, groups around single conditions included. The binder counts what becomes of them. */
 const MAX_PARTS = 4 * MAX_NODES;
 
-const shown = (name: string): string => shortened(name, 64);
+const shortName = (name: string): string => shortened(name, 64);
 
 interface ParseState {
   parts: number;
@@ -39,7 +39,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const inner = (place: Place, key: string | number): Place => ({
-  path: `${place.path}.${shown(String(key))}`,
+  path: `${place.path}.${shortName(String(key))}`,
   depth: place.depth + 1,
 });
 
@@ -81,7 +81,7 @@ function parseLogic(
       throw invalid(
         place.path,
         'operator',
-        `${shown(operator)} is not an operator here; there are $and, $or, $nor and $not`,
+        `${shortName(operator)} is not an operator here; there are $and, $or, $nor and $not`,
       );
   }
 }
@@ -190,7 +190,7 @@ function parseOperator(
   const known = operator.startsWith('$')
     ? `the operators are ${operatorNames}`
     : 'operators and plain values cannot be mixed';
-  throw invalid(place.path, 'operator', `${shown(operator)} is not an operator: ${known}`);
+  throw invalid(place.path, 'operator', `${shortName(operator)} is not an operator: ${known}`);
 }
 
 function parseExists(leaf: Condition, operand: unknown, { path }: Place): Condition {

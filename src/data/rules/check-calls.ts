@@ -1,13 +1,13 @@
 /** Calls and operators of a rule: which types they take, and what they answer. Arguments have their types already. */
 import { postgresPattern } from '../records/filter/postgres-pattern.ts';
-import { PatternFault } from '../schema/language/pattern/syntax.ts';
+import { PatternError } from '../schema/language/pattern/syntax.ts';
 import type { Expression } from './expression.ts';
 import { functionNames, overloadsOf, type RuleFunction } from './functions.ts';
-import { RuleFault } from './syntax.ts';
+import { RuleError } from './syntax.ts';
 import { isNumber, listOf, plain, type RuleType, sameType, typeText } from './types.ts';
 
 export const refuse = (at: number, rule: string, message: string): never => {
-  throw new RuleFault(rule, at, message);
+  throw new RuleError(rule, at, message);
 };
 
 /** The node with what follows from its parts. */
@@ -30,9 +30,9 @@ export const narrowed = (of: Expression, type: RuleType): Expression =>
   node([of], { kind: 'narrow', of, type, at: of.at });
 
 /** An integer literal beside doubles is one of them. */
-export function widened(item: Expression, wanted: RuleType): Expression {
-  if (wanted.kind === 'double' && item.kind === 'constant' && typeof item.value === 'bigint')
-    return { ...item, type: wanted, value: Number(item.value) };
+export function widened(item: Expression, requested: RuleType): Expression {
+  if (requested.kind === 'double' && item.kind === 'constant' && typeof item.value === 'bigint')
+    return { ...item, type: requested, value: Number(item.value) };
   return item;
 }
 
@@ -196,8 +196,8 @@ function membership(item: Expression, container: Expression, at: number): Expres
     const of = list.items.map((one) => equality(item, one, at));
     return node(of, { kind: 'or', of, type: bool, at });
   }
-  const wanted = list.type.kind === 'list' ? widened(item, list.type.items) : item;
-  return node([wanted, list], { kind: 'in', item: wanted, list, type: bool, at });
+  const requested = list.type.kind === 'list' ? widened(item, list.type.items) : item;
+  return node([requested, list], { kind: 'in', item: requested, list, type: bool, at });
 }
 
 function index(of: Expression, key: Expression, at: number): Expression {
@@ -212,15 +212,15 @@ function index(of: Expression, key: Expression, at: number): Expression {
 }
 
 /** How well an argument fits: 0 as it is; nothing when it does not. */
-function fitOf({ type, kind }: Expression, wanted: RuleType): number | undefined {
-  if (sameType(type, wanted)) return 0;
-  if (kind === 'constant' && type.kind === 'int' && wanted.kind === 'double') return 1;
+function fitOf({ type, kind }: Expression, requested: RuleType): number | undefined {
+  if (sameType(type, requested)) return 0;
+  if (kind === 'constant' && type.kind === 'int' && requested.kind === 'double') return 1;
   const takesAny =
-    (wanted.kind === 'list' && type.kind === 'list' && wanted.items.kind === 'json') ||
-    (wanted.kind === 'map' && type.kind === 'map' && wanted.values.kind === 'json');
+    (requested.kind === 'list' && type.kind === 'list' && requested.items.kind === 'json') ||
+    (requested.kind === 'map' && type.kind === 'map' && requested.values.kind === 'json');
   if (takesAny) return 0;
   const fromJson: readonly string[] = ['bool', 'double', 'string', 'list'];
-  return type.kind === 'json' && fromJson.includes(wanted.kind) ? 2 : undefined;
+  return type.kind === 'json' && fromJson.includes(requested.kind) ? 2 : undefined;
 }
 
 const score = (args: readonly Expression[], one: RuleFunction): number | undefined => {
@@ -255,9 +255,9 @@ function overloaded(called: Called): Expression {
   return node(of, { kind: 'call', function: best.id, of, type, at });
 }
 
-function adapted(arg: Expression, wanted: RuleType): Expression {
-  if (arg.type.kind === 'json') return narrowed(arg, wanted);
-  return widened(arg, wanted);
+function adapted(arg: Expression, requested: RuleType): Expression {
+  if (arg.type.kind === 'json') return narrowed(arg, requested);
+  return widened(arg, requested);
 }
 
 const written = (name: string): string =>
@@ -282,7 +282,7 @@ function matching({ args: [text, pattern], at }: Called): Expression {
   try {
     postgresPattern(pattern.value);
   } catch (error) {
-    if (error instanceof PatternFault) return refuse(pattern.at, 'pattern', error.message);
+    if (error instanceof PatternError) return refuse(pattern.at, 'pattern', error.message);
     throw error;
   }
   return node([of], { kind: 'call', function: 'matches', of: [of, pattern], type: bool, at });

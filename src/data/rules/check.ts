@@ -13,7 +13,7 @@ interface Checking {
   readonly scope: readonly (readonly [name: string, variable: Expression])[];
 }
 
-/** Throws `RuleFault`. */
+/** Throws `RuleError`. */
 export function checkRule(text: string, environment: RuleEnvironment): Expression {
   const { expr, sourceInfo } = parseRule(text);
   const checked = typed(expr, { environment, info: sourceInfo, scope: [] });

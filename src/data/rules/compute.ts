@@ -114,8 +114,8 @@ function indexed(of: RuleValue, key: RuleValue, { nullable }: Of<'index'>): Rule
 
 function narrowedValue(value: RuleValue, { kind }: RuleType): RuleValue | undefined {
   if (kind === 'list') return Array.isArray(value) ? value : undefined;
-  const wanted = kind === 'bool' ? 'boolean' : kind === 'double' ? 'number' : 'string';
-  return typeof value === wanted ? value : undefined;
+  const requested = kind === 'bool' ? 'boolean' : kind === 'double' ? 'number' : 'string';
+  return typeof value === requested ? value : undefined;
 }
 
 function ordered(

@@ -4,7 +4,7 @@ import { getConformanceSuite } from '@bufbuild/cel-spec/testdata/tests.js';
 import { describe, expect, it } from 'vitest';
 import { ruleEnvironment } from './environment.ts';
 import { compileRule, inputsFrom } from './rule.ts';
-import { RuleFault } from './syntax.ts';
+import { RuleError } from './syntax.ts';
 
 const nothing = ruleEnvironment({});
 
@@ -15,7 +15,7 @@ function answerOf(text: string, environment = nothing): boolean | 'fault' | unde
     if (compileRule(text, environment).evaluate(known).holds) return true;
     return compileRule(`!(${text})`, environment).evaluate(known).holds ? false : 'fault';
   } catch (error) {
-    if (error instanceof RuleFault) return undefined;
+    if (error instanceof RuleError) return undefined;
     throw error;
   }
 }

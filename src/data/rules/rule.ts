@@ -10,7 +10,7 @@ import type { RuleEnvironment } from './environment.ts';
 import { type Expression, isTrue } from './expression.ts';
 import { type Known, reduceRule } from './reduce.ts';
 import { condition, sqlContext } from './sql.ts';
-import { placeOf, RuleFault } from './syntax.ts';
+import { placeOf, RuleError } from './syntax.ts';
 import type { RuleValue } from './values.ts';
 
 export interface RuleAnswer {
@@ -58,7 +58,7 @@ export interface CompiledRule {
 /** Typed rules that are kept for each environment. */
 const kept = new WeakMap<RuleEnvironment, LRUCache<string, CompiledRule>>();
 
-/** Throws `RuleFault`. */
+/** Throws `RuleError`. */
 export function compileRule(text: string, environment: RuleEnvironment): CompiledRule {
   let rules = kept.get(environment);
   if (!rules) {
@@ -96,7 +96,7 @@ function refusedAs400<T>(work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (!(error instanceof RuleFault)) throw error;
+    if (!(error instanceof RuleError)) throw error;
     throw errors.INVALID_ARGUMENTS({
       message: `A rule can't be asked with these values: ${error.message}`,
     });
@@ -145,7 +145,7 @@ const isExpression = (value: unknown): value is Expression =>
   typeof value === 'object' && value !== null && 'kind' in value && 'at' in value;
 
 /** A fault of a rule as it is reported: with the line and the column. */
-export const ruleProblem = (text: string, fault: RuleFault, path: string): Problem => ({
+export const ruleProblem = (text: string, fault: RuleError, path: string): Problem => ({
   path,
   rule: fault.rule,
   message: `${placeOf(text, fault.offset)}: ${fault.message}`,

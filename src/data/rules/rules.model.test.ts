@@ -14,7 +14,7 @@ import { system } from '../../kernel/caller.ts';
 import type { CompiledSchema } from '../schema/compile/compiled.ts';
 import { recordEnvironment } from './environment.ts';
 import { type CompiledRule, compileRule, inputsFrom } from './rule.ts';
-import { RuleFault } from './syntax.ts';
+import { RuleError } from './syntax.ts';
 import type { RuleValue } from './values.ts';
 
 const admin = system('test');
@@ -73,7 +73,7 @@ describe('rules in PostgreSQL and in JavaScript', () => {
       try {
         return [[compileRule(text, environment), inputValues(random, authors)]];
       } catch (error) {
-        if (error instanceof RuleFault) return [];
+        if (error instanceof RuleError) return [];
         throw new Error(text, { cause: error });
       }
     });

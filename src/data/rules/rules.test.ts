@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import type { Field } from '../schema/language/field.ts';
 import { ruleEnvironment } from './environment.ts';
 import { compileRule, inputsFrom, ruleProblem } from './rule.ts';
-import { RuleFault } from './syntax.ts';
+import { RuleError } from './syntax.ts';
 import { type RuleType, readType } from './types.ts';
-import { type RuleValue, readValue, ValueFault } from './values.ts';
+import { type RuleValue, readValue, ValueError } from './values.ts';
 
 const plain = { required: false, unique: false, hidden: false, indexed: false } as const;
 const record = new Map<string, Field>([
@@ -30,7 +30,7 @@ function fault(text: string): string {
   try {
     compileRule(text, environment);
   } catch (error) {
-    if (error instanceof RuleFault) {
+    if (error instanceof RuleError) {
       const { rule, message } = ruleProblem(text, error, 'rule');
       return `${rule}: ${message}`;
     }
@@ -134,7 +134,7 @@ describe('rules', () => {
       ['string', 'a\u0000b'],
     ];
     for (const [type, value] of wrong)
-      expect(() => readValue(typeOf(type), value, 'x'), type).toThrow(ValueFault);
+      expect(() => readValue(typeOf(type), value, 'x'), type).toThrow(ValueError);
     expect(readType('list<list<list<list<list<int>>>>>')).toBeUndefined();
     expect(readType('object')).toBeUndefined();
   });

@@ -2,7 +2,7 @@
 import { columnType } from '../schema/language/field.ts';
 import type { Expression, Of } from './expression.ts';
 import type { ConstantSql } from './sql-values.ts';
-import { RuleFault } from './syntax.ts';
+import { RuleError } from './syntax.ts';
 import { typeText } from './types.ts';
 
 export interface SqlContext {
@@ -31,7 +31,7 @@ export interface SqlWriter {
 }
 
 export const refuse = (at: number, message: string): never => {
-  throw new RuleFault('sql', at, `${message}, so that it can't be part of a query`);
+  throw new RuleError('sql', at, `${message}, so that it can't be part of a query`);
 };
 
 export const column = ({ alias }: SqlContext, name: string): string =>

@@ -20,7 +20,7 @@ import {
   scalarOf,
 } from './sql-storage.ts';
 import { constantSql, jsonOf } from './sql-values.ts';
-import { RuleFault } from './syntax.ts';
+import { RuleError } from './syntax.ts';
 import { offsetOf } from './time.ts';
 
 /** A value of type jsonb, null where there is none. */
@@ -60,7 +60,7 @@ function itemOf({ of, key }: Of<'index'>, context: SqlContext): string {
 const MAX_SQL = 60_000;
 
 function bounded(sql: string, { at }: Expression): string {
-  if (sql.length > MAX_SQL) throw new RuleFault('size', at, 'the rule becomes too large a query');
+  if (sql.length > MAX_SQL) throw new RuleError('size', at, 'the rule becomes too large a query');
   return sql;
 }
 
@@ -132,7 +132,7 @@ function zoneOf(zone: Expression | undefined, { trial }: SqlContext): number {
   return refuse(zone?.at ?? 0, 'only UTC and offsets such as +02:00 are zones of fields');
 }
 
-/** An SQL condition; null for a fault. Throws `RuleFault`. */
+/** An SQL condition; null for a fault. Throws `RuleError`. */
 export const condition = (expression: Expression, context: SqlContext): string =>
   bounded(conditionOf(expression, context), expression);
 

@@ -20,7 +20,7 @@ const load = createRequire(import.meta.url);
 let library: { readonly parse: typeof parse } | undefined;
 
 /** What is wrong with a rule, and where. */
-export class RuleFault extends Error {
+export class RuleError extends Error {
   /** UTF-16 units from the beginning of the rule. */
   readonly offset: number;
   readonly rule: string;
@@ -32,22 +32,22 @@ export class RuleFault extends Error {
   }
 }
 
-/** Throws `RuleFault`. */
+/** Throws `RuleError`. */
 export function parseRule(text: string): Parsed {
   requireSmall(text);
   library ??= load('@bufbuild/cel') as { readonly parse: typeof parse };
   try {
     return library.parse(text);
   } catch (error) {
-    if (error instanceof RangeError) throw new RuleFault('size', 0, 'is too deeply nested');
-    throw new RuleFault('syntax', offsetOf(error), `cannot be read: ${reasonOf(error)}`);
+    if (error instanceof RangeError) throw new RuleError('size', 0, 'is too deeply nested');
+    throw new RuleError('syntax', offsetOf(error), `cannot be read: ${reasonOf(error)}`);
   }
 }
 
 function requireSmall(text: string): void {
-  if (text.trim() === '') throw new RuleFault('required', 0, 'must not be empty');
+  if (text.trim() === '') throw new RuleError('required', 0, 'must not be empty');
   if (text.length > MAX_RULE)
-    throw new RuleFault('maxLength', MAX_RULE, `has at most ${MAX_RULE} characters`);
+    throw new RuleError('maxLength', MAX_RULE, `has at most ${MAX_RULE} characters`);
   let depth = 0;
   let parts = 0;
   for (let at = 0; at < text.length; at++) {
@@ -56,8 +56,8 @@ function requireSmall(text: string): void {
     else if (')]}'.includes(character)) depth--;
     else if ('+-*/%&|?!<>=.'.includes(character)) parts++;
     if (depth > MAX_DEPTH)
-      throw new RuleFault('depth', at, `brackets stand at most ${MAX_DEPTH} levels deep`);
-    if (parts > MAX_PARTS) throw new RuleFault('size', at, `has at most ${MAX_PARTS} operators`);
+      throw new RuleError('depth', at, `brackets stand at most ${MAX_DEPTH} levels deep`);
+    if (parts > MAX_PARTS) throw new RuleError('size', at, `has at most ${MAX_PARTS} operators`);
   }
 }
 

@@ -31,7 +31,7 @@ const MAX_ITEMS = 1_000;
 const MAX_TEXT = 10_000;
 
 /** A value that does not fit; `path` leads to the part that is wrong. */
-export class ValueFault extends Error {
+export class ValueError extends Error {
   readonly path: string;
 
   constructor(path: string, message: string) {
@@ -40,8 +40,8 @@ export class ValueFault extends Error {
   }
 }
 
-const mismatch = (type: RuleType, path: string): ValueFault =>
-  new ValueFault(path, `must be ${described(type)}`);
+const mismatch = (type: RuleType, path: string): ValueError =>
+  new ValueError(path, `must be ${described(type)}`);
 
 function described(type: RuleType): string {
   switch (type.kind) {
@@ -71,7 +71,7 @@ function described(type: RuleType): string {
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** A value that came with a request or stands in a tuple. Throws `ValueFault`. */
+/** A value that came with a request or stands in a tuple. Throws `ValueError`. */
 export function readValue(type: RuleType, value: unknown, path: string): RuleValue {
   const found = scalarOf(type, value);
   if (found !== undefined) return found;

@@ -157,14 +157,14 @@ export async function createRouteMiddlewares(
     async set(caller, route, names) {
       const operation = find(route);
       requireTheirs(caller, [operation]);
-      const wanted = [...new Set(names)];
-      requireAllowed(operation, wanted);
+      const requested = [...new Set(names)];
+      requireAllowed(operation, requested);
       const [key = '', ...aliases] = keysOf(operation);
-      const nothingAdded = withMiddlewares(operation, wanted) === operation;
+      const nothingAdded = withMiddlewares(operation, requested) === operation;
       await change(async (transaction) => {
         // Other spellings of the route lose their lists, so that one list is in force.
         await removeLists(transaction, nothingAdded ? [key, ...aliases] : aliases);
-        if (!nothingAdded) await storeList(transaction, caller, key, wanted);
+        if (!nothingAdded) await storeList(transaction, caller, key, requested);
       });
     },
   };

@@ -32,7 +32,7 @@ export interface OperationContext {
   readonly signal: AbortSignal;
   readonly log: Logger;
   /** What of the answer is looked at, where the caller has said so; a handler may leave the rest out. */
-  readonly wanted?: SelectedFields | undefined;
+  readonly requested?: SelectedFields | undefined;
   /** For operations that are written to the audit log; a later call adds to an earlier one. */
   audited(facts: AuditFacts): void;
 }

@@ -31,7 +31,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
  *
  * - `public`: anybody; credentials are not looked at
  * - `optionalUser`: nobody, or a user; a presented token that is not valid is 401
- * - `user`: a signed-in user; `partialUser`: also one who still owes a second factor
+ * - `user`: a signed-in user; `partialUser`: also one who still needs a second factor
  * - `refreshToken`: the bearer is a refresh token, which the handler consumes (`context.bearer`)
  * - `admin`: any of the three admin credentials; `superAdmin`: and with that right
  * - `masterKey`: the master key itself; `adminSecondFactor`: the short token of an admin login

@@ -37,7 +37,7 @@ export interface Call {
   /** The app, once it was believed; nothing while apps are not told apart. */
   app?: string | undefined;
   /** What of the answer will be looked at; nothing: all. */
-  readonly wanted?: SelectedFields | undefined;
+  readonly requested?: SelectedFields | undefined;
   /** Runs `listener` if the client goes away before the answer is out. */
   onDisconnect(listener: () => void): void;
 }
@@ -84,8 +84,8 @@ export class CallContext implements OperationContext {
     return appOf(this.#call);
   }
 
-  get wanted(): SelectedFields | undefined {
-    return this.#call.wanted;
+  get requested(): SelectedFields | undefined {
+    return this.#call.requested;
   }
 
   get cookies(): Readonly<Record<string, string>> {

@@ -52,7 +52,7 @@ const ownFactorErrors = defineErrors({
     400,
     'method: this kind of second factor cannot be used here, or you have none of it yet',
   ],
-  SECOND_FACTOR_NOT_PENDING: [400, 'This session owes no second factor'],
+  SECOND_FACTOR_NOT_PENDING: [400, 'This session needs no second factor'],
   TOTP_INVALID: [
     400,
     'The code is not right: check that the clock of the device is, and try the next one',

@@ -90,7 +90,7 @@ test('a blocked account is told apart, once the password was right', async () =>
   ]);
 });
 
-test('a password alone is no login where a second factor is owed', async () => {
+test('a password alone is no login where a second factor is needed', async () => {
   const userId = await register('half@example.com');
   await fixture.database.query({
     text: `update "app"."User" set "hasTwoFA" = true, "twoFaMethod" = 'authenticator' where "email" = 'half@example.com'`,

@@ -89,7 +89,7 @@ test('logs in with any spelling of the address, and the token opens the account'
   ]);
 });
 
-test('an account that owes a second factor gets a token for the second step only', async () => {
+test('an account that needs a second factor gets a token for the second step only', async () => {
   await register('two@example.com');
   await fixture.database.query({
     text: `update "app"."User" set "hasTwoFA" = true, "twoFaMethod" = 'authenticator' where "email" = 'two@example.com'`,

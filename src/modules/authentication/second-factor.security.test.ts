@@ -319,7 +319,7 @@ test('who must have one can do nothing before it is set up', async () => {
   await configure({ required: false });
 });
 
-test('a session that owes its second factor cannot replace it', async () => {
+test('a session that needs its second factor cannot replace it', async () => {
   const { email } = await enrolled();
   const bearer = await partial(email);
   expect((await call('twoFa.enable', { bearer })).status).toBe(401);

@@ -35,12 +35,12 @@ export function startShares(dependencies: Dependencies): () => void {
   });
   let running = true;
   const publish = (): void => {
-    const wanted =
+    const requested =
       running &&
       config().shareInvitations.enabled &&
       authorization.current() !== undefined &&
       messages.available('email');
-    operations.replace(owner, wanted ? shareInvitationOperations(invitations) : []);
+    operations.replace(owner, requested ? shareInvitationOperations(invitations) : []);
   };
   publish();
   const stops = [

@@ -118,12 +118,12 @@ function createTeamParts(dependencies: Dependencies): TeamParts {
   ];
 
   return {
-    operations({ teams: wanted }) {
-      if (!wanted.enabled || !authorization.current()) return [];
+    operations({ teams: requested }) {
+      if (!requested.enabled || !authorization.current()) return [];
       return [
         ...teamOperations({ teams: own.teams, sudoMaxAge: () => config().sessions.sudoMaxAge }),
         ...memberOperations(own.members),
-        ...(wanted.allowAddWithoutInvite ? [addOperation(own.members)] : []),
+        ...(requested.allowAddWithoutInvite ? [addOperation(own.members)] : []),
         ...inviteOperations({ own: own.invites, invites, accept }),
         ...adminTeamOperations({ teams, members, invites }),
       ];

@@ -100,7 +100,7 @@ test('a registered anonymous user goes on only where a login would ask for nothi
     ...config,
     twoFa: { ...config.twoFa, enabled: true, required: true },
   }));
-  expect(await upgrade('owes-a-factor@around.example')).toEqual([401, 401]);
+  expect(await upgrade('needs-a-factor@around.example')).toEqual([401, 401]);
 });
 
 test('where addresses must be proven, it ends for a free address and for a taken one alike', async () => {

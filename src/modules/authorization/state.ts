@@ -25,7 +25,7 @@ import {
   type StoredDefinition,
 } from './services/definitions/stored-definition.ts';
 import { isBuiltInRole, isUntouchedRole, type NewRole, type Roles } from './services/roles.ts';
-import { conditionFaults } from './services/rule-conditions.ts';
+import { conditionProblems } from './services/rule-conditions.ts';
 import type { RuleInput, Rules } from './services/rules.ts';
 
 /** Versions count the changes of one installation: they are taken, and mean nothing. */
@@ -158,7 +158,7 @@ export const ruleState = (database: Database, rules: Rules): StateType => ({
   export: async () => (await storedRules(database)).map(ruleDocument),
   async complete(_caller, documents) {
     const problems = documents.flatMap(({ document, place }) =>
-      conditionFaults(ruleDocument(document as StateDocument & RuleInput).conditions).map(
+      conditionProblems(ruleDocument(document as StateDocument & RuleInput).conditions).map(
         (fault) => ({
           ...fault,
           path: `${place}.${fault.path}`,

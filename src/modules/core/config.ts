@@ -161,10 +161,10 @@ export const adminConfig = defineConfig({
     transports,
   }),
   module: 'core',
-  check: ({ hostUrl, hsts, transports: wanted, cors: { origin } }) => [
+  check: ({ hostUrl, hsts, transports: requested, cors: { origin } }) => [
     ...hostUrlProblems(hostUrl),
     ...hstsProblems(hsts),
-    ...transportProblems(wanted),
+    ...transportProblems(requested),
     ...originProblems(origin),
   ],
 });
@@ -172,10 +172,10 @@ export const adminConfig = defineConfig({
 export type CoreConfig = Static<typeof coreConfig.schema>;
 export type AdminConfig = Static<typeof adminConfig.schema>;
 
-function transportProblems(wanted: Static<typeof transports>) {
+function transportProblems(requested: Static<typeof transports>) {
   const expected = { rest: true, graphql: false, sockets: false };
   return Object.entries(expected)
-    .filter(([name, value]) => wanted[name as keyof typeof expected] !== value)
+    .filter(([name, value]) => requested[name as keyof typeof expected] !== value)
     .map(([name, value]) => ({
       path: `transports.${name}`,
       rule: 'available',

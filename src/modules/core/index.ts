@@ -178,8 +178,8 @@ function serviceOf(
     config,
     adminConfig: admin,
     adminDocsPublic() {
-      const { public: wanted } = admin.current().docs;
-      return wanted === 'auto' ? environment() === 'development' : wanted;
+      const { public: requested } = admin.current().docs;
+      return requested === 'auto' ? environment() === 'development' : requested;
     },
   };
 }

@@ -122,7 +122,7 @@ describe('the second factor of admins', () => {
     expect(again.body).toEqual({ result: '2FA already enabled' });
   });
 
-  it('is owed after the password: the first token opens nothing else', async () => {
+  it('is needed after the password: the first token opens nothing else', async () => {
     const { partial, secret } = await enrolled();
     const bearer = await partial();
     expect(await call('core.config.list', { bearer })).toMatchObject({

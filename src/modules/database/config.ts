@@ -1,6 +1,6 @@
 /** Configuration of the database module. */
 import Type, { type Static } from 'typebox';
-import { shown } from '../../data/schema/language/names.ts';
+import { shortName } from '../../data/schema/language/names.ts';
 import { defineConfig } from '../../kernel/config/config-definition.ts';
 
 /** Schemas of PostgreSQL that hold nothing of users: its own, and those of the platform. */
@@ -41,7 +41,7 @@ export const databaseConfig = defineConfig({
             {
               path: `introspection.schemas.${i}`,
               rule: 'enum',
-              message: `"${shown(name)}" holds what belongs to PostgreSQL or to the platform`,
+              message: `"${shortName(name)}" holds what belongs to PostgreSQL or to the platform`,
             },
           ]
         : [],

@@ -205,10 +205,10 @@ export const routerConfig = defineConfig({
       }),
     }),
   }),
-  check: ({ hostUrl, hsts, cors, transports: wanted, captcha: { enabled, secretKey } }) => [
+  check: ({ hostUrl, hsts, cors, transports: requested, captcha: { enabled, secretKey } }) => [
     ...hostUrlProblems(hostUrl),
     ...hstsProblems(hsts),
-    ...transportProblems(wanted),
+    ...transportProblems(requested),
     ...originProblems(cors.origin),
     ...(enabled && secretKey === ''
       ? [

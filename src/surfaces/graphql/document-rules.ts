@@ -68,9 +68,9 @@ function checkUsage(
   const given = typeFromAST(context.getSchema(), definition.type);
   if (!given || !type) return;
   // The place has a value of its own where the variable has none.
-  const wanted = isNonNullType(type) && defaultValue !== undefined ? type.ofType : type;
-  if (fits(context, given as GraphQLInputType, wanted)) {
-    sharpened.set(definition, sharper(sharpened.get(definition) ?? definition.type, wanted));
+  const requested = isNonNullType(type) && defaultValue !== undefined ? type.ofType : type;
+  if (fits(context, given as GraphQLInputType, requested)) {
+    sharpened.set(definition, sharper(sharpened.get(definition) ?? definition.type, requested));
     return;
   }
   const message = `Variable "$${node.name.value}" of type "${given}" used in position expecting type "${type}".`;
@@ -80,24 +80,25 @@ function checkUsage(
 function fits(
   context: ValidationContext,
   given: GraphQLInputType,
-  wanted: GraphQLInputType,
+  requested: GraphQLInputType,
 ): boolean {
-  if (isTypeSubTypeOf(context.getSchema(), given as never, wanted as never)) return true;
-  if (isNonNullType(wanted)) return fits(context, given, wanted.ofType);
-  if (isNonNullType(given)) return fits(context, given.ofType, wanted);
-  if (isListType(wanted)) return isListType(given) && fits(context, given.ofType, wanted.ofType);
-  return !isListType(given) && isSameFamily(given.name, wanted.name);
+  if (isTypeSubTypeOf(context.getSchema(), given as never, requested as never)) return true;
+  if (isNonNullType(requested)) return fits(context, given, requested.ofType);
+  if (isNonNullType(given)) return fits(context, given.ofType, requested);
+  if (isListType(requested))
+    return isListType(given) && fits(context, given.ofType, requested.ofType);
+  return !isListType(given) && isSameFamily(given.name, requested.name);
 }
 
 /** The type as it was declared, without null where that may not stand. */
-function sharper(node: TypeNode, wanted: GraphQLInputType): TypeNode {
+function sharper(node: TypeNode, requested: GraphQLInputType): TypeNode {
   const declared = node.kind === Kind.NON_NULL_TYPE ? node.type : node;
-  const asked = isNonNullType(wanted) ? wanted.ofType : wanted;
+  const asked = isNonNullType(requested) ? requested.ofType : requested;
   const inner =
     isListType(asked) && declared.kind === Kind.LIST_TYPE
       ? { ...declared, type: sharper(declared.type, asked.ofType) }
       : declared;
-  return node.kind === Kind.NON_NULL_TYPE || isNonNullType(wanted)
+  return node.kind === Kind.NON_NULL_TYPE || isNonNullType(requested)
     ? { kind: Kind.NON_NULL_TYPE, type: inner }
     : inner;
 }

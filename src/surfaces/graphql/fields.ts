@@ -52,18 +52,18 @@ export const isField = (operation: Operation): boolean =>
 export function namedOperations(
   operations: readonly Operation[],
 ): readonly { readonly name: string; readonly operation: Operation }[] {
-  const wanted = operations.map((operation) => ({
+  const requested = operations.map((operation) => ({
     operation,
     name: camelName(operation.method, operation.path),
   }));
   const bent = (path: string): number => (/[^\w/]/.test(path) ? 1 : 0);
-  wanted.sort(
+  requested.sort(
     (a, b) =>
       bent(a.operation.path) - bent(b.operation.path) ||
       compare(a.operation.path, b.operation.path),
   );
   const pool = createNamePool([]);
-  return wanted
+  return requested
     .map(({ name, operation }) => ({ operation, name: pool.take(name) }))
     .sort(
       (a, b) =>

@@ -101,7 +101,7 @@ export function createFieldRunner({
       prepaid = false;
       const caller = admitted instanceof Promise ? await admitted : admitted;
       const selection = selectionOf(name, info);
-      call.wanted = selection.wanted;
+      call.requested = selection.requested;
       const given = operationInput(field, args, selection.populate);
       chargeInput(given);
       const input = compiled.accept(given);

@@ -41,8 +41,8 @@ export function settled(value: unknown, schema: JsonSchema): unknown {
   return result;
 }
 
-const invalid = (type: string, wanted: string): GraphQLError =>
-  new GraphQLError(`${type} must be ${wanted}`);
+const invalid = (type: string, requested: string): GraphQLError =>
+  new GraphQLError(`${type} must be ${requested}`);
 
 const asIs = (value: unknown): unknown => value;
 

@@ -23,7 +23,7 @@ export interface Selection {
   readonly populate: readonly string[];
   /** Where in the answer relations are selected. */
   readonly links: LinkTree;
-  readonly wanted: SelectedFields;
+  readonly requested: SelectedFields;
 }
 
 export type LinkTree = ReadonlyMap<
@@ -47,7 +47,7 @@ export function readSelection(source: SelectionSource, types: TypeBuilder): Sele
   return {
     populate: longest(reader.paths),
     links: withRelations(tree),
-    wanted: reader.wanted(source.fieldNodes, source.returnType),
+    requested: reader.requested(source.fieldNodes, source.returnType),
   };
 }
 
@@ -98,7 +98,7 @@ function createReader({ fragments, variableValues }: SelectionSource, types: Typ
   };
 
   /** The names on the wire of what is selected, at every depth. */
-  const wanted = (nodes: readonly FieldNode[], type: GraphQLOutputType): SelectedFields => {
+  const requested = (nodes: readonly FieldNode[], type: GraphQLOutputType): SelectedFields => {
     const members: GrowingNames = new Map();
     addNames(nodes, type, members);
     return members;
@@ -123,7 +123,7 @@ function createReader({ fragments, variableValues }: SelectionSource, types: Typ
     }
   };
 
-  return { paths, read, wanted };
+  return { paths, read, requested };
 }
 
 /** The id is there without its record. */

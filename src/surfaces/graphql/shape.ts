@@ -30,14 +30,14 @@ function legalName(name: string): string {
 
 /** Hands out names. Who comes second to a name gets it with a number: `Post2`. */
 export interface NamePool {
-  take(wanted: string): string;
+  take(requested: string): string;
 }
 
 export function createNamePool(taken: readonly string[] = reserved): NamePool {
   const used = new Set(taken);
   return {
-    take(wanted) {
-      const plain = legalName(wanted);
+    take(requested) {
+      const plain = legalName(requested);
       let name = plain;
       for (let i = 2; used.has(name); i++) name = `${plain}${i}`;
       used.add(name);

@@ -126,11 +126,11 @@ function bodyTypeOf({ headers }: IncomingMessage, types: readonly BodyType[]): B
   const type = headers['content-type'];
   const found = type === undefined || type.length >= 200 ? undefined : writtenAs(type);
   if (found !== undefined && types.includes(found)) return found;
-  const wanted = types.includes('json')
+  const requested = types.includes('json')
     ? 'Send the body as JSON, with Content-Type: application/json'
     : 'Send the body as a form, with Content-Type: application/x-www-form-urlencoded';
   throw errors.UNSUPPORTED_MEDIA_TYPE({
-    message: types.length > 1 ? `${wanted} (or ${mediaNames.form})` : wanted,
+    message: types.length > 1 ? `${requested} (or ${mediaNames.form})` : requested,
   });
 }
 

@@ -19,7 +19,7 @@ export class NestedCall implements Call {
   readonly origin: string | undefined;
   readonly fetchSite: string | undefined;
   /** Set when the field has read its selection. */
-  wanted: SelectedFields | undefined;
+  requested: SelectedFields | undefined;
   app: string | undefined;
   readonly #request: Call;
 

@@ -15,8 +15,8 @@ export function createHeaders(
   draining: Draining,
 ): () => SurfaceHeaders {
   const compose = (): SurfaceHeaders => {
-    const { cors: wanted, hsts: value } = source.current();
-    const cors = createCors(wanted);
+    const { cors: requested, hsts: value } = source.current();
+    const cors = createCors(requested);
     const hsts = value === undefined ? [] : ['strict-transport-security', value];
     const composed = new Map<readonly string[], readonly string[]>();
     return {

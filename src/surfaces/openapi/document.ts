@@ -107,7 +107,7 @@ const securitySchemes: Readonly<Record<string, Json>> = {
     type: 'http',
     scheme: 'bearer',
     bearerFormat: 'JWT',
-    description: 'Short token of a login that owes its second factor.',
+    description: 'Short token of a login that needs its second factor.',
   },
   userToken: {
     type: 'http',

@@ -129,9 +129,9 @@ export function createFailurePublisher(): FailurePublisher {
 }
 
 /** Modules may word the same code differently. */
-function freeName(wanted: string, taken: ReadonlyMap<string, Json>): string {
-  let name = wanted;
-  for (let i = 2; taken.has(name); i++) name = `${wanted}.${i}`;
+function freeName(requested: string, taken: ReadonlyMap<string, Json>): string {
+  let name = requested;
+  for (let i = 2; taken.has(name); i++) name = `${requested}.${i}`;
   return name;
 }
 

@@ -21,13 +21,13 @@ const settings: RequestSettings = {
 };
 const bounds = { accounts: createAccounts(() => settings), gates: createCallGates(() => settings) };
 
-let world: Awaited<ReturnType<typeof openRealtime>>;
+let fixture: Awaited<ReturnType<typeof openRealtime>>;
 /** Whatever account the record engine was asked on. */
 const seen: (RequestAccount | undefined)[] = [];
 beforeEach(async () => {
-  world = await openRealtime({ pipeline: bounds });
+  fixture = await openRealtime({ pipeline: bounds });
   seen.length = 0;
-  const { records } = world.kernel;
+  const { records } = fixture.kernel;
   const { readable, mayRead } = records;
   const noting =
     <A extends unknown[], R>(ask: (...args: A) => R) =>
@@ -37,15 +37,15 @@ beforeEach(async () => {
     };
   Object.assign(records, { readable: noting(readable), mayRead: noting(mayRead) });
 });
-afterEach(() => world.close());
+afterEach(() => fixture.close());
 
 test('each message and each delivery is worked on with an account of its own', async () => {
-  world.readable.add(`Private:${document(1)}`);
-  const { ask, changes } = await world.connected();
+  fixture.readable.add(`Private:${document(1)}`);
+  const { ask, changes } = await fixture.connected();
   const target = { schema: 'Private', documentId: document(1) };
   await ask('subscribe', target);
   await ask('subscribe', target);
-  await world.change('Private', document(1));
+  await fixture.change('Private', document(1));
   await waitFor(() => changes.length > 0);
   expect(seen.length).toBeGreaterThanOrEqual(3);
   for (const account of seen) expect(account?.limits.statements).toBe(7);
@@ -58,7 +58,7 @@ test('a message waits for what its user has running elsewhere, and hears when th
     { key: `user:${user}`, heavy: true, bytes: 0 },
     () => promise,
   );
-  const { ask } = await world.connected();
+  const { ask } = await fixture.connected();
   expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({
     ok: false,
     error: { status: 429 },

@@ -10,11 +10,11 @@ import { defaultSurfaceOptions, fixedSurfaceOptions } from '../http/options.ts';
 import { startRealtimeSurface } from './realtime-surface.ts';
 
 describe('realtime surface', () => {
-  let world: Awaited<ReturnType<typeof openRealtime>>;
+  let fixture: Awaited<ReturnType<typeof openRealtime>>;
   beforeEach(async () => {
-    world = await openRealtime();
+    fixture = await openRealtime();
   });
-  afterEach(() => world.close());
+  afterEach(() => fixture.close());
 
   it.each([
     ['no token', {}, 401],
@@ -23,25 +23,25 @@ describe('realtime surface', () => {
     ['a malformed header', { extraHeaders: { authorization: 'Basic good' } }, 401],
     ['a cookie', { extraHeaders: { cookie: 'accessToken=good' } }, 401],
   ])('refuses %s', async (_name, options, status) => {
-    const failure = await refusedWith(world.connect(options));
+    const failure = await refusedWith(fixture.connect(options));
     expect(failure.data).toMatchObject({ status, name: 'UNAUTHORIZED' });
   });
 
-  it('refuses a user who still owes a second factor, and answers 503 while nobody can check', async () => {
-    world.tokens.set('half', user);
-    expect((await refusedWith(world.connect({ auth: { token: 'half' } }))).data).toMatchObject({
+  it('refuses a user who still needs a second factor, and answers 503 while nobody can check', async () => {
+    fixture.tokens.set('half', user);
+    expect((await refusedWith(fixture.connect({ auth: { token: 'half' } }))).data).toMatchObject({
       code: 'SECOND_FACTOR_REQUIRED',
     });
-    world.identity.client = undefined;
-    expect((await refusedWith(world.connect())).data).toMatchObject({ status: 503 });
+    fixture.identity.client = undefined;
+    expect((await refusedWith(fixture.connect())).data).toMatchObject({ status: 503 });
   });
 
   it('serves no other namespace', async () => {
-    expect((await refusedWith(world.connect({ auth: { token: 'good' } }, '/'))).data).toMatchObject(
-      { status: 404 },
-    );
     expect(
-      (await refusedWith(world.connect({ auth: { token: 'good' } }, '/secret/'))).message,
+      (await refusedWith(fixture.connect({ auth: { token: 'good' } }, '/'))).data,
+    ).toMatchObject({ status: 404 });
+    expect(
+      (await refusedWith(fixture.connect({ auth: { token: 'good' } }, '/secret/'))).message,
     ).toBe('Invalid namespace');
   });
 
@@ -62,102 +62,102 @@ describe('realtime surface', () => {
     [undefined, 400],
     [Buffer.from('Post'), 400],
   ])('refuses to subscribe with %j', async (input, status) => {
-    const { ask } = await world.connected();
+    const { ask } = await fixture.connected();
     expect(await ask('subscribe', input)).toMatchObject({ ok: false, error: { status } });
   });
 
   it('checks permission for each record and each change', async () => {
-    const { changes, failures, ask } = await world.connected();
-    world.readable.add(`Private:${document(1)}`);
+    const { changes, failures, ask } = await fixture.connected();
+    fixture.readable.add(`Private:${document(1)}`);
     expect(await ask('subscribe', { schema: 'Private', documentId: document(1) })).toMatchObject({
       ok: true,
     });
-    await world.change('Private', document(1));
+    await fixture.change('Private', document(1));
     await waitFor(() => changes.length === 1);
-    world.readable.clear();
-    await world.change('Private', document(1));
+    fixture.readable.clear();
+    await fixture.change('Private', document(1));
     await waitFor(() => failures.length === 1);
     expect(failures[0]).toMatchObject({ status: 403, schema: 'Private', documentId: document(1) });
     expect(changes).toHaveLength(1);
   });
 
   it('tells the owner alone of records that only their owner reads', async () => {
-    const { changes, failures, ask } = await world.connected();
-    world.readable.add(`Owned:${document(1)}`);
+    const { changes, failures, ask } = await fixture.connected();
+    fixture.readable.add(`Owned:${document(1)}`);
     expect(await ask('subscribe', { schema: 'Owned', documentId: document(1) })).toMatchObject({
       ok: true,
     });
-    await world.change('Owned', document(1));
+    await fixture.change('Owned', document(1));
     await waitFor(() => changes.length === 1);
-    world.readable.clear();
-    await world.change('Owned', document(1));
+    fixture.readable.clear();
+    await fixture.change('Owned', document(1));
     await waitFor(() => failures.length === 1);
     expect(failures[0]).toMatchObject({ status: 403, schema: 'Owned', documentId: document(1) });
     expect(changes).toHaveLength(1);
   });
 
   it('tells those that a record is gone who could read it until then, and nobody else', async () => {
-    const { changes, failures, ask } = await world.connected();
+    const { changes, failures, ask } = await fixture.connected();
     for (const n of [1, 2]) {
-      world.readable.add(`Private:${document(n)}`);
+      fixture.readable.add(`Private:${document(n)}`);
       expect(await ask('subscribe', { schema: 'Private', documentId: document(n) })).toMatchObject({
         ok: true,
       });
     }
-    world.readable.clear();
-    world.readableBefore.add(`Private:${document(1)}`);
-    await world.remove('Private', document(1));
+    fixture.readable.clear();
+    fixture.readableBefore.add(`Private:${document(1)}`);
+    await fixture.remove('Private', document(1));
     await waitFor(() => changes.length === 1);
     expect(changes[0]).toMatchObject({ operation: 'delete', documentId: document(1) });
-    await world.remove('Private', document(2));
+    await fixture.remove('Private', document(2));
     await waitFor(() => failures.length === 1);
     expect(failures[0]).toMatchObject({ status: 403, documentId: document(2) });
     expect(changes).toHaveLength(1);
   });
 
   it('ends subscriptions when a schema no longer offers its changes', async () => {
-    const { changes, failures, ask } = await world.connected();
+    const { changes, failures, ask } = await fixture.connected();
     expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
-    world.schemas.set('Post', {
-      ...world.schemas.get('Private'),
+    fixture.schemas.set('Post', {
+      ...fixture.schemas.get('Private'),
       modelOptions: { conduit: { realtime: { enabled: false } } },
     } as never);
-    await world.tellSchemas('Post');
+    await fixture.tellSchemas('Post');
     await waitFor(() => failures.length === 1);
     expect(failures[0]).toMatchObject({ status: 404, schema: 'Post' });
     expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({
       ok: false,
       error: { status: 404 },
     });
-    await world.change('Post', document(1));
+    await fixture.change('Post', document(1));
     expect(changes).toEqual([]);
   });
 
   it('an id in capitals means the same record', async () => {
-    const { changes, ask } = await world.connected();
+    const { changes, ask } = await fixture.connected();
     const id = '00000000-0000-7000-8000-00000000000f';
-    world.readable.add(`Private:${id}`);
+    fixture.readable.add(`Private:${id}`);
     const target = { schema: 'Private', documentId: id.toUpperCase() };
     expect(await ask('subscribe', target)).toMatchObject({ ok: true });
-    await world.change('Private', id);
+    await fixture.change('Private', id);
     await waitFor(() => changes.length === 1);
     await ask('unsubscribe', target);
-    await world.change('Private', id);
+    await fixture.change('Private', id);
     expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
     expect(changes).toHaveLength(1);
   });
 
   it('disconnects when the session ends, at the latest before the next delivery', async () => {
-    const first = await world.connected();
+    const first = await fixture.connected();
     await first.ask('subscribe', { schema: 'Post' });
-    const idle = await world.connected();
-    world.tokens.delete('good');
-    await world.change('Post', document(1));
+    const idle = await fixture.connected();
+    fixture.tokens.delete('good');
+    await fixture.change('Post', document(1));
     await waitFor(() => !first.socket.connected);
     expect(first.changes).toEqual([]);
     expect(first.failures).toEqual([expect.objectContaining({ status: 401 })]);
     expect(idle.socket.connected).toBe(true);
-    await world.publish({ topic: 'authentication:logout:user', schema: 'User', ids: [user] });
+    await fixture.publish({ topic: 'authentication:logout:user', schema: 'User', ids: [user] });
     await waitFor(() => !idle.socket.connected);
   });
 
@@ -166,14 +166,14 @@ describe('realtime surface', () => {
       'base64url',
     );
     const token = `header.${payload}.signature`;
-    world.tokens.set(token, user);
-    const { socket } = await world.connected({ auth: { token } });
-    world.tokens.delete(token);
+    fixture.tokens.set(token, user);
+    const { socket } = await fixture.connected({ auth: { token } });
+    fixture.tokens.delete(token);
     await waitFor(() => !socket.connected);
   });
 
   it('goes on with a fresh token of the same user only', async () => {
-    const { socket, ask } = await world.connected();
+    const { socket, ask } = await fixture.connected();
     expect(await ask('refreshAuth', { token: 'other' })).toMatchObject({
       ok: false,
       error: { code: 'USER_MISMATCH' },
@@ -183,14 +183,14 @@ describe('realtime surface', () => {
       error: { status: 401 },
     });
     expect(await ask('refreshAuth', { token: 'fresh' })).toEqual({ ok: true });
-    world.tokens.delete('good');
-    await world.publish({ ids: [user] });
+    fixture.tokens.delete('good');
+    await fixture.publish({ ids: [user] });
     expect(await ask('subscribe', { schema: 'Post' })).toMatchObject({ ok: true });
     expect(socket.connected).toBe(true);
   });
 
   it('limits what one socket holds', async () => {
-    const { ask } = await world.connected();
+    const { ask } = await fixture.connected();
     /** As fast as one socket may send. */
     const subscribe = async (n: number) => {
       const target = {
@@ -213,7 +213,7 @@ describe('realtime surface', () => {
   });
 
   it('limits what one socket sends', async () => {
-    const { ask } = await world.connected();
+    const { ask } = await fixture.connected();
     const answers = await Promise.all(
       Array.from({ length: 80 }, () => ask('subscribe', { schema: 'Post' })),
     );
@@ -224,17 +224,17 @@ describe('realtime surface', () => {
 
   it('limits the transports that one address opens without saying who it is (CWE-770)', async () => {
     const open = async () =>
-      (await fetch(`${world.surface.address}/realtime/?EIO=4&transport=polling`)).status;
+      (await fetch(`${fixture.surface.address}/realtime/?EIO=4&transport=polling`)).status;
     const statuses = await Promise.all(Array.from({ length: 250 }, open));
     expect(statuses.filter((status) => status === 200)).toHaveLength(200);
     expect(statuses.filter((status) => status === 403)).toHaveLength(50);
   });
 
   it('drops a socket that sends too much at once, and lives on', async () => {
-    const { socket } = await world.connected();
+    const { socket } = await fixture.connected();
     socket.emit('subscribe', 'x'.repeat(1_100_000));
     await waitFor(() => !socket.connected);
-    await world.connected();
+    await fixture.connected();
   });
 
   it('admits pages of listed origins only', async () => {
@@ -243,7 +243,7 @@ describe('realtime surface', () => {
       ...defaults,
       cors: { ...defaults.cors, origins: ['https://app.example'] },
     });
-    const strict = await startRealtimeSurface(world.kernel, { client });
+    const strict = await startRealtimeSurface(fixture.kernel, { client });
     const ask = (origin: string) =>
       fetch(`${strict?.address}/realtime/?EIO=4&transport=polling`, { headers: { origin } });
     expect((await ask('https://app.example')).headers.get('access-control-allow-origin')).toBe(

@@ -4,11 +4,11 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 import { startRealtimeSurface } from './realtime-surface.ts';
 
 describe('realtime surface', () => {
-  let world: Awaited<ReturnType<typeof openRealtime>>;
+  let fixture: Awaited<ReturnType<typeof openRealtime>>;
   beforeEach(async () => {
-    world = await openRealtime();
+    fixture = await openRealtime();
   });
-  afterEach(() => world.close());
+  afterEach(() => fixture.close());
 
   it.each([
     ['the Authorization header', { extraHeaders: { authorization: 'Bearer good' } }],
@@ -17,16 +17,16 @@ describe('realtime surface', () => {
     ['auth.authorization', { auth: { authorization: 'Bearer good' } }],
     ['polling', { transports: ['polling'], extraHeaders: { authorization: 'Bearer good' } }],
   ])('lets a user in by %s', async (_name, options) => {
-    const { ask } = await world.connected(options);
+    const { ask } = await fixture.connected(options);
     expect(await ask('subscribe', { schema: 'Post' })).toEqual({ ok: true, sequence: 0 });
   });
 
   it('delivers changes of what was subscribed to, and stops when asked', async () => {
-    const { changes, ask } = await world.connected();
+    const { changes, ask } = await fixture.connected();
     await ask('subscribe', { schema: 'Post' });
-    await world.change('Post', document(1), document(2));
-    await world.change('Hidden', document(3));
-    await world.publish({ schema: 'Post', ids: [document(4)] });
+    await fixture.change('Post', document(1), document(2));
+    await fixture.change('Hidden', document(3));
+    await fixture.publish({ schema: 'Post', ids: [document(4)] });
     await waitFor(() => changes.length === 2);
     expect(changes[0]).toEqual({
       version: 1,
@@ -37,21 +37,21 @@ describe('realtime surface', () => {
       sequence: 1,
     });
     expect(await ask('unsubscribe', { schema: 'Post' })).toEqual({ ok: true });
-    await world.change('Post', document(5));
+    await fixture.change('Post', document(5));
     await ask('unsubscribe', { schema: 'Post' });
     expect(changes).toHaveLength(2);
   });
 
   it('delivers only the record that was asked for', async () => {
-    const { changes, ask } = await world.connected();
+    const { changes, ask } = await fixture.connected();
     await ask('subscribe', { schema: 'Post', documentId: document(2) });
-    await world.change('Post', document(1), document(2), document(3));
+    await fixture.change('Post', document(1), document(2), document(3));
     await ask('unsubscribe', { schema: 'Post' });
     expect(changes.map((change) => change.documentId)).toEqual([document(2)]);
   });
 
   it('answers unknown events and events without an acknowledgement', async () => {
-    const { socket, failures, ask } = await world.connected();
+    const { socket, failures, ask } = await fixture.connected();
     expect(await ask('constructor', {})).toMatchObject({
       ok: false,
       error: { code: 'EVENT_UNKNOWN', status: 404 },
@@ -62,11 +62,11 @@ describe('realtime surface', () => {
   });
 
   it('resumes without a gap and in order, also while changes go on', async () => {
-    for (let i = 0; i < 1_200; i += 1) await world.change('Post', document(1));
-    const { changes, ask } = await world.connected();
+    for (let i = 0; i < 1_200; i += 1) await fixture.change('Post', document(1));
+    const { changes, ask } = await fixture.connected();
     const subscribed = ask('subscribe', { schema: 'Post', since: 100 });
     for (let i = 0; i < 50; i += 1) {
-      await world.change('Post', document(2));
+      await fixture.change('Post', document(2));
       await new Promise((resolve) => setImmediate(resolve));
     }
     expect(await subscribed).toMatchObject({ ok: true });
@@ -77,23 +77,23 @@ describe('realtime surface', () => {
   });
 
   it('repeats an event of several records when it resumes at it', async () => {
-    await world.change('Post', document(1), document(2));
-    const { changes, ask } = await world.connected();
+    await fixture.change('Post', document(1), document(2));
+    const { changes, ask } = await fixture.connected();
     await ask('subscribe', { schema: 'Post', since: 1 });
     await waitFor(() => changes.length === 2);
   });
 
   it('says resync when the past is gone or too long, and goes on live', async () => {
-    await world.change('Post', document(1));
-    await world.change('Post', document(1));
-    world.purge();
-    const { changes, ask } = await world.connected();
+    await fixture.change('Post', document(1));
+    await fixture.change('Post', document(1));
+    fixture.purge();
+    const { changes, ask } = await fixture.connected();
     expect(await ask('subscribe', { schema: 'Post', since: 1 })).toEqual({
       ok: true,
       resync: true,
       sequence: 2,
     });
-    await world.change('Post', document(2));
+    await fixture.change('Post', document(2));
     await waitFor(() => changes.length === 1);
     expect(await ask('subscribe', { schema: 'Post', since: 99 })).toMatchObject({
       ok: true,
@@ -102,17 +102,17 @@ describe('realtime surface', () => {
   });
 
   it('follows the events only while somebody is connected', async () => {
-    expect(world.followers()).toBe(0);
-    const a = await world.connected();
-    const b = await world.connected();
-    expect(world.followers()).toBe(1);
+    expect(fixture.followers()).toBe(0);
+    const a = await fixture.connected();
+    const b = await fixture.connected();
+    expect(fixture.followers()).toBe(1);
     a.socket.disconnect();
     b.socket.disconnect();
-    await waitFor(() => world.followers() === 0);
+    await waitFor(() => fixture.followers() === 0);
   });
 
   it('answers plain HTTP with 404 in JSON', async () => {
-    const response = await fetch(`${world.surface.address}/live`);
+    const response = await fetch(`${fixture.surface.address}/live`);
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({ name: 'NOT_FOUND', status: 404 });
     expect(response.headers.get('x-content-type-options')).toBe('nosniff');
@@ -120,12 +120,12 @@ describe('realtime surface', () => {
 
   it('is absent with a negative port, and names the variable when the port is taken', async () => {
     const settings = (port: number) => ({
-      ...world.kernel,
-      settings: { ...world.kernel.settings, clientSocketPort: port },
+      ...fixture.kernel,
+      settings: { ...fixture.kernel.settings, clientSocketPort: port },
     });
     expect(await startRealtimeSurface(settings(-1))).toBeUndefined();
     await expect(
-      startRealtimeSurface(settings(Number(new URL(world.surface.address).port))),
+      startRealtimeSurface(settings(Number(new URL(fixture.surface.address).port))),
     ).rejects.toThrow('CLIENT_SOCKET_PORT');
   });
 });

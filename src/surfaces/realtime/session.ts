@@ -92,7 +92,7 @@ export async function openSession(
   };
 }
 
-/** Throws 401 for a token of another app, and while a second factor is owed. */
+/** Throws 401 for a token of another app, and while a second factor is needed. */
 function accepted(caller: UserCaller, appId: string | undefined): UserCaller {
   if (appId !== undefined && caller.clientId !== appId)
     throw errors.UNAUTHORIZED({ message: 'This token belongs to another app' });

@@ -14,11 +14,11 @@ import {
 } from '../../conditions/condition.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import type { Field } from '../../schema/language/field.ts';
-import { PatternFault } from '../../schema/language/pattern/syntax.ts';
+import { PatternError } from '../../schema/language/pattern/syntax.ts';
 import { checkerOf } from '../../schema/language/values.ts';
 import { invalidRecord } from '../errors.ts';
 import { postgresPattern } from './postgres-pattern.ts';
-import { PathFault, resolveTarget, type Target, type TargetAccess } from './target.ts';
+import { PathError, resolveTarget, type Target, type TargetAccess } from './target.ts';
 
 /** Values of one `in`. */
 const MAX_VALUES = 1_000;
@@ -90,8 +90,8 @@ function bindLeaf(state: BindState, { left, test, place }: Leaf): BoundLeaf | un
     const bound = bindTest({ state, target, place, report }, test);
     return bound && { kind: 'test', target, test: bound, place };
   } catch (error) {
-    if (error instanceof PathFault) return report('field', error.message);
-    if (error instanceof PatternFault) return report('pattern', error.message);
+    if (error instanceof PathError) return report('field', error.message);
+    if (error instanceof PatternError) return report('pattern', error.message);
     throw error;
   }
 }

@@ -13,7 +13,7 @@ import {
   type Test,
 } from '../../conditions/condition.ts';
 import { compilePattern } from '../../schema/language/pattern/compile.ts';
-import { PatternFault } from '../../schema/language/pattern/syntax.ts';
+import { PatternError } from '../../schema/language/pattern/syntax.ts';
 import { postgresPattern } from './postgres-pattern.ts';
 
 const admin = system('test');
@@ -383,7 +383,7 @@ describe('conditions against a model', () => {
       '(?:\\b|\\B|a){25}',
       '(?:\\b)*{9}',
     ]) {
-      expect(() => postgresPattern(source), source).toThrow(PatternFault);
+      expect(() => postgresPattern(source), source).toThrow(PatternError);
     }
     // Within the bounds: no pattern takes the server over a second, and none fails in it.
     const mark = fc.constantFrom('', '?', '*', '+', '{0,9}', '{12}', '{2,}');
@@ -408,7 +408,7 @@ describe('conditions against a model', () => {
         try {
           pattern = postgresPattern(source);
         } catch (error) {
-          expect(error).toBeInstanceOf(PatternFault);
+          expect(error).toBeInstanceOf(PatternError);
           return;
         }
         const values = ['aab a', pattern];

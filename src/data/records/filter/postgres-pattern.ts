@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache';
 import { type CharSet, wordCharacters } from '../../schema/language/pattern/character-classes.ts';
 import { sizeOf } from '../../schema/language/pattern/compile.ts';
-import { type Node, PatternFault, readPattern } from '../../schema/language/pattern/syntax.ts';
+import { type Node, PatternError, readPattern } from '../../schema/language/pattern/syntax.ts';
 
 /*
  * What PostgreSQL would have to do before it looks at the first text. It writes repetitions out, and then joins every
@@ -34,19 +34,19 @@ interface Weight {
 
 const nothing: Weight = { skips: 0, boundaries: 0, assertions: 0, repeated: 0, empty: true };
 
-/** Throws `PatternFault`. */
+/** Throws `PatternError`. */
 function requireLight(root: Node): void {
   const { skips, boundaries, repeated: repeatedWeight } = weighed(root);
   if (skips > MAX_SKIPS)
-    throw new PatternFault(
+    throw new PatternError(
       'the pattern has too many parts that may be missing: use smaller repetitions of them',
     );
   if (boundaries > MAX_BOUNDARIES)
-    throw new PatternFault(
+    throw new PatternError(
       `the pattern has more than ${MAX_BOUNDARIES} of \\b and \\B, repetitions included`,
     );
   if (repeatedWeight > MAX_REPEATED_ASSERTIONS)
-    throw new PatternFault('^, $, \\b and \\B are repeated too often here');
+    throw new PatternError('^, $, \\b and \\B are repeated too often here');
 }
 
 function weighed(node: Node): Weight {
@@ -87,7 +87,7 @@ function repeatedWeight(
 ): Weight {
   const unbounded = max === Number.POSITIVE_INFINITY;
   if (unbounded && once.empty && once.assertions > 0) {
-    throw new PatternFault(
+    throw new PatternError(
       '^, $, \\b and \\B cannot be repeated together with what may be missing',
     );
   }
@@ -113,7 +113,7 @@ const translated = new LRUCache<string, string>({
   sizeCalculation: (text) => text.length,
 });
 
-/** Throws `PatternFault`. */
+/** Throws `PatternError`. */
 export function postgresPattern(source: string): string {
   const known = translated.get(source);
   if (known !== undefined) return known;
@@ -150,7 +150,7 @@ function written(node: Node): string {
 function repeated({ node, min, max }: Extract<Node, { readonly kind: 'repeat' }>): string {
   const unbounded = max === Number.POSITIVE_INFINITY;
   if (min > MAX_REPEAT || (!unbounded && max > MAX_REPEAT))
-    throw new PatternFault(`a repetition is at most ${MAX_REPEAT} here`);
+    throw new PatternError(`a repetition is at most ${MAX_REPEAT} here`);
   const bounds = unbounded ? `{${min},}` : `{${min},${max}}`;
   return `(?:${written(node)})${bounds}`;
 }

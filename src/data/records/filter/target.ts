@@ -3,7 +3,7 @@
 import { isStorable } from '../../../kernel/text.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { type Field, type RelationField, relationOf } from '../../schema/language/field.ts';
-import { shown } from '../../schema/language/names.ts';
+import { shortName } from '../../schema/language/names.ts';
 import { isPlainKey, keyColumnName } from '../../schema/mapping/table-mapping.ts';
 
 /** Relations followed in one path, as with populate (spec/database.md section 3). */
@@ -47,7 +47,7 @@ export interface TargetAccess {
 }
 
 /** Says in words why a path leads nowhere. */
-export class PathFault extends Error {}
+export class PathError extends Error {}
 
 const plain = { required: false, unique: false, hidden: false, indexed: false } as const;
 const anyJson: Field = { kind: 'json', ...plain };
@@ -76,11 +76,11 @@ function mappedId({ key }: CompiledSchema): Field {
 const columnOf = ({ mapping, key }: CompiledSchema, name: string): string =>
   mapping && name === '_id' && key.length === 1 && !isPlainKey(key) ? keyColumnName(0) : name;
 
-/** Throws `PathFault`. */
+/** Throws `PathError`. */
 export function resolveTarget(schema: CompiledSchema, path: string, access: TargetAccess): Target {
   const names = path.length <= MAX_PATH ? path.split('.') : [];
   if (names.length === 0 || names.length > MAX_SEGMENTS)
-    throw new PathFault(`a path has at most ${MAX_SEGMENTS} names`);
+    throw new PathError(`a path has at most ${MAX_SEGMENTS} names`);
   const hops: Hop[] = [];
   let source = schema;
   for (const [at, name] of names.entries()) {
@@ -111,9 +111,9 @@ export function resolveTarget(schema: CompiledSchema, path: string, access: Targ
 
 function followed({ model }: RelationField, depth: number, access: TargetAccess): CompiledSchema {
   if (depth === MAX_HOPS)
-    throw new PathFault(`relations are followed at most ${MAX_HOPS} levels deep`);
+    throw new PathError(`relations are followed at most ${MAX_HOPS} levels deep`);
   const target = access.schema(model);
-  if (!target) throw new PathFault(`${model} does not exist yet`);
+  if (!target) throw new PathError(`${model} does not exist yet`);
   return target;
 }
 
@@ -158,9 +158,9 @@ function insideOf(
 
 function freeKey(name: string): string {
   if (name === '' || !isStorable(name))
-    throw new PathFault('a name in the path is empty or not text');
+    throw new PathError('a name in the path is empty or not text');
   return name;
 }
 
-const unknown = (schema: string, names: readonly string[], at: number): PathFault =>
-  new PathFault(`"${shown(names.slice(0, at + 1).join('.'))}" is not a field of ${schema}`);
+const unknown = (schema: string, names: readonly string[], at: number): PathError =>
+  new PathError(`"${shortName(names.slice(0, at + 1).join('.'))}" is not a field of ${schema}`);

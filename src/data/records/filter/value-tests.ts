@@ -88,10 +88,10 @@ function anyOf(
 }
 
 /** A list of relations: the list itself, or one of its elements. */
-const listEqual = ({ value, parameters }: ColumnValue, wanted: unknown): string =>
-  Array.isArray(wanted)
-    ? `${value} = ${parameters.next(wanted)}::uuid[]`
-    : `${value} @> array[${parameters.next(wanted)}::uuid]`;
+const listEqual = ({ value, parameters }: ColumnValue, requested: unknown): string =>
+  Array.isArray(requested)
+    ? `${value} = ${parameters.next(requested)}::uuid[]`
+    : `${value} @> array[${parameters.next(requested)}::uuid]`;
 
 /** The type as which values are compared: one that an index of the column serves, and that can hold them. */
 function castOf(field: Field, values: readonly unknown[]): string {

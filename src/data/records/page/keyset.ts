@@ -9,7 +9,7 @@ import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { SecretBox } from '../../../kernel/security/secret-box.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { automaticFields, shown } from '../../schema/language/names.ts';
+import { automaticFields, shortName } from '../../schema/language/names.ts';
 import { identityColumns } from '../../schema/mapping/table-mapping.ts';
 
 /* The order of a list: checked names, and the id that decides between equals, so that pages do not overlap. */
@@ -41,7 +41,7 @@ export function sortTerms(schema: CompiledSchema, sort: readonly string[]): read
     const descending = item.startsWith('-');
     const name = descending || item.startsWith('+') ? item.slice(1) : item;
     if (!schema.sortable.has(name))
-      throw invalid('sort', 'field', `"${shown(name)}" is not a field to sort by`);
+      throw invalid('sort', 'field', `"${shortName(name)}" is not a field to sort by`);
     if (!terms.has(name) && !terms.has(byId.name)) terms.set(name, { name, descending });
   }
   if (!terms.has(byId.name)) terms.set(byId.name, byId);

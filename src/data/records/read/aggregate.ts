@@ -2,10 +2,10 @@
 import type { Problem } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { columnType, type Field } from '../../schema/language/field.ts';
-import { shown } from '../../schema/language/names.ts';
+import { shortName } from '../../schema/language/names.ts';
 import { invalidRecord, recordErrors } from '../errors.ts';
 import { comparable, plainValue } from '../filter/record-filter.ts';
-import { PathFault, resolveTarget, type Target, type TargetAccess } from '../filter/target.ts';
+import { PathError, resolveTarget, type Target, type TargetAccess } from '../filter/target.ts';
 import { listRange } from '../page/page.ts';
 import type { Parameters } from '../sql/prepared-statements.ts';
 import type { AggregateOptions } from '../store.ts';
@@ -36,12 +36,12 @@ export interface BoundAggregate {
   readonly values: readonly Value[];
 }
 
-type Wanted = Pick<AggregateOptions, 'groupBy' | 'values'>;
+type Requested = Pick<AggregateOptions, 'groupBy' | 'values'>;
 
 /** Throws one 400 with all problems. */
 export function bindAggregate(
   schema: CompiledSchema,
-  { groupBy, values }: Wanted,
+  { groupBy, values }: Requested,
   access: TargetAccess,
 ): BoundAggregate {
   const problems: Problem[] = [];
@@ -52,10 +52,10 @@ export function bindAggregate(
       problems.push({
         path: place,
         rule: 'type',
-        message: `"${shown(path)}" is not a single value of the record itself`,
+        message: `"${shortName(path)}" is not a single value of the record itself`,
       });
     } catch (error) {
-      if (!(error instanceof PathFault)) throw error;
+      if (!(error instanceof PathError)) throw error;
       problems.push({ path: place, rule: 'field', message: error.message });
     }
     return undefined;
@@ -67,7 +67,7 @@ export function bindAggregate(
   const bound = values.map(({ as, function: name, field }, index): Value => {
     const place = `aggregate.values.${index}`;
     const target = field === undefined ? undefined : find(field, `${place}.field`);
-    const fault = valueFault(name, field, target);
+    const fault = valueProblem(name, field, target);
     if (fault) problems.push({ path: `${place}.field`, rule: 'type', message: fault });
     return { as, function: name, target };
   });
@@ -82,7 +82,7 @@ function keyProblems(keys: readonly string[]): Problem[] {
   const twin = keys.find((key, index) => keys.indexOf(key) < index);
   return twin === undefined
     ? []
-    : [{ path: 'aggregate', rule: 'unique', message: `"${shown(twin)}" is there twice` }];
+    : [{ path: 'aggregate', rule: 'unique', message: `"${shortName(twin)}" is there twice` }];
 }
 
 const scalars: ReadonlySet<Field['kind']> = new Set([
@@ -97,7 +97,7 @@ const scalars: ReadonlySet<Field['kind']> = new Set([
 const isPlain = ({ hops, steps, field }: Target): boolean =>
   hops.length === 0 && steps.every(({ kind }) => kind === 'key') && scalars.has(field.kind);
 
-function valueFault(
+function valueProblem(
   name: AggregateFunction,
   field: string | undefined,
   target: Target | undefined,
@@ -199,7 +199,7 @@ function orderOf(bound: BoundAggregate, sort: readonly string[]): string {
     const descending = item.startsWith('-');
     const name = descending ? item.slice(1) : item;
     const column = columns.get(name);
-    const message = `"${shown(name)}" is not one of the results`;
+    const message = `"${shortName(name)}" is not one of the results`;
     if (column === undefined) throw invalidRecord([{ path: 'sort', rule: 'field', message }]);
     return descending ? `${column} desc` : column;
   });

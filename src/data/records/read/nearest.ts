@@ -2,7 +2,7 @@
 import { identifier } from '../../../kernel/database/sql.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import type { VectorField } from '../../schema/language/field.ts';
-import { shown } from '../../schema/language/names.ts';
+import { shortName } from '../../schema/language/names.ts';
 import { checkerOf } from '../../schema/language/values.ts';
 import { invalidRecord, recordErrors } from '../errors.ts';
 import type { NearestOptions } from '../store.ts';
@@ -41,7 +41,7 @@ export async function nearestSelected(
 ): Promise<string> {
   const { schema, view } = selection;
   const { dimensions, similarity } = vectorField(selection, options);
-  const wanted = checkedVector(options.vector, { dimensions, similarity });
+  const requested = checkedVector(options.vector, { dimensions, similarity });
   const column = `t0.${identifier(options.field)}`;
   const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
     const where = selectionText(selection, parameters);
@@ -51,7 +51,7 @@ export async function nearestSelected(
       view.populate,
       createRenderContext(parameters, view.conditions),
     );
-    const vector = `${parameters.next(wanted)}::real[]`;
+    const vector = `${parameters.next(requested)}::real[]`;
     const limit = `${parameters.next(options.limit)}::integer`;
     const pairs = `unnest(s.v::double precision[], ${vector}::double precision[]) pair(a, b)`;
     const record = chosen(schema, recordJson(schema, 'x'), options.select);
@@ -79,7 +79,7 @@ export async function nearestSelected(
 function vectorField({ schema }: Selection, { field: name, hidden }: NearestRequest): VectorField {
   const field = schema.tree.fields.get(name);
   if (field?.kind !== 'vector' || (field.hidden && !hidden))
-    throw invalid('field', 'field', `"${shown(name)}" is not a Vector of ${schema.name}`);
+    throw invalid('field', 'field', `"${shortName(name)}" is not a Vector of ${schema.name}`);
   return field;
 }
 

@@ -10,7 +10,7 @@ import { readGuarded, readOptimistically } from './optimistic-read.ts';
 const sure: RowPredicate = { shape: 'sure', compile: () => 'true' };
 
 /** Dependencies whose engine believes in `believed`; `certain` counts how often it was asked to be sure. */
-function world(believed: Partial<RowPredicate> | undefined) {
+function fixture(believed: Partial<RowPredicate> | undefined) {
   const asked = { certain: 0, confirmed: 0 };
   const permissions = createPermissionPort();
   const predicate = async () => {
@@ -25,8 +25,8 @@ function world(believed: Partial<RowPredicate> | undefined) {
   return { asked, dependencies: { permissions } };
 }
 
-const confirming = (world: { asked: { confirmed: number } }, answer: boolean) => async () => {
-  world.asked.confirmed += 1;
+const confirming = (fixture: { asked: { confirmed: number } }, answer: boolean) => async () => {
+  fixture.asked.confirmed += 1;
   return answer;
 };
 
@@ -36,7 +36,7 @@ const predicateOf = ({ permissions }: { permissions: ReturnType<typeof createPer
 describe('a read with rights that are remembered', () => {
   it.each([true, false])('counts only when they hold (%s)', async (holds) => {
     const asked = { confirmed: 0 };
-    const { dependencies, asked: seen } = world({ confirm: confirming({ asked }, holds) });
+    const { dependencies, asked: seen } = fixture({ confirm: confirming({ asked }, holds) });
     const shapes: string[] = [];
     const answer = await readOptimistically(dependencies, async (given) => {
       shapes.push((await predicateOf(given)).shape);
@@ -53,17 +53,17 @@ describe('a read with rights that are remembered', () => {
       return 'read';
     };
     await expect(
-      readOptimistically(world({ confirm: async () => true }).dependencies, failing),
+      readOptimistically(fixture({ confirm: async () => true }).dependencies, failing),
     ).rejects.toThrow('too much');
     expect(
-      await readOptimistically(world({ confirm: async () => false }).dependencies, failing),
+      await readOptimistically(fixture({ confirm: async () => false }).dependencies, failing),
     ).toBe('read');
-    const gone = world({ confirm: () => Promise.reject(new Error('no database')) });
+    const gone = fixture({ confirm: () => Promise.reject(new Error('no database')) });
     await expect(readOptimistically(gone.dependencies, failing)).rejects.toThrow('no database');
   });
 
   it('is an ordinary read where nothing is remembered', async () => {
-    const { dependencies, asked } = world(undefined);
+    const { dependencies, asked } = fixture(undefined);
     expect(
       await readOptimistically(dependencies, async (given) => (await predicateOf(given)).shape),
     ).toBe('sure');
@@ -76,7 +76,7 @@ describe('a read with rights that are remembered', () => {
 
 describe('a read whose statement asks itself', () => {
   const guarded = (holds: boolean, confirmed: string[]) =>
-    world({
+    fixture({
       guard: () => String(holds),
       confirm: async () => {
         confirmed.push('asked');
@@ -113,7 +113,7 @@ describe('a read whose time was over, or that found no turn', () => {
     for (const read of [readOptimistically, readGuarded]) {
       for (const holds of [true, false]) {
         let sent = 0;
-        const { dependencies } = world({ confirm: async () => holds });
+        const { dependencies } = fixture({ confirm: async () => holds });
         const failing = async (given: Parameters<typeof predicateOf>[0]): Promise<string> => {
           await predicateOf(given);
           sent += 1;

@@ -66,7 +66,7 @@ function createSelectedReads(
   return {
     async select(caller, name, selectOptions) {
       const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
-      const schema = wanted(caller, find(name), selectOptions);
+      const schema = requested(caller, find(name), selectOptions);
       return readOptimistically(searching(own, caller, selectOptions.granted), async (given) =>
         listSelected(
           given,
@@ -77,7 +77,7 @@ function createSelectedReads(
     },
     async find(caller, name, selectOptions) {
       const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
-      const schema = wanted(caller, find(name), selectOptions);
+      const schema = requested(caller, find(name), selectOptions);
       return readOptimistically(searching(own, caller, selectOptions.granted), async (given) =>
         findSelected(
           given,
@@ -128,7 +128,7 @@ function searching(
 }
 
 /** The rows that are asked for: those that are alive, or for operators those in the trash. Throws 403 and 404. */
-function wanted(
+function requested(
   caller: Caller,
   schema: CompiledSchema,
   { deleted = false }: ReadOptions,
@@ -140,14 +140,14 @@ function wanted(
 
 function readable(caller: Caller, schema: CompiledSchema, options: ReadOptions): CompiledSchema {
   requireOffered(caller, schema, 'read');
-  return wanted(caller, schema, options);
+  return requested(caller, schema, options);
 }
 
 function createStream(requestScopeOf: OpenRequestScope<RecordDependencies>): RecordStore['stream'] {
   const streams = createRecordStreams();
   return async function* stream(caller, name, options) {
     const { dependencies, schema: find } = await requestScopeOf(caller, name);
-    const schema = wanted(caller, find(name), options);
+    const schema = requested(caller, find(name), options);
     yield* streams.read(
       dependencies,
       await selectionOf(dependencies, { caller, schema }, options),

@@ -5,7 +5,7 @@ import { literalOf } from '../../../kernel/database/literal.ts';
 import { streamRows } from '../../../kernel/database/stream-rows.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { shown } from '../../schema/language/names.ts';
+import { shortName } from '../../schema/language/names.ts';
 import { requireGranted, requireOffered } from '../access/operation-access.ts';
 import { recordErrors } from '../errors.ts';
 import { externalReadError } from '../external-table-errors.ts';
@@ -207,7 +207,7 @@ export function chosen(
   const known = new Set(recordFields(schema));
   const unknown = select.find((name) => !known.has(name));
   if (unknown !== undefined)
-    throw invalid('select', 'field', `"${shown(unknown)}" is not a field of ${schema.name}`);
+    throw invalid('select', 'field', `"${shortName(unknown)}" is not a field of ${schema.name}`);
   const members = `string_agg(to_json(f.key)::text || ':' || f.value::text, ',')`;
   return `select '{' || ${members} || '}' from json_each(${json}) f where f.key = any(${literalOf(select, 'text[]')})`;
 }

@@ -12,7 +12,7 @@ import {
   type Field,
   type NumberField,
 } from '../../schema/language/field.ts';
-import { shown } from '../../schema/language/names.ts';
+import { shortName } from '../../schema/language/names.ts';
 import { checkerOf, fieldValue, MAX_ITEMS } from '../../schema/language/values.ts';
 import { invalidRecord } from '../errors.ts';
 import type { Parameters } from '../sql/prepared-statements.ts';
@@ -61,7 +61,7 @@ function bindOne(
   const field = isChangeable(schema, name) ? schema.tree.fields.get(name) : undefined;
   const problem = field
     ? actionProblem(field, assignment)
-    : { rule: 'field', message: `"${shown(name)}" is not a field that can be changed` };
+    : { rule: 'field', message: `"${shortName(name)}" is not a field that can be changed` };
   if (!field || problem) {
     if (problem) problems.push({ path: place, ...problem });
     return undefined;

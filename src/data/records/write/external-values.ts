@@ -71,17 +71,17 @@ export function replacedRow(
   without: ReadonlySet<string> = new Set(),
 ): ColumnValues {
   const { columns } = schema.mapping;
-  const wanted = writable(
+  const requested = writable(
     schema,
     (name) => !schema.mapping.key.includes(name) && !without.has(name),
   );
-  const values = wanted.map(({ name, field, check }) => {
+  const values = requested.map(({ name, field, check }) => {
     const given = ownValue(input, name);
     if (given === undefined && field.default === undefined && columns[name]?.filled === 'default')
       return tableDefault;
     return fieldValue(field, check, { given, place: place + name, problems });
   });
-  return { columns: wanted, values };
+  return { columns: requested, values };
 }
 
 /** The columns that a PATCH of a record names; the key must stay what it is. */
@@ -102,10 +102,10 @@ export function changedRow(schema: Mapped, { input, place, problems }: Written):
   return { columns: kept.map(([column]) => column), values: kept.map(([, value]) => value) };
 }
 
-function writable(schema: Mapped, wanted: (field: string) => boolean): readonly Column[] {
+function writable(schema: Mapped, requested: (field: string) => boolean): readonly Column[] {
   const { columns } = schema.mapping;
   return validatorOf(schema).columns.filter(
-    ({ name }) => columns[name]?.filled !== 'always' && wanted(name),
+    ({ name }) => columns[name]?.filled !== 'always' && requested(name),
   );
 }
 

@@ -47,18 +47,18 @@ async function moveRecords(
   const { engine } = dependencies.permissions;
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
   requireMovable(context);
-  const wanted = distinctIds(context, ids);
+  const requested = distinctIds(context, ids);
   if (to === undefined && isTrusted(caller)) throw invalid('to', 'required', 'name the new owner');
   const owner = await engine.owner(caller, schema.name, to);
   const moved = await dependencies.database.transaction(async (transaction) => {
-    const rows = await touchRows(context, wanted, transaction);
-    await engine.changeOwner(caller, schema.name, wanted, owner);
-    await requireCreatable(context, engine, wanted);
+    const rows = await touchRows(context, requested, transaction);
+    await engine.changeOwner(caller, schema.name, requested, owner);
+    await requireCreatable(context, engine, requested);
     return rows;
   });
   announceEvents(dependencies);
   const byId = new Map(moved.map((row) => [row.id, row]));
-  return wanted.flatMap((id) => byId.get(id) ?? []);
+  return requested.flatMap((id) => byId.get(id) ?? []);
 }
 
 function requireMovable({ schema }: WriteContext): void {

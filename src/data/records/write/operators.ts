@@ -5,7 +5,7 @@
 import { callerKey } from '../../../kernel/caller.ts';
 import { invalid } from '../../../kernel/errors.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
-import { shown } from '../../schema/language/names.ts';
+import { shortName } from '../../schema/language/names.ts';
 import { isTrusted } from '../access/operation-access.ts';
 import { invalidRecord } from '../errors.ts';
 import type { RecordRow } from '../read/record-view.ts';
@@ -51,7 +51,7 @@ export function refuseOperators(
   message = 'operators are for the PATCH of one record',
 ): void {
   const [first] = operatorsIn(input);
-  if (first !== undefined) throw invalid(place + shown(first), 'operator', message);
+  if (first !== undefined) throw invalid(place + shortName(first), 'operator', message);
 }
 
 /** The changes that the operators of an input mean. Throws 400. */
@@ -69,7 +69,7 @@ export function operatorsOf(context: WriteContext, input: RecordInput): readonly
     const operator = operatorNames.find((name) => name === key);
     if (!operator)
       throw invalid(
-        shown(key),
+        shortName(key),
         'operator',
         `is not an operator; there are ${operatorNames.join(', ')}`,
       );
@@ -93,7 +93,7 @@ function assignmentsOf(
   operator: Operator,
   { field, operand }: Use,
 ): Assignment[] {
-  const place = `${operator}.${shown(field)}`;
+  const place = `${operator}.${shortName(field)}`;
   const action = actions[operator];
   if (operator === '$unset') return [{ field, action, value: null, place }];
   if (operator === '$inc') return [{ field, action, value: operand, place }];
@@ -113,7 +113,7 @@ function requireApart(assignments: readonly Assignment[], input: RecordInput): v
   for (const { field, place } of assignments) {
     const other = Object.hasOwn(input, field) ? field : seen.get(field);
     if (other !== undefined && other !== place)
-      throw invalid(place, 'conflict', `"${shown(field)}" is changed twice`);
+      throw invalid(place, 'conflict', `"${shortName(field)}" is changed twice`);
     seen.set(field, place);
   }
 }

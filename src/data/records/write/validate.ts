@@ -33,11 +33,11 @@ interface StoredNested {
 /** Rows that are missing, or may not be changed, are left out. */
 export async function storedNested(
   context: WriteContext,
-  wanted: { readonly ids: readonly string[]; readonly names: readonly string[] },
+  requested: { readonly ids: readonly string[]; readonly names: readonly string[] },
   transaction: Queryable,
 ): Promise<readonly StoredNested[]> {
   const { schema, dependencies, predicate } = context;
-  const { ids, names } = wanted;
+  const { ids, names } = requested;
   const shape = `nested|${names.join()}|${predicate?.shape ?? ''}`;
   const statement = dependencies.plans.statement(
     { schema, shape, values: [ids], dynamic: predicate !== undefined },
@@ -109,11 +109,11 @@ function createValidator({ tree }: CompiledSchema): RecordValidator {
   return {
     columns,
     whole(input, place, problems, without) {
-      const wanted = without ? columns.filter(({ name }) => !without.has(name)) : columns;
-      const values = wanted.map((column) =>
+      const requested = without ? columns.filter(({ name }) => !without.has(name)) : columns;
+      const values = requested.map((column) =>
         columnValue(column, ownValue(input, column.name), place + column.name, problems),
       );
-      return { columns: wanted, values };
+      return { columns: requested, values };
     },
     partial(input, place, problems) {
       const given = columns.filter(({ name, field }) => {

@@ -81,7 +81,7 @@ function idOf(
 }
 
 /** What somebody wants to write. `place` stands in front of the names of fields: empty, or `docs.3.`. */
-interface Wanted {
+interface Requested {
   readonly input: RecordInput;
   readonly place: string;
 }
@@ -89,7 +89,7 @@ interface Wanted {
 /** Throws one 403 with every field that the caller may not set. */
 export function requireSettable(
   { schema, operation, caller, rights }: WriteContext,
-  wanted: readonly Wanted[],
+  requested: readonly Requested[],
 ): void {
   const { denied, guarded } = rights;
   if (denied.size === 0 && guarded.size === 0) return;
@@ -100,7 +100,7 @@ export function requireSettable(
       : [];
   const ownerField = schema.modelOptions.conduit.owner?.field;
   const own = operation === 'create' && caller.kind === 'user' ? caller.userId : undefined;
-  const paths = wanted.flatMap(({ input, place }) =>
+  const paths = requested.flatMap(({ input, place }) =>
     [...denied, ...early].flatMap((name) => {
       const value = ownValue(input, name);
       if (value === undefined || (name === ownerField && value === own)) return [];

@@ -6,7 +6,7 @@ import type { Condition } from '../../conditions/condition.ts';
 import { parseFilter } from '../../conditions/parse.ts';
 import type { IndexDefinition, IndexEngine } from '../language/definition.ts';
 import { columnType, type Field, type ObjectField } from '../language/field.ts';
-import { shown } from '../language/names.ts';
+import { shortName } from '../language/names.ts';
 import { isPlainObject } from '../language/option-context.ts';
 import { MAX_INDEX_FIELDS } from '../language/options.ts';
 import { checkerOf } from '../language/values.ts';
@@ -101,12 +101,12 @@ export function readFields(reading: Reading): readonly string[] {
         reading,
         `fields.${index}`,
         'field',
-        `there is no field "${shown(name)}"; only top-level fields can be indexed`,
+        `there is no field "${shortName(name)}"; only top-level fields can be indexed`,
       );
     else if (field.kind === 'vector')
       report(reading, `fields.${index}`, 'type', 'a Vector has no index of this kind');
     if (fields.indexOf(name) < index)
-      report(reading, `fields.${index}`, 'unique', `"${shown(name)}" is there twice`);
+      report(reading, `fields.${index}`, 'unique', `"${shortName(name)}" is there twice`);
   }
   return fields;
 }
@@ -129,7 +129,7 @@ export function readTypes(reading: Reading): ReadTypes {
     if (direction) found.push(direction);
     else if (methods.has(key)) method ??= methods.get(key);
     else if (foreignTypes.has(key))
-      foreign ??= `the type ${shown(String(type))} does not exist here`;
+      foreign ??= `the type ${shortName(String(type))} does not exist here`;
     else
       report(
         reading,
@@ -148,7 +148,7 @@ export function readOptions(reading: Reading): boolean {
   const options = reading.definition.options ?? {};
   for (const key of Object.keys(options)) {
     if (!idleOptions.has(key))
-      report(reading, `options.${shown(key)}`, 'option', 'is not an option of an index here');
+      report(reading, `options.${shortName(key)}`, 'option', 'is not an option of an index here');
   }
   const { name, unique } = options;
   if (name !== undefined && (typeof name !== 'string' || name === '' || name.length > MAX_NAME))
@@ -185,7 +185,7 @@ export const scalars: ReadonlySet<Field['kind']> = new Set([
 
 /** A partial index takes the part of the filter language that PostgreSQL can compare with it: a value, null, or whether there is one. */
 function conditionOn(reading: Reading, name: string, value: unknown): string | undefined {
-  const place = `engine.where.${shown(name)}`;
+  const place = `engine.where.${shortName(name)}`;
   const field = fieldOf(reading.tree, name);
   if (!field) return report(reading, place, 'field', 'there is no such field');
   const column = identifier(name);

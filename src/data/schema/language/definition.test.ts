@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FieldInput, FieldMap } from './definition.ts';
 import { typeSignatures } from './field.ts';
-import { derivedName, schemaNameFault } from './names.ts';
+import { derivedName, schemaNameProblem } from './names.ts';
 import { checkModelOptions } from './options.ts';
 import { parseFields } from './parse.ts';
 
@@ -193,7 +193,7 @@ describe('the schema language', () => {
     'many',
     'views',
   ])('refuses the schema name %j', (name) => {
-    expect(schemaNameFault(name)).toBeDefined();
+    expect(schemaNameProblem(name)).toBeDefined();
   });
 
   it('makes names of at most 63 bytes that differ with their parts', () => {

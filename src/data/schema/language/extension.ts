@@ -2,7 +2,7 @@
 import type { Problem } from '../../../kernel/errors.ts';
 import { schemaErrors } from '../errors.ts';
 import type { FieldMap } from './definition.ts';
-import { automaticFields, shown } from './names.ts';
+import { automaticFields, shortName } from './names.ts';
 import { parseFields } from './parse.ts';
 
 export interface SchemaExtension {
@@ -61,7 +61,7 @@ export function checkExtension(
   const twins = names.filter((name) => Object.hasOwn(taken, name) || automaticFields.has(name));
   if (twins.length > 0) {
     const problems = twins.map((name) => ({
-      path: `${place}.${shown(name)}`,
+      path: `${place}.${shortName(name)}`,
       rule: 'unique',
       message: 'the schema has this field already',
     }));

@@ -46,11 +46,11 @@ export function readAccess(
   const stray = Object.keys(value).find((key) => key !== 'read' && key !== 'write');
   if (stray !== undefined)
     return report(`.${cutText(stray, 64)}`, 'is not known: there are read and write');
-  const { read: wantedRead = 'public', write: wantedWrite = 'public' } = value as {
+  const { read: requestedRead = 'public', write: requestedWrite = 'public' } = value as {
     read?: unknown;
     write?: unknown;
   };
-  const [read, write] = [readRule(wantedRead), readRule(wantedWrite)];
+  const [read, write] = [readRule(requestedRead), readRule(requestedWrite)];
   if (!read) report('.read', `must be ${choices}`);
   if (!write) report('.write', `must be ${choices}`);
   return read && write ? { read, write } : undefined;

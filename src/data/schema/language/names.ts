@@ -47,7 +47,7 @@ export const isNameLike = (name: string): boolean =>
   nameRule.test(name) && !(name in Object.prototype);
 
 /** Why a schema may not have this name; `undefined` when it may. */
-export function schemaNameFault(name: string): string | undefined {
+export function schemaNameProblem(name: string): string | undefined {
   if (!nameRule.test(name))
     return 'a schema name starts with a letter or _, then letters, digits and _, at most 63 in all';
   if (name in Object.prototype) return `"${name}" is a word of the language; choose another name`;
@@ -57,7 +57,7 @@ export function schemaNameFault(name: string): string | undefined {
 }
 
 /** Why a field may not have this name. `top`: it becomes a column. */
-export function fieldNameFault(name: string, top: boolean): string | undefined {
+export function fieldNameProblem(name: string, top: boolean): string | undefined {
   if (!nameRule.test(name))
     return 'a field name starts with a letter or _, then letters, digits and _, at most 63 in all';
   if (name in Object.prototype) return `"${name}" is a word of the language; choose another name`;
@@ -74,4 +74,4 @@ export function derivedName(kind: 'pk' | 'ix' | 'ux' | 'fk', ...parts: readonly 
 }
 
 /** Shortens a name from input so that it can be repeated in an error. */
-export const shown = (name: string): string => shortened(name, 64);
+export const shortName = (name: string): string => shortened(name, 64);

@@ -18,10 +18,10 @@ import {
   type KindName,
   shapeOf,
 } from './field-language.ts';
-import { isNameLike, shown } from './names.ts';
+import { isNameLike, shortName } from './names.ts';
 import { isPlainObject, type OptionContext, readDefault } from './option-context.ts';
 import { compilePattern } from './pattern/compile.ts';
-import { PatternFault } from './pattern/syntax.ts';
+import { PatternError } from './pattern/syntax.ts';
 import { MAX_ITEMS } from './values.ts';
 
 /** A b-tree entry has a size limit in PostgreSQL; text in an index stays safely below it. */
@@ -64,7 +64,7 @@ export function fittingOptions(context: OptionContext, kind: KindName): OptionCo
   for (const fault of faults) {
     const [key = ''] = fault.path.split('.');
     unfit.add(key);
-    const place = `${path}.${shown(fault.path)}`;
+    const place = `${path}.${shortName(fault.path)}`;
     if (fault.rule !== 'unknown') report(place, fault.rule, fault.message);
     else if (fault.path === key) report(place, 'option', `is not an option of ${what}`);
     else
@@ -257,7 +257,7 @@ function patternOf(context: OptionContext, pattern: string | undefined) {
   try {
     return compilePattern(pattern);
   } catch (error) {
-    if (error instanceof PatternFault) return context.report(place, 'pattern', error.message);
+    if (error instanceof PatternError) return context.report(place, 'pattern', error.message);
     throw error;
   }
 }

@@ -5,7 +5,7 @@
 import type { Problem } from '../../../kernel/errors.ts';
 import type { Field, ObjectField } from './field.ts';
 import { isTypeName, typeNames } from './field-language.ts';
-import { automaticFields, fieldNameFault, shown } from './names.ts';
+import { automaticFields, fieldNameProblem, shortName } from './names.ts';
 import { isPlainObject, type OptionContext, readDefault } from './option-context.ts';
 import { commonOptions, fittingOptions, readLeaf } from './parse-options.ts';
 
@@ -52,7 +52,7 @@ function parseMap(state: ParseState, fields: unknown, place: Place): ObjectField
     return report(state, place.path, 'depth', `fields are nested at most ${MAX_DEPTH} levels deep`);
   const parsed = new Map<string, Field>();
   for (const [name, input] of Object.entries(fields)) {
-    const path = `${place.path}.${shown(name)}`;
+    const path = `${place.path}.${shortName(name)}`;
     if (place.depth === 0 && automaticFields.has(name))
       checkAutomatic(state, path, { name, input });
     else {
@@ -72,7 +72,7 @@ function parseNamed(
   { name, input }: { name: string; input: unknown },
   place: Place,
 ): Field | undefined {
-  const fault = fieldNameFault(name, place.depth === 0);
+  const fault = fieldNameProblem(name, place.depth === 0);
   if (fault) return report(state, place.path, 'name', fault);
   return parseField(state, input, { ...place, depth: place.depth + 1 });
 }
@@ -84,9 +84,9 @@ function checkAutomatic(
   { name, input }: { name: string; input: unknown },
 ): void {
   const type = isPlainObject(input) ? input.type : input;
-  const wanted = automaticFields.get(name);
-  if (type !== wanted)
-    report(state, path, 'type', `${name} is made by the platform and is always ${wanted}`);
+  const requested = automaticFields.get(name);
+  if (type !== requested)
+    report(state, path, 'type', `${name} is made by the platform and is always ${requested}`);
 }
 
 function parseField(state: ParseState, input: unknown, place: Place): Field | undefined {

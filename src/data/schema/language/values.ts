@@ -235,25 +235,25 @@ const checkDate: Check = (value, path, problems) =>
   );
 
 const checkJson: Check = (value, path, problems) => {
-  const wrong = jsonFault(value, 0);
+  const wrong = jsonProblem(value, 0);
   return wrong ? fault(problems, path, 'json', wrong) : value;
 };
 
-function jsonFault(value: unknown, depth: number): string | undefined {
+function jsonProblem(value: unknown, depth: number): string | undefined {
   if (depth > MAX_JSON_DEPTH) return `is nested more than ${MAX_JSON_DEPTH} levels deep`;
   if (typeof value === 'string')
     return isStorable(value) ? undefined : 'holds a NUL or half of a character';
   if (typeof value === 'number')
     return Number.isFinite(value) ? undefined : 'holds a number that is not finite';
   if (value === null || typeof value === 'boolean') return undefined;
-  if (Array.isArray(value)) return firstFault(value, depth);
+  if (Array.isArray(value)) return firstProblem(value, depth);
   if (!isObject(value)) return 'must be a JSON value';
-  return firstFault(Object.keys(value), depth) ?? firstFault(Object.values(value), depth);
+  return firstProblem(Object.keys(value), depth) ?? firstProblem(Object.values(value), depth);
 }
 
-function firstFault(values: readonly unknown[], depth: number): string | undefined {
+function firstProblem(values: readonly unknown[], depth: number): string | undefined {
   for (const value of values) {
-    const wrong = jsonFault(value, depth + 1);
+    const wrong = jsonProblem(value, depth + 1);
     if (wrong) return wrong;
   }
   return undefined;

@@ -116,11 +116,11 @@ export function namesIn(request: SchemaRequest, nameOf: (id: string) => string):
 const updatedDraft = (
   snapshot: SchemaSnapshot,
   name: string,
-  wanted: SchemaChange,
+  requested: SchemaChange,
 ): DeclarationChange =>
   declarationChangeOf(
-    { name, owner: adminOwner, ...wanted },
-    ownColumns(unchangedSince(changeable(snapshot, name), wanted.expectedVersion), wanted),
+    { name, owner: adminOwner, ...requested },
+    ownColumns(unchangedSince(changeable(snapshot, name), requested.expectedVersion), requested),
   );
 
 /** Throws 403 for a change of what is stored in a table of others. */

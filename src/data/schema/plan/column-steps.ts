@@ -116,7 +116,7 @@ function indexSteps(schema: string, from: string, to: string): ChangeStep[] {
 export interface ColumnContext {
   readonly table: string;
   readonly column: string;
-  readonly wanted: ColumnLayout;
+  readonly requested: ColumnLayout;
   /** `undefined`: it was taken out. */
   readonly field: Field | undefined;
   /** Value for records that have none. */
@@ -130,13 +130,13 @@ const filling = ({ field, backfill }: ColumnContext): unknown =>
   backfill === undefined ? field?.default : backfill;
 
 export function addColumn(context: ColumnContext): ChangeStep[] {
-  const { table, column, wanted } = context;
+  const { table, column, requested } = context;
   const value = filling(context);
   const name = identifier(column);
   const step = { ...exclusive, schema: table };
-  const add = `add column ${name} ${wanted.type}${wanted.notNull ? ' not null' : ''}`;
+  const add = `add column ${name} ${requested.type}${requested.notNull ? ' not null' : ''}`;
   if (value === undefined) {
-    const obstacle = wanted.notNull && lacking(table, column, '');
+    const obstacle = requested.notNull && lacking(table, column, '');
     return [
       {
         ...step,
@@ -148,10 +148,10 @@ export function addColumn(context: ColumnContext): ChangeStep[] {
   }
   const added: ChangeStep = {
     ...step,
-    statement: alterTable(table, `${add} default ${literalOf(value, wanted.type)}`),
+    statement: alterTable(table, `${add} default ${literalOf(value, requested.type)}`),
     summary: `The field ${column} is added; records get ${context.backfill === undefined ? 'its default' : 'the value of the backfill'}`,
   };
-  const fallback = wanted.notNull ? context.field?.default : undefined;
+  const fallback = requested.notNull ? context.field?.default : undefined;
   if (fallback !== undefined && context.backfill === undefined) return [added];
   return [added, { ...step, ...leftDefault(context, fallback) }];
 }
@@ -161,12 +161,12 @@ export function addColumn(context: ColumnContext): ChangeStep[] {
  * have not heard of a required field yet, which are those of the moment of the change.
  */
 function leftDefault(
-  { table, column, wanted }: ColumnContext,
+  { table, column, requested }: ColumnContext,
   fallback: unknown,
 ): Pick<ChangeStep, 'statement' | 'summary'> {
   const name = identifier(column);
   const change =
-    fallback === undefined ? 'drop default' : `set default ${literalOf(fallback, wanted.type)}`;
+    fallback === undefined ? 'drop default' : `set default ${literalOf(fallback, requested.type)}`;
   return {
     statement: alterTable(table, `alter column ${name} ${change}`),
     summary: `The default of ${column} is left to the platform`,
@@ -188,31 +188,31 @@ function lacking(table: string, column: string, condition: string): Obstacle {
 
 /** A column that stays, from what it is to what it shall be. */
 export function changeColumn(context: ColumnContext, stored: ColumnLayout): ChangeStep[] {
-  const { wanted, backfill } = context;
-  const widened = stored.type === wanted.type ? [] : [widenColumn(context, stored)];
-  if (stored.notNull === wanted.notNull)
+  const { requested, backfill } = context;
+  const widened = stored.type === requested.type ? [] : [widenColumn(context, stored)];
+  if (stored.notNull === requested.notNull)
     return backfill === undefined ? widened : [...widened, fillColumn(context, backfill)];
-  return [...widened, ...(wanted.notNull ? requireColumn(context) : [releaseColumn(context)])];
+  return [...widened, ...(requested.notNull ? requireColumn(context) : [releaseColumn(context)])];
 }
 
 const widenColumn = (
-  { table, column, wanted }: ColumnContext,
+  { table, column, requested }: ColumnContext,
   stored: ColumnLayout,
 ): ChangeStep => ({
   ...exclusive,
   schema: table,
   statement: alterTable(
     table,
-    `alter column ${identifier(column)} type ${wanted.type} using ${identifier(column)}::${wanted.type}`,
+    `alter column ${identifier(column)} type ${requested.type} using ${identifier(column)}::${requested.type}`,
   ),
-  summary: `The field ${column} becomes wider: from ${stored.type} to ${wanted.type}`,
+  summary: `The field ${column} becomes wider: from ${stored.type} to ${requested.type}`,
   touchesRows: true,
 });
 
-const fillColumn = ({ table, column, wanted }: ColumnContext, value: unknown): ChangeStep => ({
+const fillColumn = ({ table, column, requested }: ColumnContext, value: unknown): ChangeStep => ({
   ...exclusive,
   schema: table,
-  statement: `update ${tableName(table)} set ${identifier(column)} = ${literalOf(value, wanted.type)} where ${identifier(column)} is null`,
+  statement: `update ${tableName(table)} set ${identifier(column)} = ${literalOf(value, requested.type)} where ${identifier(column)} is null`,
   summary: `Records without ${column} get a value`,
   lock: 'ROW EXCLUSIVE',
   touchesRows: true,

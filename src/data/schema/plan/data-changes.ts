@@ -72,7 +72,7 @@ function writtenChange({ name, renames, backfill }: Arriving): DataChange | unde
   return change;
 }
 
-function startRun(current: Declaration | undefined, wanted: FieldMap) {
+function startRun(current: Declaration | undefined, requested: FieldMap) {
   let at = current;
   const renames: Renames[] = [];
   /** Values of recorded changes, under the names that their fields have by now. */
@@ -107,11 +107,11 @@ function startRun(current: Declaration | undefined, wanted: FieldMap) {
       const here: Renames = new Map(
         Object.entries(change.renames ?? {}).filter(
           ([from, to]) =>
-            at && isHere(at, from) && !(isHere(at, to) && Object.hasOwn(wanted, from)),
+            at && isHere(at, from) && !(isHere(at, to) && Object.hasOwn(requested, from)),
         ),
       );
       if (at && here.size > 0) {
-        if (!at.removed) requireRenames(at, here, wanted);
+        if (!at.removed) requireRenames(at, here, requested);
         take(at, here);
       }
       if (!isDone) own = change.backfill;
@@ -120,7 +120,7 @@ function startRun(current: Declaration | undefined, wanted: FieldMap) {
       renames,
       backfill: current
         ? {
-            ...Object.fromEntries([...fill].filter(([name]) => Object.hasOwn(wanted, name))),
+            ...Object.fromEntries([...fill].filter(([name]) => Object.hasOwn(requested, name))),
             ...own,
           }
         : {},

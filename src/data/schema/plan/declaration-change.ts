@@ -16,7 +16,7 @@ import type {
 } from '../language/definition.ts';
 import { mergedFields, type SchemaExtension } from '../language/extension.ts';
 import type { ObjectField } from '../language/field.ts';
-import { schemaNameFault, shown } from '../language/names.ts';
+import { schemaNameProblem, shortName } from '../language/names.ts';
 import { checkModelOptions, resolveOptions, storedModelOptions } from '../language/options.ts';
 import { parseFields } from '../language/parse.ts';
 import { hasTimestamps } from '../mapping/table-mapping.ts';
@@ -32,7 +32,7 @@ export const definitionChecksum = (definition: SchemaDefinition): string =>
   checksumOf([DEFINITION_VERSION, definition]);
 
 /** What a schema shall be; whatever is left out stays as it is. */
-export interface WantedSchema {
+export interface RequestedSchema {
   readonly name: string;
   readonly owner: string;
   readonly fields?: FieldMap;
@@ -69,19 +69,19 @@ export const unchangedDeclaration = (declaration: Declaration): DeclarationChang
 
 /** The next declaration. `current`: the row of that name, also a removed one whose table was kept. Throws 400 or 403. */
 export function declarationChangeOf(
-  wanted: WantedSchema,
+  requested: RequestedSchema,
   current: Declaration | undefined,
 ): DeclarationChange {
-  const { renames, backfill, changes } = wanted.replay ?? ownReplay(wanted, current);
+  const { renames, backfill, changes } = requested.replay ?? ownReplay(requested, current);
   const before = current && renames.reduce(renamed, current);
   const live = before && !before.removed ? before : undefined;
-  const fields = withoutAutomatic(wanted.fields ?? live?.fields ?? {});
-  const extensions = wanted.extensions ?? live?.extensions ?? [];
-  const { tree, problems } = parseAll(wanted.fields ?? fields, { fields, extensions });
+  const fields = withoutAutomatic(requested.fields ?? live?.fields ?? {});
+  const extensions = requested.extensions ?? live?.extensions ?? [];
+  const { tree, problems } = parseAll(requested.fields ?? fields, { fields, extensions });
   const layout = current?.layout ?? emptyLayout;
-  const modelOptions = modelOptionsOf(ofTable(wanted, layout), live);
+  const modelOptions = modelOptionsOf(ofTable(requested, layout), live);
   const faults = [
-    ...nameProblems(wanted.name),
+    ...nameProblems(requested.name),
     ...problems,
     ...indexProblems({ fields, extensions, modelOptions }, { tree, live }),
     ...checkModelOptions(modelOptions),
@@ -92,8 +92,8 @@ export function declarationChangeOf(
   const now = new Date();
   const next: Declaration = {
     id: live?.id ?? newId(),
-    name: wanted.name,
-    ownerModule: wanted.owner,
+    name: requested.name,
+    ownerModule: requested.owner,
     parentSchema: null,
     fields,
     extensions,
@@ -101,7 +101,7 @@ export function declarationChangeOf(
     layout,
     dropped: {},
     changes,
-    checksum: wanted.checksum ?? '',
+    checksum: requested.checksum ?? '',
     version: live ? live.version + 1 : 0,
     createdAt: live?.createdAt ?? now,
     updatedAt: now,
@@ -113,7 +113,7 @@ export function declarationChangeOf(
 
 /** What the change itself does to records, noted under a new id. Throws 400. */
 function ownReplay(
-  { renames = {}, backfill = {}, fields }: WantedSchema,
+  { renames = {}, backfill = {}, fields }: RequestedSchema,
   current: Declaration | undefined,
 ): Replay {
   const changes = withChange(current?.changes ?? [], { id: newId(), renames, backfill });
@@ -168,7 +168,7 @@ function parseAll(
     Object.keys(fields)
       .filter((name) => Object.hasOwn(whole.fields, name))
       .map((name) => ({
-        path: `fields.${shown(name)}`,
+        path: `fields.${shortName(name)}`,
         rule: 'unique',
         message: `the extension of ${ownerModule} has this field`,
       })),
@@ -178,25 +178,25 @@ function parseAll(
 }
 
 /** What the table decides: whether a schema is imported, and who keeps its timestamps. */
-function ofTable(wanted: WantedSchema, { mapping }: TableLayout): WantedSchema {
+function ofTable(requested: RequestedSchema, { mapping }: TableLayout): RequestedSchema {
   if (mapping)
     return {
-      ...wanted,
-      options: { ...wanted.options, imported: true },
+      ...requested,
+      options: { ...requested.options, imported: true },
       timestamps: hasTimestamps(mapping),
     };
-  if (!wanted.options?.imported) return wanted;
+  if (!requested.options?.imported) return requested;
   const message = 'only introspection makes imported schemas';
   throw invalidSchema([{ path: 'modelOptions.conduit.imported', rule: 'imported', message }]);
 }
 
-function modelOptionsOf(wanted: WantedSchema, live: Declaration | undefined) {
-  const faults = wanted.options ? checkModelOptions({ conduit: wanted.options }) : [];
+function modelOptionsOf(requested: RequestedSchema, live: Declaration | undefined) {
+  const faults = requested.options ? checkModelOptions({ conduit: requested.options }) : [];
   if (faults.length > 0) throw invalidSchema(faults);
-  const stored = wanted.wholeOptions ? {} : (live?.modelOptions.conduit ?? {});
-  const conduit = resolveOptions(wanted.options ?? {}, stored, wanted.owner === adminOwner);
-  const timestamps = wanted.timestamps ?? live?.modelOptions.timestamps ?? true;
-  const indexes = wanted.indexes ?? live?.modelOptions.indexes ?? [];
+  const stored = requested.wholeOptions ? {} : (live?.modelOptions.conduit ?? {});
+  const conduit = resolveOptions(requested.options ?? {}, stored, requested.owner === adminOwner);
+  const timestamps = requested.timestamps ?? live?.modelOptions.timestamps ?? true;
+  const indexes = requested.indexes ?? live?.modelOptions.indexes ?? [];
   return storedModelOptions(conduit, {
     timestamps,
     ...(indexes.length > 0 && { indexes }),
@@ -204,8 +204,8 @@ function modelOptionsOf(wanted: WantedSchema, live: Declaration | undefined) {
 }
 
 function nameProblems(name: string): Problem[] {
-  const fault = schemaNameFault(name);
-  return fault ? [{ path: 'name', rule: 'name', message: `"${shown(name)}": ${fault}` }] : [];
+  const fault = schemaNameProblem(name);
+  return fault ? [{ path: 'name', rule: 'name', message: `"${shortName(name)}": ${fault}` }] : [];
 }
 
 interface FieldsNowAndBefore {
@@ -232,8 +232,8 @@ function indexProblems(
     const gone = index.fields.find((name) => !tree.fields.has(name) && Object.hasOwn(before, name));
     if (gone === undefined)
       return resolveIndex(index, tree, `modelOptions.indexes.${position}`).problems;
-    const message = `the index over ${index.fields.map(shown).join(', ')} needs it: remove the index first`;
-    return [{ path: `fields.${shown(gone)}`, rule: 'index', message }];
+    const message = `the index over ${index.fields.map(shortName).join(', ')} needs it: remove the index first`;
+    return [{ path: `fields.${shortName(gone)}`, rule: 'index', message }];
   });
   const inFields = fieldIndexes(mergedFields(of)).flatMap(
     (index) => resolveIndex(index, tree, `fields.${index.fields[0]}.index`).problems,

@@ -8,7 +8,7 @@ import {
   type DeclarationChange,
   declarationChangeOf,
   isUnchanged,
-  type WantedSchema,
+  type RequestedSchema,
 } from './declaration-change.ts';
 import { requireOwnTable } from './option-rules.ts';
 import type { NewExtension, NewSchema } from './schema-request.ts';
@@ -38,7 +38,7 @@ export function changeable(snapshot: SchemaSnapshot, name: string): Declaration 
 }
 
 /** For a change of something else than the definition: that stays its owner's. */
-export const asItIs = ({ name, ownerModule, checksum }: Declaration): WantedSchema => ({
+export const asItIs = ({ name, ownerModule, checksum }: Declaration): RequestedSchema => ({
   name,
   owner: ownerModule,
   checksum,
@@ -46,7 +46,7 @@ export const asItIs = ({ name, ownerModule, checksum }: Declaration): WantedSche
 
 export function newDeclaration(
   snapshot: SchemaSnapshot,
-  input: NewSchema & Pick<WantedSchema, 'replay'>,
+  input: NewSchema & Pick<RequestedSchema, 'replay'>,
 ): DeclarationChange {
   const current = snapshot.get(input.name.toLowerCase());
   if (current && (!current.removed || current.name !== input.name)) {

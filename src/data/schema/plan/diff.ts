@@ -104,12 +104,12 @@ function createTable({ name, to }: TableChange): ChangeStep {
 
 function columnSteps({ name, to, fields, backfill }: TableChange, from: TableLayout): ChangeStep[] {
   const purged = Object.keys(from.columns).filter((column) => !to.columns[column]);
-  const changed = entries(to.columns).flatMap(([column, wanted]) => {
+  const changed = entries(to.columns).flatMap(([column, requested]) => {
     const stored = from.columns[column];
     const context: ColumnContext = {
       table: name,
       column,
-      wanted,
+      requested,
       field: fields.get(column),
       backfill: backfill.get(column),
     };

@@ -3,7 +3,7 @@ import { adminOwner } from '../../../kernel/authority.ts';
 import { type Declaration, treeOf } from '../compile/declaration.ts';
 import { schemaErrors } from '../errors.ts';
 import { typeSignatures } from '../language/field.ts';
-import { shown } from '../language/names.ts';
+import { shortName } from '../language/names.ts';
 import {
   type DeclarationChange,
   declarationChangeOf,
@@ -24,10 +24,10 @@ export function restoredDraft(
   const around = droppedAround(current.dropped, field);
   if (around !== undefined)
     throw schemaErrors.FIELD_IN_USE({
-      message: `"${shown(field)}" is inside of "${around}", which was taken out: restore that first`,
+      message: `"${shortName(field)}" is inside of "${around}", which was taken out: restore that first`,
     });
   if (definition === undefined) {
-    const message = `How "${shown(field)}" was defined is not known any more: declare it again, as ${dropped.type}, and its data is there`;
+    const message = `How "${shortName(field)}" was defined is not known any more: declare it again, as ${dropped.type}, and its data is there`;
     throw schemaErrors.FIELD_NOT_FOUND({ message });
   }
   const given = backfill === undefined ? {} : { backfill: { [field]: backfill } };
@@ -41,7 +41,7 @@ export function restoredDraft(
       return declarationChangeOf({ ...asItIs(adminOwned(current)), fields, ...given }, current);
   }
   throw schemaErrors.FIELD_NOT_FOUND({
-    message: `There is no place for "${shown(field)}" any more`,
+    message: `There is no place for "${shortName(field)}" any more`,
   });
 }
 
@@ -59,7 +59,7 @@ function requireDropped(current: Declaration, field: string) {
   if (dropped) return dropped;
   if (typeSignatures(treeOf(current).fields).has(field)) {
     throw schemaErrors.FIELD_IN_USE({
-      message: `"${shown(field)}" is a field of ${current.name}: take it out first`,
+      message: `"${shortName(field)}" is a field of ${current.name}: take it out first`,
     });
   }
   throw schemaErrors.FIELD_NOT_FOUND();
@@ -98,6 +98,6 @@ function requirePurgeable(current: Declaration, path: string, purge: readonly st
   const around = droppedAround(current.dropped, path);
   if (around !== undefined && !purge.includes(around))
     throw schemaErrors.FIELD_IN_USE({
-      message: `"${shown(path)}" is inside of "${around}", which was taken out: purge that`,
+      message: `"${shortName(path)}" is inside of "${around}", which was taken out: purge that`,
     });
 }

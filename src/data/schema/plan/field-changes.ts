@@ -6,7 +6,7 @@ import { invalidSchema, schemaErrors } from '../errors.ts';
 import type { FieldMap, IndexDefinition, PlatformOptions } from '../language/definition.ts';
 import { mergedFields } from '../language/extension.ts';
 import { type ObjectField, typeSignatures } from '../language/field.ts';
-import { shown } from '../language/names.ts';
+import { shortName } from '../language/names.ts';
 import { checkerOf } from '../language/values.ts';
 import type { Renames } from './column-steps.ts';
 import { definitionAt } from './dropped.ts';
@@ -47,13 +47,13 @@ const mapKeys = <V>(
 ): Record<string, V> =>
   Object.fromEntries(Object.entries(record).map(([name, value]) => [key(name), value]));
 
-/** Throws 400 for new names that cannot be given. `wanted`: the field map that comes with the change. */
+/** Throws 400 for new names that cannot be given. `requested`: the field map that comes with the change. */
 export function requireRenames(
   current: Declaration,
   renames: Renames,
-  wanted: FieldMap | undefined,
+  requested: FieldMap | undefined,
 ): void {
-  const problems = renameProblems(current, renames, wanted);
+  const problems = renameProblems(current, renames, requested);
   if (problems.length > 0) throw invalidSchema(problems);
 }
 
@@ -81,26 +81,26 @@ export function renamed(current: Declaration, renames: Renames): Declaration {
 function renameProblems(
   current: Declaration,
   renames: Renames,
-  wanted: FieldMap | undefined,
+  requested: FieldMap | undefined,
 ): Problem[] {
   const targets = [...renames.values()];
   return [...renames].flatMap(([from, to]): Problem[] => {
-    const fault = renameFault(current, { from, to, wanted });
+    const fault = renameProblem(current, { from, to, requested });
     const message =
       fault ??
       (targets.indexOf(to) < targets.lastIndexOf(to)
-        ? `two fields cannot both become "${shown(to)}"`
+        ? `two fields cannot both become "${shortName(to)}"`
         : undefined);
     return message === undefined
       ? []
-      : [{ path: `renames.${shown(from)}`, rule: 'rename', message }];
+      : [{ path: `renames.${shortName(from)}`, rule: 'rename', message }];
   });
 }
 
 interface Rename {
   readonly from: string;
   readonly to: string;
-  readonly wanted: FieldMap | undefined;
+  readonly requested: FieldMap | undefined;
 }
 
 /** The problem of a recorded rename whose new name is taken here. */
@@ -109,27 +109,28 @@ export function requireFreeName(
   from: string,
   to: string,
 ): Problem | undefined {
-  const message = takenFault(current, to);
+  const message = takenProblem(current, to);
   return message === undefined
     ? undefined
-    : { path: `renames.${shown(from)}`, rule: 'rename', message };
+    : { path: `renames.${shortName(from)}`, rule: 'rename', message };
 }
 
-function takenFault(current: Declaration, to: string): string | undefined {
+function takenProblem(current: Declaration, to: string): string | undefined {
   if (!current.removed && Object.hasOwn(mergedFields(current), to))
-    return `there is a field "${shown(to)}" already`;
+    return `there is a field "${shortName(to)}" already`;
   if (Object.hasOwn(current.layout.columns, to))
-    return `"${shown(to)}" was taken out and its data is kept: purge it, or restore it, first`;
+    return `"${shortName(to)}" was taken out and its data is kept: purge it, or restore it, first`;
   return undefined;
 }
 
-function renameFault(current: Declaration, { from, to, wanted }: Rename): string | undefined {
+function renameProblem(current: Declaration, { from, to, requested }: Rename): string | undefined {
   if (current.removed || !Object.hasOwn(current.fields, from))
     return 'is not a top-level field of the schema itself';
-  if (wanted && Object.hasOwn(wanted, from))
+  if (requested && Object.hasOwn(requested, from))
     return 'must not be among the fields: its place is taken by the new name';
-  if (wanted && !Object.hasOwn(wanted, to)) return `"${shown(to)}" must be among the fields`;
-  return takenFault(current, to);
+  if (requested && !Object.hasOwn(requested, to))
+    return `"${shortName(to)}" must be among the fields`;
+  return takenProblem(current, to);
 }
 
 /** Options that name fields. */
@@ -163,7 +164,7 @@ export function backfillOf(
   const problems: Problem[] = [];
   const values = new Map<string, unknown>();
   for (const [name, value] of Object.entries(given ?? {})) {
-    const place = `backfill.${shown(name)}`;
+    const place = `backfill.${shortName(name)}`;
     const field = tree.fields.get(name);
     if (!field)
       problems.push({

@@ -83,8 +83,8 @@ const blank = ({ name }: ImportedTable): Declaration => ({
 function leftOut({ fields, columns }: ImportedTable): DroppedFields {
   const at = new Date().toISOString();
   const stored = typeSignatures(parseFields(columns).tree.fields);
-  const wanted = typeSignatures(parseFields(fields).tree.fields);
-  const wrong = [...wanted].filter(([path, type]) => stored.get(path) !== type);
+  const requested = typeSignatures(parseFields(fields).tree.fields);
+  const wrong = [...requested].filter(([path, type]) => stored.get(path) !== type);
   if (wrong.length > 0) {
     throw invalidSchema(
       wrong.map(([path, type]) => ({

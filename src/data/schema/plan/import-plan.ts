@@ -3,7 +3,7 @@ import { adminOwner } from '../../../kernel/authority.ts';
 import { relocated } from '../../../kernel/errors.ts';
 import type { Declaration } from '../compile/declaration.ts';
 import { invalidSchema, schemaErrors } from '../errors.ts';
-import { shown } from '../language/names.ts';
+import { shortName } from '../language/names.ts';
 import { replayOf } from './data-changes.ts';
 import {
   type DeclarationChange,
@@ -29,10 +29,10 @@ export function importPlan(
     const target = drafted?.declaration ?? snapshot.get(key);
     if (!target || target.removed || target.name !== extension.schema)
       throw missingTarget(extension, index);
-    const wanted = { ...extension, backfill: unfilled(target, extension) };
+    const requested = { ...extension, backfill: unfilled(target, extension) };
     const { declaration, backfill } = extendedDraft(
       target,
-      wanted,
+      requested,
       `extensions.${index}.extension.fields`,
     );
     // However many parts an import has about a schema, it is one change of it.
@@ -59,7 +59,7 @@ function unfilled(
 }
 
 function missingTarget({ schema }: NewExtension, index: number) {
-  const message = `there is no schema "${shown(schema)}" to extend`;
+  const message = `there is no schema "${shortName(schema)}" to extend`;
   return schemaErrors.EXTENSION_TARGET_MISSING({
     message,
     errors: [{ path: `extensions.${index}.schemaName`, rule: 'exists', message }],

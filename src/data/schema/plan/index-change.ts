@@ -6,7 +6,7 @@ import { invalidSchema, schemaErrors } from '../errors.ts';
 import type { FieldMap, IndexDefinition } from '../language/definition.ts';
 import { mergedFields, type SchemaExtension } from '../language/extension.ts';
 import { type ObjectField, relationOf } from '../language/field.ts';
-import { shown } from '../language/names.ts';
+import { shortName } from '../language/names.ts';
 import { softDeleteOf } from '../language/record-options.ts';
 import type { IndexChange } from './schema-request.ts';
 
@@ -101,7 +101,7 @@ function isNew(schema: Indexed, layout: IndexLayout, { options }: IndexDefinitio
   const namesake =
     options?.name === undefined ? undefined : listed.find(({ name }) => name === options.name);
   if (namesake && namesake.physical !== physical) {
-    const message = `the index "${shown(namesake.name)}" is over ${namesake.layout.columns.join(', ')} and is another one`;
+    const message = `the index "${shortName(namesake.name)}" is over ${namesake.layout.columns.join(', ')} and is another one`;
     throw schemaErrors.INDEX_EXISTS({
       message,
       errors: [{ path: 'options.name', rule: 'unique', message }],
@@ -123,7 +123,7 @@ function withoutNamed(
   const listed = listIndexes({ ...current, tree });
   const going = names.map((name) => {
     const found = listed.find((index) => index.name === name);
-    const place = { path: 'indexNames', message: `there is no index "${shown(name)}"` };
+    const place = { path: 'indexNames', message: `there is no index "${shortName(name)}"` };
     if (!found)
       throw schemaErrors.INDEX_NOT_FOUND({
         message: place.message,

@@ -99,12 +99,12 @@ export function duplicates(
 ): Obstacle {
   const list = columns.map(identifier).join(', ');
   const present = columns.map((column) => `${identifier(column)} is not null`);
-  const wanted = [...present, ...(where === undefined ? [] : [`(${where})`])].join(' and ');
+  const requested = [...present, ...(where === undefined ? [] : [`(${where})`])].join(' and ');
   const shows = columns.every((column) => fields.get(column)?.hidden !== true);
   const example = shows ? `left(concat_ws(' / ', ${list}), 80)` : 'null';
   return {
     query:
-      `select ${example} as example, count(*)::integer as records from ${tableName(table)} where ${wanted} ` +
+      `select ${example} as example, count(*)::integer as records from ${tableName(table)} where ${requested} ` +
       `group by ${list} having count(*) > 1 order by count(*) desc limit ${MAX_EXAMPLES}`,
     error: (rows) => {
       const examples = rows.flatMap(({ example: value, records }) =>

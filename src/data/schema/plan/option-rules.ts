@@ -12,7 +12,7 @@ import {
   readRuleOf,
   writeRuleOf,
 } from '../language/field.ts';
-import { automaticFields, isNameLike, shown } from '../language/names.ts';
+import { automaticFields, isNameLike, shortName } from '../language/names.ts';
 import type { ResolvedOptions } from '../language/options.ts';
 import { historyOf, softDeleteOf } from '../language/record-options.ts';
 import { keyOf } from '../mapping/table-mapping.ts';
@@ -29,7 +29,7 @@ export function mappingProblems({ tree, options, layout }: Checked): readonly Pr
   if (!mapping) return [];
   const fields = [...tree.fields].flatMap(([name, field]): Problem[] => {
     const fault = (rule: string, message: string): Problem => ({
-      path: `fields.${shown(name)}`,
+      path: `fields.${shortName(name)}`,
       rule,
       message,
     });
@@ -130,10 +130,10 @@ const option = (name: string): string => `modelOptions.conduit.${name}`;
 function importedProblems({ options }: CheckedOptions): Problem[] {
   if (!options.imported) return [];
   const message = 'is not possible for an imported table, which has no columns of the platform';
-  const wanted = [softDeleteOf(options) && 'softDelete', historyOf(options) && 'history'].filter(
+  const requested = [softDeleteOf(options) && 'softDelete', historyOf(options) && 'history'].filter(
     (name) => name !== undefined,
   );
-  return wanted.map((name) => ({ path: option(name), rule: 'imported', message }));
+  return requested.map((name) => ({ path: option(name), rule: 'imported', message }));
 }
 
 function trashProblems({ options, tree, layout }: CheckedOptions): Problem[] {
@@ -179,7 +179,7 @@ function queryProblems({ options, tree, layout }: CheckedOptions): Problem[] {
       {
         path: `${option('cms')}.query.fields.${position}`,
         rule: 'field',
-        message: `there is no field "${shown(path)}"`,
+        message: `there is no field "${shortName(path)}"`,
       },
     ];
   });

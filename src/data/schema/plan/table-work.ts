@@ -68,11 +68,11 @@ function tableWork(
   if (declaration.layout.mapping) return { declaration, steps: [] };
   const tree = treeOf(declaration);
   if (!declaration.removed) requireUuids(declaration, tree, target);
-  const wanted = declaration.removed ? { ...tree, fields: noFields } : tree;
+  const requested = declaration.removed ? { ...tree, fields: noFields } : tree;
   const renamed = before ? renameAll(name, before.layout, renames) : untouched;
   const layout = layoutOf({
     name,
-    tree: wanted,
+    tree: requested,
     // A key to a table of others would put triggers on it.
     exists: (schema) => target(schema) !== undefined && target(schema)?.mapping === undefined,
     keep: withoutColumns(renamed.layout, purge),
@@ -83,7 +83,7 @@ function tableWork(
     name,
     from: before && renamed.layout,
     to: layout,
-    fields: wanted.fields,
+    fields: requested.fields,
     backfill,
   };
   const steps = [

@@ -122,13 +122,13 @@ async function changeOnce(
 
 /** What changes, as it will be; what goes. Declarations that are taken away alone are neither. */
 function changedSchemas(
-  world: SchemaSnapshot,
+  snapshot: SchemaSnapshot,
   work: readonly TableWork[],
   destroy: readonly string[],
 ): ReadonlyMap<string, CompiledSchema | undefined> {
   const there = new Set(work.map(({ declaration }) => declaration.name));
   const exists = (name: string): boolean =>
-    !destroy.includes(name) && (there.has(name) || world.has(name.toLowerCase()));
+    !destroy.includes(name) && (there.has(name) || snapshot.has(name.toLowerCase()));
   const changed = work
     .filter(({ declaration }) => !declaration.removed)
     .map(({ declaration }) => [declaration.name, compileDeclaration(declaration, exists)] as const);

@@ -93,7 +93,7 @@ type Attempts = {
   ) => Promise<boolean>;
 };
 
-/** Each is done in both worlds where the model says that it can be done; else the platform must refuse it and change nothing. */
+/** Each is done on both sides where the model says that it can be done; else the platform must refuse it and change nothing. */
 const attempts: Attempts = {
   async add(one, { model, update }) {
     if (model.live.has(one.name)) return false;

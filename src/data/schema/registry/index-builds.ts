@@ -33,9 +33,9 @@ export async function finishIndexBuilds(
   destroyed: readonly string[],
 ): Promise<void> {
   for (const { declaration } of work) {
-    const wanted = Object.keys(declaration.layout.indexes);
+    const requested = Object.keys(declaration.layout.indexes);
     await transaction.query(sql`
-      delete from penstock.schema_index_builds where schema = ${declaration.name} and not name = any(${wanted}::text[])`);
+      delete from penstock.schema_index_builds where schema = ${declaration.name} and not name = any(${requested}::text[])`);
   }
   if (destroyed.length > 0)
     await transaction.query(

@@ -8,7 +8,7 @@ import { parseFields } from '../language/parse.ts';
 import {
   declarationChangeOf,
   definitionChecksum,
-  type WantedSchema,
+  type RequestedSchema,
 } from '../plan/declaration-change.ts';
 import type { ChangePlan, SchemaSnapshot } from '../plan/table-work.ts';
 
@@ -36,7 +36,7 @@ export function installPlan(
     }
     return [
       declarationChangeOf(
-        wantedOf(definition, { owner, checksum, live: current?.removed ? undefined : current }),
+        requestedOf(definition, { owner, checksum, live: current?.removed ? undefined : current }),
         current,
       ),
     ];
@@ -51,10 +51,10 @@ interface Installed {
 }
 
 /** What the module says, and what others have added to what it said before. */
-function wantedOf(
+function requestedOf(
   { name, fields, modelOptions = {} }: SchemaDefinition,
   { owner, checksum, live }: Installed,
-): WantedSchema {
+): RequestedSchema {
   const { conduit, timestamps, indexes = [] } = modelOptions;
   const extensions = live ? keptExtensions(live, fields) : [];
   return {
@@ -74,11 +74,11 @@ function keptExtensions(
   { name, extensions, ...current }: Declaration,
   fields: FieldMap,
 ): readonly SchemaExtension[] {
-  const wanted = typeSignatures(parseFields(fields).tree.fields);
+  const requested = typeSignatures(parseFields(fields).tree.fields);
   const stored = typeSignatures(parseFields(mergedFields({ ...current, extensions })).tree.fields);
   return extensions.flatMap((extension) => {
     const twins = Object.keys(extension.fields).filter((field) => Object.hasOwn(fields, field));
-    const other = twins.find((field) => wanted.get(field) !== stored.get(field));
+    const other = twins.find((field) => requested.get(field) !== stored.get(field));
     if (other !== undefined) {
       throw new Error(
         `${name} gets a field "${other}", but an extension of ${extension.ownerModule} has one of another type: take that out and start again`,

@@ -191,8 +191,8 @@ export async function createSchemaRegistry(
       await outside(() => change(system(`install ${owner}`), { decide, atOnce: true }));
     },
     create: (caller, input) => applyOne(caller, { kind: 'create', input }),
-    update: (caller, id, wanted) =>
-      applyOne(caller, { kind: 'update', changes: [{ id, change: wanted }] }),
+    update: (caller, id, requested) =>
+      applyOne(caller, { kind: 'update', changes: [{ id, change: requested }] }),
     remove: async (caller, ids, { deleteData }) =>
       void (await apply(caller, { kind: 'remove', ids, deleteData })),
     async plan(caller, request) {

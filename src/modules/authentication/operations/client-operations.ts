@@ -104,5 +104,5 @@ function addressOperations(
   ];
 }
 
-const when = (wanted: boolean, operations: () => readonly Operation[]): readonly Operation[] =>
-  wanted ? operations() : [];
+const when = (requested: boolean, operations: () => readonly Operation[]): readonly Operation[] =>
+  requested ? operations() : [];

@@ -1,6 +1,6 @@
 /** What has no answer, pages, contextual tuples, expiry and explanations; what is true is the matter of property/. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { memoryOf } from '../../../../test/support/permission-worlds/memory.ts';
+import { memoryOf } from '../../../../test/support/permission-data/memory.ts';
 import { openTupleTable, type TupleTable } from '../../../../test/support/tuple-table.ts';
 import { parseDefinition } from '../model/definition.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
@@ -90,9 +90,9 @@ const listed = async (action: string) =>
 const rows = (action: string, id: string): Promise<readonly (readonly string[])[]> =>
   Promise.all(
     (['few', 'some', 'many'] as const).map(async (amount) => {
-      const world = { model, database: table.database };
+      const scope = { model, database: table.database };
       const predicate = await rowPredicate(
-        world,
+        scope,
         { subject: user, action, type: 'Doc' },
         memoryOf({ amount, known: true, largest: undefined }),
       );

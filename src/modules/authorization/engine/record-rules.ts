@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache';
 import { recordEnvironment } from '../../../data/rules/environment.ts';
 import { type CompiledRule, compileRule, type Inputs } from '../../../data/rules/rule.ts';
-import { RuleFault } from '../../../data/rules/syntax.ts';
+import { RuleError } from '../../../data/rules/syntax.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { relationOf } from '../../../data/schema/language/field.ts';
 import type { Queryable } from '../../../kernel/database/database.ts';
@@ -25,7 +25,7 @@ interface RuleScope {
   readonly database: Queryable;
 }
 
-/** Throws `RuleFault` for a rule that is none over these fields. */
+/** Throws `RuleError` for a rule that is none over these fields. */
 export const typedRule = (schema: CompiledSchema, { text, parameters }: RecordRule): CompiledRule =>
   compileRule(text, recordEnvironment(schema, parameters));
 
@@ -49,7 +49,7 @@ function compiled(schema: CompiledSchema, rule: RecordRule): CompiledRule | unde
   try {
     return typedRule(schema, rule);
   } catch (error) {
-    if (error instanceof RuleFault) return undefined;
+    if (error instanceof RuleError) return undefined;
     throw error;
   }
 }

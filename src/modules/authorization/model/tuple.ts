@@ -11,7 +11,7 @@ import {
   type SubjectRef,
 } from './grammar.ts';
 import { grantedAction, type Model } from './model.ts';
-import { attributeFault } from './typed-rule.ts';
+import { attributeProblem } from './typed-rule.ts';
 
 export interface Tuple {
   readonly subject: SubjectRef;
@@ -104,7 +104,7 @@ function attributesProblem(
 ): PenstockError | undefined {
   const condition = name === undefined ? undefined : model.condition(resource.type, name);
   if (condition?.kind !== 'rule') return undefined;
-  const fault = attributeFault(condition, attributes);
+  const fault = attributeProblem(condition, attributes);
   return fault && invalid(fault.path, fault.rule, fault.message);
 }
 

@@ -9,9 +9,9 @@ import {
   type Inputs,
   ruleProblem,
 } from '../../../data/rules/rule.ts';
-import { parseRule, RuleFault } from '../../../data/rules/syntax.ts';
+import { parseRule, RuleError } from '../../../data/rules/syntax.ts';
 import { type RuleType, readType, typeNames } from '../../../data/rules/types.ts';
-import { type RuleValue, readValue, ValueFault } from '../../../data/rules/values.ts';
+import { type RuleValue, readValue, ValueError } from '../../../data/rules/values.ts';
 import { invalid, type Problem } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 
@@ -60,7 +60,7 @@ export function parseTypedRule(
     const compiled = compileRule(rule, ruleEnvironment({ ...environment, parameters }));
     return { kind: 'rule', rule: compiled, parameters };
   } catch (error) {
-    if (!(error instanceof RuleFault)) throw error;
+    if (!(error instanceof RuleError)) throw error;
     problems.push(ruleProblem(rule, error, `${path}.rule`));
     return undefined;
   }
@@ -82,7 +82,7 @@ export function parseRecordRule(
   try {
     parseRule(rule);
   } catch (error) {
-    if (!(error instanceof RuleFault)) throw error;
+    if (!(error instanceof RuleError)) throw error;
     problems.push(ruleProblem(rule, error, `${path}.rule`));
   }
   return problems.length > before ? undefined : { text: rule, parameters };
@@ -140,7 +140,7 @@ function storedInput(type: RuleType, value: unknown, name: string) {
   try {
     return { value: readValue(type, value, name) };
   } catch (error) {
-    if (error instanceof ValueFault) return 'fault' as const;
+    if (error instanceof ValueError) return 'fault' as const;
     throw error;
   }
 }
@@ -149,13 +149,13 @@ function contextValue(type: RuleType, value: unknown, name: string): RuleValue {
   try {
     return readValue(type, value, `context.${name}`);
   } catch (error) {
-    if (error instanceof ValueFault) throw invalid(error.path, 'type', error.message);
+    if (error instanceof ValueError) throw invalid(error.path, 'type', error.message);
     throw error;
   }
 }
 
 /** What is wrong with values that a tuple gives to the rule of its condition; nothing when they fit. */
-export function attributeFault(
+export function attributeProblem(
   { parameters }: TypedRule,
   attributes: Readonly<Record<string, unknown>>,
 ): Problem | undefined {
@@ -166,7 +166,7 @@ export function attributeFault(
     try {
       readValue(type, value, path);
     } catch (error) {
-      if (error instanceof ValueFault)
+      if (error instanceof ValueError)
         return { path: error.path, rule: 'type', message: error.message };
       throw error;
     }

@@ -28,7 +28,7 @@ export async function runPermissionTests(file: PermissionTestFile): Promise<Perm
   let assertions = 0;
   const failures: Failure[] = [];
   for (const { test, tuples } of file.tests) {
-    const asked = assertionsOf(worldOf(engine, [...file.tuples, ...tuples], test), test);
+    const asked = assertionsOf(testModelOf(engine, [...file.tuples, ...tuples], test), test);
     assertions += asked.length;
     for (const { about, ask } of asked) {
       const failure = await ask().catch(asFailure);
@@ -46,18 +46,18 @@ function asFailure(error: unknown): Verdict {
   throw error;
 }
 
-interface TestWorld {
+interface TestModel {
   readonly tuples: readonly TimedTuple[];
   can(question: Question): Promise<boolean>;
   explain(question: Question): Promise<Reason>;
 }
 
 /** The engine over tuples in memory: its one statement that loads tuples is answered with all of them. */
-function worldOf(
+function testModelOf(
   engine: Engine,
   tuples: readonly TimedTuple[],
   { context = {} }: PermissionTest,
-): TestWorld {
+): TestModel {
   const rows = tuples.map(rowOf);
   const memory = { query: async () => ({ rows, count: rows.length }) } as unknown as Queryable;
   return {
@@ -92,18 +92,24 @@ interface Assertion {
 }
 
 const assertionsOf = (
-  world: TestWorld,
+  testModel: TestModel,
   { allowed = [], denied = [], list = {}, who = {} }: PermissionTest,
 ): readonly Assertion[] => [
-  ...allowed.map((text) => ({ about: `allowed: ${text}`, ask: () => askCheck(world, text, true) })),
-  ...denied.map((text) => ({ about: `denied: ${text}`, ask: () => askCheck(world, text, false) })),
+  ...allowed.map((text) => ({
+    about: `allowed: ${text}`,
+    ask: () => askCheck(testModel, text, true),
+  })),
+  ...denied.map((text) => ({
+    about: `denied: ${text}`,
+    ask: () => askCheck(testModel, text, false),
+  })),
   ...Object.entries(list).map(([text, wanted]) => ({
     about: `list: ${text}`,
-    ask: () => askList(world, text, wanted),
+    ask: () => askList(testModel, text, wanted),
   })),
   ...Object.entries(who).map(([text, wanted]) => ({
     about: `who: ${text}`,
-    ask: () => askWho(world, text, wanted),
+    ask: () => askWho(testModel, text, wanted),
   })),
 ];
 
@@ -116,10 +122,13 @@ function questionOf(text: string): Question {
   };
 }
 
-async function askCheck(world: TestWorld, text: string, expected: boolean): Promise<Verdict> {
+async function askCheck(testModel: TestModel, text: string, expected: boolean): Promise<Verdict> {
   const question = questionOf(text);
-  if ((await world.can(question)) === expected) return undefined;
-  return { message: expected ? 'is denied' : 'is allowed', reason: await world.explain(question) };
+  if ((await testModel.can(question)) === expected) return undefined;
+  return {
+    message: expected ? 'is denied' : 'is allowed',
+    reason: await testModel.explain(question),
+  };
 }
 
 const uniqueOf = (texts: readonly string[]): readonly string[] => [...new Set(texts)];
@@ -128,18 +137,18 @@ const uniqueOf = (texts: readonly string[]): readonly string[] => [...new Set(te
 const somebody = 'somebody-else';
 
 async function askList(
-  world: TestWorld,
+  testModel: TestModel,
   text: string,
   wanted: readonly string[],
 ): Promise<Verdict> {
   const { subject, relation: action, resource: type } = tupleOfWords(text);
   // Asked for its words only: an empty list of what does not exist must not hold.
-  await world.can({
+  await testModel.can({
     subject: parseSubject(subject, 'subject'),
     action,
     resource: parseObject(`${type}:${somebody}`, 'resource'),
   });
-  const known = world.tuples
+  const known = testModel.tuples
     .flatMap((tuple) => [tuple.resource, tuple.subject])
     .filter((object) => object.type === type && object.id !== '*');
   const candidates = uniqueOf([...known.map(formatObject), ...wanted]);
@@ -151,13 +160,17 @@ async function askList(
       resource: parseObject(candidate, 'resource'),
     },
   }));
-  return compare(world, questions, wanted);
+  return compare(testModel, questions, wanted);
 }
 
 /** May somebody whom no tuple names, then everybody may who is not named. */
-async function askWho(world: TestWorld, text: string, wanted: readonly string[]): Promise<Verdict> {
+async function askWho(
+  testModel: TestModel,
+  text: string,
+  wanted: readonly string[],
+): Promise<Verdict> {
   const [action = '', resource = ''] = text.trim().split(/\s+/);
-  const named = world.tuples
+  const named = testModel.tuples
     .map(({ subject }) => subject)
     .filter(({ type, id, relation }) => type === 'User' && id !== '*' && relation === '');
   const candidates = uniqueOf([...named.map(formatSubject), ...wanted, 'User:*']);
@@ -169,7 +182,7 @@ async function askWho(world: TestWorld, text: string, wanted: readonly string[])
     );
     return { candidate, question: { subject, action, resource: object } };
   });
-  return compare(world, questions, wanted);
+  return compare(testModel, questions, wanted);
 }
 
 interface Candidate {
@@ -178,14 +191,14 @@ interface Candidate {
 }
 
 async function compare(
-  world: TestWorld,
+  testModel: TestModel,
   candidates: readonly Candidate[],
   wanted: readonly string[],
 ): Promise<Verdict> {
   const missing: Candidate[] = [];
   const surplus: Candidate[] = [];
   for (const one of candidates) {
-    const allowed = await world.can(one.question);
+    const allowed = await testModel.can(one.question);
     if (allowed === wanted.includes(one.candidate)) continue;
     (allowed ? surplus : missing).push(one);
   }
@@ -195,7 +208,7 @@ async function compare(
     ...missing.map(({ candidate }) => `${candidate} is missing`),
     ...surplus.map(({ candidate }) => `${candidate} is too much`),
   ];
-  return { message: words.join(', '), reason: await world.explain(first.question) };
+  return { message: words.join(', '), reason: await testModel.explain(first.question) };
 }
 
 /* The outcome of permission tests, for people. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { conditionFaults, conditionsHold, type RuleConditions } from './rule-conditions.ts';
+import { conditionProblems, conditionsHold, type RuleConditions } from './rule-conditions.ts';
 
 const record = { owner: 'u1', stars: 3, state: 'live', tags: ['a', 'b'], closed: null, ok: false };
 const caller = { _id: 'u1', email: 'u1@example.com', level: 5 };
@@ -23,7 +23,7 @@ describe('conditions of rules', () => {
     { closed: { exists: false } },
     { state: { $exists: true } },
   ])('%j holds', (conditions) => {
-    expect(conditionFaults(conditions)).toEqual([]);
+    expect(conditionProblems(conditions)).toEqual([]);
     expect(holds(conditions)).toBe(true);
   });
 
@@ -60,6 +60,6 @@ describe('conditions of rules', () => {
     ['conditions.a.eq', { a: { eq: { caller: 'a.b' } } }],
     ['conditions', Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`f${i}`, 1]))],
   ])('a fault has its place: %s', (path, conditions) => {
-    expect(conditionFaults(conditions).map((fault) => fault.path)).toEqual([path]);
+    expect(conditionProblems(conditions).map((fault) => fault.path)).toEqual([path]);
   });
 });

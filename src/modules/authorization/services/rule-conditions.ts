@@ -38,7 +38,7 @@ const isScalar = (value: unknown): boolean =>
   value === null || ['string', 'number', 'boolean'].includes(typeof value);
 
 /** Faults of conditions as they are written, with dotted places. */
-export function conditionFaults(conditions: RuleConditions): readonly Problem[] {
+export function conditionProblems(conditions: RuleConditions): readonly Problem[] {
   const entries = Object.entries(conditions);
   if (entries.length > maxConditions)
     return [fault('conditions', 'maxItems', `at most ${maxConditions} conditions`)];
@@ -50,14 +50,14 @@ export function conditionFaults(conditions: RuleConditions): readonly Problem[] 
     if (!isPlain(value))
       return [fault(path, 'type', 'must be a literal or an object of operators')];
     return Object.entries(value).flatMap(([operator, operand]) =>
-      operatorFaults(`${path}.${cutText(operator, 32)}`, operator, operand),
+      operatorProblems(`${path}.${cutText(operator, 32)}`, operator, operand),
     );
   });
 }
 
 const fault = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
 
-function operatorFaults(path: string, written: string, operand: unknown): readonly Problem[] {
+function operatorProblems(path: string, written: string, operand: unknown): readonly Problem[] {
   const operator = plainName(written);
   if (!operators.has(operator))
     return [fault(path, 'operator', `unknown operator; use one of ${[...operators].join(', ')}`)];

@@ -17,7 +17,7 @@ import {
   ruleById,
   updateRule,
 } from '../role-queries.ts';
-import { conditionFaults } from './rule-conditions.ts';
+import { conditionProblems } from './rule-conditions.ts';
 
 export interface RuleInput {
   readonly resource: string;
@@ -106,6 +106,6 @@ async function roleIdOf(transaction: Transaction, name: string): Promise<string>
 }
 
 function requireSound(conditions: Readonly<Record<string, unknown>>): void {
-  const faults = conditionFaults(conditions);
+  const faults = conditionProblems(conditions);
   if (faults.length > 0) throw invalidDefinition(faults);
 }

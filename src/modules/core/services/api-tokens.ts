@@ -205,8 +205,8 @@ async function insert(
 }
 
 /** None are all: only callers without scopes make tokens. */
-const scopesOf = (wanted: readonly string[] | undefined): readonly string[] | null =>
-  wanted && wanted.length > 0 ? [...new Set(wanted)] : null;
+const scopesOf = (requested: readonly string[] | undefined): readonly string[] | null =>
+  requested && requested.length > 0 ? [...new Set(requested)] : null;
 
 /** A token that is made with a token does not outlive it. */
 async function expiryOf(
@@ -214,10 +214,10 @@ async function expiryOf(
   caller: AdminCaller,
   days: number | undefined,
 ): Promise<Date | null> {
-  const wanted = days === undefined ? null : new Date(Date.now() + days * MS_PER_DAY);
+  const requested = days === undefined ? null : new Date(Date.now() + days * MS_PER_DAY);
   const bound =
     caller.tokenId === undefined ? null : await queries.apiTokenExpiry(database, caller.tokenId);
-  return earlier(wanted, bound);
+  return earlier(requested, bound);
 }
 
 /** `null`: never. */

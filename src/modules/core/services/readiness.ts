@@ -64,9 +64,9 @@ const initialized: CheckReport = { name: 'core.initialized', status: 'pass', lat
 
 async function fullReport(options: ReadinessOptions): Promise<ReadyReport> {
   const { health, settings } = options;
-  const wanted = health.checks().filter((check) => isWanted(check, settings));
+  const requested = health.checks().filter((check) => isRequested(check, settings));
   const whole = AbortSignal.timeout(settings.totalTimeoutMs);
-  const ran = await Promise.all(wanted.map((check) => runCheck(check, settings, whole)));
+  const ran = await Promise.all(requested.map((check) => runCheck(check, settings, whole)));
   const probed = new Set(ran.map(({ name }) => name));
   return reportOf([
     initialized,
@@ -75,7 +75,7 @@ async function fullReport(options: ReadinessOptions): Promise<ReadyReport> {
   ]);
 }
 
-function isWanted({ name }: HealthCheck, settings: ReadySettings): boolean {
+function isRequested({ name }: HealthCheck, settings: ReadySettings): boolean {
   if (name === 'redis') return settings.checkRedis;
   return settings.probeModulesActive || !name.startsWith(MODULE_PREFIX);
 }

@@ -8,11 +8,11 @@ import {
 } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
 import { invalidRecord, recordErrors } from '../../../data/records/errors.ts';
-import { PathFault, resolveTarget } from '../../../data/records/filter/target.ts';
+import { PathError, resolveTarget } from '../../../data/records/filter/target.ts';
 import type { RecordStore } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { QuerySwitch } from '../../../data/schema/language/definition.ts';
-import { shown } from '../../../data/schema/language/names.ts';
+import { shortName } from '../../../data/schema/language/names.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import { defineOperation, Reply } from '../../../kernel/operations/operation.ts';
@@ -73,7 +73,7 @@ function requireAllowed(
       problems.push({
         path: leaf.place,
         rule: 'field',
-        message: `"${shown(path)}" cannot be filtered by`,
+        message: `"${shortName(path)}" cannot be filtered by`,
       });
     else if (!tests.has(leaf.test.kind))
       problems.push({
@@ -106,7 +106,7 @@ function relationsOf(schemas: SchemaRegistry, schema: CompiledSchema, path: stri
     return resolveTarget(schema, path, { schema: (name) => schemas.get(name), hidden: false }).hops
       .length;
   } catch (error) {
-    if (error instanceof PathFault) return 0;
+    if (error instanceof PathError) return 0;
     throw error;
   }
 }

@@ -50,16 +50,18 @@ function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
     summary: `List ${name} records`,
     description:
       '`count` is the number of all records that you may see: exact, unless you ask otherwise.',
-    handler: async ({ caller, wanted }, { query }) =>
-      Reply.json(await records.list(caller, name, wanted ? withSelection(query, wanted) : query)),
+    handler: async ({ caller, requested }, { query }) =>
+      Reply.json(
+        await records.list(caller, name, requested ? withSelection(query, requested) : query),
+      ),
   });
   return { crud: 'read', operation };
 }
 
 /** A list without what nobody looks at: fields, and the count, whose cost grows with the table. */
-function withSelection(query: ListOptions, wanted: SelectedFields): ListOptions {
-  const only = wanted.get('documents');
-  const counted = wanted.has('count') || wanted.has('estimated');
+function withSelection(query: ListOptions, requested: SelectedFields): ListOptions {
+  const only = requested.get('documents');
+  const counted = requested.has('count') || requested.has('estimated');
   return { ...query, ...(only && { only }), ...(!counted && { count: 'none' as const }) };
 }
 

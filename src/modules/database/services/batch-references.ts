@@ -1,5 +1,5 @@
 /** What operations of a batch take from the results of earlier ones: `{"$ref": "author"}`, `{"$ref": "author.name"}`. */
-import { shown } from '../../../data/schema/language/names.ts';
+import { shortName } from '../../../data/schema/language/names.ts';
 import { errors, invalid } from '../../../kernel/errors.ts';
 import { jsonSize } from '../../../kernel/request-account/json-size.ts';
 import { currentAccount } from '../../../kernel/request-account/request-account.ts';
@@ -84,7 +84,7 @@ export function resolved(value: unknown, { results, place }: Resolving): unknown
   return Object.fromEntries(
     Object.entries(value).map(([key, item]) => [
       key,
-      resolved(item, { results, place: `${place}.${shown(key)}` }),
+      resolved(item, { results, place: `${place}.${shortName(key)}` }),
     ]),
   );
 }
@@ -102,12 +102,12 @@ function referred(path: string, { results, place }: Resolving): unknown {
     throw invalid(
       place,
       'reference',
-      `"${shown(name)}" is not an earlier operation that succeeded`,
+      `"${shortName(name)}" is not an earlier operation that succeeded`,
     );
   let value = results.get(name);
   for (const key of rest.length > 0 ? rest : ['_id']) {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) {
-      throw invalid(place, 'reference', `"${shown(path)}" leads to nothing`);
+      throw invalid(place, 'reference', `"${shortName(path)}" leads to nothing`);
     }
     value = (value as Record<string, unknown>)[key];
   }
@@ -123,14 +123,14 @@ function single(
     throw invalid(
       place,
       'reference',
-      `"${shown(path)}" leads to an object or a list: refer to a single value in it`,
+      `"${shortName(path)}" leads to an object or a list: refer to a single value in it`,
     );
   if (typeof value !== 'string') return value;
   if (value.length > MAX_TEXT)
     throw invalid(
       place,
       'reference',
-      `"${shown(path)}" leads to a text of more than ${MAX_TEXT} characters: send it instead`,
+      `"${shortName(path)}" leads to a text of more than ${MAX_TEXT} characters: send it instead`,
     );
   currentAccount()?.charge('bytesIn', value.length);
   return value;

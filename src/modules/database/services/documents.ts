@@ -10,7 +10,7 @@ import type {
 } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
-import { automaticFields, shown } from '../../../data/schema/language/names.ts';
+import { automaticFields, shortName } from '../../../data/schema/language/names.ts';
 import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { adminOwner } from '../../../kernel/authority.ts';
 import type { Caller } from '../../../kernel/caller.ts';
@@ -138,7 +138,7 @@ const unknownFields = ({ tree }: CompiledSchema, input: RecordInput, place: stri
   Object.keys(input)
     .filter((name) => !tree.fields.has(name) && !automaticFields.has(name))
     .map((name) => ({
-      path: `${place}.${shown(name)}`,
+      path: `${place}.${shortName(name)}`,
       rule: 'field',
       message: 'is not a field of this schema',
     }));

@@ -6,7 +6,7 @@ import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { resolveIndex } from '../../../data/schema/compile/index-definition.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { IndexDefinition } from '../../../data/schema/language/definition.ts';
-import { shown } from '../../../data/schema/language/names.ts';
+import { shortName } from '../../../data/schema/language/names.ts';
 import { indexShape } from '../../../data/schema/language/options.ts';
 import { type ListedIndex, listIndexes } from '../../../data/schema/plan/index-change.ts';
 import type { IndexChange } from '../../../data/schema/plan/schema-request.ts';
@@ -76,8 +76,10 @@ export function createIndexAdmin({ admin, schemas, database, build }: Dependenci
     for (const { id, add } of changes) {
       if (add.length === 0) continue;
       const schema = admin.get(id);
-      const wanted = new Set(add.map(({ fields }) => fields.join()));
-      const names = listIndexes(schema).filter(({ layout }) => wanted.has(layout.columns.join()));
+      const requested = new Set(add.map(({ fields }) => fields.join()));
+      const names = listIndexes(schema).filter(({ layout }) =>
+        requested.has(layout.columns.join()),
+      );
       if (
         await retryIndexBuilds(
           database,
@@ -130,7 +132,7 @@ export function createIndexAdmin({ admin, schemas, database, build }: Dependenci
 }
 
 function missingSchema(name: string, position: number): Error {
-  const message = `there is no schema "${shown(name)}"`;
+  const message = `there is no schema "${shortName(name)}"`;
   return schemaErrors.SCHEMA_NOT_FOUND({
     message,
     errors: [{ path: `indexes.${position}.schemaName`, rule: 'exists', message }],

@@ -44,7 +44,7 @@ export function createRowAuthorization({
   /** What the caller wants for the records that are there; also later, to do it again. */
   async function adoptionOf(
     schema: CompiledSchema,
-    { mode, ownerField }: Wanted,
+    { mode, ownerField }: Requested,
   ): Promise<Adoption | undefined> {
     if (mode === 'assignOwner' && (ownerField === undefined || !namesUser(schema, ownerField))) {
       const message =
@@ -64,18 +64,18 @@ export function createRowAuthorization({
 
   return {
     async check(name, options) {
-      const wanted = options?.authorization;
-      if (wanted?.enabled !== true) return;
+      const requested = options?.authorization;
+      if (requested?.enabled !== true) return;
       engineOf();
       const current = get(name);
-      if (current) await adoptionOf(current, wanted);
+      if (current) await adoptionOf(current, requested);
     },
     async before(caller, name, options) {
-      const wanted = options?.authorization;
-      if (wanted?.enabled !== true) return undefined;
+      const requested = options?.authorization;
+      if (requested?.enabled !== true) return undefined;
       const engine = engineOf();
       const current = get(name);
-      const adoption = current && (await adoptionOf(current, wanted));
+      const adoption = current && (await adoptionOf(current, requested));
       await engine.prepare(caller, name);
       return adoption && (() => engine.adopt(name, adoption));
     },
@@ -92,4 +92,4 @@ function ownerChoiceMissing(): PenstockError {
   });
 }
 
-type Wanted = NonNullable<PlatformOptions['authorization']>;
+type Requested = NonNullable<PlatformOptions['authorization']>;

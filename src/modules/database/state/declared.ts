@@ -52,17 +52,17 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
   const known = new WeakMap<StateImport, Promise<Declared>>();
 
   function newSchema({ document, place }: PlacedDocument): ArrivingSchema {
-    const wanted = newSchemaOf(schemas, document as ImportedSchemaDocument, place);
-    const current = schemas.get(wanted.name);
+    const requested = newSchemaOf(schemas, document as ImportedSchemaDocument, place);
+    const current = schemas.get(requested.name);
     // Indexes over fields of extensions are documents of their own.
     const others = current
       ? (current.modelOptions.indexes ?? []).filter((index) => !isOwnIndex(current, index))
       : [];
-    const indexes: readonly IndexDefinition[] = [...(wanted.indexes ?? []), ...others];
+    const indexes: readonly IndexDefinition[] = [...(requested.indexes ?? []), ...others];
     return {
-      ...wanted,
-      options: wanted.options ?? {},
-      timestamps: wanted.timestamps ?? true,
+      ...requested,
+      options: requested.options ?? {},
+      timestamps: requested.timestamps ?? true,
       indexes,
     };
   }
@@ -70,13 +70,13 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
   async function plan(caller: Caller, whole: StateImport): Promise<Declared> {
     const documents = whole.documents(databaseModule, 'schemas');
     const pause = createTimeSlices();
-    const wanted: PlacedSchema[] = [];
+    const requested: PlacedSchema[] = [];
     for (const one of documents) {
-      wanted.push({ place: one.place, schema: newSchema(one) });
+      requested.push({ place: one.place, schema: newSchema(one) });
       await pause();
     }
     const extensions = whole.documents(databaseModule, 'extensions');
-    const foreseen = await planned(caller, { wanted, extensions });
+    const foreseen = await planned(caller, { requested, extensions });
     const changed = new Map(foreseen.after.map((schema) => [schema.name, schema]));
     const gone = (name: string): boolean =>
       whole
@@ -87,19 +87,19 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
     return { changed, registry: { ...schemas, get }, plan: foreseen };
   }
 
-  async function planned(caller: Caller, { wanted, extensions }: Wanted) {
+  async function planned(caller: Caller, { requested, extensions }: Requested) {
     const placedExtensions: readonly NewExtension[] = extensions.map(({ document, place }) =>
       newExtensionOf(document as ImportedExtensionDocument, place),
     );
     try {
       return await admin.plan(caller, {
         kind: 'import',
-        schemas: wanted.map(({ schema }) => schema),
+        schemas: requested.map(({ schema }) => schema),
         extensions: placedExtensions,
       });
     } catch (error) {
       // One of them alone says where it is; if each alone is fine, it is how they stand together.
-      for (const { schema, place } of wanted) await placed(place, () => planOne(caller, schema));
+      for (const { schema, place } of requested) await placed(place, () => planOne(caller, schema));
       return placed(`modules.${databaseModule}`, () => Promise.reject(error));
     }
   }
@@ -126,7 +126,7 @@ interface PlacedSchema {
   readonly place: string;
 }
 
-interface Wanted {
-  readonly wanted: readonly PlacedSchema[];
+interface Requested {
+  readonly requested: readonly PlacedSchema[];
   readonly extensions: readonly PlacedDocument[];
 }

@@ -49,10 +49,10 @@ export const endpointState = ({ endpoints: { admin, store }, declarations }: Par
     requireDistinct(store.all(), whole);
   },
   async apply(caller, changes) {
-    const wanted = changes.flatMap(({ after }) =>
+    const requested = changes.flatMap(({ after }) =>
       after ? [after as unknown as EndpointDefinition] : [],
     );
-    if (wanted.length > 0) await store.import(caller, wanted);
+    if (requested.length > 0) await store.import(caller, requested);
     for (const { action, key } of changes) {
       const stored = action === 'delete' ? store.all().find(({ name }) => name === key) : undefined;
       if (stored) await store.remove(caller, stored._id);

@@ -46,7 +46,7 @@ export const indexState = ({ schemas, indexes, declarations }: Parts): StateType
     const bySchema = Map.groupBy(changes, ({ before, after }) =>
       String((after ?? before)?.schemaName),
     );
-    const wanted = [...bySchema].flatMap(([name, of]) => {
+    const requested = [...bySchema].flatMap(([name, of]) => {
       const schema = schemas.get(name);
       return schema
         ? [
@@ -58,7 +58,7 @@ export const indexState = ({ schemas, indexes, declarations }: Parts): StateType
           ]
         : [];
     });
-    if (wanted.length > 0) await indexes.change(caller, wanted);
+    if (requested.length > 0) await indexes.change(caller, requested);
   },
 });
 
@@ -111,9 +111,9 @@ function added({ after }: StateChange): readonly IndexDefinition[] {
 
 function removed(schema: CompiledSchema, { action, before }: StateChange): readonly string[] {
   if (action !== 'delete' || !before) return [];
-  const { schemaName: _, ...wanted } = before as IndexDocument;
+  const { schemaName: _, ...requested } = before as IndexDocument;
   const found = listIndexes(schema).find(
-    ({ definition }) => definition && sameValue(definitionOf(definition), wanted),
+    ({ definition }) => definition && sameValue(definitionOf(definition), requested),
   );
   if (!found)
     throw errors.CONFLICT({

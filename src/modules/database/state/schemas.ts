@@ -106,11 +106,11 @@ export const extensionState = ({ schemas, admin, declarations }: ExtensionParts)
     return outlookOf(plan, changes, whole);
   },
   async apply(caller, changes) {
-    const wanted = changes.flatMap(({ given, place }) =>
+    const requested = changes.flatMap(({ given, place }) =>
       given ? [newExtensionOf(given as ImportedExtensionDocument, place)] : [],
     );
-    if (wanted.length > 0)
-      await admin.import(caller, { kind: 'import', schemas: [], extensions: wanted });
+    if (requested.length > 0)
+      await admin.import(caller, { kind: 'import', schemas: [], extensions: requested });
     for (const { action, key } of changes) {
       const schema = action === 'delete' ? schemas.get(key) : undefined;
       if (schema)
@@ -197,11 +197,11 @@ async function applyChanges(
   caller: Caller,
   changes: readonly StateChange[],
 ): Promise<void> {
-  const wanted = changes.flatMap(({ given, place }) =>
+  const requested = changes.flatMap(({ given, place }) =>
     given ? [declarations.newSchema({ document: given, place })] : [],
   );
-  if (wanted.length > 0)
-    await admin.import(caller, { kind: 'import', schemas: wanted, extensions: [] });
+  if (requested.length > 0)
+    await admin.import(caller, { kind: 'import', schemas: requested, extensions: [] });
   const going = changes
     .filter(({ action }) => action === 'delete')
     .flatMap(({ key }) => schemas.get(key)?._id ?? []);

@@ -96,11 +96,11 @@ function show(name) {
 }
 
 function list() {
-  const wanted = byId('search').value.trim().toLowerCase();
+  const requested = byId('search').value.trim().toLowerCase();
   const matches = ({ name, fields }) =>
     !name.startsWith('__') &&
-    (name.toLowerCase().includes(wanted) ||
-      (wanted !== '' && fields?.some((field) => field.name.toLowerCase().includes(wanted))));
+    (name.toLowerCase().includes(requested) ||
+      (requested !== '' && fields?.some((field) => field.name.toLowerCase().includes(requested))));
   const found = [...types.values()].filter(matches).slice(0, 200);
   byId('trail').replaceChildren();
   byId('docs').replaceChildren(...found.map((type) => element('p', '', typeLink(type))));

@@ -11,7 +11,7 @@ import {
   type RequestAccount,
 } from '../../../../kernel/request-account/request-account.ts';
 import type { CharSet } from './character-classes.ts';
-import { type Node, PatternFault, readPattern } from './syntax.ts';
+import { type Node, PatternError, readPattern } from './syntax.ts';
 
 /* How much a pattern grows to when its repetitions are written out, computed without writing them out. */
 
@@ -19,12 +19,12 @@ import { type Node, PatternFault, readPattern } from './syntax.ts';
 const MAX_SIZE = 1_000;
 
 /**
- * The instructions that `node` becomes. Throws `PatternFault` when they are too many. A part that consumes nothing
+ * The instructions that `node` becomes. Throws `PatternError` when they are too many. A part that consumes nothing
  * counts as one all the same: engines visit it as often as it is repeated.
  */
 export function sizeOf(root: Node): number {
   const size = measured(root) + 1;
-  if (size > MAX_SIZE) throw new PatternFault('the pattern is too large: use smaller repetitions');
+  if (size > MAX_SIZE) throw new PatternError('the pattern is too large: use smaller repetitions');
   return size;
 }
 
@@ -100,7 +100,7 @@ function automatonOf(source: string, node: Node): RE2JS {
   return automaton;
 }
 
-/** Throws `PatternFault` with a sentence for its author. */
+/** Throws `PatternError` with a sentence for its author. */
 export function compilePattern(source: string): CompiledPattern {
   const node = readPattern(source);
   const size = sizeOf(node);

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { onAccount, RequestAccount } from '../../../../kernel/request-account/request-account.ts';
 import { postgresPattern } from '../../../records/filter/postgres-pattern.ts';
 import { compilePattern } from './compile.ts';
-import { PatternFault } from './syntax.ts';
+import { PatternError } from './syntax.ts';
 
 describe('patterns of field rules', () => {
   const texts = [
@@ -138,7 +138,7 @@ describe('patterns of field rules', () => {
     '(a{100}){100}',
     '('.repeat(40) + ')'.repeat(40),
   ])('refuses %s with a sentence', (source) => {
-    expect(() => compilePattern(source)).toThrow(PatternFault);
+    expect(() => compilePattern(source)).toThrow(PatternError);
   });
 
   it('takes a number of steps that grows with the text, whatever the pattern', () => {
@@ -176,7 +176,7 @@ describe('patterns of field rules', () => {
       try {
         return work();
       } catch (error) {
-        if (error instanceof PatternFault) return error;
+        if (error instanceof PatternError) return error;
         throw error;
       }
     };
@@ -185,7 +185,7 @@ describe('patterns of field rules', () => {
         const begin = process.cpuUsage();
         const compiled = outcome(() => compilePattern(source));
         outcome(() => postgresPattern(source));
-        if (!(compiled instanceof PatternFault)) Object(compiled).matches('ab1'.repeat(600));
+        if (!(compiled instanceof PatternError)) Object(compiled).matches('ab1'.repeat(600));
         const { user, system } = process.cpuUsage(begin);
         // The hand-written compiler needed minutes; microseconds of the processor, so that a busy machine fails nothing.
         expect(user + system).toBeLessThan(1_500_000);

@@ -21,7 +21,7 @@ export type Node =
   | { readonly kind: 'repeat'; readonly node: Node; readonly min: number; readonly max: number };
 
 /** A pattern that this language does not have. The message is shown to whoever wrote it. */
-export class PatternFault extends Error {}
+export class PatternError extends Error {}
 
 /** UTF-16 units of a pattern. */
 const MAX_SOURCE = 500;
@@ -38,10 +38,10 @@ interface Cursor {
   classes: number;
 }
 
-/** Reads a pattern. Throws `PatternFault`. */
+/** Reads a pattern. Throws `PatternError`. */
 export function readPattern(source: string): Node {
   if (source.length > MAX_SOURCE)
-    throw new PatternFault(`a pattern has at most ${MAX_SOURCE} characters`);
+    throw new PatternError(`a pattern has at most ${MAX_SOURCE} characters`);
   const cursor: Cursor = { text: Array.from(source), at: 0, depth: 0, classes: 0 };
   const node = choice(cursor);
   if (cursor.at < cursor.text.length) fault(cursor, 'there is a ) without its (');
@@ -49,7 +49,7 @@ export function readPattern(source: string): Node {
 }
 
 function fault(cursor: Cursor, message: string): never {
-  throw new PatternFault(`${message} (at character ${cursor.at + 1} of the pattern)`);
+  throw new PatternError(`${message} (at character ${cursor.at + 1} of the pattern)`);
 }
 
 const peek = (cursor: Cursor): string | undefined => cursor.text[cursor.at];

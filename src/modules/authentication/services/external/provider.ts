@@ -52,7 +52,7 @@ export interface Provider {
   /** Where to send the browser. */
   authorizationUrl(proof: Proof, scopes: readonly string[]): Promise<string>;
   /** The scopes of a sign-in for which these were asked. */
-  scopes(wanted: readonly string[]): readonly string[];
+  scopes(requested: readonly string[]): readonly string[];
   /** Redeems the code and reads who signed in. */
   redeem(answer: AuthorizationAnswer, proof: Proof): Promise<ExternalProfile>;
   /** Redeems a code that an app got on its device. */
@@ -77,14 +77,14 @@ export function createProvider(
   return {
     settings,
     preset,
-    async authorizationUrl(proof, wanted) {
+    async authorizationUrl(proof, requested) {
       const configuration = configurationOf(core, await endpoints(), settings.clientId);
       return buildAuthorizationUrl(
         configuration,
-        await authorizationParameters(preset, proof, scopesOf(core, wanted)),
+        await authorizationParameters(preset, proof, scopesOf(core, requested)),
       ).href;
     },
-    scopes: (wanted) => scopesOf(core, wanted),
+    scopes: (requested) => scopesOf(core, requested),
     async redeem(answer, proof) {
       const found = await endpoints();
       requireSameIssuer(core, found, answer.issuer);
@@ -165,9 +165,9 @@ async function authorizationParameters(
   };
 }
 
-function scopesOf({ settings, preset }: Core, wanted: readonly string[]): readonly string[] {
+function scopesOf({ settings, preset }: Core, requested: readonly string[]): readonly string[] {
   const chosen =
-    [wanted, settings.scopes].find((scopes) => scopes.length > 0) ?? preset.scopes.usual;
+    [requested, settings.scopes].find((scopes) => scopes.length > 0) ?? preset.scopes.usual;
   return [...new Set([...preset.scopes.required, ...chosen])];
 }
 

@@ -134,7 +134,7 @@ export function createEnrolment(dependencies: Dependencies): Enrolment {
   };
 }
 
-/** Who owes the second factor of the account may not change it. */
+/** Who needs the second factor of the account may not change it. */
 async function lockChangeable(transaction: Transaction, caller: UserCaller): Promise<Credentials> {
   const account = await lockRegistered(transaction, caller);
   if (account.hasTwoFA && !caller.complete) throw authErrors.TOKEN_INVALID();

@@ -193,7 +193,7 @@ function createAuthorize({
   };
 }
 
-/** Who owes nothing has nothing to prove here. */
+/** Who needs no further factor has nothing to prove here. */
 function requirePartial({ complete }: UserCaller): void {
   if (complete) throw factorErrors.SECOND_FACTOR_NOT_PENDING();
 }

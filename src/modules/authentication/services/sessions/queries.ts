@@ -28,7 +28,7 @@ export interface SessionRow {
 
 export interface NewSession {
   readonly id: string;
-  /** The account as it was when it was decided what its sign-in still owes. */
+  /** The account as it was when it was decided what its sign-in still needs. */
   readonly account: Pick<
     Credentials,
     'userId' | 'hashedPassword' | 'email' | 'hasTwoFA' | 'requiresTwoFA'

@@ -115,7 +115,7 @@ export function createTokenHooks(log: Logger): TokenHooks {
   };
 }
 
-/* What a sign-in owes after its first proof. */
+/* What a sign-in still needs after its first proof. */
 
 /** How much a sign-in has proven: a passkey with user verification counts for both factors. */
 export type Proof = 'oneFactor' | 'bothFactors';

@@ -72,12 +72,12 @@ export function createMembers(dependencies: Dependencies): Members {
         const userIds = unique(given);
         await presentRoles(transaction, teamId, userIds);
         const { relate, unrelate } = access.authorization();
-        const wanted = userIds.map((id) => membership(id, role, teamId));
+        const requested = userIds.map((id) => membership(id, role, teamId));
         await unrelate(
           caller,
           memberships(teamId, userIds).filter(({ relation }) => relation !== role),
         );
-        await relate(caller, wanted);
+        await relate(caller, requested);
         await events.emit(transaction, caller, teamEvent('changeRole', teamId, { userIds, role }));
       }),
     remove: (caller, teamId, given) =>

@@ -1,19 +1,19 @@
 /** The engine agrees with the naive evaluator: check, both lists and the row predicate, before and after deletions. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { memoryOf } from '../../../../../test/support/permission-worlds/memory.ts';
 import {
-  type NaiveWorld,
-  naiveCheck,
-} from '../../../../../test/support/permission-worlds/naive.ts';
-import {
-  buildWorld,
+  buildDataSet,
+  type DataSetSeed,
+  dataSetSeed,
   hasFields,
   objectsOf,
-  type RandomWorld,
-  type WorldSeed,
-  worldSeed,
-} from '../../../../../test/support/permission-worlds/worlds.ts';
+  type RandomDataSet,
+} from '../../../../../test/support/permission-data/data-sets.ts';
+import { memoryOf } from '../../../../../test/support/permission-data/memory.ts';
+import {
+  type NaiveDataSet,
+  naiveCheck,
+} from '../../../../../test/support/permission-data/naive.ts';
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
@@ -31,7 +31,7 @@ import type { Size } from '../rows/size-estimate.ts';
 import { searchFromSubject } from '../subject-search.ts';
 
 const BATCH = 20;
-/** Runs of up to `BATCH` worlds each: a few with every test, many with `AGREEMENT_RUNS=300`. */
+/** Runs of up to `BATCH` data sets each: a few with every test, many with `AGREEMENT_RUNS=300`. */
 const RUNS = Number(process.env.AGREEMENT_RUNS ?? 15);
 /** Milliseconds that one run may take. It takes about one second where nothing else works; a busy machine shall not fail it. */
 const RUN_LIMIT = 20_000;
@@ -40,7 +40,7 @@ let table: TupleTable;
 beforeAll(async () => {
   table = await openTupleTable();
   await table.database.query({
-    text: 'create table rows (_id uuid primary key, world integer not null, r1 uuid, r2 uuid[])',
+    text: 'create table rows (_id uuid primary key, dataSet integer not null, r1 uuid, r2 uuid[])',
   });
   await table.database.query({ text: 'create schema if not exists app' });
   for (const type of recordTypes)
@@ -50,13 +50,13 @@ beforeAll(async () => {
 });
 afterAll(() => table.close());
 
-/** What single statements decided, in all worlds. */
+/** What single statements decided, in all data sets. */
 const probed = { object: { allowed: 0, denied: 0 }, graph: { allowed: 0, denied: 0 } };
 
-/** Types whose relations are fields in worlds that have them. */
+/** Types whose relations are fields in data sets that have them. */
 const recordTypes = Array.from({ length: BATCH }, (_, i) => i)
   .filter(hasFields)
-  .flatMap((world) => [`Doc${world}`, `Folder${world}`]);
+  .flatMap((dataSet) => [`Doc${dataSet}`, `Folder${dataSet}`]);
 
 const contexts = [{ place: 'home' }, { place: 'work' }] as const;
 
@@ -66,7 +66,7 @@ describe('the engine', () => {
     async () => {
       await fc.assert(
         fc.asyncProperty(
-          fc.array(worldSeed, { minLength: 1, maxLength: BATCH, size: 'max' }),
+          fc.array(dataSetSeed, { minLength: 1, maxLength: BATCH, size: 'max' }),
           (seeds) => compareAll(table, seeds),
         ),
         { numRuns: RUNS },
@@ -80,22 +80,22 @@ describe('the engine', () => {
 
 async function compareAll(
   { database, ...table }: TupleTable,
-  seeds: readonly WorldSeed[],
+  seeds: readonly DataSetSeed[],
 ): Promise<void> {
-  const worlds = seeds.map((seed, i) => buildWorld(seed, i));
+  const dataSets = seeds.map((seed, i) => buildDataSet(seed, i));
   await database.query({ text: 'truncate rows' });
-  const docs = worlds.flatMap((_, i) =>
+  const docs = dataSets.flatMap((_, i) =>
     objectsOf(i, 'Doc')
       .filter((d) => isRow(i, d))
-      .map(({ id }) => ({ id, world: i })),
+      .map(({ id }) => ({ id, dataSet: i })),
   );
   await database.query({
     text: 'insert into rows select * from unnest($1::uuid[], $2::integer[])',
-    values: [docs.map(({ id }) => id), docs.map(({ world }) => world)],
+    values: [docs.map(({ id }) => id), docs.map(({ dataSet }) => dataSet)],
   });
-  const all = worlds.flatMap((w) => w.tuples);
+  const all = dataSets.flatMap((w) => w.tuples);
   const isField = ({ resource, relation }: Tuple): boolean =>
-    worlds.some(({ model }) => model.fieldOf(resource.type, relation) !== undefined);
+    dataSets.some(({ model }) => model.fieldOf(resource.type, relation) !== undefined);
   const tuples = all.filter((tuple) => !isField(tuple));
   const ids = await table.replace(tuples);
   await writeRecords(database, all.filter(isField));
@@ -104,26 +104,26 @@ async function compareAll(
     text: `update penstock.tuples t set row_of = case get_byte(uuid_send(t.id), 15) % 4 when 0 then null when 1 then 1 else 'rows'::regclass::oid end
       from rows r where r._id = t.resource_uuid`,
   });
-  await Promise.all(worlds.map((world, i) => compare(database, { ...world, number: i })));
+  await Promise.all(dataSets.map((dataSet, i) => compare(database, { ...dataSet, number: i })));
   await table.remove(ids.filter((_, i) => tuples[i]?.deleted));
   await writeRecords(
     database,
     all.filter((tuple) => isField(tuple) && !tuple.deleted),
   );
   await Promise.all(
-    worlds.map(async (world, i) => {
-      const tuples = world.tuples.filter((t) => !t.deleted);
-      if (tuples.length < world.tuples.length)
-        await compare(database, { ...world, tuples, number: i });
+    dataSets.map(async (dataSet, i) => {
+      const tuples = dataSet.tuples.filter((t) => !t.deleted);
+      if (tuples.length < dataSet.tuples.length)
+        await compare(database, { ...dataSet, tuples, number: i });
     }),
   );
 }
 
-/** The records of worlds with fields, which say what these tuples say. Documents of such a world are all there. */
+/** The records of data sets with fields, which say what these tuples say. Documents of such a data set are all there. */
 async function writeRecords(database: Database, tuples: readonly Tuple[]): Promise<void> {
   for (const type of recordTypes) {
-    const [, kind = '', world = ''] = /^(\D+)(\d+)$/.exec(type) ?? [];
-    const ids = objectsOf(Number(world), kind).map(({ id }) => id);
+    const [, kind = '', dataSet = ''] = /^(\D+)(\d+)$/.exec(type) ?? [];
+    const ids = objectsOf(Number(dataSet), kind).map(({ id }) => id);
     const of = (id: string, relation: string): readonly string[] =>
       tuples
         .filter((t) => t.resource.type === type && t.resource.id === id && t.relation === relation)
@@ -145,55 +145,55 @@ async function writeRecords(database: Database, tuples: readonly Tuple[]): Promi
   }
 }
 
-/** One of three documents of every other world is not there, whatever is written about it. */
-const isRow = (world: number, { id }: { readonly id: string }): boolean =>
-  world % 2 === 0 || hasFields(world) || id !== objectsOf(world, 'Doc')[1]?.id;
+/** One of three documents of every other data set is not there, whatever is written about it. */
+const isRow = (dataSet: number, { id }: { readonly id: string }): boolean =>
+  dataSet % 2 === 0 || hasFields(dataSet) || id !== objectsOf(dataSet, 'Doc')[1]?.id;
 
-type NumberedWorld = RandomWorld & { readonly number: number };
+type NumberedDataSet = RandomDataSet & { readonly number: number };
 
-async function compare(database: Database, world: NumberedWorld): Promise<void> {
-  const engine = createEngine(world.model);
-  const naive: NaiveWorld = {
-    definitions: world.definitions,
-    tuples: world.tuples,
+async function compare(database: Database, dataSet: NumberedDataSet): Promise<void> {
+  const engine = createEngine(dataSet.model);
+  const naive: NaiveDataSet = {
+    definitions: dataSet.definitions,
+    tuples: dataSet.tuples,
     context: {},
     now: new Date().toISOString(),
   };
-  for (const subject of subjectsOf(world.number)) {
-    await compareChecks({ database, engine, world, naive }, subject);
-    await compareRows({ database, engine, world, naive }, subject);
+  for (const subject of subjectsOf(dataSet.number)) {
+    await compareChecks({ database, engine, dataSet, naive }, subject);
+    await compareRows({ database, engine, dataSet, naive }, subject);
   }
-  await compareSubjects({ database, engine, world, naive });
+  await compareSubjects({ database, engine, dataSet, naive });
 }
 
 interface Comparison {
   readonly database: Database;
   readonly engine: Engine;
-  readonly world: NumberedWorld;
-  readonly naive: NaiveWorld;
+  readonly dataSet: NumberedDataSet;
+  readonly naive: NaiveDataSet;
 }
 
-/** Half of the kinds of subject, in turns: what one world leaves out another asks. */
-const subjectsOf = (world: number): readonly SubjectRef[] =>
-  allSubjects(world).filter((_, i) => i % 2 === world % 2);
+/** Half of the kinds of subject, in turns: what one data set leaves out another asks. */
+const subjectsOf = (dataSet: number): readonly SubjectRef[] =>
+  allSubjects(dataSet).filter((_, i) => i % 2 === dataSet % 2);
 
-function allSubjects(world: number): readonly SubjectRef[] {
+function allSubjects(dataSet: number): readonly SubjectRef[] {
   const plain = (type: string, id: string): SubjectRef => ({
-    type: `${type}${world}`,
+    type: `${type}${dataSet}`,
     id,
     relation: '',
   });
-  const [first, second] = objectsOf(world, 'Group');
+  const [first, second] = objectsOf(dataSet, 'Group');
   const groups = [first ?? { type: '', id: '' }, second ?? { type: '', id: '' }] as const;
   return [
-    ...objectsOf(world, 'User')
+    ...objectsOf(dataSet, 'User')
       .slice(0, 2)
       .map((user) => ({ ...user, relation: '' })),
     plain('User', '*'),
     everybody,
     { ...groups[0], relation: '' },
     { ...groups[1], relation: 'r0' },
-    ...objectsOf(world, 'Doc')
+    ...objectsOf(dataSet, 'Doc')
       .slice(0, 1)
       .map((d) => ({ ...d, relation: '' })),
   ];
@@ -209,8 +209,8 @@ const truths = (
 
 /** Every check with a context, and one without: that answers only what is true or false whatever the context is. */
 async function compareChecks(comparison: Comparison, subject: SubjectRef): Promise<void> {
-  const { database, engine, world } = comparison;
-  const objects = ['Doc', 'Folder'].flatMap((kind) => objectsOf(world.number, kind));
+  const { database, engine, dataSet } = comparison;
+  const objects = ['Doc', 'Folder'].flatMap((kind) => objectsOf(dataSet.number, kind));
   const questions = objects.flatMap((resource) =>
     ['a0', 'a1'].map((action) => ({ subject, action, resource })),
   );
@@ -232,7 +232,7 @@ async function compareChecks(comparison: Comparison, subject: SubjectRef): Promi
   expect(groundOf(told)).toBe(told.allowed);
   expect(told.allowed).toBe(expected[0]?.[0]);
   const bare = await engine.check(database, [first]).catch((error: { code: string }) => error.code);
-  if (bare === 'CONTEXT_MISSING') expect(usesContext(world)).toBe(true);
+  if (bare === 'CONTEXT_MISSING') expect(usesContext(dataSet)).toBe(true);
   else
     expect(expected[0]).toEqual([(bare as readonly boolean[])[0], (bare as readonly boolean[])[0]]);
 }
@@ -259,25 +259,25 @@ async function compareProbes(
 
 /** From the side of the subject, and by the way down in the database, the answers are the same. */
 async function compareSearches(
-  { database, world }: Comparison,
+  { database, dataSet }: Comparison,
   questions: readonly Question[],
   expected: readonly (readonly boolean[])[],
 ): Promise<void> {
-  const scope = { model: world.model, database };
+  const scope = { model: dataSet.model, database };
   // Some of the questions, in turns: each takes several statements.
   for (const [i, { subject, action, resource }] of questions.entries()) {
-    if (i % 4 !== world.number % 4) continue;
-    const name = resolveName(world.model, resource.type, action);
+    if (i % 4 !== dataSet.number % 4) continue;
+    const name = resolveName(dataSet.model, resource.type, action);
     const question = { subject, object: resource, name };
     if (isSelf(question)) continue;
-    const turn = (i + world.number) % contexts.length;
+    const turn = (i + dataSet.number) % contexts.length;
     const around = { context: contexts[turn] ?? {}, contextual: [] };
     const verdict = await searchFromSubject(scope, question, around, 1_000);
     const found = [verdict?.sure, verdict?.possible];
     const label = describeAnswers(questions.slice(i, i + 1), [])[0];
     const truth = expected[i]?.[turn];
     expect([label, ...found]).toEqual([label, truth, truth]);
-    if (isExact(world.model, name))
+    if (isExact(dataSet.model, name))
       expect([label, await isReachable(scope, question)]).toEqual([label, truth]);
   }
 }
@@ -299,21 +299,23 @@ const describeAnswers = (
       `${formatSubject(q.subject)} ${q.action} ${q.resource.type}:${q.resource.id} = ${answers[i]}`,
   );
 
-const usesContext = ({ tuples }: RandomWorld): boolean =>
+const usesContext = ({ tuples }: RandomDataSet): boolean =>
   tuples.some((t) => t.condition === 'place');
 
 /** The list of resources and the rows of the predicate are exactly those that a check allows. */
 async function compareRows(comparison: Comparison, subject: SubjectRef): Promise<void> {
-  const { database, engine, world } = comparison;
-  const type = `Doc${world.number}`;
-  const docs = objectsOf(world.number, 'Doc');
+  const { database, engine, dataSet } = comparison;
+  const type = `Doc${dataSet.number}`;
+  const docs = objectsOf(dataSet.number, 'Doc');
   const mentioned = docs.filter((d) =>
-    world.tuples.some((t) => [t.resource, t.subject].some((o) => o.type === type && o.id === d.id)),
+    dataSet.tuples.some((t) =>
+      [t.resource, t.subject].some((o) => o.type === type && o.id === d.id),
+    ),
   );
   for (const action of ['a0', 'a1']) {
     const question = { subject, action, type };
     const label = `${formatSubject(subject)} ${action}`;
-    const turn = world.number % contexts.length;
+    const turn = dataSet.number % contexts.length;
     const context = contexts[turn] ?? {};
     const listed = await walk((cursor) =>
       engine.listResources(database, question, {
@@ -334,14 +336,14 @@ async function compareRows(comparison: Comparison, subject: SubjectRef): Promise
     expect([label, ...listed]).toEqual([label, ...expected.sort()]);
     const certain = docs
       .filter(
-        (d) => isRow(world.number, d) && truths(comparison, subject, action, d).every(Boolean),
+        (d) => isRow(dataSet.number, d) && truths(comparison, subject, action, d).every(Boolean),
       )
       .map((d) => d.id);
     // What hangs on a context that is not given is not shown, even where it would be allowed whatever the context is.
     const rows = await compareForms(
       comparison,
       question,
-      usesContext(world) ? undefined : certain.sort(),
+      usesContext(dataSet) ? undefined : certain.sort(),
     );
     expect([label, ...rows.filter((id) => !certain.includes(id))]).toEqual([label]);
   }
@@ -349,20 +351,20 @@ async function compareRows(comparison: Comparison, subject: SubjectRef): Promise
 
 interface Asked {
   readonly predicate: RowPredicate;
-  readonly world: number;
+  readonly dataSet: number;
   readonly database: Database;
 }
 
 /** What a predicate says about the rows, in each of its forms. */
 async function rowsOf(
-  { predicate, world, database }: Asked,
+  { predicate, dataSet, database }: Asked,
   use: RowUse,
 ): Promise<readonly string[]> {
-  const values: unknown[] = [world];
+  const values: unknown[] = [dataSet];
   const next = (value: unknown): string => `$${values.push(value)}`;
-  // Every other world looks the fields of the row up by its id.
-  const where = predicate.compile('t0._id', next, use, world % 2 === 0 ? 't0' : undefined);
-  const text = `select t0._id as id from rows t0 where t0.world = $1 and (${where}) order by 1`;
+  // Every other data set looks the fields of the row up by its id.
+  const where = predicate.compile('t0._id', next, use, dataSet % 2 === 0 ? 't0' : undefined);
+  const text = `select t0._id as id from rows t0 where t0.dataSet = $1 and (${where}) order by 1`;
   return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
 }
 
@@ -396,14 +398,14 @@ async function compareForms(
   question: ResourceQuestion,
   expected: readonly string[] | undefined,
 ) {
-  const { database, world } = comparison;
+  const { database, dataSet } = comparison;
   const forms = async (size: Size, large = false): Promise<Asked> => ({
     predicate: await rowPredicate(
-      { model: world.model, database },
+      { model: dataSet.model, database },
       question,
       memoryOf(size, large),
     ),
-    world: world.number,
+    dataSet: dataSet.number,
     database,
   });
   const few = await forms({ amount: 'few', known: true, largest: undefined });
@@ -430,7 +432,7 @@ async function compareForms(
       `unnamed ${use}`,
       ...rows,
     ]);
-  const count = 1 + (world.number % 2);
+  const count = 1 + (dataSet.number % 2);
   const first = await firstOf(many, count);
   if (first) expect([label, 'first', ...first]).toEqual([label, 'first', ...rows.slice(0, count)]);
   expect([label, (await numberOf(many)) ?? rows.length]).toEqual([label, rows.length]);
@@ -438,17 +440,17 @@ async function compareForms(
 }
 
 async function someLookup(
-  { database, world }: Comparison,
+  { database, dataSet }: Comparison,
   { subject, type, action }: ResourceQuestion,
 ): Promise<string | undefined> {
-  const { model } = world;
+  const { model } = dataSet;
   const goal = resolveName(model, type, action);
   const principals = await principalsOf({ model, database }, subject, originsOf(model, goal), {
     context: {},
     contextual: [],
   });
   const lookups = lookupsTo(model, { subject, goal, principals });
-  const one = lookups[world.number % (lookups.length + 1)];
+  const one = lookups[dataSet.number % (lookups.length + 1)];
   return one && lookupKey(one);
 }
 
@@ -465,11 +467,11 @@ async function walk(read: (cursor?: string) => Promise<Page<string>>): Promise<r
 
 /** Whoever is listed may act; whoever may act is listed, or is one of everybody. */
 async function compareSubjects(comparison: Comparison): Promise<void> {
-  const { database, engine, world } = comparison;
-  const [resource] = objectsOf(world.number, 'Doc');
+  const { database, engine, dataSet } = comparison;
+  const [resource] = objectsOf(dataSet.number, 'Doc');
   if (!resource) return;
   for (const kind of ['User', 'Group']) {
-    const question = { resource, action: 'a0', type: `${kind}${world.number}` };
+    const question = { resource, action: 'a0', type: `${kind}${dataSet.number}` };
     const listed = await walk((cursor) =>
       engine.listSubjects(database, question, {
         limit: 2,
@@ -479,7 +481,7 @@ async function compareSubjects(comparison: Comparison): Promise<void> {
     );
     const everybody = listed.includes(`${question.type}:*`);
     for (const { type, id } of [
-      ...objectsOf(world.number, kind),
+      ...objectsOf(dataSet.number, kind),
       { type: question.type, id: '*' },
     ]) {
       const [allowed] = truths(comparison, { type, id, relation: '' }, 'a0', resource);

@@ -2,21 +2,21 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  type NaiveWorld,
-  naiveCheck,
-} from '../../../../../test/support/permission-worlds/naive.ts';
-import {
-  buildWorld,
+  buildDataSet,
+  dataSetSeed,
   hasFields,
   objectsOf,
-  worldSeed,
-} from '../../../../../test/support/permission-worlds/worlds.ts';
+} from '../../../../../test/support/permission-data/data-sets.ts';
+import {
+  type NaiveDataSet,
+  naiveCheck,
+} from '../../../../../test/support/permission-data/naive.ts';
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
 import { formatTuple, type Tuple } from '../../model/tuple.ts';
 import { createEngine } from '../create-engine.ts';
 import type { AskOptions, Engine, Question, Suggestion } from '../engine.ts';
 
-const WORLDS = 6;
+const DATA_SETS = 6;
 const RUNS = 6;
 
 let table: TupleTable;
@@ -45,7 +45,7 @@ function changed(tuples: readonly Tuple[], { kind, tuple }: Suggestion): readonl
 
 async function compare(
   engine: Engine,
-  naive: NaiveWorld,
+  naive: NaiveDataSet,
   question: Question,
   context: Readonly<Record<string, unknown>>,
 ): Promise<void> {
@@ -73,13 +73,13 @@ describe('explanations', () => {
   it('agree with checks in every outcome, and with what they promise', {
     timeout: 120_000,
   }, async () => {
-    const run = async (seeds: Parameters<typeof buildWorld>[0][]) => {
+    const run = async (seeds: Parameters<typeof buildDataSet>[0][]) => {
       const numbers = seeds.map((_, i) => i).filter((i) => !hasFields(i));
-      const worlds = numbers.map((i) => ({ number: i, ...worldOf(seeds, i) }));
-      await table.replace(worlds.flatMap(({ tuples }) => tuples));
-      for (const { number, ...world } of worlds) {
-        const engine = createEngine(world.model);
-        const naive = { ...world, context: {}, now: new Date().toISOString() };
+      const dataSets = numbers.map((i) => ({ number: i, ...dataSetOf(seeds, i) }));
+      await table.replace(dataSets.flatMap(({ tuples }) => tuples));
+      for (const { number, ...dataSet } of dataSets) {
+        const engine = createEngine(dataSet.model);
+        const naive = { ...dataSet, context: {}, now: new Date().toISOString() };
         for (const question of questionsOf(number))
           for (const context of [{}, { place: 'home' }])
             await compare(engine, naive, question, context);
@@ -87,7 +87,7 @@ describe('explanations', () => {
     };
     await fc.assert(
       fc.asyncProperty(
-        fc.array(worldSeed, { minLength: WORLDS, maxLength: WORLDS, size: 'max' }),
+        fc.array(dataSetSeed, { minLength: DATA_SETS, maxLength: DATA_SETS, size: 'max' }),
         run,
       ),
       { numRuns: RUNS, endOnFailure: true },
@@ -96,15 +96,15 @@ describe('explanations', () => {
   });
 });
 
-function worldOf(seeds: Parameters<typeof buildWorld>[0][], i: number) {
+function dataSetOf(seeds: Parameters<typeof buildDataSet>[0][], i: number) {
   const seed = seeds[i];
-  if (!seed) throw new Error('a world without a seed');
-  return buildWorld(seed, i);
+  if (!seed) throw new Error('a data set without a seed');
+  return buildDataSet(seed, i);
 }
 
-function questionsOf(world: number): readonly Question[] {
-  const [user] = objectsOf(world, 'User');
-  return objectsOf(world, 'Doc').flatMap((resource) =>
+function questionsOf(dataSet: number): readonly Question[] {
+  const [user] = objectsOf(dataSet, 'User');
+  return objectsOf(dataSet, 'Doc').flatMap((resource) =>
     ['a0', 'a1'].map((action) => ({
       subject: { ...(user ?? resource), relation: '' },
       action,

@@ -2,14 +2,14 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
-  type NaiveWorld,
-  naiveCheck,
-} from '../../../../../test/support/permission-worlds/naive.ts';
-import {
-  buildWorld,
+  buildDataSet,
+  dataSetSeed,
   objectsOf,
-  worldSeed,
-} from '../../../../../test/support/permission-worlds/worlds.ts';
+} from '../../../../../test/support/permission-data/data-sets.ts';
+import {
+  type NaiveDataSet,
+  naiveCheck,
+} from '../../../../../test/support/permission-data/naive.ts';
 import { openTupleTable, type TupleTable } from '../../../../../test/support/tuple-table.ts';
 import type { Database } from '../../../../kernel/database/database.ts';
 import type { RowPredicate } from '../../../../kernel/permissions.ts';
@@ -106,10 +106,10 @@ describe('what nodes keep', () => {
       const begun = nodes.map(({ searches }) => searches());
       await fc.assert(
         fc.asyncProperty(
-          worldSeed,
+          dataSetSeed,
           fc.array(step, { minLength: STEPS, maxLength: STEPS }),
           async (seed, steps) => {
-            const { model, definitions, tuples } = buildWorld(seed, 0);
+            const { model, definitions, tuples } = buildDataSet(seed, 0);
             const engines = enginesOf(model);
             const stored = new Map<number, string>();
             const initial = tuples.flatMap((_, i) => (i % 2 === 0 ? [i] : []));
@@ -234,7 +234,7 @@ const subjects: readonly SubjectRef[] = ['User0:user0', 'User0:user1', 'Group0:g
 function compare(
   { subject, action }: ResourceQuestion,
   found: readonly string[],
-  { definitions, tuples }: Pick<NaiveWorld, 'definitions' | 'tuples'>,
+  { definitions, tuples }: Pick<NaiveDataSet, 'definitions' | 'tuples'>,
 ): void {
   const now = new Date().toISOString();
   const certain = objectsOf(0, 'Doc')

@@ -1,7 +1,7 @@
 /** Rules of definitions held against the schemas whose records they are about. */
 
 import { ruleProblem } from '../../../../data/rules/rule.ts';
-import { RuleFault } from '../../../../data/rules/syntax.ts';
+import { RuleError } from '../../../../data/rules/syntax.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../../data/schema/errors.ts';
 import type { SchemaGuard } from '../../../../data/schema/registry/registry.ts';
@@ -27,7 +27,7 @@ export function recordRuleProblems(
       typedRule(schema, rule);
       return [];
     } catch (error) {
-      if (error instanceof RuleFault) return [ruleProblem(rule.text, error, path)];
+      if (error instanceof RuleError) return [ruleProblem(rule.text, error, path)];
       throw error;
     }
   });

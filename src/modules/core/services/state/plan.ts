@@ -135,12 +135,12 @@ async function planConfigs(
   { content: { configs, secrets: given }, options: { strict }, refusals }: PlannedContent,
 ): Promise<readonly PlannedConfig[]> {
   const planned: PlannedConfig[] = [];
-  for (const [module, wanted] of configs) {
+  for (const [module, requested] of configs) {
     const place = `configs.modules.${module}`;
     const { config: current, version } = await config.read(caller, module);
     const node = config.definition(module)?.schema as SchemaNode;
     const { patch, problems } = resolveSecrets(
-      wanted as Tree,
+      requested as Tree,
       { module, node, current, place },
       { given, environment, isTrusted: isSuperAdmin(caller) },
     );
@@ -278,15 +278,15 @@ async function planType(
     documents.length === 0
       ? []
       : ((await refusals.of(() => state.complete(caller, documents, whole))) ?? written);
-  const wanted = completed.map((after, i) => ({
+  const requested = completed.map((after, i) => ({
     after,
     key: state.keyOf(after),
     ...(documents[i] as PlacedDocument),
   }));
-  const kept = new Set(wanted.map(({ key }) => key));
+  const kept = new Set(requested.map(({ key }) => key));
   const pause = createTimeSlices();
   const planned: Planned[] = [];
-  for (const one of wanted) {
+  for (const one of requested) {
     planned.push(planDocument(part, current.get(one.key), one, options));
     await pause();
   }
@@ -305,7 +305,7 @@ async function planType(
   };
 }
 
-interface Wanted extends PlacedDocument {
+interface Requested extends PlacedDocument {
   readonly key: string;
   readonly after: StateDocument;
 }
@@ -313,7 +313,7 @@ interface Wanted extends PlacedDocument {
 function planDocument(
   { module, type }: KnownPart,
   before: StateDocument | undefined,
-  { key, after, document: given, place }: Wanted,
+  { key, after, document: given, place }: Requested,
   { onConflict }: PlanOptions,
 ): Planned {
   if (before && sameValue(before, after))

@@ -120,20 +120,20 @@ async function exportState(
   requireKnown(modules ?? [], config.modules());
   requireScope(config, caller, modules ?? []);
   requireKnownTypes(types ?? [], [...config.modules().map(configType), ...state.all()]);
-  const wanted = (one: TypeName): boolean =>
+  const requested = (one: TypeName): boolean =>
     (modules?.includes(one.module) ?? hasAuthority(caller, moduleObject(config, one.module))) &&
     (types?.some((name) => isNamed(one, name)) ?? true);
   // One snapshot: what is changed meanwhile is in the document as a whole or not at all.
   return database.transaction(
     async () => {
       const configs: [string, Tree][] = [];
-      for (const { module } of config.modules().map(configType).filter(wanted)) {
+      for (const { module } of config.modules().map(configType).filter(requested)) {
         const { config: current } = await config.read(caller, module, { reveal });
         const node = config.definition(module)?.schema as SchemaNode;
         configs.push([module, reveal ? current : withReferences(module, node, current)]);
       }
       const exported: OfType<readonly unknown[]>[] = [];
-      for (const type of state.all().filter(wanted)) exported.push(await exportedType(type));
+      for (const type of state.all().filter(requested)) exported.push(await exportedType(type));
       return stateOf(Object.fromEntries(configs), exported);
     },
     { isolation: 'repeatable read', readOnly: true },

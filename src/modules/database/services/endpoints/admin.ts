@@ -1,6 +1,6 @@
 /** What an admin does with endpoints. */
 
-import { PathFault, resolveTarget } from '../../../../data/records/filter/target.ts';
+import { PathError, resolveTarget } from '../../../../data/records/filter/target.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
@@ -67,7 +67,7 @@ function leads(schema: CompiledSchema, path: string, schemas: SchemaRegistry): b
     resolveTarget(schema, path, { schema: (name) => schemas.get(name), hidden: false });
     return true;
   } catch (error) {
-    if (error instanceof PathFault) return false;
+    if (error instanceof PathError) return false;
     throw error;
   }
 }

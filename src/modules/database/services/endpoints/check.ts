@@ -2,7 +2,7 @@
 
 import { type Condition, leavesOf, type Operand } from '../../../../data/conditions/condition.ts';
 import { bindCondition } from '../../../../data/records/filter/bind.ts';
-import { PathFault, resolveTarget } from '../../../../data/records/filter/target.ts';
+import { PathError, resolveTarget } from '../../../../data/records/filter/target.ts';
 import { bindAssignments } from '../../../../data/records/write/assignments.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
@@ -142,7 +142,7 @@ function leafProblems(context: CheckContext, leaf: EndpointLeaf): readonly Probl
   try {
     resolveTarget(schema, left.path, { schema: (name) => schemas.get(name), hidden: false });
   } catch (error) {
-    if (error instanceof PathFault)
+    if (error instanceof PathError)
       return [{ path: `${place}.schemaField`, rule: 'field', message: error.message }];
     throw error;
   }

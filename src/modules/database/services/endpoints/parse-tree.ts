@@ -11,7 +11,7 @@ import {
   type Test,
   type Tree,
 } from '../../../../data/conditions/condition.ts';
-import { shown } from '../../../../data/schema/language/names.ts';
+import { shortName } from '../../../../data/schema/language/names.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import {
   comparisonCode,
@@ -74,7 +74,7 @@ function parseNode(
       state,
       path,
       'keys',
-      `a group has exactly one key; "${shown(keys[1] ?? '')}" is one too many`,
+      `a group has exactly one key; "${shortName(keys[1] ?? '')}" is one too many`,
     );
   const children = node[key];
   if (!Array.isArray(children)) return report(state, `${path}.${key}`, 'type', 'must be a list');
@@ -181,7 +181,7 @@ function refuseUnknown(
   path: string,
 ): void {
   for (const key of Object.keys(given))
-    if (!known.has(key)) report(state, `${path}.${shown(key)}`, 'unknown', 'is not known here');
+    if (!known.has(key)) report(state, `${path}.${shortName(key)}`, 'unknown', 'is not known here');
 }
 
 /* What a tree means: a condition whose values may still be inputs of a call and values of its context. */

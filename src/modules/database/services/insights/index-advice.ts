@@ -23,7 +23,7 @@ import type { IndexFacts } from './queries.ts';
 /* Fields that custom endpoints and clients filter by, and foreign keys, without an index that helps. */
 
 /** A field that something filters by. */
-interface WantedIndex {
+interface RequestedIndex {
   readonly schema: CompiledSchema;
   readonly field: string;
   readonly use: 'compare' | 'words';
@@ -37,12 +37,12 @@ export function missingIndexes(statistics: CollectedStatistics): readonly Advice
     ({ schema, field, use }) => [schema._id, field, use].join('|'),
   );
   return [
-    ...[...bySubject.values()].flatMap((wanted) => missingIndexAdvice(statistics, wanted)),
+    ...[...bySubject.values()].flatMap((requested) => missingIndexAdvice(statistics, requested)),
     ...foreignKeyAdvice(statistics),
   ];
 }
 
-function* endpointIndexes({ endpoints, known }: CollectedStatistics): Generator<WantedIndex> {
+function* endpointIndexes({ endpoints, known }: CollectedStatistics): Generator<RequestedIndex> {
   const byName = new Map([...known.values()].map((schema) => [schema.name, schema]));
   for (const { name, query, selectedSchemaName } of endpoints) {
     const schema = byName.get(selectedSchemaName);
@@ -58,7 +58,7 @@ function* endpointIndexes({ endpoints, known }: CollectedStatistics): Generator<
 function* usesOf(
   condition: EndpointCondition,
   negated: boolean,
-): Generator<Pick<WantedIndex, 'field' | 'use'>> {
+): Generator<Pick<RequestedIndex, 'field' | 'use'>> {
   if (condition.kind === 'not') yield* usesOf(condition.of, !negated);
   else if (condition.kind !== 'test') for (const part of condition.of) yield* usesOf(part, negated);
   else {
@@ -69,7 +69,7 @@ function* usesOf(
   }
 }
 
-function* queryIndexes({ known }: CollectedStatistics): Generator<WantedIndex> {
+function* queryIndexes({ known }: CollectedStatistics): Generator<RequestedIndex> {
   for (const schema of known.values()) {
     const { query } = schema.modelOptions.conduit.cms;
     if (!query?.enabled) continue;
@@ -80,7 +80,7 @@ function* queryIndexes({ known }: CollectedStatistics): Generator<WantedIndex> {
 
 function missingIndexAdvice(
   statistics: CollectedStatistics,
-  [first, ...others]: readonly WantedIndex[],
+  [first, ...others]: readonly RequestedIndex[],
 ): readonly Advice[] {
   if (!first) return [];
   const { schema, field } = first;
@@ -125,7 +125,7 @@ const createIndex = (schema: string, table: string, columns: readonly string[]):
   `create index concurrently on ${identifier(schema)}.${identifier(table)} (${columns.map(identifier).join(', ')})`;
 
 /** The index that would help, if the platform knows one: not for parts of nested fields and fields of related schemas. */
-function definitionOf({ schema, field, use }: WantedIndex): IndexDefinition | undefined {
+function definitionOf({ schema, field, use }: RequestedIndex): IndexDefinition | undefined {
   const found = schema.tree.fields.get(field);
   if (!found && field !== 'createdAt' && field !== 'updatedAt') return undefined;
   const inside = found !== undefined && columnType(found) === 'jsonb';
@@ -137,7 +137,7 @@ function definitionOf({ schema, field, use }: WantedIndex): IndexDefinition | un
   return resolveIndex(definition, schema.tree, '').layout ? definition : undefined;
 }
 
-function isCovered({ layout }: CompiledSchema, { field, use }: WantedIndex): boolean {
+function isCovered({ layout }: CompiledSchema, { field, use }: RequestedIndex): boolean {
   return Object.values(layout.indexes).some(
     ({ columns, text = false, where }) =>
       columns[0] === field &&

@@ -7,7 +7,7 @@ import type {
   PlatformOptions,
 } from '../../../../data/schema/language/definition.ts';
 import { typeSignatures } from '../../../../data/schema/language/field.ts';
-import { fieldNameFault, shown } from '../../../../data/schema/language/names.ts';
+import { fieldNameProblem, shortName } from '../../../../data/schema/language/names.ts';
 import { parseFields } from '../../../../data/schema/language/parse.ts';
 import type { KeyType } from '../../../../data/schema/language/record-key.ts';
 import type { MappedColumn, TableMapping } from '../../../../data/schema/mapping/table-mapping.ts';
@@ -64,11 +64,11 @@ export function mergedEdits(
   { name, ...change }: Edits,
 ): Edits {
   const { name: chosen, ...others } = before;
-  const wanted = name ?? chosen;
+  const requested = name ?? chosen;
   const edits = {
     ...others,
     ...change,
-    ...(wanted !== undefined && wanted !== inferred.name && { name: wanted }),
+    ...(requested !== undefined && requested !== inferred.name && { name: requested }),
   };
   if (!change.fields) return edits;
   const { columns } = edited(inferred, edits);
@@ -77,16 +77,16 @@ export function mergedEdits(
 }
 
 /** Throws 400 for fields that are none of the table, that are faulty, or that are of another type than their column. */
-function requireFields(columns: FieldMap, wanted: FieldMap): void {
-  const { problems } = parseFields(wanted);
+function requireFields(columns: FieldMap, requested: FieldMap): void {
+  const { problems } = parseFields(requested);
   if (problems.length > 0) throw invalidSchema(problems);
-  const faults = Object.keys(wanted)
-    .filter((name) => !fits(columns, name, wanted[name]))
+  const faults = Object.keys(requested)
+    .filter((name) => !fits(columns, name, requested[name]))
     .map((name): Problem => {
       const message = Object.hasOwn(columns, name)
         ? 'is not of the type of its column'
         : 'the table has no such column';
-      return { path: `fields.${shown(name)}`, rule: 'imported', message };
+      return { path: `fields.${shortName(name)}`, rule: 'imported', message };
     });
   if (faults.length > 0) throw invalidSchema(faults);
 }
@@ -95,10 +95,10 @@ function requireFields(columns: FieldMap, wanted: FieldMap): void {
 function fits(columns: FieldMap, name: string, input: FieldInput | undefined): boolean {
   const column = Object.hasOwn(columns, name) ? columns[name] : undefined;
   if (column === undefined) return automatic.has(name);
-  const [found, wanted] = [column, input].map((field) =>
+  const [found, requested] = [column, input].map((field) =>
     typeSignatures(parseFields({ [name]: field }).tree.fields),
   );
-  return [...(wanted ?? [])].every(
+  return [...(requested ?? [])].every(
     ([path, type]) =>
       found?.get(path) === type || (isRelation(type) && isRelation(found?.get(path) ?? '')),
   );
@@ -109,9 +109,9 @@ const automatic: ReadonlySet<string> = new Set(['_id', '__v', 'createdAt', 'upda
 /** The edited fields whose columns are there and are what they were. */
 function keptFields(
   columns: FieldMap,
-  wanted: FieldMap,
+  requested: FieldMap,
 ): { readonly fields: FieldMap; readonly lost: readonly string[] } {
-  const present = Object.entries(wanted).filter(([name]) => Object.hasOwn(columns, name));
+  const present = Object.entries(requested).filter(([name]) => Object.hasOwn(columns, name));
   const lost = present.filter(([name, input]) => !fits(columns, name, input)).map(([name]) => name);
   // An edit that was lost does not hide the column.
   const fields = present.map(([name, input]): [string, FieldInput] => [
@@ -171,24 +171,26 @@ function renameProblems({ mapping }: InferredTable, names: ReadonlyMap<string, s
   return [...names].flatMap(([from, to]): Problem[] => {
     const twice =
       after.indexOf(to) < after.lastIndexOf(to)
-        ? `there is a field "${shown(to)}" already`
+        ? `there is a field "${shortName(to)}" already`
         : undefined;
     const reserved = automatic.has(to) ? `"${to}" is made by the platform` : undefined;
-    const message = twice ?? reserved ?? fieldNameFault(to, true);
-    return message === undefined ? [] : [{ path: `renames.${shown(from)}`, rule: 'name', message }];
+    const message = twice ?? reserved ?? fieldNameProblem(to, true);
+    return message === undefined
+      ? []
+      : [{ path: `renames.${shortName(from)}`, rule: 'name', message }];
   });
 }
 
 /** Names what tells records apart where the database does not. Such records can be read by id, not written. Throws 400. */
 function withKey(inferred: InferredTable, key: readonly string[]): InferredTable {
   const { mapping, keyTypes } = inferred;
-  if (mapping.writable) throw keyFault('the table has a key of its own');
+  if (mapping.writable) throw keyProblem('the table has a key of its own');
   const types = key.map((field) => keyTypes[field]);
   const missing = key.find((_, i) => types[i] === undefined);
   if (missing !== undefined)
-    throw keyFault(`"${shown(missing)}" is not a field whose values can make an id`);
+    throw keyProblem(`"${shortName(missing)}" is not a field whose values can make an id`);
   if (new Set(key).size < key.length || key.length > 8)
-    throw keyFault('has up to 8 fields, each once');
+    throw keyProblem('has up to 8 fields, each once');
   return {
     ...inferred,
     mapping: {
@@ -199,7 +201,7 @@ function withKey(inferred: InferredTable, key: readonly string[]): InferredTable
   };
 }
 
-const keyFault = (message: string) => invalidSchema([{ path: 'key', rule: 'key', message }]);
+const keyProblem = (message: string) => invalidSchema([{ path: 'key', rule: 'key', message }]);
 
 function keyedColumns(
   { columns }: TableMapping,

@@ -1,6 +1,6 @@
 /** From pending schemas to declared ones: all of a request, or none. */
 
-import { shown } from '../../../../data/schema/language/names.ts';
+import { shortName } from '../../../../data/schema/language/names.ts';
 import { resolveOptions } from '../../../../data/schema/language/options.ts';
 import { sameName } from '../../../../data/schema/mapping/table-mapping.ts';
 import type { ImportedTable } from '../../../../data/schema/plan/schema-request.ts';
@@ -82,7 +82,7 @@ async function chosenRows(
         errors: [{ path, rule: 'exists', message: 'is not pending' }],
       });
     }
-    if (seen.has(row.id)) throw invalid(path, 'unique', `"${shown(row.name)}" is there twice`);
+    if (seen.has(row.id)) throw invalid(path, 'unique', `"${shortName(row.name)}" is there twice`);
     seen.add(row.id);
     return withEdits(row, edits);
   });

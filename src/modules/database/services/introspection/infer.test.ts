@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fieldNameFault, schemaNameFault } from '../../../../data/schema/language/names.ts';
+import { fieldNameProblem, schemaNameProblem } from '../../../../data/schema/language/names.ts';
 import { simpleRules } from './fields.ts';
 import { fieldNames, importedPrefix, schemaNames } from './names.ts';
 
@@ -30,7 +30,7 @@ describe('names of tables and columns', () => {
         expect(names).toEqual(fieldNames(columns, reserved));
         expect(new Set(names).size).toBe(columns.length);
         for (const one of names)
-          expect([fieldNameFault(one, true), reserved.has(one)]).toEqual([undefined, false]);
+          expect([fieldNameProblem(one, true), reserved.has(one)]).toEqual([undefined, false]);
       }),
     );
     fc.assert(
@@ -46,7 +46,7 @@ describe('names of tables and columns', () => {
           ).map((one) => importedPrefix + one);
           expect(new Set(names.map((one) => one.toLowerCase())).size).toBe(tables.length);
           for (const one of names)
-            expect([schemaNameFault(one), one.toLowerCase() === 'imp_a_b']).toEqual([
+            expect([schemaNameProblem(one), one.toLowerCase() === 'imp_a_b']).toEqual([
               undefined,
               false,
             ]);

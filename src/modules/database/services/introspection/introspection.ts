@@ -5,7 +5,7 @@
 
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
 import type { FieldMap } from '../../../../data/schema/language/definition.ts';
-import { schemaNameFault, shown } from '../../../../data/schema/language/names.ts';
+import { schemaNameProblem, shortName } from '../../../../data/schema/language/names.ts';
 import type { TableMapping } from '../../../../data/schema/mapping/table-mapping.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
@@ -159,10 +159,10 @@ async function statusOf(
 export function createIntrospection(dependencies: IntrospectionDependencies): Introspection {
   const { database, schemas, config } = dependencies;
 
-  const wantedSchemas = (): readonly string[] => config.current().introspection.schemas;
+  const requestedSchemas = (): readonly string[] => config.current().introspection.schemas;
 
   async function renew(): Promise<void> {
-    const relations = (await readCatalogue(database, wantedSchemas())).filter(
+    const relations = (await readCatalogue(database, requestedSchemas())).filter(
       ({ may }) => may.select,
     );
     if (relations.length > MAX_RELATIONS) throw databaseErrors.TABLE_LIMIT_EXCEEDED();
@@ -188,7 +188,7 @@ export function createIntrospection(dependencies: IntrospectionDependencies): In
   };
 
   return {
-    status: () => statusOf(dependencies, wantedSchemas()),
+    status: () => statusOf(dependencies, requestedSchemas()),
     async run() {
       const done = await database.tryLock('database.introspection', async () => {
         await renew();
@@ -220,10 +220,11 @@ function requireName(
   others: Awaited<ReturnType<typeof pendingNames>>,
   id: string,
 ): void {
-  const fault = schemaNameFault(name);
-  if (fault) throw invalid('name', 'name', `"${shown(name)}": ${fault}`);
+  const fault = schemaNameProblem(name);
+  if (fault) throw invalid('name', 'name', `"${shortName(name)}": ${fault}`);
   const taken = others.some(
     (other) => other.id !== id && other.pending.toLowerCase() === name.toLowerCase(),
   );
-  if (taken) throw invalid('name', 'unique', `another pending schema is called "${shown(name)}"`);
+  if (taken)
+    throw invalid('name', 'unique', `another pending schema is called "${shortName(name)}"`);
 }

@@ -1,7 +1,7 @@
 /** Names of tables and columns as names of schemas and fields: any name there becomes a valid one here, and no two the same. */
 import { createHash } from 'node:crypto';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
-import { fieldNameFault } from '../../../../data/schema/language/names.ts';
+import { fieldNameProblem } from '../../../../data/schema/language/names.ts';
 import { type QualifiedName, sameName } from '../../../../data/schema/mapping/table-mapping.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { PendingName } from './pending-store.ts';
@@ -45,11 +45,11 @@ function distinctNames(
   );
   const seen = new Set<string>();
   return originals.map(({ name, identity }, i) => {
-    const wanted = plain[i] ?? 'unnamed';
-    const key = compare(wanted);
+    const requested = plain[i] ?? 'unnamed';
+    const key = compare(requested);
     // A name that had to be changed gives way to one that did not.
-    const free = !seen.has(key) && !fault(wanted) && (name === wanted || !exact.has(key));
-    let chosen = free ? wanted : `${wanted}_${digest(identity)}`;
+    const free = !seen.has(key) && !fault(requested) && (name === requested || !exact.has(key));
+    let chosen = free ? requested : `${requested}_${digest(identity)}`;
     while (seen.has(compare(chosen)) || fault(chosen)) chosen += '_';
     seen.add(compare(chosen));
     return chosen;
@@ -62,7 +62,7 @@ export const fieldNames = (columns: readonly string[], reserved: ReadonlySet<str
     columns.map((name) => ({ name, identity: name })),
     {
       compare: (name) => name,
-      fault: (name) => reserved.has(name) || fieldNameFault(name, true) !== undefined,
+      fault: (name) => reserved.has(name) || fieldNameProblem(name, true) !== undefined,
     },
   );
 

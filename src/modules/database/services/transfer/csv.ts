@@ -1,7 +1,7 @@
 /** CSV as RFC 4180 has it: CRLF, quotes where they are needed, quotes inside doubled. */
 
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
-import { automaticFields, shown } from '../../../../data/schema/language/names.ts';
+import { automaticFields, shortName } from '../../../../data/schema/language/names.ts';
 import { invalid, type Problem } from '../../../../kernel/errors.ts';
 import { type Cell, cellReader, cellWriter, type ReadCell } from './csv-cells.ts';
 import { parseCsv } from './csv-parser.ts';
@@ -72,7 +72,7 @@ function columnsOf(schema: CompiledSchema, header: readonly Cell[]): readonly Co
       throw invalid(
         path,
         'field',
-        `"${shown(name)}" in the first line is not a field of ${schema.name}`,
+        `"${shortName(name)}" in the first line is not a field of ${schema.name}`,
       );
     if (seen.has(name)) throw invalid(path, 'unique', `"${name}" is there twice`);
     seen.add(name);

@@ -2,7 +2,7 @@
 
 import type { RecordInput } from '../../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../../data/schema/compile/compiled.ts';
-import { automaticFields, shown } from '../../../../data/schema/language/names.ts';
+import { automaticFields, shortName } from '../../../../data/schema/language/names.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { invalidValueProblem } from '../../../../kernel/operations/invalid-value.ts';
 import { MAX_ROW_BYTES, NotUtf8Error, notRead, notUtf8, type ReadRow, textOf } from './rows.ts';
@@ -75,4 +75,4 @@ function parsed(json: string): unknown {
 const unknownFields = ({ tree, name }: CompiledSchema, value: object): Problem[] =>
   Object.keys(value)
     .filter((key) => !tree.fields.has(key) && !automaticFields.has(key))
-    .map((key) => ({ path: shown(key), rule: 'field', message: `is not a field of ${name}` }));
+    .map((key) => ({ path: shortName(key), rule: 'field', message: `is not a field of ${name}` }));

@@ -18,7 +18,7 @@ export interface WrittenTuple extends Tuple {
   readonly deleted: boolean;
 }
 
-export interface RandomWorld {
+export interface RandomDataSet {
   readonly model: Model;
   readonly definitions: ReadonlyMap<string, Definition>;
   readonly tuples: readonly WrittenTuple[];
@@ -29,19 +29,19 @@ const words = [0, 1, 2];
 /** Objects per type. Ids of documents are row ids. */
 export const objectCount = 3;
 
-const uuidOf = (world: number, n: number): string =>
-  `00000000-0000-7000-8000-${(world * 16 + n).toString(16).padStart(12, '0')}`;
+const uuidOf = (dataSet: number, n: number): string =>
+  `00000000-0000-7000-8000-${(dataSet * 16 + n).toString(16).padStart(12, '0')}`;
 
-/** Every third world takes the relations r1 and r2 of folders and documents from fields of their records. */
-export const hasFields = (world: number): boolean => world % 3 === 2;
+/** Every third data set takes the relations r1 and r2 of folders and documents from fields of their records. */
+export const hasFields = (dataSet: number): boolean => dataSet % 3 === 2;
 
-/** The objects of a type of a world; types carry the number of the world, so that many worlds share a table. */
-export const objectsOf = (world: number, kind: string): readonly ObjectRef[] =>
+/** The objects of a type of a data set; types carry the number of the data set, so that many data sets share a table. */
+export const objectsOf = (dataSet: number, kind: string): readonly ObjectRef[] =>
   words.map((n) => ({
-    type: `${kind}${world}`,
+    type: `${kind}${dataSet}`,
     id:
-      kind === 'Doc' || hasFields(world)
-        ? uuidOf(world, 3 * ['Doc', 'Folder', 'Group', 'User'].indexOf(kind) + n)
+      kind === 'Doc' || hasFields(dataSet)
+        ? uuidOf(dataSet, 3 * ['Doc', 'Folder', 'Group', 'User'].indexOf(kind) + n)
         : `${kind.toLowerCase()}${n}`,
   }));
 
@@ -148,21 +148,24 @@ const tupleSeed = fc.record({
   stray: fc.nat(9).map((n) => n === 0),
 });
 
-/** What a random world is made of; `buildWorld` gives it a number. */
-export const worldSeed = fc.record({
+/** What a random data set is made of; `buildDataSet` gives it a number. */
+export const dataSetSeed = fc.record({
   shapes: threeOf(shape),
   tuples: fc.array(tupleSeed, { minLength: 3, maxLength: 20, size: 'max' }),
 });
-export type WorldSeed = typeof worldSeed extends fc.Arbitrary<infer T> ? T : never;
+export type DataSetSeed = typeof dataSetSeed extends fc.Arbitrary<infer T> ? T : never;
 
-export function buildWorld(seed: WorldSeed, world: number): RandomWorld {
-  const inputs = kinds.map((kind, i) => inputOf(kind, seed.shapes[i] ?? seed.shapes[0], world));
-  const definitions = repair([{ name: `User${world}`, relations: {}, permissions: {} }, ...inputs]);
+export function buildDataSet(seed: DataSetSeed, dataSet: number): RandomDataSet {
+  const inputs = kinds.map((kind, i) => inputOf(kind, seed.shapes[i] ?? seed.shapes[0], dataSet));
+  const definitions = repair([
+    { name: `User${dataSet}`, relations: {}, permissions: {} },
+    ...inputs,
+  ]);
   const byName = new Map(definitions.map((d) => [d.name, d]));
   const tuples = new Map<string, WrittenTuple>();
   const model = buildModel(definitions, 0);
   for (const part of seed.tuples) {
-    const tuple = tupleFrom(part, byName, world);
+    const tuple = tupleFrom(part, byName, dataSet);
     const field = model.fieldOf(tuple.resource.type, tuple.relation);
     if (!field) tuples.set(JSON.stringify([tuple.subject, tuple.relation, tuple.resource]), tuple);
     else if (tuple.subject.relation === '' && tuple.subject.id !== '*') {
@@ -175,20 +178,20 @@ export function buildWorld(seed: WorldSeed, world: number): RandomWorld {
   return { model, definitions: byName, tuples: [...tuples.values()] };
 }
 
-const numbered = (entry: string, world: number): string =>
-  entry.replace(/^(User|Group|Folder|Doc)/, `$1${world}`);
+const numbered = (entry: string, dataSet: number): string =>
+  entry.replace(/^(User|Group|Folder|Doc)/, `$1${dataSet}`);
 
 function inputOf(
   kind: string,
-  { relations, actions }: WorldSeed['shapes'][0],
-  world: number,
+  { relations, actions }: DataSetSeed['shapes'][0],
+  dataSet: number,
 ): DefinitionInput {
-  const fields = hasFields(world) && kind !== 'Group' ? fieldsOf(relations, world) : {};
+  const fields = hasFields(dataSet) && kind !== 'Group' ? fieldsOf(relations, dataSet) : {};
   return {
-    name: `${kind}${world}`,
+    name: `${kind}${dataSet}`,
     relations: {
       ...Object.fromEntries(
-        relations.map((entries, n) => [`r${n}`, entries.map((entry) => numbered(entry, world))]),
+        relations.map((entries, n) => [`r${n}`, entries.map((entry) => numbered(entry, dataSet))]),
       ),
       ...Object.fromEntries(Object.keys(fields).map((relation) => [relation, { from: relation }])),
     },
@@ -200,13 +203,13 @@ function inputOf(
 
 /** Of what a relation would have named first: r1 as a field, r2 as a list. */
 const fieldsOf = (
-  relations: WorldSeed['shapes'][0]['relations'],
-  world: number,
+  relations: DataSetSeed['shapes'][0]['relations'],
+  dataSet: number,
 ): Record<string, RecordField> =>
   Object.fromEntries(
     ['r1', 'r2'].map((relation, i) => {
       const kind = /^(User|Group|Folder|Doc)/.exec(relations[i + 1]?.[0] ?? '')?.[1] ?? 'User';
-      return [relation, { field: relation, many: relation === 'r2', type: `${kind}${world}` }];
+      return [relation, { field: relation, many: relation === 'r2', type: `${kind}${dataSet}` }];
     }),
   );
 
@@ -262,22 +265,22 @@ const without = (input: DefinitionInput, places: readonly string[]): DefinitionI
   ),
 });
 
-type TupleSeed = WorldSeed['tuples'][number];
+type TupleSeed = DataSetSeed['tuples'][number];
 
 interface TuplePlace {
   readonly resource: ObjectRef;
-  readonly world: number;
+  readonly dataSet: number;
 }
 
 /** An object that the entry takes; where it takes everything, sometimes everybody. */
 function subjectFrom(
   entry: AllowedSubject | undefined,
   seed: TupleSeed,
-  { resource, world }: TuplePlace,
+  { resource, dataSet }: TuplePlace,
 ): ObjectRef {
   const subjectKind =
     !entry || entry.type === '*' ? (kinds[seed.entry] ?? 'Doc') : entry.type.replace(/\d+$/, '');
-  const object = objectsOf(world, subjectKind)[seed.subject] ?? resource;
+  const object = objectsOf(dataSet, subjectKind)[seed.subject] ?? resource;
   return entry?.type === '*' && seed.subject === 0 ? everybody : object;
 }
 
@@ -285,23 +288,23 @@ function subjectFrom(
 function tupleFrom(
   seed: TupleSeed,
   definitions: ReadonlyMap<string, Definition>,
-  world: number,
+  dataSet: number,
 ): WrittenTuple {
   const kind = kinds[seed.kind] ?? 'Doc';
-  const resource = objectsOf(world, kind)[seed.resource] ?? { type: '', id: '' };
+  const resource = objectsOf(dataSet, kind)[seed.resource] ?? { type: '', id: '' };
   const common = { resource, expired: seed.expired, deleted: seed.deleted };
   if (seed.relation === 3) {
-    const id = seed.subject === 0 ? '*' : (objectsOf(world, 'User')[seed.subject]?.id ?? '');
+    const id = seed.subject === 0 ? '*' : (objectsOf(dataSet, 'User')[seed.subject]?.id ?? '');
     return {
       ...common,
-      subject: { type: `User${world}`, id, relation: '' },
+      subject: { type: `User${dataSet}`, id, relation: '' },
       relation: `can:a${seed.entry}`,
     };
   }
   const relation = `r${seed.relation % 3}`;
   const entries = definitions.get(resource.type)?.relations.get(relation) ?? [];
   const entry = entries[seed.entry % Math.max(1, entries.length)];
-  const subject = subjectFrom(entry, seed, { resource, world });
+  const subject = subjectFrom(entry, seed, { resource, dataSet });
   return {
     ...common,
     relation,

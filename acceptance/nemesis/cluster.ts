@@ -19,7 +19,7 @@ import { mountSmallDisk, type SmallDisk } from '../../test/support/small-disk.ts
 import { type SpawnedPlatform, spawnPlatform } from '../../test/support/spawn.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 
-export interface World {
+export interface Cluster {
   readonly name: string;
   /** The platforms as they are now; one that was killed is replaced. */
   readonly nodes: SpawnedPlatform[];
@@ -66,7 +66,7 @@ async function insistent(connect: () => Promise<pg.Client>): Promise<pg.Client> 
 const DISK_MEGABYTES = 1_600;
 
 /** One platform of two workers with the server in its data folder. */
-export async function createSingle(): Promise<World> {
+export async function createSingle(): Promise<Cluster> {
   const folder = await mkdtemp(join(tmpdir(), 'penstock-nemesis-'));
   const disk = await mountSmallDisk(folder, DISK_MEGABYTES);
   const dataDir = join(folder, 'data');
@@ -93,14 +93,14 @@ export async function createSingle(): Promise<World> {
   };
 }
 
-/** Why the second world cannot be had here; `undefined` when it can. */
+/** Why the second cluster cannot be had here; `undefined` when it can. */
 export async function missingForCluster(): Promise<string | undefined> {
   const [postgres, redis] = [await findPostgres(), await provideRedis()];
   return 'missing' in postgres ? postgres.missing : 'missing' in redis ? redis.missing : undefined;
 }
 
 /** Two platforms that act as one. */
-export async function createCluster(): Promise<World> {
+export async function createCluster(): Promise<Cluster> {
   const [programs, redisProgram] = [await findPostgres(), await provideRedis()];
   if ('missing' in programs) throw new Error(programs.missing);
   if ('missing' in redisProgram) throw new Error(redisProgram.missing);
@@ -113,7 +113,7 @@ export async function createCluster(): Promise<World> {
   failed.defer(() => postgres.stop());
   const startRedis = (port?: number) => startRedisServer(redisProgram.path, port, folder);
   const redis = await startRedis();
-  failed.defer(() => world.redis?.stop());
+  failed.defer(() => cluster.redis?.stop());
   const shared = {
     ...env,
     DATABASE_URL: postgres.url,
@@ -124,17 +124,17 @@ export async function createCluster(): Promise<World> {
     spawnPlatform({ dataDir: join(folder, `data-${index}`), env: shared });
   const nodes: SpawnedPlatform[] = [];
   failed.defer(() => stopAll(nodes));
-  const world: World = {
+  const cluster: Cluster = {
     name: 'two nodes, PostgreSQL 15 and Redis',
     nodes,
     postgres,
     redis,
     disk: undefined,
     async replaceRedis(awayMs) {
-      await world.redis?.signal('SIGKILL');
-      await world.redis?.stop();
+      await cluster.redis?.signal('SIGKILL');
+      await cluster.redis?.stop();
       await sleep(awayMs);
-      world.redis = await startRedis(redis.port);
+      cluster.redis = await startRedis(redis.port);
     },
     async replace(index) {
       await nodes[index]?.dispose();
@@ -151,7 +151,7 @@ export async function createCluster(): Promise<World> {
   };
   for (const index of [0, 1]) nodes.push(await start(index));
   const closing = failed.move();
-  return world;
+  return cluster;
 }
 
 async function stopAll(nodes: readonly SpawnedPlatform[]): Promise<void> {

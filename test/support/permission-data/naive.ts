@@ -14,7 +14,7 @@ import type { Expression } from '../../../src/modules/authorization/model/expres
 import type { ObjectRef, SubjectRef } from '../../../src/modules/authorization/model/grammar.ts';
 import type { Tuple } from '../../../src/modules/authorization/model/tuple.ts';
 
-export interface NaiveWorld {
+export interface NaiveDataSet {
   readonly definitions: ReadonlyMap<string, Definition>;
   readonly tuples: readonly Tuple[];
   readonly context: Readonly<Record<string, unknown>>;
@@ -23,23 +23,23 @@ export interface NaiveWorld {
 
 /** Answers "may `subject` do `action` on `object`?". */
 export function naiveCheck(
-  world: NaiveWorld,
+  dataSet: NaiveDataSet,
   subject: SubjectRef,
   action: string,
   object: ObjectRef,
 ): boolean {
   if (subject.relation === '' && subject.type === object.type && subject.id === object.id)
     return true;
-  const fitting = world.tuples.filter((t) => fits(world, t) && holds(world, t));
+  const fitting = dataSet.tuples.filter((t) => fits(dataSet, t) && holds(dataSet, t));
   return has(
-    { ...world, tuples: fitting, subject, found: new Set() },
+    { ...dataSet, tuples: fitting, subject, found: new Set() },
     object,
     `action ${action}`,
     [],
   );
 }
 
-interface Search extends NaiveWorld {
+interface Search extends NaiveDataSet {
   readonly subject: SubjectRef;
   /** What was found to be true; that stays true wherever it is asked again. */
   readonly found: Set<string>;
@@ -93,7 +93,7 @@ function means(search: Search, object: ObjectRef, e: Expression, path: readonly 
     case 'everyone':
       return true;
     case 'rule':
-      // Worlds have no records.
+      // Data sets have no records.
       return false;
     case 'relation':
       return has(search, object, `relation ${e.relation}`, path);
@@ -119,25 +119,29 @@ function means(search: Search, object: ObjectRef, e: Expression, path: readonly 
   }
 }
 
-const tuplesOf = (world: NaiveWorld, { type, id }: ObjectRef, relation: string): readonly Tuple[] =>
-  world.tuples.filter(
+const tuplesOf = (
+  dataSet: NaiveDataSet,
+  { type, id }: ObjectRef,
+  relation: string,
+): readonly Tuple[] =>
+  dataSet.tuples.filter(
     (t) => t.resource.type === type && t.resource.id === id && t.relation === relation,
   );
 
-function memberOf({ definitions }: NaiveWorld, { type, relation }: SubjectRef): string {
+function memberOf({ definitions }: NaiveDataSet, { type, relation }: SubjectRef): string {
   return definitions.get(type)?.relations.has(relation)
     ? `relation ${relation}`
     : `action ${relation}`;
 }
 
-function actionOf({ definitions }: NaiveWorld, type: string, word: string): string | undefined {
+function actionOf({ definitions }: NaiveDataSet, type: string, word: string): string | undefined {
   const definition = definitions.get(type);
   if (definition?.actions.has(word)) return `action ${word}`;
   return definition?.relations.has(word) ? `relation ${word}` : undefined;
 }
 
 function fits(
-  { definitions }: NaiveWorld,
+  { definitions }: NaiveDataSet,
   { subject, relation, resource, condition }: Tuple,
 ): boolean {
   const definition = definitions.get(resource.type);
@@ -160,7 +164,7 @@ function meansSubject(entry: AllowedSubject, subject: SubjectRef): boolean {
 }
 
 function holds(
-  { definitions, context, now }: NaiveWorld,
+  { definitions, context, now }: NaiveDataSet,
   { expired, condition: name, resource, attributes = {} }: Tuple,
 ): boolean {
   if (expired) return false;
