@@ -125,8 +125,8 @@ export const faults: readonly Fault[] = [
     name: 'kill -9 of a worker',
     kills: true,
     possible: single,
-    async run(world, turn) {
-      const workers = await nodeAt(world, 0).workers();
+    async run(cluster, turn) {
+      const workers = await nodeAt(cluster, 0).workers();
       process.kill(workers[turn % workers.length] ?? 0, 'SIGKILL');
     },
   },
