@@ -61,7 +61,9 @@ describe('a key of a configuration is read', () => {
   it.each(all)('$path', ({ path }) => {
     const [holder = '', name = ''] = path.split('.').slice(-2);
     const isPlain = path.split('.').length === 2 || isAlone(path);
-    const isRead = words.some((found) => found.has(name) && (isPlain || found.has(holder)));
+    const isRead = words.some(
+      (found) => found.has(name) && (isPlain || holder.split('-').every((word) => found.has(word))),
+    );
     expect(isRead, `nothing reads ${path}`).toBe(true);
   });
 });

@@ -35,6 +35,7 @@ import { authorization } from './modules/authorization/index.ts';
 import { communications } from './modules/communications/index.ts';
 import { core } from './modules/core/index.ts';
 import { database as databaseModule } from './modules/database/index.ts';
+import { embeddings } from './modules/embeddings/index.ts';
 import { router } from './modules/router/index.ts';
 import { storage } from './modules/storage/index.ts';
 import { type CloseOptions, checkPorts, startSurfaces } from './surfaces.ts';
@@ -48,6 +49,7 @@ export const modules: readonly AnyModule[] = [
   authentication,
   authorization,
   storage,
+  embeddings,
 ];
 
 const kernelMigrations: readonly MigrationSet[] = [

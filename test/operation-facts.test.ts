@@ -50,6 +50,7 @@ describe('admin operations', () => {
       'database.insights.explain',
       'database.schemas.plan',
       'database.vectorSearch',
+      'embeddings.admin.search',
       'mcp.call',
     ]);
   });

@@ -102,6 +102,32 @@ export interface NearestOptions extends SelectionOptions {
   readonly select?: readonly string[];
 }
 
+/** Which records of a search may be shown. */
+export interface MatchingOptions extends SelectionOptions {
+  readonly limit: number;
+  /** Fields that the search looks into: callers who do not see one of them get 403. */
+  readonly looksInto: readonly string[];
+}
+
+/** Records in an order that was made elsewhere. */
+export interface RankedOptions extends MatchingOptions {
+  /** Ids, best first. Those of records that are gone are passed over. */
+  readonly ids: readonly string[];
+  /** Names of fields; all unless given. */
+  readonly select?: readonly string[];
+  readonly populate?: readonly string[];
+  /** The records themselves are not wanted. */
+  readonly idsOnly?: boolean;
+}
+
+export interface RankedRecord {
+  readonly id: string;
+  /** Where it stands in the given order, from 0. */
+  readonly place: number;
+  /** The record as JSON; empty with `idsOnly`. */
+  readonly json: string;
+}
+
 /** Results over the records that fit a condition. */
 export interface AggregateOptions extends SelectionOptions {
   /** Fields (dots lead into nested ones) by whose values the records are grouped; none: all are one group. */
@@ -239,6 +265,10 @@ export interface RecordStore extends RecordAccess {
    * looked at: exact, and at most 50,000. A hidden field only for operators and with `granted`.
    */
   nearest(caller: Caller, schema: string, options: NearestOptions): Promise<string>;
+  /** Those of the given records that fit a condition and that the caller may read, in the given order, as many as wanted. */
+  ranked(caller: Caller, schema: string, options: RankedOptions): Promise<readonly RankedRecord[]>;
+  /** Ids of records that fit a condition and that the caller may read, in no order, as many as wanted. */
+  matching(caller: Caller, schema: string, options: MatchingOptions): Promise<readonly string[]>;
   /** A JSON list with one object per group. */
   aggregate(caller: Caller, schema: string, options: AggregateOptions): Promise<string>;
   /** Throws 404 when absent or invisible. */

@@ -2,20 +2,10 @@
  * The thread that computes password hashes. It gives way to every other thread of the machine: a hash takes about 10 ms of
  * a processor, and a flood of logins must leave the processors to those who only want a record.
  */
-import { constants, setPriority } from 'node:os';
 import { hashSync, type Options, verifySync } from '@node-rs/argon2';
+import { giveWay } from '../threads/give-way.ts';
 
 giveWay();
-
-/** Only on Linux is a thread addressed by this: elsewhere it would slow down the whole process. */
-function giveWay(): void {
-  if (process.platform !== 'linux') return;
-  try {
-    setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
-  } catch {
-    // A sandbox may forbid it; hashes are right at any priority.
-  }
-}
 
 /** What goes into the thread; text, because a buffer would be copied into one that is shared by others. */
 export interface HashTask {

@@ -9,21 +9,29 @@ import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { isTrusted, requireOffered } from '../access/operation-access.ts';
 import type { OpenRequestScope } from '../access/request-scope.ts';
 import { trashOf } from '../sql/row-id.ts';
-import type { ReadOptions, RecordHistory, RecordStore } from '../store.ts';
+import type { MatchingOptions, ReadOptions, RecordHistory, RecordStore } from '../store.ts';
 import { aggregateSelected } from './aggregate.ts';
 import { nearestSelected } from './nearest.ts';
 import { readGuarded, readOptimistically } from './optimistic-read.ts';
+import { matchingSelected, rankedSelected, requireVisible } from './ranked.ts';
 import { getRecord, listRecords, type RecordDependencies, viewOf } from './record-view.ts';
-import { createRecordStreams, findSelected, listSelected, selectionOf } from './selection.ts';
+import {
+  createRecordStreams,
+  findSelected,
+  listSelected,
+  type Selection,
+  selectionOf,
+} from './selection.ts';
 
 type RecordReads = Pick<
   RecordStore,
-  'list' | 'get' | 'select' | 'find' | 'stream' | 'nearest' | 'aggregate'
+  'list' | 'get' | 'select' | 'find' | 'stream' | 'nearest' | 'ranked' | 'matching' | 'aggregate'
 >;
 
 export const createReads = (requestScopeOf: OpenRequestScope<RecordDependencies>): RecordReads => ({
   ...createRouteReads(requestScopeOf),
   ...createSelectedReads(requestScopeOf),
+  ...createSearchReads(requestScopeOf),
   stream: createStream(requestScopeOf),
 });
 
@@ -115,6 +123,25 @@ function createSelectedReads(
       );
     },
   };
+}
+
+/** What search indexes have found, as far as the caller may read it. */
+function createSearchReads(
+  requestScopeOf: OpenRequestScope<RecordDependencies>,
+): Pick<RecordReads, 'ranked' | 'matching'> {
+  const searched =
+    <O extends MatchingOptions, T>(
+      read: (given: RecordDependencies, selection: Selection, options: O) => Promise<T>,
+    ) =>
+    async (caller: Caller, name: string, options: O): Promise<T> => {
+      const { dependencies: own, schema: find } = await requestScopeOf(caller, name);
+      const schema = find(name);
+      if (!isTrusted(caller)) requireVisible(schema, options.looksInto);
+      return readOptimistically(searching(own, caller), async (given) =>
+        read(given, await selectionOf(given, { caller, schema }, options), options),
+      );
+    };
+  return { ranked: searched(rankedSelected), matching: searched(matchingSelected) };
 }
 
 /** What clients put together themselves may run for a shorter time than what operators have made for them. */
@@ -216,6 +243,8 @@ export const retryingReads = (database: Database, reads: RecordReads): RecordRea
   select: (...input) => retryOnStaleSchema(database, () => reads.select(...input)),
   find: (...input) => retryOnStaleSchema(database, () => reads.find(...input)),
   nearest: (...input) => retryOnStaleSchema(database, () => reads.nearest(...input)),
+  ranked: (...input) => retryOnStaleSchema(database, () => reads.ranked(...input)),
+  matching: (...input) => retryOnStaleSchema(database, () => reads.matching(...input)),
   aggregate: (...input) => retryOnStaleSchema(database, () => reads.aggregate(...input)),
   stream: (...input) => retryStream(database, () => reads.stream(...input)),
 });

@@ -1,0 +1,71 @@
+/** Records in an order that was made elsewhere, such as by a search index: only those that the caller may read. */
+import { errors } from '../../../kernel/errors.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
+import type { Parameters } from '../sql/prepared-statements.ts';
+import { idTest } from '../sql/row-id.ts';
+import type { MatchingOptions, RankedOptions, RankedRecord } from '../store.ts';
+import { type RecordDependencies, runRead } from './record-view.ts';
+import { createRenderContext, recordJson, selectList } from './render.ts';
+import { chosen, filteredStatement, type Selection, selectionText } from './selection.ts';
+
+/** Permission, filter, order and records in one statement. */
+export async function rankedSelected(
+  dependencies: RecordDependencies,
+  selection: Selection,
+  options: RankedOptions,
+): Promise<readonly RankedRecord[]> {
+  const { schema, view } = selection;
+  const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
+    const first = firstRanked(selection, options, parameters);
+    const found = `with p as materialized (${first}) select p.id::text as id, p.n::integer - 1 as place`;
+    if (options.idsOnly) return `${found}, '' as json from p order by p.n`;
+    const context = createRenderContext(parameters, view.conditions);
+    const list = selectList(schema, 't0', view.populate, context);
+    const record = chosen(schema, recordJson(schema, 'x'), options.select);
+    return (
+      `${found}, (${record})::text as json from p join ` +
+      `(select ${list} from ${schema.rows} t0 where t0."_id" in (select id from p)) x on x."_id" = p.id order by p.n`
+    );
+  });
+  return runRead<RankedRecord>(dependencies, schema, statement);
+}
+
+/** The first rows, in the given order, that fit; ids that lead nowhere are passed over. */
+function firstRanked(
+  selection: Selection,
+  { ids, limit }: RankedOptions,
+  parameters: Parameters,
+): string {
+  const { schema } = selection;
+  const given = `unnest(${parameters.next(ids)}::${idType(schema)}[]) with ordinality c(id, n)`;
+  const where = selectionText(selection, parameters);
+  return (
+    `select c.n, t0."_id" as id from ${given} join ${schema.rows} t0 on ${idTest(schema, 't0', 'c.id')} ` +
+    `where ${where} order by c.n limit ${parameters.next(limit)}::integer`
+  );
+}
+
+const idType = ({ mapping }: CompiledSchema): 'uuid' | 'text' => (mapping ? 'text' : 'uuid');
+
+/** Ids of records that fit, in no order. */
+export async function matchingSelected(
+  dependencies: RecordDependencies,
+  selection: Selection,
+  { limit }: MatchingOptions,
+): Promise<readonly string[]> {
+  const { schema } = selection;
+  const statement = filteredStatement(dependencies.plans, { schema }, (parameters) => {
+    const where = selectionText(selection, parameters);
+    return `select t0."_id"::text as id from ${schema.rows} t0 where ${where} limit ${parameters.next(limit)}::integer`;
+  });
+  const rows = await runRead<{ readonly id: string }>(dependencies, schema, statement);
+  return rows.map(({ id }) => id);
+}
+
+/** Throws 403 when the caller does not see one of the fields: an order tells what is in them. */
+export function requireVisible(schema: CompiledSchema, paths: readonly string[]): void {
+  for (const path of paths) {
+    const field = schema.tree.fields.get(path.split('.', 1)[0] ?? '');
+    if (!field || field.hidden) throw errors.FORBIDDEN();
+  }
+}

@@ -1,0 +1,140 @@
+/** Configuration of embeddings (specification embeddings.md section 4). Times are in milliseconds. */
+import Type, { type Static } from 'typebox';
+import { defineConfig, harmless, sensitive } from '../../kernel/config/config-definition.ts';
+import { builtInProvider, providers } from './model.ts';
+
+const text = (description: string) => Type.String({ default: '', maxLength: 500, description });
+const flag = (value: boolean, description: string) => Type.Boolean({ default: value, description });
+const whole = (value: number, [minimum, maximum]: readonly [number, number], description: string) =>
+  Type.Integer({ default: value, minimum, maximum, description });
+const harmlessWhole = (
+  value: number,
+  [minimum, maximum]: readonly [number, number],
+  description: string,
+) => Type.Integer({ ...harmless, default: value, minimum, maximum, description });
+
+const openai = Type.Object({
+  endpoint: text(
+    'Full address of an endpoint that speaks the embeddings API of OpenAI. https only.',
+  ),
+  apiKey: sensitive({ description: 'Key that is sent as bearer token. Empty: none is sent.' }),
+  models: Type.Array(
+    Type.Object({
+      name: Type.String({ minLength: 1, maxLength: 200, description: 'As the provider calls it.' }),
+      dimensions: Type.Integer({
+        minimum: 1,
+        maximum: 4_096,
+        description: 'Length of its vectors.',
+      }),
+    }),
+    { default: [], maxItems: 50, description: 'Models that may be used.' },
+  ),
+  defaultModel: text('The model of configurations that name none. Empty: the first one.'),
+  allowInternal: flag(
+    false,
+    'Whether the endpoint may be on a private address and without TLS (a model in your own network).',
+  ),
+});
+
+const queue = Type.Object({
+  concurrency: harmlessWhole(2, [1, 16], 'Batches of records that a node works on at once.'),
+  attempts: harmlessWhole(3, [1, 20], 'How often a record is tried before it counts as failed.'),
+  retryFailedMs: harmlessWhole(
+    300_000,
+    [1_000, 86_400_000],
+    'After how long records that failed because of the provider are tried again.',
+  ),
+});
+
+const security = Type.Object({
+  sourceFieldAllowlist: Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+    default: [],
+    maxItems: 100,
+    description:
+      'Fields that may be sources although their names sound like secrets or they are hidden.',
+  }),
+  embedTimeoutMs: whole(10_000, [100, 120_000], 'How long one call of the provider may take.'),
+  maxEmbedInputBytes: whole(32_768, [256, 262_144], 'Bytes of a text that somebody searches for.'),
+  maxEmbedResponseBytes: whole(
+    8_388_608,
+    [65_536, 67_108_864],
+    'Bytes of one answer of the provider.',
+  ),
+});
+
+const search = Type.Object({
+  defaultLimit: harmlessWhole(10, [1, 50], 'Hits of a search that names no limit.'),
+  maxIndexMegabytes: whole(
+    512,
+    [16, 65_536],
+    'Memory of a node for vectors that are searched. Beyond it searches by meaning answer 412.',
+  ),
+});
+
+export const embeddingsConfig = defineConfig({
+  schema: Type.Object({
+    enabled: flag(true, 'Whether texts get embeddings and can be searched.'),
+    defaultProvider: Type.Enum([...providers], {
+      default: builtInProvider,
+      description:
+        'Provider of configurations that name none: `built-in` (English, on this machine), `openai-compatible`, or `none` (words alone).',
+    }),
+    providers: Type.Object({ 'openai-compatible': openai }),
+    batch: Type.Object({
+      maxInputs: whole(64, [1, 2_048], 'Texts of one call of the provider.'),
+    }),
+    rate: Type.Object({
+      requestsPerMinute: whole(0, [0, 100_000], 'Calls of the provider by one node; 0: any.'),
+    }),
+    budget: Type.Object({
+      dailyTokens: whole(
+        0,
+        [0, Number.MAX_SAFE_INTEGER],
+        'Tokens of the provider in a day (UTC), over all nodes; 0: any. Records wait for the next day.',
+      ),
+    }),
+    cache: Type.Object({
+      queryTtlMs: harmlessWhole(
+        600_000,
+        [0, 86_400_000],
+        'How long the vector of a text that was searched for is kept.',
+      ),
+    }),
+    queue,
+    security,
+    search,
+  }),
+  check({ providers: { 'openai-compatible': own }, defaultProvider }) {
+    const { endpoint, models, defaultModel, allowInternal } = own;
+    const path = 'providers.openai-compatible';
+    const problems = [];
+    if (endpoint !== '' && !isEndpoint(endpoint, allowInternal))
+      problems.push({
+        path: `${path}.endpoint`,
+        rule: 'url',
+        message: 'write an address like https://example.com/v1/embeddings, without credentials',
+      });
+    if (defaultModel !== '' && !models.some(({ name }) => name === defaultModel))
+      problems.push({
+        path: `${path}.defaultModel`,
+        rule: 'oneOf',
+        message: 'must be one of models',
+      });
+    if (defaultProvider === 'openai-compatible' && (endpoint === '' || models.length === 0))
+      problems.push({
+        path: endpoint === '' ? `${path}.endpoint` : `${path}.models`,
+        rule: 'required',
+        message: 'the default provider needs it',
+      });
+    return problems;
+  },
+});
+
+export type EmbeddingsConfig = Static<typeof embeddingsConfig.schema>;
+
+function isEndpoint(value: string, allowInternal: boolean): boolean {
+  if (!URL.canParse(value)) return false;
+  const { protocol, username, password } = new URL(value);
+  const isSecure = protocol === 'https:' || (protocol === 'http:' && allowInternal);
+  return isSecure && username === '' && password === '';
+}

@@ -1,0 +1,65 @@
+/** Embeddings: texts of records become searchable by what they mean, and by their words. */
+import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
+import { type EmbeddingsConfig, embeddingsConfig } from './config.ts';
+import { purgeJob } from './jobs.ts';
+import { measuresOf } from './measure.ts';
+import { migrations } from './migrations.ts';
+import { createModelSource } from './models/model-source.ts';
+import { backfillOperations } from './operations/backfills.ts';
+import { configOperations } from './operations/configs.ts';
+import { searchOperations } from './operations/search.ts';
+import { statusOperations } from './operations/status.ts';
+import { createVectorIndex } from './scan/vector-index.ts';
+import { createBackfills } from './services/backfills.ts';
+import { createBackground } from './services/background.ts';
+import { createConfigs } from './services/configs.ts';
+import type { EmbeddingParts } from './services/embedding-parts.ts';
+import { createSearch } from './services/search.ts';
+
+export const embeddings = defineModule({
+  name: 'embeddings',
+  description: 'Search in records by meaning and by words',
+  requires: {},
+  config: embeddingsConfig,
+  migrations,
+  start,
+});
+
+async function start({
+  kernel,
+  config,
+  log,
+}: ModuleContext<EmbeddingsConfig>): Promise<RunningModule<undefined>> {
+  const measures = measuresOf(kernel);
+  const current = () => config.current();
+  const models = createModelSource({ config: current, database: kernel.database, measures });
+  const index = createVectorIndex({ database: kernel.database, config: current });
+  const parts: EmbeddingParts = { ...kernel, config: current, models, measures, log };
+  const background = createBackground({
+    ...parts,
+    subscribe: kernel.events.subscribe,
+    backfills: () => backfills,
+  });
+  const backfills = createBackfills({ ...parts, wake: background.wake });
+  const configs = createConfigs({ ...parts, backfills, wake: background.wake });
+  const stopListening = config.onChange(() => {
+    models.renew();
+    background.wake();
+  });
+  background.start();
+  return {
+    service: undefined,
+    operations: [
+      ...searchOperations(createSearch({ ...parts, index })),
+      ...configOperations(configs),
+      ...backfillOperations(backfills, configs, kernel.database),
+      ...statusOperations(parts),
+    ],
+    jobs: [backfills.job, purgeJob(parts)],
+    async stop() {
+      stopListening();
+      await background.stop();
+      await Promise.all([models.close(), index.close()]);
+    },
+  };
+}

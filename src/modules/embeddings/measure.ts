@@ -1,0 +1,55 @@
+/** Figures about embeddings. They belong to the process, also while the module is switched off and on. */
+import type { Kernel } from '../../host/kernel.ts';
+import type { GaugeReading, Histogram } from '../../kernel/telemetry/metrics.ts';
+import { remembered } from '../../kernel/telemetry/metrics.ts';
+import { queueFigures } from './queries/pending.ts';
+
+interface Counter {
+  inc(labels?: Record<string, string>, by?: number): void;
+}
+
+export interface EmbeddingMeasures {
+  readonly generated: Counter;
+  readonly skipped: Counter;
+  readonly failed: Counter;
+  readonly retried: Counter;
+  readonly tokens: Counter;
+  readonly provider: Histogram;
+  readonly searches: Histogram;
+}
+
+const measured = new WeakMap<Kernel['metrics'], EmbeddingMeasures>();
+const REMEMBERED_MS = 10_000;
+
+export function measuresOf({
+  metrics,
+  database,
+}: Pick<Kernel, 'metrics' | 'database'>): EmbeddingMeasures {
+  const known = measured.get(metrics);
+  if (known) return known;
+  const made: EmbeddingMeasures = {
+    generated: metrics.counter('generated_embeddings_total', 'Records that got vectors'),
+    skipped: metrics.counter(
+      'skipped_embeddings_total',
+      'Records whose text was the same, or empty',
+    ),
+    failed: metrics.counter('failed_embeddings_total', 'Records that were given up'),
+    retried: metrics.counter('retried_embeddings_total', 'Attempts that will be made again'),
+    tokens: metrics.counter('embedding_tokens_total', 'Tokens that providers counted', [
+      'provider',
+    ]),
+    provider: metrics.histogram(
+      'embedding_provider_duration_seconds',
+      'Time in which texts became vectors',
+      ['provider'],
+    ),
+    searches: metrics.histogram('embedding_search_duration_seconds', 'Time of a search', ['mode']),
+  };
+  const waiting = remembered(REMEMBERED_MS, 0, async (): Promise<GaugeReading> => {
+    const figures = await queueFigures(database);
+    return figures.reduce((sum, one) => sum + one.waiting + one.active + one.delayed, 0);
+  });
+  metrics.gauge('embeddings_waiting', 'Records whose texts are to be looked at', waiting);
+  measured.set(metrics, made);
+  return made;
+}

@@ -1,0 +1,70 @@
+/** What makes vectors of texts, whoever runs it. */
+
+/**
+ * - `unavailable`, `timeout`, `throttled`: later it may go well
+ * - `auth`: the provider refuses our credentials
+ * - `refused`: this text is not taken, and never will be
+ * - `wrong`: what came back are not vectors of the expected length
+ * - `budget`: the tokens of the day are used up
+ */
+export type ModelFailure =
+  | 'unavailable'
+  | 'timeout'
+  | 'throttled'
+  | 'auth'
+  | 'refused'
+  | 'wrong'
+  | 'budget';
+
+export class ModelError extends Error {
+  readonly failure: ModelFailure;
+  /** Seconds that the provider asks for. */
+  readonly retryAfter: number | undefined;
+
+  constructor(failure: ModelFailure, message: string, retryAfter?: number) {
+    super(message);
+    this.name = 'ModelError';
+    this.failure = failure;
+    this.retryAfter = retryAfter;
+  }
+}
+
+/** Who waits for the vectors: somebody who searches goes first. */
+export type Purpose = 'query' | 'passage';
+
+export interface Model {
+  /** UTF-16 units of one passage; longer texts are cut. */
+  readonly passageLength: number;
+  /** Milliseconds of `Date.now()` before which it is not worth trying; 0 when it works. */
+  pausedUntil(): number;
+  /** One vector for each text, in order. Throws `ModelError`. */
+  embed(texts: readonly string[], purpose: Purpose): Promise<readonly Float32Array[]>;
+}
+
+/** What a generation of vectors is made with. */
+export interface ModelChoice {
+  readonly provider: string;
+  readonly model: string;
+  readonly dimensions: number;
+  readonly similarity: Similarity;
+}
+
+export type Similarity = 'cosine' | 'euclidean' | 'dotProduct';
+
+export const builtInProvider = 'built-in';
+export const openaiProvider = 'openai-compatible';
+/** No vectors: words alone are searched. */
+export const noProvider = 'none';
+export const providers = [builtInProvider, openaiProvider, noProvider] as const;
+export type Provider = (typeof providers)[number];
+
+export const builtInModel = 'universal-sentence-encoder-lite-en';
+export const builtInDimensions = 512;
+
+/** Vectors of length 1, whose dot product is the cosine. One without a direction stays as it is. */
+export function normalised(vector: Float32Array): Float32Array {
+  let sum = 0;
+  for (const x of vector) sum += x * x;
+  const length = Math.sqrt(sum);
+  return length === 0 ? vector : vector.map((x) => x / length);
+}

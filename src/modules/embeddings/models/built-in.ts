@@ -1,0 +1,68 @@
+/** The model that comes with the platform: English, 512 dimensions, in a thread, with nothing to download. */
+import { createWorkerLink } from '../../../kernel/threads/worker-link.ts';
+import { builtInDimensions, type Model, ModelError, type Purpose } from '../model.ts';
+
+/** Texts of one turn: who searches waits for one turn at most. */
+const BATCH = 8;
+/** Queries that wait at the same time. */
+const MAX_WAITING = 200;
+const IDLE_MS = 120_000;
+const HEAP_MEGABYTES = 512;
+/** A sentence encoder: the more it is given at once, the less is left of each thought. */
+const PASSAGE_LENGTH = 1_000;
+
+interface Work {
+  readonly texts: readonly string[];
+  readonly done: PromiseWithResolvers<readonly Float32Array[]>;
+}
+
+interface BuiltInModel extends Model {
+  close(): Promise<void>;
+}
+
+export function createBuiltInModel(): BuiltInModel {
+  const thread = createWorkerLink({
+    file: new URL('built-in-thread.ts', import.meta.url),
+    idleMs: IDLE_MS,
+    heapMegabytes: HEAP_MEGABYTES,
+  });
+  const lines: Readonly<Record<Purpose, Work[]>> = { query: [], passage: [] };
+  let busy = false;
+
+  const run = async ({ texts, done }: Work): Promise<void> => {
+    try {
+      const all = await thread.call<Float32Array>('embed', texts);
+      done.resolve(
+        texts.map((_, i) => all.slice(i * builtInDimensions, (i + 1) * builtInDimensions)),
+      );
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      done.reject(new ModelError('unavailable', message));
+    }
+  };
+
+  const turn = async (): Promise<void> => {
+    if (busy) return;
+    busy = true;
+    for (let work = next(); work; work = next()) await run(work);
+    busy = false;
+  };
+  const next = (): Work | undefined => lines.query.shift() ?? lines.passage.shift();
+
+  return {
+    passageLength: PASSAGE_LENGTH,
+    pausedUntil: () => 0,
+    async embed(texts, purpose) {
+      const line = lines[purpose];
+      if (purpose === 'query' && line.length >= MAX_WAITING)
+        throw new ModelError('throttled', 'Too many searches wait for the model', 1);
+      const parts: Work[] = [];
+      for (let at = 0; at < texts.length; at += BATCH)
+        parts.push({ texts: texts.slice(at, at + BATCH), done: Promise.withResolvers() });
+      line.push(...parts);
+      void turn();
+      return (await Promise.all(parts.map(({ done }) => done.promise))).flat();
+    },
+    close: () => thread.close(),
+  };
+}

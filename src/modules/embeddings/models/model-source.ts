@@ -1,0 +1,116 @@
+/** The model of a generation. Each is made when it is first asked for, and kept. */
+import { LRUCache } from 'lru-cache';
+import type { Database } from '../../../kernel/database/database.ts';
+import type { EmbeddingsConfig } from '../config.ts';
+import type { EmbeddingMeasures } from '../measure.ts';
+import {
+  builtInProvider,
+  type Model,
+  type ModelChoice,
+  ModelError,
+  normalised,
+  openaiProvider,
+} from '../model.ts';
+import { addUsage, tokensOfToday } from '../queries/usage.ts';
+import { createBuiltInModel } from './built-in.ts';
+import { createRemoteModel, type Spending } from './openai-compatible.ts';
+
+export interface ModelSource {
+  /** Nothing for generations without vectors. */
+  of(choice: ModelChoice): Model | undefined;
+  /** The vector of a text that somebody searches for; the same text is asked for once in a while only. */
+  query(
+    choice: ModelChoice,
+    text: string,
+  ): Promise<{ readonly vector: Float32Array; readonly cached: boolean }>;
+  /** Forgets what rests on a former configuration. */
+  renew(): void;
+  close(): Promise<void>;
+}
+
+interface ModelSourceParts {
+  readonly config: () => EmbeddingsConfig;
+  readonly database: Database;
+  readonly measures: EmbeddingMeasures;
+}
+
+/** Vectors of texts that were searched for. */
+const MAX_QUERIES = 1_000;
+const MAX_MODELS = 50;
+
+export function createModelSource(parts: ModelSourceParts): ModelSource {
+  const builtIn = createBuiltInModel();
+  const remote = new LRUCache<string, Model>({ max: MAX_MODELS });
+  const queries = new LRUCache<string, Float32Array>({ max: MAX_QUERIES });
+  const spending = createSpending(parts, openaiProvider);
+
+  const of = (choice: ModelChoice): Model | undefined => {
+    if (choice.provider === builtInProvider) return timed(parts, choice, builtIn);
+    if (choice.provider !== openaiProvider) return undefined;
+    const key = `${choice.model}/${choice.dimensions}`;
+    const known = remote.get(key) ?? createRemoteModel({ ...parts, spending }, choice);
+    remote.set(key, known);
+    return timed(parts, choice, known);
+  };
+
+  return {
+    of,
+    async query(choice, text) {
+      const key = JSON.stringify([
+        choice.provider,
+        choice.model,
+        choice.dimensions,
+        choice.similarity,
+        text,
+      ]);
+      const known = queries.get(key);
+      if (known) return { vector: known, cached: true };
+      const [vector] = (await of(choice)?.embed([text], 'query')) ?? [];
+      if (!vector) throw new ModelError('wrong', 'The model answered nothing');
+      const ttl = parts.config().cache.queryTtlMs;
+      if (ttl > 0) queries.set(key, vector, { ttl });
+      return { vector, cached: false };
+    },
+    renew() {
+      remote.clear();
+      queries.clear();
+    },
+    close: () => builtIn.close(),
+  };
+}
+
+/** Vectors as they are compared: of length 1 where only their direction counts. */
+function timed({ measures }: ModelSourceParts, choice: ModelChoice, model: Model): Model {
+  return {
+    ...model,
+    async embed(texts, purpose) {
+      const started = performance.now();
+      const vectors = await model.embed(texts, purpose);
+      measures.provider.observe(
+        { provider: choice.provider },
+        (performance.now() - started) / 1000,
+      );
+      return choice.similarity === 'cosine' ? vectors.map(normalised) : vectors;
+    },
+  };
+}
+
+/** Tokens of a provider in a day are counted in the database, for all nodes. */
+function createSpending(
+  { config, database, measures }: ModelSourceParts,
+  provider: string,
+): Spending {
+  return {
+    async require() {
+      const { dailyTokens } = config().budget;
+      if (dailyTokens === 0 || (await tokensOfToday(database, provider)) < dailyTokens) return;
+      const midnight = new Date().setUTCHours(24, 0, 0, 0);
+      const seconds = Math.ceil((midnight - Date.now()) / 1000);
+      throw new ModelError('budget', 'The tokens of this day are used up', seconds);
+    },
+    async add(usage) {
+      measures.tokens.inc({ provider }, usage.tokens);
+      await addUsage(database, provider, usage);
+    },
+  };
+}

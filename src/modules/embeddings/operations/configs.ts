@@ -1,0 +1,124 @@
+/** Operations on configurations: what of which schema is searched. */
+import Type from 'typebox';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import { embeddingErrors } from '../errors.ts';
+import type { Configs } from '../services/configs.ts';
+import type { ConfigInput } from '../services/recipe.ts';
+import {
+  adminFacts,
+  ConfigDocument,
+  configDocument,
+  Id,
+  languages,
+  Provider,
+  SchemaName,
+  similarities,
+  TargetField,
+} from './shapes.ts';
+
+export const configOperations = (configs: Configs): readonly Operation[] => [
+  list(configs),
+  save(configs),
+  get(configs),
+  remove(configs),
+];
+
+const list = (configs: Configs): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'embeddings.configs.list',
+    about: { schemaName: 'open' },
+    method: 'GET',
+    path: '/embeddings/configs',
+    input: { query: Type.Object({ schemaName: Type.Optional(SchemaName) }) },
+    output: Type.Object({ configs: Type.Array(ConfigDocument) }),
+    summary: 'List what is searched in schemas',
+    handler: async (_, { query: { schemaName } }) => ({
+      configs: (await configs.list(schemaName)).map(configDocument),
+    }),
+  });
+
+const save = (configs: Configs): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'embeddings.configs.save',
+    about: { schemaName: 'schema' },
+    method: 'POST',
+    path: '/embeddings/configs',
+    input: {
+      body: Type.Object({
+        schemaName: SchemaName,
+        sourceFields: Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+          minItems: 1,
+          maxItems: 32,
+          description: 'Texts that are searched, in this order; dots lead into nested fields',
+        }),
+        targetField: { ...TargetField, description: 'A name for it; no field of the schema' },
+        provider: Type.Optional(Provider),
+        model: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+        dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096 })),
+        similarity: Type.Optional(Type.Enum(similarities, { description: 'cosine unless set' })),
+        language: Type.Optional(
+          Type.Enum([...languages], {
+            description: 'How words are searched: with the forms of a language; simple unless set',
+          }),
+        ),
+        sourceFieldAllowlist: Type.Optional(
+          Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
+            maxItems: 32,
+            description: 'Sources that are taken although they are hidden or sound like secrets',
+          }),
+        ),
+        enabled: Type.Optional(Type.Boolean()),
+        backfill: Type.Optional(
+          Type.Enum(['auto', 'none'], {
+            description:
+              'auto, unless set: what is there already is embedded too. A provider over HTTP is not asked for more than 10,000 records without a backfill that says so',
+          }),
+        ),
+      }),
+    },
+    output: Type.Object({ config: ConfigDocument, warnings: Type.Array(Type.String()) }),
+    errors: [
+      schemaErrors.SCHEMA_NOT_FOUND,
+      embeddingErrors.SCHEMA_NOT_EXTENDABLE,
+      embeddingErrors.CONFIG_TAKEN,
+    ],
+    summary: 'Make texts of a schema searchable, or change how',
+    description:
+      'The same schema and target again is a change. Another model, or other fields, are made ready beside what is there: searches use the old vectors until the new ones are complete.',
+    async handler(_, { body }) {
+      const { config, warnings } = await configs.save(body as ConfigInput);
+      return { config: configDocument(config), warnings: [...warnings] };
+    },
+  });
+
+const get = (configs: Configs): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'embeddings.configs.get',
+    method: 'GET',
+    path: '/embeddings/configs/:id',
+    input: { params: Id },
+    output: Type.Object({ config: ConfigDocument }),
+    errors: [embeddingErrors.CONFIG_NOT_FOUND],
+    summary: 'Read one of them',
+    handler: async (_, { params: { id } }) => ({ config: configDocument(await configs.find(id)) }),
+  });
+
+const remove = (configs: Configs): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'embeddings.configs.delete',
+    method: 'DELETE',
+    path: '/embeddings/configs/:id',
+    input: { params: Id },
+    output: Type.Object({ config: ConfigDocument }),
+    errors: [embeddingErrors.CONFIG_NOT_FOUND],
+    summary: 'Search these texts no longer',
+    description: 'Its vectors are removed in the background. The records stay as they are.',
+    handler: async (_, { params: { id } }) => ({
+      config: configDocument(await configs.remove(id)),
+    }),
+  });

@@ -1,0 +1,164 @@
+/** Searching, on the client surface and for operators. */
+import Type from 'typebox';
+import { recordErrors } from '../../../data/records/errors.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import type { Caller } from '../../../kernel/caller.ts';
+import { errors } from '../../../kernel/errors.ts';
+import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import { embeddingErrors } from '../errors.ts';
+import type { Search, SearchResult } from '../services/search.ts';
+import type { SearchInput } from '../services/search-request.ts';
+import { adminFacts, Filter, SchemaName, similarities } from './shapes.ts';
+
+export const searchOperations = (search: Search): readonly Operation[] => [
+  clientSearch(search),
+  adminSearch(search),
+];
+
+const MAX_HITS = 50;
+const MAX_ADMIN_HITS = 1_000;
+const Scope = Type.String({ minLength: 3, maxLength: 256 });
+
+const asked = (most: number) => ({
+  schemaName: SchemaName,
+  text: Type.Optional(
+    Type.String({ maxLength: 262_144, description: 'What to search for, in words' }),
+  ),
+  documentId: Type.Optional(
+    Type.String({ maxLength: 256, description: 'In place of text: what is like this record' }),
+  ),
+  targetField: Type.Optional(
+    Type.String({ maxLength: 64, description: 'Which configuration; the only one unless set' }),
+  ),
+  filter: Type.Optional(Filter),
+  limit: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: most,
+      description: 'Hits; 10 unless configured otherwise',
+    }),
+  ),
+  mode: Type.Optional(
+    Type.Enum(['vector', 'keyword', 'hybrid'], {
+      description: 'By meaning, by words, or by both; vector unless set',
+    }),
+  ),
+  fallback: Type.Optional(
+    Type.Enum(['keyword'], { description: 'What to do when the model cannot be asked' }),
+  ),
+  minScore: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
+  select: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 64 })),
+  populate: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: 20 })),
+});
+
+const Hits = Type.Object({
+  hits: Type.Array(
+    Type.Object({
+      document: Type.Record(Type.String(), Type.Unknown()),
+      score: Type.Number({ description: '0 to 1, higher is better' }),
+      distance: Type.Optional(Type.Number()),
+      metric: Type.Optional(Type.Enum(similarities)),
+      provider: Type.Optional(Type.String()),
+      raw: Type.Optional(Type.Number({ description: 'The dot product itself' })),
+      matchedChunk: Type.Optional(
+        Type.Object({ start: Type.Integer(), end: Type.Integer(), preview: Type.String() }),
+      ),
+    }),
+  ),
+  degraded: Type.Optional(
+    Type.Boolean({ description: 'The model could not be asked: these were found by words' }),
+  ),
+});
+
+const searchErrors = [
+  schemaErrors.SCHEMA_NOT_FOUND,
+  errors.FORBIDDEN,
+  embeddingErrors.NOT_SEARCHABLE,
+  embeddingErrors.EMBEDDINGS_DISABLED,
+  embeddingErrors.CONFIG_DISABLED,
+  embeddingErrors.VECTOR_SEARCH_UNAVAILABLE,
+  embeddingErrors.INDEX_NOT_QUERYABLE,
+  embeddingErrors.DIMENSION_MISMATCH,
+  embeddingErrors.PROVIDER_UNAVAILABLE,
+  embeddingErrors.PROVIDER_BUDGET,
+  embeddingErrors.PROVIDER_TIMEOUT,
+  recordErrors.RECORD_NOT_FOUND,
+  recordErrors.RECORD_INVALID,
+  recordErrors.POPULATE_FORBIDDEN,
+  recordErrors.PERMISSIONS_UNAVAILABLE,
+];
+
+const shared = {
+  heavy: true,
+  readOnly: true,
+  idempotency: false,
+  method: 'POST',
+  path: '/embeddings/search',
+  output: Hits,
+  errors: searchErrors,
+  summary: 'Find records by what their texts mean, or by words',
+} as const;
+
+const clientSearch = (search: Search): Operation =>
+  defineOperation({
+    ...shared,
+    id: 'embeddings.search',
+    surface: 'client',
+    access: 'user',
+    // Each costs a call of the model.
+    limit: { requests: 5, seconds: 1 },
+    input: {
+      query: Type.Object({ scope: Type.Optional(Scope) }),
+      body: Type.Object(asked(MAX_HITS)),
+    },
+    description:
+      'Only records that the caller may read are searched: who may read few gets the best of these.',
+    handler: async ({ caller }, { query: { scope }, body }) =>
+      answerOf(await search(caller, inputOf(body, scope))),
+  });
+
+const adminSearch = (search: Search): Operation =>
+  defineOperation({
+    ...shared,
+    ...adminFacts,
+    id: 'embeddings.admin.search',
+    about: { schemaName: 'schema' },
+    input: {
+      body: Type.Object({
+        ...asked(MAX_ADMIN_HITS),
+        userId: Type.Optional(
+          Type.String({
+            format: 'uuid',
+            description: 'Search as this user; as operator unless set',
+          }),
+        ),
+        scope: Type.Optional(Scope),
+        adminOperator: Type.Optional(
+          Type.Boolean({ description: 'Search as operator although a user is named' }),
+        ),
+      }),
+    },
+    handler: async ({ caller }, { body: { userId, scope, adminOperator = false, ...body } }) => {
+      const isUser = userId !== undefined && !adminOperator;
+      const asker = isUser ? userCaller(userId) : caller;
+      return answerOf(await search(asker, inputOf(body, scope)));
+    },
+  });
+
+/** Somebody who is looked at, and has not signed in. */
+const userCaller = (userId: string): Caller => ({
+  kind: 'user',
+  userId,
+  sessionId: '',
+  authenticatedAt: 0,
+  complete: true,
+  clientId: 'anonymous-client',
+});
+
+const inputOf = (body: object, scope: string | undefined): SearchInput =>
+  ({ ...body, ...(scope !== undefined && { scope }) }) as SearchInput;
+
+const answerOf = ({ hits, degraded }: SearchResult) => ({
+  hits: hits.map((hit) => ({ ...hit })),
+  ...(degraded && { degraded }),
+});

@@ -1,0 +1,162 @@
+/** The SQL of vectors and words. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { shortSql, sql } from '../../../kernel/database/sql.ts';
+
+/** A passage on its way into the table. */
+export interface PassageRow {
+  readonly recordId: string;
+  readonly ordinal: number;
+  readonly starts: number;
+  readonly ends: number;
+  /** Of the whole text of the record. Null: the record is gone. */
+  readonly hash: Buffer | null;
+  readonly vector: Buffer | null;
+}
+
+/** What is known of the texts: digest by record. */
+export async function knownHashes(
+  database: Queryable,
+  generationId: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Buffer>> {
+  const { rows } = await database.query<{ id: string; hash: Buffer }>(sql`
+    select record_id as id, hash from penstock.embeddings_vectors
+    where generation_id = ${generationId}::uuid and record_id = any(${ids}::text[]) and ordinal = 0 and hash is not null`);
+  return new Map(rows.map(({ id, hash }) => [id, hash]));
+}
+
+/** The number of the next change. Who has it holds the generation until the transaction ends. */
+export async function nextVersion(
+  database: Queryable,
+  generationId: string,
+): Promise<string | undefined> {
+  const { rows } = await database.query<{ version: string }>(shortSql`
+    update penstock.embeddings_generations set version = version + 1 where id = ${generationId}::uuid returning version`);
+  return rows[0]?.version;
+}
+
+/** Puts the passages of these records in the place of those that they had. */
+export async function replacePassages(
+  database: Queryable,
+  { generationId, version }: { readonly generationId: string; readonly version: string },
+  passages: readonly PassageRow[],
+): Promise<void> {
+  const ids = [...new Set(passages.map(({ recordId }) => recordId))];
+  await database.query(sql`
+    delete from penstock.embeddings_vectors where generation_id = ${generationId}::uuid and record_id = any(${ids}::text[])`);
+  await database.query(sql`
+    insert into penstock.embeddings_vectors (generation_id, record_id, ordinal, starts, ends, hash, vector, version)
+    select ${generationId}::uuid, p.*, ${version}::bigint from unnest(
+      ${passages.map((p) => p.recordId)}::text[], ${passages.map((p) => p.ordinal)}::integer[],
+      ${passages.map((p) => p.starts)}::integer[], ${passages.map((p) => p.ends)}::integer[],
+      ${passages.map((p) => p.hash)}::bytea[], ${passages.map((p) => p.vector)}::bytea[]) p`);
+}
+
+export interface WordsRow {
+  readonly recordId: string;
+  readonly text: string;
+}
+
+/** The mark by which one index serves all generations; no word of a text looks like it. */
+export const markOf = (generationId: string): string => `#${generationId}`;
+
+export async function replaceWords(
+  database: Queryable,
+  { generationId, language }: { readonly generationId: string; readonly language: string },
+  { gone, rows }: { readonly gone: readonly string[]; readonly rows: readonly WordsRow[] },
+): Promise<void> {
+  if (gone.length > 0)
+    await database.query(sql`
+      delete from penstock.embeddings_words where generation_id = ${generationId}::uuid and record_id = any(${gone}::text[])`);
+  if (rows.length === 0) return;
+  await database.query(sql`
+    insert into penstock.embeddings_words (generation_id, record_id, words)
+    select ${generationId}::uuid, w.id,
+      array_to_tsvector(array[${markOf(generationId)}::text]) || to_tsvector(${language}::regconfig, w.text)
+    from unnest(${rows.map(({ recordId }) => recordId)}::text[], ${rows.map(({ text }) => text)}::text[]) w(id, text)
+    on conflict (generation_id, record_id) do update set words = excluded.words`);
+}
+
+export async function versionOf(database: Queryable, generationId: string): Promise<number> {
+  const { rows } = await database.query<{ version: string; passages: string }>(shortSql`
+    select version from penstock.embeddings_generations where id = ${generationId}::uuid`);
+  return Number(rows[0]?.version ?? 0);
+}
+
+/** Passages that have a vector; counted no further than `most`. */
+export async function countVectors(
+  database: Queryable,
+  generationId: string,
+  most: number,
+): Promise<number> {
+  const { rows } = await database.query<{ count: number }>(sql`
+    select count(*)::integer as count from (
+      select 1 from penstock.embeddings_vectors where generation_id = ${generationId}::uuid limit ${most}::integer) v`);
+  return rows[0]?.count ?? 0;
+}
+
+export interface StoredPassage {
+  readonly recordId: string;
+  readonly ordinal: number;
+  readonly vector: Buffer | null;
+}
+
+/** Where a reader stands: changes up to a version, and within the next one a record. */
+export interface Place {
+  readonly version: number;
+  readonly recordId: string;
+  readonly ordinal: number;
+}
+
+/** Passages that were written after a place, in order. */
+export async function passagesAfter(
+  database: Queryable,
+  generationId: string,
+  { after, upTo, limit }: { readonly after: Place; readonly upTo: number; readonly limit: number },
+): Promise<readonly (StoredPassage & { readonly version: string })[]> {
+  const { rows } = await database.query<StoredPassage & { version: string }>(sql`
+    select record_id as "recordId", ordinal, vector, version from penstock.embeddings_vectors
+    where generation_id = ${generationId}::uuid and version >= ${after.version}::bigint and version <= ${upTo}::bigint
+      and (version, record_id, ordinal) > (${after.version}::bigint, ${after.recordId}, ${after.ordinal}::integer)
+    order by version, record_id, ordinal limit ${limit}::integer`);
+  return rows;
+}
+
+export interface PassagePlace {
+  readonly recordId: string;
+  readonly ordinal: number;
+  readonly starts: number;
+  readonly ends: number;
+}
+
+/** Where passages stand in the texts of their records. */
+export async function placesOf(
+  database: Queryable,
+  generationId: string,
+  passages: readonly { readonly id: string; readonly ordinal: number }[],
+): Promise<readonly PassagePlace[]> {
+  const { rows } = await database.query<PassagePlace>(sql`
+    select v.record_id as "recordId", v.ordinal, v.starts, v.ends
+    from unnest(${passages.map(({ id }) => id)}::text[], ${passages.map(({ ordinal }) => ordinal)}::integer[]) p(id, ordinal)
+    join penstock.embeddings_vectors v on v.generation_id = ${generationId}::uuid and v.record_id = p.id and v.ordinal = p.ordinal`);
+  return rows;
+}
+
+export interface Coverage {
+  readonly generationId: string;
+  /** Records that were looked at and are there. */
+  readonly records: number;
+  readonly passages: number;
+}
+
+export async function coverage(
+  database: Queryable,
+  generations: readonly string[],
+): Promise<readonly Coverage[]> {
+  const { rows } = await database.query<Coverage>(sql`
+    select generation_id::text as "generationId", count(*) filter (where ordinal = 0)::integer as records,
+      count(vector)::integer as passages
+    from penstock.embeddings_vectors where generation_id = any(${generations}::uuid[]) and hash is not null
+    group by generation_id`);
+  return rows;
+}

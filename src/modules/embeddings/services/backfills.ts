@@ -1,0 +1,206 @@
+/** Backfills: records that were there before their configuration. They are queued page by page, and can be ended and resumed. */
+import Type from 'typebox';
+import { all, type Condition } from '../../../data/conditions/condition.ts';
+import { parseFilter } from '../../../data/conditions/parse.ts';
+import { system } from '../../../kernel/caller.ts';
+import { invalid } from '../../../kernel/errors.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { embeddingErrors } from '../errors.ts';
+import type { ConfigRow, GenerationRow } from '../queries/configs.ts';
+import { enqueuePage } from '../queries/pending.ts';
+import {
+  cancelRuns,
+  insertRun,
+  moveRun,
+  noteStep,
+  type RunRow,
+  type RunState,
+  runById,
+} from '../queries/runs.ts';
+import type { EmbeddingParts } from './embedding-parts.ts';
+
+export interface BackfillOptions {
+  readonly batchSize?: number | undefined;
+  readonly onlyMissing?: boolean | undefined;
+  /** In the operator language. */
+  readonly filter?: unknown;
+}
+
+export interface Backfills {
+  /** Throws 409 when one of the configuration goes on. */
+  start(
+    config: Pick<ConfigRow, 'id' | 'schemaName'>,
+    generation: Pick<GenerationRow, 'id'>,
+    options?: BackfillOptions,
+  ): Promise<RunRow>;
+  /** The same, in the place of one that goes on. */
+  replace(
+    config: Pick<ConfigRow, 'id' | 'schemaName'>,
+    generation: Pick<GenerationRow, 'id'>,
+  ): Promise<RunRow>;
+  /** Throws 404. */
+  find(id: string): Promise<RunRow>;
+  /** Queues nothing more. Throws 404 and 409. */
+  cancel(id: string): Promise<RunRow>;
+  /** Goes on where it ended. Throws 404 and 409. */
+  resume(id: string): Promise<RunRow>;
+  /** Records of a schema; exact for small ones. */
+  estimate(schemaName: string): Promise<number>;
+  readonly job: JobDefinition;
+}
+
+const pageJob = 'embeddings.backfill';
+const DEFAULT_BATCH = 100;
+/** Milliseconds of one slice, and seconds after which one counts as lost. */
+const SLICE_MS = 20_000;
+const LOST_SECONDS = 300;
+/** Records of a run that wait: more are queued when they become fewer. */
+const MOST_WAITING = 2_000;
+const PAUSE_SECONDS = 1;
+const MAX_FILTER_BYTES = 4_096;
+
+const reader = system('embeddings.backfill');
+
+export function createBackfills(parts: EmbeddingParts & { readonly wake: () => void }): Backfills {
+  const { database, jobs } = parts;
+
+  const find = async (id: string): Promise<RunRow> => {
+    const run = await runById(database, id);
+    if (!run) throw embeddingErrors.RUN_NOT_FOUND();
+    return run;
+  };
+  const start: Backfills['start'] = async (config, generation, options = {}) => {
+    const { batchSize = DEFAULT_BATCH, onlyMissing = false, filter } = options;
+    checkedFilter(filter);
+    const run = {
+      id: newId(),
+      schemaName: config.schemaName,
+      configId: config.id,
+      generationId: generation.id,
+      batchSize,
+      onlyMissing,
+      filter,
+    };
+    await database.transaction(async (transaction) => {
+      if (!(await insertRun(transaction, run))) throw embeddingErrors.RUN_ACTIVE();
+      await jobs.enqueue(pageJob, { id: run.id }, { transaction });
+    });
+    return find(run.id);
+  };
+  const move = async (id: string, from: readonly RunState[], to: RunState): Promise<void> => {
+    await find(id);
+    if (!(await moveRun(database, id, { from, to }))) throw embeddingErrors.RUN_STATE();
+  };
+
+  return {
+    start,
+    replace: (config, generation) =>
+      database.transaction(async (transaction) => {
+        await cancelRuns(transaction, config.id);
+        return start(config, generation);
+      }),
+    find,
+    async cancel(id) {
+      await move(id, ['queued', 'running'], 'canceled');
+      return find(id);
+    },
+    async resume(id) {
+      await database.transaction(async (transaction) => {
+        await move(id, ['failed', 'canceled'], 'queued');
+        await jobs.enqueue(pageJob, { id }, { transaction });
+      });
+      return find(id);
+    },
+    async estimate(schemaName) {
+      const options = { filter: all(), limit: 1, count: 'estimated' } as const;
+      const text = await parts.records.select(reader, schemaName, options);
+      return (JSON.parse(text) as { readonly count: number }).count;
+    },
+    job: defineJob({
+      name: pageJob,
+      data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
+      expireInSeconds: LOST_SECONDS,
+      async handler({ id }, { signal }) {
+        const until = performance.now() + SLICE_MS;
+        const seconds = await scan(parts, id, { until, signal });
+        if (seconds !== undefined)
+          await jobs.enqueue(pageJob, { id }, { startAfterSeconds: seconds });
+      },
+    }),
+  };
+}
+
+/** Throws 400. */
+function checkedFilter(filter: unknown): Condition {
+  if (filter === undefined || filter === null) return all();
+  if (JSON.stringify(filter).length > MAX_FILTER_BYTES)
+    throw invalid('filter', 'maxLength', `takes at most ${MAX_FILTER_BYTES} bytes`);
+  return parseFilter(filter, 'filter');
+}
+
+interface Slice {
+  readonly until: number;
+  readonly signal: AbortSignal;
+}
+
+type Parts = EmbeddingParts & { readonly wake: () => void };
+
+/** Queues pages for a while. Answers after how many seconds to go on; nothing when the run needs no more. */
+async function scan(
+  parts: Parts,
+  id: string,
+  { until, signal }: Slice,
+): Promise<number | undefined> {
+  while (!signal.aborted) {
+    const run = await runById(parts.database, id);
+    if (!run || run.scanned || (run.state !== 'queued' && run.state !== 'running'))
+      return undefined;
+    if (performance.now() > until) return 0;
+    if (run.waitingCount >= MOST_WAITING) return PAUSE_SECONDS;
+    if (!(await queuePage(parts, run))) return undefined;
+    parts.wake();
+  }
+  return 0;
+}
+
+/** False when the run was ended, or its schema is gone. */
+async function queuePage(parts: Parts, run: RunRow): Promise<boolean> {
+  const { database } = parts;
+  if (!parts.schemas.get(run.schemaName)) {
+    const end = { from: ['queued', 'running'], to: 'failed', error: 'The schema is gone' } as const;
+    await moveRun(database, run.id, end);
+    return false;
+  }
+  const { ids, next } = await readPage(parts, run);
+  return database.transaction(async (transaction) => {
+    const queued = await enqueuePage(transaction, {
+      runId: run.id,
+      generationId: run.generationId,
+      ids,
+      onlyMissing: run.onlyMissing,
+    });
+    const step = { position: next, scanned: next === null, found: ids.length, queued };
+    return noteStep(transaction, run.id, step);
+  });
+}
+
+interface ScanPage {
+  readonly ids: readonly string[];
+  readonly next: string | null;
+}
+
+/** In the order of the ids. What is written behind the place that is reached, and changed later, events tell. */
+async function readPage({ records }: EmbeddingParts, run: RunRow): Promise<ScanPage> {
+  const text = await records.select(reader, run.schemaName, {
+    filter: checkedFilter(run.filter),
+    limit: run.batchSize,
+    count: 'none',
+    cursor: run.position ?? '',
+  });
+  const { documents, nextCursor } = JSON.parse(text) as {
+    readonly documents: readonly { readonly _id: string }[];
+    readonly nextCursor: string | null;
+  };
+  return { ids: documents.map(({ _id }) => _id), next: nextCursor };
+}

@@ -1,0 +1,147 @@
+/** What goes on in the background of each node: events become work, work becomes vectors, finished generations are searched. */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Kernel } from '../../../host/kernel.ts';
+import { createWakeup } from '../../../kernel/events/relay.ts';
+import {
+  allConfigs,
+  type ConfigRow,
+  type GenerationRow,
+  switchGeneration,
+} from '../queries/configs.ts';
+import { reviveFailed } from '../queries/pending.ts';
+import { moveRun, type RunRow, settledRuns } from '../queries/runs.ts';
+import type { Backfills } from './backfills.ts';
+import type { EmbeddingParts } from './embedding-parts.ts';
+import { followEvents } from './follow.ts';
+import { generateBatch } from './generation.ts';
+
+export interface Background {
+  start(): void;
+  /** There may be something to do. */
+  wake(): void;
+  stop(): Promise<void>;
+}
+
+/** Milliseconds after which it looks by itself: while there is a configuration, and while there is none. */
+const LOOK_MS = 2_000;
+const IDLE_MS = 15_000;
+/** To wait after a failure of our own. */
+const RECOVER_MS = 2_000;
+/** Events of one moment come together. */
+const GATHER_MS = 20;
+
+interface BackgroundParts extends EmbeddingParts {
+  readonly backfills: () => Backfills;
+  readonly subscribe: Kernel['events']['subscribe'];
+}
+
+export function createBackground(parts: BackgroundParts): Background {
+  const bell = createWakeup();
+  let stopped = false;
+  let running: Promise<void> | undefined;
+  const events = listening(parts, bell.ring);
+
+  const turn = async (): Promise<boolean> => {
+    const configs = (await allConfigs(parts.database)).filter(({ enabled }) => enabled);
+    events.follow(configs);
+    if (configs.length === 0 || !parts.config().enabled) return false;
+    return (await work(parts, configs)) || configs.length > 0;
+  };
+
+  const loop = async (): Promise<void> => {
+    while (!stopped) {
+      let pause = IDLE_MS;
+      try {
+        if (await turn()) pause = LOOK_MS;
+      } catch (error) {
+        if (stopped) return;
+        parts.log.error({ err: error }, 'Embeddings could not be brought up to date; trying again');
+        await delay(RECOVER_MS);
+      }
+      if (await bell.wait(pause)) await delay(GATHER_MS);
+    }
+  };
+
+  return {
+    start() {
+      running ??= loop();
+    },
+    wake: bell.ring,
+    async stop() {
+      stopped = true;
+      events.end();
+      bell.ring();
+      await running;
+    },
+  };
+
+  /** Everything that can be done now. */
+  async function work(all: BackgroundParts, configs: readonly ConfigRow[]): Promise<boolean> {
+    const generations = configs.flatMap(({ current, next }) =>
+      next ? [current, next] : [current],
+    );
+    await revive(all, generations);
+    const followed = { ...all, backfills: all.backfills() };
+    while (!stopped && (await followEvents(followed)));
+    const batches = Array.from({ length: all.config().queue.concurrency }, async () => {
+      while (!stopped && (await generateBatch(all, ready(all, generations))) > 0) {
+        // What was written meanwhile does not wait for the end of a backfill.
+        while (!stopped && (await followEvents(followed)));
+      }
+    });
+    const results = await Promise.allSettled(batches);
+    const failed = results.find((result) => result.status === 'rejected');
+    if (failed) throw failed.reason;
+    for (const run of await settledRuns(all.database)) await settle(all, run);
+    return true;
+  }
+}
+
+/** Those whose provider is worth asking. */
+const ready = (
+  { models }: EmbeddingParts,
+  generations: readonly GenerationRow[],
+): readonly GenerationRow[] =>
+  generations.filter((generation) => (models.of(generation)?.pausedUntil() ?? 0) <= Date.now());
+
+/** What failed because of its provider is tried again after a while. */
+async function revive(parts: EmbeddingParts, generations: readonly GenerationRow[]): Promise<void> {
+  await reviveFailed(parts.database, {
+    generations: generations.map(({ id }) => id),
+    afterMs: parts.config().queue.retryFailedMs,
+  });
+}
+
+/** A backfill is through. A generation that was filled by it is searched from now on. */
+async function settle({ database, log }: EmbeddingParts, run: RunRow): Promise<void> {
+  const allFailed = run.failedCount > 0 && run.failedCount >= run.queuedCount;
+  const error = allFailed ? 'No record could be embedded: see their failures' : null;
+  await database.transaction(async (transaction) => {
+    const to = allFailed ? 'failed' : 'completed';
+    if (!(await moveRun(transaction, run.id, { from: ['running'], to, error }))) return;
+    const isWhole = run.failedCount === 0 && !run.onlyMissing && run.filter === null;
+    if (isWhole && (await switchGeneration(transaction, run.configId, run.generationId)))
+      log.info({ config: run.configId }, 'Searches use the new embeddings now');
+  });
+}
+
+/** Listens to events of records while anybody searches in them. */
+function listening({ subscribe }: BackgroundParts, wake: () => void) {
+  let schemas: ReadonlySet<string> = new Set();
+  let unsubscribe: (() => void) | undefined;
+  const end = (): void => {
+    unsubscribe?.();
+    unsubscribe = undefined;
+  };
+  return {
+    follow(configs: readonly ConfigRow[]): void {
+      schemas = new Set(configs.map(({ schemaName }) => schemaName));
+      if (schemas.size === 0) end();
+      else
+        unsubscribe ??= subscribe('database:*', ({ schema }) => {
+          if (schema !== undefined && schemas.has(schema)) wake();
+        });
+    },
+    end,
+  };
+}

@@ -1,0 +1,14 @@
+/** What the services of this module share. */
+import type { Kernel } from '../../../host/kernel.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import type { EmbeddingsConfig } from '../config.ts';
+import type { EmbeddingMeasures } from '../measure.ts';
+import type { ModelSource } from '../models/model-source.ts';
+
+export interface EmbeddingParts
+  extends Pick<Kernel, 'database' | 'events' | 'jobs' | 'records' | 'schemas'> {
+  readonly config: () => EmbeddingsConfig;
+  readonly models: ModelSource;
+  readonly measures: EmbeddingMeasures;
+  readonly log: Logger;
+}

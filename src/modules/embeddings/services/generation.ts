@@ -1,0 +1,233 @@
+/** Makes vectors of records that wait for them: claim, read, embed, write. */
+import { randomUUID } from 'node:crypto';
+import { parseFilter } from '../../../data/conditions/parse.ts';
+import { system } from '../../../kernel/caller.ts';
+import { type Model, ModelError } from '../model.ts';
+import type { GenerationRow } from '../queries/configs.ts';
+import {
+  type ClaimedRow,
+  claimPending,
+  finishClaimed,
+  postponeClaimed,
+  stillClaimed,
+} from '../queries/pending.ts';
+import {
+  knownHashes,
+  nextVersion,
+  type PassageRow,
+  replacePassages,
+  replaceWords,
+  type WordsRow,
+} from '../queries/vectors.ts';
+import type { EmbeddingParts } from './embedding-parts.ts';
+import { digestOf, type Passage, passagesOf, textOf } from './texts.ts';
+
+/** Records of one batch, and seconds after which it counts as lost. */
+const BATCH = 32;
+const CLAIM_SECONDS = 300;
+/** Seconds of the first pause after a failure; each is twice as long as the one before. */
+const FIRST_PAUSE = 1;
+const LONGEST_PAUSE = 300;
+
+const reader = system('embeddings.generation');
+
+/** Works on one batch. Answers how many records it had. */
+export async function generateBatch(
+  parts: EmbeddingParts,
+  generations: readonly GenerationRow[],
+): Promise<number> {
+  const claim = randomUUID();
+  const claimed = await claimPending(parts.database, {
+    claim,
+    generations: generations.map(({ id }) => id),
+    limit: BATCH,
+    seconds: CLAIM_SECONDS,
+  });
+  for (const generation of generations) {
+    const rows = claimed.filter(({ generationId }) => generationId === generation.id);
+    if (rows.length > 0) await workOn(parts, generation, { claim, rows });
+  }
+  return claimed.length;
+}
+
+interface Claimed {
+  readonly claim: string;
+  readonly rows: readonly ClaimedRow[];
+}
+
+/** A text that one of them is not taken with must not hold up the others: then each is tried by itself. */
+async function workOn(
+  parts: EmbeddingParts,
+  generation: GenerationRow,
+  claimed: Claimed,
+): Promise<void> {
+  try {
+    await embedRecords(parts, generation, claimed);
+  } catch (error) {
+    const isRefused = error instanceof ModelError && error.failure === 'refused';
+    if (isRefused && claimed.rows.length > 1) {
+      for (const row of claimed.rows) await workOn(parts, generation, { ...claimed, rows: [row] });
+    } else await postpone(parts, generation, claimed, error);
+  }
+}
+
+async function postpone(
+  { database, config, measures, log }: EmbeddingParts,
+  generation: GenerationRow,
+  { claim, rows }: Claimed,
+  error: unknown,
+): Promise<void> {
+  const known = error instanceof ModelError ? error : undefined;
+  const permanent = known?.failure === 'refused';
+  // Nobody is to blame: they wait until tokens may be used again.
+  const isWaiting = known?.failure === 'budget';
+  const attempts = Math.max(...rows.map((row) => row.attempts)) + 1;
+  const isLast = permanent || (!isWaiting && attempts >= config().queue.attempts);
+  const pause = known?.retryAfter ?? Math.min(FIRST_PAUSE * 2 ** (attempts - 1), LONGEST_PAUSE);
+  const reason = known
+    ? `${known.failure}: ${known.message}`
+    : 'It failed on our side: see the log';
+  const details = { generation: generation.id, records: rows.length, failure: known?.failure };
+  if (!known) log.error({ err: error, ...details }, 'Records could not be embedded');
+  else log.warn({ ...details, reason: known.message }, 'The provider of embeddings failed');
+  (isLast ? measures.failed : measures.retried).inc({}, rows.length);
+  await postponeClaimed(database, {
+    claim,
+    generationId: generation.id,
+    ids: rows.map(({ recordId }) => recordId),
+    error: reason,
+    seconds: isLast ? 0 : pause,
+    state: isLast ? 'failed' : 'waiting',
+    permanent,
+  });
+}
+
+interface RecordTexts {
+  readonly id: string;
+  readonly text: string;
+  readonly hash: Buffer;
+}
+
+async function embedRecords(
+  parts: EmbeddingParts,
+  generation: GenerationRow,
+  { claim, rows }: Claimed,
+): Promise<void> {
+  const ids = rows.map(({ recordId }) => recordId);
+  const texts = await readTexts(parts, generation, ids);
+  const known = await knownHashes(parts.database, generation.id, ids);
+  const changed = texts.filter(({ id, hash }) => !known.get(id)?.equals(hash));
+  const present = new Set(texts.map(({ id }) => id));
+  const gone = ids.filter((id) => !present.has(id));
+  const passages = await embedAll(parts.models.of(generation), changed);
+  await write(parts, generation, {
+    claim,
+    ids,
+    gone,
+    passages,
+    words: changed.map(({ id, text }) => ({ recordId: id, text })),
+  });
+  const generated = changed.filter(({ text }) => text !== '').length;
+  parts.measures.generated.inc({}, generated);
+  parts.measures.skipped.inc({}, texts.length - generated);
+}
+
+/** Texts of those records that are there. Of a schema that is gone, or whose fields are, nothing is left to be found. */
+async function readTexts(
+  { records, schemas }: EmbeddingParts,
+  { schemaName, sourceFields }: GenerationRow,
+  ids: readonly string[],
+): Promise<readonly RecordTexts[]> {
+  if (!schemas.get(schemaName)) return [];
+  const found = JSON.parse(
+    await records.find(reader, schemaName, {
+      filter: parseFilter({ _id: { $in: ids } }),
+    }),
+  ) as readonly { readonly _id: string }[];
+  return found.map((record) => {
+    const text = textOf(record, sourceFields);
+    return { id: record._id, text, hash: digestOf(text) };
+  });
+}
+
+/** The vectors of all passages, asked for at once. */
+async function embedAll(
+  model: Model | undefined,
+  texts: readonly RecordTexts[],
+): Promise<readonly PassageRow[]> {
+  const cut = texts.map((record) => ({
+    ...record,
+    passages: model ? passagesOf(record.text, model.passageLength) : [],
+  }));
+  const all = cut.flatMap(({ passages }) => passages.map(({ text }) => text));
+  const vectors = model && all.length > 0 ? await model.embed(all, 'passage') : [];
+  let at = 0;
+  return cut.flatMap(({ id, hash, passages }) => {
+    const own = vectors.slice(at, at + passages.length);
+    at += passages.length;
+    if (passages.length === 0) return [emptyRow(id, hash)];
+    return passages.map((passage, ordinal) =>
+      passageRow({ id, hash, ordinal }, passage, own[ordinal]),
+    );
+  });
+}
+
+/** For a record without text, or that is gone. */
+const emptyRow = (recordId: string, hash: Buffer | null): PassageRow => ({
+  recordId,
+  ordinal: 0,
+  starts: 0,
+  ends: 0,
+  hash,
+  vector: null,
+});
+
+const passageRow = (
+  { id, hash, ordinal }: { readonly id: string; readonly hash: Buffer; readonly ordinal: number },
+  { starts, ends }: Passage,
+  vector: Float32Array | undefined,
+): PassageRow => ({
+  recordId: id,
+  ordinal,
+  starts,
+  ends,
+  hash,
+  vector: vector ? Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength) : null,
+});
+
+interface Written {
+  readonly claim: string;
+  readonly ids: readonly string[];
+  readonly gone: readonly string[];
+  readonly passages: readonly PassageRow[];
+  readonly words: readonly WordsRow[];
+}
+
+/** Only what is still ours is written: another node may have had newer texts, if we were too slow. */
+async function write(
+  { database }: EmbeddingParts,
+  generation: GenerationRow,
+  { claim, ids, gone, passages, words }: Written,
+): Promise<void> {
+  const part = { claim, generationId: generation.id, ids };
+  await database.transaction(async (transaction) => {
+    const ours = await stillClaimed(transaction, part);
+    const removed = gone.filter((id) => ours.has(id));
+    const rows = [
+      ...passages.filter(({ recordId }) => ours.has(recordId)),
+      ...removed.map((id) => emptyRow(id, null)),
+    ];
+    if (rows.length > 0) {
+      const version = await nextVersion(transaction, generation.id);
+      // The generation is gone: nobody wants its vectors.
+      if (version !== undefined) {
+        const kept = words.filter(({ recordId }) => ours.has(recordId));
+        await replacePassages(transaction, { generationId: generation.id, version }, rows);
+        await replaceWords(transaction, wordsOf(generation), { gone: removed, rows: kept });
+      }
+    }
+    await finishClaimed(transaction, part);
+  });
+}
+
+const wordsOf = ({ id, language }: GenerationRow) => ({ generationId: id, language });

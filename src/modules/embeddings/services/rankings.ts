@@ -1,0 +1,75 @@
+/** The orders in which records are found: by meaning, by words, by both. */
+import { embeddingErrors } from '../errors.ts';
+import { noProvider } from '../model.ts';
+import { rankedWords } from '../queries/words.ts';
+import type { Found } from './hits.ts';
+import { bestReadable, type Ranking } from './permitted.ts';
+import type { SearchParts, SearchRequest } from './search-request.ts';
+
+/** Records whose passages are nearest to the text. Throws `ModelError`. */
+export async function byMeaning(
+  { index, models }: SearchParts,
+  { generation, text, readable }: SearchRequest,
+  limit: number,
+): Promise<readonly Found[]> {
+  if (generation.provider === noProvider) throw embeddingErrors.VECTOR_SEARCH_UNAVAILABLE();
+  const { vector } = await models.query(generation, text);
+  const ranking: Ranking<Found> = {
+    async best(k, within) {
+      const { ids, ordinals, distances } = await index.nearest(generation, vector, {
+        k,
+        ...(within && { within }),
+      });
+      return ids.map((id, i) => ({
+        id,
+        ordinal: ordinals[i] ?? 0,
+        distance: distances[i] ?? 0,
+      }));
+    },
+  };
+  return bestReadable(ranking, readable, limit);
+}
+
+/** Records in which the words of the text weigh most. */
+export async function byWords(
+  { database }: SearchParts,
+  { generation, text, readable, limit }: SearchRequest,
+  wanted = limit,
+): Promise<readonly Found[]> {
+  const { id: generationId, language } = generation;
+  const ranking: Ranking<Found> = {
+    best: async (k, within) => {
+      const query = { generationId, language, text, k, ...(within && { within }) };
+      const rows = await rankedWords(database, query);
+      return rows.map(({ id, score }) => ({ id, words: score }));
+    },
+  };
+  return bestReadable(ranking, readable, wanted);
+}
+
+/** Of each order, so many are put together. */
+const POOL = 5;
+/** How much less a place counts than the one before it; the higher, the less. */
+const RANK_CONSTANT = 60;
+
+/** Both orders put together by their places (reciprocal rank fusion). */
+export async function byBoth(
+  parts: SearchParts,
+  request: SearchRequest,
+): Promise<readonly Found[]> {
+  const wanted = Math.max(request.limit * POOL, 50);
+  const [meaning, words] = await Promise.all([
+    byMeaning(parts, request, wanted),
+    byWords(parts, request, wanted),
+  ]);
+  const fused = new Map<string, Found>();
+  for (const list of [meaning, words])
+    list.forEach((one, place) => {
+      const before = fused.get(one.id);
+      const score = (before?.fused ?? 0) + (RANK_CONSTANT + 1) / (2 * (RANK_CONSTANT + 1 + place));
+      fused.set(one.id, { ...before, ...one, fused: score });
+    });
+  return [...fused.values()]
+    .sort((a, b) => (b.fused ?? 0) - (a.fused ?? 0) || (a.id < b.id ? -1 : 1))
+    .slice(0, request.limit);
+}

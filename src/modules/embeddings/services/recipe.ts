@@ -1,0 +1,147 @@
+/** What may be searched, and with which model: what a configuration asks for, checked and filled in. */
+import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { Field } from '../../../data/schema/language/field.ts';
+import { shortName } from '../../../data/schema/language/names.ts';
+import { invalid } from '../../../kernel/errors.ts';
+import type { EmbeddingsConfig } from '../config.ts';
+import { embeddingErrors } from '../errors.ts';
+import {
+  builtInDimensions,
+  builtInModel,
+  builtInProvider,
+  type ModelChoice,
+  noProvider,
+  openaiProvider,
+  type Provider,
+  type Similarity,
+} from '../model.ts';
+import type { Recipe } from '../queries/configs.ts';
+
+/** What somebody asks for; what is left out has a default. */
+export interface ConfigInput {
+  readonly schemaName: string;
+  readonly targetField: string;
+  readonly sourceFields: readonly string[];
+  readonly provider?: Provider;
+  readonly model?: string;
+  readonly dimensions?: number;
+  readonly similarity?: Similarity;
+  readonly language?: string;
+  readonly sourceFieldAllowlist?: readonly string[];
+  readonly enabled?: boolean;
+  readonly backfill?: 'auto' | 'none';
+}
+
+/** Schemas of operators' own, which say that others may build on them. Throws 403. */
+export function requireEligible(schema: CompiledSchema): void {
+  const isTheirs = schema.ownerModule === 'database' && !schema.name.startsWith('_');
+  if (!isTheirs || !schema.modelOptions.conduit.permissions.extendable)
+    throw embeddingErrors.SCHEMA_NOT_EXTENDABLE();
+}
+
+const sensitive = /passw|token|secret|credential|private|apikey|api_key|otp|pin$|hash$|salt$/i;
+
+/** Throws 400 for fields that hold no text, and for those that had better not leave the record. */
+export function requireSources(
+  schema: CompiledSchema,
+  fields: readonly string[],
+  allowed: ReadonlySet<string>,
+): void {
+  fields.forEach((path, at) => {
+    const place = `sourceFields.${at}`;
+    const found = fieldAt(schema, path.split('.'));
+    if (!found)
+      throw invalid(place, 'field', `"${shortName(path)}" is not a text of ${schema.name}`);
+    if (allowed.has(path)) return;
+    if (found.hidden) throw invalid(place, 'hidden', `"${shortName(path)}" is hidden`);
+    if (sensitive.test(path))
+      throw invalid(
+        place,
+        'sensitive',
+        `"${shortName(path)}" sounds like a secret: name it in sourceFieldAllowlist if it is none`,
+      );
+  });
+}
+
+/** The text at a path, and whether something on the way is hidden. */
+function fieldAt(
+  { tree }: CompiledSchema,
+  path: readonly string[],
+): { readonly hidden: boolean } | undefined {
+  let field: Field | undefined = tree;
+  let hidden = false;
+  for (const step of path) {
+    const inner: Field | undefined = elementOf(field);
+    field = inner?.kind === 'object' ? inner.fields.get(step) : undefined;
+    if (!field) return undefined;
+    hidden ||= field.hidden;
+  }
+  return elementOf(field)?.kind === 'string' ? { hidden } : undefined;
+}
+
+const elementOf = (field: Field | undefined): Field | undefined =>
+  field?.kind === 'array' ? elementOf(field.items) : field;
+
+/** Throws 400. */
+export function recipeOf(config: EmbeddingsConfig, input: ConfigInput): Recipe {
+  const { sourceFields, similarity = 'cosine', language = 'simple' } = input;
+  return { sourceFields, language, ...choiceOf(config, input, similarity) };
+}
+
+function choiceOf(
+  config: EmbeddingsConfig,
+  input: ConfigInput,
+  similarity: Similarity,
+): ModelChoice {
+  const provider = input.provider ?? config.defaultProvider;
+  if (provider === noProvider) return { provider, model: '', dimensions: 0, similarity };
+  if (provider === builtInProvider) return builtInChoice(input, similarity);
+  return openaiChoice(config, input, similarity);
+}
+
+function builtInChoice({ model, dimensions }: ConfigInput, similarity: Similarity): ModelChoice {
+  if (model !== undefined && model !== builtInModel)
+    throw invalid('model', 'oneOf', `the built-in model is ${builtInModel}`);
+  if (dimensions !== undefined && dimensions !== builtInDimensions)
+    throw invalid('dimensions', 'const', `the built-in model has ${builtInDimensions}`);
+  return {
+    provider: builtInProvider,
+    model: builtInModel,
+    dimensions: builtInDimensions,
+    similarity,
+  };
+}
+
+function openaiChoice(
+  { providers }: EmbeddingsConfig,
+  input: ConfigInput,
+  similarity: Similarity,
+): ModelChoice {
+  const { endpoint, models, defaultModel } = providers[openaiProvider];
+  if (endpoint === '')
+    throw invalid('provider', 'config', 'set providers.openai-compatible.endpoint first');
+  const wanted = input.model ?? (defaultModel === '' ? models[0]?.name : defaultModel);
+  const known = models.find(({ name }) => name === wanted);
+  if (!known) throw invalid('model', 'oneOf', 'must be one of providers.openai-compatible.models');
+  if (input.dimensions !== undefined && input.dimensions !== known.dimensions)
+    throw invalid('dimensions', 'const', `${shortName(known.name)} has ${known.dimensions}`);
+  return {
+    provider: openaiProvider,
+    model: known.name,
+    dimensions: known.dimensions,
+    similarity,
+  };
+}
+
+/** Whether vectors made with one can be used for the other. */
+export const isSameRecipe = (one: Recipe, other: Recipe): boolean =>
+  JSON.stringify(partsOf(one)) === JSON.stringify(partsOf(other));
+
+const partsOf = (recipe: Recipe) => [
+  recipe.sourceFields,
+  recipe.provider,
+  recipe.model,
+  recipe.dimensions,
+  recipe.similarity,
+  recipe.language,
+];

@@ -1,0 +1,141 @@
+/** What a search asks for, checked and filled in. */
+import type { Condition } from '../../../data/conditions/condition.ts';
+import { parseFilter } from '../../../data/conditions/parse.ts';
+import { schemaErrors } from '../../../data/schema/errors.ts';
+import { shortName } from '../../../data/schema/language/names.ts';
+import type { Caller } from '../../../kernel/caller.ts';
+import { invalid } from '../../../kernel/errors.ts';
+import { cutText, isStorable } from '../../../kernel/text.ts';
+import { embeddingErrors } from '../errors.ts';
+import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/configs.ts';
+import type { VectorIndex } from '../scan/vector-index.ts';
+import type { EmbeddingParts } from './embedding-parts.ts';
+import type { Readable } from './permitted.ts';
+import { textOf } from './texts.ts';
+
+export type SearchMode = 'vector' | 'keyword' | 'hybrid';
+
+export interface SearchInput {
+  readonly schemaName: string;
+  readonly text?: string | undefined;
+  /** Id of a record of the same schema: what is like it. */
+  readonly documentId?: string | undefined;
+  readonly targetField?: string | undefined;
+  /** In the operator language. */
+  readonly filter?: unknown;
+  readonly limit?: number | undefined;
+  readonly mode?: SearchMode | undefined;
+  /** Where the model cannot be asked: search for words instead. */
+  readonly fallback?: 'keyword' | undefined;
+  readonly minScore?: number | undefined;
+  readonly select?: readonly string[] | undefined;
+  readonly populate?: readonly string[] | undefined;
+  readonly scope?: string | undefined;
+}
+
+export interface SearchParts extends EmbeddingParts {
+  readonly index: VectorIndex;
+}
+
+/** A search with everything about it found out. */
+export interface SearchRequest {
+  readonly caller: Caller;
+  readonly input: SearchInput;
+  readonly generation: GenerationRow;
+  readonly text: string;
+  readonly limit: number;
+  readonly readable: Readable;
+  readonly filter: Condition;
+}
+
+/** Throws 400, 401, 403, 404 and 412. */
+export async function requestOf(
+  parts: SearchParts,
+  caller: Caller,
+  input: SearchInput,
+): Promise<SearchRequest> {
+  const config = parts.config();
+  if (!config.enabled) throw embeddingErrors.EMBEDDINGS_DISABLED();
+  const { limit = config.search.defaultLimit } = input;
+  const filter = parseFilter(input.filter ?? {}, 'filter');
+  const { current } = chosenConfig(await readableConfigs(parts, caller, input), input);
+  const readable = readableBy(parts, { caller, input, filter, generation: current });
+  const text = await textToSearch(parts, { caller, input, generation: current });
+  return { caller, input, generation: current, text, limit, readable, filter };
+}
+
+/** The configurations of the schema, when the caller may read it at all: what there is to search is told to nobody else. */
+async function readableConfigs(
+  { records, schemas, database }: SearchParts,
+  caller: Caller,
+  { schemaName }: SearchInput,
+): Promise<readonly ConfigRow[]> {
+  if (!schemas.get(schemaName)) throw schemaErrors.SCHEMA_NOT_FOUND();
+  await records.readable(caller, schemaName);
+  return (await allConfigs(database)).filter((one) => one.schemaName === schemaName);
+}
+
+function chosenConfig(configs: readonly ConfigRow[], { targetField }: SearchInput): ConfigRow {
+  if (targetField !== undefined) {
+    const named = configs.find((one) => one.targetField === targetField);
+    if (!named && configs.length > 0)
+      throw invalid(
+        'targetField',
+        'oneOf',
+        `"${shortName(targetField)}" is not one of ${namesOf(configs)}`,
+      );
+    if (!named) throw embeddingErrors.NOT_SEARCHABLE();
+    if (!named.enabled) throw embeddingErrors.CONFIG_DISABLED();
+    return named;
+  }
+  const enabled = configs.filter((one) => one.enabled);
+  const [only] = enabled;
+  if (!only) throw embeddingErrors.NOT_SEARCHABLE();
+  if (enabled.length > 1)
+    throw invalid('targetField', 'required', `name one of ${namesOf(enabled)}`);
+  return only;
+}
+
+const namesOf = (configs: readonly ConfigRow[]): string =>
+  configs.map(({ targetField }) => targetField).join(', ');
+
+interface ReadableParts {
+  readonly caller: Caller;
+  readonly input: SearchInput;
+  readonly filter: Condition;
+  readonly generation: GenerationRow;
+}
+
+function readableBy(
+  { records }: SearchParts,
+  { caller, input: { schemaName, scope }, filter, generation }: ReadableParts,
+): Readable {
+  const looksInto = generation.sourceFields;
+  const rows = { filter, looksInto, ...(scope !== undefined && { scope }) };
+  return {
+    async keep(ids, limit) {
+      const kept = await records.ranked(caller, schemaName, { ...rows, ids, limit, idsOnly: true });
+      return kept.map(({ id }) => id);
+    },
+    some: async (limit) => records.matching(caller, schemaName, { ...rows, limit }),
+  };
+}
+
+/** Throws 400 for a text that is missing or too long, and 404 for a record that the caller may not read. */
+async function textToSearch(
+  { config, records }: SearchParts,
+  { caller, input, generation }: Omit<ReadableParts, 'filter'>,
+): Promise<string> {
+  const most = config().security.maxEmbedInputBytes;
+  if (input.documentId !== undefined) {
+    const { json } = await records.get(caller, input.schemaName, input.documentId);
+    const text = textOf(JSON.parse(json), generation.sourceFields);
+    return cutText(text, Math.floor(most / 4));
+  }
+  const text = (input.text ?? '').normalize('NFC').trim();
+  if (text === '') throw invalid('text', 'required', 'must say what to search for');
+  if (!isStorable(text)) throw invalid('text', 'format', 'must be text');
+  if (Buffer.byteLength(text) > most)
+    throw invalid('text', 'maxLength', `must be at most ${most} bytes`);
+  return text;
+}

@@ -1,0 +1,67 @@
+/** Searching by meaning, by words, or by both, in what the caller may read. */
+import type { Caller } from '../../../kernel/caller.ts';
+import { invalid } from '../../../kernel/errors.ts';
+import { embeddingErrors } from '../errors.ts';
+import { ModelError } from '../model.ts';
+import { type Found, type Hit, hitsOf } from './hits.ts';
+import { byBoth, byMeaning, byWords } from './rankings.ts';
+import {
+  requestOf,
+  type SearchInput,
+  type SearchMode,
+  type SearchParts,
+  type SearchRequest,
+} from './search-request.ts';
+
+export interface SearchResult {
+  readonly hits: readonly Hit[];
+  /** The model could not be asked, and words were searched for instead. */
+  readonly degraded?: true;
+}
+
+export type Search = (caller: Caller, input: SearchInput) => Promise<SearchResult>;
+
+export function createSearch(parts: SearchParts): Search {
+  return async (caller, input) => {
+    const started = performance.now();
+    const { mode = 'vector' } = input;
+    const request = await requestOf(parts, caller, input);
+    const result = await answer(parts, request, mode);
+    parts.measures.searches.observe({ mode }, (performance.now() - started) / 1000);
+    return result;
+  };
+}
+
+async function answer(
+  parts: SearchParts,
+  request: SearchRequest,
+  mode: SearchMode,
+): Promise<SearchResult> {
+  if (mode === 'keyword')
+    return { hits: await hitsOf(parts, request, await byWords(parts, request)) };
+  try {
+    return { hits: await hitsOf(parts, request, await found(parts, request, mode)) };
+  } catch (error) {
+    if (!(error instanceof ModelError)) throw error;
+    if (request.input.fallback !== 'keyword') throw publicError(error);
+    const hits = await hitsOf(parts, request, await byWords(parts, request));
+    return { hits, degraded: true };
+  }
+}
+
+const found = (
+  parts: SearchParts,
+  request: SearchRequest,
+  mode: 'vector' | 'hybrid',
+): Promise<readonly Found[]> =>
+  mode === 'vector' ? byMeaning(parts, request, request.limit) : byBoth(parts, request);
+
+/** A failure of a model as callers hear of it. */
+function publicError({ failure, retryAfter = 5, message }: ModelError): Error {
+  const details = { retryAfter, detail: message };
+  if (failure === 'timeout') return embeddingErrors.PROVIDER_TIMEOUT(details);
+  if (failure === 'budget') return embeddingErrors.PROVIDER_BUDGET(details);
+  if (failure === 'wrong') return embeddingErrors.DIMENSION_MISMATCH({ detail: message });
+  if (failure === 'refused') return invalid('text', 'refused', 'is not taken by the provider');
+  return embeddingErrors.PROVIDER_UNAVAILABLE(details);
+}
