@@ -239,7 +239,7 @@ describe('records with row authorization', () => {
       ).body.count;
     expect(await about()).toBe(2);
     expect((await gone.api.delete('/authentication/user')).status).toBe(200);
-    expect(await about()).toBe(0);
+    await waitFor(async () => (await about()) === 0);
   });
 
   it('never deletes records when it is switched on, and gives them owners when asked', async () => {

@@ -53,6 +53,16 @@ export interface FirstRows {
 export interface Owner {
   readonly type: string;
   readonly id: string;
+  /** The record says it itself, in columns of its table (`RecordTuples.columns`). */
+  readonly inRecord?: true;
+}
+
+/** A column of a record beside its fields, and its value. */
+export interface OwnerColumn {
+  readonly name: string;
+  /** Of PostgreSQL. */
+  readonly type: string;
+  readonly value: string | null;
 }
 
 /** What becomes of the records that a schema has when row authorization is switched on for it. */
@@ -160,6 +170,8 @@ export interface TupleStatement {
  * statement that writes the records. They need no running engine.
  */
 export interface RecordTuples {
+  /** What a new record holds beside its fields, for an owner that it says itself. */
+  columns(owner: Owner): readonly OwnerColumn[];
   /**
    * Makes `owner` (placeholders of type and id) the owner of the rows, which the statement adds to `table` (its quoted
    * name). Writes no event: that of the records names the owner (`payload.owner`, as `type:id`).

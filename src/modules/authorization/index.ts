@@ -3,6 +3,7 @@
  * the only truth; every answer is computed from them when it is asked for.
  */
 
+import type { CompiledSchema } from '../../data/schema/compile/compiled.ts';
 import { createObjectDirectory } from '../../data/schema/object-directory.ts';
 import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
@@ -37,7 +38,9 @@ import { createModels, type Models } from './services/definitions/models.ts';
 import { guardFields } from './services/definitions/record-fields.ts';
 import { guardRules } from './services/definitions/record-rules.ts';
 import { createTellExplanation } from './services/explanation.ts';
+import { createGoneOwners } from './services/gone-owners.ts';
 import { createOwnerAssignments } from './services/owner-assignment.ts';
+import { createOwnerColumns, guardOwnerColumns } from './services/owner-columns.ts';
 import { createPermissionEngine } from './services/permission-engine.ts';
 import { createRelationChanges } from './services/relation-changes.ts';
 import { createHeldRoles, createRoles } from './services/roles.ts';
@@ -107,7 +110,7 @@ function createServices({ kernel, config }: Pick<Context, 'kernel' | 'config'>) 
   const rules = createRules({ database, events });
   const legacyCheck = createLegacyCheck({ database, records, schemas, models, checks, heldRoles });
   const verifications = createVerifications({ database, jobs, schemas, models });
-  const ownerAssignments = createOwnerAssignments({ database, schemas, events, jobs });
+  const ownerAssignments = createOwnerAssignments({ database, schemas, events, jobs, models });
   const recordSubjects = () => config.current().recordSubjects;
   const engine = createPermissionEngine({
     database,
@@ -154,10 +157,17 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
     });
   await bindAgain((await definitions.all()).map(({ name }) => name));
   const tracking = createRowTracking({ database, schemas, log });
-  await tracking.track(schemas.all());
+  const ownerColumns = createOwnerColumns({ database, schemas, models: services.models, log });
+  const goneOwners = createGoneOwners({ ...kernel, models: services.models });
+  const unlisten = goneOwners.listen();
+  const track = async (found: readonly CompiledSchema[]): Promise<void> => {
+    await tracking.track(found);
+    await ownerColumns.add(found);
+  };
+  await track(schemas.all());
   listeners.set(kernel, async (names) => {
     await bindAgain(names);
-    await tracking.track(names.flatMap((name) => schemas.get(name) ?? []));
+    await track(names.flatMap((name) => schemas.get(name) ?? []));
   });
   listen(kernel);
   kernel.permissions.engine = engine;
@@ -179,11 +189,14 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
       verifications.job,
       ownerAssignments.job,
       tracking.job,
+      ownerColumns.job,
+      goneOwners.job,
       purgeExpired(kernel, () => config.current().purgeExpired),
       purgeChanges(kernel),
     ],
     state: [definitionState(definitions), roleState(database, roles), ruleState(database, rules)],
     async stop() {
+      unlisten();
       listeners.delete(kernel);
       kernel.permissions.engine = undefined;
     },
@@ -255,6 +268,7 @@ function listen(kernel: Kernel): void {
   listening.add(kernel);
   kernel.schemas.guard(guardFields);
   kernel.schemas.guard(guardRules);
+  kernel.schemas.guard(guardOwnerColumns);
   kernel.schemas.onChange((names) => listeners.get(kernel)?.(names));
 }
 

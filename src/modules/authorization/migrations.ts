@@ -134,4 +134,13 @@ export const migrations: readonly Migration[] = [
       });
     },
   },
+  {
+    // Tables whose records say who owns them; `moved` when no stored tuple says it any more that could be in its record.
+    id: '0007-owner-columns',
+    async run(database) {
+      await database.query({
+        text: `alter table penstock.tuple_tables add column owned boolean not null default false, add column moved boolean not null default false`,
+      });
+    },
+  },
 ];

@@ -6,12 +6,15 @@ import { literalOf } from '../../kernel/database/literal.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
 import type { RecordTuples, TupleStatement } from '../../kernel/permissions.ts';
 import type { Definition } from './model/definition.ts';
+import { ownerColumn, ownerRelation } from './model/record-field.ts';
 import { trackedOid, tupleEvents } from './tuple-sql.ts';
 
-/** The relation in which the creator stands to a record (spec/authorization.md 5.6). */
-export const ownerRelation = 'owner';
-
 export const recordTuples: RecordTuples = {
+  columns: ({ type, id }) => [
+    { name: ownerColumn.field, type: 'uuid', value: id },
+    { name: ownerColumn.typeColumn, type: 'text', value: type === ownerColumn.type ? null : type },
+  ],
+
   own({ rows, schema, table }, owner) {
     const type = literalOf(schema, 'text');
     // A new record has one owner: its id can serve as the tuple's id as well.
@@ -78,5 +81,13 @@ const fieldEvents = ({
       cross join ${rows} x join ${table} d on d."_id" = x."_id"
       cross join lateral (select to_jsonb(d) -> (f.value ->> 'field') as held) v
       cross join lateral jsonb_array_elements_text(case jsonb_typeof(v.held) when 'array' then v.held when 'string' then jsonb_build_array(v.held) else '[]' end) s(id)
-    where w.name = ${type} and w.fields <> '{}'`;
+    where w.name = ${type} and w.fields <> '{}'
+    union all
+    select 'authorization:delete:relation', array[d."_id"::text], jsonb_build_object(
+      'subject', coalesce(v.row ->> '${ownerColumn.typeColumn}', '${ownerColumn.type}') || ':' || (v.row ->> '${ownerColumn.field}'),
+      'relation', '${ownerRelation}', 'resource', ${type} || ':' || d."_id"::text, 'source', 'record'), ${actor}::text
+    from penstock.tuple_tables c
+      cross join ${rows} x join ${table} d on d."_id" = x."_id"
+      cross join lateral (select to_jsonb(d) as row) v
+    where c.type = ${type} and c.owned and v.row ->> '${ownerColumn.field}' is not null`;
 };

@@ -16,6 +16,8 @@ import type { Tuple } from '../../../src/modules/authorization/model/tuple.ts';
 /** A tuple with what the table needs to know and the engine does not. */
 export interface WrittenTuple extends Tuple {
   readonly deleted: boolean;
+  /** It stands in columns of its resource, and not among the stored ones. */
+  readonly inColumns?: true;
 }
 
 export interface RandomDataSet {
@@ -32,6 +34,12 @@ export const objectCount = 3;
 const uuidOf = (dataSet: number, n: number): string =>
   `00000000-0000-7000-8000-${(dataSet * 16 + n).toString(16).padStart(12, '0')}`;
 
+/** Every third data set keeps one subject of the relations r0 and r1 of each folder and document in columns of its record. */
+export const hasColumns = (dataSet: number): boolean => dataSet % 3 === 1;
+
+/** Data sets whose folders and documents are records. */
+export const hasRecords = (dataSet: number): boolean => hasFields(dataSet) || hasColumns(dataSet);
+
 /** Every third data set takes the relations r1 and r2 of folders and documents from fields of their records. */
 export const hasFields = (dataSet: number): boolean => dataSet % 3 === 2;
 
@@ -40,7 +48,7 @@ export const objectsOf = (dataSet: number, kind: string): readonly ObjectRef[] =
   words.map((n) => ({
     type: `${kind}${dataSet}`,
     id:
-      kind === 'Doc' || hasFields(dataSet)
+      kind === 'Doc' || hasRecords(dataSet)
         ? uuidOf(dataSet, 3 * ['Doc', 'Folder', 'Group', 'User'].indexOf(kind) + n)
         : `${kind.toLowerCase()}${n}`,
   }));
@@ -161,9 +169,11 @@ export function buildDataSet(seed: DataSetSeed, dataSet: number): RandomDataSet 
     { name: `User${dataSet}`, relations: {}, permissions: {} },
     ...inputs,
   ]);
-  const byName = new Map(definitions.map((d) => [d.name, d]));
+  const byName = new Map(
+    definitions.map((d) => [d.name, { ...d, columns: columnsOf(d.name, dataSet) }]),
+  );
   const tuples = new Map<string, WrittenTuple>();
-  const model = buildModel(definitions, 0);
+  const model = buildModel([...byName.values()], 0);
   for (const part of seed.tuples) {
     const tuple = tupleFrom(part, byName, dataSet);
     const field = model.fieldOf(tuple.resource.type, tuple.relation);
@@ -175,7 +185,33 @@ export function buildDataSet(seed: DataSetSeed, dataSet: number): RandomDataSet 
       tuples.set(JSON.stringify(key), { subject, relation, resource, deleted });
     }
   }
-  return { model, definitions: byName, tuples: [...tuples.values()] };
+  return { model, definitions: byName, tuples: withColumns(model, [...tuples.values()]) };
+}
+
+const noColumns: ReadonlyMap<string, RecordField> = new Map();
+
+const columnsOf = (name: string, dataSet: number): ReadonlyMap<string, RecordField> =>
+  hasColumns(dataSet) && /^(Folder|Doc)/.test(name)
+    ? new Map(
+        ['r0', 'r1'].map((relation, n) => [
+          relation,
+          { field: `c${n}`, many: false, type: `User${dataSet}`, typeColumn: `c${n}Type` },
+        ]),
+      )
+    : noColumns;
+
+/** The first of each resource and relation that columns can say stands there, whether it fits or not. */
+function withColumns(model: Model, tuples: readonly WrittenTuple[]): readonly WrittenTuple[] {
+  const taken = new Set<string>();
+  return tuples.map((tuple) => {
+    const { subject, relation, resource, condition, expired } = tuple;
+    const key = `${resource.type}:${resource.id}#${relation}`;
+    const isPlain = subject.relation === '' && subject.id !== '*' && subject.type !== '*';
+    const isSaid = isPlain && condition === undefined && expired === undefined;
+    if (!isSaid || taken.has(key) || !model.columnOf(resource.type, relation)) return tuple;
+    taken.add(key);
+    return { ...tuple, inColumns: true };
+  });
 }
 
 const numbered = (entry: string, dataSet: number): string =>

@@ -22,7 +22,7 @@ import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
 import type { MovedRows } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, withCheckedReferences } from './references.ts';
 import { uniqueViolationAt, type WrittenRecord } from './refused-values.ts';
-import { insertManyText, updateManyText } from './statements.ts';
+import { insertManyText, ownershipShape, updateManyText } from './statements.ts';
 import {
   type ColumnValues,
   mergeNested,
@@ -120,7 +120,7 @@ function insertStatement(
 ): Statement {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
   const values = [callerKey(caller), JSON.stringify(records)];
-  const shape = `createMany|${columns.join()}|${ownership !== undefined}|${answerShape(context)}`;
+  const shape = `createMany|${columns.join()}|${ownershipShape(ownership)}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
     insertManyText(schema, { columns, populate, ownership, conditions }, parameters),

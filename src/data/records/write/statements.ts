@@ -73,6 +73,10 @@ export interface Ownership {
   readonly rule?: CreationRule | undefined;
 }
 
+/** What of it decides the text of a statement. */
+export const ownershipShape = (ownership: Ownership | undefined): string =>
+  ownership === undefined ? '' : ownership.owner.inRecord ? 'record' : 'tuple';
+
 /** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
 export function withAnswer(
   schema: CompiledSchema,
@@ -96,6 +100,11 @@ function ownerRows(
   { owner, tuples }: Ownership,
   { next }: Parameters,
 ) {
+  if (owner.inRecord)
+    return {
+      tuples: '',
+      payload: `jsonb_build_object('owner', ${next(`${owner.type}:${owner.id}`)}::text)`,
+    };
   const places = { type: next(owner.type), id: next(owner.id) };
   const parts = tuples.own({ rows: 'r', schema: name, table, actor: '$1' }, places);
   return {
@@ -117,14 +126,24 @@ export interface InsertShape extends Shown {
   readonly ifAbsent?: boolean;
 }
 
+/** Columns in which new records say who owns them. */
+function ownerColumns(ownership: Ownership | undefined, { next }: Parameters) {
+  const columns = ownership?.owner.inRecord ? ownership.tuples.columns(ownership.owner) : [];
+  return {
+    names: columns.map(({ name }) => identifier(name)),
+    values: columns.map(({ type, value }) => `${next(value)}::${type}`),
+  };
+}
+
 /** One record. Values: actor, id, columns. */
 export function insertText(
   schema: CompiledSchema,
   { columns, ifAbsent = false, ...shown }: InsertShape,
   parameters: Parameters,
 ): string {
-  const names = ['_id', ...columns].map(identifier).join(', ');
-  const places = ['_id', ...columns].map((_, i) => `$${i + 2}`).join(', ');
+  const owner = ownerColumns(shown.ownership, parameters);
+  const names = [...['_id', ...columns].map(identifier), ...owner.names].join(', ');
+  const places = [...['_id', ...columns].map((_, i) => `$${i + 2}`), ...owner.values].join(', ');
   const change = `r as (insert into ${schema.table} (${names}) values (${places})${ifAbsent ? ' on conflict ("_id") do nothing' : ''} returning *)`;
   return withAnswer(schema, change, { ...shown, kind: 'create', many: false }, parameters);
 }
@@ -189,8 +208,11 @@ export function insertManyText(
   { columns, ...shown }: InsertShape,
   parameters: Parameters,
 ): string {
-  const names = ['_id', ...columns].map(identifier).join(', ');
-  const change = `r as (insert into ${schema.table} (${names}) select ${names} from ${recordset(schema, columns)} returning *)`;
+  const given = ['_id', ...columns].map(identifier);
+  const owner = ownerColumns(shown.ownership, parameters);
+  const names = [...given, ...owner.names].join(', ');
+  const values = [...given, ...owner.values].join(', ');
+  const change = `r as (insert into ${schema.table} (${names}) select ${values} from ${recordset(schema, columns)} returning *)`;
   return withAnswer(schema, change, { ...shown, kind: 'create', many: true }, parameters);
 }
 

@@ -15,7 +15,7 @@ import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from '.
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
 import type { MovedRows } from './placement-text.ts';
 import { requireReferences, sourceOf, withCheckedReferences } from './references.ts';
-import { insertText, updateText } from './statements.ts';
+import { insertText, ownershipShape, updateText } from './statements.ts';
 import {
   type ColumnValues,
   encoded,
@@ -103,7 +103,7 @@ export async function insertRecord(
 ): Promise<RecordText | undefined> {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
   const values = [callerKey(caller), id, ...encoded(whole)];
-  const shape = `${kind}|${ownership !== undefined}|${answerShape(context)}`;
+  const shape = `${kind}|${ownershipShape(ownership)}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
   const runsAs = classOf({ predicate: undefined, populate, conditions });
   const statement = dependencies.plans.statement(

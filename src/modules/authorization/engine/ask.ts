@@ -313,7 +313,7 @@ export async function directRelations(
   subject: SubjectRef,
   resource: ObjectRef,
 ): Promise<readonly string[]> {
-  const ofType = model.fieldRelations.filter(({ type }) => type === resource.type);
+  const ofType = model.recordRelations.filter(({ type }) => type === resource.type);
   const { rows } = await database.query<{ relation: string }>({
     ...directStatement(sourceOf(model, ofType)),
     values: [resource.type, resource.id, subject.type, subject.id, subject.relation],

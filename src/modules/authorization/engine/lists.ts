@@ -27,7 +27,7 @@ import { hasOwnSet, principalsOf } from './principals.ts';
 import { ruleCallers, ruledRows } from './record-rules.ts';
 import { lookupColumns, lookupCondition, lookupRows, lookupsTo } from './rows/row-sources.ts';
 import { type Footprint, footprintOf, footprintSource } from './tuple-loading.ts';
-import { sourcedStatement, sourceOf } from './tuple-source.ts';
+import { recordRelationsNaming, sourcedStatement, sourceOf } from './tuple-source.ts';
 
 /** What is asked for: every `object` of the name's type on which the subject has the name. */
 interface ResourceSearch {
@@ -131,9 +131,12 @@ async function resourceCandidates(
   ];
   const open = mayBeOpen(model, goal);
   // Where rights need no tuple, whatever stands in any tuple is listed.
-  const around = model.fieldRelations.filter(
-    ({ type, field }) => open && (type === goal.type || field.type === goal.type),
-  );
+  const around = open
+    ? [
+        ...model.recordRelations.filter(({ type }) => type === goal.type),
+        ...recordRelationsNaming(model, goal.type),
+      ]
+    : [];
   const statement = resourcesStatement(
     sourceOf(model, [...lookups.map(({ rule }) => rule), ...around]),
   );

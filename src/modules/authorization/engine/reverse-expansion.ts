@@ -9,7 +9,7 @@ import { allows } from '../model/tuple.ts';
 import { liveTuple } from '../tuple-sql.ts';
 import type { EngineScope } from './ask.ts';
 import { engineErrors, limits } from './limits.ts';
-import { sourcedStatement, sourceOf } from './tuple-source.ts';
+import { recordRelationsNaming, sourcedStatement, sourceOf } from './tuple-source.ts';
 
 /** An object and the key of a name (`keyOf`) that the subject has on it. */
 export interface ReachableObject {
@@ -116,7 +116,7 @@ export async function expandReverse(
       sourceOf(model, [
         ...lookups.map((l) => l.rule),
         ...steps,
-        ...model.fieldRelations.filter(({ field }) => open.some((o) => o.type === field.type)),
+        ...open.flatMap(({ type }) => recordRelationsNaming(model, type)),
       ]),
     ),
     values: [

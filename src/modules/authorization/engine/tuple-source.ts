@@ -7,7 +7,8 @@
 import { tableName } from '../../../data/schema/compile/layout.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier, statementName } from '../../../kernel/database/sql.ts';
-import type { FieldRelation, Model } from '../model/model.ts';
+import { type FieldRelation, type Model, plainTypes } from '../model/model.ts';
+import type { RecordField } from '../model/record-field.ts';
 import { uuidOf } from '../tuple-sql.ts';
 
 export interface TupleSource {
@@ -17,6 +18,8 @@ export interface TupleSource {
   readonly key: string;
   /** True when no field of a record is in it. */
   readonly stored: boolean;
+  /** The columns in it that count beside stored tuples; `undefined` when a field counts instead of them. */
+  readonly beside: readonly FieldRelation[] | undefined;
   /** `and ...`: what finds the tuples of a resource (SQL of its id) by index, beside the equality of its text. */
   resource(alias: string, id: string): string;
   /** The same for the subject. */
@@ -28,6 +31,7 @@ export const storedTuples: TupleSource = {
   rows: 'penstock.tuples',
   key: '',
   stored: true,
+  beside: [],
   resource: () => '',
   subject: () => '',
 };
@@ -35,10 +39,21 @@ export const storedTuples: TupleSource = {
 const word = (text: string): string => `${literalOf(text, 'text')} collate "C"`;
 
 /** The stored tuples that count: those that were stored for what is a field now do not. */
-const storedArm = (relations: readonly FieldRelation[]): string =>
-  `select t.subject_type, t.subject_id, t.subject_relation, t.relation, t.resource_type, t.resource_id, t.condition, t.attributes,
+function storedArm(relations: readonly FieldRelation[]): string {
+  const replaced = relations.filter(({ field }) => field.typeColumn === undefined);
+  const names = replaced.map(
+    ({ type, relation }) => `(${literalOf(type, 'text')}, ${literalOf(relation, 'text')})`,
+  );
+  return `select t.subject_type, t.subject_id, t.subject_relation, t.relation, t.resource_type, t.resource_id, t.condition, t.attributes,
     t.expires_at::timestamptz as expires_at, t.resource_uuid, t.row_of, false as in_record, null::uuid as subject_uuid, false as listed, null::uuid[] as subject_list
-  from penstock.tuples t where (t.resource_type, t.relation) not in (${relations.map(({ type, relation }) => `(${literalOf(type, 'text')}, ${literalOf(relation, 'text')})`).join(', ')})`;
+  from penstock.tuples t${names.length === 0 ? '' : ` where (t.resource_type, t.relation) not in (${names.join(', ')})`}`;
+}
+
+/** The type of what a field of the rows `alias` names (SQL). */
+export const subjectTypeText = ({ type, typeColumn }: RecordField, alias: string): string =>
+  typeColumn === undefined
+    ? word(type)
+    : `coalesce(${alias}.${identifier(typeColumn)}, ${word(type)})`;
 
 /** A list of ids is a tuple for each of them, once; a field without a value is none. */
 function fieldArm({ type, relation, field }: FieldRelation): string {
@@ -47,7 +62,7 @@ function fieldArm({ type, relation, field }: FieldRelation): string {
   const rows = field.many
     ? `${tableName(type)} d cross join lateral (select distinct v.id from unnest(${column}) v(id)) u`
     : `${tableName(type)} d`;
-  return `select ${word(field.type)}, ${subject}::text collate "C", ${word('')}, ${word(relation)}, ${word(type)}, d."_id"::text collate "C", null::text collate "C", null::jsonb,
+  return `select ${subjectTypeText(field, 'd')}, ${subject}::text collate "C", ${word('')}, ${word(relation)}, ${word(type)}, d."_id"::text collate "C", null::text collate "C", null::jsonb,
     null::timestamptz, d."_id", ${literalOf(tableName(type), 'regclass')}::oid, true, ${subject}, ${field.many}, ${field.many ? column : 'null::uuid[]'}
   from ${rows} where ${subject} is not null`;
 }
@@ -62,6 +77,9 @@ export function tupleSource(model: Model, relations: readonly FieldRelation[]): 
     rows: `(${[storedArm(relations), ...sorted.map(([, one]) => fieldArm(one))].join(' union all ')})`,
     key,
     stored: false,
+    beside: relations.every(({ field }) => field.typeColumn !== undefined)
+      ? sorted.map(([, one]) => one)
+      : undefined,
     // What is constant in an arm is gone from its plan: stored tuples are found by the text, fields by the uuid.
     resource: (alias, id) =>
       ` and (not ${alias}.in_record or ${alias}.resource_uuid = ${uuidOf(id)})`,
@@ -75,15 +93,24 @@ export const sourceOf = (
   model: Model,
   relations: Iterable<{ readonly type: string; readonly relation: string }>,
 ): TupleSource =>
-  model.fieldRelations.length === 0
+  model.recordRelations.length === 0
     ? storedTuples
     : tupleSource(
         model,
         [...relations].flatMap(({ type, relation }) => {
-          const field = model.fieldOf(type, relation);
+          const field = model.fieldOf(type, relation) ?? model.columnOf(type, relation);
           return field ? [{ type, relation, field }] : [];
         }),
       );
+
+/** What records say about relations in which objects of a type may stand. */
+export const recordRelationsNaming = (
+  model: Model,
+  subjectType: string,
+): readonly FieldRelation[] =>
+  model.recordRelations.filter(({ type, relation }) =>
+    plainTypes(model.get(type)?.relations.get(relation) ?? [], [subjectType]).includes(subjectType),
+  );
 
 /** A statement whose text hangs on the source alone; texts are made once. */
 export function sourcedStatement(

@@ -9,7 +9,10 @@ import { cutText } from '../../../kernel/text.ts';
 import { type Condition, parseCondition } from './condition.ts';
 import { type Expression, isPlain, oversized, parseExpression } from './expression.ts';
 import { isName } from './grammar.ts';
+import { ownerColumn, ownerRelation, type RecordField } from './record-field.ts';
 import { relationLists, sharingProblems } from './sharing.ts';
+
+export type { RecordField } from './record-field.ts';
 
 /** One entry of a relation's list: who may stand in it. */
 export interface AllowedSubject {
@@ -23,16 +26,6 @@ export interface AllowedSubject {
   readonly condition: string | undefined;
 }
 
-/** A field of the records of a type that says who stands in a relation. */
-export interface RecordField {
-  /** Name of the field, and of its column. */
-  readonly field: string;
-  /** It holds a list. */
-  readonly many: boolean;
-  /** Type of the objects that it names. */
-  readonly type: string;
-}
-
 /** The wire form, kept as written. */
 export interface DefinitionInput {
   readonly name: string;
@@ -40,6 +33,8 @@ export interface DefinitionInput {
   readonly relations: Readonly<Record<string, unknown>>;
   /** What the fields are that relations are taken from, by relation (services/definitions/record-fields.ts). */
   readonly fields?: Readonly<Record<string, RecordField>>;
+  /** The records have the columns of `ownerColumn`. */
+  readonly ownerColumns?: boolean;
   readonly permissions: Readonly<Record<string, unknown>>;
   readonly conditions?: Readonly<Record<string, unknown>>;
   /** Action on a scope type that lets somebody act for it; the checked action itself unless set. */
@@ -52,6 +47,8 @@ export interface Definition {
   readonly relations: ReadonlyMap<string, readonly AllowedSubject[]>;
   /** Relations that are fields of the records of this type. */
   readonly fields: ReadonlyMap<string, RecordField>;
+  /** Relations of which one subject stands in columns of the records of this type, beside stored tuples. */
+  readonly columns: ReadonlyMap<string, RecordField>;
   /** Relations from fields that are not there yet: nobody stands in them. */
   readonly pending: ReadonlySet<string>;
   readonly actions: ReadonlyMap<string, Expression>;
@@ -79,6 +76,7 @@ export function parseDefinition(input: DefinitionInput): Definition {
     parseSubjects,
   );
   const { fields, pending } = fieldRelations(input);
+  const columns = columnRelations(input, lists);
   for (const [relation, { type }] of fields)
     relations.set(relation, [{ type, relation: '', wildcard: false, condition: undefined }]);
   const declared = new Set(Object.keys(input.permissions));
@@ -120,7 +118,17 @@ export function parseDefinition(input: DefinitionInput): Definition {
     problems.push(...sharingProblems({ name: input.name, relations, actions, shareable }));
   if (problems.length > 0) throw invalidDefinition(problems);
   const { actAs } = input;
-  return { name: input.name, relations, fields, pending, actions, conditions, actAs, shareable };
+  return {
+    name: input.name,
+    relations,
+    fields,
+    columns,
+    pending,
+    actions,
+    conditions,
+    actAs,
+    shareable,
+  };
 }
 
 /** The 400 for a definition, with its faults in words. */
@@ -200,6 +208,15 @@ function parseSubjects(
 /** A relation that is a field of the record. */
 export const isFromField = (value: unknown): value is { readonly from: string } =>
   isPlain(value) && Object.keys(value).join() === 'from' && typeof value.from === 'string';
+
+/** The relations of which one subject stands in columns of the records: owners, where they are listed. */
+function columnRelations(
+  { ownerColumns = false }: DefinitionInput,
+  lists: Readonly<Record<string, unknown>>,
+): ReadonlyMap<string, RecordField> {
+  const isListed = Array.isArray(lists[ownerRelation]);
+  return new Map(ownerColumns && isListed ? [[ownerRelation, ownerColumn]] : []);
+}
 
 /** The relations that are fields, and those whose field is not known. */
 function fieldRelations({ relations, fields = {} }: DefinitionInput) {

@@ -60,6 +60,10 @@ export interface Model {
   fieldOf(type: string, relation: string): RecordField | undefined;
   /** All relations that are fields. */
   readonly fieldRelations: readonly FieldRelation[];
+  /** The columns in which one subject of the relation stands beside stored tuples, if the records have them. */
+  columnOf(type: string, relation: string): RecordField | undefined;
+  /** All relations that records say something about: by a field alone, or by columns beside stored tuples. */
+  readonly recordRelations: readonly FieldRelation[];
   /** The schema of the records of a type, as it is now. */
   schemaOf(type: string): CompiledSchema | undefined;
   /** What follows from the model alone, computed once per key. */
@@ -91,6 +95,15 @@ export function buildModel(
     }
     return found;
   };
+  const relationsIn = (part: 'fields' | 'columns'): readonly FieldRelation[] =>
+    definitions.flatMap((definition) =>
+      [...definition[part]].map(([relation, field]) => ({
+        type: definition.name,
+        relation,
+        field,
+      })),
+    );
+  const fieldRelations = relationsIn('fields');
   const strata = new Map<string, number>();
   const derivedValues = new Map<string, unknown>();
 
@@ -106,9 +119,9 @@ export function buildModel(
     stratum: (name) => stratumOf(name, dependenciesOf, strata),
     condition: (type, name) => byType.get(type)?.conditions.get(name),
     fieldOf: (type, relation) => byType.get(type)?.fields.get(relation),
-    fieldRelations: definitions.flatMap(({ name: type, fields }) =>
-      [...fields].map(([relation, field]) => ({ type, relation, field })),
-    ),
+    fieldRelations,
+    columnOf: (type, relation) => byType.get(type)?.columns.get(relation),
+    recordRelations: [...fieldRelations, ...relationsIn('columns')],
     schemaOf,
     derived<T>(key: string, compute: () => T): T {
       if (!derivedValues.has(key)) derivedValues.set(key, compute());

@@ -5,14 +5,13 @@
 import type { Problem } from '../../../kernel/errors.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { childrenOf, type Expression } from './expression.ts';
+import { ownerRelation } from './record-field.ts';
 
 /** The action that lets somebody share an object. A type without it shares nothing. */
 export const shareAction = 'share';
 
 /** Their members are changed by routes of their own, which know more than relations say. */
 const closedTypes: ReadonlySet<string> = new Set(['User', 'Team', 'Role']);
-/** Who owns an object is not decided by those whom they let share it. */
-const ownerRelation = 'owner';
 
 export interface RelationLists {
   /** Relations with nothing but their lists of those who may stand in them. */
@@ -68,6 +67,7 @@ export function sharingProblems(definition: Shared): readonly Problem[] {
     if (closedTypes.has(name)) return problem('type', `${name} has routes of its own for this`);
     if (!actions.has(shareAction))
       return problem('action', `needs an action "${shareAction}": it says who may share`);
+    // Who owns an object is not decided by those whom they let share it.
     if (relation === ownerRelation)
       return problem('relation', 'who owns an object is not shared, and not taken by sharing');
     if (!(definition.relations.get(relation) ?? []).some(isPlain))

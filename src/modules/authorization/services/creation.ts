@@ -10,8 +10,8 @@ import { limits } from '../engine/limits.ts';
 import { footprintOf } from '../engine/tuple-loading.ts';
 import type { ObjectRef, SubjectRef } from '../model/grammar.ts';
 import type { FieldRelation, Model, Name } from '../model/model.ts';
+import { ownerRelation } from '../model/record-field.ts';
 import type { Tuple } from '../model/tuple.ts';
-import { ownerRelation } from '../record-tuples.ts';
 import type { Checks } from './checks.ts';
 
 /** The action that says who may create records of a type. Without it, whoever the schema lets. */

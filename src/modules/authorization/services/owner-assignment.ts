@@ -15,8 +15,10 @@ import { invalid } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
 import { defineJob, type JobDefinition, type Jobs } from '../../../kernel/jobs/jobs.ts';
 import type { Adoption } from '../../../kernel/permissions.ts';
-import { ownerRelation } from '../record-tuples.ts';
+import { ownerRelation } from '../model/record-field.ts';
+import { ownText } from '../owner-columns.ts';
 import { trackedOid, tupleEvents, uuidOf } from '../tuple-sql.ts';
+import type { Models } from './definitions/models.ts';
 
 export interface OwnerAssignments {
   /** Throws 400 for a field that does not name a user. */
@@ -29,6 +31,7 @@ interface Dependencies {
   readonly schemas: SchemaRegistry;
   readonly events: Events;
   readonly jobs: Jobs;
+  readonly models: Pick<Models, 'engine'>;
 }
 
 const jobName = 'authorization.adopt-records';
@@ -40,6 +43,7 @@ export function createOwnerAssignments({
   schemas,
   events,
   jobs,
+  models,
 }: Dependencies): OwnerAssignments {
   return {
     async start(schema, { mode, ownerField }) {
@@ -63,7 +67,14 @@ export function createOwnerAssignments({
         let last: string | undefined = '00000000-0000-0000-0000-000000000000';
         let owned = 0;
         while (last !== undefined && !signal.aborted) {
-          const page = await assignPage(database, compiled, ownerField, last);
+          const { model } = await models.engine();
+          const inRecords = model.columnOf(schema, ownerRelation) !== undefined;
+          const page = await assignPage(database, {
+            schema: compiled,
+            ownerField,
+            after: last,
+            inRecords,
+          });
           owned += page.owned;
           last = page.last;
           events.wake();
@@ -74,23 +85,26 @@ export function createOwnerAssignments({
   };
 }
 
+interface PageOfRecords {
+  readonly schema: CompiledSchema;
+  readonly ownerField: string;
+  readonly after: string;
+  /** The records have columns for their owner. */
+  readonly inRecords: boolean;
+}
+
 /** Owners for the records after `after`; `last` is absent at the end. */
 async function assignPage(
   database: Queryable,
-  schema: CompiledSchema,
-  ownerField: string,
-  after: string,
+  { schema, ownerField, after, inRecords }: PageOfRecords,
 ): Promise<{ readonly owned: number; readonly last: string | undefined }> {
-  const type = literalOf(schema.name, 'text');
+  const { name: type, table } = schema;
+  const parts = inRecords
+    ? ownText({ type, table, rows: 'wanted', actor: '$2' })
+    : storedOwners(schema);
   const text = `with page as (select "_id", ${identifier(ownerField)}::text as owner from ${lockable(schema)} t where "_id" > $1 order by "_id" limit ${pageSize}${schema.mapping ? '' : ' for key share'}),
-    owned as (
-      insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id, row_of)
-      select gen_random_uuid(), 'User', u."_id"::text, '${ownerRelation}', ${type}, p."_id"::text, ${trackedOid(schema.name, schema.table)}
-        from page p join "app"."User" u on u."_id" = ${uuidOf('p.owner')}
-       where not exists (select 1 from penstock.tuples t
-         where t.resource_type = ${type} and t.resource_id = p."_id"::text and t.relation = '${ownerRelation}')
-      on conflict do nothing returning *),
-    events as (${tupleEvents('create', 'owned', '$2')})
+    wanted as (select p."_id", u."_id" as "user" from page p join "app"."User" u on u."_id" = ${uuidOf('p.owner')}),
+    ${parts.join(', ')}
     select (select count(*)::int from owned) as owned, (select count(*)::int from page) as seen, (select "_id" from page order by "_id" desc limit 1) as last`;
   const { rows } = await database.query<{ owned: number; seen: number; last: string | null }>({
     text,
@@ -101,4 +115,18 @@ async function assignPage(
     owned: row?.owned ?? 0,
     last: row && row.seen === pageSize && row.last !== null ? row.last : undefined,
   };
+}
+
+function storedOwners({ name, table }: CompiledSchema): readonly string[] {
+  const type = literalOf(name, 'text');
+  return [
+    `owned as (
+      insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id, row_of)
+      select gen_random_uuid(), 'User', w."user"::text, '${ownerRelation}', ${type}, w."_id"::text, ${trackedOid(name, table)}
+        from wanted w
+       where not exists (select 1 from penstock.tuples t
+         where t.resource_type = ${type} and t.resource_id = w."_id"::text and t.relation = '${ownerRelation}')
+      on conflict do nothing returning *)`,
+    `events as (${tupleEvents('create', 'owned', '$2')})`,
+  ];
 }

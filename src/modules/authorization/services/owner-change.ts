@@ -1,7 +1,7 @@
 /** Another owner for records that are there. */
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Owner } from '../../../kernel/permissions.ts';
-import { ownerRelation } from '../record-tuples.ts';
+import { ownerRelation } from '../model/record-field.ts';
 import type { Tuples } from './tuples.ts';
 
 interface OwnerChange {

@@ -2,17 +2,30 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
-import type { LostRelation, PermissionEngine, RowPredicate } from '../../../kernel/permissions.ts';
+import { isId } from '../../../kernel/ids.ts';
+import type {
+  LostRelation,
+  Owner,
+  PermissionEngine,
+  RowPredicate,
+} from '../../../kernel/permissions.ts';
 import type { Engine, ResourceQuestion } from '../engine/engine.ts';
 import type { DatabaseSnapshot } from '../engine/grant-cache/change-tracker.ts';
 import { limits } from '../engine/limits.ts';
 import { rulesOf } from '../engine/record-rules.ts';
 import { authorizationErrors } from '../errors.ts';
 import { admitsVisitors } from '../model/expansion-rules.ts';
-import { everybody, parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
+import {
+  everybody,
+  type ObjectRef,
+  parseObject,
+  parseSubject,
+  type SubjectRef,
+} from '../model/grammar.ts';
 import type { Model } from '../model/model.ts';
+import { ownerRelation } from '../model/record-field.ts';
 import type { Tuple } from '../model/tuple.ts';
-import { ownerRelation, servesRecords, takesOwner } from '../record-tuples.ts';
+import { servesRecords, takesOwner } from '../record-tuples.ts';
 import { rolesByIds } from '../role-queries.ts';
 import type { Checks } from './checks.ts';
 import { createAction, creationCheck, creationOf, placingFields } from './creation.ts';
@@ -187,7 +200,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
           ? parseObject(scope, 'scope')
           : await subjectOf(caller, gate, scope);
       requireTakesOwner(model, schema, type);
-      return { type, id };
+      return ownerOf(model, schema, { type, id });
     },
     async creation(caller, schema, owner) {
       if (isTrusted(caller)) return undefined;
@@ -217,6 +230,15 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
     },
   };
 }
+
+/** The owner, and whether the record itself can say it: only ids as they are written in columns. */
+const ownerOf = (model: Model, schema: string, { type, id }: ObjectRef): Owner => ({
+  type,
+  id,
+  ...(model.columnOf(schema, ownerRelation) &&
+    isId(id) &&
+    id === id.toLowerCase() && { inRecord: true }),
+});
 
 function requireTakesOwner(model: Model, schema: string, type: string): void {
   if (takesOwner(model.get(schema), type)) return;

@@ -4,7 +4,9 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { isId } from '../../../kernel/ids.ts';
+import { subjectTypeText } from '../engine/tuple-source.ts';
 import type { FieldRelation, Model } from '../model/model.ts';
+import type { Tuple } from '../model/tuple.ts';
 import {
   conditionOf,
   type FoundTuples,
@@ -40,19 +42,30 @@ export async function findFieldRelation(
   model: Model,
   { type, relation, record, subject }: FieldRelationId,
 ): Promise<StoredTuple | undefined> {
-  const field = model.fieldOf(type, relation);
+  const field = model.fieldOf(type, relation) ?? model.columnOf(type, relation);
   if (!field || !isId(record) || field.many !== (subject !== undefined)) return undefined;
   const filter: TupleFilter = {
     resource: { type, id: record },
     relation,
     ...(subject !== undefined && { subject: { type: field.type, id: subject, relation: '' } }),
   };
-  const { tuples } = await listRelations(database, model, filter, {
-    skip: 0,
-    limit: 1,
-    sort: '_id',
-  });
-  return tuples[0];
+  const [found] = await recordTuplesOf(database, { type, relation, field }, filter, 1);
+  return found;
+}
+
+/** What records say in a field, as far as it matches: at most `limit`. */
+export async function recordTuplesOf(
+  database: Queryable,
+  relation: FieldRelation,
+  filter: RecordFilter,
+  limit: number,
+): Promise<readonly StoredTuple[]> {
+  const values: unknown[] = [];
+  const next = (value: unknown): string => `$${values.push(value)}`;
+  const found = fieldTuples(relation, filter, next);
+  const text = `select * from (${found}) t limit ${next(limit)}`;
+  const { rows } = await database.query<ListedRow>({ text, values });
+  return rows.map(listedTuple);
 }
 
 /** A page, and the number of all that match. */
@@ -62,13 +75,13 @@ export async function listRelations(
   filter: TupleFilter,
   page: TuplePage,
 ): Promise<FoundTuples> {
-  const fields = model.fieldRelations.filter((one) => mayMatch(one, filter));
+  const fields = model.recordRelations.filter((one) => mayMatch(one, filter));
   if (fields.length === 0) return listTuples(database, 'relation', filter, page);
   const values: unknown[] = [];
   const next = (value: unknown): string => `$${values.push(value)}`;
   const arms = [
     `select ${storedColumns} from penstock.tuples t where ${conditionOf('relation', filter, next)}`,
-    ...fields.map((one) => fieldArm(one, filter, next)),
+    ...fields.map((one) => fieldTuples(one, filter, next)),
   ];
   const counted = {
     text: `select ${arms.map((arm) => `(select count(*) from (${arm}) x)`).join(' + ')} as count`,
@@ -95,15 +108,18 @@ const listedTuple = (row: ListedRow): StoredTuple => ({
   ...(row.in_record && { source: 'record' }),
 });
 
-function mayMatch({ type, relation, field }: FieldRelation, filter: TupleFilter): boolean {
+/** Whether some record can say something in this field that the filter takes. */
+export function mayMatch({ type, relation, field }: FieldRelation, filter: TupleFilter): boolean {
   const { subject, resource } = filter;
+  const isOfType = (wanted: string | undefined): boolean =>
+    wanted === undefined || field.typeColumn !== undefined || wanted === field.type;
   return (
     (filter.relation ?? relation) === relation &&
     (resource?.type ?? type) === type &&
     (filter.resourceType ?? type) === type &&
-    (subject?.type ?? field.type) === field.type &&
+    isOfType(subject?.type) &&
     (subject?.relation ?? '') === '' &&
-    (filter.subjectType ?? field.type) === field.type
+    isOfType(filter.subjectType)
   );
 }
 
@@ -112,10 +128,17 @@ const storedColumns = `t.id, t.id::text as wire_id, false as in_record, t.subjec
 
 const word = (text: string): string => `${literalOf(text, 'text')} collate "C"`;
 
-/** The tuples of a field that match. Those of one record or one subject are found by their index. */
-function fieldArm(
+export interface RecordFilter extends TupleFilter {
+  /** Only these. */
+  readonly tuples?: readonly Tuple[];
+  /** Only what these records say. */
+  readonly ids?: readonly string[];
+}
+
+/** The tuples of a field that match, as a query. Those of one record or one subject are found by their index. */
+export function fieldTuples(
   { type, relation, field }: FieldRelation,
-  filter: TupleFilter,
+  { tuples, ids, ...filter }: RecordFilter,
   next: (value: unknown) => string,
 ): string {
   const column = `d.${identifier(field.field)}`;
@@ -131,10 +154,24 @@ function fieldArm(
     found.push(`${subject} = ${id}`);
     if (field.many) found.push(`${column} @> array[${id}]`);
   }
+  if (ids) found.push(`d."_id" = any(${next(ids.filter(isId))}::uuid[])`);
+  if (tuples)
+    found.push(
+      `d."_id" = any(${next(tuples.map(({ resource }) => resource.id).filter(isId))}::uuid[])`,
+    );
   const rows = `select d."_id" as id, ${start} || d."_id"::text${field.many ? ` || '.' || u.id::text` : ''} as wire_id, true as in_record,
-    ${word(field.type)} as subject_type, ${subject}::text collate "C" as subject_id, ${word('')} as subject_relation, ${word(relation)} as relation,
+    ${subjectTypeText(field, 'd')} as subject_type, ${subject}::text collate "C" as subject_id, ${word('')} as subject_relation, ${word(relation)} as relation,
     ${word(type)} as resource_type, d."_id"::text collate "C" as resource_id, null::text collate "C" as condition, null::jsonb as attributes,
     null::timestamptz as expires_at, d."createdAt"::timestamptz as created_at, d."updatedAt"::timestamptz as updated_at
     from ${tableName(type)} d${each} where ${found.join(' and ')}`;
-  return `select t.* from (${rows}) t where ${conditionOf('relation', filter, next)}`;
+  const given = tuples
+    ? ` and (t.resource_id, t.subject_type, t.subject_id) in (select * from unnest(${[
+        tuples.map(({ resource }) => resource.id),
+        tuples.map(({ subject }) => subject.type),
+        tuples.map(({ subject }) => subject.id),
+      ]
+        .map((column) => `${next(column)}::text[]`)
+        .join(', ')}))`
+    : '';
+  return `select t.* from (${rows}) t where ${conditionOf('relation', filter, next)}${given}`;
 }

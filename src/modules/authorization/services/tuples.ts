@@ -28,7 +28,13 @@ import {
 } from '../queries.ts';
 import { type NewTuple, writeTuples } from '../tuple-writes.ts';
 import { definitionsLock, type Models } from './definitions/models.ts';
-import { fieldRelationId, findFieldRelation, listRelations } from './relation-list.ts';
+import { clearExactly, clearMatching, clearRelation, saidByRecords } from './owners-in-records.ts';
+import {
+  type FieldRelationId,
+  fieldRelationId,
+  findFieldRelation,
+  listRelations,
+} from './relation-list.ts';
 import { trackedTable } from './row-tracking.ts';
 
 export interface Tuples {
@@ -164,10 +170,26 @@ export function createTuples(dependencies: Dependencies): Tuples {
       const model = await modelFor(dependencies, tuples);
       for (const [i, tuple] of tuples.entries())
         requireFit(writeProblem(model, tuple), tuples.length > 1 ? i : undefined);
-      const stored = await writeAll(caller, tuples);
+      const inRecords = await saidByRecords(database, model, tuples);
+      const isSaid = (tuple: TimedTuple): boolean =>
+        tuple.condition === undefined &&
+        tuple.expiresAt === undefined &&
+        inRecords.has(formatTuple(tuple));
+      const stored = await writeAll(
+        caller,
+        tuples.filter((tuple) => !isSaid(tuple)),
+      );
+      // Narrower than what the record says: that says it no longer.
+      const narrowed = tuples.filter(
+        (tuple) => inRecords.has(formatTuple(tuple)) && !isSaid(tuple),
+      );
+      await clearExactly(database, model, narrowed);
       announce();
       await requireStillFit(dependencies, caller, model, [...stored.values()]);
-      return tuples.flatMap((tuple) => stored.get(formatTuple(tuple)) ?? []);
+      return tuples.flatMap((tuple) => {
+        const text = formatTuple(tuple);
+        return (isSaid(tuple) ? inRecords.get(text) : stored.get(text)) ?? [];
+      });
     },
     async get(id) {
       const found = await findAny(dependencies, id);
@@ -180,19 +202,31 @@ export function createTuples(dependencies: Dependencies): Tuples {
         ? listRelations(database, (await models.engine()).model, filter, page)
         : listTuples(database, kind, filter, page),
     async remove(caller, id) {
-      await refuseField(dependencies, id);
-      if (!(await deleteTuple(database, 'relation', id, callerKey(caller))))
-        throw authorizationErrors.RELATION_NOT_FOUND();
+      const inRecord = fieldRelationId(id);
+      const gone = inRecord
+        ? await clearInRecord(dependencies, inRecord, callerKey(caller))
+        : await deleteTuple(database, 'relation', id, callerKey(caller));
+      if (!gone) throw authorizationErrors.RELATION_NOT_FOUND();
       announce();
     },
     async removeAll(caller, tuples) {
       if (tuples.length === 0) return 0;
-      const count = await deleteExactly(database, tuples, callerKey(caller));
+      const actor = callerKey(caller);
+      const { model } = await models.engine();
+      const count = await database.transaction(async (transaction) => {
+        const stored = await deleteExactly(transaction, tuples, actor);
+        return stored + (await clearExactly(transaction, model, tuples, actor));
+      });
       announce();
       return count;
     },
     async removeRelation(caller, gone) {
-      const count = await deleteRelation(database, gone, callerKey(caller));
+      const actor = callerKey(caller);
+      const { model } = await models.engine();
+      const count = await database.transaction(async (transaction) => {
+        const stored = await deleteRelation(transaction, gone, actor);
+        return stored + (await clearRelation(transaction, model, gone, actor));
+      });
       announce();
       return count;
     },
@@ -205,7 +239,14 @@ export function createTuples(dependencies: Dependencies): Tuples {
           'give at least one of subject, resource, subjectType and resourceType',
         );
       }
-      const count = await deleteTuples(database, kind, filter, callerKey(caller));
+      const actor = callerKey(caller);
+      const { model } = await models.engine();
+      const count = await database.transaction(async (transaction) => {
+        const stored = await deleteTuples(transaction, kind, filter, actor);
+        const inRecords =
+          kind === 'permission' ? 0 : await clearMatching(transaction, model, filter, actor);
+        return stored + inRecords;
+      });
       announce();
       return count;
     },
@@ -224,13 +265,18 @@ async function findAny(
   return findFieldRelation(database, (await models.engine()).model, inRecord);
 }
 
-/** Throws 400 for a relation that is a field, 404 where there is none. */
-async function refuseField(reading: Reading, id: string): Promise<void> {
-  const inRecord = fieldRelationId(id);
-  if (!inRecord) return;
-  if (!(await findAny(reading, id))) throw authorizationErrors.RELATION_NOT_FOUND();
-  const { model } = await reading.models.engine();
-  throw inTheRecord('id', inRecord, model.fieldOf(inRecord.type, inRecord.relation));
+/** Takes out what a record says beside stored tuples; false where it says nothing. Throws 400 for a relation that is a field. */
+async function clearInRecord(
+  { database, models }: Reading,
+  inRecord: FieldRelationId,
+  actor: string,
+): Promise<boolean> {
+  const { model } = await models.engine();
+  const found = await findFieldRelation(database, model, inRecord);
+  if (!found) return false;
+  const field = model.fieldOf(inRecord.type, inRecord.relation);
+  if (field) throw inTheRecord('id', inRecord, field);
+  return (await clearExactly(database, model, [found], actor)) > 0;
 }
 
 /** Why a tuple cannot be stored: it does not fit, or a field of the record says it. */

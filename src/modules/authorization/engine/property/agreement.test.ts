@@ -5,9 +5,10 @@ import {
   buildDataSet,
   type DataSetSeed,
   dataSetSeed,
-  hasFields,
+  hasRecords,
   objectsOf,
   type RandomDataSet,
+  type WrittenTuple,
 } from '../../../../../test/support/permission-data/data-sets.ts';
 import { memoryOf } from '../../../../../test/support/permission-data/memory.ts';
 import {
@@ -19,7 +20,6 @@ import type { Database } from '../../../../kernel/database/database.ts';
 import type { RowPredicate, RowUse } from '../../../../kernel/permissions.ts';
 import { isExact, originsOf } from '../../model/expansion-rules.ts';
 import { everybody, formatSubject, type SubjectRef } from '../../model/grammar.ts';
-import type { Tuple } from '../../model/tuple.ts';
 import { isSelf, resolveName } from '../ask.ts';
 import { createEngine } from '../create-engine.ts';
 import { isReachable } from '../descent.ts';
@@ -40,12 +40,12 @@ let table: TupleTable;
 beforeAll(async () => {
   table = await openTupleTable();
   await table.database.query({
-    text: 'create table rows (_id uuid primary key, dataSet integer not null, r1 uuid, r2 uuid[])',
+    text: `create table rows (_id uuid primary key, dataSet integer not null, ${recordColumns})`,
   });
   await table.database.query({ text: 'create schema if not exists app' });
   for (const type of recordTypes)
     await table.database.query({
-      text: `create table app."${type}" (_id uuid primary key, r1 uuid, r2 uuid[])`,
+      text: `create table app."${type}" (_id uuid primary key, ${recordColumns})`,
     });
 });
 afterAll(() => table.close());
@@ -53,9 +53,12 @@ afterAll(() => table.close());
 /** What single statements decided, in all data sets. */
 const probed = { object: { allowed: 0, denied: 0 }, graph: { allowed: 0, denied: 0 } };
 
-/** Types whose relations are fields in data sets that have them. */
+/** What records can say of relations: by a field and a list instead of tuples, by columns beside them. */
+const recordColumns = 'r1 uuid, r2 uuid[], c0 uuid, "c0Type" text, c1 uuid, "c1Type" text';
+
+/** Types of records. */
 const recordTypes = Array.from({ length: BATCH }, (_, i) => i)
-  .filter(hasFields)
+  .filter(hasRecords)
   .flatMap((dataSet) => [`Doc${dataSet}`, `Folder${dataSet}`]);
 
 const contexts = [{ place: 'home' }, { place: 'work' }] as const;
@@ -94,7 +97,8 @@ async function compareAll(
     values: [docs.map(({ id }) => id), docs.map(({ dataSet }) => dataSet)],
   });
   const all = dataSets.flatMap((w) => w.tuples);
-  const isField = ({ resource, relation }: Tuple): boolean =>
+  const isField = ({ resource, relation, inColumns }: WrittenTuple): boolean =>
+    inColumns === true ||
     dataSets.some(({ model }) => model.fieldOf(resource.type, relation) !== undefined);
   const tuples = all.filter((tuple) => !isField(tuple));
   const ids = await table.replace(tuples);
@@ -120,34 +124,55 @@ async function compareAll(
 }
 
 /** The records of data sets with fields, which say what these tuples say. Documents of such a data set are all there. */
-async function writeRecords(database: Database, tuples: readonly Tuple[]): Promise<void> {
+async function writeRecords(database: Database, tuples: readonly WrittenTuple[]): Promise<void> {
   for (const type of recordTypes) {
     const [, kind = '', dataSet = ''] = /^(\D+)(\d+)$/.exec(type) ?? [];
     const ids = objectsOf(Number(dataSet), kind).map(({ id }) => id);
-    const of = (id: string, relation: string): readonly string[] =>
-      tuples
-        .filter((t) => t.resource.type === type && t.resource.id === id && t.relation === relation)
-        .map((t) => t.subject.id);
-    const rows = ids.map((_id) => {
-      const listed = of(_id, 'r2');
-      // Said twice is said once, and nothing said may be an empty list or none.
-      return { _id, r1: of(_id, 'r1')[0] ?? null, r2: listed[0] ? [...listed, listed[0]] : null };
-    });
+    const rows = ids.map((_id) => ({
+      _id,
+      ...saidBy(
+        tuples.filter((t) => t.resource.type === type && t.resource.id === _id),
+        `User${dataSet}`,
+      ),
+    }));
     const values = [JSON.stringify(rows)];
-    const source = 'json_to_recordset($1::json) as x(_id uuid, r1 uuid, r2 uuid[])';
+    const source = `json_to_recordset($1::json) as x(_id uuid, ${recordColumns})`;
     await database.query({ text: `truncate app."${type}"` });
     await database.query({ text: `insert into app."${type}" select * from ${source}`, values });
     if (kind === 'Doc')
       await database.query({
-        text: `update rows d set r1 = x.r1, r2 = x.r2 from ${source} where d._id = x._id`,
+        text: `update rows d set ${saidColumns.map((name) => `"${name}" = x."${name}"`).join(', ')} from ${source} where d._id = x._id`,
         values,
       });
   }
 }
 
+const saidColumns = ['r1', 'r2', 'c0', 'c0Type', 'c1', 'c1Type'];
+
+/** The columns of a record about which these tuples are. */
+function saidBy(tuples: readonly WrittenTuple[], user: string): Record<string, unknown> {
+  const fields = tuples.filter(({ inColumns }) => !inColumns);
+  const listed = fields.filter(({ relation }) => relation === 'r2').map((t) => t.subject.id);
+  const columns = tuples.filter(({ inColumns }) => inColumns);
+  return {
+    r1: fields.find(({ relation }) => relation === 'r1')?.subject.id ?? null,
+    // Said twice is said once, and nothing said may be an empty list or none.
+    r2: listed[0] ? [...listed, listed[0]] : null,
+    ...Object.fromEntries(
+      columns.flatMap(({ relation, subject: { type, id } }) => {
+        const column = relation.replace('r', 'c');
+        return [
+          [column, id],
+          [`${column}Type`, type === user ? null : type],
+        ];
+      }),
+    ),
+  };
+}
+
 /** One of three documents of every other data set is not there, whatever is written about it. */
 const isRow = (dataSet: number, { id }: { readonly id: string }): boolean =>
-  dataSet % 2 === 0 || hasFields(dataSet) || id !== objectsOf(dataSet, 'Doc')[1]?.id;
+  dataSet % 2 === 0 || hasRecords(dataSet) || id !== objectsOf(dataSet, 'Doc')[1]?.id;
 
 type NumberedDataSet = RandomDataSet & { readonly number: number };
 

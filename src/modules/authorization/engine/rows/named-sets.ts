@@ -52,8 +52,8 @@ async function reachableSetOf(
   const expansion = expansionTo(engineScope.model, names);
   // Whoever starts from every object there is hangs on every tuple: not worth keeping.
   // What fields of records lead to changes without a word (decision 080).
-  const ofRecords = [...expansion.direct, ...expansion.steps].some(
-    ({ type, relation }) => engineScope.model.fieldOf(type, relation) !== undefined,
+  const ofRecords = [...expansion.direct, ...expansion.steps].some(({ type, relation }) =>
+    engineScope.model.recordRelations.some((one) => one.type === type && one.relation === relation),
   );
   if (!useKept || !reach || expansion.open.length > 0 || ofRecords) {
     return { value: await findReachable(engineScope, way, emptyContext), stands: () => true };

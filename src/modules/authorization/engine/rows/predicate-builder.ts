@@ -146,8 +146,8 @@ function grantArms({ subject }: Builder, name: Name): readonly Arm[] {
 
 function relationTest(builder: Builder, { type, name: relation }: Name, polarity: Polarity): Test {
   const { model, subject } = builder;
-  const direct = formsOf(subject).map((form) =>
-    armFor(builder, { type, relation, polarity, as: form }, { ids: [form.id] }),
+  const direct = formsOf(subject).flatMap((form) =>
+    armsFor(builder, { type, relation, polarity, as: form }, { ids: [form.id] }),
   );
   const allowed = model.get(type)?.relations.get(relation) ?? [];
   const sets = [
@@ -159,7 +159,7 @@ function relationTest(builder: Builder, { type, name: relation }: Name, polarity
     const meant = model.member(setType, setRelation);
     if (!meant) return [];
     const as = { type: setType, id: '', relation: setRelation };
-    return [armFor(builder, { type, relation, polarity, as }, holdersOf(builder, meant, polarity))];
+    return armsFor(builder, { type, relation, polarity, as }, holdersOf(builder, meant, polarity));
   });
   const own: Test =
     meansSet(model, subject, { type, kind: 'relation', name: relation }) && subject.type === type
@@ -192,15 +192,16 @@ interface ArmPlace {
   readonly as: SubjectRef;
 }
 
-function armFor(
+/** What stored tuples must say, or a field instead of them, or columns beside them. */
+function armsFor(
   { model, conditional }: Builder,
   { type, relation, polarity, as }: ArmPlace,
   { ids, except = false, holds }: Holders,
-): Arm {
+): readonly Arm[] {
   const entries = (model.get(type)?.relations.get(relation) ?? []).filter((allowed) =>
     allows(allowed, as),
   );
-  return {
+  const arm: Arm = {
     relations: [relation],
     subjectType: as.type,
     subjectRelation: as.relation,
@@ -213,6 +214,8 @@ function armFor(
       ? conditional.ids(relation, polarity)
       : [],
   };
+  const column = model.columnOf(type, relation);
+  return column && as.relation === '' ? [arm, { ...arm, field: column, conditional: [] }] : [arm];
 }
 
 type Arrow = Extract<Expression, { kind: 'arrow' }>;
@@ -235,13 +238,15 @@ function arrowTest(
     return target ? holdersOf(builder, target, polarity) : { ids: [] };
   };
   if (!arrow.all)
-    return tupleTest(types.map((t) => armFor(builder, place(t, polarity), holders(t))));
+    return tupleTest(types.flatMap((t) => armsFor(builder, place(t, polarity), holders(t))));
   const some = tupleTest(
-    types.map((t) => armFor(builder, place(t, polarity), { ids: [], except: true })),
+    types.flatMap((t) => armsFor(builder, place(t, polarity), { ids: [], except: true })),
   );
   const outside = types.map((t) => ({ type: t, ...holders(t) })).filter((h) => !h.except);
   const others = tupleTest(
-    outside.map((h) => armFor(builder, place(h.type, opposite(polarity)), { ...h, except: true })),
+    outside.flatMap((h) =>
+      armsFor(builder, place(h.type, opposite(polarity)), { ...h, except: true }),
+    ),
   );
   return allOf([some, not(others)]);
 }

@@ -82,12 +82,20 @@ const flatten = (kind: 'all' | 'any', tests: readonly Test[]): readonly Test[] =
 /** Arms that differ in their ids only, or in their relations only, are one lookup. */
 function merge(arms: readonly Arm[]): readonly Arm[] {
   const isSimple = ({ conditional, except, holds, field }: Arm): boolean =>
-    conditional.length === 0 && !except && holds === undefined && field === undefined;
+    conditional.length === 0 &&
+    !except &&
+    holds === undefined &&
+    (field === undefined || field.typeColumn !== undefined);
   const simple = arms.filter(isSimple);
   const rest = arms.filter((arm) => !isSimple(arm));
   const byRelations = join(
     simple,
-    ({ relations, subjectType, subjectRelation }) => [relations, subjectType, subjectRelation],
+    ({ relations, subjectType, subjectRelation, field }) => [
+      relations,
+      subjectType,
+      subjectRelation,
+      field?.field,
+    ],
     (a, b) => ({
       ...a,
       ids: unique([...a.ids, ...b.ids]),
@@ -95,7 +103,12 @@ function merge(arms: readonly Arm[]): readonly Arm[] {
   );
   const byIds = join(
     byRelations,
-    ({ ids, subjectType, subjectRelation }) => [ids, subjectType, subjectRelation],
+    ({ ids, subjectType, subjectRelation, field }) => [
+      ids,
+      subjectType,
+      subjectRelation,
+      field?.field,
+    ],
     (a, b) => ({
       ...a,
       relations: unique([...a.relations, ...b.relations]),
@@ -162,20 +175,32 @@ function renderArms(arms: readonly Arm[], place: RowPlace): string {
   return tests.length === 0 ? 'false' : tests.join(' or ');
 }
 
-/** What the field of the row must hold. */
+/** What the field of the row must hold; null or false for a row that does not. */
 function renderField(
   { ids, holds, except, subjectType, subjectRelation }: Arm,
   field: RecordField,
   place: RowPlace,
 ): string {
-  if (subjectType !== field.type || subjectRelation !== '') return 'false';
+  if (subjectRelation !== '' || (field.typeColumn === undefined && subjectType !== field.type))
+    return 'false';
   const listed = ids.filter(isId);
   if (!except && !holds && listed.length === 0) return 'false';
-  const column = (row: string): string => `${row}.${identifier(field.field)}`;
-  const test = (value: string): string =>
-    fieldTest(value, field, { ids: listed, holds, except }, place.next);
-  if (place.alias !== undefined) return `(${test(column(place.alias))})`;
-  return `exists (select 1 from ${tableName(place.type)} f where f."_id" = ${place.id} and (${test(column('f'))}) offset 0)`;
+  const test = (row: string): string => {
+    const value = `${row}.${identifier(field.field)}`;
+    return (
+      typeTest(row, field, subjectType) +
+      fieldTest(value, field, { ids: listed, holds, except }, place.next)
+    );
+  };
+  if (place.alias !== undefined) return `(${test(place.alias)})`;
+  return `exists (select 1 from ${tableName(place.type)} f where f."_id" = ${place.id} and (${test('f')}) offset 0)`;
+}
+
+/** `... and `, where the type of what a field names is said by the row. */
+function typeTest(row: string, { type, typeColumn }: RecordField, wanted: string): string {
+  if (typeColumn === undefined) return '';
+  const said = `${row}.${identifier(typeColumn)}`;
+  return wanted === type ? `${said} is null and ` : `${said} = ${literal(wanted)} and `;
 }
 
 interface FieldValues extends Pick<Arm, 'ids' | 'except'> {
@@ -184,7 +209,7 @@ interface FieldValues extends Pick<Arm, 'ids' | 'except'> {
 
 function fieldTest(
   value: string,
-  { many }: RecordField,
+  { many, typeColumn }: RecordField,
   { ids, holds, except }: FieldValues,
   next: RowPlace['next'],
 ): string {
@@ -196,8 +221,11 @@ function fieldTest(
       ? `${id} = any(${array()}::uuid[])`
       : `(${id} in (select h.id from unnest(${array()}) h(id)))`;
   };
-  const counts = (id: string): string =>
-    except ? `${id} is not null and ${isListed(id)} is not true` : `${isListed(id)} is true`;
+  // Of a column beside tuples the index is of use, which a test of a test cannot find.
+  const counts = (id: string): string => {
+    if (except) return `${id} is not null and ${isListed(id)} is not true`;
+    return typeColumn === undefined ? `${isListed(id)} is true` : isListed(id);
+  };
   return many
     ? `exists (select 1 from unnest(${value}) v(id) where ${counts('v.id')})`
     : counts(value);

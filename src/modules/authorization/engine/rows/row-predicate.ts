@@ -216,7 +216,7 @@ function piecesOf(
     return exact ? among : `(${among}) and (${tested(id, next, use, alias)})`;
   };
   // The order of ids is no order of an index of a field: then the rows are sought as for any other order.
-  const first: RowPredicate['first'] = source.from.stored
+  const first: RowPredicate['first'] = source.from.beside
     ? {
         most: Math.floor(MOST_FIRST / Math.max(1, source.lookups.length)),
         compile({ rows, count }, next) {

@@ -3,13 +3,14 @@
  * (SQL): all of them as a set, the first of them in order, or just their number.
  */
 import { literalOf } from '../../../../kernel/database/literal.ts';
+import { identifier } from '../../../../kernel/database/sql.ts';
 import { rulesTo } from '../../model/expansion-rules.ts';
 import type { SubjectRef } from '../../model/grammar.ts';
 import type { Model, Name } from '../../model/model.ts';
-import { arrayText, liveTuple } from '../../tuple-sql.ts';
+import { arrayText, liveTuple, uuidOf } from '../../tuple-sql.ts';
 import type { Principal } from '../principals.ts';
 import { type Lookup, lookupsOf } from '../reverse-expansion.ts';
-import { sourceOf, type TupleSource } from '../tuple-source.ts';
+import { sourceOf, storedTuples, subjectTypeText, type TupleSource } from '../tuple-source.ts';
 /* The tuples that give a subject rows of a type, as lookups of an index: one per form of the subject, principal and relation. */
 
 /** Whose rows are sought, and the objects through which they act. */
@@ -129,10 +130,18 @@ interface FirstRows {
 export function firstRows(source: RowSource, { rows, count, test }: FirstRows, next: Next): string {
   // Ids of rows are written in one way only, so the order of the texts is theirs. The offset makes the row a
   // question per tuple: as a join it might be answered for all tuples before the first is taken.
-  return `select r.* from ${lookupsIn(source, next)} cross join lateral (
-    select d.* from ${source.from.rows} t cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
-     where ${foundBy(source)}${test === undefined ? '' : ` and (${test})`}
+  const tested = test === undefined ? '' : ` and (${test})`;
+  const stored = `select r.* from ${lookupsIn(source, next)} cross join lateral (
+    select d.* from penstock.tuples t cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
+     where ${foundBy({ ...source, from: storedTuples })}${tested}
      order by t.resource_id limit ${count}) r`;
+  const beside = (source.from.beside ?? []).map(
+    ({ relation, field }) => `select r.* from ${lookupsIn(source, next)} cross join lateral (
+    select d.* from ${rows} d where d.${identifier(field.field)} = ${uuidOf('l.s_id')} and ${subjectTypeText(field, 'd')} = l.s_type${tested}
+     order by d."_id" limit ${count}) r
+   where l.relation = ${literalOf(relation, 'text')}${source.columns.has('s_relation') ? ` and l.s_relation = ''` : ''}`,
+  );
+  return [stored, ...beside].join(' union all ');
 }
 
 interface CountedRows {

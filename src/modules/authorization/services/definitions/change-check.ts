@@ -1,26 +1,36 @@
 /** What speaks against a change of resource definitions, found without changing anything. */
+import { isDeepStrictEqual } from 'node:util';
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import type { Problem } from '../../../../kernel/errors.ts';
 import { placed } from '../../../../kernel/state.ts';
 import { authorizationErrors } from '../../errors.ts';
 import { type Definition, invalidDefinition } from '../../model/definition.ts';
 import { buildModel, type Model } from '../../model/model.ts';
+import { ownerRelation } from '../../model/record-field.ts';
 import { checkAgainst } from '../../model/reference-check.ts';
 import { fits } from '../../model/tuple.ts';
 import { deleteAlike, examplesOf, type TupleShape } from '../../queries.ts';
 import { servesRecords } from '../../record-tuples.ts';
-import { tupleShapes } from './queries.ts';
 import {
   type DefinitionContent,
   parsedDefinition,
   type StoredDefinition,
   soundDefinitions,
 } from './stored-definition.ts';
+import {
+  type CountedShape,
+  clearAlike,
+  ownerExamples,
+  ownerShapes,
+  tupleShapes,
+} from './tuple-shapes.ts';
 
 /* What a change of a definition means for the tuples that are stored: which of them would not fit any more. */
 
 interface InvalidTupleSearch {
   readonly database: Queryable;
+  /** The definition of the type as it is. Absent: what records say about their owners is not looked at. */
+  readonly before?: StoredDefinition | undefined;
   /** All definitions as they would be. */
   readonly definitions: readonly Definition[];
   /** The type whose definition changes. */
@@ -31,11 +41,23 @@ interface InvalidTupleSearch {
 /** Shapes that fit no definition, whatever their ids are. */
 async function invalidTuplesOf({
   database,
+  before,
   definitions,
   type,
-}: InvalidTupleSearch): ReturnType<typeof tupleShapes> {
+}: InvalidTupleSearch): Promise<readonly CountedShape[]> {
   const model = buildModel(definitions, 0);
-  return (await tupleShapes(database, type)).filter((shape) => !fitsShape(model, shape));
+  const shapes = [
+    ...(await tupleShapes(database, type)),
+    ...(before && changesOwners(before, model) ? await ownerShapes(database, type) : []),
+  ];
+  return shapes.filter((shape) => !fitsShape(model, shape));
+}
+
+/** Counting what all records say is worth it only where it may count for nothing from now on. */
+function changesOwners(before: StoredDefinition, next: Model): boolean {
+  const owners = parsedDefinition(before).columns.has(ownerRelation);
+  const list = (definition: Definition | undefined) => definition?.relations.get(ownerRelation);
+  return owners && !isDeepStrictEqual(list(parsedDefinition(before)), list(next.get(before.name)));
 }
 
 function fitsShape(model: Model, shape: TupleShape): boolean {
@@ -61,7 +83,7 @@ export async function requireValidTuples(search: InvalidTupleSearch): Promise<vo
     invalid.slice(0, 10).map(async (shape) => ({
       path: `relations.${shape.relation}`,
       rule: 'inUse',
-      message: `${shape.count} stored: ${(await examplesOf(search.database, shape, 5)).join(', ')} (on ${shape.resourceType})`,
+      message: `${shape.count} stored: ${(await examplesIn(search.database, shape)).join(', ')} (on ${shape.resourceType})`,
     })),
   );
   const total = invalid.reduce((sum, { count }) => sum + count, 0);
@@ -71,11 +93,16 @@ export async function requireValidTuples(search: InvalidTupleSearch): Promise<vo
   });
 }
 
+const examplesIn = (database: Queryable, shape: CountedShape): Promise<readonly string[]> =>
+  shape.inRecords ? ownerExamples(database, shape, 5) : examplesOf(database, shape, 5);
+
 /** Deletes what does not fit, so that no right sleeps until the definition is changed back; answers how many. */
 export async function removeInvalidTuples(search: InvalidTupleSearch): Promise<number> {
   let removed = 0;
   for (const shape of await invalidTuplesOf(search))
-    removed += await deleteAlike(search.database, shape, search.actor);
+    removed += shape.inRecords
+      ? await clearAlike(search.database, shape, search.actor)
+      : await deleteAlike(search.database, shape, search.actor);
   return removed;
 }
 
@@ -135,7 +162,13 @@ export async function checkDefinitions(
       if (willServe(content.name) && !servesRecords(definition))
         throw neededByRecords(content.name);
       if (stored.has(content.name))
-        await requireValidTuples({ database, definitions: next, type: content.name, actor: '' });
+        await requireValidTuples({
+          database,
+          before: stored.get(content.name),
+          definitions: next,
+          type: content.name,
+          actor: '',
+        });
     });
   }
   const needed = removed.find(willServe);

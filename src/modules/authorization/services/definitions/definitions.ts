@@ -12,7 +12,9 @@ import type { Events } from '../../../../kernel/events/events.ts';
 import { isId } from '../../../../kernel/ids.ts';
 import type { ObjectDirectory } from '../../../../kernel/pipeline/input-authority.ts';
 import { authorizationErrors } from '../../errors.ts';
+import { buildModel } from '../../model/model.ts';
 import { deleteTuplesOfType } from '../../queries.ts';
+import { clearMatching } from '../owners-in-records.ts';
 import { builtInNames } from './built-in.ts';
 import {
   checkDefinitions,
@@ -108,8 +110,8 @@ function createChange({
    */
   const sweep = async (caller: Caller, type: string): Promise<void> => {
     const definitions = parsed(await models.definitions());
-    if ((await removeInvalidTuples({ database, definitions, type, actor: callerKey(caller) })) > 0)
-      events.wake();
+    const actor = callerKey(caller);
+    if ((await removeInvalidTuples({ database, definitions, type, actor })) > 0) events.wake();
   };
   return <T>(caller: Caller, work: Work<T>): Promise<T> => {
     const types = new Set<string>();
@@ -233,7 +235,13 @@ async function removeDefinition(
     topic: 'authorization:delete:resource',
     payload: { name },
   });
-  return deleteTuplesOfType(transaction, name, callerKey(caller));
+  const actor = callerKey(caller);
+  const deleted = await deleteTuplesOfType(transaction, name, actor);
+  const model = buildModel(parsed(stored), 0);
+  let cleared = 0;
+  for (const filter of [{ resourceType: name }, { subjectType: name }])
+    cleared += await clearMatching(transaction, model, filter, actor);
+  return deleted + cleared;
 }
 
 const isStored = (stored: Stored, content: DefinitionContent): boolean => {

@@ -224,7 +224,8 @@ async function readAll(database: Queryable): Promise<{
     select (select coalesce(max(revision), 0) from penstock.resource_definition_versions) as revision,
       (select json_agg(json_build_object(
         'id', id, 'name', name, 'relations', relations, 'fields', fields, 'permissions', permissions, 'conditions', conditions, 'actAs', act_as,
-        'version', version,
+        'version', version, 'ownerColumns', exists (select 1 from penstock.tuple_tables c
+          where c.type = name and c.owned and c.table_oid = to_regclass('"app".' || quote_ident(name))::oid),
         'createdAt', to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
         'updatedAt', to_char(updated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) order by name)
        from penstock.resource_definitions) as definitions`);

@@ -102,6 +102,7 @@ async function migrateLiveTuples(
   const { transaction, caller, content, force } = change;
   const search = {
     database: transaction,
+    before: change.stored.get(content.name),
     definitions: next,
     type: content.name,
     actor: callerKey(caller),

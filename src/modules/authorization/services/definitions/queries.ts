@@ -1,7 +1,6 @@
 /** SQL over resource definitions, and over the tuples that a change of one concerns. */
 import type { Queryable } from '../../../../kernel/database/database.ts';
 import { sql } from '../../../../kernel/database/sql.ts';
-import type { TupleShape } from '../../queries.ts';
 import type { DefinitionContent, StoredDefinition } from './stored-definition.ts';
 
 /** Inserts or replaces by name, and keeps the version. */
@@ -52,6 +51,19 @@ async function keepVersion(
     insert into penstock.resource_definition_versions (name, definition, changed_by) values (${name}, ${content}::jsonb, ${actor})`);
 }
 
+/** Counts as a change of the definition, if there is one, which says the same as before: what it means is another thing now. */
+export async function repeatVersion(
+  database: Queryable,
+  name: string,
+  actor: string,
+): Promise<void> {
+  await database.query(sql`
+    insert into penstock.resource_definition_versions (name, definition, changed_by)
+    select v.name, v.definition, ${actor} from penstock.resource_definition_versions v
+    where v.name = ${name} and exists (select 1 from penstock.resource_definitions d where d.name = v.name)
+    order by v.revision desc limit 1`);
+}
+
 /** One change of a definition; `definition` is null for its deletion. */
 export interface DefinitionVersion {
   readonly revision: number;
@@ -70,18 +82,4 @@ export async function listVersions(
     select revision, definition, changed_at as "changedAt", changed_by as "changedBy"
     from penstock.resource_definition_versions where name = ${name} order by revision desc limit ${limit}`);
   return rows.map((row) => ({ ...row, revision: Number(row.revision) }));
-}
-
-/** Shapes of the tuples whose fate a definition can decide, with their number: those on its type, and those of its subjects. */
-export async function tupleShapes(
-  database: Queryable,
-  type: string,
-): Promise<readonly (TupleShape & { readonly count: number })[]> {
-  const { rows } = await database.query<TupleShape & { readonly count: number }>(sql`
-    select subject_type as "subjectType", subject_relation as "subjectRelation", subject_id = '*' as wildcard, relation,
-      resource_type as "resourceType", condition, count(*)::int as count
-    from penstock.tuples
-    where resource_type = ${type} or subject_type = ${type}
-    group by 1, 2, 3, 4, 5, 6`);
-  return rows;
 }

@@ -9,6 +9,8 @@ export interface StoredDefinition {
   readonly relations: Readonly<Record<string, unknown>>;
   /** What the fields are that relations are taken from, as far as they are there (record-fields.ts). */
   readonly fields?: Readonly<Record<string, RecordField>>;
+  /** The records of the type have columns for their owner (services/owner-columns.ts). */
+  readonly ownerColumns?: boolean;
   readonly permissions: Readonly<Record<string, unknown>>;
   readonly conditions: Readonly<Record<string, unknown>>;
   readonly actAs: string | null;
@@ -21,13 +23,14 @@ export interface StoredDefinition {
 /** The content of a definition, without what the platform adds to it. */
 export type DefinitionContent = Pick<
   StoredDefinition,
-  'name' | 'relations' | 'fields' | 'permissions' | 'conditions' | 'actAs'
+  'name' | 'relations' | 'fields' | 'ownerColumns' | 'permissions' | 'conditions' | 'actAs'
 >;
 
 export const parsedDefinition = ({
   name,
   relations,
   fields = {},
+  ownerColumns = false,
   permissions,
   conditions,
   actAs,
@@ -36,6 +39,7 @@ export const parsedDefinition = ({
     name,
     relations,
     fields,
+    ownerColumns,
     permissions,
     conditions,
     ...(actAs === null ? {} : { actAs }),

@@ -1,0 +1,215 @@
+/** Who owns a record is said by the record: no relation is stored for it, and it is seen and changed like one that is. */
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Answer, Json } from '../../test/support/api.ts';
+import { expectStatus, type TestUser } from '../../test/support/node.ts';
+import { liftLimits, type PermissionsApi, permissionsApi } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+
+describe('owners in records', () => {
+  let platform: TestPlatform;
+  let permissions: PermissionsApi;
+  let database: pg.Client;
+  let ada: TestUser;
+  let bob: TestUser;
+  let number = 0;
+  const rowAuthorised = { authorization: { enabled: true } };
+
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+    await liftLimits(platform.admin);
+    permissions = permissionsApi(platform.admin);
+    ada = await platform.registerUser();
+    bob = await platform.registerUser();
+    database = new pg.Client({ connectionString: platform.databaseUrl });
+    await database.connect();
+  });
+  afterAll(async () => {
+    await database.end();
+    await platform.close();
+  });
+
+  async function newSchema(): Promise<string> {
+    number += 1;
+    const name = `Owned${number}`;
+    const fields = { text: 'String' } as const;
+    await platform.createSchema({ name, fields, conduitOptions: rowAuthorised });
+    return name;
+  }
+  const create = async (who: TestUser, schema: string, query = {}): Promise<string> =>
+    expectStatus(await who.api.post(`/database/${schema}`, { text: 'x' }, { query }), 200, 'create')
+      .body._id;
+  const idsFor = async (who: TestUser, schema: string, query = {}): Promise<string[]> => {
+    const answer = await who.api.get(`/database/${schema}`, { query: { limit: 100, ...query } });
+    const { documents, count } = expectStatus(answer, 200, 'list').body;
+    expect(count).toBe(documents.length);
+    return documents.map(({ _id }: Json) => _id).sort();
+  };
+  const relations = async (query: Record<string, string>): Promise<Json[]> =>
+    expectStatus(await platform.admin.get('/authorization/relations', { query }), 200, 'relations')
+      .body.relations;
+  const stored = async (id: string): Promise<number> =>
+    (await database.query('select 1 from penstock.tuples where resource_id = $1', [id])).rows
+      .length;
+  const remove = (id: string): Promise<Answer<Json>> =>
+    platform.admin.delete(`/authorization/relations/${id}`);
+
+  it('stores no relation for a new record, and everybody who asks finds it', async () => {
+    const schema = await newSchema();
+    const id = await create(ada, schema);
+    const { body } = await ada.api.post(`/database/${schema}/many`, { docs: [{ text: 'y' }] });
+    const { _id: other } = body.docs[0];
+    expect([await stored(id), await stored(other)]).toEqual([0, 0]);
+    expect(await idsFor(ada, schema)).toEqual([id, other].sort());
+    expect(await idsFor(ada, schema, { sort: '-createdAt' })).toEqual([id, other].sort());
+    expect(await idsFor(bob, schema)).toEqual([]);
+    expect((await bob.api.get(`/database/${schema}/${id}`)).status).toBe(404);
+    const resource = `${schema}:${id}`;
+    expect(await permissions.can(`User:${ada.userId} delete ${resource}`)).toBe(true);
+    expect(await permissions.can(`User:${bob.userId} read ${resource}`)).toBe(false);
+    expect(await permissions.list(`User:${ada.userId} edit ${schema}`)).toEqual(
+      [id, other].sort().map((one) => `${schema}:${one}`),
+    );
+    expect(await permissions.who(`read ${resource}`)).toEqual([`User:${ada.userId}`]);
+    const [relation] = await relations({ resource });
+    expect(relation).toMatchObject({
+      _id: `${schema}.owner.${id}`,
+      computedTuple: `User:${ada.userId}#owner@${resource}`,
+      source: 'record',
+    });
+    const found = await platform.admin.get(`/authorization/relations/${relation?._id}`);
+    expect(found.body.computedTuple).toBe(relation?.computedTuple);
+    const query = { subject: `User:${ada.userId}`, permission: 'read', resource };
+    const told = await platform.admin.get('/authorization/permissions/evaluate', { query });
+    expect(JSON.stringify(told.body)).toContain(`User:${ada.userId}#owner@${resource}`);
+  });
+
+  it('hands a record over by deleting one relation and writing another', async () => {
+    const schema = await newSchema();
+    const id = await create(ada, schema);
+    expect((await remove(`${schema}.owner.${id}`)).status).toBe(200);
+    expect((await remove(`${schema}.owner.${id}`)).status).toBe(404);
+    expect(await idsFor(ada, schema)).toEqual([]);
+    await permissions.relate(`User:${bob.userId} owner ${schema}:${id}`);
+    expect([await idsFor(ada, schema), await idsFor(bob, schema)]).toEqual([[], [id]]);
+    expect((await bob.api.patch(`/database/${schema}/${id}`, { text: 'mine' })).status).toBe(200);
+    const changes = await platform.admin.get('/authorization/changes', {
+      query: { after: 0, limit: 1000 },
+    });
+    const about = changes.body.changes?.filter(({ ids }: Json) => ids?.includes(id));
+    expect(about?.map(({ topic }: Json) => topic.split(':')[1])).toContain('delete');
+  });
+
+  it('owners may be several: what is stored counts beside what the record says', async () => {
+    const schema = await newSchema();
+    const id = await create(ada, schema);
+    await permissions.relate(`User:${bob.userId} owner ${schema}:${id}`);
+    expect([await idsFor(ada, schema), await idsFor(bob, schema)]).toEqual([[id], [id]]);
+    expect(await relations({ resource: `${schema}:${id}` })).toHaveLength(2);
+    // Said already: nothing is stored, and nothing stays when it is deleted.
+    const [again] = await permissions.relate(`User:${ada.userId} owner ${schema}:${id}`);
+    expect(again).toMatchObject({ _id: `${schema}.owner.${id}`, source: 'record' });
+    await permissions.unrelate(`User:${ada.userId} owner ${schema}:${id}`);
+    expect([await idsFor(ada, schema), await idsFor(bob, schema)]).toEqual([[], [id]]);
+  });
+
+  it('a right for some time takes the place of one without end', async () => {
+    const schema = await newSchema();
+    const id = await create(ada, schema);
+    const relation = {
+      subject: `User:${ada.userId}`,
+      relation: 'owner',
+      resource: `${schema}:${id}`,
+      expiresAt: new Date(Date.now() + 3_600_000).toISOString(),
+    };
+    expectStatus(await platform.admin.post('/authorization/relations', relation), 200, 'narrow');
+    expect(await idsFor(ada, schema)).toEqual([id]);
+    const [only, ...more] = await relations({ resource: relation.resource });
+    expect([only?.expiresAt, more]).toEqual([relation.expiresAt, []]);
+    await database.query(
+      `update penstock.tuples set expires_at = now() - interval '1 minute' where resource_id = $1`,
+      [id],
+    );
+    expect(await idsFor(ada, schema)).toEqual([]);
+  });
+
+  it('teams own what is created for them', async () => {
+    const schema = await newSchema();
+    const team = 'Team:01900000-0000-7000-8000-000000000001';
+    await permissions.relate(
+      `User:${ada.userId} owner ${team}`,
+      `User:${bob.userId} readAll ${team}`,
+    );
+    const id = await create(ada, schema, { scope: team });
+    expect(await stored(id)).toBe(0);
+    const [relation] = await relations({ resource: `${schema}:${id}` });
+    expect(relation).toMatchObject({ subject: team, source: 'record' });
+    expect(await relations({ subject: team, resourceType: schema })).toHaveLength(1);
+    expect([await idsFor(ada, schema), await idsFor(bob, schema)]).toEqual([[id], [id]]);
+    expect(await idsFor(bob, schema, { scope: team })).toEqual([id]);
+    expect((await bob.api.delete(`/database/${schema}/${id}`)).status).toBe(403);
+    expect(
+      (await ada.api.delete(`/database/${schema}/${id}`, { query: { scope: team } })).status,
+    ).toBe(200);
+  });
+
+  it('a definition that no longer takes an owner is refused with what records say, or takes it from them', async () => {
+    const schema = await newSchema();
+    const team = 'Team:01900000-0000-7000-8000-000000000002';
+    await permissions.relate(`User:${ada.userId} owner ${team}`);
+    const id = await create(ada, schema, { scope: team });
+    const own = await create(ada, schema);
+    const { body } = await platform.admin.get(`/authorization/resources/${schema}`);
+    const narrower = {
+      relations: { ...body.relations, owner: ['User'] },
+      permissions: { read: ['owner', 'reader'], edit: ['owner'], delete: ['owner'] },
+    };
+    const path = `/authorization/resources/${body._id}`;
+    const refused = await platform.admin.patch(path, narrower);
+    expect(refused.status).toBe(409);
+    expect(refused.body.message).toContain(`${team}#owner@${schema}:${id}`);
+    const forced = await platform.admin.patch(path, narrower, { query: { force: true } });
+    expectStatus(forced, 200, 'force');
+    expect(await relations({ resource: `${schema}:${id}` })).toEqual([]);
+    expect(await idsFor(ada, schema)).toEqual([own]);
+    expectStatus(
+      await platform.admin.patch(path, {
+        relations: body.relations,
+        permissions: body.permissions,
+      }),
+      200,
+      'widen',
+    );
+    expect(await idsFor(ada, schema)).toEqual([own]);
+  });
+
+  it('all that somebody owns can be taken from them at once', async () => {
+    const schema = await newSchema();
+    const ids = [await create(ada, schema), await create(ada, schema)];
+    const others = await create(bob, schema);
+    const query = { subject: `User:${ada.userId}`, resourceType: schema };
+    expectStatus(await platform.admin.delete('/authorization/relations', { query }), 200, 'delete');
+    expect(await idsFor(ada, schema)).toEqual([]);
+    expect(await idsFor(bob, schema)).toEqual([others]);
+    expect(await relations({ resource: `${schema}:${ids[0]}` })).toEqual([]);
+  });
+
+  it('a schema that is destroyed takes them along, and one of its name begins anew', async () => {
+    const schema = await newSchema();
+    await create(ada, schema);
+    const { body } = await platform.admin.get('/database/schemas', { query: { search: schema } });
+    const { _id } = body.schemas.find(({ name }: Json) => name === schema);
+    const query = { deleteData: true };
+    expectStatus(
+      await platform.admin.delete(`/database/schemas/${_id}`, { query }),
+      200,
+      'destroy',
+    );
+    const fields = { text: 'String' } as const;
+    await platform.createSchema({ name: schema, fields, conduitOptions: rowAuthorised });
+    expect(await idsFor(ada, schema)).toEqual([]);
+    const id = await create(bob, schema);
+    expect(await stored(id)).toBe(0);
+    expect(await idsFor(bob, schema)).toEqual([id]);
+  });
+});
