@@ -36,6 +36,7 @@ import { communications } from './modules/communications/index.ts';
 import { core } from './modules/core/index.ts';
 import { database as databaseModule } from './modules/database/index.ts';
 import { embeddings } from './modules/embeddings/index.ts';
+import { forms } from './modules/forms/index.ts';
 import { router } from './modules/router/index.ts';
 import { storage } from './modules/storage/index.ts';
 import { type CloseOptions, checkPorts, startSurfaces } from './surfaces.ts';
@@ -50,6 +51,7 @@ export const modules: readonly AnyModule[] = [
   authorization,
   storage,
   embeddings,
+  forms,
 ];
 
 const kernelMigrations: readonly MigrationSet[] = [

@@ -25,7 +25,7 @@ import {
   createImpersonation,
   helpTemplates,
 } from './services/accounts/account-help.ts';
-import type { RegistrationHook } from './services/accounts/account-lifecycle.ts';
+import type { ErasureHook, RegistrationHook } from './services/accounts/account-lifecycle.ts';
 import { profileView } from './services/accounts/profiles.ts';
 import { createUserAdmin } from './services/accounts/user-admin.ts';
 import { migrateOpenFields } from './services/accounts/user-data.ts';
@@ -51,6 +51,8 @@ export interface AuthenticationService {
   endSessions(caller: Caller, userIds: readonly string[]): Promise<number>;
   /** Asked before each registration, in its transaction: refuse by throwing, or add to the account. Answers how to stop. */
   onRegistration(hook: RegistrationHook): () => void;
+  /** Runs in the transaction that deletes users, before their rows go: delete what you keep about them. Answers how to stop. */
+  onErasure(hook: ErasureHook): () => void;
   /** Asked before each session is opened: refuse by throwing, or add claims to its tokens. Answers how to stop. */
   onToken(hook: TokenHook): () => void;
 }
@@ -79,10 +81,12 @@ const allTemplates = [...mailTemplates, ...helpTemplates, teamInviteTemplate, sh
 const serviceOf = ({
   sessions,
   creation,
+  erasure,
   tokenHooks,
 }: ReturnType<typeof createAuthenticationParts>): AuthenticationService => ({
   endSessions: (caller, userIds) => sessions.endAll(caller, userIds, { reason: 'revoked' }),
   onRegistration: creation.onRegistration,
+  onErasure: erasure.onErasure,
   onToken: tokenHooks.onToken,
 });
 

@@ -16,6 +16,7 @@ import { clientState, middlewareState } from './state.ts';
 export type { RouterConfig } from './config.ts';
 export { routerErrors } from './errors.ts';
 export type { Platform } from './queries.ts';
+export type { Captcha } from './services/captcha.ts';
 
 export interface RouterService {
   readonly config: ConfigHandle<RouterConfig>;

@@ -17,8 +17,16 @@ import { containerSchema, fileSchema, folderSchema } from './schemas.ts';
 import { createFileAccess } from './services/access.ts';
 import { createLinks } from './services/links.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
+import { createModuleFiles, type ModuleFiles } from './services/module-files.ts';
 import { createProviderSource } from './services/provider-source.ts';
 import { createStorageServices } from './services/storage-services.ts';
+
+export type { ModuleFile, ModuleFiles } from './services/module-files.ts';
+
+/** What other modules may ask of storage. */
+export interface StorageService {
+  readonly files: ModuleFiles;
+}
 
 /** Operations whose bounds follow the configuration. */
 const owner = 'storage/operations';
@@ -39,7 +47,7 @@ async function start({
   services: { router: clientSurface },
   log,
 }: ModuleContext<StorageConfig, { readonly router: typeof router }>): Promise<
-  RunningModule<undefined>
+  RunningModule<StorageService>
 > {
   const current = () => config.current();
   const source = createProviderSource({ config, dataDir: kernel.settings.dataDir, log });
@@ -82,7 +90,7 @@ async function start({
     .ensureDefault()
     .catch((error: unknown) => log.warn({ err: error }, 'The default container is not there yet'));
   return {
-    service: undefined,
+    service: { files: createModuleFiles(services) },
     operations: [],
     jobs: storageJobs(parts, services),
     async stop() {

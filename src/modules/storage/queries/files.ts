@@ -72,6 +72,35 @@ export const lockFile = (database: Queryable, id: string): Promise<FileRow | und
     ),
   );
 
+/** Those of the files that are there, locked in one order for everybody. */
+export const lockFiles = async (
+  database: Queryable,
+  ids: readonly string[],
+): Promise<readonly FileRow[]> =>
+  (
+    await database.query<FileRow>(
+      statement(
+        `select ${columns} from "app"."File" f where f."_id" = any($1::uuid[]) order by f."_id" for update`,
+        [ids],
+      ),
+    )
+  ).rows;
+
+/** The same by their names in the root of a container. */
+export const lockFilesNamed = async (
+  database: Queryable,
+  container: string,
+  names: readonly string[],
+): Promise<readonly FileRow[]> =>
+  (
+    await database.query<FileRow>(
+      statement(
+        `select ${columns} from "app"."File" f where f."container" = $1 and f."folder" = '/' and f."name" = any($2::text[]) order by f."_id" for update`,
+        [container, names],
+      ),
+    )
+  ).rows;
+
 /** Where a file stands for people. */
 export interface FilePath {
   readonly container: string;

@@ -2,7 +2,7 @@
  * Who may do what with a file: the one place that decides. While relations are not asked (5.8), files that are public
  * are read by everybody, private ones as `access.privateRead` says, and only their owner changes or deletes them.
  */
-import { all, any, type Condition, equals } from '../../../data/conditions/condition.ts';
+import { all, any, type Condition, equals, not } from '../../../data/conditions/condition.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { StorageConfig } from '../config.ts';
@@ -36,11 +36,16 @@ export const ownerOf = (caller: Caller): string | null =>
 export const authorOf = (caller: Caller): string =>
   caller.kind === 'user' ? `User:${caller.userId}` : callerKey(caller);
 
+/** Containers of other modules: users see nothing of them but what the module itself gives them. */
+const modulePrefix = 'module-';
+export const isModuleContainer = (container: string): boolean => container.startsWith(modulePrefix);
+
 const isOperator = ({ kind }: Caller): boolean => kind === 'admin' || kind === 'system';
 
 export function createFileAccess(config: () => StorageConfig): FileAccess {
   const decide = (caller: Caller, action: FileAction, file: GuardedFile): boolean => {
     if (isOperator(caller)) return true;
+    if (isModuleContainer(file.container)) return false;
     if (action === 'read' && file.isPublic) return true;
     if (caller.kind !== 'user') return false;
     if (file.owner === ownerOf(caller)) return true;
@@ -53,15 +58,25 @@ export function createFileAccess(config: () => StorageConfig): FileAccess {
       if (caller.kind !== 'anonymous') throw storageErrors.FILE_ACCESS_DENIED();
       throw action === 'read' ? storageErrors.FILE_NOT_PUBLIC() : errors.UNAUTHORIZED();
     },
-    async requireCreate(caller) {
+    async requireCreate(caller, container) {
       if (caller.kind === 'anonymous') throw errors.UNAUTHORIZED();
+      if (isModuleContainer(container) && !isOperator(caller))
+        throw storageErrors.FILE_ACCESS_DENIED();
     },
     readable(caller) {
       if (isOperator(caller)) return all();
-      if (caller.kind === 'user' && config().access.privateRead === 'authenticated') return all();
+      if (caller.kind === 'user' && config().access.privateRead === 'authenticated')
+        return ofNoModule;
       const isPublic = equals('isPublic', true);
-      if (caller.kind !== 'user') return isPublic;
-      return any(isPublic, equals('owner', ownerOf(caller)));
+      if (caller.kind !== 'user') return all(ofNoModule, isPublic);
+      return all(ofNoModule, any(isPublic, equals('owner', ownerOf(caller))));
     },
   };
 }
+
+const ofNoModule = not({
+  kind: 'test',
+  path: 'container',
+  test: { kind: 'like', pieces: [modulePrefix, ''], ignoreCase: false },
+  place: 'container',
+});

@@ -30,7 +30,7 @@ import { idleAnonymousUsers } from './user-queries.ts';
 /* The one function that deletes users, with everything that is theirs, in one transaction. */
 
 /** Deletes what another part keeps about these users; runs before their rows go. */
-type ErasureHook = (transaction: Transaction, userIds: readonly string[]) => Promise<void>;
+export type ErasureHook = (transaction: Transaction, userIds: readonly string[]) => Promise<void>;
 
 export interface AccountErasure {
   /** For users whose rows the transaction has locked (`lockUsers`). Their sessions end on every node when it commits. */

@@ -1,0 +1,133 @@
+/** Forms: questions that visitors answer, checked, stored and passed on. */
+import type { Kernel } from '../../host/kernel.ts';
+import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
+import { authentication } from '../authentication/index.ts';
+import { communications } from '../communications/index.ts';
+import { router } from '../router/index.ts';
+import { storage } from '../storage/index.ts';
+import { type FormsConfig, formsConfig } from './config.ts';
+import { snippetFor } from './embed/script.ts';
+import { cleanUpJob } from './jobs.ts';
+import { migrations } from './migrations.ts';
+import { formOperations } from './operations/admin-forms.ts';
+import { submissionOperations } from './operations/admin-submissions.ts';
+import { formerOperations } from './operations/former.ts';
+import { submitOperations } from './operations/submit.ts';
+import { visitorOperations } from './operations/visitors.ts';
+import { createChallenges } from './services/challenges.ts';
+import { createConfirming } from './services/confirming.ts';
+import { createFileLinks } from './services/file-links.ts';
+import type { FormParts } from './services/form-parts.ts';
+import { createForms } from './services/forms.ts';
+import { createKnownForms } from './services/known-forms.ts';
+import { createFormMails } from './services/mails.ts';
+import { measureForms } from './services/measure.ts';
+import { createProcessing } from './services/processing.ts';
+import { createSubmissions, type Submissions } from './services/submissions.ts';
+import { createSubmitting } from './services/submitting.ts';
+import { formState } from './state.ts';
+import { formTemplates } from './templates.ts';
+
+type Requirements = {
+  readonly communications: typeof communications;
+  readonly router: typeof router;
+};
+type Uses = { readonly authentication: typeof authentication; readonly storage: typeof storage };
+type Context = ModuleContext<FormsConfig, Requirements, Uses>;
+
+export const forms = defineModule({
+  name: 'forms',
+  description: 'Forms that visitors fill in, and what they send',
+  requires: { communications, router },
+  uses: { authentication, storage },
+  config: formsConfig,
+  migrations,
+  start,
+});
+
+/** Operations whose bounds follow the configuration. */
+const owner = 'forms/submit';
+
+async function start(context: Context): Promise<RunningModule<undefined>> {
+  const { kernel, config, services, optional } = context;
+  await services.communications.templates.register(formTemplates);
+  const parts = partsOf(context);
+  const submissions = createSubmissions(parts);
+  const all = createForms(parts, submissions);
+  const challenges = createChallenges(parts);
+  const submitting = createSubmitting(parts, challenges);
+  const links = createFileLinks(parts);
+  let running = true;
+  const publish = (): void =>
+    kernel.operations.replace(owner, running ? submitOperations({ ...parts, submitting }) : []);
+  publish();
+  const stopListening = config.onChange(publish);
+  const stopErasing = eraseWithUsers(optional.authentication, submissions);
+  return {
+    service: undefined,
+    operations: [
+      ...formOperations(all, (id) => snippetFor(parts.publicUrl(), id)),
+      ...submissionOperations({ forms: all, submissions }),
+      ...formerOperations({ forms: all, submissions }),
+      ...visitorOperations({
+        ...parts,
+        submitting,
+        challenges,
+        links,
+        confirming: createConfirming(parts),
+      }),
+    ],
+    jobs: [createProcessing(parts, createFormMails(parts, links)), cleanUpJob(parts)],
+    state: [formState(kernel.database, all)],
+    async stop() {
+      running = false;
+      stopListening();
+      stopErasing();
+      publish();
+    },
+  };
+}
+
+function partsOf({ kernel, config, services, optional, log }: Context): FormParts {
+  return {
+    ...kernel,
+    ...lastingParts(kernel),
+    config: () => config.current(),
+    storage: optional.storage,
+    messages: services.communications.messages,
+    captcha: services.router.captcha,
+    publicUrl: services.router.publicUrl,
+    log,
+  };
+}
+
+/** What users have sent goes with their accounts, in the same transaction. */
+function eraseWithUsers(
+  users: Context['optional']['authentication'],
+  submissions: Submissions,
+): () => void {
+  let stop: (() => void) | undefined;
+  const follow = (): void => {
+    stop?.();
+    stop = users
+      .current()
+      ?.onErasure(async (_transaction, userIds) => void (await submissions.erase({ userIds })));
+  };
+  follow();
+  const stopFollowing = users.onChange(follow);
+  return () => {
+    stopFollowing();
+    stop?.();
+  };
+}
+
+/** What belongs to the process, also while the module is switched off and on. */
+const lasting = new WeakMap<Kernel, Pick<FormParts, 'known' | 'count'>>();
+
+function lastingParts(kernel: Kernel): Pick<FormParts, 'known' | 'count'> {
+  const there = lasting.get(kernel);
+  if (there) return there;
+  const made = { known: createKnownForms(kernel), count: measureForms(kernel) };
+  lasting.set(kernel, made);
+  return made;
+}

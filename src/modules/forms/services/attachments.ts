@@ -1,0 +1,197 @@
+/**
+ * Files of submissions. They are stored before the submission is, under names that are noted first: what a failure or a
+ * crash leaves behind is found by those names and deleted.
+ */
+import type { Caller } from '../../../kernel/caller.ts';
+import { errors } from '../../../kernel/errors.ts';
+import { isId, newId } from '../../../kernel/ids.ts';
+import { cutText } from '../../../kernel/text.ts';
+import type { ModuleFile } from '../../storage/index.ts';
+import { type FormDefinition, fieldOf } from '../definition/definition.ts';
+import type { FormField } from '../definition/field.ts';
+import { type FieldProblem, fieldProblem, invalidSubmission, needs } from '../errors.ts';
+import { noteUpload } from '../queries/changes.ts';
+import type { SubmittedFile } from '../queries/submissions.ts';
+import type { FilePart } from './form-bodies.ts';
+import type { FormParts } from './form-parts.ts';
+
+/** Where the files of all forms lie. */
+export const formContainer = 'module-forms';
+
+/** A file that has arrived. */
+export interface Arrived extends SubmittedFile {
+  readonly checksum: string | null;
+}
+
+/** The files of one submission while it comes in. */
+export interface Attachments {
+  readonly arrived: readonly Arrived[];
+  /** Names under which they are noted, for whoever stores the submission. */
+  readonly names: readonly string[];
+  /** Stores a part of a form. Throws INVALID_SUBMISSION, 413, 503. */
+  take(part: FilePart): Promise<void>;
+  /** Files that a value names: by id, or as a data URL. Adds what is wrong to `problems`. */
+  takeValue(field: FormField, value: unknown, problems: FieldProblem[]): Promise<void>;
+  /** Deletes what has arrived. Never throws: the clean-up finds what is left. */
+  discard(): Promise<void>;
+}
+
+interface Submitting {
+  readonly caller: Caller;
+  readonly definition: FormDefinition;
+  readonly signal: AbortSignal;
+}
+
+type Parts = Pick<FormParts, 'database' | 'config' | 'storage' | 'log'>;
+
+export function openAttachments(
+  parts: Parts,
+  { caller, definition, signal }: Submitting,
+): Attachments {
+  const { database, log } = parts;
+  const arrived: Arrived[] = [];
+  const names: string[] = [];
+  let files = 0;
+
+  const service = () => {
+    const running = parts.storage.current();
+    if (!running) throw needs('Storage');
+    return running.files;
+  };
+
+  const store = async (field: FormField, part: Omit<FilePart, 'field'>): Promise<void> => {
+    const { limits, useAttachments } = parts.config();
+    files += 1;
+    if (!useAttachments) throw refused(field.name, 'attachments', 'files are not taken here');
+    if (files > limits.files)
+      throw refused(field.name, 'maxFiles', `at most ${limits.files} files can be sent`);
+    const name = newId();
+    names.push(name);
+    await noteUpload(database, name);
+    const most = Math.min(limits.fileSize, field.maxSize ?? limits.fileSize);
+    const file = await service().store(
+      {
+        container: formContainer,
+        name,
+        alias: aliasOf(part.fileName),
+        mimeType: hintOf(part.mimeType),
+      },
+      { source: bounded(part.body, most), signal },
+    );
+    arrived.push({ ...fileOf(field, file), own: true });
+    refuseType(field, file);
+  };
+
+  /** False for what is neither a data URL nor a file that the submitter may read. */
+  const takeOne = async (field: FormField, value: unknown): Promise<boolean> => {
+    const data = typeof value === 'string' ? readDataUrl(value) : undefined;
+    if (data) {
+      await store(field, data);
+      return true;
+    }
+    const file = isId(value) ? await service().readable(caller, value) : undefined;
+    if (file) arrived.push({ ...fileOf(field, file), own: false });
+    return file !== undefined;
+  };
+
+  return {
+    arrived,
+    names,
+    async take({ field: name, ...part }) {
+      const field = fieldOf(definition, name);
+      if (field?.type === 'file') return store(field, part);
+      // A file under a name that the form does not have is dropped like any other value.
+      for await (const _chunk of part.body);
+    },
+    async takeValue(field, value, problems) {
+      for (const one of [value].flat())
+        if (!(await takeOne(field, one)))
+          problems.push(fieldProblem(field.name, 'file', 'must be a file, or the id of one'));
+    },
+    async discard() {
+      if (names.length === 0) return;
+      try {
+        await database.transaction((transaction) =>
+          service().removeNamed(transaction, formContainer, names),
+        );
+      } catch (error) {
+        log.warn({ err: error }, 'Files of a refused submission are left for the clean-up');
+      }
+    },
+  };
+}
+
+const refused = (field: string, code: string, message: string) =>
+  invalidSubmission(fieldProblem(field, code, message));
+
+const fileOf = (
+  { name: field }: FormField,
+  { id, name, size, mimeType, checksum }: ModuleFile,
+) => ({
+  field,
+  file: id,
+  name,
+  size,
+  mimeType,
+  checksum,
+});
+
+function refuseType({ name, mimeTypes }: FormField, { mimeType }: ModuleFile): void {
+  if (!mimeTypes) return;
+  const type = mimeType ?? 'application/octet-stream';
+  const fits = mimeTypes.some((one) => {
+    const wanted = one.toLowerCase();
+    return wanted.endsWith('/*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted;
+  });
+  if (!fits) throw refused(name, 'mimeTypes', `must be a file of type ${mimeTypes.join(', ')}`);
+}
+
+/** The name on the machine of the sender as one line. */
+function aliasOf(fileName: string): string {
+  const plain = fileName
+    .toWellFormed()
+    .normalize('NFC')
+    .replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, '')
+    .trim();
+  return cutText(plain, 60) || 'file';
+}
+
+const mediaType = /^[a-z0-9][a-z0-9!#$&^_.+-]{0,100}\/[a-z0-9][a-z0-9!#$&^_.+-]{0,100}$/;
+
+function hintOf(mimeType: string): string | undefined {
+  const type = mimeType.slice(0, 210).split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  return mediaType.test(type) ? type : undefined;
+}
+
+async function* bounded(body: AsyncIterable<Buffer>, most: number): AsyncGenerator<Buffer> {
+  let size = 0;
+  for await (const chunk of body) {
+    size += chunk.length;
+    if (size > most)
+      throw errors.PAYLOAD_TOO_LARGE({ message: `A file has at most ${most} bytes` });
+    yield chunk;
+  }
+}
+
+/** `data:image/png;name=a.png;base64,...` as browsers make them; undefined for any other text. */
+function readDataUrl(text: string): Omit<FilePart, 'field'> | undefined {
+  const comma = text.indexOf(',');
+  const head = text.slice(0, Math.min(comma, 500));
+  if (comma < 0 || !head.startsWith('data:') || !head.endsWith(';base64')) return undefined;
+  const [mimeType = '', ...parameters] = head.slice('data:'.length, -';base64'.length).split(';');
+  const named = parameters.find((one) => one.startsWith('name='))?.slice('name='.length);
+  const bytes = Buffer.from(text.slice(comma + 1), 'base64');
+  return { fileName: decoded(named ?? 'file'), mimeType, body: oneChunk(bytes) };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+async function* oneChunk(bytes: Buffer): AsyncGenerator<Buffer> {
+  yield bytes;
+}

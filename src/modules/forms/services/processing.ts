@@ -1,0 +1,86 @@
+/**
+ * What happens after a submission is stored, by a job: looking for spam, mails, events. A crash at any moment neither
+ * loses nor doubles any of it: each step is written down in the transaction that makes it.
+ */
+import Type from 'typebox';
+import { system } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
+import { submissionEvent } from '../events.ts';
+import { noteDelivery, noteRequest, noteScreening } from '../queries/changes.ts';
+import { formById } from '../queries/forms.ts';
+import { lockSubmission, type SubmissionRow, submissionById } from '../queries/submissions.ts';
+import type { FormParts } from './form-parts.ts';
+import { createLookup } from './lookup.ts';
+import type { FormMails } from './mails.ts';
+import { isSpam } from './spam.ts';
+
+export const processJobName = 'forms.process';
+/** Attempts over about a day, with growing pauses. */
+const RETRIES = 30;
+
+const asModule = system('forms');
+
+type Parts = Pick<FormParts, 'database' | 'events' | 'config' | 'log'>;
+
+export function createProcessing(parts: Parts, mails: FormMails): JobDefinition {
+  const lookup = createLookup(parts);
+  const screen = createScreening(parts);
+  const deliver = createDelivering(parts, mails);
+  return defineJob({
+    name: processJobName,
+    data: Type.Object({ id: Type.String() }),
+    retries: RETRIES,
+    async handler({ id }) {
+      const seen = await submissionById(parts.database, id);
+      if (!seen) return;
+      if (seen.screenedAt === null) {
+        const said =
+          seen.possibleSpam || seen.email === null ? undefined : await lookup(seen.email);
+        await screen(id, said ? [...seen.signals, said] : seen.signals);
+      }
+      await deliver(id);
+    },
+  });
+}
+
+/** Settles whether it is spam, and tells the event. */
+function createScreening({ database, events }: Parts) {
+  return (id: string, signals: readonly string[]): Promise<void> =>
+    database.transaction(async (transaction) => {
+      const row = await lockSubmission(transaction, id);
+      if (!row || row.screenedAt !== null) return;
+      const possibleSpam = row.possibleSpam || isSpam(signals);
+      await noteScreening(transaction, id, { possibleSpam, signals });
+      await events.emit(transaction, asModule, submissionEvent('submit', { ...row, possibleSpam }));
+    });
+}
+
+/** Forwards and answers what is no spam and, where that is asked for, confirmed. Once. */
+function createDelivering({ database }: Parts, mails: FormMails) {
+  return (id: string): Promise<void> =>
+    database.transaction(async (transaction) => {
+      const row = await lockSubmission(transaction, id);
+      if (!row || row.deliveredAt !== null) return;
+      if (row.status === 'unconfirmed') return askToConfirm(transaction, row, mails);
+      if (row.possibleSpam) return void (await noteDelivery(transaction, id, 'spam'));
+      const form = await formById(transaction, row.formId);
+      if (!form) return void (await noteDelivery(transaction, id, 'none'));
+      const forwarded = await mails.forward(transaction, form.definition, row);
+      await mails.reply(transaction, form.definition, row);
+      await noteDelivery(transaction, id, forwarded);
+    });
+}
+
+/** Once, and nobody whose submission counts as spam: the address may be that of somebody else. */
+async function askToConfirm(
+  transaction: Transaction,
+  row: SubmissionRow,
+  mails: FormMails,
+): Promise<void> {
+  if (row.possibleSpam || row.confirmHash !== null) return;
+  const token = randomToken();
+  if (await mails.askToConfirm(transaction, row, token))
+    await noteRequest(transaction, row.id, sha256(token));
+}

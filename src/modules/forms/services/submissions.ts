@@ -1,0 +1,133 @@
+/** What was sent with forms, as operators read, export and delete it. */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { streamRows } from '../../../kernel/database/stream-rows.ts';
+import { isId } from '../../../kernel/ids.ts';
+import { formErrors, needs } from '../errors.ts';
+import {
+  type DeletedSubmission,
+  deleteSubmission,
+  deleteSubmissionsOf,
+  deleteSubmissionsOfForm,
+  noteSpam,
+} from '../queries/changes.ts';
+import type { FormRow } from '../queries/forms.ts';
+import {
+  exportSubmissions,
+  listSubmissions,
+  lockSubmission,
+  type SubmissionFilter,
+  type SubmissionPage,
+  type SubmissionRow,
+  submissionById,
+} from '../queries/submissions.ts';
+import { createCsv } from './csv.ts';
+import type { FormParts } from './form-parts.ts';
+import { processJobName } from './processing.ts';
+
+export interface Submissions {
+  list(page: SubmissionPage): ReturnType<typeof listSubmissions>;
+  /** Throws SUBMISSION_NOT_FOUND. */
+  get(id: string): Promise<SubmissionRow>;
+  /** With the files that came with it. Throws SUBMISSION_NOT_FOUND. */
+  remove(id: string): Promise<void>;
+  removeAllOf(transaction: Transaction, formId: string): Promise<void>;
+  /** Deletes what these users, or this address, have sent; answers how many. */
+  erase(who: { userIds?: readonly string[]; email?: string | null }): Promise<number>;
+  /** What an operator says. One that is no spam after all is forwarded and answered now. */
+  judge(caller: Caller, id: string, possibleSpam: boolean): Promise<SubmissionRow>;
+  /** As CSV, piece by piece, oldest first. Formulas of spreadsheets are put out of action. */
+  export(
+    form: FormRow,
+    filter: Omit<SubmissionFilter, 'formId'>,
+    signal: AbortSignal,
+  ): AsyncGenerator<string>;
+}
+
+type Parts = Pick<FormParts, 'database' | 'jobs' | 'storage'>;
+
+/** Submissions of one statement. */
+const BATCH = 500;
+
+/** Deletes the files of submissions that are deleted in this transaction. Throws 503 when there are some and storage does not run. */
+export async function removeFilesOf(
+  { storage }: Pick<Parts, 'storage'>,
+  transaction: Transaction,
+  gone: readonly DeletedSubmission[],
+): Promise<void> {
+  const ids = gone.flatMap(({ files }) => files.flatMap(({ file, own }) => (own ? [file] : [])));
+  if (ids.length === 0) return;
+  const service = storage.current();
+  if (!service) throw needs('Storage');
+  await service.files.remove(transaction, ids);
+}
+
+export function createSubmissions(parts: Parts): Submissions {
+  const { database, jobs } = parts;
+
+  const removeInBatches = async (
+    transaction: Transaction,
+    next: () => Promise<readonly DeletedSubmission[]>,
+  ): Promise<number> => {
+    let count = 0;
+    for (let gone = await next(); gone.length > 0; gone = await next()) {
+      await removeFilesOf(parts, transaction, gone);
+      count += gone.length;
+    }
+    return count;
+  };
+
+  return {
+    list: (page) => listSubmissions(database, page),
+    get: async (id) => existing(isId(id) ? await submissionById(database, id) : undefined),
+    remove: (id) =>
+      database.transaction(async (transaction) => {
+        const gone = isId(id) ? await deleteSubmission(transaction, id) : [];
+        if (gone.length === 0) throw formErrors.SUBMISSION_NOT_FOUND();
+        await removeFilesOf(parts, transaction, gone);
+      }),
+    removeAllOf: async (transaction, formId) =>
+      void (await removeInBatches(transaction, () =>
+        deleteSubmissionsOfForm(transaction, formId, BATCH),
+      )),
+    erase: ({ email, ...who }) =>
+      database.transaction((transaction) =>
+        removeInBatches(transaction, () =>
+          deleteSubmissionsOf(transaction, { ...who, email: email?.toLowerCase() ?? null }, BATCH),
+        ),
+      ),
+    judge: (_caller, id, possibleSpam) =>
+      database.transaction(async (transaction) => {
+        existing(isId(id) ? await lockSubmission(transaction, id) : undefined);
+        await noteSpam(transaction, id, possibleSpam);
+        const changed = existing(await submissionById(transaction, id));
+        if (changed.screenedAt !== null && changed.deliveredAt === null)
+          await jobs.enqueue(processJobName, { id }, { transaction });
+        return changed;
+      }),
+    export: (form, filter, signal) =>
+      exported(database, form, { ...filter, formId: form.id }, signal),
+  };
+}
+
+async function* exported(
+  database: Parts['database'],
+  { definition }: FormRow,
+  filter: SubmissionFilter,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const csv = createCsv(definition.fields.map(({ name }) => name));
+  let pending = csv.header;
+  const sizeOf = ({ data }: SubmissionRow): number => JSON.stringify(data).length + 500;
+  const rows = streamRows<SubmissionRow>(database, exportSubmissions(filter), { signal, sizeOf });
+  for await (const batch of rows) {
+    yield pending + batch.map(csv.line).join('');
+    pending = '';
+  }
+  if (pending !== '') yield pending;
+}
+
+function existing(submission: SubmissionRow | undefined): SubmissionRow {
+  if (!submission) throw formErrors.SUBMISSION_NOT_FOUND();
+  return submission;
+}

@@ -1,0 +1,76 @@
+/** Files of other modules: in containers of their own, which users see nothing of. What users get of them is up to the module. */
+import { type Caller, system } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { type FileRow, lockFiles, lockFilesNamed } from '../queries/files.ts';
+import { isModuleContainer } from './access.ts';
+import type { FileBody } from './file-changes.ts';
+import type { StorageServices } from './storage-services.ts';
+
+export interface ModuleFile {
+  readonly id: string;
+  /** For people. */
+  readonly name: string;
+  /** Bytes. */
+  readonly size: number;
+  /** By its content. */
+  readonly mimeType: string | null;
+  readonly checksum: string | null;
+}
+
+export interface NewModuleFile {
+  /** `module-<name>`. */
+  readonly container: string;
+  /** Unique there: whoever notes it first can find what a crash left behind. */
+  readonly name: string;
+  /** For people, one line. */
+  readonly alias: string;
+  /** A hint: the content decides. */
+  readonly mimeType?: string | undefined;
+}
+
+export interface ModuleFiles {
+  /** Stores a file for a module. Throws what uploads are refused for. */
+  store(file: NewModuleFile, body: FileBody): Promise<ModuleFile>;
+  /** A file that this caller may read; `undefined` for any other. */
+  readable(caller: Caller, id: string): Promise<ModuleFile | undefined>;
+  /** An address of the content that works for a while, for whoever has it. Throws FILE_NOT_FOUND. */
+  readUrl(id: string): Promise<string>;
+  /** Deletes files in the transaction of the caller. Those that are gone already are nothing to it. */
+  remove(transaction: Transaction, ids: readonly string[]): Promise<void>;
+  /** The same by their names. */
+  removeNamed(transaction: Transaction, container: string, names: readonly string[]): Promise<void>;
+}
+
+const asModule = system('storage');
+
+export function createModuleFiles({
+  files,
+  links,
+  access,
+}: Pick<StorageServices, 'files' | 'links' | 'access'>): ModuleFiles {
+  return {
+    async store({ container, name, alias, mimeType }, body) {
+      if (!isModuleContainer(container)) throw new Error(`${container} is no container of modules`);
+      return shown(await files.create(asModule, { container, name, alias, mimeType }, body));
+    },
+    async readable(caller, id) {
+      const file = await files.find(id).catch(() => undefined);
+      if (!file || file.generation === 0 || !(await access.may(caller, 'read', file)))
+        return undefined;
+      return shown(file);
+    },
+    readUrl: async (id) => links.readUrl(await files.find(id), true),
+    remove: async (transaction, ids) =>
+      files.removeAll(transaction, asModule, await lockFiles(transaction, ids)),
+    removeNamed: async (transaction, container, names) =>
+      files.removeAll(transaction, asModule, await lockFilesNamed(transaction, container, names)),
+  };
+}
+
+const shown = ({ _id, name, alias, size, mimeType, checksum }: FileRow): ModuleFile => ({
+  id: _id,
+  name: alias ?? name,
+  size,
+  mimeType,
+  checksum,
+});
