@@ -17,6 +17,7 @@ const modules = [
   'database',
   'authentication',
   'authorization',
+  'forms',
 ] as const;
 /** Parts that belong to no module: every token may use them, and what they lead to is asked for itself. */
 const common = ['docs', 'mcp'];

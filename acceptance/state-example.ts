@@ -98,6 +98,16 @@ export async function fillState(admin: Api): Promise<void> {
     body: '<p>{{amount}}</p>',
     variables: ['name', 'currency'],
   });
+  await post('/admin/forms', {
+    name: 'Contact',
+    fields: [
+      { name: 'email', type: 'email', required: true },
+      { name: 'topic', type: 'select', options: ['Records', 'Concerts'], default: 'Records' },
+    ],
+    forwardTo: ['shop@example.com'],
+    emailField: 'email',
+    autoReply: true,
+  });
   await post('/router/security/client', {
     platform: 'WEB',
     domain: 'app.example.com',

@@ -94,6 +94,7 @@ describe('admin operations', () => {
       'communications.templates.sync',
       'communications.templates.upload',
       'communications.templates.uploadByBody',
+      'forms.submissions.judge',
     ]);
   });
 });

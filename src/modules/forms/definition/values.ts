@@ -34,7 +34,9 @@ const asText = (value: unknown, most: number): string | ReadValue => {
 };
 
 const readText: Reader = ({ minLength = 0, maxLength, pattern }, value, valueLength) => {
-  const text = asText(value, Math.min(maxLength ?? valueLength, valueLength));
+  // HTML forms end lines with both signs, scripts with one.
+  const given = typeof value === 'string' ? value.replaceAll('\r\n', '\n') : value;
+  const text = asText(given, Math.min(maxLength ?? valueLength, valueLength));
   if (typeof text !== 'string') return text;
   if (text.length < minLength)
     return bad('minLength', `must have at least ${minLength} characters`);

@@ -106,7 +106,10 @@ export const Submission = Type.Object({
   ip: Type.String({ description: 'The same for the same address, which it does not tell' }),
   userAgent: orNull(Type.String()),
   forwarded: orNull(
-    Type.String({ description: 'queued, none, spam, limited, off; null: not yet' }),
+    Type.String({
+      description:
+        'queued, none, spam, limited, off, failed (a mail could not be written); null: not yet',
+    }),
   ),
   confirmedAt: orNull(Time),
   createdAt: Time,

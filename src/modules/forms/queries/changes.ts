@@ -99,11 +99,11 @@ export const deleteExpired = (
   gone(
     database.query<DeletedSubmission>(sql`
       delete from penstock.form_submissions where id in (
-        (select id from penstock.form_submissions
-         where ${days}::integer > 0 and created_at < now() - make_interval(days => ${days}::integer) limit ${most} for update skip locked)
-        union all
-        (select id from penstock.form_submissions
-         where status = 'unconfirmed' and created_at < now() - make_interval(hours => ${hours}::integer) limit ${most} for update skip locked))
+        select id from penstock.form_submissions
+        where ${days}::integer > 0 and created_at < now() - make_interval(days => ${days}::integer) limit ${most} for update skip locked)
+      or id in (
+        select id from penstock.form_submissions
+        where status = 'unconfirmed' and created_at < now() - make_interval(hours => ${hours}::integer) limit ${most} for update skip locked)
       returning id, form_id as "formId", files`),
   );
 

@@ -7,7 +7,7 @@ import { containing } from './forms.ts';
 export type SubmissionStatus = 'received' | 'unconfirmed' | 'confirmed';
 
 /** What became of forwarding: nobody to forward to, mails are stored to be sent, or why not. */
-export type Forwarded = 'none' | 'queued' | 'spam' | 'limited' | 'off';
+export type Forwarded = 'none' | 'queued' | 'spam' | 'limited' | 'off' | 'failed';
 
 /** A file that came with a submission. `own`: it goes with it; others were there before. */
 export interface SubmittedFile {

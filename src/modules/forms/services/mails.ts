@@ -60,16 +60,19 @@ export function createFormMails(parts: Parts, links: FileLinks): FormMails {
       if (!(await mayForward(submission.formId))) return 'limited';
       const variables = variablesOf(definition, submission, links, config().mail.fileLinkDays);
       const replyTo = submission.email ?? undefined;
+      const stored: boolean[] = [];
       for (const to of forwardTo)
-        await send(transaction, {
-          to,
-          template: template ?? forwardTemplate.name,
-          variables,
-          replyTo,
-          essential: true,
-          ...ofUser(submission),
-        });
-      return 'queued';
+        stored.push(
+          await send(transaction, {
+            to,
+            template: template ?? forwardTemplate.name,
+            variables,
+            replyTo,
+            essential: true,
+            ...ofUser(submission),
+          }),
+        );
+      return stored.every(Boolean) ? 'queued' : 'failed';
     },
     async reply(transaction, definition, submission) {
       const { autoReply, name } = definition;
@@ -88,20 +91,20 @@ export function createFormMails(parts: Parts, links: FileLinks): FormMails {
       const link = `${publicUrl()}/hook/forms/confirm/${token}`;
       const variables = { form: formName, link, hours: config().doubleOptIn.expiryHours };
       const mail = { to: email, template: confirmTemplate.name, variables };
-      await send(transaction, { ...mail, ...ofUser(submission) });
-      return true;
+      return send(transaction, { ...mail, ...ofUser(submission) });
     },
   };
 }
 
 /** A mail that cannot be written at all is told in the log: what was submitted must not hang on it. */
 function createSend({ messages, log }: Parts) {
-  return async (transaction: Transaction, mail: TemplatedEmail | PlainEmail): Promise<void> => {
+  return async (transaction: Transaction, mail: TemplatedEmail | PlainEmail): Promise<boolean> => {
     try {
-      await messages.sendEmail(transaction, mail);
+      return (await messages.sendEmail(transaction, mail)) !== undefined;
     } catch (error) {
       if (!(error instanceof PenstockError) || error.status >= 500) throw error;
       log.error({ code: error.code }, 'A mail of a form could not be written');
+      return false;
     }
   };
 }

@@ -1,0 +1,116 @@
+/** What the clean-up deletes: what is too old, what was never confirmed, used challenges, files that belong to nothing. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createForm, submissionsOf } from '../../../acceptance/forms/requests.ts';
+import { openTestConnection, type TestConnection } from '../../../test/support/connection.ts';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/database.ts';
+import {
+  createTestNode,
+  type TestNode,
+  testAdminPassword,
+  testMasterKey,
+} from '../../../test/support/node.ts';
+import { testEnvironment } from '../../../test/support/platform.ts';
+import { removeFolder, temporaryFolder } from '../../../test/support/temporary-folder.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { readSettings } from '../../kernel/settings/settings.ts';
+import { type Platform, startPlatform } from '../../platform.ts';
+
+let database: TestDatabase;
+let platform: Platform;
+let node: TestNode;
+let sql: TestConnection;
+let dataDir: string;
+beforeAll(async () => {
+  database = await createTestDatabase({ server: 'embedded' });
+  dataDir = await temporaryFolder('data');
+  platform = await startPlatform({
+    settings: readSettings(testEnvironment(dataDir, database.url)),
+  });
+  node = createTestNode(platform.addresses, {
+    masterKey: testMasterKey,
+    adminPassword: testAdminPassword,
+  });
+  sql = await openTestConnection(database.url);
+});
+afterAll(async () => {
+  await sql.close();
+  await platform.close();
+  await database.drop();
+  await removeFolder(dataDir);
+});
+
+const cleanUp = async () => {
+  const id = await platform.kernel.jobs.enqueue('forms.clean-up', {});
+  await waitFor(
+    async () => (await platform.kernel.jobs.status(id ?? ''))?.state === 'completed' || undefined,
+  );
+};
+const submit = async (formId: string, values: object) => {
+  const answer = await node.client.post(`/forms/submit/${formId}`, values);
+  expect(answer.status, answer.text).toBe(200);
+  return answer.body.submissionId as string;
+};
+const age = (id: string, days: number) =>
+  sql.query(
+    `update penstock.form_submissions set created_at = now() - make_interval(hours => $2) where id = $1`,
+    [id, days * 24],
+  );
+const files = async () =>
+  (await sql.query(`select "name" from "app"."File" where "container" = 'module-forms'`)).length;
+
+it('keeps submissions for as long as the configuration says, and their files as long', async () => {
+  const form = await createForm(node.admin, { fields: [{ name: 'paper', type: 'file' }] });
+  const paper = 'data:text/plain;base64,eA==';
+  const old = await submit(form._id, { paper });
+  await submit(form._id, { paper });
+  await age(old, 31);
+  await cleanUp();
+  expect(await submissionsOf(node.admin, form._id)).toHaveLength(2);
+  await node.admin.patch('/config/forms', { config: { retention: { days: 30 } } });
+  await cleanUp();
+  expect(await submissionsOf(node.admin, form._id)).toHaveLength(1);
+  expect(await files()).toBe(1);
+});
+
+it('deletes what nobody confirmed in time', async () => {
+  const form = await createForm(node.admin, { emailField: 'email', doubleOptIn: true });
+  const ids = [1, 2].map((n) => submit(form._id, { email: 'a@b.cd', message: `${n}` }));
+  const [late = ''] = await Promise.all(ids);
+  await age(late, 3);
+  // One that is being worked on is left for the next time.
+  await waitFor(async () => {
+    await cleanUp();
+    return (await submissionsOf(node.admin, form._id)).length < 2 || undefined;
+  });
+  expect(await submissionsOf(node.admin, form._id)).toHaveLength(1);
+});
+
+it('finds files whose submission was never stored', async () => {
+  const form = await createForm(node.admin, { fields: [{ name: 'paper', type: 'file' }] });
+  await submit(form._id, { paper: 'data:text/plain;base64,eA==' });
+  const before = await files();
+  // As a crash leaves it: the file is there, and its note.
+  const [{ name }] = (await sql.query(
+    `select "name" from "app"."File" where "container" = 'module-forms' order by "createdAt" desc limit 1`,
+  )) as unknown as [{ name: string }];
+  await sql.query('insert into penstock.form_uploads (name) values ($1)', [name]);
+  await cleanUp();
+  expect(await files()).toBe(before);
+  await sql.query(`update penstock.form_uploads set created_at = now() - interval '3 hours'`);
+  await sql.query(
+    `insert into penstock.form_uploads (name, created_at) values ('never arrived', now() - interval '3 hours')`,
+  );
+  await cleanUp();
+  expect(await files()).toBe(before - 1);
+  expect(await sql.query('select * from penstock.form_uploads')).toEqual([]);
+});
+
+it('forgets used challenges once they are worth nothing', async () => {
+  await sql.query(
+    `insert into penstock.form_challenges values ('over', now() - interval '1 second'), ('good', now() + interval '1 hour')`,
+  );
+  await cleanUp();
+  expect(await sql.query('select nonce from penstock.form_challenges')).toEqual([
+    { nonce: 'good' },
+  ]);
+});
