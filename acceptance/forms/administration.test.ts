@@ -128,12 +128,13 @@ describe('as state', () => {
       version: 2,
       fields: [{ name: 'who', type: 'text' }],
     });
-    const wrong = await platform.admin.post(
-      '/state/plan',
-      state([{ ...document, emailField: 'no' }]),
-    );
-    expect(wrong.status, wrong.text).toBe(400);
-    expect(wrong.body.errors[0].path).toBe('modules.forms.forms.0.emailField');
+    const wrong = state([{ ...document, emailField: 'no' }]);
+    const place = 'modules.forms.forms.0.emailField';
+    expect((await platform.admin.post('/state/plan', wrong)).body.obstacles).toMatchObject([
+      { path: place },
+    ]);
+    const refused = await platform.admin.post('/state/import', wrong);
+    expect(refused).toMatchObject({ status: 400, body: { errors: [{ path: place }] } });
   });
 });
 

@@ -132,7 +132,7 @@ describe('a field takes what its type says', () => {
       expect(answer, JSON.stringify(value)).toMatchObject({
         status: 400,
         body: {
-          code: 'INVALID_SUBMISSION',
+          code: 'SUBMISSION_INVALID',
           errors: [
             {
               field: 'value',

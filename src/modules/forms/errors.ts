@@ -2,8 +2,8 @@
 import { defineErrors, errors, type PenstockError, type Problem } from '../../kernel/errors.ts';
 
 export const formErrors = defineErrors({
-  INVALID_FORM: [400, 'This is not a form that can be served'],
-  INVALID_SUBMISSION: [400, 'Some fields are not filled in as the form wants them'],
+  FORM_INVALID: [400, 'This is not a form that can be served'],
+  SUBMISSION_INVALID: [400, 'Some fields are not filled in as the form wants them'],
   FORM_CAPTCHA_REQUIRED: [403, 'Solve the captcha and send its answer as captchaToken'],
   FORM_CAPTCHA_FAILED: [403, 'The captcha was not solved: try again'],
   FORM_CHALLENGE_REQUIRED: [403, 'Solve a challenge first: ask for one, and send its solution'],
@@ -35,7 +35,7 @@ export const fieldProblem = (field: string, code: string, message: string): Fiel
 
 /** A refusal that names everything that is wrong with a submission. */
 export const invalidSubmission = (...problems: readonly FieldProblem[]): PenstockError =>
-  formErrors.INVALID_SUBMISSION({
+  formErrors.SUBMISSION_INVALID({
     ...(problems[0] && { message: `${problems[0].field}: ${problems[0].message}` }),
     errors: problems,
   });
@@ -44,7 +44,7 @@ export const invalidSubmission = (...problems: readonly FieldProblem[]): Penstoc
 export function refuseForm(problems: readonly Problem[]): void {
   const [first] = problems;
   if (!first) return;
-  throw formErrors.INVALID_FORM({ message: `${first.path}: ${first.message}`, errors: problems });
+  throw formErrors.FORM_INVALID({ message: `${first.path}: ${first.message}`, errors: problems });
 }
 
 /** Something that this form needs does not run. */

@@ -101,7 +101,7 @@ export const DefinitionShape = Type.Object({
 });
 export type FormDefinition = Static<typeof DefinitionShape>;
 
-/** The form that this describes. Throws INVALID_FORM with everything that is wrong. */
+/** The form that this describes. Throws FORM_INVALID with everything that is wrong. */
 export function readDefinition(given: GivenForm, bounds: FieldBounds): FormDefinition {
   const problems: Problem[] = [];
   const fields = readFields(given.fields as GivenFields, bounds, problems);

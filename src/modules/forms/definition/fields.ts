@@ -1,7 +1,7 @@
 /** From fields as they are written, in either vocabulary, to fields that a form can serve. */
 
 import { compilePattern } from '../../../data/schema/language/pattern/compile.ts';
-import { PatternFault } from '../../../data/schema/language/pattern/syntax.ts';
+import { PatternError } from '../../../data/schema/language/pattern/syntax.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import {
   type FormField,
@@ -42,9 +42,9 @@ export function readFields(
 ): readonly FormField[] {
   const list = asList(given);
   if (list.length === 0)
-    problems.push(fault('fields', 'minItems', 'a form has at least one field'));
+    problems.push(problemAt('fields', 'minItems', 'a form has at least one field'));
   if (list.length > bounds.fields) {
-    problems.push(fault('fields', 'maxItems', `a form has at most ${bounds.fields} fields`));
+    problems.push(problemAt('fields', 'maxItems', `a form has at most ${bounds.fields} fields`));
     return [];
   }
   const seen = new Set<string>();
@@ -53,7 +53,7 @@ export function readFields(
     const field = readField(one, place, problems);
     problems.push(...nameProblems(one.name, `${place}.name`, bounds));
     if (seen.has(one.name))
-      problems.push(fault(`${place}.name`, 'unique', 'another field has this name'));
+      problems.push(problemAt(`${place}.name`, 'unique', 'another field has this name'));
     seen.add(one.name);
     if (!field) return [];
     problems.push(...ruleProblems(field, place, bounds));
@@ -61,7 +61,11 @@ export function readFields(
   });
 }
 
-const fault = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
+const problemAt = (path: string, rule: string, message: string): Problem => ({
+  path,
+  rule,
+  message,
+});
 
 function readField(
   { validation, ...given }: GivenField,
@@ -71,7 +75,7 @@ function readField(
   const type = fieldTypeOf(given.type);
   if (type === undefined) {
     problems.push(
-      fault(
+      problemAt(
         `${place}.type`,
         'enum',
         `must be one of ${fieldTypes.join(', ')} (or String, Number, Date, File)`,
@@ -89,14 +93,14 @@ function nameProblems(
 ): readonly Problem[] {
   if (!fieldName.test(name))
     return [
-      fault(
+      problemAt(
         place,
         'pattern',
         'must begin with a letter or _, and hold at most 64 of A-Z, a-z, 0-9, _, . and -',
       ),
     ];
   if (poisonousNames.has(name) || reservedNames.has(name) || name === honeypotField)
-    return [fault(place, 'reserved', 'this name is taken by the platform')];
+    return [problemAt(place, 'reserved', 'this name is taken by the platform')];
   return [];
 }
 
@@ -118,12 +122,12 @@ function ruleProblems(field: FormField, place: string, bounds: FieldBounds): rea
   const misplaced = Object.entries(rulesOf)
     .filter(([rule, types]) => Object.hasOwn(field, rule) && !types.includes(field.type))
     .map(([rule, types]) =>
-      fault(`${place}.${rule}`, 'type', `is a rule of ${types.join(' and ')} fields`),
+      problemAt(`${place}.${rule}`, 'type', `is a rule of ${types.join(' and ')} fields`),
     );
   if (misplaced.length > 0) return misplaced;
   return [
     ...(field.type === 'select' && !field.options
-      ? [fault(`${place}.options`, 'required', 'a select field has options')]
+      ? [problemAt(`${place}.options`, 'required', 'a select field has options')]
       : []),
     ...patternProblems(field, place),
     ...boundProblems(field, place),
@@ -137,7 +141,8 @@ function patternProblems({ pattern }: FormField, place: string): readonly Proble
     compilePattern(pattern);
     return [];
   } catch (error) {
-    if (error instanceof PatternFault) return [fault(`${place}.pattern`, 'pattern', error.message)];
+    if (error instanceof PatternError)
+      return [problemAt(`${place}.pattern`, 'pattern', error.message)];
     throw error;
   }
 }
@@ -147,7 +152,9 @@ function boundProblems(field: FormField, place: string): readonly Problem[] {
   const ends = Object.entries({ min, max }).flatMap(([rule, value]) => {
     if (value === undefined) return [];
     const read = readValue({ name: rule, type: field.type, required: true }, value, 100_000);
-    return 'problem' in read ? [fault(`${place}.${rule}`, 'type', `must be a ${field.type}`)] : [];
+    return 'problem' in read
+      ? [problemAt(`${place}.${rule}`, 'type', `must be a ${field.type}`)]
+      : [];
   });
   if (ends.length > 0) return ends;
   const order = (value: string | number | undefined): number | undefined => {
@@ -156,9 +163,9 @@ function boundProblems(field: FormField, place: string): readonly Problem[] {
   };
   const [from, to] = [order(min), order(max)];
   if (from !== undefined && to !== undefined && from > to)
-    return [fault(`${place}.max`, 'range', 'must not be before min')];
+    return [problemAt(`${place}.max`, 'range', 'must not be before min')];
   if (minLength !== undefined && maxLength !== undefined && minLength > maxLength)
-    return [fault(`${place}.maxLength`, 'range', 'must not be less than minLength')];
+    return [problemAt(`${place}.maxLength`, 'range', 'must not be less than minLength')];
   return [];
 }
 
@@ -170,9 +177,9 @@ function defaultProblems(
 ): readonly Problem[] {
   if (field.default === undefined) return [];
   if (field.type === 'file')
-    return [fault(`${place}.default`, 'type', 'a file field has no default')];
+    return [problemAt(`${place}.default`, 'type', 'a file field has no default')];
   const read = readValue(field, field.default, valueLength);
   return 'problem' in read
-    ? [fault(`${place}.default`, read.problem.code, read.problem.message)]
+    ? [problemAt(`${place}.default`, read.problem.code, read.problem.message)]
     : [];
 }

@@ -3,11 +3,11 @@ import { compilePattern } from '../../../data/schema/language/pattern/compile.ts
 import type { FormField } from './field.ts';
 import { isMailbox } from './mailbox.ts';
 
-interface Fault {
+interface ValueProblem {
   readonly code: string;
   readonly message: string;
 }
-export type ReadValue = { readonly value: unknown } | { readonly problem: Fault };
+export type ReadValue = { readonly value: unknown } | { readonly problem: ValueProblem };
 
 const bad = (code: string, message: string): ReadValue => ({ problem: { code, message } });
 

@@ -18,7 +18,7 @@ export const formOperations = (
   snippet(forms, snippetOf),
 ];
 
-const problems = [formErrors.INVALID_FORM, formErrors.FORM_EXISTS];
+const problems = [formErrors.FORM_INVALID, formErrors.FORM_EXISTS];
 
 const list = (forms: Forms): Operation =>
   defineOperation({

@@ -66,7 +66,7 @@ const create = ({ forms }: Services): Operation =>
     path: '/forms/forms',
     input: { body: FormerBody },
     output: Ok,
-    errors: [formErrors.INVALID_FORM, formErrors.FORM_EXISTS],
+    errors: [formErrors.FORM_INVALID, formErrors.FORM_EXISTS],
     summary: 'Create a form',
     handler: async ({ caller }, { body }) => {
       await forms.create(caller, body as GivenForm);
@@ -83,7 +83,7 @@ const replace = ({ forms }: Services): Operation =>
     aliases: [{ method: 'PUT', path: '/forms/:formId' }],
     input: { params: FormParams, body: FormerBody },
     output: Ok,
-    errors: [formErrors.FORM_NOT_FOUND, formErrors.INVALID_FORM, formErrors.FORM_EXISTS],
+    errors: [formErrors.FORM_NOT_FOUND, formErrors.FORM_INVALID, formErrors.FORM_EXISTS],
     summary: 'Replace a form',
     description: 'What that line did not know of a form stays.',
     handler: async ({ caller }, { params, body }) => {

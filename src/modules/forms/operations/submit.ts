@@ -24,7 +24,7 @@ const TRANSFER_MS = 3_600_000;
 const JSON_MOST = 16 * 1_048_576;
 
 const problems = [
-  formErrors.INVALID_SUBMISSION,
+  formErrors.SUBMISSION_INVALID,
   formErrors.FORM_CAPTCHA_REQUIRED,
   formErrors.FORM_CAPTCHA_FAILED,
   formErrors.FORM_CHALLENGE_REQUIRED,
@@ -35,7 +35,7 @@ const problems = [
   errors.RATE_LIMIT,
   errors.IDEMPOTENCY_KEY_REUSED,
   errors.UNAVAILABLE,
-  operationErrors.INVALID_IDEMPOTENCY_KEY,
+  operationErrors.IDEMPOTENCY_KEY_INVALID,
   routerErrors.CAPTCHA_UNAVAILABLE,
 ];
 
@@ -134,7 +134,7 @@ async function submit(
 ): Promise<Reply> {
   const idempotencyKey = headers['idempotency-key'];
   if (idempotencyKey !== undefined && !validKey.test(idempotencyKey))
-    throw operationErrors.INVALID_IDEMPOTENCY_KEY();
+    throw operationErrors.IDEMPOTENCY_KEY_INVALID();
   const { submissionId, form, replayed } = await submitting.submit(params.formId, {
     caller,
     address,

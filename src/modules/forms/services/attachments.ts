@@ -28,7 +28,7 @@ export interface Attachments {
   readonly arrived: readonly Arrived[];
   /** Names under which they are noted, for whoever stores the submission. */
   readonly names: readonly string[];
-  /** Stores a part of a form. Throws INVALID_SUBMISSION, 413, 503. */
+  /** Stores a part of a form. Throws SUBMISSION_INVALID, 413, 503. */
   take(part: FilePart): Promise<void>;
   /** Files that a value names: by id, or as a data URL. Adds what is wrong to `problems`. */
   takeValue(field: FormField, value: unknown, problems: FieldProblem[]): Promise<void>;

@@ -32,7 +32,7 @@ function add(values: Values, name: string, value: string): void {
 }
 
 const malformed = (why: string, cause?: unknown) =>
-  formErrors.INVALID_SUBMISSION({ message: `The form cannot be read: ${why}`, cause });
+  formErrors.SUBMISSION_INVALID({ message: `The form cannot be read: ${why}`, cause });
 
 export const formTypes = ['application/x-www-form-urlencoded', 'multipart/form-data'] as const;
 

@@ -23,7 +23,7 @@ export interface Forms {
   list(filter: FormFilter): ReturnType<typeof listForms>;
   /** Throws FORM_NOT_FOUND. */
   get(id: string): Promise<FormRow>;
-  /** Throws INVALID_FORM, FORM_EXISTS. */
+  /** Throws FORM_INVALID, FORM_EXISTS. */
   create(caller: Caller, given: GivenForm): Promise<FormRow>;
   /** What is left out stays. Throws FORM_NOT_FOUND too. */
   update(caller: Caller, id: string, change: Partial<GivenForm>): Promise<FormRow>;
@@ -31,7 +31,7 @@ export interface Forms {
   remove(caller: Caller, id: string, cascade: boolean): Promise<void>;
   /** Deletes those that are there, with nothing of what was sent; answers how many there were. */
   removeMany(caller: Caller, ids: readonly string[]): Promise<number>;
-  /** The definition as it would be stored. Throws INVALID_FORM. */
+  /** The definition as it would be stored. Throws FORM_INVALID. */
   read(given: GivenForm): FormDefinition;
 }
 

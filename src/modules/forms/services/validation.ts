@@ -10,7 +10,7 @@ import type { Values } from './form-bodies.ts';
 
 export type SubmissionData = Readonly<Record<string, unknown>>;
 
-/** Throws INVALID_SUBMISSION with every field that is wrong. Unknown names are dropped. */
+/** Throws SUBMISSION_INVALID with every field that is wrong. Unknown names are dropped. */
 export async function readSubmission(
   definition: FormDefinition,
   values: Values,

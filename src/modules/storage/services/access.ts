@@ -2,7 +2,15 @@
  * Who may do what with a file: the one place that decides. While relations are not asked (5.8), files that are public
  * are read by everybody, private ones as `access.privateRead` says, and only their owner changes or deletes them.
  */
-import { all, any, type Condition, equals, not } from '../../../data/conditions/condition.ts';
+import {
+  all,
+  any,
+  type Condition,
+  equals,
+  fieldTest,
+  literal,
+  not,
+} from '../../../data/conditions/condition.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
 import type { StorageConfig } from '../config.ts';
@@ -74,9 +82,11 @@ export function createFileAccess(config: () => StorageConfig): FileAccess {
   };
 }
 
-const ofNoModule = not({
-  kind: 'test',
-  path: 'container',
-  test: { kind: 'like', pieces: [modulePrefix, ''], ignoreCase: false },
-  place: 'container',
-});
+const ofNoModule = not(
+  fieldTest('container', {
+    kind: 'like',
+    right: literal(`${modulePrefix}%`),
+    wildcards: true,
+    ignoreCase: false,
+  }),
+);
