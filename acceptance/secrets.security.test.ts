@@ -330,6 +330,11 @@ describe('a platform whose every secret is marked', () => {
         path,
         dataDir: platform.dataDir,
         withKeys: false,
+        keys: {
+          masterKey: undefined,
+          masterKeyPrevious: undefined,
+          configEncryptionKey: undefined,
+        },
         onProgress: () => undefined,
       });
       const { manifest, header } = await proveArchive(path, () => undefined);

@@ -18,7 +18,7 @@ import { platformMigrations, startPlatform } from '../platform.ts';
 import { proveArchive } from './archive-reader.ts';
 import { dump } from './dump.ts';
 import { type Manifest, readRows } from './format.ts';
-import { checkKeys } from './keys.ts';
+import { checkKeys, checkSignature, type Keys } from './keys.ts';
 import { load } from './load.ts';
 import { connectExternal, connectToSource, startFor } from './source.ts';
 import { verify } from './verify.ts';
@@ -37,13 +37,26 @@ describe('a backup of a running platform', () => {
   let platform: TestPlatform;
   let folder: string;
   let archive: string;
-  const make = async (path: string, withKeys = false): Promise<void> => {
+  const noKeys = {
+    masterKey: undefined,
+    masterKeyPrevious: undefined,
+    configEncryptionKey: undefined,
+  };
+  const keys = { ...noKeys, masterKey: testMasterKey };
+  const make = async (path: string, withKeys = false, signedBy: Keys = keys): Promise<void> => {
     const { client, close } = await connectToSource(
       { dataDir: platform.dataDir, databaseUrl: undefined },
       silentLog,
     );
     try {
-      await dump({ client, path, dataDir: platform.dataDir, withKeys, onProgress: quiet });
+      await dump({
+        client,
+        path,
+        dataDir: platform.dataDir,
+        withKeys,
+        keys: signedBy,
+        onProgress: quiet,
+      });
     } finally {
       await close();
     }
@@ -187,16 +200,27 @@ describe('a backup of a running platform', () => {
 
   test('knows the key that opens it', async () => {
     const { manifest } = await proveArchive(archive, quiet);
-    const keys = {
-      masterKey: undefined,
-      masterKeyPrevious: undefined,
-      configEncryptionKey: undefined,
-    };
-    expect(checkKeys(manifest, keys)).toBe('unknown');
-    expect(checkKeys(manifest, { ...keys, masterKey: testMasterKey })).toBe('fits');
-    expect(() => checkKeys(manifest, { ...keys, masterKey: 'another-key-0123456789' })).toThrow(
+    expect(checkKeys(manifest, noKeys)).toBe('unknown');
+    expect(checkKeys(manifest, keys)).toBe('fits');
+    expect(() => checkKeys(manifest, { ...noKeys, masterKey: 'another-key-0123456789' })).toThrow(
       /not the one of the installation/,
     );
+  });
+
+  test('is signed by its installation: who rewrites it, checksums and all, cannot sign it', async () => {
+    const { manifest } = await proveArchive(archive, quiet);
+    expect(checkSignature(manifest, keys)).toBe('signed');
+    expect(checkSignature(manifest, noKeys)).toBe('unknown');
+    const [first, ...entries] = manifest.entries;
+    const forged = { ...manifest, entries: [{ ...first, sha256: 'f'.repeat(64) }, ...entries] };
+    expect(checkSignature(forged as Manifest, keys)).toBe('changed');
+    const { signature: _, ...stripped } = manifest;
+    expect(checkSignature(stripped, keys)).toBe('unsigned');
+    // With a key ring of their own, which these keys do not open, or with none.
+    expect(checkSignature({ ...manifest, wrappedKey: null }, keys)).toBe('unsigned');
+    const path = join(folder, 'unsigned.penstock');
+    await make(path, false, noKeys);
+    expect(checkSignature((await proveArchive(path, quiet)).manifest, keys)).toBe('unsigned');
   });
 
   describe('that is not as it was written', () => {

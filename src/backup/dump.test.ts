@@ -48,7 +48,14 @@ describe('a backup', () => {
     dataDir = join(folder, 'none'),
   ): Promise<DumpResult> => {
     const { client, close } = await connectExternal(url);
-    return dump({ client, path, dataDir, withKeys: false, onProgress }).finally(close);
+    return dump({
+      client,
+      path,
+      dataDir,
+      withKeys: false,
+      keys: { masterKey: undefined, masterKeyPrevious: undefined, configEncryptionKey: undefined },
+      onProgress,
+    }).finally(close);
   };
   const restore = async (url: string, path: string): Promise<LoadResult> => {
     const { client, close } = await connectExternal(url);

@@ -20,7 +20,7 @@ import {
   structureName,
   tableFolder,
 } from './format.ts';
-import { migrationsOf, tablesOfOthers, wrappedKey } from './keys.ts';
+import { type Keys, migrationsOf, signatureOf, tablesOfOthers, wrappedKey } from './keys.ts';
 import { withSnapshot } from './snapshot.ts';
 import { readStructure } from './structure.ts';
 import type { TableFacts } from './tables.ts';
@@ -72,6 +72,8 @@ interface DumpOptions {
   readonly dataDir: string;
   /** Puts the data folder's secrets into the archive as well. */
   readonly withKeys: boolean;
+  /** Of the installation: they sign the backup. */
+  readonly keys: Keys;
   /** What it throws stops the work, and nothing is left of it. */
   readonly onProgress: Progress;
 }
@@ -80,6 +82,8 @@ export interface DumpResult {
   readonly tables: number;
   readonly rows: number;
   readonly files: number;
+  /** The keys that were given are those of the installation. */
+  readonly signed: boolean;
   /** Tables that the platform serves in place and does not own: they are not in the backup. */
   readonly tablesOfOthers: readonly string[];
   /** What lies among the local files and is no file: links, sockets. It is not in the backup. */
@@ -104,7 +108,7 @@ export async function dump(options: DumpOptions): Promise<DumpResult> {
 }
 
 async function write(
-  { client, dataDir, withKeys, onProgress }: DumpOptions,
+  { client, dataDir, withKeys, keys, onProgress }: DumpOptions,
   archive: ArchiveWriter,
 ): Promise<DumpResult> {
   const { found, noFiles } = await findFiles(join(dataDir, localFiles));
@@ -114,13 +118,15 @@ async function write(
   );
   const files = await writeFiles(found, archive, { done: total - ahead, total, onProgress });
   if (withKeys) await archive.add(keysName, await readFile(join(dataDir, 'secrets.json')));
-  const manifest: Manifest = { format: FORMAT, entries: archive.entries, ...database };
-  await archive.add(manifestName, json(manifest));
+  const manifest: Manifest = { format: FORMAT, entries: [...archive.entries], ...database };
+  const signature = signatureOf(manifest, keys);
+  await archive.add(manifestName, json({ ...manifest, ...(signature && { signature }) }));
   const { tables, tablesOfOthers = [] } = database;
   return {
     tables: tables.length,
     rows: tables.reduce((all, { rows }) => all + rows, 0),
     files,
+    signed: signature !== undefined,
     tablesOfOthers,
     noFiles,
   };

@@ -107,6 +107,8 @@ export const Manifest = Type.Object({
   migrations: Type.Optional(Type.Array(Type.String())),
   /** Tables that are served in place and are not in here. */
   tablesOfOthers: Type.Optional(Type.Array(Type.String())),
+  /** Of all the rest of the manifest, under the data key (keys.ts). Absent where the key was not known. */
+  signature: Type.Optional(Type.String()),
 });
 export type Manifest = Static<typeof Manifest>;
 

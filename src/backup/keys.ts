@@ -1,6 +1,8 @@
 /** Secrets in a backup stay sealed: they open only with the key of the installation that was backed up. */
 import type pg from 'pg';
-import { opensDataKey } from '../kernel/security/secret-box.ts';
+import { canonicalText } from '../kernel/canonical.ts';
+import { opensDataKey, signWithDataKey } from '../kernel/security/secret-box.ts';
+import { sameSecret } from '../kernel/security/tokens.ts';
 import type { Settings } from '../kernel/settings/settings.ts';
 import { StartError } from '../kernel/start-error.ts';
 import type { Manifest } from './format.ts';
@@ -44,7 +46,8 @@ export async function wrappedKey(client: pg.ClientBase): Promise<string | null> 
   return rows[0]?.wrapped ?? null;
 }
 
-type Keys = Pick<Settings, 'masterKey' | 'masterKeyPrevious' | 'configEncryptionKey'>;
+/** The keys of an installation, as far as they are known here. */
+export type Keys = Pick<Settings, 'masterKey' | 'masterKeyPrevious' | 'configEncryptionKey'>;
 
 /**
  * Answers whether the keys of the environment will open the restored secrets; `unknown` when it gives none.
@@ -68,4 +71,30 @@ export function checkKeys(
     'MASTER_KEY (or CONFIG_ENCRYPTION_KEY) is not the one of the installation that was backed up, so its secrets could not be opened: ' +
       'set the key of that installation, or none to set it later. Nothing was changed.',
   );
+}
+
+/* The signature of a backup: checksums find damage, the signature finds a file that somebody else has made or changed. */
+
+/** Nothing when the keys do not open the data key of the database that is backed up. */
+export function signatureOf(manifest: Manifest, keys: Keys): string | undefined {
+  const { signature: _, wrappedKey: wrapped, ...rest } = manifest;
+  if (wrapped === null) return undefined;
+  const text = canonicalText({ ...rest, wrappedKey: wrapped });
+  return signWithDataKey(wrapped, keys, { text, purpose: 'backup' });
+}
+
+/**
+ * - `signed`: made by the installation of these keys, and unchanged since
+ * - `unsigned`: it has no signature, or no key of an installation
+ * - `changed`: it has another signature than these keys give
+ * - `unknown`: no key is given, or one that does not open it
+ */
+export type Signature = 'signed' | 'unsigned' | 'changed' | 'unknown';
+
+export function checkSignature(manifest: Manifest, keys: Keys): Signature {
+  if (keys.masterKey === undefined && keys.configEncryptionKey === undefined) return 'unknown';
+  if (manifest.signature === undefined || manifest.wrappedKey === null) return 'unsigned';
+  const right = signatureOf(manifest, keys);
+  if (right === undefined) return 'unknown';
+  return sameSecret(right, manifest.signature) ? 'signed' : 'changed';
 }

@@ -4,11 +4,12 @@ import { join, resolve } from 'node:path';
 import { type ProvenArchive, proveArchive } from '../backup/archive-reader.ts';
 import { dump, localFiles } from '../backup/dump.ts';
 import { keysName, type Manifest, type Progress } from '../backup/format.ts';
-import { checkKeys } from '../backup/keys.ts';
+import { checkKeys, checkSignature, type Keys, type Signature } from '../backup/keys.ts';
 import { type LoadResult, type LoadTarget, load } from '../backup/load.ts';
 import { connectExternal, connectToSource, startFor } from '../backup/source.ts';
 import { verify } from '../backup/verify.ts';
 import { openDataFolder } from '../kernel/data-folder/data-folder.ts';
+import { readSecrets } from '../kernel/data-folder/secrets-file.ts';
 import { refuseUnknown } from '../kernel/database/migrate.ts';
 import { readSettings, type Settings } from '../kernel/settings/settings.ts';
 import { StartError } from '../kernel/start-error.ts';
@@ -20,7 +21,7 @@ import { listenForStop } from './stop-signal.ts';
 
 const usage = `Usage: penstock backup <file> [--with-keys]
        penstock backup verify <file>
-       penstock restore <file>
+       penstock restore <file> [--accept-unsigned]
 See docs/operations/backup.md`;
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -51,6 +52,7 @@ async function makeBackup(path: string, withKeys: boolean): Promise<number> {
       path,
       dataDir,
       withKeys,
+      keys: await knownKeys(settings),
       onProgress: line.show,
     });
     line.end();
@@ -67,6 +69,10 @@ async function makeBackup(path: string, withKeys: boolean): Promise<number> {
       print(
         `Not in it: ${listed(made.noFiles, 'entry', 'entries')} of ${join(dataDir, localFiles)} that are no files (links, sockets).`,
       );
+    if (!made.signed)
+      print(
+        'It is not signed, because the key of this installation is not known here: set MASTER_KEY (or CONFIG_ENCRYPTION_KEY) for the backup.',
+      );
     print(
       withKeys
         ? 'It holds the keys of this installation: whoever has the file owns the platform. Keep it as you keep them.'
@@ -79,18 +85,35 @@ async function makeBackup(path: string, withKeys: boolean): Promise<number> {
   }
 }
 
+/** Those of the environment, else the one that the data folder keeps. */
+async function knownKeys(settings: Settings): Promise<Keys> {
+  if (settings.masterKey !== undefined || settings.configEncryptionKey !== undefined)
+    return settings;
+  const { masterKey } = await readSecrets(settings.dataDir);
+  return { ...settings, masterKey };
+}
+
+const signatures: Readonly<Record<Signature, string>> = {
+  signed: 'signed by this installation, and unchanged since',
+  unsigned: 'not signed: nothing shows that nobody has changed it',
+  changed: 'changed by somebody, or made by another installation: do not restore it',
+  unknown: 'signature not checked: set MASTER_KEY (or CONFIG_ENCRYPTION_KEY) for that',
+};
+
 async function verifyBackup(path: string): Promise<number> {
-  const { log } = environment();
+  const { settings, log } = environment();
   const line = stoppableLine();
   try {
     const archive = await proveArchive(path, line.show);
     const { tables, rows, differences } = await verify(archive, log, line.show);
     line.end();
     for (const difference of differences) print(`DIFFERS  ${difference}`);
+    const signature = checkSignature(archive.manifest, await knownKeys(settings));
+    const isGood = differences.length === 0 && signature !== 'changed';
     print(
-      `${differences.length === 0 ? 'ok' : 'FAILED'}  ${path}: ${tables} tables, ${rows} rows restored and compared (made ${archive.header.createdAt})`,
+      `${isGood ? 'ok' : 'FAILED'}  ${path}: ${tables} tables, ${rows} rows restored and compared (made ${archive.header.createdAt}); ${signatures[signature]}`,
     );
-    return differences.length === 0 ? 0 : 1;
+    return isGood ? 0 : 1;
   } finally {
     line.end();
   }
@@ -98,7 +121,8 @@ async function verifyBackup(path: string): Promise<number> {
 
 /** `penstock restore <file>`: into an empty instance only. */
 export async function restore(args: readonly string[]): Promise<number> {
-  const [file, ...rest] = args;
+  const acceptUnsigned = args.includes('--accept-unsigned');
+  const [file, ...rest] = args.filter((arg) => arg !== '--accept-unsigned');
   if (file === undefined || rest.length > 0 || file.startsWith('-')) throw new StartError(usage);
   const path = resolve(file);
   const { settings, log } = environment();
@@ -109,13 +133,26 @@ export async function restore(args: readonly string[]): Promise<number> {
     const archive = await proveArchive(path, line.show);
     refuseUnknown(new Set(archive.manifest.migrations), platformMigrations, `${path} is of`);
     const keys = checkKeys(archive.manifest, settings);
+    const signature = checkSignature(archive.manifest, settings);
+    requireSigned(path, signature, acceptUnsigned);
     const { missingExtensions } = await restoreInto(settings, archive, { log, show: line.show });
     line.end();
     reportRestored(archive, missingExtensions, keys);
+    if (signature === 'unknown') print(`The backup was restored with its ${signatures.unknown}.`);
     return 0;
   } finally {
     line.end();
   }
+}
+
+/** @throws StartError for a file that somebody else may have made or changed: what it says would run in the database. */
+function requireSigned(path: string, signature: Signature, acceptUnsigned: boolean): void {
+  if (signature === 'changed')
+    throw new StartError(`${path} is ${signatures.changed}. Nothing was changed.`);
+  if (signature === 'unsigned' && !acceptUnsigned)
+    throw new StartError(
+      `${path} is ${signatures.unsigned}. If only you could write to it, restore it with --accept-unsigned. Nothing was changed.`,
+    );
 }
 
 function reportRestored(

@@ -88,7 +88,27 @@ export async function openSecretBox(database: Database, keys: SecretBoxKeys): Pr
 
 /** Whether one of the keys opens a stored data key: a restored installation needs the key of the one that was backed up. */
 export const opensDataKey = (wrapped: string, keys: Partial<SecretBoxKeys>): boolean =>
-  wrappingKeys(keys).some((key) => tryUnwrap(wrapped, key) !== undefined);
+  unwrapWith(wrapped, keys) !== undefined;
+
+/** A signature (HMAC-SHA256, hex) that only the installation of a stored data key can make; nothing when no key opens it. */
+export function signWithDataKey(
+  wrapped: string,
+  keys: Partial<SecretBoxKeys>,
+  { text, purpose }: { readonly text: string; readonly purpose: string },
+): string | undefined {
+  const dataKey = unwrapWith(wrapped, keys);
+  if (!dataKey) return undefined;
+  const key = derive(dataKey, `penstock/sign/${purpose}`);
+  return createHmac('sha256', key).update(text).digest('hex');
+}
+
+function unwrapWith(wrapped: string, keys: Partial<SecretBoxKeys>): Buffer | undefined {
+  for (const key of wrappingKeys(keys)) {
+    const dataKey = tryUnwrap(wrapped, key);
+    if (dataKey) return dataKey;
+  }
+  return undefined;
+}
 
 /** The wrapping key in force first, then those that may have wrapped before. */
 function wrappingKeys(keys: Partial<SecretBoxKeys>): readonly Buffer[] {
