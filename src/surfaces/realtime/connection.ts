@@ -61,22 +61,27 @@ async function respond(
   else if ('error' in answer) socket.emit('conduit_error', answer.error);
 }
 
-export function createConnection(parts: ConnectionParts): Connection {
-  const { socket, session, limits, accounts, gates } = parts;
-  const subscriptions = createSubscriptions(parts, (error) => end(parts, error));
+/** Ends the connection when its session ends. `restart` after a change of the session. */
+function watchExpiry(parts: ConnectionParts): { restart(): void; stop(): void } {
+  const { socket, session } = parts;
   let expiry: NodeJS.Timeout | undefined;
-
-  const watchExpiry = (): void => {
+  const restart = (): void => {
     clearTimeout(expiry);
     const endsIn = session.endsIn();
     if (endsIn === undefined || !socket.connected) return;
     expiry = setTimeout(
-      () => void recheck(parts).then(watchExpiry),
+      () => void recheck(parts).then(restart),
       Math.min(Math.max(endsIn, leastTimer), longestTimer),
     );
     expiry.unref();
   };
+  return { restart, stop: () => clearTimeout(expiry) };
+}
 
+export function createConnection(parts: ConnectionParts): Connection {
+  const { socket, session, limits, accounts, gates } = parts;
+  const subscriptions = createSubscriptions(parts, (error) => end(parts, error));
+  const expiry = watchExpiry(parts);
   const handlers: ReadonlyMap<string, Handler> = new Map([
     ['subscribe', accepting(Subscribe, subscriptions.subscribe)],
     ['unsubscribe', accepting(Target, subscriptions.unsubscribe)],
@@ -84,7 +89,7 @@ export function createConnection(parts: ConnectionParts): Connection {
       'refreshAuth',
       accepting(RefreshAuth, async ({ token }) => {
         await session.renew(token);
-        watchExpiry();
+        expiry.restart();
         return {};
       }),
     ],
@@ -115,7 +120,7 @@ export function createConnection(parts: ConnectionParts): Connection {
     const input = acknowledge === args[0] ? undefined : args[0];
     void respond(parts, event, answerOnAccount(event, input), acknowledge);
   });
-  watchExpiry();
+  expiry.restart();
 
   return {
     userId: session.userId,
@@ -132,7 +137,7 @@ export function createConnection(parts: ConnectionParts): Connection {
     },
     recheck: () => recheck(parts),
     dispose() {
-      clearTimeout(expiry);
+      expiry.stop();
       subscriptions.clear();
     },
   };

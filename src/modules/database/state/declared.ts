@@ -76,7 +76,7 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
       await pause();
     }
     const extensions = whole.documents(databaseModule, 'extensions');
-    const foreseen = await planned(caller, { requested, extensions });
+    const foreseen = await planImport(admin, caller, { requested, extensions });
     const changed = new Map(foreseen.after.map((schema) => [schema.name, schema]));
     const gone = (name: string): boolean =>
       whole
@@ -86,30 +86,6 @@ export function createDeclarations(admin: SchemaAdmin, schemas: SchemaRegistry):
       gone(name) ? undefined : (changed.get(name) ?? schemas.get(name));
     return { changed, registry: { ...schemas, get }, plan: foreseen };
   }
-
-  async function planned(caller: Caller, { requested, extensions }: Requested) {
-    const placedExtensions: readonly NewExtension[] = extensions.map(({ document, place }) =>
-      newExtensionOf(document as ImportedExtensionDocument, place),
-    );
-    try {
-      return await admin.plan(caller, {
-        kind: 'import',
-        schemas: requested.map(({ schema }) => schema),
-        extensions: placedExtensions,
-      });
-    } catch (error) {
-      // One of them alone says where it is; if each alone is fine, it is how they stand together.
-      for (const { schema, place } of requested) await placed(place, () => planOne(caller, schema));
-      return placed(`modules.${databaseModule}`, () => Promise.reject(error));
-    }
-  }
-
-  const planOne = (caller: Caller, schema: ArrivingSchema) =>
-    admin
-      .plan(caller, { kind: 'import', schemas: [schema], extensions: [] })
-      .catch((error: unknown) => {
-        throw relocated(error, (path) => path.replace(/^schemas\.0\.?/, ''));
-      });
 
   return {
     newSchema,
@@ -130,3 +106,33 @@ interface Requested {
   readonly requested: readonly PlacedSchema[];
   readonly extensions: readonly PlacedDocument[];
 }
+
+/** One plan for all of them. Throws what the import would be refused with, with its place. */
+async function planImport(
+  admin: SchemaAdmin,
+  caller: Caller,
+  { requested, extensions }: Requested,
+): Promise<PlanForAdmin> {
+  const placedExtensions: readonly NewExtension[] = extensions.map(({ document, place }) =>
+    newExtensionOf(document as ImportedExtensionDocument, place),
+  );
+  try {
+    return await admin.plan(caller, {
+      kind: 'import',
+      schemas: requested.map(({ schema }) => schema),
+      extensions: placedExtensions,
+    });
+  } catch (error) {
+    // One of them alone says where it is; if each alone is fine, it is how they stand together.
+    for (const { schema, place } of requested)
+      await placed(place, () => planOne(admin, caller, schema));
+    return placed(`modules.${databaseModule}`, () => Promise.reject(error));
+  }
+}
+
+const planOne = (admin: SchemaAdmin, caller: Caller, schema: ArrivingSchema) =>
+  admin
+    .plan(caller, { kind: 'import', schemas: [schema], extensions: [] })
+    .catch((error: unknown) => {
+      throw relocated(error, (path) => path.replace(/^schemas\.0\.?/, ''));
+    });

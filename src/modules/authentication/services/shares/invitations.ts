@@ -77,70 +77,16 @@ export const shareInviteTemplate: BuiltInTemplate = {
 <p>It can be used once, with an account for this address. If you do not expect it, you need do nothing.</p>`,
 };
 
+type Sharing = AuthorizationService['sharing'];
+
+const sharingOf = ({ authorization }: Pick<Dependencies, 'authorization'>): Sharing => {
+  const running = authorization.current();
+  if (!running) throw errors.UNAVAILABLE({ retryAfter: 2 });
+  return running.sharing;
+};
+
 export function createShareInvitations(dependencies: Dependencies): ShareInvitations {
-  const { database, events, authorization, config } = dependencies;
-  const sharing = () => {
-    const running = authorization.current();
-    if (!running) throw errors.UNAVAILABLE({ retryAfter: 2 });
-    return running.sharing;
-  };
-
-  const invite = async (
-    transaction: Transaction,
-    caller: UserCaller,
-    inviter: Person,
-    invitation: NewInvitation,
-  ): Promise<ShareInvitation> => {
-    const { resource, relation, expiresAt = null, redirectUri } = invitation;
-    const page = pageOf(dependencies, redirectUri);
-    await sharing().requireGiver(caller.userId, resource, relation);
-    if ((await countOpen(transaction, caller.userId, MOST_OPEN)) >= MOST_OPEN)
-      throw authErrors.INVITATION_LIMIT_EXCEEDED();
-    const token = randomToken();
-    const stored = await putInvitation(transaction, {
-      id: newId(),
-      hash: sha256(token),
-      email: invitation.email,
-      resourceType: resource.type,
-      resourceId: resource.id,
-      relation,
-      invitedBy: caller.userId,
-      shareEndsAt: expiresAt,
-      lifetimeMs: config().expiryPeriod,
-    });
-    page.searchParams.set('invitationToken', token);
-    const variables = {
-      link: page.href,
-      inviterName: inviter.username ?? inviter.email ?? 'Somebody',
-    };
-    const template = shareInviteTemplate.name;
-    await dependencies.messages.sendEmail(transaction, { to: stored.email, template, variables });
-    return stored;
-  };
-
-  const accept = async (
-    transaction: Transaction,
-    caller: UserCaller,
-    presented: string,
-  ): Promise<ShareInvitation> => {
-    const key = keyOfToken(presented);
-    const { email, isVerified } = await registered(transaction, caller);
-    const byToken = key !== undefined && 'hash' in key;
-    // A token came by the mailbox; an id is known to whoever made the invitation.
-    const taken =
-      key && email !== null && (byToken || isVerified)
-        ? await takeInvitation(transaction, key, email)
-        : undefined;
-    if (!taken) throw authErrors.INVALID_INVITATION();
-    const { invitedBy: by, relation, resourceType: type, resourceId: id, shareEndsAt } = taken;
-    const offer = { by, to: caller.userId, resource: { type, id }, relation };
-    const expiresAt = shareEndsAt?.toISOString();
-    await refusedAsInvalid(() => sharing().accept(caller, { ...offer, expiresAt }));
-    if (byToken && (await markVerified(transaction, caller.userId, taken.email)))
-      await events.emit(transaction, caller, userEvent('verified', [caller.userId]));
-    return taken;
-  };
-
+  const { database } = dependencies;
   return {
     async invite(caller, invitation) {
       const inviter = await registered(database, caller);
@@ -149,11 +95,11 @@ export function createShareInvitations(dependencies: Dependencies): ShareInvitat
       if (email === inviter.email)
         throw invalid('email', 'self', 'this is your own address: invite somebody else');
       return database.transaction((transaction) =>
-        invite(transaction, caller, inviter, { ...invitation, email }),
+        invite(dependencies, transaction, { caller, inviter, ...invitation, email }),
       );
     },
     async list(caller, resource, page) {
-      await sharing().requireGiver(caller.userId, resource);
+      await sharingOf(dependencies).requireGiver(caller.userId, resource);
       return invitationsOf(database, resource, page);
     },
     async received(caller) {
@@ -161,38 +107,103 @@ export function createShareInvitations(dependencies: Dependencies): ShareInvitat
       return email !== null && isVerified ? invitationsTo(database, email) : [];
     },
     accept: (caller, presented) =>
-      database.transaction((transaction) => accept(transaction, caller, presented)),
+      database.transaction((transaction) => accept(dependencies, transaction, caller, presented)),
     async withdraw(caller, id) {
       const found = await invitationById(database, id);
-      const mayEnd = found && (await isTheirs(caller, found));
+      const mayEnd = found && (await isTheirs(dependencies, caller, found));
       if (!mayEnd || !(await dropInvitation(database, id))) throw authErrors.INVITE_NOT_FOUND();
       return found;
     },
   };
+}
 
-  async function isTheirs(caller: UserCaller, found: ShareInvitation): Promise<boolean> {
-    if (found.invitedBy === caller.userId) return true;
-    const person = await registered(database, caller);
-    if (person.isVerified && person.email === found.email) return true;
-    const resource = { type: found.resourceType, id: found.resourceId };
-    return sharing()
-      .requireGiver(caller.userId, resource, found.relation)
-      .then(
-        () => true,
-        () => false,
-      );
-  }
+interface CheckedInvitation extends NewInvitation {
+  readonly caller: UserCaller;
+  readonly inviter: Person;
+}
 
-  /** The account behind a call; throws 401 when it is gone and 403 for an anonymous one. */
-  async function registered(
-    queryable: Parameters<typeof personById>[0],
-    caller: UserCaller,
-  ): Promise<Person> {
-    const person = await personById(queryable, caller.userId);
-    if (!person) throw authErrors.TOKEN_INVALID();
-    if (person.isAnonymous) throw authErrors.USER_ANONYMOUS();
-    return person;
-  }
+async function invite(
+  dependencies: Dependencies,
+  transaction: Transaction,
+  invitation: CheckedInvitation,
+): Promise<ShareInvitation> {
+  const { caller, inviter, resource, relation, expiresAt = null, redirectUri } = invitation;
+  const page = pageOf(dependencies, redirectUri);
+  await sharingOf(dependencies).requireGiver(caller.userId, resource, relation);
+  if ((await countOpen(transaction, caller.userId, MOST_OPEN)) >= MOST_OPEN)
+    throw authErrors.INVITATION_LIMIT_EXCEEDED();
+  const token = randomToken();
+  const stored = await putInvitation(transaction, {
+    id: newId(),
+    hash: sha256(token),
+    email: invitation.email,
+    resourceType: resource.type,
+    resourceId: resource.id,
+    relation,
+    invitedBy: caller.userId,
+    shareEndsAt: expiresAt,
+    lifetimeMs: dependencies.config().expiryPeriod,
+  });
+  page.searchParams.set('invitationToken', token);
+  const variables = {
+    link: page.href,
+    inviterName: inviter.username ?? inviter.email ?? 'Somebody',
+  };
+  const template = shareInviteTemplate.name;
+  await dependencies.messages.sendEmail(transaction, { to: stored.email, template, variables });
+  return stored;
+}
+
+async function accept(
+  dependencies: Dependencies,
+  transaction: Transaction,
+  caller: UserCaller,
+  presented: string,
+): Promise<ShareInvitation> {
+  const key = keyOfToken(presented);
+  const { email, isVerified } = await registered(transaction, caller);
+  const byToken = key !== undefined && 'hash' in key;
+  // A token came by the mailbox; an id is known to whoever made the invitation.
+  const taken =
+    key && email !== null && (byToken || isVerified)
+      ? await takeInvitation(transaction, key, email)
+      : undefined;
+  if (!taken) throw authErrors.INVALID_INVITATION();
+  const { invitedBy: by, relation, resourceType: type, resourceId: id, shareEndsAt } = taken;
+  const offer = { by, to: caller.userId, resource: { type, id }, relation };
+  const expiresAt = shareEndsAt?.toISOString();
+  await refusedAsInvalid(() => sharingOf(dependencies).accept(caller, { ...offer, expiresAt }));
+  if (byToken && (await markVerified(transaction, caller.userId, taken.email)))
+    await dependencies.events.emit(transaction, caller, userEvent('verified', [caller.userId]));
+  return taken;
+}
+
+async function isTheirs(
+  dependencies: Dependencies,
+  caller: UserCaller,
+  found: ShareInvitation,
+): Promise<boolean> {
+  if (found.invitedBy === caller.userId) return true;
+  const person = await registered(dependencies.database, caller);
+  if (person.isVerified && person.email === found.email) return true;
+  const resource = { type: found.resourceType, id: found.resourceId };
+  return sharingOf(dependencies)
+    .requireGiver(caller.userId, resource, found.relation)
+    .then(
+      () => true,
+      () => false,
+    );
+}
+
+/** The account behind a call; throws 401 when it is gone and 403 for an anonymous one. */
+async function registered(
+  queryable: Parameters<typeof personById>[0],
+  caller: UserCaller,
+): Promise<Person> {
+  const person = await personById(queryable, caller.userId);
+  if (!person) throw authErrors.TOKEN_INVALID();
+  if (person.isAnonymous) throw authErrors.USER_ANONYMOUS();
+  return person;
 }
 
 /** The page that the mail leads to. Throws 400 and 403. */

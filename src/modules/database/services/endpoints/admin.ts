@@ -122,23 +122,11 @@ export function createEndpointAdmin(
     return endpoint;
   }
 
-  function checked(
+  const checked = (
     body: EndpointBody,
     current: EndpointDefinition | undefined,
     place: string,
-    among = schemas,
-  ): EndpointDefinition {
-    const schema = schemaOf(among, body, place);
-    const problems: Problem[] = current ? [] : unasked(body);
-    const query =
-      body.query === undefined && current
-        ? current.query
-        : parseTree(body.query, 'query', problems);
-    const endpoint = { ...definitionOf(body, current), selectedSchemaName: schema.name, query };
-    problems.push(...endpointProblems({ endpoint, schema, schemas: among }));
-    if (problems.length === 0) return endpoint;
-    throw invalidEndpoint(problems.map((one) => ({ ...one, path: place + one.path })));
-  }
+  ): EndpointDefinition => checkedDefinition(body, current, { place, among: schemas });
 
   const usersOf = (names: readonly string[]): readonly string[] =>
     store
@@ -170,7 +158,7 @@ export function createEndpointAdmin(
       );
       if (definitions.length > 0) await store.import(caller, definitions);
     },
-    defined: (body, place, among) => checked(body, undefined, place, among),
+    defined: (body, place, among) => checkedDefinition(body, undefined, { place, among }),
     usersOf,
     brokenBy: (after) => brokenEndpoints(store.all(), schemas, after),
     requireUnused(names) {
@@ -194,6 +182,22 @@ async function requireKnownAction(
   if (await engine.knows(schema, requires.action)) return;
   const message = `"${cutText(requires.action, 64)}" is not an action of the resource definition ${schema}`;
   throw invalidEndpoint([{ path: 'requires.action', rule: 'action', message }]);
+}
+
+/** What a body means. Throws 400 with everything that is wrong with it; `place` comes before each path. */
+function checkedDefinition(
+  body: EndpointBody,
+  current: EndpointDefinition | undefined,
+  { place, among }: { readonly place: string; readonly among: SchemaRegistry },
+): EndpointDefinition {
+  const schema = schemaOf(among, body, place);
+  const problems: Problem[] = current ? [] : unasked(body);
+  const query =
+    body.query === undefined && current ? current.query : parseTree(body.query, 'query', problems);
+  const endpoint = { ...definitionOf(body, current), selectedSchemaName: schema.name, query };
+  problems.push(...endpointProblems({ endpoint, schema, schemas: among }));
+  if (problems.length === 0) return endpoint;
+  throw invalidEndpoint(problems.map((one) => ({ ...one, path: place + one.path })));
 }
 
 /** A query that was forgotten must not show every record. */
