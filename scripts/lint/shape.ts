@@ -47,7 +47,8 @@ export function checkSizes({ path, functions }: SourceFile): Problem[] {
     }));
 }
 
-const isTest = (path: string): boolean => /\.test\.ts$|\/(test-support|property)\//.test(path);
+const isTest = (path: string): boolean =>
+  /\.test\.ts$|\/(test-support|property|conformance)\//.test(path);
 
 /** Names in capitals alone are codes that clients know: they stay as they are. */
 function retiredIn(path: string, name: string): Problem[] {

@@ -48,11 +48,30 @@ const LOOK_MS = 50;
 const RETRY_SECONDS = 5;
 
 export function createRenderer(limits: RendererLimits = usualRendererLimits): Renderer {
+  const pool = createPool(limits.idleMs);
+  const turns = createTurns(limits);
+  let next = 0;
+  return {
+    async render(source, wish) {
+      await turns.enter();
+      try {
+        const task = { ...wish, id: ++next, source: await source() };
+        const worker = pool.take();
+        const answer = await ask(worker.child, task, limits);
+        pool.give(worker);
+        return answer;
+      } finally {
+        turns.leave();
+      }
+    },
+    close: pool.close,
+  };
+}
+
+/** Processes without work wait for some, and end after a while. */
+function createPool(idleMs: number) {
   const free: Worker[] = [];
   const all = new Set<ChildProcess>();
-  const turns: (() => void)[] = [];
-  let busy = 0;
-  let next = 0;
 
   const start = (): Worker => {
     const child = fork(join(import.meta.dirname, 'render-child.ts'), [], {
@@ -67,57 +86,54 @@ export function createRenderer(limits: RendererLimits = usualRendererLimits): Re
     child.on('error', () => child.kill('SIGKILL'));
     return { child, idle: undefined };
   };
-  const take = (): Worker => {
-    let worker = free.pop();
-    while (worker && !worker.child.connected) worker = free.pop();
-    if (!worker) return start();
-    clearTimeout(worker.idle);
-    return worker;
-  };
-  const give = (worker: Worker): void => {
-    if (!worker.child.connected) return;
-    const end = (): void => {
-      free.splice(free.indexOf(worker), 1);
-      worker.child.kill('SIGKILL');
-    };
-    worker.idle = setTimeout(end, limits.idleMs).unref();
-    worker.child.unref();
-    worker.child.channel?.unref();
-    free.push(worker);
-  };
-  const turn = async (): Promise<void> => {
-    if (busy < limits.processes) {
-      busy += 1;
-      return;
-    }
-    if (turns.length >= limits.waiting)
-      throw errors.UNAVAILABLE({
-        message: 'Too many pictures wait to be made: try again',
-        retryAfter: RETRY_SECONDS,
-      });
-    await new Promise<void>((resolve) => turns.push(resolve));
-  };
-  const leave = (): void => {
-    const first = turns.shift();
-    if (first) first();
-    else busy -= 1;
-  };
 
   return {
-    async render(source, wish) {
-      await turn();
-      try {
-        const task = { ...wish, id: ++next, source: await source() };
-        const worker = take();
-        const answer = await ask(worker.child, task, limits);
-        give(worker);
-        return answer;
-      } finally {
-        leave();
-      }
+    take(): Worker {
+      let worker = free.pop();
+      while (worker && !worker.child.connected) worker = free.pop();
+      if (!worker) return start();
+      clearTimeout(worker.idle);
+      return worker;
     },
-    close() {
+    give(worker: Worker): void {
+      if (!worker.child.connected) return;
+      const end = (): void => {
+        free.splice(free.indexOf(worker), 1);
+        worker.child.kill('SIGKILL');
+      };
+      worker.idle = setTimeout(end, idleMs).unref();
+      worker.child.unref();
+      worker.child.channel?.unref();
+      free.push(worker);
+    },
+    close(): void {
       for (const child of all) child.kill('SIGKILL');
+    },
+  };
+}
+
+/** As many at a time as there are processes; the others wait in order. */
+function createTurns({ processes, waiting }: Pick<RendererLimits, 'processes' | 'waiting'>) {
+  const turns: (() => void)[] = [];
+  let busy = 0;
+  return {
+    /** Throws 503 when too many wait. */
+    async enter(): Promise<void> {
+      if (busy < processes) {
+        busy += 1;
+        return;
+      }
+      if (turns.length >= waiting)
+        throw errors.UNAVAILABLE({
+          message: 'Too many pictures wait to be made: try again',
+          retryAfter: RETRY_SECONDS,
+        });
+      await new Promise<void>((resolve) => turns.push(resolve));
+    },
+    leave(): void {
+      const first = turns.shift();
+      if (first) first();
+      else busy -= 1;
     },
   };
 }

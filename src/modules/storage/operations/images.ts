@@ -15,6 +15,22 @@ import { FileParams } from './shapes.ts';
 const pixels = (what: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096, description: `${what} in pixels` }));
 
+const ImageQuery = Type.Object({
+  preset: Type.Optional(Type.String({ maxLength: 100, description: 'Name from `images.presets`' })),
+  w: pixels('Width'),
+  h: pixels('Height'),
+  fit: Type.Optional(
+    Type.Enum(imageFits, {
+      description:
+        'With both sides: `inside` them (default), `cover` them and cut, or `contain` with bars',
+    }),
+  ),
+  format: Type.Optional(Type.Enum(imageFormats, { description: '`webp` unless given' })),
+  quality: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, description: '80 unless given' }),
+  ),
+});
+
 export const imageOperations = (services: StorageServices): readonly Operation[] => [
   image(services),
 ];
@@ -31,23 +47,7 @@ const image = (services: StorageServices): Operation =>
     account: { bytesOut: 64 * 1_048_576 },
     input: {
       params: FileParams,
-      query: Type.Object({
-        preset: Type.Optional(
-          Type.String({ maxLength: 100, description: 'Name from `images.presets`' }),
-        ),
-        w: pixels('Width'),
-        h: pixels('Height'),
-        fit: Type.Optional(
-          Type.Enum(imageFits, {
-            description:
-              'With both sides: `inside` them (default), `cover` them and cut, or `contain` with bars',
-          }),
-        ),
-        format: Type.Optional(Type.Enum(imageFormats, { description: '`webp` unless given' })),
-        quality: Type.Optional(
-          Type.Integer({ minimum: 1, maximum: 100, description: '80 unless given' }),
-        ),
-      }),
+      query: ImageQuery,
     },
     output: Type.Unknown(),
     streams: binary,

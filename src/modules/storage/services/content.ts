@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { storageErrors } from '../errors.ts';
+import type { ObjectPlace, StorageProvider } from '../providers/provider.ts';
 
 /** Bytes from the beginning of a content by which its type is known. */
 export const HEAD_BYTES = 4_096;
@@ -74,4 +75,17 @@ export function decodeBase64(text: string, limit: number): Buffer {
 
 export async function* oneChunk(bytes: Buffer): AsyncGenerator<Buffer> {
   if (bytes.length > 0) yield bytes;
+}
+
+/** The first bytes of an object, by which its type is known. `size`: bytes of the whole. */
+export async function headOf(
+  store: Pick<StorageProvider, 'get'>,
+  place: ObjectPlace,
+  size: number,
+): Promise<Buffer> {
+  if (size === 0) return Buffer.alloc(0);
+  const chunks: Buffer[] = [];
+  for await (const chunk of await store.get(place, { start: 0, end: HEAD_BYTES - 1 }))
+    chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
 }

@@ -84,72 +84,16 @@ export interface Contents {
 }
 
 export function createContents(parts: StorageParts): Contents {
-  const { database, provider, config, events, log } = parts;
-
-  const limitOf = ({ maxFileSize }: Pick<ContainerRow, 'maxFileSize'>): number =>
-    Math.min(config().limits.maxFileSize, maxFileSize ?? Number.POSITIVE_INFINITY);
-
-  /** Committed at once, whatever transaction the request runs in: it must be there before the bytes are. */
-  const begin = (
-    caller: Caller,
-    { fileId, kind, bucket }: { fileId: string; kind: UploadKind; bucket: string },
-  ): Promise<Omit<UploadRow, 'expiresAt'>> =>
-    database.outside(() =>
-      database.transaction(async (transaction) => {
-        const generation =
-          kind === 'create' ? 1 : await nextGeneration(transaction, fileId, undefined);
-        if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
-        const upload = {
-          id: newId(),
-          fileId,
-          kind,
-          signed: false,
-          bucket,
-          objectKey: keyOf(fileId, generation),
-          generation,
-          size: null,
-          mimeType: null,
-          caller: callerKey(caller),
-        };
-        await insertUpload(transaction, { ...upload, expiresInSeconds: REQUEST_SECONDS });
-        return upload;
-      }),
-    );
-
-  const abandon: Contents['abandon'] = ({ upload }) =>
-    offAccount(() =>
-      database.outside(() =>
-        database.transaction(async (transaction) => {
-          const taken = await takeUpload(transaction, upload.id, upload.objectKey);
-          if (!taken) return;
-          await enqueueRemoval(parts, transaction, [
-            { bucket: upload.bucket, key: upload.objectKey },
-          ]);
-        }),
-      ),
-    ).catch((error: unknown) =>
-      log.warn({ err: error, upload: upload.id }, 'An upload is given up when its time is over'),
-    );
-
-  const store: Contents['store'] = async (place, expected, source) => {
-    const { container, name, mimeType, size, signal } = expected;
-    const began = performance.now();
-    const opened = await openContent(source, limitOf(container));
-    const contentType = await contentTypeOf(opened.head, name, mimeType, container);
-    const facts = await onStore(log, async () =>
-      (await provider()).put(place, opened.body, { contentType, size }, signal),
-    ).finally(() => opened.body.destroy());
-    parts.measures.upload((performance.now() - began) / 1_000);
-    return storedContent(place, opened, { contentType, size: facts.size });
-  };
-
+  const abandon: Contents['abandon'] = ({ upload }) => giveUp(parts, upload);
+  const store: Contents['store'] = (place, expected, source) =>
+    storeBody(parts, place, expected, source);
   return {
-    limitOf,
+    limitOf: (container) => limitOf(parts, container),
     abandon,
     store,
     async receive(caller, expected, source) {
       const { fileId, kind, container } = expected;
-      const upload = await begin(caller, { fileId, kind, bucket: container.bucket });
+      const upload = await begin(parts, caller, { fileId, kind, bucket: container.bucket });
       try {
         const place = { bucket: upload.bucket, key: upload.objectKey };
         return { upload, content: await store(place, expected, source) };
@@ -159,10 +103,10 @@ export function createContents(parts: StorageParts): Contents {
       }
     },
     async copy(caller, { fileId, kind, bucket }, from) {
-      const upload = await begin(caller, { fileId, kind, bucket });
+      const upload = await begin(parts, caller, { fileId, kind, bucket });
       try {
-        await onStore(log, async () =>
-          (await provider()).copy(
+        await onStore(parts.log, async () =>
+          (await parts.provider()).copy(
             { bucket: from.bucket, key: from.objectKey },
             { bucket, key: upload.objectKey },
           ),
@@ -174,22 +118,107 @@ export function createContents(parts: StorageParts): Contents {
         throw error;
       }
     },
-    async replace(transaction, caller, file, { upload, content, generation = upload.generation }) {
-      const taken = await takeUpload(transaction, upload.id, upload.objectKey);
-      if (!taken || generation <= file.generation) throw storageErrors.UPLOAD_CLOSED();
-      const had = file.generation > 0;
-      const grown = { bytes: content.size - (had ? file.size : 0), files: had ? 0 : 1 };
-      if (!(await count(transaction, file.container, grown))) throw storageErrors.QUOTA_EXCEEDED();
-      const changed = existing(
-        await setContent(transaction, file._id, { ...content, generation }),
-        storageErrors.FILE_NOT_FOUND,
-      );
-      if (had) await enqueueRemoval(parts, transaction, [placeOf(file)]);
-      await events.emit(transaction, caller, fileEvent(had ? 'update' : 'create', changed));
-      await events.emit(transaction, caller, fileEvent('ready', changed));
-      return changed;
-    },
+    replace: (transaction, caller, file, arrived) =>
+      replaceContent(parts, { transaction, caller, file }, arrived),
   };
+}
+
+const limitOf = (
+  { config }: StorageParts,
+  { maxFileSize }: Pick<ContainerRow, 'maxFileSize'>,
+): number => Math.min(config().limits.maxFileSize, maxFileSize ?? Number.POSITIVE_INFINITY);
+
+/** Committed at once, whatever transaction the request runs in: it must be there before the bytes are. */
+const begin = (
+  { database }: StorageParts,
+  caller: Caller,
+  { fileId, kind, bucket }: { fileId: string; kind: UploadKind; bucket: string },
+): Promise<Omit<UploadRow, 'expiresAt'>> =>
+  database.outside(() =>
+    database.transaction(async (transaction) => {
+      const generation =
+        kind === 'create' ? 1 : await nextGeneration(transaction, fileId, undefined);
+      if (generation === undefined) throw storageErrors.FILE_NOT_FOUND();
+      const upload = {
+        id: newId(),
+        fileId,
+        kind,
+        signed: false,
+        bucket,
+        objectKey: keyOf(fileId, generation),
+        generation,
+        size: null,
+        mimeType: null,
+        caller: callerKey(caller),
+      };
+      await insertUpload(transaction, { ...upload, expiresInSeconds: REQUEST_SECONDS });
+      return upload;
+    }),
+  );
+
+const giveUp = (parts: StorageParts, upload: ArrivedContent['upload']): Promise<void> =>
+  offAccount(() =>
+    parts.database.outside(() =>
+      parts.database.transaction(async (transaction) => {
+        const taken = await takeUpload(transaction, upload.id, upload.objectKey);
+        if (!taken) return;
+        await enqueueRemoval(parts, transaction, [
+          { bucket: upload.bucket, key: upload.objectKey },
+        ]);
+      }),
+    ),
+  ).catch((error: unknown) =>
+    parts.log.warn(
+      { err: error, upload: upload.id },
+      'An upload is given up when its time is over',
+    ),
+  );
+
+async function storeBody(
+  parts: StorageParts,
+  place: ObjectPlace,
+  expected: Omit<ExpectedContent, 'fileId' | 'kind'>,
+  source: AsyncIterable<Buffer>,
+): Promise<StoredContent> {
+  const { container, name, mimeType, size, signal } = expected;
+  const began = performance.now();
+  const opened = await openContent(source, limitOf(parts, container));
+  const contentType = await contentTypeOf(opened.head, name, mimeType, container);
+  const facts = await onStore(parts.log, async () =>
+    (await parts.provider()).put(place, opened.body, { contentType, size }, signal),
+  ).finally(() => opened.body.destroy());
+  parts.measures.upload((performance.now() - began) / 1_000);
+  return storedContent(place, opened, { contentType, size: facts.size });
+}
+
+interface Replacement {
+  readonly transaction: Transaction;
+  readonly caller: Caller;
+  readonly file: FileRow;
+}
+
+async function replaceContent(
+  parts: StorageParts,
+  { transaction, caller, file }: Replacement,
+  {
+    upload,
+    content,
+    generation = upload.generation,
+  }: ArrivedContent & { readonly generation?: number },
+): Promise<FileRow> {
+  const taken = await takeUpload(transaction, upload.id, upload.objectKey);
+  if (!taken || generation <= file.generation) throw storageErrors.UPLOAD_CLOSED();
+  const had = file.generation > 0;
+  const grown = { bytes: content.size - (had ? file.size : 0), files: had ? 0 : 1 };
+  if (!(await count(transaction, file.container, grown))) throw storageErrors.QUOTA_EXCEEDED();
+  const changed = existing(
+    await setContent(transaction, file._id, { ...content, generation }),
+    storageErrors.FILE_NOT_FOUND,
+  );
+  if (had) await enqueueRemoval(parts, transaction, [placeOf(file)]);
+  await parts.events.emit(transaction, caller, fileEvent(had ? 'update' : 'create', changed));
+  await parts.events.emit(transaction, caller, fileEvent('ready', changed));
+  return changed;
 }
 
 /** Where the current content of a file lies. Throws FILE_PENDING where there is none. */

@@ -58,12 +58,6 @@ export function createFolders(
     return total;
   };
 
-  /** Users delete folders that they made; what is in them is asked about file by file. */
-  const requireOwn = (caller: Caller, { createdBy }: FolderRow): void => {
-    if (caller.kind === 'user' && createdBy !== authorOf(caller))
-      throw storageErrors.FILE_ACCESS_DENIED({ message: 'You may not delete this folder' });
-  };
-
   return {
     find,
     empty,
@@ -101,3 +95,9 @@ export function createFolders(
     },
   };
 }
+
+/** Users delete folders that they made; what is in them is asked about file by file. */
+const requireOwn = (caller: Caller, { createdBy }: FolderRow): void => {
+  if (caller.kind === 'user' && createdBy !== authorOf(caller))
+    throw storageErrors.FILE_ACCESS_DENIED({ message: 'You may not delete this folder' });
+};

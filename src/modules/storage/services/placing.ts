@@ -77,23 +77,6 @@ const TRIES = 20;
 
 export function createPlacing(parts: StorageParts, containers: Containers): Placing {
   const { database, config, access } = parts;
-  const fileOf = (
-    caller: Caller,
-    placement: Placement,
-    rest: Parameters<Placing['insert']>[3],
-  ): NewFile => ({
-    ...rest,
-    container: placement.container.name,
-    folder: placement.folder,
-    name: placement.name,
-    alias: placement.alias,
-    isPublic: placement.isPublic,
-    mimeType: placement.mimeType,
-    metadata: placement.metadata,
-    expiresAt: placement.expiresAt,
-    owner: ownerOf(caller),
-    createdBy: authorOf(caller),
-  });
   return {
     async place(caller, wish) {
       const folder = folderOf(wish.folder ?? '');
@@ -145,6 +128,24 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
     },
   };
 }
+
+const fileOf = (
+  caller: Caller,
+  placement: Placement,
+  rest: Parameters<Placing['insert']>[3],
+): NewFile => ({
+  ...rest,
+  container: placement.container.name,
+  folder: placement.folder,
+  name: placement.name,
+  alias: placement.alias,
+  isPublic: placement.isPublic,
+  mimeType: placement.mimeType,
+  metadata: placement.metadata,
+  expiresAt: placement.expiresAt,
+  owner: ownerOf(caller),
+  createdBy: authorOf(caller),
+});
 
 /** Requests for one name come one after the other, so that each of them finds the highest number. */
 async function insertSuffixed(transaction: Transaction, file: NewFile): Promise<FileRow> {

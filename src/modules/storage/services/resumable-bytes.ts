@@ -34,35 +34,6 @@ export function createResumableBytes({ database, provider, log }: StorageParts):
     if (!noted) throw storageErrors.UPLOAD_BUSY();
   };
 
-  const storePart = async (
-    store: StorageProvider,
-    { row, state }: { readonly row: ResumableRow; readonly state: ResumableState },
-    { file, bytes }: { readonly file: FileHandle; readonly bytes: number },
-  ): Promise<ResumableState> => {
-    const place = placeOf(row);
-    const multipart = state.multipart ?? (await store.multipart.begin(place, UNTYPED));
-    const number = state.parts.length + 1;
-    const body = spooled(file, bytes).open();
-    const tag = await store.multipart.part(place, multipart, { number, body, size: bytes });
-    const offset = state.offset - state.tail + bytes;
-    return { multipart, parts: [...state.parts, { number, tag }], tail: 0, offset };
-  };
-
-  /** What is left when the request ends: the last part, the whole of a small file, or bytes that wait for more. */
-  const storeRest = async (
-    store: StorageProvider,
-    { row, state }: { readonly row: ResumableRow; readonly state: ResumableState },
-    rest: { readonly file: FileHandle; readonly bytes: number },
-  ): Promise<ResumableState> => {
-    const offset = state.offset - state.tail + rest.bytes;
-    const isLast = offset === row.size;
-    if (isLast && state.parts.length > 0) return storePart(store, { row, state }, rest);
-    const place = isLast ? placeOf(row) : tailPlaceOf(row);
-    const body = spooled(rest.file, rest.bytes).open();
-    await store.put(place, body, { ...UNTYPED, size: rest.bytes });
-    return { ...state, offset, tail: isLast ? 0 : rest.bytes };
-  };
-
   const complete = async (row: ResumableRow): Promise<ObjectFacts> => {
     const store = await provider();
     const place = placeOf(row);
@@ -105,6 +76,35 @@ export function createResumableBytes({ database, provider, log }: StorageParts):
     },
   };
 }
+
+const storePart = async (
+  store: StorageProvider,
+  { row, state }: { readonly row: ResumableRow; readonly state: ResumableState },
+  { file, bytes }: { readonly file: FileHandle; readonly bytes: number },
+): Promise<ResumableState> => {
+  const place = placeOf(row);
+  const multipart = state.multipart ?? (await store.multipart.begin(place, UNTYPED));
+  const number = state.parts.length + 1;
+  const body = spooled(file, bytes).open();
+  const tag = await store.multipart.part(place, multipart, { number, body, size: bytes });
+  const offset = state.offset - state.tail + bytes;
+  return { multipart, parts: [...state.parts, { number, tag }], tail: 0, offset };
+};
+
+/** What is left when the request ends: the last part, the whole of a small file, or bytes that wait for more. */
+const storeRest = async (
+  store: StorageProvider,
+  { row, state }: { readonly row: ResumableRow; readonly state: ResumableState },
+  rest: { readonly file: FileHandle; readonly bytes: number },
+): Promise<ResumableState> => {
+  const offset = state.offset - state.tail + rest.bytes;
+  const isLast = offset === row.size;
+  if (isLast && state.parts.length > 0) return storePart(store, { row, state }, rest);
+  const place = isLast ? placeOf(row) : tailPlaceOf(row);
+  const body = spooled(rest.file, rest.bytes).open();
+  await store.put(place, body, { ...UNTYPED, size: rest.bytes });
+  return { ...state, offset, tail: isLast ? 0 : rest.bytes };
+};
 
 /** Somebody who died may have stored a longer one, which begins with the same bytes. */
 const wholeTail = ({ tail }: ResumableRow) => ({ start: 0, end: tail - 1 });

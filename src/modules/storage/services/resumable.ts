@@ -17,7 +17,7 @@ import {
   unlockResumable,
 } from '../queries/resumable.ts';
 import { insertUpload, takeUpload } from '../queries/uploads.ts';
-import { HEAD_BYTES, tooLarge } from './content.ts';
+import { headOf, tooLarge } from './content.ts';
 import { contentTypeOf } from './content-types.ts';
 import { type Contents, keyOf } from './contents.ts';
 import type { Files } from './files.ts';
@@ -55,10 +55,10 @@ export interface Resumable extends Pick<ResumableBytes, 'append'> {
   /** The caller's own upload. Throws FILE_NOT_FOUND. */
   find(caller: Caller, id: string): Promise<ResumableRow>;
   /**
-   * Waits until nobody else writes, on whatever node. `onWanted`: somebody waits for us, or our lock is lost. Throws
+   * Waits until nobody else writes, on whatever node. `onRequested`: somebody waits for us, or our lock is lost. Throws
    * UPLOAD_BUSY.
    */
-  lock(id: string, signal: AbortSignal, onWanted: () => void): Promise<ResumableLock>;
+  lock(id: string, signal: AbortSignal, onRequested: () => void): Promise<ResumableLock>;
   /** Makes the file when all bytes are there; answers it, also when that was done before. The lock is held. */
   finish(caller: Caller, row: ResumableRow): Promise<FileRow | undefined>;
   /** Gives up what has come. The lock is held, or the time is over. */
@@ -71,139 +71,137 @@ interface Dependencies {
   readonly placing: Placing;
 }
 
-export function createResumable(
-  parts: StorageParts,
-  { contents, files, placing }: Dependencies,
-): Resumable {
-  const { database, config, log, provider } = parts;
-  const bytes = createResumableBytes(parts);
-  const removeTail = ({ tailUploadId, bucket, objectKey }: ResumableRow): Promise<void> =>
-    database.transaction(async (transaction) => {
-      const key = tailKeyOf(objectKey);
-      if (await takeUpload(transaction, tailUploadId, key))
-        await enqueueRemoval(parts, transaction, [{ bucket, key }]);
-    });
+export function createResumable(parts: StorageParts, dependencies: Dependencies): Resumable {
+  const { database } = parts;
+  const all: ResumableParts = { ...parts, ...dependencies, bytes: createResumableBytes(parts) };
   return {
-    append: bytes.append,
-    lock: (id, signal, onWanted) => takeLock(parts, id, { signal, onWanted }),
-    async create(caller, { id, size, wish, metadata }) {
-      const placement = await placing.place(caller, wish);
-      const limit = contents.limitOf(placement.container);
-      if (size > limit) throw tooLarge(limit);
-      await placing.requireFree(caller, placement);
-      const { bucket } = placement.container;
-      const seconds = config().upload.pendingExpiry;
-      const main = { id: newId(), objectKey: keyOf(id, 1) };
-      const tail = { id: newId(), objectKey: tailKeyOf(main.objectKey) };
-      await database.transaction(async (transaction) => {
-        for (const upload of [main, tail])
-          await insertUpload(transaction, {
-            ...upload,
-            fileId: id,
-            kind: 'create',
-            signed: false,
-            bucket,
-            generation: 1,
-            size: null,
-            mimeType: null,
-            caller: callerKey(caller),
-            expiresInSeconds: seconds + SLACK_SECONDS,
-          });
-        await insertResumable(transaction, {
-          id,
-          caller: callerKey(caller),
-          uploadId: main.id,
-          tailUploadId: tail.id,
-          bucket,
-          objectKey: main.objectKey,
-          size,
-          wish: { ...wish },
-          metadata,
-          expiresInSeconds: seconds,
-        });
-      });
-    },
+    append: all.bytes.append,
+    lock: (id, signal, onRequested) => takeLock(parts, id, { signal, onRequested }),
+    create: (caller, upload) => create(all, caller, upload),
     async find(caller, id) {
       const row = await resumableById(database, id);
       if (!row || row.caller !== callerKey(caller)) throw storageErrors.FILE_NOT_FOUND();
       return row;
     },
-    async finish(caller, row) {
-      if (row.fileId !== null) return fileById(database, row.fileId);
-      if (row.offset < row.size) return undefined;
-      const facts = await bytes.complete(row);
-      const wish = row.wish as FileWish;
-      const place = { bucket: row.bucket, key: row.objectKey };
-      const placement = await placing.place(caller, wish);
-      const container =
-        (await containerByName(database, placement.container.name)) ?? placement.container;
-      const head = await onStore(log, async () => headOf(await provider(), place, row.size));
-      let file: FileRow;
-      try {
-        const mimeType = await contentTypeOf(head, placement.name, wish.mimeType, container);
-        const upload = {
-          id: row.uploadId,
-          fileId: row.id,
-          bucket: row.bucket,
-          objectKey: row.objectKey,
-          generation: 1,
-        };
-        const etag = `${row.objectKey}-${facts.etag}`.replaceAll(/[^\w.~-]/g, '');
-        const content = {
-          ...place,
-          objectKey: row.objectKey,
-          size: row.size,
-          mimeType,
-          checksum: undefined,
-          etag,
-        };
-        file = await files.adopt(caller, { ...wish, name: placement.name }, { upload, content });
-      } catch (error) {
-        // Somebody who died may have made it.
-        const made = await fileById(database, row.id);
-        if (!made) {
-          await dropRow(row);
-          throw error;
-        }
-        file = made;
-      }
-      await finishResumable(database, row.id, file._id);
-      await removeTail(row);
-      return file;
-    },
-    remove: dropRow,
+    finish: (caller, row) => finish(all, caller, row),
+    remove: (row) => dropRow(all, row),
   };
+}
 
-  async function dropRow(row: ResumableRow): Promise<void> {
-    if (row.fileId === null) {
-      await bytes
-        .abort(row)
-        .catch((error: unknown) => log.warn({ err: error }, 'Parts of an upload are left behind'));
-      await contents.abandon({
-        upload: { ...row, id: row.uploadId, fileId: row.id, generation: 1 },
+interface ResumableParts extends StorageParts, Dependencies {
+  readonly bytes: ResumableBytes;
+}
+
+async function create(
+  { database, config, contents, placing }: ResumableParts,
+  caller: Caller,
+  { id, size, wish, metadata }: NewResumable,
+): Promise<void> {
+  const placement = await placing.place(caller, wish);
+  const limit = contents.limitOf(placement.container);
+  if (size > limit) throw tooLarge(limit);
+  await placing.requireFree(caller, placement);
+  const { bucket } = placement.container;
+  const seconds = config().upload.pendingExpiry;
+  const main = { id: newId(), objectKey: keyOf(id, 1) };
+  const tail = { id: newId(), objectKey: tailKeyOf(main.objectKey) };
+  await database.transaction(async (transaction) => {
+    for (const upload of [main, tail])
+      await insertUpload(transaction, {
+        ...upload,
+        fileId: id,
+        kind: 'create',
+        signed: false,
+        bucket,
+        generation: 1,
+        size: null,
+        mimeType: null,
+        caller: callerKey(caller),
+        expiresInSeconds: seconds + SLACK_SECONDS,
       });
-    }
-    await removeTail(row);
-    await deleteResumable(database, row.id);
+    await insertResumable(transaction, {
+      id,
+      caller: callerKey(caller),
+      uploadId: main.id,
+      tailUploadId: tail.id,
+      bucket,
+      objectKey: main.objectKey,
+      size,
+      wish: { ...wish },
+      metadata,
+      expiresInSeconds: seconds,
+    });
+  });
+}
+
+async function finish(
+  parts: ResumableParts,
+  caller: Caller,
+  row: ResumableRow,
+): Promise<FileRow | undefined> {
+  const { database } = parts;
+  if (row.fileId !== null) return fileById(database, row.fileId);
+  if (row.offset < row.size) return undefined;
+  const file = await adopted(parts, caller, row);
+  await finishResumable(database, row.id, file._id);
+  await removeTail(parts, row);
+  return file;
+}
+
+/** The bytes as a file. */
+async function adopted(parts: ResumableParts, caller: Caller, row: ResumableRow): Promise<FileRow> {
+  const { database, placing, files, bytes, provider, log } = parts;
+  const facts = await bytes.complete(row);
+  const wish = row.wish as FileWish;
+  const place = { bucket: row.bucket, key: row.objectKey };
+  const placement = await placing.place(caller, wish);
+  const container =
+    (await containerByName(database, placement.container.name)) ?? placement.container;
+  const head = await onStore(log, async () => headOf(await provider(), place, row.size));
+  try {
+    const mimeType = await contentTypeOf(head, placement.name, wish.mimeType, container);
+    const { bucket, objectKey, size } = row;
+    const upload = { id: row.uploadId, fileId: row.id, bucket, objectKey, generation: 1 };
+    const etag = `${objectKey}-${facts.etag}`.replaceAll(/[^\w.~-]/g, '');
+    const content = { ...place, objectKey, size, mimeType, checksum: undefined, etag };
+    return await files.adopt(caller, { ...wish, name: placement.name }, { upload, content });
+  } catch (error) {
+    // Somebody who died may have made it.
+    const made = await fileById(database, row.id);
+    if (made) return made;
+    await dropRow(parts, row);
+    throw error;
   }
 }
 
-async function headOf(
-  store: Awaited<ReturnType<StorageParts['provider']>>,
-  place: { readonly bucket: string; readonly key: string },
-  size: number,
-): Promise<Buffer> {
-  if (size === 0) return Buffer.alloc(0);
-  const chunks: Buffer[] = [];
-  for await (const chunk of await store.get(place, { start: 0, end: HEAD_BYTES - 1 }))
-    chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks);
+async function dropRow(parts: ResumableParts, row: ResumableRow): Promise<void> {
+  const { database, bytes, contents, log } = parts;
+  if (row.fileId === null) {
+    await bytes
+      .abort(row)
+      .catch((error: unknown) => log.warn({ err: error }, 'Parts of an upload are left behind'));
+    await contents.abandon({
+      upload: { ...row, id: row.uploadId, fileId: row.id, generation: 1 },
+    });
+  }
+  await removeTail(parts, row);
+  await deleteResumable(database, row.id);
 }
+
+const removeTail = (
+  parts: StorageParts,
+  { tailUploadId, bucket, objectKey }: ResumableRow,
+): Promise<void> =>
+  parts.database.transaction(async (transaction) => {
+    const key = tailKeyOf(objectKey);
+    if (await takeUpload(transaction, tailUploadId, key))
+      await enqueueRemoval(parts, transaction, [{ bucket, key }]);
+  });
 
 async function takeLock(
   { database, log }: StorageParts,
   id: string,
-  { signal, onWanted }: { readonly signal: AbortSignal; readonly onWanted: () => void },
+  { signal, onRequested }: { readonly signal: AbortSignal; readonly onRequested: () => void },
 ): Promise<ResumableLock> {
   const lease = { token: newId(), seconds: LOCK_SECONDS };
   const run = <T>(work: () => Promise<T>): Promise<T> => offAccount(() => database.outside(work));
@@ -217,7 +215,7 @@ async function takeLock(
   const hold = setInterval(() => {
     run(() => holdResumable(database, id, lease)).then(
       (state) => {
-        if (state !== 'held') onWanted();
+        if (state !== 'held') onRequested();
       },
       (error: unknown) => log.warn({ err: error }, 'The lock of an upload could not be held'),
     );

@@ -1,0 +1,204 @@
+/** What becomes of bytes that were sent to an address, or came to the store past us. */
+import { type Caller, system } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { PenstockError } from '../../../kernel/errors.ts';
+import { storageErrors } from '../errors.ts';
+import { fileEvent } from '../events.ts';
+import { containerByName } from '../queries/containers.ts';
+import {
+  type FileRow,
+  fileById,
+  lockFile,
+  nextGeneration,
+  type StoredContent,
+  setFailure,
+} from '../queries/files.ts';
+import { moveUpload, takeUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
+import { headOf, tooLarge } from './content.ts';
+import { contentTypeOf } from './content-types.ts';
+import { type Contents, keyOf } from './contents.ts';
+import { enqueueRemoval } from './removal.ts';
+import { codeOfError, onStore, type StorageParts } from './storage-parts.ts';
+
+export interface SentBody {
+  readonly source: AsyncIterable<Buffer>;
+  /** Bytes, where they were announced. */
+  readonly length: number | undefined;
+  /** Lower case, without parameters; empty where there is none. */
+  readonly contentType: string;
+  readonly signal: AbortSignal;
+}
+
+/** Content types that programs send when nobody has told them one. */
+const unspecified = new Set(['', 'application/octet-stream', 'application/x-www-form-urlencoded']);
+
+export interface Arrivals {
+  /** Takes what is in the store as the content. Throws FILE_PENDING, and what is wrong with it. */
+  confirm(upload: UploadRow, caller: Caller): Promise<FileRow>;
+  /** Takes the bytes that are sent to an address of ours. */
+  receive(fileId: string, uploadId: string, body: SentBody): Promise<FileRow>;
+  /** Ends an upload whose time is over: what has arrived counts, the rest goes. */
+  expire(upload: UploadRow): Promise<'confirmed' | 'removed'>;
+}
+
+interface ArrivalParts extends StorageParts {
+  readonly contents: Contents;
+}
+
+export const createArrivals = (parts: StorageParts, contents: Contents): Arrivals => {
+  const arrival: ArrivalParts = { ...parts, contents };
+  return {
+    confirm: (upload, caller) => confirm(arrival, upload, caller),
+    receive: (fileId, uploadId, body) => receive(arrival, { fileId, uploadId }, body),
+    expire: (upload) => expire(arrival, upload),
+  };
+};
+
+async function containerOfUpload({ database }: StorageParts, fileId: string) {
+  const file = await fileById(database, fileId);
+  if (!file) throw storageErrors.FILE_NOT_FOUND();
+  const container = await containerByName(database, file.container);
+  if (!container) throw storageErrors.CONTAINER_NOT_FOUND();
+  return { file, container };
+}
+
+const takeContent = (
+  { database, contents }: ArrivalParts,
+  caller: Caller,
+  upload: UploadRow,
+  content: StoredContent,
+): Promise<FileRow> =>
+  database.transaction(async (transaction) => {
+    const file = await lockFile(transaction, upload.fileId);
+    if (!file) throw storageErrors.FILE_NOT_FOUND();
+    // A reader has looked at the store while the bytes were sent, and was faster.
+    if (file.objectKey === upload.objectKey) return file;
+    return contents.replace(transaction, caller, file, { upload, content });
+  });
+
+/** What was refused is deleted, and the file says why. */
+const refuse = (parts: ArrivalParts, upload: UploadRow, error: unknown): Promise<void> =>
+  parts.database.transaction(async (transaction) => {
+    if (!(await takeUpload(transaction, upload.id, upload.objectKey))) return;
+    await setFailure(transaction, upload.fileId, upload.id, codeOfError(error));
+    const place = { bucket: upload.bucket, key: upload.objectKey };
+    await enqueueRemoval(parts, transaction, [place]);
+  });
+
+/** The facts of an object that came to the store past us. Throws FILE_PENDING, and what is wrong with it. */
+async function inspect(parts: ArrivalParts, upload: UploadRow): Promise<StoredContent> {
+  const { provider, contents, log } = parts;
+  const place = { bucket: upload.bucket, key: upload.objectKey };
+  const store = await provider();
+  const facts = await onStore(log, () => store.head(place));
+  if (!facts) throw storageErrors.FILE_PENDING();
+  const { file, container } = await containerOfUpload(parts, upload.fileId);
+  const limit = contents.limitOf(container);
+  if (facts.size > limit) throw tooLarge(limit);
+  if (upload.size !== null && upload.size !== facts.size) throw storageErrors.LENGTH_MISMATCH();
+  const head = await onStore(log, () => headOf(store, place, facts.size));
+  const hint = upload.mimeType ?? facts.contentType;
+  const mimeType = await contentTypeOf(head, file.name, hint, container);
+  return {
+    bucket: upload.bucket,
+    objectKey: upload.objectKey,
+    size: facts.size,
+    mimeType,
+    checksum: undefined,
+    etag: `${upload.objectKey}-${facts.etag}`.replaceAll(/[^\w.~-]/g, ''),
+  };
+}
+
+async function confirm(parts: ArrivalParts, upload: UploadRow, caller: Caller): Promise<FileRow> {
+  let content: StoredContent;
+  try {
+    content = await inspect(parts, upload);
+  } catch (error) {
+    const isVerdict = error instanceof PenstockError && error.status >= 400 && error.status < 500;
+    if (isVerdict && error.code !== storageErrors.FILE_PENDING.code)
+      await refuse(parts, upload, error);
+    throw error;
+  }
+  return takeContent(parts, caller, upload, content);
+}
+
+async function receive(
+  parts: ArrivalParts,
+  { fileId, uploadId }: { readonly fileId: string; readonly uploadId: string },
+  body: SentBody,
+): Promise<FileRow> {
+  const { database, contents } = parts;
+  const known = await uploadById(database, uploadId);
+  if (!known || known.fileId !== fileId) throw storageErrors.UPLOAD_CLOSED();
+  const { file, container } = await containerOfUpload(parts, fileId);
+  requireAnnounced(known, body);
+  const upload = await database.transaction(async (transaction) => {
+    const generation = await nextGeneration(transaction, fileId, undefined);
+    const place = { objectKey: keyOf(fileId, generation ?? 0), generation: generation ?? 0 };
+    const moved = generation && (await moveUpload(transaction, uploadId, place));
+    if (!moved) throw storageErrors.UPLOAD_CLOSED();
+    return moved;
+  });
+  const place = { bucket: upload.bucket, key: upload.objectKey };
+  const hint =
+    upload.mimeType ?? (unspecified.has(body.contentType) ? undefined : body.contentType);
+  const size = upload.size ?? body.length;
+  const stored = await contents.store(
+    place,
+    { container, name: file.name, mimeType: hint, size, signal: body.signal },
+    body.source,
+  );
+  try {
+    return await takeContent(parts, system('storage.signed-upload'), upload, stored);
+  } catch (error) {
+    // The address still works; nobody needs these bytes whatever comes of it.
+    await database.outside(() =>
+      database.transaction((transaction) => enqueueRemoval(parts, transaction, [place])),
+    );
+    throw error;
+  }
+}
+
+async function expire(parts: ArrivalParts, upload: UploadRow): Promise<'confirmed' | 'removed'> {
+  if (upload.signed) {
+    try {
+      await confirm(parts, upload, system('storage.expire-uploads'));
+      return 'confirmed';
+    } catch (error) {
+      if (!(error instanceof PenstockError) || error.status >= 500) throw error;
+    }
+  }
+  await parts.database.transaction(async (transaction) => {
+    if (!(await takeUpload(transaction, upload.id, upload.objectKey))) return;
+    const place = { bucket: upload.bucket, key: upload.objectKey };
+    await enqueueRemoval(parts, transaction, [place]);
+    await dropPending(parts, transaction, upload);
+  });
+  return 'removed';
+}
+
+/** A file that never had a content goes with its upload. */
+async function dropPending(
+  { events }: ArrivalParts,
+  transaction: Transaction,
+  upload: UploadRow,
+): Promise<void> {
+  const file = await lockFile(transaction, upload.fileId);
+  if (!file || file.generation > 0 || file.pendingUpload !== upload.id) {
+    if (file) await setFailure(transaction, file._id, upload.id, 'UPLOAD_CLOSED');
+    return;
+  }
+  await transaction.query({
+    text: 'delete from "app"."File" where "_id" = $1::uuid',
+    values: [file._id],
+  });
+  await events.emit(transaction, system('storage.expire-uploads'), fileEvent('delete', file));
+}
+
+/** What the address was given out for, and what is sent to it. */
+function requireAnnounced({ size, mimeType }: UploadRow, body: SentBody): void {
+  if (size !== null && body.length !== undefined && body.length !== size)
+    throw storageErrors.LENGTH_MISMATCH({ message: `This address is for ${size} bytes` });
+  if (mimeType !== null && !unspecified.has(body.contentType) && body.contentType !== mimeType)
+    throw storageErrors.INVALID_MIME({ message: `This address is for ${mimeType}` });
+}
