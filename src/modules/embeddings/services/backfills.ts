@@ -72,7 +72,9 @@ export function createBackfills(parts: EmbeddingParts & { readonly wake: () => v
   };
   const start: Backfills['start'] = async (config, generation, options = {}) => {
     const { batchSize = DEFAULT_BATCH, onlyMissing = false, filter } = options;
-    checkedFilter(filter);
+    // Whether it fits the schema is found out now, and not by the first page.
+    const condition = { filter: checkedFilter(filter), looksInto: [], limit: 1 };
+    await parts.records.matching(reader, config.schemaName, condition);
     const run = {
       id: newId(),
       schemaName: config.schemaName,
