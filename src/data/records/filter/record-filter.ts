@@ -134,6 +134,8 @@ interface FilterRequest {
 export interface RecordFilter {
   /** A boolean expression over the row `alias`. */
   compile(alias: string, parameters: Parameters): string;
+  /** The same for a search of words that everything which fits has to fit too, and that an index answers. */
+  readonly search?: Pick<RecordFilter, 'compile'>;
 }
 
 /** Throws 400 with all faults, 401, 403 for a relation to what the caller may not read, 503. */
@@ -159,10 +161,24 @@ export async function resolveFilter(
     const predicate = await hopPredicate(dependencies.permissions, request, one);
     if (predicate) predicates.set(one.hop.path, predicate);
   }
-  return {
+  const ready = (part: BoundCondition): Pick<RecordFilter, 'compile'> => ({
     compile: (alias, parameters) =>
-      conditionText(bound, alias, createFilterContext(parameters, predicates)),
-  };
+      conditionText(part, alias, createFilterContext(parameters, predicates)),
+  });
+  const search = indexedSearch(schema, bound);
+  return { ...ready(bound), ...(search && { search: ready(search) }) };
+}
+
+/** A search of words in a field of the record itself that has an index of its words. */
+function indexedSearch(schema: CompiledSchema, bound: BoundCondition): BoundLeaf | undefined {
+  if (bound.kind === 'all')
+    return bound.of.map((part) => indexedSearch(schema, part)).find((found) => found !== undefined);
+  if (bound.kind !== 'test' || bound.test.kind !== 'search') return undefined;
+  const { hops, steps, column } = bound.target;
+  const isIndexed = Object.values(schema.layout.indexes).some(
+    ({ text, columns }) => text === true && columns[0] === column,
+  );
+  return isIndexed && hops.length === 0 && steps.length === 0 ? bound : undefined;
 }
 
 interface FollowedHop {

@@ -11,6 +11,7 @@ import type { OpenRequestScope } from '../access/request-scope.ts';
 import { trashOf } from '../sql/row-id.ts';
 import type { MatchingOptions, ReadOptions, RecordHistory, RecordStore } from '../store.ts';
 import { aggregateSelected } from './aggregate.ts';
+import { foundFirst } from './found-first.ts';
 import { nearestSelected } from './nearest.ts';
 import { readGuarded, readOptimistically } from './optimistic-read.ts';
 import { matchingSelected, rankedSelected, requireVisible } from './ranked.ts';
@@ -78,7 +79,7 @@ function createSelectedReads(
       return readOptimistically(searching(own, caller, selectOptions.granted), async (given) =>
         listSelected(
           given,
-          await selectionOf(given, { caller, schema }, selectOptions),
+          await foundFirst(given, await selectionOf(given, { caller, schema }, selectOptions)),
           selectOptions,
         ),
       );
@@ -89,7 +90,7 @@ function createSelectedReads(
       return readOptimistically(searching(own, caller, selectOptions.granted), async (given) =>
         findSelected(
           given,
-          await selectionOf(given, { caller, schema }, selectOptions),
+          await foundFirst(given, await selectionOf(given, { caller, schema }, selectOptions)),
           selectOptions.sort ?? [],
         ),
       );

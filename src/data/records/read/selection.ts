@@ -26,6 +26,7 @@ import {
   type PlanCache,
   restriction,
 } from '../sql/prepared-statements.ts';
+import { idsTest } from '../sql/row-id.ts';
 import type { SelectOptions, StreamOptions } from '../store.ts';
 import { type RecordDependencies, runRead, type View, viewOf } from './record-view.ts';
 import { createRenderContext, recordJson, selectList } from './render.ts';
@@ -35,6 +36,8 @@ export interface Selection {
   readonly schema: CompiledSchema;
   readonly view: View;
   readonly filter: RecordFilter;
+  /** Ids among which all that fit are. */
+  readonly hits?: readonly string[];
 }
 
 /** Throws 400, 401, 403, 404 or 503. */
@@ -57,8 +60,13 @@ export async function selectionOf(
 }
 
 /** What stands behind `where`, for the rows `t0`. */
-export const selectionText = ({ view, filter }: Selection, parameters: Parameters): string =>
-  `${filter.compile('t0', parameters)}${restriction(view.predicate, 't0', parameters)}`;
+export const selectionText = (
+  { schema, view, filter, hits }: Selection,
+  parameters: Parameters,
+): string => {
+  const among = hits ? `${idsTest(schema, 't0', parameters.next(hits))} and ` : '';
+  return `${among}${filter.compile('t0', parameters)}${restriction(view.predicate, 't0', parameters)}`;
+};
 
 /** A statement whose text depends on a filter: it is compiled each time, because compiling gathers its values. */
 export function filteredStatement(

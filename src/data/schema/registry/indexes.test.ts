@@ -195,26 +195,41 @@ describe('indexes', () => {
     );
     await fill('Article', `("_id", "title") values (gen_random_uuid(), 'a heron by the penstock')`);
     await kernel.database.query({ text: 'analyze "app"."Article"' });
-    const seen = vi.spyOn(kernel.database, 'query');
-    const answer = await kernel.records.select(admin, 'Article', {
-      filter: parseFilter({ title: { $search: 'penstock heron' } }),
-    });
-    const [statement] = seen.mock.calls
-      .map(([one]) => one)
-      .filter(({ text }) => text.includes('websearch_to_tsquery'));
-    seen.mockRestore();
-    expect(JSON.parse(answer)).toMatchObject({
+    const [index] = listIndexes(kernel.schemas.get('Article') ?? fail());
+    /** What a search answers, and the plans of its statements. */
+    const searched = async (words: string, count: 'none' | 'exact') => {
+      const seen = vi.spyOn(kernel.database, 'query');
+      const answer = await kernel.records.select(admin, 'Article', {
+        filter: parseFilter({ title: { $search: words } }),
+        limit: 20,
+        count,
+      });
+      const statements = seen.mock.calls
+        .map(([one]) => one)
+        .filter(({ text }) => text.includes('websearch_to_tsquery'));
+      seen.mockRestore();
+      const plans: string[] = [];
+      for (const { text, values } of statements) {
+        const explained = { text: `explain ${text}`, ...(values && { values }) };
+        plans.push(JSON.stringify((await kernel.database.query(explained)).rows));
+      }
+      return { answer: JSON.parse(answer), plans };
+    };
+    const few = await searched('penstock heron', 'exact');
+    expect(few.answer).toMatchObject({
       count: 1,
       documents: [{ title: 'a heron by the penstock' }],
     });
-    const { text, values } = statement ?? fail();
-    const { rows } = await kernel.database.query({
-      text: `explain ${text}`,
-      ...(values && { values }),
-    });
-    const [index] = listIndexes(kernel.schemas.get('Article') ?? fail());
-    expect(JSON.stringify(rows)).toContain(`Bitmap Index Scan on \\"${index?.physical}\\"`);
-    expect(JSON.stringify(rows)).not.toContain('Seq Scan');
+    expect(few.plans).toHaveLength(2);
+    // The words lead to their records, and these to the page: neither goes through the table.
+    expect(few.plans[0]).toContain(`Bitmap Index Scan on \\"${index?.physical}\\"`);
+    expect(few.plans[1]).toMatch(/_id\\" = ANY|_id = ANY/);
+    for (const plan of few.plans) expect(plan).not.toContain('Seq Scan');
+    // So many have these words that the first ones in order are found soonest by following the order.
+    const many = await searched('plain', 'none');
+    expect(many.answer.documents).toHaveLength(20);
+    expect(many.plans[1]).not.toContain('= ANY');
+    expect(many.plans[1]).not.toContain('Sort');
   });
 
   it('bound texts that stand in order, and find those that are too long already', async () => {
