@@ -5,8 +5,14 @@ import { emailConfig, emailProblems } from './config/email.ts';
 import { addressProblems, flag } from './config/leaves.ts';
 import { pushConfig, pushProblems } from './config/push.ts';
 import { smsConfig, smsProblems } from './config/sms.ts';
+import { isTimezone } from './quiet-hours.ts';
 
 const day = 24 * 60 * 60_000;
+const time = {
+  default: '',
+  maxLength: 5,
+  pattern: '^(?:(?:[01][0-9]|2[0-3]):[0-5][0-9])?$',
+} as const;
 
 export const communicationsConfig = defineConfig({
   schema: Type.Object({
@@ -36,6 +42,40 @@ export const communicationsConfig = defineConfig({
           'Only these get messages: addresses, domains (`@example.com`), numbers, ids of users. Messages to all others are captured. Empty: everybody.',
       }),
     }),
+    quietHours: Type.Object(
+      {
+        start: Type.String({
+          ...time,
+          description: 'When they begin, such as 22:00. Empty: never.',
+        }),
+        end: Type.String({ ...time, description: 'When they end, such as 07:30.' }),
+        timezone: Type.String({
+          default: 'UTC',
+          maxLength: 60,
+          description: 'Where a user is who has not said it, such as Europe/Athens.',
+        }),
+      },
+      {
+        description:
+          'Messages that have a category and are not critical wait until these hours are over, by the clock of each user. Users may choose others.',
+      },
+    ),
+    orchestration: Type.Object({
+      fallbackTimeout: Type.Integer({
+        ...harmless,
+        default: 5000,
+        minimum: 100,
+        maximum: 604_800_000,
+        description:
+          'How long a step of a chain has before the next, where it does not say. Milliseconds.',
+      }),
+    }),
+    suppression: Type.Object({
+      enabled: flag(
+        true,
+        'Whether addresses that bounce for good, complain or opt out get no further messages.',
+      ),
+    }),
     providers: Type.Object({
       allowInternal: flag(
         false,
@@ -43,7 +83,16 @@ export const communicationsConfig = defineConfig({
       ),
     }),
   }),
-  check: ({ email, pushNotifications, sms }) => [
+  check: ({ email, pushNotifications, sms, quietHours }) => [
+    ...(isTimezone(quietHours.timezone)
+      ? []
+      : [
+          {
+            path: 'quietHours.timezone',
+            rule: 'timezone',
+            message: 'write a name like Europe/Athens',
+          },
+        ]),
     ...emailProblems(email),
     ...pushProblems(pushNotifications),
     ...smsProblems(sms),

@@ -162,6 +162,92 @@ const timeline = `
   create index provider_events_by_time on penstock.provider_events (created_at);
 `;
 
+/**
+ * What lists of mails show beside the recipient, why a message waits, and whether its recipient may refuse it. The scope
+ * of a suppression: empty for everything, `*` for everything that is not critical, else one category.
+ */
+const feedback = `
+  alter table penstock.messages
+    add column sender text,
+    add column copies text[],
+    add column reply_to text,
+    add column category text,
+    add column critical boolean not null default true,
+    add column due_at timestamptz(3),
+    add column resent_from uuid,
+    add column chain_id uuid;
+  create index messages_of_channel on penstock.messages (channel, created_at desc, id desc);
+  alter table penstock.suppressions drop constraint suppressions_pkey;
+  alter table penstock.suppressions add column scope text not null default '';
+  alter table penstock.suppressions add primary key (channel, address, scope);
+  create index suppressions_by_time on penstock.suppressions (created_at desc, channel, address, scope);
+`;
+
+/** Parts that templates share, and what users chose. `quiet_*` are minutes of the day; null: as configured; equal: never. */
+const choices = `
+  create table penstock.message_partials (
+    name text primary key,
+    body text not null,
+    created_at timestamptz(3) not null default now(),
+    updated_at timestamptz(3) not null default now()
+  );
+  create table penstock.message_settings (
+    user_id uuid primary key,
+    locale text,
+    timezone text,
+    quiet_start integer,
+    quiet_end integer
+  );
+  create table penstock.message_preferences (
+    user_id uuid not null,
+    category text not null,
+    channel text not null,
+    enabled boolean not null,
+    primary key (user_id, category, channel)
+  );
+`;
+
+/**
+ * Messages that go over several channels, one after the other: where a chain stands is one row, and changes with the
+ * message of its step. Digests collect what would be many messages.
+ */
+const chains = `
+  create table penstock.message_chains (
+    id uuid primary key,
+    user_id uuid,
+    status text not null,
+    content_sealed text not null,
+    steps jsonb not null,
+    position integer not null default 0,
+    message_id uuid,
+    notification_id uuid,
+    step_until timestamptz(3),
+    attempts jsonb not null default '[]',
+    created_at timestamptz(3) not null default now(),
+    finished_at timestamptz(3)
+  );
+  create index message_chains_by_time on penstock.message_chains (created_at desc, id desc);
+  create index message_chains_of_user on penstock.message_chains (user_id) where user_id is not null;
+  create table penstock.message_digests (
+    id uuid primary key,
+    channel text not null,
+    recipient text not null,
+    key text not null,
+    user_id uuid,
+    content_sealed text not null,
+    due_at timestamptz(3) not null,
+    items integer not null default 0,
+    unique (channel, recipient, key)
+  );
+  create index message_digests_of_user on penstock.message_digests (user_id) where user_id is not null;
+  create table penstock.message_digest_items (
+    digest_id uuid not null references penstock.message_digests (id) on delete cascade,
+    sequence bigint generated always as identity,
+    variables_sealed text not null,
+    primary key (digest_id, sequence)
+  );
+`;
+
 const step = (id: string, text: string): Migration => ({
   id,
   run: async (database) => void (await database.query({ text })),
@@ -171,4 +257,7 @@ export const migrations: readonly Migration[] = [
   step('0001-messages', messages),
   step('0002-push', push),
   step('0003-timeline', timeline),
+  step('0004-feedback', feedback),
+  step('0005-choices', choices),
+  step('0006-chains', chains),
 ];

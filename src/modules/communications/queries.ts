@@ -2,102 +2,25 @@
 import type { Queryable } from '../../kernel/database/database.ts';
 import { sql } from '../../kernel/database/sql.ts';
 
-/* The SQL of templates that the record engine does not express. Values are always parameters. */
-
-interface StoredTemplate {
-  readonly name: string;
-  readonly subject: string;
-  readonly body: string;
-  readonly sender: string | null;
-  readonly variables: readonly string[] | null;
-}
-
-export async function templateByName(
-  database: Queryable,
-  name: string,
-): Promise<StoredTemplate | undefined> {
-  const { rows } = await database.query<StoredTemplate>(
-    sql`select "name", "subject", "body", "sender", "variables" from "app"."EmailTemplate" where "name" = ${name}`,
-  );
-  return rows[0];
-}
-
-/** What operators wrote: their own templates, and those of modules that they changed. */
-export async function operatorTemplates(database: Queryable): Promise<readonly StoredTemplate[]> {
-  const { rows } = await database.query<StoredTemplate>(
-    sql`select "name", "subject", "body", "sender", "variables" from "app"."EmailTemplate" where not "builtIn" or "edited"`,
-  );
-  return rows;
-}
-
-export async function countTemplates(database: Queryable): Promise<number> {
-  const { rows } = await database.query<{ count: number }>(
-    sql`select count(*)::integer as count from "app"."EmailTemplate"`,
-  );
-  return rows[0]?.count ?? 0;
-}
-
-export async function templateIdOf(database: Queryable, name: string): Promise<string | undefined> {
-  const { rows } = await database.query<{ id: string }>(
-    sql`select "_id" as id from "app"."EmailTemplate" where "name" = ${name} for update`,
-  );
-  return rows[0]?.id;
-}
-
-interface TemplateOrigin {
-  readonly name: string;
-  readonly builtIn: boolean;
-}
-
-export async function templateOrigin(
-  database: Queryable,
-  id: string,
-): Promise<TemplateOrigin | undefined> {
-  const { rows } = await database.query<TemplateOrigin>(
-    sql`select "name", "builtIn" from "app"."EmailTemplate" where "_id" = ${id}::uuid`,
-  );
-  return rows[0];
-}
-
-interface BuiltInRow {
-  readonly id: string;
-  readonly name: string;
-  readonly subject: string;
-  readonly body: string;
-  readonly variables: readonly string[];
-}
-
-/**
- * Stores what a module brings. A row that an operator wrote or changed stays as it is; one that
- * nobody touched follows the module's text. `force` puts the module's text back in any case.
- */
-export const storeBuiltIn = (
-  database: Queryable,
-  row: BuiltInRow,
-  force = false,
-): Promise<unknown> =>
-  database.query(sql`
-    insert into "app"."EmailTemplate" ("_id", "name", "subject", "body", "variables", "externalManaged", "builtIn", "edited", "createdAt", "updatedAt", "__v")
-    values (${row.id}::uuid, ${row.name}, ${row.subject}, ${row.body}, ${JSON.stringify(row.variables)}::jsonb, false, true, false, now(), now(), 0)
-    on conflict ("name") do update set
-      "subject" = excluded."subject", "body" = excluded."body", "variables" = excluded."variables", "edited" = false,
-      "sender" = case when ${force}::boolean then null else "EmailTemplate"."sender" end,
-      "updatedAt" = now(), "__v" = "EmailTemplate"."__v" + 1
-    where "EmailTemplate"."builtIn" and (${force}::boolean or not "EmailTemplate"."edited")
-      and (${force}::boolean or ("EmailTemplate"."subject", "EmailTemplate"."body") is distinct from (excluded."subject", excluded."body"))`);
-
 const first = async <R>(result: Promise<{ readonly rows: readonly R[] }>): Promise<R | undefined> =>
   (await result).rows[0];
 
 export type Channel = 'email' | 'sms' | 'push';
-export type MessageStatus =
-  | 'queued'
-  | 'sending'
-  | 'sent'
-  | 'delivered'
-  | 'opened'
-  | 'captured'
-  | 'failed';
+/** In the order in which they may follow each other, as far as they do. */
+export const messageStatuses = [
+  'queued',
+  'sending',
+  'captured',
+  'cancelled',
+  'failed',
+  'sent',
+  'delivered',
+  'opened',
+  'clicked',
+  'bounced',
+  'complained',
+] as const;
+export type MessageStatus = (typeof messageStatuses)[number];
 
 interface NewMessage {
   readonly id: string;
@@ -108,16 +31,37 @@ interface NewMessage {
   readonly contentSealed: string;
   readonly idempotencyKey?: string | null;
   readonly requestHash?: string | null;
+  readonly envelope?: Envelope;
+  /** Kind of message by which users choose; none for what belongs to their account. */
+  readonly category?: string | null;
+  /** Goes out whatever its recipient chose. */
+  readonly critical?: boolean;
+  /** When it is to go out, where that is not now. */
+  readonly dueAt?: Date | null;
+  readonly resentFrom?: string | null;
+  readonly chainId?: string | null;
+}
+
+/** What lists of mails show beside the recipient. */
+export interface Envelope {
+  readonly sender?: string | undefined;
+  readonly copies?: readonly string[] | undefined;
+  readonly replyTo?: string | undefined;
 }
 
 export const insertMessage = (database: Queryable, message: NewMessage): Promise<unknown> =>
   database.query(sql`
     with stored as (
-      insert into penstock.messages (id, channel, recipient, user_id, template, status, content_sealed, idempotency_key, request_hash)
+      insert into penstock.messages (id, channel, recipient, user_id, template, status, content_sealed, idempotency_key, request_hash,
+        sender, copies, reply_to, category, critical, due_at, resent_from, chain_id)
       values (${message.id}::uuid, ${message.channel}, ${message.recipient}, ${message.userId}::uuid, ${message.template}, 'queued', ${message.contentSealed},
-        ${message.idempotencyKey ?? null}, ${message.requestHash ?? null})
+        ${message.idempotencyKey ?? null}, ${message.requestHash ?? null},
+        ${message.envelope?.sender ?? null}, ${message.envelope?.copies ?? null}::text[], ${message.envelope?.replyTo ?? null},
+        ${message.category ?? null}, ${message.critical ?? true}::boolean, ${message.dueAt ?? null}::timestamptz, ${message.resentFrom ?? null}::uuid,
+        ${message.chainId ?? null}::uuid)
       returning id)
-    insert into penstock.message_events (message_id, kind) select id, 'queued' from stored`);
+    insert into penstock.message_events (message_id, kind, detail)
+    select id, 'queued', ${message.dueAt ? `not before ${message.dueAt.toISOString()}` : null} from stored`);
 
 /** Held to the end of the transaction: two requests with one key come one after the other. */
 export const lockKey = (transaction: Queryable, key: string): Promise<unknown> =>
@@ -133,72 +77,6 @@ export const messageByKey = (
       sql`select id, request_hash as "requestHash" from penstock.messages where idempotency_key = ${key}`,
     ),
   );
-
-export interface ClaimedMessage {
-  readonly id: string;
-  readonly channel: Channel;
-  readonly recipient: string;
-  readonly contentSealed: string;
-  readonly attempts: number;
-  /** Devices that need no further attempt. */
-  readonly settled: readonly string[] | null;
-  /** An earlier attempt of this message never told how it ended. */
-  readonly retaken: boolean;
-}
-
-/**
- * Takes a message for delivery, so that no two workers send it. One that a worker took `lostAfterMs`
- * ago and never finished is taken again: it may then arrive twice, under the same Message-ID.
- */
-export const claimMessage = (
-  database: Queryable,
-  id: string,
-  lostAfterMs: number,
-): Promise<ClaimedMessage | undefined> =>
-  first(
-    database.query<ClaimedMessage>(sql`
-      update penstock.messages m set status = 'sending', claimed_at = now(), attempts = m.attempts + 1
-      from (select id, status from penstock.messages where id = ${id}::uuid for update) before
-      where m.id = before.id and m.content_sealed is not null
-        and (m.status = 'queued' or (m.status = 'sending' and m.claimed_at < now() - ${lostAfterMs}::double precision * interval '1 millisecond'))
-      returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled, before.status = 'sending' as retaken`),
-  );
-
-export interface Ending {
-  readonly status: MessageStatus;
-  readonly error?: string | undefined;
-  readonly provider?: string | undefined;
-  readonly providerId?: string | undefined;
-  /** What the timeline says. */
-  readonly kind: string;
-  readonly detail?: string | undefined;
-}
-
-/** Notes how an attempt ended. What was sent loses its content; what was captured or failed keeps it for operators. */
-export const finishMessage = (
-  database: Queryable,
-  id: string,
-  { status, error, provider, providerId, kind, detail }: Ending,
-): Promise<unknown> =>
-  database.query(sql`
-    with done as (
-      update penstock.messages set status = ${status}, error = ${error ?? null},
-        provider = coalesce(${provider ?? null}, provider), provider_id = coalesce(${providerId ?? null}, provider_id),
-        finished_at = case when ${status} = 'queued' then null else now() end,
-        content_sealed = case when ${status} <> 'sent' then content_sealed end
-      where id = ${id}::uuid returning id)
-    insert into penstock.message_events (message_id, kind, provider, detail)
-    select id, ${kind}, ${provider ?? null}, ${detail ?? null} from done`);
-
-/** One more line of the timeline of a message. */
-export const noteEvent = (
-  database: Queryable,
-  id: string,
-  { kind, provider, detail }: Pick<Ending, 'kind' | 'provider' | 'detail'>,
-): Promise<unknown> =>
-  database.query(sql`
-    insert into penstock.message_events (message_id, kind, provider, detail)
-    select id, ${kind}, ${provider ?? null}, ${detail ?? null} from penstock.messages where id = ${id}::uuid`);
 
 export interface TimelineRow {
   readonly kind: string;
@@ -217,29 +95,6 @@ export const timelineOf = async (
     )
   ).rows;
 
-/** Devices of a push message that are done with, for the next attempt. */
-export const noteSettled = (
-  database: Queryable,
-  id: string,
-  devices: readonly string[],
-): Promise<unknown> =>
-  database.query(
-    sql`update penstock.messages set settled = ${JSON.stringify(devices)}::jsonb where id = ${id}::uuid`,
-  );
-
-/* Who gets no messages of a channel any more. */
-
-export const suppressionOf = (
-  database: Queryable,
-  channel: Channel,
-  address: string,
-): Promise<{ readonly reason: string } | undefined> =>
-  first(
-    database.query(
-      sql`select reason from penstock.suppressions where channel = ${channel} and address = ${address.toLowerCase()}`,
-    ),
-  );
-
 export interface MessageRow {
   readonly _id: string;
   readonly channel: Channel;
@@ -252,11 +107,16 @@ export interface MessageRow {
   readonly finishedAt: Date | null;
   readonly provider: string | null;
   readonly providerId: string | null;
+  readonly sender: string | null;
+  readonly copies: readonly string[] | null;
+  readonly replyTo: string | null;
+  readonly category: string | null;
+  readonly dueAt: Date | null;
   readonly contentSealed: string | null;
 }
 
-const shown = `id as "_id", channel, recipient, template, status, attempts, error, provider, provider_id as "providerId", created_at as "createdAt",
-  finished_at as "finishedAt", content_sealed as "contentSealed"`;
+export const messageColumns = `id as "_id", channel, recipient, template, status, attempts, error, provider, provider_id as "providerId", created_at as "createdAt",
+  finished_at as "finishedAt", sender, copies, reply_to as "replyTo", category, due_at as "dueAt", content_sealed as "contentSealed"`;
 
 export interface MessageFilter {
   readonly skip: number;
@@ -281,7 +141,7 @@ export async function listMessages(
   const where = `($1::text is null or channel = $1) and ($2::text is null or recipient = $2)
     and ($3::text is null or status = $3) and ($4::text is null or template = $4)`;
   const { rows } = await database.query<MessageRow>({
-    text: `select ${shown} from penstock.messages where ${where} order by created_at desc, id desc offset $5 limit $6`,
+    text: `select ${messageColumns} from penstock.messages where ${where} order by created_at desc, id desc offset $5 limit $6`,
     values: [...values, filter.skip, filter.limit],
   });
   const counted = await database.query<{ count: number }>({
@@ -294,7 +154,7 @@ export async function listMessages(
 export const messageById = (database: Queryable, id: string): Promise<MessageRow | undefined> =>
   first(
     database.query<MessageRow>({
-      text: `select ${shown} from penstock.messages where id = $1::uuid`,
+      text: `select ${messageColumns} from penstock.messages where id = $1::uuid`,
       values: [id],
     }),
   );
@@ -307,6 +167,16 @@ export const requeueMessage = async (database: Queryable, id: string): Promise<b
         update penstock.messages set status = 'queued', attempts = 0, error = null, finished_at = null
         where id = ${id}::uuid and status = 'failed' and content_sealed is not null returning id)
       insert into penstock.message_events (message_id, kind, detail) select id, 'queued', 'sent again by an operator' from again`)
+  ).count > 0;
+
+/** Takes back what has not gone out; false when it has. */
+export const cancelMessage = async (database: Queryable, id: string): Promise<boolean> =>
+  (
+    await database.query(sql`
+      with gone as (
+        update penstock.messages set status = 'cancelled', content_sealed = null, finished_at = now()
+        where id = ${id}::uuid and status = 'queued' returning id)
+      insert into penstock.message_events (message_id, kind) select id, 'cancelled' from gone`)
   ).count > 0;
 
 /** Everything that was written to these users. */
@@ -330,29 +200,3 @@ export const purgeMessages = async (
         select id from penstock.messages
         where created_at < now() - ${maxAgeMs}::double precision * interval '1 millisecond' order by created_at limit ${limit}::integer)`)
   ).count;
-
-/* Templates that a provider holds too. */
-
-export const noteExternal = (
-  database: Queryable,
-  id: string,
-  externalId: string,
-): Promise<unknown> =>
-  database.query(sql`
-    update "app"."EmailTemplate" set "externalId" = ${externalId}, "externalManaged" = true, "updatedAt" = now(), "__v" = "__v" + 1
-    where "_id" = ${id}::uuid`);
-
-interface ExternalTemplateRow {
-  readonly id: string;
-  readonly externalId: string;
-  readonly subject: string;
-  readonly body: string;
-}
-
-export const externalTemplates = async (
-  database: Queryable,
-): Promise<readonly ExternalTemplateRow[]> =>
-  (
-    await database.query<ExternalTemplateRow>(sql`
-      select "_id" as id, "externalId", "subject", "body" from "app"."EmailTemplate" where "externalId" is not null order by "name" limit 500`)
-  ).rows;

@@ -8,7 +8,7 @@ import {
   startFakeService,
 } from '../../../test/support/servers/fake-service.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { smsSegments } from './services/sms/providers.ts';
+import { smsSegments } from './services/sms/segments.ts';
 
 let platform: TestPlatform;
 let fake: FakeService;
@@ -16,8 +16,12 @@ beforeAll(async () => {
   platform = await createTestPlatform();
   fake = await startFakeService();
 });
-afterEach(() => {
+afterEach(async () => {
   fake.requests.length = 0;
+  // A number that opted out would get nothing of what follows.
+  await platform.admin.delete('/communications/suppressions', {
+    query: { channel: 'sms', address: '+306900000000' },
+  });
 });
 afterAll(async () => {
   await platform.close();

@@ -9,18 +9,19 @@ import {
   type StateType,
 } from '../../kernel/state.ts';
 import { NewTemplateShape } from './operations/templates.ts';
-import { operatorTemplates, templateIdOf } from './queries.ts';
 import {
   checkTemplate,
   furtherVariables,
   type TemplateInput,
   type Templates,
 } from './services/templates.ts';
+import { operatorTemplates, templateIdOf } from './template-queries.ts';
 
 /** `null` where a reader of the database would see that there is none. */
 const TemplateDocument = Type.Object({
   ...NewTemplateShape.properties,
   sender: Type.Optional(Type.Union([Type.String({ maxLength: 254 }), Type.Null()])),
+  translations: Type.Optional(Type.Union([NewTemplateShape.properties.translations, Type.Null()])),
 });
 
 export const templateState = (database: Database, templates: Templates): StateType => ({
@@ -54,6 +55,7 @@ async function applyOne(
       variables: [],
       ...inputOf(after),
       sender: String(after.sender ?? ''),
+      translations: inputOf(after).translations ?? {},
     });
   else if (after) await templates.create(caller, inputOf(after));
   // A template of a module gets its first text back.
@@ -61,8 +63,14 @@ async function applyOne(
 }
 
 function textsOf(document: StateDocument): TemplateInput {
-  const { name, subject, body, sender } = document as StateDocument & TemplateInput;
-  return { name, subject, body, ...(sender ? { sender } : {}) };
+  const { name, subject, body, sender, translations } = document as StateDocument & TemplateInput;
+  return {
+    name,
+    subject,
+    body,
+    ...(sender ? { sender } : {}),
+    ...(translations ? { translations } : {}),
+  };
 }
 
 /** In one form, so that equal templates are equal documents: without the variables that follow from the texts, which must be templates. */

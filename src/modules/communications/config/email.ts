@@ -1,7 +1,10 @@
 /** Configuration of mail. */
+
+import { createPrivateKey } from 'node:crypto';
 import Type, { type Static } from 'typebox';
+import { pemOf } from '../pem.ts';
 import { isMailDomain, isSender } from '../recipients.ts';
-import { type ConfigProblem, choice, endpoint, flag, secret, text } from './leaves.ts';
+import { type ConfigProblem, choice, endpoint, flag, privateKey, secret, text } from './leaves.ts';
 
 /** A name, or an address of either kind; empty for none. */
 const serverName = /^[A-Za-z0-9._:-]*$/;
@@ -85,6 +88,42 @@ export const emailConfig = Type.Object({
       endpoint: endpoint('https://api.mailersend.com'),
     }),
   }),
+  dkim: Type.Object(
+    {
+      selector: text('Selector: the key is published at <selector>._domainkey.<sendingDomain>.'),
+      privateKey: privateKey('Private key, PEM (RSA from 1024 bits, or Ed25519).'),
+    },
+    {
+      description:
+        'Signs mails that go through a mail server (transport smtp). Providers sign by themselves. Empty: not signed.',
+    },
+  ),
+  webhooks: Type.Object(
+    {
+      mailgun: Type.Object({ signingKey: secret('HTTP webhook signing key of the account.') }),
+      sendgrid: Type.Object({
+        publicKey: text(
+          'Verification key of the signed event webhook: base64, as the console shows it.',
+        ),
+      }),
+      amazonSes: Type.Object({
+        topicArn: text('Topic of Amazon SNS that the configuration set publishes to.'),
+        endpoint: endpoint('https://sns.<region>.amazonaws.com'),
+      }),
+      mandrill: Type.Object({ key: secret('Key of the webhook.') }),
+      mailersend: Type.Object({ signingSecret: secret('Signing secret of the webhook.') }),
+    },
+    {
+      description:
+        'What signatures of providers are checked with, that report to /hook/communications/<provider> on the client surface. Without it their reports are refused.',
+    },
+  ),
+  storeEmails: Type.Object({
+    enabled: flag(
+      false,
+      'Whether the content of sent mails is kept (encrypted) as long as they are listed, so that they can be sent again.',
+    ),
+  }),
   maxPerRecipient: Type.Integer({
     default: 20,
     minimum: 1,
@@ -104,7 +143,38 @@ const required: Readonly<Record<string, readonly string[]>> = {
   mailersend: ['apiKey'],
 };
 
-export function emailProblems({
+/** A selector that is none, or without a key, and what is no key. Without a selector nothing is signed. */
+function dkimProblems({ dkim }: EmailConfig): ConfigProblem[] {
+  const problem = (key: string, rule: string, message: string) => ({
+    path: `email.dkim.${key}`,
+    rule,
+    message,
+  });
+  const { selector, privateKey: key } = dkim;
+  return [
+    ...(selector === '' || /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(selector)
+      ? []
+      : [problem('selector', 'hostname', 'write the selector of the published key')]),
+    ...((selector === '' && key === '') || isSigningKey(key)
+      ? []
+      : [problem('privateKey', 'key', 'must be a private key in PEM, RSA or Ed25519')]),
+  ];
+}
+
+function isSigningKey(pem: string): boolean {
+  try {
+    const { asymmetricKeyType: type } = createPrivateKey(pemOf(pem));
+    return type === 'rsa' || type === 'ed25519';
+  } catch {
+    return false;
+  }
+}
+
+export function emailProblems(config: EmailConfig): ConfigProblem[] {
+  return [...dkimProblems(config), ...senderProblems(config)];
+}
+
+function senderProblems({
   sender,
   sendingDomain,
   transport,

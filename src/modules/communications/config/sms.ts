@@ -35,6 +35,10 @@ export const smsConfig = Type.Object({
     senderId: text('Name to send from, where the country allows it.'),
     endpoint: endpoint('https://sns.<region>.amazonaws.com'),
   }),
+  statusCallbacks: flag(
+    false,
+    'Whether Twilio and MessageBird are asked to report deliveries to the client surface. It must be reachable for them under hostUrl of the router.',
+  ),
   maxPerRecipient: Type.Integer({
     default: 5,
     minimum: 1,

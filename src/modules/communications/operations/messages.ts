@@ -4,21 +4,15 @@ import {
   defineOperation,
   type Operation,
   Reply,
-  standardLimit,
   TextResult,
 } from '../../../kernel/operations/operation.ts';
 import { messageErrors } from '../errors.ts';
+import { messageStatuses } from '../queries.ts';
 import type { Outbox } from '../services/outbox.ts';
+import { adminFacts, ChannelName, Id, nullable } from './shapes.ts';
 
-const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const nullable = <T extends Type.TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
-const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
-const ChannelName = Type.Union([Type.Literal('email'), Type.Literal('sms'), Type.Literal('push')]);
-const Status = Type.Union(
-  ['queued', 'sending', 'sent', 'delivered', 'opened', 'captured', 'failed'].map((status) =>
-    Type.Literal(status),
-  ),
-);
+const facts = adminFacts;
+const Status = Type.Union(messageStatuses.map((status) => Type.Literal(status)));
 
 const message = {
   _id: Type.String({ format: 'uuid' }),
@@ -27,12 +21,22 @@ const message = {
   template: nullable(Type.String()),
   status: Type.String({
     description:
-      'queued, sending, sent (a provider took it), delivered, opened, captured (kept here instead of being sent) or failed',
+      'queued, sending, sent (a provider took it), captured (kept here instead of being sent), cancelled or failed; and what providers report: delivered, opened, clicked, bounced, complained',
   }),
   attempts: Type.Integer(),
   error: nullable(Type.String({ description: 'Kind of the last failure' })),
   provider: nullable(Type.String({ description: 'Who took or refused it' })),
   providerId: nullable(Type.String({ description: "The provider's own name for it" })),
+  sender: nullable(Type.String()),
+  copies: nullable(Type.Array(Type.String())),
+  replyTo: nullable(Type.String()),
+  category: nullable(Type.String()),
+  dueAt: nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'When it goes out, where that is not at once',
+    }),
+  ),
   createdAt: Type.String({ format: 'date-time' }),
   finishedAt: nullable(Type.String({ format: 'date-time' })),
 };
@@ -44,7 +48,7 @@ const MessageWithContent = Type.Object({
       Type.Object({
         kind: Type.String({
           description:
-            'queued, tried (and not taken), accepted, captured, refused, failed, delivered, opened, bounced, complained, retaken',
+            'queued, tried (and not taken), accepted, captured, refused, failed, cancelled, retaken; from providers: processed, deferred, sent, delivered, opened, clicked, bounced, complained, unsubscribed',
         }),
         provider: nullable(Type.String()),
         detail: nullable(Type.String({ description: "The provider's own words" })),
@@ -84,6 +88,7 @@ export const messageOperations = (outbox: Outbox): readonly Operation[] => [
   listOperation(outbox),
   readOperation(outbox),
   retryOperation(outbox),
+  cancelOperation(outbox),
 ];
 
 const listOperation = (outbox: Outbox): Operation =>
@@ -147,5 +152,23 @@ const retryOperation = (outbox: Outbox): Operation =>
     handler: async (_context, { params }) => {
       await outbox.retry(params.id);
       return 'Message queued';
+    },
+  });
+
+const cancelOperation = (outbox: Outbox): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'communications.messages.cancel',
+    method: 'POST',
+    path: '/communications/messages/:id/cancel',
+    destructive: true,
+    input: { params: Id },
+    output: TextResult,
+    errors: [messageErrors.MESSAGE_NOT_FOUND, messageErrors.MESSAGE_NOT_CANCELLABLE],
+    summary: 'Take back a message that has not gone out',
+    description: 'What it says is erased.',
+    handler: async (_context, { params }) => {
+      await outbox.cancel(params.id);
+      return 'Message cancelled';
     },
   });

@@ -14,9 +14,31 @@ export const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
 export const Timestamp = Type.String({ format: 'date-time' });
 export const Acknowledged = { result: Type.String(), message: Type.String() };
 
+export const ChannelName = Type.Union([
+  Type.Literal('email'),
+  Type.Literal('sms'),
+  Type.Literal('push'),
+]);
+
 export const Paging = {
   skip: Type.Integer({ default: 0, minimum: 0, maximum: 1_000_000_000 }),
   limit: Type.Integer({ default: 25, minimum: 1, maximum: 1000 }),
+};
+
+export const Sent = Type.Object({
+  message: Type.String(),
+  messageId: Type.String({ format: 'uuid' }),
+});
+
+/** To whom and what kind; what a message says may hold codes and links that open accounts. */
+export const withoutContent = (sent: unknown): object => {
+  const { email, to, templateName, sender, from } = sent as Readonly<Record<string, unknown>>;
+  const recipients = email ?? to;
+  return {
+    recipient: Array.isArray(recipients) ? `${recipients.length} recipients` : recipients,
+    templateName,
+    sender: sender ?? from,
+  };
 };
 
 /** The user of an operation with user access. */

@@ -1,16 +1,13 @@
 /** Mail templates as operators see them. */
 import Type from 'typebox';
-import {
-  defineOperation,
-  type Operation,
-  Reply,
-  standardLimit,
-} from '../../../kernel/operations/operation.ts';
+import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
 import { messageErrors } from '../errors.ts';
+import { localePattern } from '../services/locales.ts';
 import type { Templates } from '../services/templates.ts';
+import { previewOperation } from './partials.ts';
+import { adminFacts, Id } from './shapes.ts';
 
-const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
-const Id = Type.Object({ id: Type.String({ format: 'uuid' }) });
+const facts = adminFacts;
 const Name = Type.String({ minLength: 1, maxLength: 100 });
 const Subject = Type.String({
   minLength: 1,
@@ -30,12 +27,22 @@ const Variables = Type.Array(Name, {
   description: 'Names for readers. Those that subject and body use are found and added.',
 });
 
+const Translations = Type.Record(
+  Type.String({ pattern: localePattern }),
+  Type.Object({ subject: Subject, body: Body }),
+  {
+    maxProperties: 100,
+    description: 'By language, such as de or pt-BR. The texts above are for all others.',
+  },
+);
+
 /** A template as it is written. */
 export const NewTemplateShape = Type.Object({
   name: Name,
   subject: Subject,
   body: Body,
   sender: Type.Optional(Sender),
+  translations: Type.Optional(Translations),
   variables: Type.Optional(Variables),
 });
 
@@ -64,6 +71,7 @@ export const templateOperations = (templates: Templates): readonly Operation[] =
   updateOperation(templates),
   removeOperation(templates),
   removeManyOperation(templates),
+  previewOperation(templates),
 ];
 
 const ListQuery = Type.Object({
@@ -176,6 +184,7 @@ const updateOperation = (templates: Templates): Operation =>
         subject: Type.Optional(Subject),
         body: Type.Optional(Body),
         sender: Type.Optional(Sender),
+        translations: Type.Optional(Translations),
         variables: Type.Optional(Variables),
       }),
     },

@@ -2,18 +2,19 @@
 import Type from 'typebox';
 import type { Kernel } from '../../../host/kernel.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import { purgeChains } from '../chain-queries.ts';
 import type { CommunicationsConfig } from '../config.ts';
-import { purgeNotifications } from '../inbox-queries.ts';
-import { purgeBroadcasts } from '../push-queries.ts';
 import {
   type ClaimedMessage,
   claimMessage,
   type Ending,
   finishMessage,
   noteEvent,
-  purgeMessages,
-  suppressionOf,
-} from '../queries.ts';
+} from '../delivery-queries.ts';
+import { insertSuppression, purgeReports, suppressionOf } from '../feedback-queries.ts';
+import { purgeNotifications } from '../inbox-queries.ts';
+import { purgeBroadcasts } from '../push-queries.ts';
+import { purgeMessages } from '../queries.ts';
 import { openContent } from './content.ts';
 import type { MailTransport } from './email/transports.ts';
 import { measureMessages } from './metrics.ts';
@@ -42,6 +43,8 @@ export interface Transports {
 interface Dependencies extends Pick<Kernel, 'database' | 'secrets' | 'metrics' | 'jobs'> {
   readonly transports: Transports;
   readonly config: () => CommunicationsConfig;
+  /** Told when an attempt of a step of a chain has ended. */
+  readonly onStep: (chainId: string) => Promise<void>;
 }
 
 /** One attempt while somebody waits. Answers how it ended, or the error that will be tried again; nothing when a job has it. */
@@ -64,12 +67,17 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
     const { id, channel, attempts } = message;
     try {
       const delivery = await deliver(dependencies, message);
-      await finishMessage(database, id, endingOf(delivery));
+      await finishMessage(database, id, {
+        ...endingOf(delivery),
+        keep: channel === 'email' && config().email.storeEmails.enabled,
+      });
+      await keepRefusal(dependencies, message, delivery);
       outcomes.inc({
         channel,
         outcome: delivery.outcome === 'accepted' ? 'sent' : delivery.outcome,
       });
       if (delivery.outcome === 'accepted') countSent(channel);
+      if (message.chainId !== null) await dependencies.onStep(message.chainId);
       return delivery;
     } catch (error) {
       const last = attempts > config().messages.retries;
@@ -104,6 +112,18 @@ export function createDelivery(dependencies: Dependencies): DeliveryService {
       purgeJob(dependencies),
     ],
   };
+}
+
+/** An address that its provider says does not exist, or took itself off, gets nothing more. */
+async function keepRefusal(
+  { database, config }: Dependencies,
+  { channel, recipient }: ClaimedMessage,
+  delivery: Delivery,
+): Promise<void> {
+  if (delivery.outcome !== 'refused' || delivery.gone === undefined) return;
+  if (!config().suppression.enabled) return;
+  const { gone: reason, reason: detail } = delivery;
+  await insertSuppression(database, { channel, address: recipient, scope: '', reason, detail });
 }
 
 interface Failure {
@@ -155,14 +175,17 @@ const purgeJob = ({ database, config }: Dependencies): JobDefinition =>
         purgeNotifications(database, pushNotifications.inbox.retention, purgeBatch),
       );
       await purgeBroadcasts(database, messages.retention);
+      await purgeReports(database);
+      await purgeChains(database, messages.retention);
       if (rows + entries > 0) log.info({ rows, entries }, 'Purged old messages');
     },
   });
 
 async function deliver(
   { database, secrets, transports, config }: Dependencies,
-  { id, channel, recipient, contentSealed, settled, retaken }: ClaimedMessage,
+  message: ClaimedMessage,
 ): Promise<Delivery> {
+  const { id, channel, recipient, contentSealed, settled, retaken } = message;
   if (retaken)
     await noteEvent(database, id, {
       kind: 'retaken',
@@ -170,8 +193,7 @@ async function deliver(
     });
   const content = openContent(secrets, id, contentSealed);
   if (!isAllowed(config().messages.allowOnly, recipient)) return { outcome: 'captured' };
-  const suppressed =
-    channel === 'push' ? undefined : await suppressionOf(database, channel, recipient);
+  const suppressed = await suppressionOf(database, channel, recipient, message);
   if (suppressed)
     return {
       outcome: 'refused',

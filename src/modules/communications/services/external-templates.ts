@@ -3,7 +3,7 @@
 import type { Kernel } from '../../../host/kernel.ts';
 import { type Caller, system } from '../../../kernel/caller.ts';
 import { cutText } from '../../../kernel/text.ts';
-import { externalTemplates, noteExternal } from '../queries.ts';
+import { externalTemplates, noteExternal } from '../template-queries.ts';
 import type {
   ProviderTemplate,
   ProviderTemplates,

@@ -10,8 +10,11 @@ import { newId } from '../../../kernel/ids.ts';
 import type { LimitBucket } from '../../../kernel/limits/limits.ts';
 import { sha256 } from '../../../kernel/security/tokens.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
-import { cutText } from '../../../kernel/text.ts';
+import { forgetChainsOf } from '../chain-queries.ts';
 import type { CommunicationsConfig } from '../config.ts';
+import { messageErrors } from '../errors.ts';
+import { suppressionOf } from '../feedback-queries.ts';
+import { forgetChoicesOf } from '../preference-queries.ts';
 import { forgetPushOf } from '../push-queries.ts';
 import {
   type Channel,
@@ -20,64 +23,14 @@ import {
   lockKey,
   messageByKey,
 } from '../queries.ts';
-import { oneLine, requireMailbox, requireNumber, senderAddress } from '../recipients.ts';
-import type { MailParts, PushNote } from './content.ts';
-import { type MessageContent, plainText, sealContent } from './content.ts';
+import { requireMailbox, requireNumber } from '../recipients.ts';
+import { type MessageContent, type PushNote, sealContent } from './content.ts';
 import { deliveryJob, lostAfterSeconds } from './delivery.ts';
-import { parsePart, type Variables } from './template-language.ts';
-import type { ReadyTemplate, Templates } from './templates.ts';
-
-interface Recipient {
-  /** The user that it is about: the message goes when the user is deleted. */
-  readonly userId?: string;
-}
-
-export interface TemplatedEmail extends Recipient, MailParts {
-  readonly to: string;
-  readonly template: string;
-  readonly variables: Variables;
-  /** In place of what the template says. */
-  readonly subject?: string;
-  readonly body?: string;
-  readonly sender?: string;
-  /**
-   * Sent however many messages the recipient has got: for what the owner of an account must learn. Whoever has
-   * taken the account could else use up what they may get, and with it the notice that leads back.
-   */
-  readonly essential?: boolean;
-}
-
-export interface PlainEmail extends Recipient, MailParts {
-  readonly to: string;
-  readonly subject: string;
-  /** HTML with {{variables}}. */
-  readonly body: string;
-  readonly variables?: Variables;
-  readonly sender?: string;
-}
-
-export interface Sms extends Recipient {
-  /** E.164. */
-  readonly to: string;
-  readonly text: string;
-  /** The code that the text tells, for the sandbox. */
-  readonly code?: string;
-}
-
-/** How a message is stored beside what it says. */
-export interface Storing {
-  /** The caller's own key: a second message under it is not stored. */
-  readonly idempotency?: { readonly key: string; readonly hash: string } | undefined;
-  /** Whoever stores it makes the first attempt; the job comes only where that one is lost. */
-  readonly firstAttempt?: boolean | undefined;
-}
-
-export interface Push {
-  readonly userId: string;
-  readonly note: PushNote;
-  /** Only to devices of this platform. */
-  readonly platform?: string | undefined;
-}
+import { writeMail } from './mail-content.ts';
+import type { PlainEmail, Push, Recipient, Sms, Storing, TemplatedEmail } from './outgoing.ts';
+import { isWanted, type Preferences } from './preferences.ts';
+import type { Templates } from './templates.ts';
+import type { Unsubscribe } from './unsubscribe.ts';
 
 /** Whether messages of this channel are switched on, and how many one recipient gets. */
 export const channelSettings = (
@@ -102,13 +55,37 @@ export interface Messages {
   /** The same for a text message. */
   sendSms(transaction: Queryable, sms: Sms, storing?: Storing): Promise<string | undefined>;
   /** The same for the devices of a user. */
-  sendPush(transaction: Queryable, push: Push): Promise<string | undefined>;
+  sendPush(transaction: Queryable, push: Push, storing?: Storing): Promise<string | undefined>;
   /** Deletes what was written to these users, in the transaction that deletes them. */
   forgetUsers(transaction: Queryable, userIds: readonly string[]): Promise<void>;
 }
 
-interface Dependencies extends Pick<Kernel, 'jobs' | 'durableLimits' | 'metrics' | 'secrets'> {
+/** What the module itself asks beside that. */
+export interface MessageStore extends Messages {
+  /** Stores a mail that was written before, to be sent once more. */
+  sendAgain(
+    transaction: Queryable,
+    mail: {
+      readonly to: string;
+      readonly userId?: string | undefined;
+      readonly template: string | null;
+    },
+    content: MessageContent,
+    storing: Storing,
+  ): Promise<string | undefined>;
+  /** Throws RECIPIENT_SUPPRESSED, RECIPIENT_OPTED_OUT. */
+  requireWilling(
+    channel: Channel,
+    recipient: string,
+    about: Pick<Storing, 'category' | 'critical'> & Recipient,
+  ): Promise<void>;
+}
+
+interface Dependencies
+  extends Pick<Kernel, 'database' | 'jobs' | 'durableLimits' | 'metrics' | 'secrets'> {
   readonly templates: Templates;
+  readonly preferences: Pick<Preferences, 'choices' | 'waitsUntil'>;
+  readonly unsubscribe: Pick<Unsubscribe, 'linkFor'>;
   readonly config: () => CommunicationsConfig;
   readonly log: Logger;
 }
@@ -118,19 +95,174 @@ interface Prepared {
   readonly recipient: string;
   readonly userId: string | null;
   readonly template: string | null;
-  readonly essential: boolean;
+  readonly essential?: boolean;
   readonly content: MessageContent;
 }
 
-export function createMessages(dependencies: Dependencies): Messages {
-  const { jobs, durableLimits, metrics, secrets, config, log } = dependencies;
+export function createMessages(dependencies: Dependencies): MessageStore {
+  const { database, config, preferences, unsubscribe } = dependencies;
+  const store = createStore(dependencies);
+  const isOn = (channel: Channel) => channelSettings(config(), channel).active;
+
+  return {
+    available: isOn,
+    async sendEmail(transaction, email, storing = {}) {
+      const recipient = requireMailbox(email.to);
+      if (!isOn('email')) return undefined;
+      const { userId } = email;
+      const { category } = storing;
+      const content = await writeMail(dependencies, email, {
+        locale: async () =>
+          userId === undefined
+            ? undefined
+            : ((storing.choices ?? (await preferences.choices(transaction, [userId])).get(userId))
+                ?.locale ?? undefined),
+        unsubscribe:
+          category === undefined || storing.critical
+            ? undefined
+            : unsubscribe.linkFor({ channel: 'email', address: recipient, userId, category }),
+      });
+      const [template, essential] =
+        'template' in email ? [email.template, email.essential === true] : [null, false];
+      return store(
+        transaction,
+        { channel: 'email', recipient, userId: userId ?? null, template, essential, content },
+        storing,
+      );
+    },
+    async sendSms(transaction, { to, text, code, userId, template = null }, storing) {
+      const recipient = requireNumber(to);
+      if (!isOn('sms')) return undefined;
+      const content = { text, ...(code === undefined ? {} : { code }) };
+      return store(
+        transaction,
+        { channel: 'sms', recipient, userId: userId ?? null, template, content },
+        storing,
+      );
+    },
+    async sendPush(transaction, { userId, note, platform, template = null }, storing) {
+      if (!isOn('push')) return undefined;
+      const content = pushContent(note, platform);
+      return store(
+        transaction,
+        { channel: 'push', recipient: userId, userId, template, content },
+        storing,
+      );
+    },
+    async sendAgain(transaction, { to, userId, template }, content, storing) {
+      if (!isOn('email')) return undefined;
+      return store(
+        transaction,
+        { channel: 'email', recipient: to, userId: userId ?? null, template, content },
+        storing,
+      );
+    },
+    async requireWilling(channel, recipient, { category, critical = false, userId }) {
+      const suppressed = await suppressionOf(database, channel, recipient, {
+        category: category ?? null,
+        critical: critical || category === undefined,
+      });
+      if (suppressed)
+        throw messageErrors.RECIPIENT_SUPPRESSED({
+          message: `This recipient gets no messages: ${suppressed.reason}`,
+        });
+      if (userId === undefined || category === undefined || critical) return;
+      const choices = (await preferences.choices(database, [userId])).get(userId);
+      if (choices && !isWanted(choices, category, channel))
+        throw messageErrors.RECIPIENT_OPTED_OUT();
+    },
+    async forgetUsers(transaction, userIds) {
+      await deleteMessagesOf(transaction, userIds);
+      await forgetPushOf(transaction, userIds);
+      await forgetChoicesOf(transaction, userIds);
+      await forgetChainsOf(transaction, userIds);
+    },
+  };
+}
+
+type Store = (
+  transaction: Queryable,
+  message: Prepared,
+  storing?: Storing,
+) => Promise<string | undefined>;
+
+function createStore(dependencies: Dependencies): Store {
+  const { jobs, secrets } = dependencies;
+  const mayReceive = createQuota(dependencies);
+
+  return async (transaction, { content, essential = false, ...message }, storing = {}) => {
+    const { idempotency, firstAttempt = false } = storing;
+    const earlier = idempotency && (await earlierMessage(transaction, idempotency));
+    if (earlier !== undefined) return earlier;
+    const dueAt = await dueTime(dependencies, transaction, message, storing);
+    if (dueAt === 'unwanted') return undefined;
+    if (!essential && !(await mayReceive(message.channel, message.recipient))) return undefined;
+    const id = newId();
+    await insertMessage(transaction, {
+      id,
+      ...message,
+      contentSealed: sealContent(secrets, id, content),
+      ...storedFacts(storing, content),
+      dueAt: dueAt ?? null,
+    });
+    const wait = waitSeconds(dueAt, firstAttempt);
+    await jobs.enqueue(
+      deliveryJob,
+      { id },
+      { transaction, ...(wait === undefined ? {} : { startAfterSeconds: wait }) },
+    );
+    return id;
+  };
+}
+
+/** What is stored in clear beside the content. */
+const storedFacts = (
+  { idempotency, category, critical, chainId, resentFrom }: Storing,
+  { from, mail }: MessageContent,
+) => ({
+  idempotencyKey: idempotency?.key ?? null,
+  requestHash: idempotency?.hash ?? null,
+  envelope: { sender: from, copies: mail?.cc, replyTo: mail?.replyTo },
+  category: category ?? null,
+  critical: critical ?? category === undefined,
+  chainId: chainId ?? null,
+  resentFrom: resentFrom ?? null,
+});
+
+/** Until the job comes, if it does not come at once. */
+function waitSeconds(dueAt: Date | undefined, firstAttempt: boolean): number | undefined {
+  if (dueAt) return Math.max(1, Math.ceil((dueAt.getTime() - Date.now()) / 1000));
+  return firstAttempt ? lostAfterSeconds : undefined;
+}
+
+/** When a message goes out, if not now; `unwanted` where its user said no to this kind. */
+async function dueTime(
+  { preferences }: Dependencies,
+  transaction: Queryable,
+  { channel, userId }: Pick<Prepared, 'channel' | 'userId'>,
+  { category, critical = false, sendAt, choices: known }: Storing,
+): Promise<Date | 'unwanted' | undefined> {
+  const later = sendAt && sendAt.getTime() > Date.now() ? sendAt : undefined;
+  if (category === undefined || critical || userId === null) return later;
+  const choices = known ?? (await preferences.choices(transaction, [userId])).get(userId);
+  if (!choices) return later;
+  if (!isWanted(choices, category, channel)) return 'unwanted';
+  return preferences.waitsUntil(choices, later) ?? later;
+}
+
+/** Counts what one recipient gets in an hour. */
+function createQuota({
+  durableLimits,
+  metrics,
+  config,
+  log,
+}: Dependencies): (channel: Channel, recipient: string) => Promise<boolean> {
   const dropped = metrics.counter(
     'messages_dropped_total',
     'Messages that were not sent because the recipient got too many',
     ['channel'],
   );
-
-  const mayReceive = async (channel: Channel, recipient: string): Promise<boolean> => {
+  return async (channel, recipient) => {
     const bucket: LimitBucket = {
       name: `communications.${channel}`,
       requests: channelSettings(config(), channel).maxPerRecipient,
@@ -144,82 +276,6 @@ export function createMessages(dependencies: Dependencies): Messages {
       'A message was dropped: its recipient got too many in this hour',
     );
     return false;
-  };
-
-  const store = async (
-    transaction: Queryable,
-    { content, essential, ...message }: Prepared,
-    { idempotency, firstAttempt = false }: Storing = {},
-  ): Promise<string | undefined> => {
-    const earlier = idempotency && (await earlierMessage(transaction, idempotency));
-    if (earlier !== undefined) return earlier;
-    if (!essential && !(await mayReceive(message.channel, message.recipient))) return undefined;
-    const id = newId();
-    await insertMessage(transaction, {
-      id,
-      ...message,
-      contentSealed: sealContent(secrets, id, content),
-      idempotencyKey: idempotency?.key ?? null,
-      requestHash: idempotency?.hash ?? null,
-    });
-    const later = firstAttempt ? { startAfterSeconds: lostAfterSeconds } : {};
-    await jobs.enqueue(deliveryJob, { id }, { transaction, ...later });
-    return id;
-  };
-
-  return {
-    available: (channel) => channelSettings(config(), channel).active,
-    async sendEmail(transaction, email, storing) {
-      const recipient = requireMailbox(email.to);
-      if (!config().email.active) return undefined;
-      const [template, essential] =
-        'template' in email ? [email.template, email.essential === true] : [null, false];
-      const content = await write(dependencies, email);
-      return store(
-        transaction,
-        {
-          channel: 'email',
-          recipient,
-          userId: email.userId ?? null,
-          template,
-          essential,
-          content,
-        },
-        storing,
-      );
-    },
-    async sendSms(transaction, { to, text, code, userId }, storing) {
-      const recipient = requireNumber(to);
-      if (!config().sms.active) return undefined;
-      const content = { text, ...(code === undefined ? {} : { code }) };
-      return store(
-        transaction,
-        {
-          channel: 'sms',
-          recipient,
-          userId: userId ?? null,
-          template: null,
-          essential: false,
-          content,
-        },
-        storing,
-      );
-    },
-    async sendPush(transaction, { userId, note, platform }) {
-      if (!config().pushNotifications.active) return undefined;
-      return store(transaction, {
-        channel: 'push',
-        recipient: userId,
-        userId,
-        template: null,
-        essential: false,
-        content: pushContent(note, platform),
-      });
-    },
-    async forgetUsers(transaction, userIds) {
-      await deleteMessagesOf(transaction, userIds);
-      await forgetPushOf(transaction, userIds);
-    },
   };
 }
 
@@ -238,51 +294,3 @@ export const pushContent = (note: PushNote, platform: string | undefined): Messa
   text: note.body ?? note.title ?? '',
   push: { ...note, ...(platform === undefined ? {} : { platform }) },
 });
-
-/** What stands in a mail beside its text, where anything does. */
-function mailPartsOf({
-  cc,
-  bcc,
-  replyTo,
-  headers,
-  attachments,
-}: MailParts): Pick<MessageContent, 'mail'> {
-  const parts = Object.entries({ cc, bcc, replyTo, headers, attachments }).filter(
-    ([, part]) => part !== undefined,
-  );
-  return parts.length === 0 ? {} : { mail: Object.fromEntries(parts) };
-}
-
-async function write(
-  { config, templates }: Dependencies,
-  email: TemplatedEmail | PlainEmail,
-): Promise<MessageContent> {
-  const { sender, sendingDomain } = config().email;
-  const parts = await partsOf(templates, email);
-  const variables = email.variables ?? {};
-  const html = parts.body.render(variables, 'html');
-  const { code } = variables;
-  return {
-    from: senderAddress(parts.sender ?? sender, sendingDomain),
-    subject: cutText(oneLine(parts.subject.render(variables, 'plain')), 500),
-    html,
-    text: plainText(html),
-    ...(typeof code === 'string' ? { code } : {}),
-    ...mailPartsOf(email),
-  };
-}
-
-/** What the mail says itself goes before what its template says. */
-async function partsOf(
-  templates: Templates,
-  email: TemplatedEmail | PlainEmail,
-): Promise<ReadyTemplate> {
-  const { subject, body, sender } = email;
-  const template = 'template' in email ? await templates.resolve(email.template) : undefined;
-  return {
-    subject:
-      subject === undefined && template ? template.subject : parsePart('subject', subject ?? ''),
-    body: body === undefined && template ? template.body : parsePart('body', body ?? ''),
-    sender: sender ?? template?.sender,
-  };
-}

@@ -1,7 +1,8 @@
 /** Figures of messages for monitoring, under the names by which an existing panel asks; 0 from the start. */
 import type { Kernel } from '../../../host/kernel.ts';
 import { remembered } from '../../../kernel/telemetry/metrics.ts';
-import { type Channel, countTemplates } from '../queries.ts';
+import type { Channel } from '../queries.ts';
+import { countTemplates } from '../template-queries.ts';
 
 /** What the panel has as modules is one here. */
 const modules = {

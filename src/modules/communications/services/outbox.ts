@@ -3,29 +3,37 @@ import type { Kernel } from '../../../host/kernel.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { messageErrors } from '../errors.ts';
 import {
-  type Channel,
+  cancelMessage,
   listMessages,
   type MessageFilter,
   type MessageRow,
   messageById,
   requeueMessage,
-  suppressionOf,
   type TimelineRow,
   timelineOf,
 } from '../queries.ts';
+import { contentOf } from '../record-queries.ts';
 import { linksOf, type MessageContent, openContent } from './content.ts';
 import { type DeliverNow, deliveryJob } from './delivery.ts';
-import type { Messages, PlainEmail, Sms, Storing, TemplatedEmail } from './messages.ts';
+import type { MessageStore } from './messages.ts';
+import type { PlainEmail, Sms, Storing, TemplatedEmail } from './outgoing.ts';
 import { type Delivery, DeliveryError } from './providers/outcome.ts';
 
 export interface MessageView
-  extends Omit<MessageRow, 'contentSealed' | 'createdAt' | 'finishedAt'> {
+  extends Omit<
+    MessageRow,
+    'contentSealed' | 'createdAt' | 'finishedAt' | 'dueAt' | 'copies' | 'copies'
+  > {
   readonly createdAt: string;
   readonly finishedAt: string | null;
+  readonly dueAt: string | null;
+  readonly copies: string[] | null;
   readonly content?: MessageContent & { readonly links: readonly string[] };
   /** What happened, in order; only where one message is read. */
   readonly timeline?: readonly (Omit<TimelineRow, 'at'> & { readonly at: string })[];
 }
+
+type MailStoring = Pick<Storing, 'idempotency' | 'category' | 'critical' | 'sendAt'>;
 
 export interface Outbox {
   list(
@@ -35,11 +43,16 @@ export interface Outbox {
   read(id: string): Promise<MessageView>;
   /** Sends a failed message again; throws MESSAGE_NOT_RETRYABLE. */
   retry(id: string): Promise<void>;
+  /** Takes back what has not gone out; throws MESSAGE_NOT_CANCELLABLE. */
+  cancel(id: string): Promise<void>;
+  /** Sends a mail once more, as another message; answers its id. Throws MESSAGE_CONTENT_MISSING. */
+  resend(id: string): Promise<string>;
   /** Stores a message that an operator writes; answers its id. Throws 503 when the channel is off, 429 when the recipient got too many. */
-  sendEmail(
+  sendEmail(email: TemplatedEmail | PlainEmail, storing?: MailStoring): Promise<string>;
+  /** Sends a mail while the caller waits, past what its recipient chose; answers what the provider said. Throws as `sendSms`. */
+  testEmail(
     email: TemplatedEmail | PlainEmail,
-    storing?: Pick<Storing, 'idempotency'>,
-  ): Promise<string>;
+  ): Promise<{ readonly messageId: string; readonly sent: boolean; readonly captured: boolean }>;
   /**
    * Sends it while the caller waits: `sent` tells whether a provider took it, else it is tried again later. Throws
    * PROVIDER_REFUSED for what the provider refuses, PROVIDER_AUTH for credentials of ours; neither is tried again.
@@ -56,16 +69,9 @@ export function createOutbox({
   messages,
   deliverNow,
 }: Pick<Kernel, 'database' | 'jobs' | 'secrets'> & {
-  readonly messages: Messages;
+  readonly messages: MessageStore;
   readonly deliverNow: DeliverNow;
 }): Outbox {
-  const requireWilling = async (channel: Channel, address: string): Promise<void> => {
-    const suppressed = await suppressionOf(database, channel, address);
-    if (suppressed)
-      throw messageErrors.RECIPIENT_SUPPRESSED({
-        message: `This recipient gets no messages: ${suppressed.reason}`,
-      });
-  };
   const sent = (id: string | undefined): string => {
     if (id === undefined)
       throw errors.RATE_LIMIT({
@@ -98,9 +104,45 @@ export function createOutbox({
         if (!(await requeueMessage(transaction, id))) throw messageErrors.MESSAGE_NOT_RETRYABLE();
         await jobs.enqueue(deliveryJob, { id }, { transaction });
       }),
-    async sendEmail(email, storing) {
+    async cancel(id) {
+      if (!(await messageById(database, id))) throw messageErrors.MESSAGE_NOT_FOUND();
+      if (!(await cancelMessage(database, id))) throw messageErrors.MESSAGE_NOT_CANCELLABLE();
+    },
+    async resend(id) {
+      const row = await messageById(database, id);
+      const kept = row?.channel === 'email' ? await contentOf(database, id) : undefined;
+      if (!row || !kept) throw messageErrors.MESSAGE_NOT_FOUND();
+      if (kept.sealed === null) throw messageErrors.MESSAGE_CONTENT_MISSING();
+      const content = openContent(secrets, id, kept.sealed);
+      const { category, recipient, template } = row;
+      const about = { category: category ?? undefined, critical: kept.critical };
+      await messages.requireWilling('email', recipient, about);
+      return sent(
+        await database.transaction((transaction) =>
+          messages.sendAgain(
+            transaction,
+            { to: recipient, userId: kept.userId ?? undefined, template },
+            content,
+            { ...about, resentFrom: id },
+          ),
+        ),
+      );
+    },
+    async testEmail(email) {
       if (!messages.available('email')) throw messageErrors.CHANNEL_DISABLED();
-      await requireWilling('email', email.to);
+      const messageId = sent(
+        await database.transaction((transaction) =>
+          messages.sendEmail(transaction, email, { firstAttempt: true, critical: true }),
+        ),
+      );
+      const outcome = await deliverNow(messageId);
+      const isSent = wasTaken(outcome);
+      const captured = !(outcome instanceof Error) && outcome?.outcome === 'captured';
+      return { messageId, sent: isSent, captured };
+    },
+    async sendEmail(email, storing = {}) {
+      if (!messages.available('email')) throw messageErrors.CHANNEL_DISABLED();
+      await messages.requireWilling('email', email.to, storing);
       return sent(
         await database.transaction((transaction) =>
           messages.sendEmail(transaction, email, storing),
@@ -109,12 +151,12 @@ export function createOutbox({
     },
     async queueSms(sms) {
       if (!messages.available('sms')) throw messageErrors.CHANNEL_DISABLED();
-      await requireWilling('sms', sms.to);
+      await messages.requireWilling('sms', sms.to, {});
       return sent(await database.transaction((transaction) => messages.sendSms(transaction, sms)));
     },
     async sendSms(sms) {
       if (!messages.available('sms')) throw messageErrors.CHANNEL_DISABLED();
-      await requireWilling('sms', sms.to);
+      await messages.requireWilling('sms', sms.to, {});
       const messageId = sent(
         await database.transaction((transaction) =>
           messages.sendSms(transaction, sms, { firstAttempt: true }),
@@ -141,9 +183,13 @@ const shown = ({
   contentSealed: _sealed,
   createdAt,
   finishedAt,
+  dueAt,
+  copies,
   ...row
 }: MessageRow): MessageView => ({
   ...row,
+  dueAt: dueAt?.toISOString() ?? null,
+  copies: copies === null ? null : [...copies],
   createdAt: createdAt.toISOString(),
   finishedAt: finishedAt?.toISOString() ?? null,
 });

@@ -105,13 +105,82 @@ test.each([
   '{{/if}}',
   '{{#if x}}{{/unless}}',
   '{{else}}',
-  '{{> partial}}',
+  '{{> @other}}',
+  "{{> (lookup . 'x')}}",
+  '{{#*inline "x"}}{{/inline}}',
+  '{{{{raw}}}}',
+  '{{not closed',
   '{{a b}}',
   '{{}}',
   '{{#if}}{{/if}}',
 ])('%s is refused', (text) => expect(() => parseTemplate(text)).toThrow(TemplateError));
 
 test('hostile templates are judged quickly', () => {
-  expect(html('{{'.repeat(100_000))).toHaveLength(200_000);
+  expect(() => parseTemplate('{{'.repeat(100_000))).toThrow(TemplateError);
+  expect(() => parseTemplate('{{a}}'.repeat(40_000))).toThrow(/tags/);
+  expect(() => parseTemplate(`{{a${'.a'.repeat(90_000)}}}`)).toThrow(/longer/);
   expect(() => parseTemplate('{{#if a}}'.repeat(10_000))).toThrow(/deeper/);
+  expect(() => parseTemplate('{{~#if a}}'.repeat(1_000))).toThrow(/deeper/);
+  expect(() => parseTemplate('{{^a}}'.repeat(1_000))).toThrow(/deeper/);
+  expect(() => parseTemplate('{{#> a}}'.repeat(1_000))).toThrow(/deeper/);
+  expect(() => parseTemplate(`{{#if a}}${'{{else if b}}'.repeat(1_000)}{{/if}}`)).toThrow(
+    /branches/,
+  );
+  expect(() => parseTemplate(`{{a ${'('.repeat(10_000)}}}`)).toThrow(TemplateError);
 });
+
+const withPartials = (text: string, partials: Readonly<Record<string, string>>, variables = {}) =>
+  parseTemplate(text).render(
+    variables,
+    'html',
+    new Map(Object.entries(partials).map(([name, part]) => [name, parseTemplate(part).nodes])),
+  );
+
+test.each([
+  ['{{> hi}}!', { hi: 'Hi {{name}}' }, 'Hi &lt;Ada&gt;!'],
+  ['{{> hi greeting="Hello"}}', { hi: '{{greeting}} {{name}}' }, 'Hello &lt;Ada&gt;'],
+  ['{{> city user}}', { city: '{{city}}{{name}}' }, 'London'],
+  [
+    '{{#> page title="T"}}by {{name}}{{/page}}',
+    { page: '<h1>{{title}}</h1>{{> @partial-block}}<hr>' },
+    '<h1>T</h1>by &lt;Ada&gt;<hr>',
+  ],
+  ['{{#> nowhere}}instead{{/nowhere}}', {}, 'instead'],
+  ['{{> outer}}', { outer: '[{{> inner}}]', inner: '{{name}}' }, '[&lt;Ada&gt;]'],
+  ['{{#each list as |entry at|}}{{at}}{{entry}}{{name}};{{/each}}', {}, '0a;1b;'],
+  ["{{lookup user 'city'}}{{lookup list 1}}", {}, 'Londonb'],
+  ['a {{~name~}} b', {}, 'a&lt;Ada&gt;b'],
+])('partials and layouts: %s', (text, partials, expected) =>
+  expect(
+    withPartials(text, partials, { name: '<Ada>', user: { city: 'London' }, list: ['a', 'b'] }),
+  ).toBe(expected),
+);
+
+test('a partial that is not there, or that holds itself, is an error', () => {
+  expect(() => withPartials('{{> gone}}', {})).toThrow(/gone/);
+  expect(() => withPartials('{{> a}}', { a: 'x{{> b}}', b: '{{> a}}' })).toThrow(/deeper/);
+  expect(() => withPartials('{{> a}}', { a: '{{> a}}{{> a}}{{> a}}' })).toThrow(/deeper/);
+});
+
+test('empty loops within loops cost no time without end', () => {
+  const list = Array.from({ length: 90 }, () => '');
+  expect(() =>
+    html(`{{#each list}}{{#each ../list}}${'{{x}}'.repeat(100)}{{/each}}{{/each}}`, { list }),
+  ).toThrow(/steps/);
+});
+
+test.each([
+  'javascript:alert(1)',
+  ' java\nscript:alert(1)',
+  'JavaScript:x',
+  'data:text/html,x',
+  'vbscript:x',
+])(
+  '%s does not become an address (CWE-79, https://cwe.mitre.org/data/definitions/79.html)',
+  (x) => {
+    expect(html('<a href="{{x}}">', { x })).toBe('<a href="#">');
+    expect(html('<a href={{#if x}}{{x}}{{/if}}>', { x })).toBe('<a href=#>');
+    expect(html('<p>{{x}}</p>', { x: 'javascript: is a word' })).toContain('javascript: is');
+    expect(html('<a href="{{x}}">', { x: 'app://reset' })).toBe('<a href="app://reset">');
+  },
+);

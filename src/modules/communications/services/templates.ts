@@ -11,10 +11,18 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { cutText } from '../../../kernel/text.ts';
 import { messageErrors } from '../errors.ts';
-import { storeBuiltIn, templateByName, templateOrigin } from '../queries.ts';
 import { senderAddress } from '../recipients.ts';
 import { emailTemplateSchema } from '../schemas.ts';
-import { parsePart, parseTemplate, type Template } from './template-language.ts';
+import {
+  isNameTaken,
+  lockTemplateNames,
+  storeBuiltIn,
+  templateByName,
+  templateOrigin,
+} from '../template-queries.ts';
+import { inLanguage, requireLocales } from './locales.ts';
+import { partialsOf } from './partials.ts';
+import { type Partials, parsePart, parseTemplate, type Template } from './template-language.ts';
 
 /** A template that a module brings. */
 export interface BuiltInTemplate {
@@ -29,8 +37,16 @@ export interface TemplateInput {
   readonly subject: string;
   readonly body: string;
   readonly sender?: string;
+  /** Subject and body by language. */
+  readonly translations?: Readonly<Record<string, Translation>>;
   /** Names for readers, beside those that the texts use: these are found and always listed. */
   readonly variables?: readonly string[];
+}
+
+/** What a template says in another language. */
+export interface Translation {
+  readonly subject: string;
+  readonly body: string;
 }
 
 export interface TemplateFilter {
@@ -45,13 +61,19 @@ export interface ReadyTemplate {
   readonly subject: Template;
   readonly body: Template;
   readonly sender: string | undefined;
+  readonly partials: Partials;
 }
 
 export interface Templates {
   /** Stores them unless operators changed them; call it at start. */
   register(templates: readonly BuiltInTemplate[]): Promise<void>;
-  /** The template as it is now; throws TEMPLATE_NOT_FOUND. */
-  resolve(name: string): Promise<ReadyTemplate>;
+  /** The template as it is now, in a language or else in the first one; throws TEMPLATE_NOT_FOUND. `locale` is asked only where there are several. */
+  resolve(
+    name: string,
+    locale?: () => Promise<string | undefined> | string | undefined,
+  ): Promise<ReadyTemplate>;
+  /** What texts need to be filled. */
+  ready(texts: Translation & { readonly sender?: string | undefined }): Promise<ReadyTemplate>;
   /** JSON text `{documents, count}`; `search` is a part of the name. */
   list(filter: TemplateFilter): Promise<string>;
   get(id: string): Promise<RecordText>;
@@ -73,6 +95,12 @@ export function createTemplates(dependencies: Dependencies): Templates {
   const store = (template: BuiltInTemplate, force: boolean) =>
     storeBuiltIn(database, { id: newId(), ...template, variables: variablesOf(template) }, force);
 
+  const ready: Templates['ready'] = async (texts) => {
+    const [subject, body] = [parsePart('subject', texts.subject), parsePart('body', texts.body)];
+    const partials = await partialsOf(database, [subject, body]);
+    return { subject, body, sender: texts.sender, partials };
+  };
+
   return {
     async register(templates) {
       for (const template of templates) {
@@ -80,18 +108,16 @@ export function createTemplates(dependencies: Dependencies): Templates {
         await store(template, false);
       }
     },
-    async resolve(name) {
+    async resolve(name, locale) {
       const stored = await templateByName(database, name);
       if (!stored)
         throw messageErrors.TEMPLATE_NOT_FOUND({
           message: `There is no template ${cutText(name, 100)}`,
         });
-      return {
-        subject: parseTemplate(stored.subject),
-        body: parseTemplate(stored.body),
-        sender: stored.sender ?? undefined,
-      };
+      const language = stored.translations ? await locale?.() : undefined;
+      return ready(inOneLanguage(stored, language));
     },
+    ready,
     list: ({ search, skip, limit, sort }) =>
       records.select(asModule, schema, {
         skip,
@@ -102,12 +128,14 @@ export function createTemplates(dependencies: Dependencies): Templates {
     get: (id) => unlessMissing(() => records.get(asModule, schema, id)),
     create(_caller, input) {
       checkTemplate(input);
-      return onUniqueViolation(() =>
-        records.create(asModule, schema, {
+      return database.transaction(async (transaction) => {
+        await lockTemplateNames(transaction);
+        if (await isNameTaken(transaction, input.name, null)) throw messageErrors.TEMPLATE_EXISTS();
+        return records.create(asModule, schema, {
           ...input,
           variables: variablesOf(input, input.variables),
-        }),
-      );
+        });
+      });
     },
     update: (caller, id, change) => update(dependencies, caller, id, change),
     remove: (_caller, ids) =>
@@ -128,7 +156,7 @@ function update(
   id: string,
   change: Partial<TemplateInput>,
 ): Promise<RecordText> {
-  return database.transaction(async () => {
+  return database.transaction(async (transaction) => {
     const before = JSON.parse(
       (await unlessMissing(() => records.get(asModule, schema, id))).json,
     ) as TemplateInput;
@@ -138,6 +166,7 @@ function update(
       subject,
       body,
       ...(change.sender === undefined ? {} : { sender: change.sender }),
+      ...(change.translations === undefined ? {} : { translations: change.translations }),
     });
     const origin = await templateOrigin(database, id);
     if (origin?.builtIn && name !== origin.name) {
@@ -147,13 +176,13 @@ function update(
         errors: [{ path: 'name', rule: 'fixed', message: 'this template belongs to a module' }],
       });
     }
-    return onUniqueViolation(() =>
-      records.update(asModule, schema, id, {
-        ...change,
-        edited: true,
-        variables: variablesOf({ subject, body }, further),
-      }),
-    );
+    await lockTemplateNames(transaction);
+    if (await isNameTaken(transaction, name, id)) throw messageErrors.TEMPLATE_EXISTS();
+    return records.update(asModule, schema, id, {
+      ...change,
+      edited: true,
+      variables: variablesOf({ subject, body }, further),
+    });
   });
 }
 
@@ -173,31 +202,53 @@ export function furtherVariables(
 }
 
 /** Throws 400 for texts that are no templates, and for a sender who is none. */
-export function checkTemplate({ subject, body, sender }: Omit<TemplateInput, 'name'>): void {
+export function checkTemplate({
+  subject,
+  body,
+  sender,
+  translations = {},
+}: Omit<TemplateInput, 'name'>): void {
   parsePart('subject', subject);
   parsePart('body', body);
+  requireLocales(translations);
+  for (const [locale, texts] of Object.entries(translations)) {
+    parsePart(`translations.${locale}.subject`, texts.subject);
+    parsePart(`translations.${locale}.body`, texts.body);
+  }
   if (sender !== undefined && sender !== '') senderAddress(sender, '');
 }
 
-const nameContains = (search: string | undefined): Condition =>
-  search === undefined ? all() : contains('name', search, 'search');
+type Translated = Translation & {
+  readonly sender?: string | null;
+  readonly translations?: unknown;
+};
 
-async function unlessMissing<T>(work: () => Promise<T>): Promise<T> {
+function inOneLanguage({ subject, body, sender, translations }: Translated, locale?: string) {
+  const there = translations as Readonly<Record<string, Translation>> | null | undefined;
+  const texts = inLanguage(there, locale) ?? { subject, body };
+  return { subject: texts.subject, body: texts.body, sender: sender ?? undefined };
+}
+
+/** The texts of a template as it is stored (JSON), in a language. */
+export const templateTexts = (json: string, locale: string | undefined) =>
+  inOneLanguage(JSON.parse(json) as Translated, locale);
+
+export const nameContains = (search: string | undefined): Condition =>
+  search === undefined
+    ? all()
+    : {
+        kind: 'test',
+        path: 'name',
+        test: { kind: 'like', pieces: ['', search, ''], ignoreCase: true },
+        place: 'search',
+      };
+
+export async function unlessMissing<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     throw error instanceof PenstockError && error.status === 404
       ? messageErrors.TEMPLATE_NOT_FOUND({ cause: error })
-      : error;
-  }
-}
-
-async function onUniqueViolation<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw error instanceof PenstockError && error.status === 409
-      ? messageErrors.TEMPLATE_EXISTS({ cause: error })
       : error;
   }
 }

@@ -1,6 +1,8 @@
 /** Mail through a mail server. */
+
 import type { Transporter } from 'nodemailer';
 import type { CommunicationsConfig } from '../../config.ts';
+import { pemOf } from '../../pem.ts';
 import { words } from '../providers/outcome.ts';
 import type { MailProvider } from './mail.ts';
 
@@ -8,6 +10,26 @@ import type { MailProvider } from './mail.ts';
 const timeouts = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 };
 
 const provider = 'smtp';
+/** Mail servers of providers take about as many from one address. */
+const maxConnections = 5;
+
+/** Signs what goes out (RFC 6376), with what lets a reader leave a list (RFC 8058). */
+const signedFields = [
+  'From',
+  'Reply-To',
+  'Subject',
+  'Date',
+  'Message-ID',
+  'To',
+  'Cc',
+  'MIME-Version',
+  'Content-Type',
+  'Content-Transfer-Encoding',
+  'In-Reply-To',
+  'References',
+  'List-Unsubscribe',
+  'List-Unsubscribe-Post',
+].join(':');
 
 export function createSmtp(settings: () => SmtpSettings): MailProvider & { close(): void } {
   let open: { readonly settings: unknown; readonly transporter: Promise<Transporter> } | undefined;
@@ -73,9 +95,14 @@ export function createSmtp(settings: () => SmtpSettings): MailProvider & { close
   };
 }
 
-type SmtpSettings = CommunicationsConfig['email']['transportSettings']['smtp'];
+/** What the connection hangs on; the same object as long as nothing of it changed. */
+export interface SmtpSettings {
+  readonly server: CommunicationsConfig['email']['transportSettings']['smtp'];
+  readonly dkim: CommunicationsConfig['email']['dkim'];
+  readonly domain: string;
+}
 
-async function connect(smtp: SmtpSettings): Promise<Transporter> {
+async function connect({ server: smtp, dkim, domain }: SmtpSettings): Promise<Transporter> {
   // Loaded when the first mail is sent: most installations start without a mail server.
   const { createTransport } = await import('nodemailer');
   const { username: user, password: pass, method } = smtp.auth;
@@ -90,16 +117,31 @@ async function connect(smtp: SmtpSettings): Promise<Transporter> {
     ...(user === '' ? {} : { auth: { user, pass }, authMethod: method }),
     ...timeouts,
     pool: true,
-    maxConnections: 2,
+    maxConnections,
+    maxMessages: 1000,
+    ...(dkim.selector === ''
+      ? {}
+      : {
+          dkim: {
+            domainName: domain,
+            keySelector: dkim.selector,
+            privateKey: pemOf(dkim.privateKey),
+            headerFieldNames: signedFields,
+          },
+        }),
   });
 }
 
-const defaultPort = ({ secure }: SmtpSettings): number => (secure ? 465 : 587);
+const defaultPort = ({ secure }: SmtpSettings['server']): number => (secure ? 465 : 587);
 
 /** A 5xx about this recipient or this message; one about us (login, greeting) may go away. */
-function permanentRefusal(
-  error: unknown,
-): { readonly about: 'recipient' | 'content'; readonly reason: string } | undefined {
+function permanentRefusal(error: unknown):
+  | {
+      readonly about: 'recipient' | 'content';
+      readonly reason: string;
+      readonly gone?: 'bounce' | undefined;
+    }
+  | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   const code: unknown = Reflect.get(error, 'responseCode');
   const command: unknown = Reflect.get(error, 'command');
@@ -108,6 +150,11 @@ function permanentRefusal(
   if (!about || typeof code !== 'number' || code < 500) return undefined;
   return {
     about: command === 'RCPT TO' ? 'recipient' : 'content',
+    // Mailbox or domain do not exist (RFC 3463); a 550 alone may be a matter of policy.
+    gone:
+      command === 'RCPT TO' && typeof response === 'string' && /\b5\.1\.[12]\b/.test(response)
+        ? 'bounce'
+        : undefined,
     reason: words(
       `the mail server refused the message with ${code}${typeof response === 'string' ? `: ${response}` : ''}`,
     ),

@@ -8,7 +8,7 @@ import { createMailgun } from './mailgun.ts';
 import { createMandrill } from './mandrill.ts';
 import { createSendgrid } from './sendgrid.ts';
 import { createSes } from './ses.ts';
-import { createSmtp } from './smtp.ts';
+import { createSmtp, type SmtpSettings } from './smtp.ts';
 
 export interface MailTransport {
   deliver(id: string, to: string, content: MessageContent): Promise<Delivery>;
@@ -24,7 +24,20 @@ export function createMailTransport(config: () => CommunicationsConfig): MailTra
   const settings = () => config().email.transportSettings;
   const allowInternal = () => config().providers.allowInternal;
   const callOf = (name: string) => createCaller(name, allowInternal);
-  const smtp = createSmtp(() => settings().smtp);
+  let last: { readonly config: CommunicationsConfig; readonly settings: SmtpSettings } | undefined;
+  const smtp = createSmtp(() => {
+    const current = config();
+    if (last?.config !== current)
+      last = {
+        config: current,
+        settings: {
+          server: current.email.transportSettings.smtp,
+          dkim: current.email.dkim,
+          domain: current.email.sendingDomain,
+        },
+      };
+    return last.settings;
+  });
   const providers: ReadonlyMap<string, MailProvider> = new Map<string, MailProvider>([
     ['smtp', smtp],
     [

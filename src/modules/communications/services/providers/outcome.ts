@@ -26,6 +26,8 @@ export type Delivery =
       readonly provider: string;
       readonly about: 'recipient' | 'content';
       readonly reason: string;
+      /** The address will never take anything: it does not exist, or opted out. */
+      readonly gone?: 'bounce' | 'stop' | undefined;
     };
 
 type LaterKind = 'auth' | 'throttled' | 'transient' | 'unknown';
@@ -145,6 +147,3 @@ export const baseOf = (endpoint: string, usual: string): string =>
 
 export const basicAuth = (user: string, password: string): string =>
   `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
-
-/** PEM as crypto libraries want it, from what consoles hand out. */
-export const pemOf = (key: string): string => key.replaceAll('\\n', '\n').trim();

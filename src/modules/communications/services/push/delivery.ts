@@ -1,8 +1,8 @@
 /** Brings one message to the devices of its user, each in the way that reaches it. */
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { CommunicationsConfig } from '../../config.ts';
+import { noteSettled } from '../../delivery-queries.ts';
 import { deleteDeadDevices, devicesOf, noteEndpoint } from '../../push-queries.ts';
-import { noteSettled } from '../../queries.ts';
 import type { PushNote } from '../content.ts';
 import { createCaller, type Delivery, DeliveryError, words } from '../providers/outcome.ts';
 import { createApns } from './apns.ts';

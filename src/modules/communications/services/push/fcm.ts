@@ -1,6 +1,8 @@
 /** Firebase Cloud Messaging, HTTP v1. */
+
 import { randomUUID } from 'node:crypto';
 import type { CommunicationsConfig } from '../../config.ts';
+import { pemOf } from '../../pem.ts';
 import type { PushNote } from '../content.ts';
 import {
   baseOf,
@@ -8,7 +10,6 @@ import {
   DeliveryError,
   listAt,
   type ProviderAnswer,
-  pemOf,
   refuseCommon,
   retryAfterOf,
   textAt,

@@ -22,16 +22,25 @@ export interface OutgoingSms {
   readonly text: string;
 }
 
+/** Where a provider reports about a message, if anywhere. */
+export type ReportAddress = (
+  provider: 'twilio' | 'messageBird',
+  messageId: string,
+) => string | undefined;
+
 export type SendSms = (sms: OutgoingSms) => Promise<Delivery>;
 
-export function createSmsTransport(config: () => CommunicationsConfig): SendSms {
+export function createSmsTransport(
+  config: () => CommunicationsConfig,
+  reportAddress: ReportAddress,
+): SendSms {
   const allowInternal = () => config().providers.allowInternal;
   const providers: ReadonlyMap<
     string,
     (sms: OutgoingSms, settings: Settings) => Promise<Delivery>
   > = new Map([
-    ['twilio', twilio(createCaller('twilio', allowInternal))],
-    ['messageBird', messageBird(createCaller('messageBird', allowInternal))],
+    ['twilio', twilio(createCaller('twilio', allowInternal), reportAddress)],
+    ['messageBird', messageBird(createCaller('messageBird', allowInternal), reportAddress)],
     ['clickSend', clickSend(createCaller('clickSend', allowInternal))],
     ['awsSns', awsSns(createCaller('awsSns', allowInternal))],
   ]);
@@ -42,20 +51,27 @@ export function createSmsTransport(config: () => CommunicationsConfig): SendSms 
   };
 }
 
-const refused = (provider: string, about: 'recipient' | 'content', reason: string): Delivery => ({
+const refused = (
+  provider: string,
+  about: 'recipient' | 'content',
+  reason: string,
+  gone?: 'stop',
+): Delivery => ({
   outcome: 'refused',
   provider,
   about,
   reason: words(reason),
+  gone,
 });
 
 /** Codes of Twilio that are about the number: it opted out, is none, cannot be reached. */
 const twilioRecipient = new Set(['21211', '21610', '21614', '21408', '21612']);
 
 const twilio =
-  (call: CallProvider) =>
-  async ({ to, text }: OutgoingSms, { twilio: settings }: Settings): Promise<Delivery> => {
+  (call: CallProvider, reportAddress: ReportAddress) =>
+  async ({ id, to, text }: OutgoingSms, { twilio: settings }: Settings): Promise<Delivery> => {
     const { accountSID, authToken, phoneNumber, endpoint } = settings;
+    const report = reportAddress('twilio', id);
     const sender = phoneNumber.startsWith('MG') ? 'MessagingServiceSid' : 'From';
     const answer = await call(
       `${baseOf(endpoint, 'https://api.twilio.com')}/2010-04-01/Accounts/${encodeURIComponent(accountSID)}/Messages.json`,
@@ -64,7 +80,12 @@ const twilio =
           authorization: basicAuth(accountSID, authToken),
           'content-type': 'application/x-www-form-urlencoded',
         },
-        body: new URLSearchParams({ To: to, [sender]: phoneNumber, Body: text }).toString(),
+        body: new URLSearchParams({
+          To: to,
+          [sender]: phoneNumber,
+          Body: text,
+          ...(report === undefined ? {} : { StatusCallback: report }),
+        }).toString(),
       },
     );
     const body = answer.json();
@@ -83,13 +104,15 @@ const twilio =
       'twilio',
       twilioRecipient.has(code) ? 'recipient' : 'content',
       `${answer.status} ${said}`,
+      code === '21610' ? 'stop' : undefined,
     );
   };
 
 const messageBird =
-  (call: CallProvider) =>
+  (call: CallProvider, reportAddress: ReportAddress) =>
   async ({ id, to, text }: OutgoingSms, { messageBird: settings }: Settings): Promise<Delivery> => {
     const { accessKeyId, originatorName, endpoint } = settings;
+    const report = reportAddress('messageBird', id);
     const answer = await call(`${baseOf(endpoint, 'https://rest.messagebird.com')}/messages`, {
       headers: { authorization: `AccessKey ${accessKeyId}`, 'content-type': 'application/json' },
       body: JSON.stringify({
@@ -98,6 +121,7 @@ const messageBird =
         body: text,
         reference: id,
         datacoding: 'auto',
+        ...(report === undefined ? {} : { reportUrl: report }),
       }),
     });
     const name = 'messageBird';
@@ -186,16 +210,3 @@ const awsSns =
     const about = /phone ?number|opted out/i.test(answer.message) ? 'recipient' : 'content';
     return refused('awsSns', about, `${answer.code} ${answer.message}`);
   };
-
-/** GSM 03.38: what fits into seven bits; those of the second list take two places. */
-const gsm =
-  /^[@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !"#¤%&'()*+,\-./0-9:;<=>?¡A-ZÄÖÑÜ§¿a-zäöñüà^{}\\[~\]|€]*$/;
-const twoPlaces = /[\^{}\\[~\]|€]/g;
-
-/** Into how many parts a text is split on its way: what a provider charges for. */
-export function smsSegments(text: string): number {
-  const seven = gsm.test(text);
-  const length = seven ? text.length + (text.match(twoPlaces)?.length ?? 0) : text.length;
-  const [one, many] = seven ? [160, 153] : [70, 67];
-  return length <= one ? 1 : Math.ceil(length / many);
-}

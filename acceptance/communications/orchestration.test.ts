@@ -1,0 +1,384 @@
+/** One message over several channels, what users choose about messages, and templates that serve several channels and languages. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { TestUser } from '../../test/support/node.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { type FakeService, startFakeService } from '../../test/support/servers/fake-service.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+
+let platform: TestPlatform;
+let fake: FakeService;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  fake = await startFakeService(() => ({
+    status: 400,
+    body: { code: 21211, message: 'no number' },
+  }));
+});
+afterAll(async () => {
+  await platform.close();
+  await fake.close();
+});
+
+const { post, get, patch, put } = {
+  post: (path: string, body?: object) => platform.admin.post(path, body),
+  get: (path: string, query = {}) => platform.admin.get(path, { query }),
+  patch: (path: string, body: object) => platform.admin.patch(path, body),
+  put: (path: string, body: object) => platform.admin.put(path, body),
+};
+const configure = async (config: object) =>
+  expect((await patch('/config/communications', { config })).status).toBe(200);
+const captured = (id: string) =>
+  waitFor(async () => {
+    const { body } = await get(`/communications/messages/${id}`);
+    return body.status === 'captured' ? body : undefined;
+  });
+const idOf = async ({ api }: TestUser): Promise<string> =>
+  (await api.get('/authentication/user')).body._id;
+
+test('a template serves several channels and languages, with layouts, and is shown before it is used', async () => {
+  await put('/communications/partials/page', {
+    body: '<h1>{{title}}</h1>{{> @partial-block}}{{> foot}}',
+  });
+  await put('/communications/partials/foot', { body: '<hr>{{shop}}' });
+  const made = await post('/communications/templates', {
+    name: 'Shipped',
+    channels: ['email', 'push', 'sms'],
+    email: {
+      subject: 'Shipped, {{name}}',
+      body: '{{#> page title="Your order"}}{{#each items}}<li>{{this}}</li>{{/each}}{{/page}}',
+    },
+    push: { title: 'Shipped', body: 'On its way, {{name}}' },
+    sms: { message: 'Shipped: {{name}} & co' },
+    translations: { de: { push: { title: 'Versandt', body: 'Unterwegs, {{name}}' } } },
+    category: 'orders',
+  });
+  expect(made.body.template).toMatchObject({ variables: ['name', 'items'], critical: false });
+  const path = `/communications/templates/${made.body.template._id}`;
+  const variables = { name: '<Ada>', items: ['tea', '<milk>'], shop: 'S' };
+  expect((await post(`${path}/preview`, { variables, locale: 'de-AT' })).body).toEqual({
+    email: {
+      subject: 'Shipped, <Ada>',
+      html: '<h1>Your order</h1><li>tea</li><li>&lt;milk&gt;</li><hr>S',
+      text: 'Your order\ntea\n<milk>\nS',
+    },
+    push: { title: 'Versandt', body: 'Unterwegs, <Ada>' },
+    sms: { message: 'Shipped: <Ada> & co' },
+  });
+  expect(await post(`${path}/preview`, { variables: { name: 'x' }, strict: true })).toMatchObject({
+    status: 400,
+    body: { code: 'INVALID_TEMPLATE' },
+  });
+  // The name is free among both kinds, or it is taken.
+  const taken = { name: 'Shipped', subject: 'x', body: 'y' };
+  expect((await post('/email/templates', taken)).status).toBe(409);
+  expect(
+    (await post('/communications/templates', { name: 'x', channels: ['sms'] })).body,
+  ).toMatchObject({ errors: [{ path: 'sms' }] });
+  expect((await patch(path, { push: { title: 'Sent', body: '{{#if x}}' } })).body).toMatchObject({
+    errors: [{ path: 'push.body' }],
+  });
+});
+
+test('a mail template speaks the language of its reader, or of their device, or its own', async () => {
+  await post('/email/templates', {
+    name: 'Greeting',
+    subject: 'Hello',
+    body: 'x',
+    translations: { de: { subject: 'Hallo', body: 'x' }, 'pt-BR': { subject: 'Oi', body: 'x' } },
+  });
+  const user = await platform.registerUser();
+  const send = async (more: object) => {
+    const { body } = await post('/communications/send', {
+      channel: 'email',
+      templateName: 'Greeting',
+      recipient: await idOf(user),
+      ...more,
+    });
+    return (await captured(body.messageId)).content.subject;
+  };
+  expect(await send({})).toBe('Hello');
+  await user.api.post('/token', { token: 't-1', platform: 'android', locale: 'pt-BR' });
+  expect(await send({})).toBe('Oi');
+  await user.api.patch('/notifications/preferences', { locale: 'de-CH' });
+  expect(await send({})).toBe('Hallo');
+  expect(await send({ locale: 'el' })).toBe('Hello');
+});
+
+test('all channels or none: one that cannot keeps back all', async () => {
+  const user = await platform.registerUser();
+  const message = {
+    recipient: await idOf(user),
+    subject: 'Hi {{n}}',
+    body: 'b',
+    variables: { n: 1 },
+  };
+  const count = async () => (await get('/communications/messages')).body.count;
+  const before = await count();
+  // The user has no number.
+  const all = { ...message, channels: ['email', 'push', 'sms'] };
+  expect(await post('/send/multiple', { ...all, strategy: 'ALL_OR_NOTHING' })).toMatchObject({
+    status: 400,
+    body: { errors: [{ path: 'recipient.phone' }] },
+  });
+  expect(await count()).toBe(before);
+  const best = await post('/send/multiple', all);
+  expect(best.body).toMatchObject({
+    successCount: 2,
+    failureCount: 1,
+    results: [
+      { channel: 'email', success: true },
+      { channel: 'push', success: true },
+      { channel: 'sms', success: false, error: expect.stringContaining('sms needs it') },
+    ],
+  });
+  expect((await captured(best.body.results[0].messageId)).content.subject).toBe('Hi 1');
+  expect((await user.api.get('/notifications')).body.notifications[0].title).toBe('Hi 1');
+  for (const body of [
+    { ...message, channels: ['email', 'email'] },
+    { ...message, channels: ['fax'] },
+    { ...message, channels: ['email'], recipient: 'nobody' },
+    { ...message, channels: ['email'], recipient: {} },
+  ])
+    expect((await post('/send/multiple', body)).status).toBe(400);
+  const stranger = { ...message, recipient: '00000000-0000-7000-8000-000000000000' };
+  expect((await post('/send/multiple', { ...stranger, channels: ['email'] })).status).toBe(404);
+});
+
+const chain = (id: string) => get(`/communications/chains/${id}`);
+
+test('a chain goes on where a channel fails, and says what was tried', async () => {
+  await configure({
+    sms: {
+      providerName: 'twilio',
+      maxPerRecipient: 100,
+      twilio: { accountSID: 'AC1', authToken: 't', phoneNumber: '+1', endpoint: fake.url },
+    },
+    providers: { allowInternal: true },
+  });
+  const message = {
+    recipient: { email: 'chain@example.com', phone: '+306912345678' },
+    subject: 's',
+    body: 'b',
+  };
+  const done = await post('/send/fallback', {
+    ...message,
+    fallbackChain: [{ channel: 'push' }, { channel: 'sms', timeout: 5000 }, { channel: 'email' }],
+  });
+  expect(done.body).toMatchObject({
+    status: 'done',
+    successfulChannel: 'email',
+    attempts: [
+      { channel: 'push', success: false, error: expect.stringContaining('userId') },
+      { channel: 'sms', success: false, error: expect.stringContaining('21211') },
+      { channel: 'email', success: true },
+    ],
+  });
+  expect((await captured(done.body.messageId)).recipient).toBe('chain@example.com');
+  expect(fake.requests).toHaveLength(1);
+  const failed = await post('/send/fallback', { ...message, fallbackChain: [{ channel: 'sms' }] });
+  expect(failed).toMatchObject({
+    status: 500,
+    body: { code: 'CHANNELS_FAILED', message: expect.stringContaining('1 attempts') },
+  });
+});
+
+test('what was not read in time goes on over the next channel, and what was read does not', async () => {
+  const fallbackChain = [{ channel: 'push', until: 'read', timeout: 1500 }, { channel: 'email' }];
+  const [reader, sleeper] = [await platform.registerUser(), await platform.registerUser()];
+  const begin = async (user: TestUser) => {
+    const recipient = await idOf(user);
+    const body = { recipient, subject: 's', body: 'b', fallbackChain };
+    return (await post('/send/fallback', body)).body;
+  };
+  const [read, unread] = [await begin(reader), await begin(sleeper)];
+  expect([read.status, unread.status]).toEqual(['running', 'running']);
+  await reader.api.patch('/notifications', { all: true });
+  const ended = (id: string) =>
+    waitFor(
+      async () => {
+        const { body } = await chain(id);
+        return body.status === 'running' ? undefined : body;
+      },
+      { timeoutMs: 30_000 },
+    );
+  expect(await ended(read.chainId)).toMatchObject({
+    status: 'done',
+    successfulChannel: 'push',
+    attempts: [{ channel: 'push', success: true }],
+  });
+  expect(await ended(unread.chainId)).toMatchObject({
+    status: 'done',
+    successfulChannel: 'email',
+    attempts: [
+      { channel: 'push', success: false },
+      { channel: 'email', success: true },
+    ],
+  });
+});
+
+test('a chain that is cancelled goes no further', async () => {
+  const user = await platform.registerUser();
+  const { chainId } = (
+    await post('/send/fallback', {
+      recipient: await idOf(user),
+      subject: 's',
+      body: 'b',
+      fallbackChain: [{ channel: 'push', until: 'read', timeout: 600_000 }, { channel: 'email' }],
+    })
+  ).body;
+  expect((await post(`/communications/chains/${chainId}/cancel`)).status).toBe(200);
+  expect((await chain(chainId)).body).toMatchObject({ status: 'cancelled', position: 0 });
+  expect((await chain('00000000-0000-7000-8000-000000000000')).status).toBe(404);
+});
+
+test('users choose by kind and channel; what belongs to their account always comes', async () => {
+  const user = await platform.registerUser();
+  const preferences = [
+    { category: 'news', channel: 'email', enabled: false },
+    { category: '*', channel: 'push', enabled: false },
+  ];
+  const chosen = await user.api.patch('/notifications/preferences', { preferences });
+  expect(chosen.body.preferences).toHaveLength(2);
+  const recipient = await idOf(user);
+  const send = async (channel: string, more: object) =>
+    (await post('/communications/send', { channel, recipient, subject: 's', body: 'b', ...more }))
+      .body.success;
+  expect(await send('email', { category: 'news' })).toBe(false);
+  expect(await send('email', { category: 'news', critical: true })).toBe(true);
+  expect(await send('email', { category: 'orders' })).toBe(true);
+  expect(await send('email', {})).toBe(true);
+  expect(await send('push', { category: 'orders' })).toBe(false);
+  expect(await send('push', {})).toBe(true);
+  for (const body of [
+    { timezone: 'Europe/Nowhere' },
+    { quietHours: { start: '25:00', end: '07:00' } },
+    { preferences: [{ category: 'a b', channel: 'email', enabled: true }] },
+  ])
+    expect((await user.api.patch('/notifications/preferences', body)).status).toBe(400);
+});
+
+test('one click in a mail says no to its kind, also by the mail program itself (RFC 8058)', async () => {
+  const user = await platform.registerUser();
+  const send = () =>
+    post('/communications/send', {
+      channel: 'email',
+      recipient: { userId: undefined, email: user.email },
+      category: 'news',
+      subject: 's',
+      body: '<a href="{{unsubscribeLink}}">leave</a>',
+    });
+  const { content } = await captured((await send()).body.messageId);
+  const { headers } = content.mail;
+  expect(headers['List-Unsubscribe-Post']).toBe('List-Unsubscribe=One-Click');
+  const link = String(headers['List-Unsubscribe']).slice(1, -1);
+  expect(content.links).toEqual([link]);
+  const page = await fetch(link);
+  expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+  expect(await page.text()).toContain('<b>news</b>');
+  // Looking changes nothing.
+  expect((await send()).body.success).toBe(true);
+  const click = () =>
+    fetch(link, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: 'List-Unsubscribe=One-Click',
+    });
+  expect([(await click()).status, (await click()).status]).toEqual([200, 200]);
+  expect((await send()).body).toMatchObject({ success: false });
+  const other = await post('/email/send', {
+    email: user.email,
+    category: 'orders',
+    subject: 's',
+    body: 'b',
+  });
+  expect(other.status).toBe(200);
+  // Who wants it again gets it again.
+  const preferences = [{ category: 'news', channel: 'email', enabled: true }];
+  await user.api.patch('/notifications/preferences', { preferences });
+  expect((await send()).body.success).toBe(true);
+  expect((await fetch(link.slice(0, -6), { method: 'POST' })).status).toBe(404);
+});
+
+test('messages that may wait do so in the quiet hours of their user', async () => {
+  const user = await platform.registerUser();
+  await user.api.patch('/notifications/preferences', {
+    timezone: 'Asia/Kolkata',
+    quietHours: { start: '00:00', end: '23:59' },
+  });
+  const recipient = await idOf(user);
+  const send = async (more: object) => {
+    const body = { channel: 'email', recipient, subject: 's', body: 'b', ...more };
+    return (await post('/communications/send', body)).body.messageId;
+  };
+  const waiting = await send({ category: 'news' });
+  await captured(await send({ category: 'news', critical: true }));
+  await captured(await send({}));
+  const { body } = await get(`/communications/messages/${waiting}`);
+  expect(body).toMatchObject({ status: 'queued', dueAt: expect.stringMatching(/T18:29:00/) });
+  expect((await post(`/communications/messages/${waiting}/cancel`)).status).toBe(200);
+  expect((await post(`/communications/messages/${waiting}/cancel`)).status).toBe(409);
+});
+
+test('a digest is one message with all that was collected, also of 30 at once', async () => {
+  const digest = { key: 'comments', windowSeconds: 2 };
+  const add = (n: number) =>
+    post('/communications/send', {
+      channel: 'email',
+      recipient: 'digest@example.com',
+      subject: '{{count}} comments',
+      body: '{{#each items}}{{n}},{{/each}}',
+      variables: { n },
+      digest,
+    });
+  const added = await Promise.all(Array.from({ length: 30 }, (_, n) => add(n)));
+  expect(new Set(added.map(({ body }) => body.digestId)).size).toBe(1);
+  const mails = async () =>
+    (await get('/communications/messages', { recipient: 'digest@example.com' })).body.messages;
+  const [mail] = await waitFor(
+    async () => {
+      const found = await mails();
+      return found.length > 0 ? found : undefined;
+    },
+    { timeoutMs: 30_000 },
+  );
+  const { content } = await captured(mail._id);
+  expect(content.subject).toBe('30 comments');
+  expect(
+    content.text
+      .split(',')
+      .filter(Boolean)
+      .map(Number)
+      .sort((a: number, b: number) => a - b),
+  ).toEqual(Array.from({ length: 30 }, (_, n) => n));
+  expect(await mails()).toHaveLength(1);
+});
+
+test('mail templates become templates for several channels', async () => {
+  await post('/email/templates', { name: 'Old', subject: 'x {{a}}', body: 'y' });
+  const id = (await get('/email/templates', { search: 'Old' })).body.templateDocuments[0]._id;
+  const plan = { emailTemplateId: id, deleteSource: true };
+  const dry = await post('/communications/templates/migrate-from-email', { ...plan, dryRun: true });
+  expect(dry.body).toMatchObject({ dryRun: true, created: 0, planned: [{ sourceName: 'Old' }] });
+  const real = await post('/communications/templates/migrate-from-email', plan);
+  expect(real.body).toMatchObject({ dryRun: false, count: 1, created: [{ name: 'Old' }] });
+  expect((await get(`/email/templates/${id}`)).status).toBe(404);
+});
+
+test('sent mails are listed, told about and sent once more while they are kept', async () => {
+  const email = 'records@example.com';
+  const cc = ['copy@example.com'];
+  const { messageId } = (await post('/email/send', { email, cc, subject: 's', body: 'b' })).body;
+  await captured(messageId);
+  const [record] = (await get('/email/emails', { search: 'RECORDS@' })).body.emailDocuments;
+  expect(record).toMatchObject({ _id: messageId, receiver: email, cc, status: 'UNKNOWN' });
+  expect((await get('/email/record', { cc: cc[0] })).body).toMatchObject({ count: 1 });
+  expect((await get('/email/emails', { status: 'FAILED', receiver: email })).body.count).toBe(0);
+  expect((await get(`/email/emails/${messageId}`)).body.emailRecord._id).toBe(messageId);
+  expect((await get('/email/status', { messageId })).body.statusInfo.events[0].kind).toBe('queued');
+  const again = await post('/email/resend', { emailRecordId: messageId });
+  expect((await captured(again.body.messageId)).content).toMatchObject({ subject: 's' });
+  expect((await post('/email/resend', {})).status).toBe(400);
+  expect((await get('/email/status', { messageId: 'nothing' })).status).toBe(404);
+  const tested = await post('/email/test', { email, subject: 's', body: 'b' });
+  expect(tested.body).toMatchObject({ captured: true });
+});

@@ -1,0 +1,170 @@
+/** The SQL of chains and digests. Values are always parameters. */
+import type { Queryable } from '../../kernel/database/database.ts';
+import { sql } from '../../kernel/database/sql.ts';
+import type { Channel, MessageStatus } from './queries.ts';
+
+export interface ChainStep {
+  readonly channel: Channel;
+  /** Milliseconds until the next step. */
+  readonly timeout: number;
+  /** What must have happened by then. */
+  readonly until: 'accepted' | 'delivered' | 'read';
+}
+
+export interface ChainAttempt {
+  readonly channel: Channel;
+  readonly success: boolean;
+  readonly messageId?: string | undefined;
+  readonly error?: string | undefined;
+}
+
+export interface ChainRow {
+  readonly id: string;
+  readonly status: 'running' | 'done' | 'failed' | 'cancelled';
+  readonly contentSealed: string;
+  readonly steps: readonly ChainStep[];
+  /** The step that it is at. */
+  readonly position: number;
+  /** Of that step, once it was begun. */
+  readonly messageId: string | null;
+  readonly notificationId: string | null;
+  readonly stepUntil: Date | null;
+  readonly attempts: readonly ChainAttempt[];
+  readonly createdAt: Date;
+  readonly finishedAt: Date | null;
+}
+
+const columns = `id, status, content_sealed as "contentSealed", steps, position, message_id as "messageId", notification_id as "notificationId",
+  step_until as "stepUntil", attempts, created_at as "createdAt", finished_at as "finishedAt"`;
+
+export const insertChain = (
+  database: Queryable,
+  {
+    id,
+    userId,
+    contentSealed,
+    steps,
+  }: Pick<ChainRow, 'id' | 'contentSealed' | 'steps'> & { readonly userId: string | null },
+): Promise<unknown> =>
+  database.query(sql`
+    insert into penstock.message_chains (id, user_id, status, content_sealed, steps)
+    values (${id}::uuid, ${userId}::uuid, 'running', ${contentSealed}, ${JSON.stringify(steps)}::jsonb)`);
+
+/** Locked, so that one worker at a time moves it on. */
+export const lockChain = async (database: Queryable, id: string): Promise<ChainRow | undefined> =>
+  (
+    await database.query<ChainRow>({
+      text: `select ${columns} from penstock.message_chains where id = $1::uuid for update`,
+      values: [id],
+    })
+  ).rows[0];
+
+export const chainById = async (database: Queryable, id: string): Promise<ChainRow | undefined> =>
+  (
+    await database.query<ChainRow>({
+      text: `select ${columns} from penstock.message_chains where id = $1::uuid`,
+      values: [id],
+    })
+  ).rows[0];
+
+export const moveChain = (database: Queryable, chain: ChainRow): Promise<unknown> =>
+  database.query(sql`
+    update penstock.message_chains set status = ${chain.status}, position = ${chain.position}::integer,
+      message_id = ${chain.messageId}::uuid, notification_id = ${chain.notificationId}::uuid,
+      step_until = ${chain.stepUntil}::timestamptz, attempts = ${JSON.stringify(chain.attempts)}::jsonb,
+      finished_at = case when ${chain.status} <> 'running' then now() end,
+      content_sealed = case when ${chain.status} = 'running' then content_sealed else '' end
+    where id = ${chain.id}::uuid`);
+
+/** How the message of a step stands, and whether its entry of the inbox was read. */
+export const stepState = async (
+  database: Queryable,
+  messageId: string,
+  notificationId: string | null,
+): Promise<{
+  readonly status: MessageStatus | null;
+  readonly error: string | null;
+  readonly read: boolean;
+}> =>
+  (
+    await database.query<{ status: MessageStatus | null; error: string | null; read: boolean }>(sql`
+      select m.status, m.error, exists (select 1 from penstock.notifications where id = ${notificationId}::uuid and read_at is not null) as read
+      from (select 1) one left join penstock.messages m on m.id = ${messageId}::uuid`)
+  ).rows[0] ?? { status: null, error: null, read: false };
+
+export const purgeChains = (database: Queryable, maxAgeMs: number): Promise<unknown> =>
+  database.query(sql`
+    delete from penstock.message_chains where status <> 'running'
+      and created_at < now() - ${maxAgeMs}::double precision * interval '1 millisecond'`);
+
+/* Digests. */
+
+export interface DigestRow {
+  readonly id: string;
+  readonly channel: Channel;
+  readonly recipient: string;
+  readonly userId: string | null;
+  readonly contentSealed: string;
+  readonly items: number;
+}
+
+/** Opens a digest, or finds the one that is open; `fresh`: this is its first item. It stays locked to the end of the transaction. */
+export const openDigest = async (
+  transaction: Queryable,
+  digest: Omit<DigestRow, 'items'> & { readonly key: string; readonly windowSeconds: number },
+): Promise<{ readonly id: string; readonly items: number }> => {
+  const { rows } = await transaction.query<{ id: string; items: number }>(sql`
+    insert into penstock.message_digests as d (id, channel, recipient, key, user_id, content_sealed, due_at, items)
+    values (${digest.id}::uuid, ${digest.channel}, ${digest.recipient}, ${digest.key}, ${digest.userId}::uuid, ${digest.contentSealed},
+      now() + ${digest.windowSeconds}::double precision * interval '1 second', 1)
+    on conflict (channel, recipient, key) do update set items = d.items + 1
+    returning id, items`);
+  const [row] = rows;
+  if (!row) throw new Error('The database did not answer the digest');
+  return row;
+};
+
+export const addDigestItem = (
+  transaction: Queryable,
+  digestId: string,
+  variablesSealed: string,
+): Promise<unknown> =>
+  transaction.query(sql`
+    insert into penstock.message_digest_items (digest_id, variables_sealed) values (${digestId}::uuid, ${variablesSealed})`);
+
+/** Locked: whoever adds to it waits, and opens another. */
+export const lockDigest = async (
+  transaction: Queryable,
+  id: string,
+): Promise<DigestRow | undefined> =>
+  (
+    await transaction.query<DigestRow>(sql`
+      select id, channel, recipient, user_id as "userId", content_sealed as "contentSealed", items
+      from penstock.message_digests where id = ${id}::uuid for update`)
+  ).rows[0];
+
+export const digestItems = async (
+  transaction: Queryable,
+  id: string,
+  limit: number,
+): Promise<readonly string[]> =>
+  (
+    await transaction.query<{ sealed: string }>(sql`
+      select variables_sealed as sealed from penstock.message_digest_items where digest_id = ${id}::uuid order by sequence limit ${limit}::integer`)
+  ).rows.map(({ sealed }) => sealed);
+
+export const deleteDigest = (transaction: Queryable, id: string): Promise<unknown> =>
+  transaction.query(sql`delete from penstock.message_digests where id = ${id}::uuid`);
+
+/* Users who go. */
+
+export async function forgetChainsOf(
+  database: Queryable,
+  userIds: readonly string[],
+): Promise<void> {
+  for (const table of ['message_chains', 'message_digests'])
+    await database.query({
+      text: `delete from penstock.${table} where user_id = any($1::uuid[])`,
+      values: [userIds],
+    });
+}

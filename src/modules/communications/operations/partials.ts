@@ -1,0 +1,120 @@
+/** Parts that templates share, as operators keep them; and templates filled to be looked at. */
+import Type from 'typebox';
+import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
+import { messageErrors } from '../errors.ts';
+import { plainText } from '../services/content.ts';
+import { localePattern } from '../services/locales.ts';
+import type { PartialTemplates } from '../services/partials.ts';
+import { type Templates, templateTexts } from '../services/templates.ts';
+import { adminFacts, Id, Timestamp } from './shapes.ts';
+
+export const partialOperations = (partials: PartialTemplates): readonly Operation[] => [
+  listOperation(partials),
+  saveOperation(partials),
+  removeOperation(partials),
+];
+
+const Name = Type.Object({
+  name: Type.String({ pattern: '^[A-Za-z][A-Za-z0-9_-]{0,99}$' }),
+});
+
+const listOperation = (partials: PartialTemplates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.partials.list',
+    method: 'GET',
+    path: '/communications/partials',
+    input: {},
+    output: Type.Object({
+      partials: Type.Array(
+        Type.Object({
+          name: Type.String(),
+          body: Type.String(),
+          createdAt: Timestamp,
+          updatedAt: Timestamp,
+        }),
+      ),
+    }),
+    summary: 'List the parts that templates share',
+    handler: async () => ({
+      partials: (await partials.list()).map(({ createdAt, updatedAt, ...partial }) => ({
+        ...partial,
+        createdAt: createdAt.toISOString(),
+        updatedAt: updatedAt.toISOString(),
+      })),
+    }),
+  });
+
+const saveOperation = (partials: PartialTemplates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.partials.save',
+    method: 'PUT',
+    path: '/communications/partials/:name',
+    input: {
+      params: Name,
+      body: Type.Object({
+        body: Type.String({
+          minLength: 1,
+          maxLength: 100_000,
+          description: 'What {{> name}} puts there; {{> @partial-block}} is what {{#> name}} holds',
+        }),
+      }),
+    },
+    output: Type.Object({ name: Type.String(), body: Type.String() }),
+    errors: [messageErrors.INVALID_TEMPLATE],
+    summary: 'Write a part that templates share, or a layout',
+    description: 'Holds for the next message.',
+    handler: async (_context, { params, body }) => {
+      await partials.save(params.name, body.body);
+      return { name: params.name, body: body.body };
+    },
+  });
+
+const removeOperation = (partials: PartialTemplates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.partials.remove',
+    method: 'DELETE',
+    path: '/communications/partials/:name',
+    input: { params: Name },
+    output: Type.Object({ deleted: Type.Literal(true) }),
+    errors: [messageErrors.PARTIAL_NOT_FOUND],
+    summary: 'Delete a part that templates share',
+    description: 'Templates that use it are refused until it is there again.',
+    handler: async (_context, { params }) => {
+      await partials.remove(params.name);
+      return { deleted: true as const };
+    },
+  });
+
+/** What a template becomes with these values. */
+export const PreviewBody = Type.Object({
+  variables: Type.Optional(Type.Record(Type.String({ maxLength: 100 }), Type.Unknown())),
+  locale: Type.Optional(Type.String({ pattern: localePattern })),
+  strict: Type.Optional(Type.Boolean({ description: 'A variable that is not there is an error' })),
+});
+
+export const previewOperation = (templates: Templates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.templates.preview',
+    method: 'POST',
+    path: '/email/templates/:id/preview',
+    readOnly: true,
+    input: { params: Id, body: PreviewBody },
+    output: Type.Object({ subject: Type.String(), html: Type.String(), text: Type.String() }),
+    errors: [messageErrors.TEMPLATE_NOT_FOUND, messageErrors.INVALID_TEMPLATE],
+    summary: 'Look at a mail template with values',
+    handler: async (_context, { params, body: { variables = {}, locale, strict } }) => {
+      const { subject, body, partials } = await templates.ready(
+        templateTexts((await templates.get(params.id)).json, locale),
+      );
+      const html = body.render(variables, 'html', partials, strict);
+      return {
+        subject: subject.render(variables, 'plain', partials, strict),
+        html,
+        text: plainText(html),
+      };
+    },
+  });

@@ -1,0 +1,278 @@
+/** Templates for several channels, as operators keep them. */
+import Type, { type Static } from 'typebox';
+import { defineOperation, type Operation, Reply } from '../../../kernel/operations/operation.ts';
+import { messageErrors } from '../errors.ts';
+import { plainText } from '../services/content.ts';
+import { localePattern } from '../services/locales.ts';
+import { writePlain } from '../services/mail-content.ts';
+import type { Templates } from '../services/templates.ts';
+import {
+  inputOf,
+  type UnifiedInput,
+  type UnifiedTemplates,
+} from '../services/unified-templates.ts';
+import { PreviewBody } from './partials.ts';
+import { adminFacts, ChannelName, Id, nullable, Paging } from './shapes.ts';
+
+export const unifiedTemplateOperations = (
+  unified: UnifiedTemplates,
+  templates: Templates,
+): readonly Operation[] => [
+  listOperation(unified),
+  getOperation(unified),
+  createOperation(unified),
+  updateOperation(unified),
+  removeOperation(unified),
+  migrateOperation(unified),
+  previewOperation(unified, templates),
+];
+
+const path = '/communications/templates';
+const text = (maxLength: number) => Type.String({ minLength: 1, maxLength });
+
+const blocks = {
+  email: Type.Optional(
+    Type.Object({
+      subject: text(500),
+      body: text(200_000),
+      sender: Type.Optional(Type.String({ maxLength: 254 })),
+    }),
+  ),
+  push: Type.Optional(Type.Object({ title: text(500), body: text(3000) })),
+  sms: Type.Optional(Type.Object({ message: text(1600) })),
+};
+
+/** A template as it is written. */
+export const UnifiedShape = Type.Object({
+  name: text(100),
+  channels: Type.Array(ChannelName, { minItems: 1, maxItems: 3, uniqueItems: true }),
+  ...blocks,
+  translations: Type.Optional(
+    Type.Record(Type.String({ pattern: localePattern }), Type.Object(blocks), {
+      maxProperties: 100,
+      description: 'The same blocks by language; those above are for all others',
+    }),
+  ),
+  templateDescription: Type.Optional(Type.String({ maxLength: 1000 })),
+  category: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_.-]{1,50}$' })),
+  critical: Type.Optional(Type.Boolean()),
+  variables: Type.Optional(
+    Type.Array(text(100), { maxItems: 100, description: 'Found in the texts unless given' }),
+  ),
+});
+
+const CommunicationTemplate = Type.Object(
+  {
+    _id: Type.String({ format: 'uuid' }),
+    name: Type.String(),
+    templateDescription: nullable(Type.String()),
+    channels: Type.Array(Type.String()),
+    email: nullable(Type.Unknown()),
+    push: nullable(Type.Unknown()),
+    sms: nullable(Type.Unknown()),
+    translations: nullable(Type.Unknown()),
+    variables: nullable(Type.Array(Type.String())),
+    category: nullable(Type.String()),
+    critical: Type.Boolean(),
+  },
+  { additionalProperties: true },
+);
+const One = Type.Object({ template: CommunicationTemplate });
+const one = (json: string): Reply => Reply.json(`{"template":${json}}`);
+
+const sortable = ['name', '-name', 'createdAt', '-createdAt', 'updatedAt', '-updatedAt'] as const;
+
+const listOperation = (unified: UnifiedTemplates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.unifiedTemplates.list',
+    method: 'GET',
+    path,
+    input: {
+      query: Type.Object({
+        ...Paging,
+        sort: Type.Optional(Type.Array(Type.Enum(sortable), { maxItems: 3 })),
+        search: Type.Optional(text(100)),
+      }),
+    },
+    output: Type.Object({
+      templateDocuments: Type.Array(CommunicationTemplate),
+      count: Type.Integer(),
+    }),
+    summary: 'List templates for several channels',
+    handler: async (_context, { query: { sort = [], ...filter } }) => {
+      const { documents, count } = JSON.parse(await unified.list({ ...filter, sort }));
+      return Reply.json(JSON.stringify({ templateDocuments: documents, count }));
+    },
+  });
+
+const getOperation = (unified: UnifiedTemplates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.unifiedTemplates.get',
+    method: 'GET',
+    path: `${path}/:id`,
+    input: { params: Id },
+    output: One,
+    errors: [messageErrors.TEMPLATE_NOT_FOUND],
+    summary: 'Read a template for several channels',
+    handler: async (_context, { params }) => one((await unified.get(params.id)).json),
+  });
+
+const writing = [
+  messageErrors.INVALID_TEMPLATE,
+  messageErrors.INVALID_RECIPIENT,
+  messageErrors.TEMPLATE_EXISTS,
+];
+
+const createOperation = (unified: UnifiedTemplates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.unifiedTemplates.create',
+    method: 'POST',
+    path,
+    input: { body: UnifiedShape },
+    output: One,
+    errors: writing,
+    summary: 'Create a template for several channels',
+    description:
+      'Blocks of channels that are not named are left out. The name is free among mail templates too.',
+    handler: async (_context, { body }) => one((await unified.create(body as UnifiedInput)).json),
+  });
+
+const updateOperation = (unified: UnifiedTemplates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.unifiedTemplates.update',
+    method: 'PATCH',
+    path: `${path}/:id`,
+    input: { params: Id, body: Type.Partial(UnifiedShape) },
+    output: One,
+    errors: [...writing, messageErrors.TEMPLATE_NOT_FOUND],
+    summary: 'Change a template for several channels',
+    description: 'A block is replaced whole. Holds for the next message.',
+    handler: async (_context, { params, body }) =>
+      one((await unified.update(params.id, body as Partial<UnifiedInput>)).json),
+  });
+
+const removeOperation = (unified: UnifiedTemplates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.unifiedTemplates.remove',
+    method: 'DELETE',
+    path: `${path}/:id`,
+    input: { params: Id },
+    output: Type.Object({ deleted: Type.Literal(true) }),
+    errors: [messageErrors.TEMPLATE_NOT_FOUND],
+    summary: 'Delete a template for several channels',
+    handler: async (_context, { params }) => {
+      await unified.remove(params.id);
+      return { deleted: true as const };
+    },
+  });
+
+const Plan = Type.Object({
+  sourceId: Type.String({ format: 'uuid' }),
+  sourceName: Type.String(),
+  target: Type.Unknown(),
+  skipped: Type.Optional(Type.Boolean()),
+  warning: Type.Optional(Type.String()),
+});
+
+const migrateOperation = (unified: UnifiedTemplates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.unifiedTemplates.migrate',
+    method: 'POST',
+    path: `${path}/migrate-from-email`,
+    account: { statements: 20_000 },
+    input: {
+      body: Type.Object({
+        emailTemplateId: Type.Optional(Type.String({ format: 'uuid' })),
+        dryRun: Type.Optional(Type.Boolean()),
+        skipExisting: Type.Optional(Type.Boolean()),
+        deleteSource: Type.Optional(Type.Boolean()),
+      }),
+    },
+    output: Type.Object({
+      dryRun: Type.Boolean(),
+      planned: Type.Array(Plan),
+      created: Type.Union([Type.Literal(0), Type.Array(CommunicationTemplate)]),
+      count: Type.Optional(Type.Integer()),
+    }),
+    errors: [messageErrors.TEMPLATE_NOT_FOUND, messageErrors.TEMPLATE_EXISTS],
+    summary: 'Make templates for several channels out of mail templates',
+    description:
+      'All of those that operators wrote, or one. With `deleteSource` they keep their names; otherwise the new ones get another.',
+    handler: async (
+      _context,
+      { body: { emailTemplateId, dryRun = false, skipExisting = false, deleteSource = false } },
+    ) => {
+      const { planned, created } = await unified.migrate({
+        emailTemplateId,
+        apply: !dryRun,
+        skipExisting,
+        deleteSource,
+      });
+      const documents = created.map(({ json }) => json).join(',');
+      return Reply.json(
+        dryRun
+          ? JSON.stringify({ dryRun, planned, created: 0 })
+          : `{"dryRun":false,"planned":${JSON.stringify(planned)},"created":[${documents}],"count":${created.length}}`,
+      );
+    },
+  });
+
+const Preview = Type.Object({
+  email: Type.Optional(
+    Type.Object({ subject: Type.String(), html: Type.String(), text: Type.String() }),
+  ),
+  push: Type.Optional(Type.Object({ title: Type.String(), body: Type.String() })),
+  sms: Type.Optional(Type.Object({ message: Type.String() })),
+});
+
+const previewOperation = (unified: UnifiedTemplates, templates: Templates): Operation =>
+  defineOperation({
+    ...adminFacts,
+    id: 'communications.unifiedTemplates.preview',
+    method: 'POST',
+    path: `${path}/:id/preview`,
+    readOnly: true,
+    input: { params: Id, body: PreviewBody },
+    output: Preview,
+    errors: [messageErrors.TEMPLATE_NOT_FOUND, messageErrors.INVALID_TEMPLATE],
+    summary: 'Look at a template for several channels with values',
+    handler: async (_context, { params, body }) => {
+      const { name } = inputOf(JSON.parse((await unified.get(params.id)).json));
+      return preview({ unified, templates }, name, body);
+    },
+  });
+
+async function preview(
+  { unified, templates }: { readonly unified: UnifiedTemplates; readonly templates: Templates },
+  name: string,
+  { variables = {}, locale, strict }: Static<typeof PreviewBody>,
+): Promise<Static<typeof Preview>> {
+  const template = await unified.find(name);
+  if (!template) throw messageErrors.TEMPLATE_NOT_FOUND();
+  const parts: Static<typeof Preview> = {};
+  if (template.channels.includes('email')) {
+    const { subject = '', body } = template.texts('email', locale);
+    const ready = await templates.ready({ subject, body });
+    const html = ready.body.render(variables, 'html', ready.partials, strict);
+    parts.email = {
+      subject: ready.subject.render(variables, 'plain', ready.partials, strict),
+      html,
+      text: plainText(html),
+    };
+  }
+  if (template.channels.includes('push')) {
+    const written = await writePlain(templates, template.texts('push', locale), variables);
+    parts.push = { title: written.subject ?? '', body: written.body };
+  }
+  if (template.channels.includes('sms')) {
+    const written = await writePlain(templates, template.texts('sms', locale), variables);
+    parts.sms = { message: written.body };
+  }
+  return parts;
+}

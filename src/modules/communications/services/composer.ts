@@ -1,0 +1,289 @@
+/** One message for any channel: to whom it goes there, and what it says there. */
+import type { Kernel } from '../../../host/kernel.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { messageErrors } from '../errors.ts';
+import { addressesOf } from '../preference-queries.ts';
+import type { Channel } from '../queries.ts';
+import { requireMailbox, requireNumber } from '../recipients.ts';
+import type { Inbox } from './inbox.ts';
+import { writePlain } from './mail-content.ts';
+import type { MessageStore } from './messages.ts';
+import type { PlainEmail, Storing, TemplatedEmail } from './outgoing.ts';
+import { isWanted, type Preferences } from './preferences.ts';
+import type { Variables } from './template-language.ts';
+import type { Templates } from './templates.ts';
+import type { ChannelTexts, UnifiedTemplate, UnifiedTemplates } from './unified-templates.ts';
+
+/** What is to be said, on whatever channel. What is given here goes before what the template says. */
+export interface UnifiedMessage {
+  readonly templateName?: string | undefined;
+  readonly subject?: string | undefined;
+  readonly body?: string | undefined;
+  readonly variables?: Variables | undefined;
+  readonly sender?: string | undefined;
+  readonly locale?: string | undefined;
+  readonly category?: string | undefined;
+  readonly critical?: boolean | undefined;
+}
+
+/** Where somebody is reached. */
+export interface Addresses {
+  readonly userId?: string | undefined;
+  readonly email?: string | undefined;
+  readonly phone?: string | undefined;
+}
+
+export interface Composed {
+  readonly messageId: string;
+  /** Entry of the inbox, where there is one. */
+  readonly notificationId?: string | undefined;
+}
+
+export interface Composer {
+  /** One text: an address, a number, or the id of a user, whose address and number are looked up. Throws 400, RECIPIENT_NOT_FOUND. */
+  addressesOf(recipient: string | Addresses): Promise<Addresses>;
+  /** Stores the message of one channel. Throws 400 for what is missing, 404, 422, 429 and 503. */
+  store(
+    transaction: Transaction,
+    channel: Channel,
+    about: { readonly to: Addresses; readonly message: UnifiedMessage },
+    storing?: Pick<Storing, 'chainId' | 'firstAttempt' | 'sendAt'>,
+  ): Promise<Composed>;
+}
+
+interface Dependencies extends Pick<Kernel, 'database' | 'schemas'> {
+  readonly messages: MessageStore;
+  readonly templates: Templates;
+  readonly unified: UnifiedTemplates;
+  readonly inbox: Inbox;
+  readonly preferences: Pick<Preferences, 'choices'>;
+}
+
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+export function createComposer(dependencies: Dependencies): Composer {
+  const { database, schemas, messages } = dependencies;
+  return {
+    async addressesOf(recipient) {
+      const given =
+        typeof recipient === 'string' ? addressIn(recipient) : checkedAddresses(recipient);
+      if (given.userId === undefined) return given;
+      const [user] = schemas.get('User') ? await addressesOf(database, [given.userId]) : [];
+      if (!user) throw messageErrors.RECIPIENT_NOT_FOUND();
+      return {
+        email: user.email ?? undefined,
+        phone: user.phone ?? undefined,
+        ...given,
+      };
+    },
+    async store(transaction, channel, { to, message }, storing = {}) {
+      if (!messages.available(channel)) throw messageErrors.CHANNEL_DISABLED();
+      const address = addressOn(channel, to);
+      const template = await templateFor(dependencies, channel, message);
+      const about = aboutOf(message, template);
+      await messages.requireWilling(channel, address, { ...about, userId: to.userId });
+      const whole = { ...dependencies, transaction, to, message, template, address };
+      const stored = await writers[channel](whole, { ...storing, ...about });
+      if (stored === undefined)
+        throw errors.RATE_LIMIT({
+          message: 'This recipient got too many messages in this hour',
+          retryAfter: 3600,
+        });
+      return stored;
+    },
+  };
+}
+
+const aboutOf = (
+  { category, critical }: UnifiedMessage,
+  template: UnifiedTemplate | undefined,
+): Pick<Storing, 'category' | 'critical'> => ({
+  category: category ?? template?.category,
+  critical: critical ?? template?.critical,
+});
+
+function addressIn(text: string): Addresses {
+  if (uuid.test(text)) return { userId: text.toLowerCase() };
+  if (text.startsWith('+')) return { phone: requireNumber(text, 'recipient') };
+  return { email: requireMailbox(text, 'recipient') };
+}
+
+function checkedAddresses({ userId, email, phone }: Addresses): Addresses {
+  if (userId === undefined && email === undefined && phone === undefined)
+    throw invalid('recipient', 'required', 'give userId, email or phone');
+  return {
+    ...(userId === undefined ? {} : { userId: userId.toLowerCase() }),
+    ...(email === undefined ? {} : { email: requireMailbox(email, 'recipient.email') }),
+    ...(phone === undefined ? {} : { phone: requireNumber(phone, 'recipient.phone') }),
+  };
+}
+
+/** Throws 400 where the recipient has no address of that kind. */
+function addressOn(channel: Channel, { userId, email, phone }: Addresses): string {
+  const [key, address] = {
+    email: ['email', email],
+    sms: ['phone', phone],
+    push: ['userId', userId],
+  }[channel] as [string, string | undefined];
+  if (address === undefined)
+    throw invalid(
+      `recipient.${key}`,
+      'required',
+      `${channel} needs it, and the recipient has none`,
+    );
+  return address;
+}
+
+/** Nothing where a mail template of that name is meant. Throws TEMPLATE_NOT_FOUND. */
+async function templateFor(
+  { unified }: Dependencies,
+  channel: Channel,
+  { templateName }: UnifiedMessage,
+): Promise<UnifiedTemplate | undefined> {
+  if (templateName === undefined) return undefined;
+  const template = await unified.find(templateName);
+  if (template && !template.channels.includes(channel))
+    throw invalid('channel', 'template', `the template ${templateName} is not for ${channel}`);
+  if (!template && channel !== 'email') throw messageErrors.TEMPLATE_NOT_FOUND();
+  return template;
+}
+
+interface Whole extends Dependencies {
+  readonly transaction: Transaction;
+  readonly to: Addresses;
+  readonly message: UnifiedMessage;
+  readonly template: UnifiedTemplate | undefined;
+  readonly address: string;
+}
+
+type Writer = (whole: Whole, storing: Storing) => Promise<Composed | undefined>;
+
+async function localeOf({
+  message,
+  to,
+  preferences,
+  transaction,
+}: Whole): Promise<string | undefined> {
+  if (message.locale !== undefined || to.userId === undefined) return message.locale;
+  const choices = await preferences.choices(transaction, [to.userId]);
+  return choices.get(to.userId)?.locale ?? undefined;
+}
+
+/** What is said on a channel that is no mail. */
+async function textsOn(whole: Whole, channel: Channel): Promise<ChannelTexts> {
+  const { template, message } = whole;
+  const { subject, body } = message;
+  const texts = template?.texts(channel, await localeOf(whole));
+  if (body === undefined && !texts)
+    throw invalid('body', 'required', 'give templateName, or a body');
+  return {
+    ...texts,
+    body: body ?? texts?.body ?? '',
+    ...(subject === undefined ? {} : { subject }),
+  };
+}
+
+const named = (id: string | undefined): Composed | undefined =>
+  id === undefined ? undefined : { messageId: id };
+
+const writeEmail: Writer = async (whole, storing) => {
+  const { messages, transaction } = whole;
+  return named(await messages.sendEmail(transaction, await mailOf(whole), storing));
+};
+
+async function mailOf(whole: Whole): Promise<TemplatedEmail | PlainEmail> {
+  const { message, template, address, to } = whole;
+  const { templateName, sender, variables = {} } = message;
+  const shared = {
+    to: address,
+    variables,
+    ...(to.userId === undefined ? {} : { userId: to.userId }),
+    ...(sender === undefined ? {} : { sender }),
+  };
+  if (!template && templateName !== undefined)
+    return { ...shared, template: templateName, ...given(message, ['subject', 'body', 'locale']) };
+  const texts = template?.texts('email', await localeOf(whole));
+  const {
+    subject,
+    body,
+    sender: own,
+  } = { ...texts, ...given(message, ['subject', 'body', 'sender']) };
+  if (subject === undefined) throw invalid('subject', 'required', 'give a subject');
+  if (body === undefined) throw invalid('body', 'required', 'give a body');
+  return { ...shared, subject, body, ...(own === undefined ? {} : { sender: own }) };
+}
+
+/** Those of the texts that the request has. */
+const given = <K extends 'subject' | 'body' | 'locale' | 'sender'>(
+  message: UnifiedMessage,
+  keys: readonly K[],
+): { readonly [key in K]?: string } =>
+  Object.fromEntries(
+    keys.flatMap((key) => (message[key] === undefined ? [] : [[key, message[key]]])),
+  ) as { readonly [key in K]?: string };
+
+const writeSms: Writer = async (whole, storing) => {
+  const { messages, templates, transaction, message, address, to } = whole;
+  const texts = await textsOn(whole, 'sms');
+  const { body } = await writePlain(templates, { body: texts.body }, message.variables ?? {});
+  if (body.length > 1600) throw invalid('body', 'maxLength', 'a text message has 1600 characters');
+  const sms = {
+    to: address,
+    text: body,
+    template: message.templateName ?? null,
+    ...(to.userId === undefined ? {} : { userId: to.userId }),
+  };
+  return named(await messages.sendSms(transaction, sms, storing));
+};
+
+/** What a device can be told. */
+const maxTitle = 500;
+const maxBody = 3000;
+
+const writePush: Writer = async (whole, storing) => {
+  const { messages, templates, inbox, preferences, transaction, message, address } = whole;
+  const { subject, body } = await writePlain(
+    templates,
+    await textsOn(whole, 'push'),
+    message.variables ?? {},
+  );
+  if (subject === undefined) throw invalid('subject', 'required', 'give a title as subject');
+  if (subject.length > maxTitle || Buffer.byteLength(body) > maxBody)
+    throw invalid('body', 'maxLength', 'this is longer than a device can be told');
+  const template = message.templateName ?? null;
+  const note = { title: subject, body, silent: false };
+  const messageId = await messages.sendPush(
+    transaction,
+    { userId: address, note, template },
+    storing,
+  );
+  if (messageId === undefined) return undefined;
+  const { category } = storing;
+  const choices =
+    category === undefined || storing.critical
+      ? undefined
+      : (await preferences.choices(transaction, [address])).get(address);
+  if (choices && category !== undefined && !isWanted(choices, category, 'inbox'))
+    return { messageId };
+  const notificationId = newId();
+  await inbox.add(transaction, [
+    {
+      id: notificationId,
+      userId: address,
+      title: subject,
+      body,
+      data: null,
+      platform: null,
+      category: category ?? null,
+    },
+  ]);
+  return { messageId, notificationId };
+};
+
+const writers: Readonly<Record<Channel, Writer>> = {
+  email: writeEmail,
+  sms: writeSms,
+  push: writePush,
+};

@@ -1,0 +1,146 @@
+/** Takes what providers report: into the timeline and the state of the message, and into the list of who gets nothing any more. */
+import type { Kernel } from '../../../../host/kernel.ts';
+import { system } from '../../../../kernel/caller.ts';
+import type { CommunicationsConfig } from '../../config.ts';
+import { messageErrors } from '../../errors.ts';
+import {
+  type AppliedReport,
+  allButCritical,
+  applyReports,
+  type ReportRow,
+  takeNonce,
+} from '../../feedback-queries.ts';
+import type { Channel, MessageStatus } from '../../queries.ts';
+import { createCaller } from '../providers/outcome.ts';
+import { mailersendHook, mailgunHook, mandrillHook, sendgridHook } from './mail-hooks.ts';
+import type { HookRequest, ReadReports, Report } from './report.ts';
+import { sesHook } from './ses-hook.ts';
+import { messageBirdHook, twilioHook } from './sms-hooks.ts';
+
+export interface Feedback {
+  /** Throws WEBHOOK_NOT_FOUND, WEBHOOK_REFUSED. A report that was taken before changes nothing. */
+  receive(provider: string, request: Omit<HookRequest, 'url'>): Promise<void>;
+  /** Where a provider of text messages reports about a message; nothing while that is off. */
+  smsReportAddress(provider: 'twilio' | 'messageBird', messageId: string): string | undefined;
+}
+
+interface Dependencies extends Pick<Kernel, 'database' | 'events' | 'metrics' | 'secrets'> {
+  readonly config: () => CommunicationsConfig;
+  /** Public address of the client surface. */
+  readonly clientUrl: () => string;
+  /** Told after the commit. */
+  readonly onReports: (applied: readonly AppliedReport[]) => Promise<void>;
+}
+
+interface Hook {
+  readonly channel: Channel;
+  readonly read: ReadReports;
+}
+
+export const hookProviders = [
+  'mailgun',
+  'sendgrid',
+  'amazonSes',
+  'mandrill',
+  'mailersend',
+  'twilio',
+  'messageBird',
+] as const;
+
+export function createFeedback(dependencies: Dependencies): Feedback {
+  const { database, events, metrics, secrets, config, clientUrl, onReports } = dependencies;
+  const hooks = hooksOf(config, (id) => reportToken(secrets, id));
+  const counter = metrics.counter(
+    'message_reports_total',
+    'Reports of providers by what they say',
+    ['provider', 'kind'],
+  );
+  const placeOf = (provider: string) => `${clientUrl()}/hook/communications/${provider}`;
+
+  return {
+    async receive(provider, request) {
+      const hook = hooks.get(provider);
+      if (!hook) throw messageErrors.WEBHOOK_NOT_FOUND();
+      const { message } = request.query;
+      const url = `${placeOf(provider)}${message === undefined ? '' : `?message=${message}`}`;
+      const { reports, nonce } = await hook.read({ ...request, url });
+      const rows = reports.map((report) => rowOf(report, config().suppression.enabled));
+      const applied = await database.transaction(async (transaction) => {
+        if (nonce !== undefined && !(await takeNonce(transaction, provider, nonce))) return [];
+        if (rows.length === 0) return [];
+        const news = await applyReports(transaction, { provider, channel: hook.channel }, rows);
+        for (const [kind, group] of Map.groupBy(news, (report) => report.kind))
+          await events.emit(transaction, system(`webhook of ${provider}`), {
+            topic: `communications:${kind}:${hook.channel}`,
+            ids: group.flatMap(({ messageId }) => messageId ?? []),
+            payload: { provider },
+          });
+        return news;
+      });
+      for (const { kind } of applied) counter.inc({ provider, kind });
+      await onReports(applied);
+    },
+    smsReportAddress(provider, messageId) {
+      if (!config().sms.statusCallbacks) return undefined;
+      return provider === 'twilio'
+        ? `${placeOf(provider)}?message=${messageId}`
+        : `${placeOf(provider)}?token=${reportToken(secrets, messageId)}`;
+    },
+  };
+}
+
+const reportToken = (secrets: Kernel['secrets'], messageId: string): string =>
+  secrets.digest(messageId, 'communications report').slice(0, 40);
+
+function hooksOf(
+  config: () => CommunicationsConfig,
+  tokenOf: (messageId: string) => string,
+): ReadonlyMap<string, Hook> {
+  const webhooks = () => config().email.webhooks;
+  const call = createCaller('amazonSes', () => config().providers.allowInternal);
+  const mail = (read: ReadReports): Hook => ({ channel: 'email', read });
+  const sms = (read: ReadReports): Hook => ({ channel: 'sms', read });
+  return new Map<(typeof hookProviders)[number], Hook>([
+    ['mailgun', mail(mailgunHook(() => webhooks().mailgun.signingKey))],
+    ['sendgrid', mail(sendgridHook(() => webhooks().sendgrid.publicKey))],
+    ['amazonSes', mail(sesHook(() => webhooks().amazonSes, call))],
+    ['mandrill', mail(mandrillHook(() => webhooks().mandrill.key))],
+    ['mailersend', mail(mailersendHook(() => webhooks().mailersend.signingSecret))],
+    ['twilio', sms(twilioHook(() => config().sms.twilio.authToken))],
+    ['messageBird', sms(messageBirdHook(tokenOf))],
+  ]);
+}
+
+/** What a message is after a report; the others only stand in the timeline. */
+const statuses: ReadonlyMap<Report['kind'], MessageStatus> = new Map<Report['kind'], MessageStatus>(
+  [
+    ['sent', 'sent'],
+    ['delivered', 'delivered'],
+    ['opened', 'opened'],
+    ['clicked', 'clicked'],
+    ['bounced', 'bounced'],
+    ['complained', 'complained'],
+    ['failed', 'failed'],
+  ],
+);
+
+function rowOf(report: Report, suppresses: boolean): ReportRow {
+  const { eventId, kind, messageId, providerId, recipient, detail } = report;
+  return {
+    eventId: eventId.slice(0, 300),
+    kind,
+    status: statuses.get(kind) ?? null,
+    messageId: messageId ?? null,
+    providerId: providerId ?? null,
+    recipient: recipient?.slice(0, 254) ?? null,
+    detail: detail ?? null,
+    suppress: suppresses ? (suppressionFor(report) ?? null) : null,
+    scope: kind === 'unsubscribed' ? allButCritical : '',
+  };
+}
+
+function suppressionFor({ kind, permanent, reason }: Report): string | undefined {
+  if (kind === 'complained') return 'complaint';
+  if (kind === 'unsubscribed') return 'unsubscribe';
+  return permanent ? (reason ?? 'bounce') : undefined;
+}

@@ -1,0 +1,105 @@
+/** Writes a mail: what its template says, or what the request says in its place. */
+
+import { cutText } from '../../../kernel/text.ts';
+import type { CommunicationsConfig } from '../config.ts';
+import { oneLine, senderAddress } from '../recipients.ts';
+import { type MailParts, type MessageContent, plainText } from './content.ts';
+import type { PlainEmail, TemplatedEmail } from './outgoing.ts';
+import type { ReadyTemplate, Templates } from './templates.ts';
+
+export interface Writing {
+  readonly templates: Pick<Templates, 'resolve' | 'ready'>;
+  readonly config: () => CommunicationsConfig;
+}
+
+export interface WritingOptions {
+  /** Language of the recipient, asked only where the template has several. */
+  readonly locale?: () => Promise<string | undefined>;
+  /** Where the recipient says no to more of its kind. */
+  readonly unsubscribe?: string | undefined;
+}
+
+/** Throws TEMPLATE_NOT_FOUND, INVALID_TEMPLATE, INVALID_RECIPIENT (the sender). */
+export async function writeMail(
+  { templates, config }: Writing,
+  email: TemplatedEmail | PlainEmail,
+  { locale, unsubscribe }: WritingOptions = {},
+): Promise<MessageContent> {
+  const { sender, sendingDomain } = config().email;
+  const parts = await textsOf(templates, email, locale);
+  const variables = {
+    ...(unsubscribe === undefined ? {} : { unsubscribeLink: unsubscribe }),
+    ...email.variables,
+  };
+  const html = parts.body.render(variables, 'html', parts.partials);
+  const subject = parts.subject.render(variables, 'plain', parts.partials);
+  const { code } = email.variables ?? {};
+  return {
+    from: senderAddress(parts.sender ?? sender, sendingDomain),
+    subject: cutText(oneLine(subject), 500),
+    html,
+    text: plainText(html),
+    ...(typeof code === 'string' ? { code } : {}),
+    ...mailPartsOf(email, unsubscribe),
+  };
+}
+
+/** What the mail says itself goes before what its template says. */
+async function textsOf(
+  templates: Writing['templates'],
+  email: TemplatedEmail | PlainEmail,
+  locale: WritingOptions['locale'],
+): Promise<ReadyTemplate> {
+  const { subject, body, sender } = email;
+  if (!('template' in email))
+    return templates.ready({ subject: email.subject, body: email.body, sender });
+  const template = await templates.resolve(
+    email.template,
+    email.locale === undefined ? locale : () => email.locale,
+  );
+  const own =
+    subject === undefined && body === undefined
+      ? undefined
+      : await templates.ready({ subject: subject ?? '', body: body ?? '' });
+  return {
+    subject: subject === undefined || !own ? template.subject : own.subject,
+    body: body === undefined || !own ? template.body : own.body,
+    sender: sender ?? template.sender,
+    partials: new Map([...template.partials, ...(own?.partials ?? [])]),
+  };
+}
+
+/** What stands in a mail beside its text, where anything does. */
+function mailPartsOf(
+  { cc, bcc, replyTo, headers, attachments }: MailParts,
+  unsubscribe: string | undefined,
+): Pick<MessageContent, 'mail'> {
+  const all =
+    unsubscribe === undefined || headers?.['List-Unsubscribe'] !== undefined
+      ? headers
+      : { ...headers, ...unsubscribeHeaders(unsubscribe) };
+  const parts = Object.entries({ cc, bcc, replyTo, headers: all, attachments }).filter(
+    ([, part]) => part !== undefined,
+  );
+  return parts.length === 0 ? {} : { mail: Object.fromEntries(parts) };
+}
+
+/** Who reads the mail may leave the list; an https address takes it with one click (RFC 8058). */
+export const unsubscribeHeaders = (address: string): Readonly<Record<string, string>> => ({
+  'List-Unsubscribe': `<${address}>`,
+  ...(/^https?:/.test(address) ? { 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' } : {}),
+});
+
+/** A text that is no mail: filled, without HTML. Throws INVALID_TEMPLATE. */
+export async function writePlain(
+  templates: Writing['templates'],
+  texts: { readonly subject?: string | undefined; readonly body: string },
+  variables: Readonly<Record<string, unknown>>,
+): Promise<{ readonly subject: string | undefined; readonly body: string }> {
+  const { subject, body, partials } = await templates.ready({
+    subject: texts.subject ?? '',
+    body: texts.body,
+  });
+  const title = texts.subject && subject.render(variables, 'plain', partials);
+  return { subject: title || undefined, body: body.render(variables, 'plain', partials) };
+}
