@@ -66,7 +66,7 @@ test('a template serves several channels and languages, with layouts, and is sho
   });
   expect(await post(`${path}/preview`, { variables: { name: 'x' }, strict: true })).toMatchObject({
     status: 400,
-    body: { code: 'INVALID_TEMPLATE' },
+    body: { code: 'TEMPLATE_INVALID' },
   });
   // The name is free among both kinds, or it is taken.
   const taken = { name: 'Shipped', subject: 'x', body: 'y' };

@@ -32,7 +32,7 @@ const emailOperation = (outbox: Outbox): Operation =>
     }),
     errors: [
       messageErrors.TEMPLATE_NOT_FOUND,
-      messageErrors.INVALID_TEMPLATE,
+      messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
       messageErrors.RECIPIENT_SUPPRESSED,
       messageErrors.CHANNEL_DISABLED,
@@ -80,7 +80,7 @@ const testOperation = (outbox: Outbox): Operation =>
     }),
     errors: [
       messageErrors.TEMPLATE_NOT_FOUND,
-      messageErrors.INVALID_TEMPLATE,
+      messageErrors.TEMPLATE_INVALID,
       messageErrors.INVALID_RECIPIENT,
       messageErrors.PROVIDER_REFUSED,
       messageErrors.PROVIDER_AUTH,

@@ -95,7 +95,7 @@ const sending = {
 } as const;
 const sendingErrors = [
   messageErrors.INVALID_RECIPIENT,
-  messageErrors.INVALID_TEMPLATE,
+  messageErrors.TEMPLATE_INVALID,
   messageErrors.TEMPLATE_NOT_FOUND,
   messageErrors.RECIPIENT_NOT_FOUND,
   messageErrors.CHANNEL_DISABLED,

@@ -62,7 +62,7 @@ const saveOperation = (partials: PartialTemplates): Operation =>
       }),
     },
     output: Type.Object({ name: Type.String(), body: Type.String() }),
-    errors: [messageErrors.INVALID_TEMPLATE],
+    errors: [messageErrors.TEMPLATE_INVALID],
     summary: 'Write a part that templates share, or a layout',
     description: 'Holds for the next message.',
     handler: async (_context, { params, body }) => {
@@ -104,7 +104,7 @@ export const previewOperation = (templates: Templates): Operation =>
     readOnly: true,
     input: { params: Id, body: PreviewBody },
     output: Type.Object({ subject: Type.String(), html: Type.String(), text: Type.String() }),
-    errors: [messageErrors.TEMPLATE_NOT_FOUND, messageErrors.INVALID_TEMPLATE],
+    errors: [messageErrors.TEMPLATE_NOT_FOUND, messageErrors.TEMPLATE_INVALID],
     summary: 'Look at a mail template with values',
     handler: async (_context, { params, body: { variables = {}, locale, strict } }) => {
       const { subject, body, partials } = await templates.ready(

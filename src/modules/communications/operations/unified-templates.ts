@@ -120,7 +120,7 @@ const getOperation = (unified: UnifiedTemplates): Operation =>
   });
 
 const writing = [
-  messageErrors.INVALID_TEMPLATE,
+  messageErrors.TEMPLATE_INVALID,
   messageErrors.INVALID_RECIPIENT,
   messageErrors.TEMPLATE_EXISTS,
 ];
@@ -240,7 +240,7 @@ const previewOperation = (unified: UnifiedTemplates, templates: Templates): Oper
     readOnly: true,
     input: { params: Id, body: PreviewBody },
     output: Preview,
-    errors: [messageErrors.TEMPLATE_NOT_FOUND, messageErrors.INVALID_TEMPLATE],
+    errors: [messageErrors.TEMPLATE_NOT_FOUND, messageErrors.TEMPLATE_INVALID],
     summary: 'Look at a template for several channels with values',
     handler: async (_context, { params, body }) => {
       const { name } = inputOf(JSON.parse((await unified.get(params.id)).json));

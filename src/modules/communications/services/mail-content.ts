@@ -19,7 +19,7 @@ export interface WritingOptions {
   readonly unsubscribe?: string | undefined;
 }
 
-/** Throws TEMPLATE_NOT_FOUND, INVALID_TEMPLATE, INVALID_RECIPIENT (the sender). */
+/** Throws TEMPLATE_NOT_FOUND, TEMPLATE_INVALID, INVALID_RECIPIENT (the sender). */
 export async function writeMail(
   { templates, config }: Writing,
   email: TemplatedEmail | PlainEmail,
@@ -90,7 +90,7 @@ export const unsubscribeHeaders = (address: string): Readonly<Record<string, str
   ...(/^https?:/.test(address) ? { 'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click' } : {}),
 });
 
-/** A text that is no mail: filled, without HTML. Throws INVALID_TEMPLATE. */
+/** A text that is no mail: filled, without HTML. Throws TEMPLATE_INVALID. */
 export async function writePlain(
   templates: Writing['templates'],
   texts: { readonly subject?: string | undefined; readonly body: string },

@@ -20,7 +20,7 @@ export interface TemplatedEmail extends Recipient, MailParts {
   readonly sender?: string;
   /**
    * Sent however many messages the recipient has got: for what the owner of an account must learn. Whoever has
-   * taken the account could else use up what he may get, and with it the notice that leads back.
+   * taken the account could else use up what they may get, and with it the notice that leads back.
    */
   readonly essential?: boolean;
 }

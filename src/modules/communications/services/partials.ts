@@ -13,7 +13,7 @@ import { type Partials, parsePart, parseTemplate, type Template } from './templa
 
 export interface PartialTemplates {
   list(): Promise<readonly PartialRow[]>;
-  /** Throws INVALID_TEMPLATE. */
+  /** Throws TEMPLATE_INVALID. */
   save(name: string, body: string): Promise<void>;
   /** Throws PARTIAL_NOT_FOUND. */
   remove(name: string): Promise<void>;

@@ -20,7 +20,7 @@ export interface Template {
   /** Names of the partials it uses itself. */
   readonly partials: readonly string[];
   readonly nodes: readonly Node[];
-  /** `html`: values are escaped. A missing value is empty. Throws INVALID_TEMPLATE. */
+  /** `html`: values are escaped. A missing value is empty. Throws TEMPLATE_INVALID. */
   render(variables: Variables, format: Format, partials?: Partials, strict?: boolean): string;
 }
 
@@ -44,7 +44,7 @@ export function parseTemplate(text: string): Template {
 
 /* Templates out of requests: what cannot be read is 400 and names the field. */
 
-/** Throws INVALID_TEMPLATE. */
+/** Throws TEMPLATE_INVALID. */
 export function parsePart(path: string, text: string): Template {
   try {
     return parseTemplate(text);

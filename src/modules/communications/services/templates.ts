@@ -234,14 +234,7 @@ export const templateTexts = (json: string, locale: string | undefined) =>
   inOneLanguage(JSON.parse(json) as Translated, locale);
 
 export const nameContains = (search: string | undefined): Condition =>
-  search === undefined
-    ? all()
-    : {
-        kind: 'test',
-        path: 'name',
-        test: { kind: 'like', pieces: ['', search, ''], ignoreCase: true },
-        place: 'search',
-      };
+  search === undefined ? all() : contains('name', search, 'search');
 
 export async function unlessMissing<T>(work: () => Promise<T>): Promise<T> {
   try {

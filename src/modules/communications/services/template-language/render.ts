@@ -44,7 +44,7 @@ export interface Rendering {
   readonly strict?: boolean | undefined;
 }
 
-/** Throws INVALID_TEMPLATE for what becomes too large, and for partials that are not there. */
+/** Throws TEMPLATE_INVALID for what becomes too large, and for partials that are not there. */
 export function render(
   nodes: readonly Node[],
   variables: Readonly<Record<string, unknown>>,
@@ -56,7 +56,7 @@ export function render(
 }
 
 const refused = (what: string) =>
-  messageErrors.INVALID_TEMPLATE({ message: `The template ${what}` });
+  messageErrors.TEMPLATE_INVALID({ message: `The template ${what}` });
 
 function renderNodes(nodes: readonly Node[], scope: Scope, progress: Progress): string {
   let text = '';
