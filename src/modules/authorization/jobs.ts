@@ -2,7 +2,7 @@
 import Type from 'typebox';
 import type { Kernel } from '../../host/kernel.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
-import { deleteExpired, deleteOldChanges } from './queries.ts';
+import { deleteExpired, deleteOldChanges } from './tuple-removals.ts';
 
 /** Tuples that one statement deletes, so that no lock lasts long. */
 const batch = 5000;

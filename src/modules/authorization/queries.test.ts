@@ -4,8 +4,9 @@ import type { Database } from '../../kernel/database/database.ts';
 import { migrations as eventMigrations } from '../../kernel/events/migrations.ts';
 import { newId } from '../../kernel/ids.ts';
 import { migrations } from './migrations.ts';
-import { deleteExpired, deleteTuples, listTuples, tuplesAfter } from './queries.ts';
+import { listTuples, tuplesAfter } from './queries.ts';
 import { listRoles, listRules } from './role-queries.ts';
+import { deleteExpired, deleteTuples } from './tuple-removals.ts';
 import { type NewTuple, writeTuples } from './tuple-writes.ts';
 
 describe('stored tuples', () => {

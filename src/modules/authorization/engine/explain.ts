@@ -33,6 +33,13 @@ import {
   targetBounds,
   tupleBounds,
 } from './evaluate.ts';
+import {
+  type Arrow,
+  type Grounds,
+  isGrounded,
+  supportingTuple,
+  supportsSet,
+} from './explanation-grounds.ts';
 import { type Bounds, isOwnSet, nodeKey, yes } from './graph.ts';
 import { limits } from './limits.ts';
 import { canBeTried, suggestChanges } from './suggestions.ts';
@@ -101,11 +108,8 @@ async function confirmed(
   return kept;
 }
 
-interface Telling {
-  readonly state: EvaluationState;
+interface Telling extends Grounds {
   readonly left: { lines: number };
-  /** Nodes above this line. */
-  readonly trail: ReadonlySet<string>;
 }
 
 const aboutNode = (object: ObjectRef, name: Name) => ({
@@ -149,13 +153,6 @@ function explainNode(telling: Telling, object: ObjectRef, name: Name): Reason {
 
 type Told = Omit<Reason, 'about'>;
 
-/** True when a proof of the node above may lean on this one: it was true earlier. */
-function supports({ state, trail }: Telling, object: ObjectRef, name: Name): boolean {
-  const above = state.nodes.get([...trail].at(-1) ?? '');
-  const node = state.nodes.get(nodeKey(object, name));
-  return node?.bounds.sure === true && above !== undefined && node.rank < above.rank;
-}
-
 function tellRelation(telling: Telling, object: ObjectRef, relation: string): Told {
   const { state } = telling;
   const { evaluation } = state;
@@ -198,11 +195,6 @@ function doubt({ expired }: Tuple, bounds: Bounds, condition: string | undefined
     ? `, but the condition "${condition}" needs values that were not given`
     : `, but the condition "${condition}" does not hold`;
 }
-
-const supportsSet = (telling: Telling, { subject }: Tuple): boolean => {
-  const name = telling.state.evaluation.model.member(subject.type, subject.relation);
-  return name !== undefined && supports(telling, subject, name);
-};
 
 function tellSet(telling: Telling, tuple: Tuple): Told {
   const name = telling.state.evaluation.model.member(tuple.subject.type, tuple.subject.relation);
@@ -286,51 +278,6 @@ function tellCombination(telling: Telling, object: ObjectRef, expression: Combin
     ...tellExpression(telling, object, part),
   }));
   return { allowed: sure, because: format(expression), parts };
-}
-
-/** True when the expression is true without leaning on the node that is being explained. */
-function isGrounded(telling: Telling, object: ObjectRef, expression: Expression): boolean {
-  switch (expression.kind) {
-    case 'relation':
-      return supports(telling, object, {
-        type: object.type,
-        kind: 'relation',
-        name: expression.relation,
-      });
-    case 'action':
-      return supports(telling, object, {
-        type: object.type,
-        kind: 'action',
-        name: expression.action,
-      });
-    case 'arrow':
-      return expression.all || supportingTuple(telling, object, expression) !== undefined;
-    case 'union':
-      return expression.of.some(
-        (e) => expressionBounds(telling.state, object, e).sure && isGrounded(telling, object, e),
-      );
-    case 'intersection':
-      return expression.of.every((e) => isGrounded(telling, object, e));
-    case 'exclusion':
-      return isGrounded(telling, object, expression.base);
-    default:
-      return true;
-  }
-}
-
-type Arrow = Extract<Expression, { kind: 'arrow' }>;
-
-function supportingTuple(telling: Telling, object: ObjectRef, arrow: Arrow): Tuple | undefined {
-  const { state } = telling;
-  return leadingTuples(state, object, arrow).find((tuple) => {
-    const name = state.evaluation.model.action(tuple.subject.type, arrow.target);
-    return (
-      name &&
-      tupleBounds(state, tuple).sure &&
-      targetBounds(state, tuple, arrow).sure &&
-      supports(telling, tuple.subject, name)
-    );
-  });
 }
 
 function tellArrow(telling: Telling, object: ObjectRef, arrow: Arrow): Told {

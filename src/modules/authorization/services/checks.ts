@@ -63,8 +63,9 @@ interface ChecksOptions {
   readonly models: Models;
 }
 
-export function createChecks({ database, models }: ChecksOptions): Checks {
-  const acting: Checks['acting'] = async (subject, action, scope, options) => {
+/** The subject in whose name a scope is asked about; nothing where it may not act for the scope. */
+function createActing({ database, models }: ChecksOptions): Checks['acting'] {
+  return async (subject, action, scope, options) => {
     if (scope === undefined || scope === '') return subject;
     const object = parseObject(scope, 'scope');
     if (formatSubject(subject) === formatObject(object)) return subject;
@@ -81,7 +82,10 @@ export function createChecks({ database, models }: ChecksOptions): Checks {
       return allowed === true ? plain(object) : undefined;
     });
   };
+}
 
+/** A check by one statement where that decides, else by the engine. */
+function createCheck({ database, models }: ChecksOptions) {
   const reachOf = probeReaches();
 
   /** What single statements decide with this model; `undefined` when they do not, or the model is not in force any more. */
@@ -100,7 +104,7 @@ export function createChecks({ database, models }: ChecksOptions): Checks {
     return undefined;
   }
 
-  const check = async (question: Question, options?: AskOptions): Promise<boolean> => {
+  return async (question: Question, options?: AskOptions): Promise<boolean> => {
     // What a transaction sees of definitions, nobody else may know.
     const allowed = database.inTransaction()
       ? undefined
@@ -110,6 +114,11 @@ export function createChecks({ database, models }: ChecksOptions): Checks {
       async (engine) => (await engine.check(database, [question], options))[0] === true,
     );
   };
+}
+
+export function createChecks({ database, models }: ChecksOptions): Checks {
+  const acting = createActing({ database, models });
+  const check = createCheck({ database, models });
 
   return {
     acting,

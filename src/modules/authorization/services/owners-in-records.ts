@@ -4,7 +4,8 @@ import type { SubjectRef } from '../model/grammar.ts';
 import type { FieldRelation, Model } from '../model/model.ts';
 import { formatTuple, type Tuple } from '../model/tuple.ts';
 import { clearOwners } from '../owner-columns.ts';
-import type { RelationOfObjects, StoredTuple, TupleFilter } from '../queries.ts';
+import type { StoredTuple, TupleFilter } from '../queries.ts';
+import type { RelationOfObjects } from '../tuple-removals.ts';
 import { fieldTuples, mayMatch, type RecordFilter, recordTuplesOf } from './relation-list.ts';
 
 /** Relations that columns say something about, beside stored tuples. */

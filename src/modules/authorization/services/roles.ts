@@ -10,7 +10,6 @@ import { isId, newId } from '../../../kernel/ids.ts';
 import type { Engine, Page } from '../engine/engine.ts';
 import { authorizationErrors } from '../errors.ts';
 import type { SubjectRef } from '../model/grammar.ts';
-import { deleteTuples, deleteTuplesOfObject } from '../queries.ts';
 import {
   deleteRole,
   insertRole,
@@ -23,6 +22,7 @@ import {
   rolesByIds,
   updateRole,
 } from '../role-queries.ts';
+import { deleteTuples, deleteTuplesOfObject } from '../tuple-removals.ts';
 import type { Models } from './definitions/models.ts';
 import type { Tuples } from './tuples.ts';
 

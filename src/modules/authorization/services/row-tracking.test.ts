@@ -7,8 +7,8 @@ import { migrations as eventTables } from '../../../kernel/events/migrations.ts'
 import { newId } from '../../../kernel/ids.ts';
 import { migrations } from '../migrations.ts';
 import { parseObject, parseSubject } from '../model/grammar.ts';
-import { deleteOldChanges } from '../queries.ts';
 import { recordTuples } from '../record-tuples.ts';
+import { deleteOldChanges } from '../tuple-removals.ts';
 import { type NewTuple, writeTuples } from '../tuple-writes.ts';
 import { createRowTracking, type RowTracking } from './row-tracking.ts';
 

@@ -75,8 +75,69 @@ interface Dependencies extends Pick<Kernel, 'database' | 'schemas' | 'permission
 }
 
 export function createSharing({ models, checks, tuples, ...kernel }: Dependencies): Sharing {
-  const { database, schemas } = kernel;
+  const { database } = kernel;
+  const { definitionOf, may, requireGiver } = createGivers({ models, checks });
+  const requireReceiver = createReceivers({ ...kernel, models, may });
 
+  const profilesOf = async (
+    caller: UserCaller,
+    shares: readonly ShareRow[],
+  ): Promise<ReadonlyMap<string, string>> => {
+    const ids = shares.flatMap(({ subject }) => (subject.type === 'User' ? [subject.id] : []));
+    return new Map(
+      (await publicRecords(kernel, caller, 'User', ids)).map(({ id, json }) => [id, json]),
+    );
+  };
+
+  return {
+    requireGiver,
+    async list(caller, resource, page) {
+      const definition = await definitionOf(resource);
+      const shareable = [...definition.shareable];
+      const given = shareable.map((relation) => actionsGiven(definition, relation));
+      const asked = [...new Set([shareAction, ...given.flat()])].filter((action) =>
+        definition.actions.has(action),
+      );
+      const answers = asked.length === 0 ? [] : await may(caller.userId, resource, asked);
+      const allowed = new Set(asked.filter((_, i) => answers[i]));
+      if (!allowed.has(shareAction)) throw authorizationErrors.SHARING_REFUSED();
+      const { shares, count } = await sharesOf(database, resource, shareable, page);
+      const profiles = await profilesOf(caller, shares);
+      return {
+        shares: shares.map((share) => ({ ...share, profile: profiles.get(share.subject.id) })),
+        count,
+        relations: shareable.filter((_, i) => given[i]?.every((action) => allowed.has(action))),
+      };
+    },
+    give: (caller, resource, share) =>
+      database.transaction(async () => {
+        await requireGiver(caller.userId, resource, share.relation);
+        await requireReceiver(caller, share.subject);
+        const { shareable } = await definitionOf(resource);
+        await requireRoom(database, resource, [...shareable]);
+        await tuples.write(caller, [{ ...share, resource }]);
+      }),
+    take: (caller, resource, { subject, relation }) =>
+      database.transaction(async () => {
+        const definition = await definitionOf(resource);
+        const isOwn = formatSubject(subject) === formatSubject(userSubject(caller.userId));
+        if (!isOwn || !definition.shareable.has(relation))
+          await requireGiver(caller.userId, resource, relation);
+        await tuples.removeAll(caller, [{ subject, relation, resource }]);
+      }),
+    async accept(caller, { by, to, resource, relation, expiresAt }) {
+      if (by === to) throw authorizationErrors.SHARING_REFUSED();
+      await requireGiver(by, resource, relation);
+      const { shareable } = await definitionOf(resource);
+      await requireRoom(database, resource, [...shareable]);
+      const tuple: TimedTuple = { subject: userSubject(to), relation, resource, expiresAt };
+      await tuples.write(caller, [tuple]);
+    },
+  };
+}
+
+/** What callers may give away. */
+function createGivers({ models, checks }: Pick<Dependencies, 'models' | 'checks'>) {
   /** The definition of a type that can be shared at all. */
   const definitionOf = async ({ type }: ObjectRef): Promise<Definition> => {
     const definition = (await models.engine()).model.get(type);
@@ -118,7 +179,17 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
         });
   }
 
-  /** Throws 400 for a subject with whom nobody shares, or who is not there, and 403 for one whom the caller may not see. */
+  return { definitionOf, may, requireGiver };
+}
+
+/** Throws 400 for a subject with whom nobody shares, or who is not there, and 403 for one whom the caller may not see. */
+function createReceivers({
+  database,
+  schemas,
+  models,
+  may,
+}: Pick<Dependencies, 'database' | 'schemas' | 'models'> &
+  Pick<ReturnType<typeof createGivers>, 'may'>) {
   async function requireReceiver({ userId }: UserCaller, subject: SubjectRef): Promise<void> {
     if (subject.id === '*')
       throw invalid('subject', 'wildcard', 'sharing with everybody is for operators');
@@ -139,66 +210,17 @@ export function createSharing({ models, checks, tuples, ...kernel }: Dependencie
     return allowed === true;
   }
 
-  const requireRoom = async (resource: ObjectRef, relations: readonly string[]): Promise<void> => {
-    if ((await countShares(database, resource, relations, MOST_SHARES)) >= MOST_SHARES)
-      throw authorizationErrors.SHARES_FULL();
-  };
+  return requireReceiver;
+}
 
-  const profilesOf = async (
-    caller: UserCaller,
-    shares: readonly ShareRow[],
-  ): Promise<ReadonlyMap<string, string>> => {
-    const ids = shares.flatMap(({ subject }) => (subject.type === 'User' ? [subject.id] : []));
-    return new Map(
-      (await publicRecords(kernel, caller, 'User', ids)).map(({ id, json }) => [id, json]),
-    );
-  };
-
-  return {
-    requireGiver,
-    async list(caller, resource, page) {
-      const definition = await definitionOf(resource);
-      const shareable = [...definition.shareable];
-      const given = shareable.map((relation) => actionsGiven(definition, relation));
-      const asked = [...new Set([shareAction, ...given.flat()])].filter((action) =>
-        definition.actions.has(action),
-      );
-      const answers = asked.length === 0 ? [] : await may(caller.userId, resource, asked);
-      const allowed = new Set(asked.filter((_, i) => answers[i]));
-      if (!allowed.has(shareAction)) throw authorizationErrors.SHARING_REFUSED();
-      const { shares, count } = await sharesOf(database, resource, shareable, page);
-      const profiles = await profilesOf(caller, shares);
-      return {
-        shares: shares.map((share) => ({ ...share, profile: profiles.get(share.subject.id) })),
-        count,
-        relations: shareable.filter((_, i) => given[i]?.every((action) => allowed.has(action))),
-      };
-    },
-    give: (caller, resource, share) =>
-      database.transaction(async () => {
-        await requireGiver(caller.userId, resource, share.relation);
-        await requireReceiver(caller, share.subject);
-        const { shareable } = await definitionOf(resource);
-        await requireRoom(resource, [...shareable]);
-        await tuples.write(caller, [{ ...share, resource }]);
-      }),
-    take: (caller, resource, { subject, relation }) =>
-      database.transaction(async () => {
-        const definition = await definitionOf(resource);
-        const isOwn = formatSubject(subject) === formatSubject(userSubject(caller.userId));
-        if (!isOwn || !definition.shareable.has(relation))
-          await requireGiver(caller.userId, resource, relation);
-        await tuples.removeAll(caller, [{ subject, relation, resource }]);
-      }),
-    async accept(caller, { by, to, resource, relation, expiresAt }) {
-      if (by === to) throw authorizationErrors.SHARING_REFUSED();
-      await requireGiver(by, resource, relation);
-      const { shareable } = await definitionOf(resource);
-      await requireRoom(resource, [...shareable]);
-      const tuple: TimedTuple = { subject: userSubject(to), relation, resource, expiresAt };
-      await tuples.write(caller, [tuple]);
-    },
-  };
+/** Throws 409 when the object is shared with too many. */
+async function requireRoom(
+  database: Kernel['database'],
+  resource: ObjectRef,
+  relations: readonly string[],
+): Promise<void> {
+  if ((await countShares(database, resource, relations, MOST_SHARES)) >= MOST_SHARES)
+    throw authorizationErrors.SHARES_FULL();
 }
 
 const unshared = ({ name, shareable }: Definition, relation: string): string => {

@@ -13,19 +13,21 @@ import type { RecordField } from '../model/definition.ts';
 import { grantedAction, type Model } from '../model/model.ts';
 import { formatTuple, tupleProblem } from '../model/tuple.ts';
 import {
-  deleteExactly,
-  deleteRelation,
-  deleteTuple,
-  deleteTuples,
   findTuple,
   listTuples,
-  type RelationOfObjects,
   type StoredTuple,
   type TimedTuple,
   type TupleFilter,
   type TupleKind,
   type TuplePage,
 } from '../queries.ts';
+import {
+  deleteExactly,
+  deleteRelation,
+  deleteTuple,
+  deleteTuples,
+  type RelationOfObjects,
+} from '../tuple-removals.ts';
 import { type NewTuple, writeTuples } from '../tuple-writes.ts';
 import { definitionsLock, type Models } from './definitions/models.ts';
 import { clearExactly, clearMatching, clearRelation, saidByRecords } from './owners-in-records.ts';

@@ -45,22 +45,7 @@ const usersPerSignal = 50;
 const namespace = '/communications/';
 
 export function createInbox({ database, signals }: Pick<Kernel, 'database' | 'signals'>): Inbox {
-  const tell = (userIds: readonly string[], event: string, data: unknown): void =>
-    database.afterCommit(() => {
-      for (let from = 0; from < userIds.length; from += usersPerSignal)
-        signals.send({
-          namespace,
-          userIds: userIds.slice(from, from + usersPerSignal),
-          event,
-          data,
-        });
-    });
-
-  const tellUnread = async (userId: string): Promise<void> => {
-    const { unread } = await countInbox(database, userId, {});
-    tell([userId], 'unread-count', { unreadCount: unread });
-  };
-
+  const { tell, tellUnread } = createInboxSignals({ database, signals });
   return {
     async page(userId, filter) {
       const [rows, counts] = await Promise.all([
@@ -108,6 +93,27 @@ export function createInbox({ database, signals }: Pick<Kernel, 'database' | 'si
         );
     },
   };
+}
+
+/** Sockets hear of changes after the commit. */
+function createInboxSignals({ database, signals }: Pick<Kernel, 'database' | 'signals'>) {
+  const tell = (userIds: readonly string[], event: string, data: unknown): void =>
+    database.afterCommit(() => {
+      for (let from = 0; from < userIds.length; from += usersPerSignal)
+        signals.send({
+          namespace,
+          userIds: userIds.slice(from, from + usersPerSignal),
+          event,
+          data,
+        });
+    });
+
+  const tellUnread = async (userId: string): Promise<void> => {
+    const { unread } = await countInbox(database, userId, {});
+    tell([userId], 'unread-count', { unreadCount: unread });
+  };
+
+  return { tell, tellUnread };
 }
 
 /** The same for all who get the same. */

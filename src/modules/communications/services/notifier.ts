@@ -105,8 +105,8 @@ export function createNotifier(dependencies: Dependencies): Notifier {
       requireActive();
       const order = orderOf(input);
       const id = newId();
-      const wanted = 'topic' in to ? undefined : [...new Set(to.userIds)];
-      const userIds = wanted === undefined ? null : [...(await users(wanted))].sort();
+      const requested = 'topic' in to ? undefined : [...new Set(to.userIds)];
+      const userIds = requested === undefined ? null : [...(await users(requested))].sort();
       const recipients =
         'topic' in to ? await countSubscribers(database, to.topic) : (userIds?.length ?? 0);
       await database.transaction(async (transaction) => {
@@ -119,7 +119,7 @@ export function createNotifier(dependencies: Dependencies): Notifier {
         });
         await jobs.enqueue(jobName, { id }, { transaction });
       });
-      return { id, recipients, skipped: (wanted?.length ?? recipients) - recipients };
+      return { id, recipients, skipped: (requested?.length ?? recipients) - recipients };
     },
     async get(id) {
       const found = await broadcastById(database, id);
@@ -131,23 +131,26 @@ export function createNotifier(dependencies: Dependencies): Notifier {
       if (!(await broadcastById(database, id))) throw messageErrors.BROADCAST_NOT_FOUND();
       await stopBroadcast(database, id);
     },
-    job: defineJob({
-      name: jobName,
-      data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
-      retries: 20,
-      async handler({ id }, { signal }) {
-        while (!signal.aborted) {
-          const more = await database.transaction((transaction) =>
-            nextPage(dependencies, transaction, id),
-          );
-          if (!more) return;
-        }
-        // Another worker goes on from where this one stopped.
-        throw new Error('The broadcast was interrupted');
-      },
-    }),
+    job: broadcastJob(dependencies),
   };
 }
+
+const broadcastJob = (dependencies: Dependencies): JobDefinition =>
+  defineJob({
+    name: jobName,
+    data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
+    retries: 20,
+    async handler({ id }, { signal }) {
+      while (!signal.aborted) {
+        const more = await dependencies.database.transaction((transaction) =>
+          nextPage(dependencies, transaction, id),
+        );
+        if (!more) return;
+      }
+      // Another worker goes on from where this one stopped.
+      throw new Error('The broadcast was interrupted');
+    },
+  });
 
 const contextOf = (id: string): string => `communications:broadcast:${id}`;
 

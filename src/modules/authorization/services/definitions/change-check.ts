@@ -9,8 +9,8 @@ import { buildModel, type Model } from '../../model/model.ts';
 import { ownerRelation } from '../../model/record-field.ts';
 import { checkAgainst } from '../../model/reference-check.ts';
 import { fits } from '../../model/tuple.ts';
-import { deleteAlike, examplesOf, type TupleShape } from '../../queries.ts';
 import { servesRecords } from '../../record-tuples.ts';
+import { deleteAlike, examplesOf, type TupleShape } from '../../tuple-removals.ts';
 import {
   type DefinitionContent,
   parsedDefinition,

@@ -13,7 +13,7 @@ import { isId } from '../../../../kernel/ids.ts';
 import type { ObjectDirectory } from '../../../../kernel/pipeline/input-authority.ts';
 import { authorizationErrors } from '../../errors.ts';
 import { buildModel } from '../../model/model.ts';
-import { deleteTuplesOfType } from '../../queries.ts';
+import { deleteTuplesOfType } from '../../tuple-removals.ts';
 import { clearMatching } from '../owners-in-records.ts';
 import { builtInNames } from './built-in.ts';
 import {

@@ -4,7 +4,8 @@ import { sql } from '../../../../kernel/database/sql.ts';
 import { ownerColumn, ownerRelation } from '../../model/record-field.ts';
 import { formatTuple } from '../../model/tuple.ts';
 import { clearOwners, ownerTypes } from '../../owner-columns.ts';
-import type { TupleFilter, TupleShape } from '../../queries.ts';
+import type { TupleFilter } from '../../queries.ts';
+import type { TupleShape } from '../../tuple-removals.ts';
 import { fieldTuples, recordTuplesOf } from '../relation-list.ts';
 
 export interface CountedShape extends TupleShape {
