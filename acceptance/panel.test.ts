@@ -11,6 +11,7 @@ import { authentication } from './panel/authentication.ts';
 import { communications } from './panel/communications.ts';
 import { core } from './panel/core.ts';
 import { database } from './panel/database.ts';
+import { forms } from './panel/forms.ts';
 import { router } from './panel/router.ts';
 import { number, password, type Row, type Seen, text } from './panel/row.ts';
 
@@ -85,6 +86,7 @@ describe('the calls of the admin panel', () => {
   describe('of the database', () => replay(database));
   describe('of the router', () => replay(router));
   describe('of messages', () => replay(communications));
+  describe('of forms', () => replay(forms));
 
   test.each(['core', 'admin', 'router', 'database', 'authentication', 'communications'])(
     'PATCH /config/%s with what was just read changes nothing',
@@ -158,6 +160,7 @@ describe('the calls of the admin panel', () => {
       `grpc_request_latency_seconds{module_name="${module}"} 0`,
     ]),
     'registered_schemas_total{module_name="database",imported="true"} 0',
+    'forms_total{module_name="forms"} 0',
     /registered_schemas_total\{module_name="database",imported="false"\} [1-9]/,
     'custom_endpoints_total{module_name="database"} 0',
     /database_queries_total\{module_name="database"\} \d/,
