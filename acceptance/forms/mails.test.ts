@@ -196,12 +196,11 @@ it('is 200 and stored while nothing outside answers, and delivered afterwards', 
   const { status, body } = await submit(form._id, { email: 'a@b.cd', message: 'x' });
   expect(status).toBe(200);
   expect(await settled(platform.admin, body.submissionId)).toMatchObject({ forwarded: 'queued' });
-  const message = await waitFor(async () => {
-    const query = { recipient: 'later@example.com' };
+  await waitFor(async () => {
+    const query = { recipient: 'later@example.com', status: 'queued' };
     const { messages } = (await platform.admin.get('/communications/messages', { query })).body;
-    return messages.find(({ attempts }: { attempts: number }) => attempts > 0);
+    return messages.some(({ attempts }: { attempts: number }) => attempts > 0) || undefined;
   });
-  expect(message.status).toBe('queued');
   await platform.admin.patch('/config/communications', { config: smtp('') });
   await mailbox.mail('later@example.com', 'FormSubmission');
 }, 60_000);
