@@ -26,6 +26,7 @@ import { installationId, openRedis, type Redis } from './kernel/redis.ts';
 import { createPasswordHasher } from './kernel/security/password-hasher.ts';
 import { openSecretBox } from './kernel/security/secret-box.ts';
 import type { Settings } from './kernel/settings/settings.ts';
+import { createSocketNamespaces } from './kernel/sockets/socket-namespace.ts';
 import { createStateRegistry } from './kernel/state.ts';
 import type { Logger } from './kernel/telemetry/logger.ts';
 import type { Metrics } from './kernel/telemetry/metrics.ts';
@@ -81,6 +82,7 @@ export async function createKernel(
     bus,
     events,
     signals: createUserSignals(bus),
+    sockets: createSocketNamespaces(),
     jobs,
     audit,
     caches: createCaches(bus),

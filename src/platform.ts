@@ -32,6 +32,7 @@ import type { Logger } from './kernel/telemetry/logger.ts';
 import type { Tracing } from './kernel/telemetry/tracing.ts';
 import { authentication } from './modules/authentication/index.ts';
 import { authorization } from './modules/authorization/index.ts';
+import { chat } from './modules/chat/index.ts';
 import { communications } from './modules/communications/index.ts';
 import { core } from './modules/core/index.ts';
 import { database as databaseModule } from './modules/database/index.ts';
@@ -52,6 +53,7 @@ export const modules: readonly AnyModule[] = [
   storage,
   embeddings,
   forms,
+  chat,
 ];
 
 const kernelMigrations: readonly MigrationSet[] = [

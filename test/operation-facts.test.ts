@@ -85,6 +85,7 @@ describe('admin operations', () => {
     expect(ids(({ openWorld }) => openWorld === true)).toEqual([
       'authentication.users.requirePassword',
       'authentication.users.resetSecondFactor',
+      'chat.adminMessages.send',
       'communications.email.resend',
       'communications.email.send',
       'communications.email.test',

@@ -21,6 +21,7 @@ import type { PermissionPort } from '../kernel/permissions.ts';
 import type { PasswordHasher } from '../kernel/security/password-hasher.ts';
 import type { SecretBox } from '../kernel/security/secret-box.ts';
 import type { Settings } from '../kernel/settings/settings.ts';
+import type { SocketNamespaces } from '../kernel/sockets/socket-namespace.ts';
 import type { StateRegistry } from '../kernel/state.ts';
 import type { Logger } from '../kernel/telemetry/logger.ts';
 import type { Metrics } from '../kernel/telemetry/metrics.ts';
@@ -40,6 +41,8 @@ export interface Kernel {
   readonly events: Events;
   /** What sockets of users are told at once. */
   readonly signals: UserSignals;
+  /** What modules offer over sockets. */
+  readonly sockets: SocketNamespaces;
   readonly jobs: Jobs;
   readonly audit: Audit;
   readonly caches: Caches;

@@ -10,6 +10,7 @@ import { createUserSignals } from '../../src/kernel/events/user-signals.ts';
 import { createIdentity } from '../../src/kernel/identity.ts';
 import { createLimits } from '../../src/kernel/limits/create-limits.ts';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
+import { createSocketNamespaces } from '../../src/kernel/sockets/socket-namespace.ts';
 import {
   type RealtimeKernel,
   type RealtimeOptions,
@@ -120,6 +121,7 @@ function createKernel() {
     metrics: noMetrics,
     bus,
     signals: createUserSignals(bus),
+    sockets: createSocketNamespaces(),
     events: stream.events,
     limits: createLimits({ redis: undefined, metrics: noMetrics }),
     identity,

@@ -1,6 +1,7 @@
 /** Storage: files, the folders and containers they stand in, and their bytes on a store. */
 import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
+import type { Caller } from '../../kernel/caller.ts';
 import { router } from '../router/index.ts';
 import { type StorageConfig, storageConfig } from './config.ts';
 import { storageJobs } from './jobs.ts';
@@ -13,20 +14,29 @@ import { imageOperations } from './operations/images.ts';
 import { legacyOperations } from './operations/legacy.ts';
 import { resumableOperations } from './operations/resumable.ts';
 import { uploadOperations } from './operations/uploads.ts';
+import { readyFiles } from './queries/files.ts';
 import { containerSchema, fileSchema, folderSchema } from './schemas.ts';
-import { createFileAccess } from './services/access.ts';
+import { createFileAccess, type ReadReason } from './services/access.ts';
+import { fileDocument } from './services/documents.ts';
 import { createLinks } from './services/links.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
 import { createModuleFiles, type ModuleFiles } from './services/module-files.ts';
 import { createProviderSource } from './services/provider-source.ts';
-import { createStorageServices } from './services/storage-services.ts';
-
-export type { ModuleFile, ModuleFiles } from './services/module-files.ts';
+import { createStorageServices, type StorageServices } from './services/storage-services.ts';
 
 /** What other modules may ask of storage. */
 export interface StorageService {
   readonly files: ModuleFiles;
+  /** Those of these files that are there and that the caller may read, as clients see them, by their ids. */
+  readable(
+    caller: Caller,
+    ids: readonly string[],
+  ): Promise<ReadonlyMap<string, Readonly<Record<string, unknown>>>>;
+  /** Another reason to let a user read a file. Answers how to take it away. */
+  onRead(reason: ReadReason): () => void;
 }
+
+export type { ModuleFile, ModuleFiles } from './services/module-files.ts';
 
 /** Operations whose bounds follow the configuration. */
 const owner = 'storage/operations';
@@ -90,7 +100,7 @@ async function start({
     .ensureDefault()
     .catch((error: unknown) => log.warn({ err: error }, 'The default container is not there yet'));
   return {
-    service: { files: createModuleFiles(services) },
+    service: serviceOf(services),
     operations: [],
     jobs: storageJobs(parts, services),
     async stop() {
@@ -102,6 +112,20 @@ async function start({
     },
   };
 }
+
+const serviceOf = (services: StorageServices): StorageService => ({
+  files: createModuleFiles(services),
+  onRead: services.access.onRead,
+  async readable(caller, ids) {
+    const { access, database, links } = services;
+    const found = await readyFiles(database, ids);
+    const readable: [string, Readonly<Record<string, unknown>>][] = [];
+    for (const file of found)
+      if (await access.may(caller, 'read', file))
+        readable.push([file._id, fileDocument(file, links)]);
+    return new Map(readable);
+  },
+});
 
 /** Figures belong to the process, also while the module is switched off and on. */
 const measured = new WeakMap<Kernel, StorageMeasures>();

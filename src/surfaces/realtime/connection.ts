@@ -1,19 +1,27 @@
-/** One socket of the namespace `/database/`: its events, its subscriptions, its end. */
-import Type, { type Static, type TSchema } from 'typebox';
-import { Compile } from 'typebox/compile';
-import type { LimitBucket } from '../../kernel/limits/limits.ts';
-import { jsonSchema } from '../../kernel/operations/json-schema.ts';
-import { invalidInput, problemsOf, type ValidatorError } from '../../kernel/operations/problems.ts';
-import type { CallGates } from '../../kernel/pipeline/request-limits.ts';
+/** One socket: its events, its session, its end. What the events do is its protocol's business. */
+import type { Socket } from 'socket.io';
+import Type from 'typebox';
+import type { LimitBucket, Limits } from '../../kernel/limits/limits.ts';
+import type { Accounts, CallGates } from '../../kernel/pipeline/request-limits.ts';
 import { onAccount } from '../../kernel/request-account/request-account.ts';
 import type { Logger } from '../../kernel/telemetry/logger.ts';
 import { withoutEnd } from '../../kernel/text.ts';
 import { asKnown, describeError, realtimeErrors, tooMany } from './errors.ts';
-import { createSubscriptions, Subscribe, type SubscriptionParts, Target } from './subscriptions.ts';
+import { accepting, type EventHandler, type Protocol, type Reply } from './protocol.ts';
+import type { Session } from './session.ts';
 
-export interface ConnectionParts extends SubscriptionParts {
+export interface ConnectionParts {
+  readonly socket: Socket;
+  readonly session: Session;
+  /** What this node remembers is current once this has settled. */
+  readonly catchUp: () => Promise<void> | undefined;
+  readonly limits: Limits;
+  readonly accounts: Accounts;
   readonly gates: CallGates;
   readonly log: Logger;
+  readonly onDelivered: () => void;
+  /** `end` closes the socket with an error, as when its session is over. */
+  readonly protocol: (end: (error: unknown) => void) => Protocol;
 }
 
 export interface Connection {
@@ -37,18 +45,20 @@ const longestTimer = 2_147_483_647;
 
 const RefreshAuth = Type.Object({ token: Type.String({ minLength: 1, maxLength: 8_192 }) });
 
-/** What goes into the acknowledgement beside `ok`. */
-type Reply = Readonly<Record<string, unknown>>;
-type Handler = (input: unknown) => Promise<Reply>;
-
 type Acknowledge = (answer: Reply) => void;
+
+interface Told {
+  readonly event: string;
+  readonly args: readonly unknown[];
+  readonly acknowledge: Acknowledge | undefined;
+}
 
 /** Tells the client what became of its message: in the acknowledgement, where it asked for one. */
 async function respond(
   { socket, log }: ConnectionParts,
-  event: string,
+  { errorEvent, alwaysTells }: Protocol,
   reply: Promise<Reply>,
-  acknowledge: Acknowledge | undefined,
+  { event, args, acknowledge }: Told,
 ): Promise<void> {
   const answer = await reply.then(
     (result) => ({ ok: true, ...result }),
@@ -57,70 +67,59 @@ async function respond(
       return { ok: false, error: describeError(error) };
     },
   );
-  if (acknowledge) acknowledge(answer);
-  else if ('error' in answer) socket.emit('conduit_error', answer.error);
+  acknowledge?.(answer);
+  if (!('error' in answer) || (acknowledge && !alwaysTells)) return;
+  socket.emit(
+    errorEvent,
+    alwaysTells ? { ...answer.error, event, ...nonceOf(args) } : answer.error,
+  );
 }
 
-/** Ends the connection when its session ends. `restart` after a change of the session. */
-function watchExpiry(parts: ConnectionParts): { restart(): void; stop(): void } {
-  const { socket, session } = parts;
-  let expiry: NodeJS.Timeout | undefined;
-  const restart = (): void => {
-    clearTimeout(expiry);
-    const endsIn = session.endsIn();
-    if (endsIn === undefined || !socket.connected) return;
-    expiry = setTimeout(
-      () => void recheck(parts).then(restart),
-      Math.min(Math.max(endsIn, leastTimer), longestTimer),
-    );
-    expiry.unref();
-  };
-  return { restart, stop: () => clearTimeout(expiry) };
+/** The client's own mark on what it sent, so that it knows what failed. */
+function nonceOf(args: readonly unknown[]): { readonly nonce?: string } {
+  for (const arg of args) {
+    const nonce = (arg as { readonly nonce?: unknown } | null | undefined)?.nonce;
+    if (typeof nonce === 'string' && nonce.length <= 256) return { nonce };
+  }
+  return {};
 }
 
 export function createConnection(parts: ConnectionParts): Connection {
-  const { socket, session, limits, accounts, gates } = parts;
-  const subscriptions = createSubscriptions(parts, (error) => end(parts, error));
-  const expiry = watchExpiry(parts);
-  const handlers: ReadonlyMap<string, Handler> = new Map([
-    ['subscribe', accepting(Subscribe, subscriptions.subscribe)],
-    ['unsubscribe', accepting(Target, subscriptions.unsubscribe)],
-    [
-      'refreshAuth',
-      accepting(RefreshAuth, async ({ token }) => {
-        await session.renew(token);
-        expiry.restart();
-        return {};
-      }),
-    ],
+  const { socket, session } = parts;
+  let errorEvent = 'conduit_error';
+  const end = (error: unknown): void => close(socket, errorEvent, error);
+  const protocol = parts.protocol(end);
+  errorEvent = protocol.errorEvent;
+  const recheck = async (): Promise<void> => {
+    try {
+      await session.caller();
+    } catch (error) {
+      end(error);
+    }
+  };
+  const expiry = watchExpiry(socket, session, recheck);
+  const renew: EventHandler = {
+    heavy: false,
+    handle: accepting(RefreshAuth, async ({ token }) => {
+      await session.renew(token);
+      expiry.watch();
+      return {};
+    }),
+  };
+  const handlers = new Map([
+    ...protocol.handlers,
+    ['refreshAuth', renew] as const,
+    ['authenticate', renew] as const,
   ]);
-
-  const answer = async (event: string, input: unknown): Promise<Reply> => {
-    const state = await limits.consume(eventBudget, socket.id);
-    if (!state.allowed) throw tooMany(state.resetMs);
-    const handler = handlers.get(event);
-    if (!handler) throw realtimeErrors.EVENT_UNKNOWN();
-    await parts.kernel.bus.freshness.catchUp();
-    return gates.inTurn(
-      { key: `user:${session.userId}`, heavy: event === 'subscribe', bytes: 0 },
-      () => handler(input),
-    );
-  };
-  /** Each message is a request of its own. */
-  const answerOnAccount = async (event: string, input: unknown): Promise<Reply> => {
-    const account = accounts.openFor('client');
-    const reply = await onAccount(account, () => answer(event, input));
-    account.close();
-    return reply;
-  };
 
   socket.onAny((event: string, ...args: unknown[]) => {
     const last = args.at(-1);
     const acknowledge = typeof last === 'function' ? (last as Acknowledge) : undefined;
-    const input = acknowledge === args[0] ? undefined : args[0];
-    void respond(parts, event, answerOnAccount(event, input), acknowledge);
+    const given = acknowledge ? args.slice(0, -1) : args;
+    const reply = answerOnAccount(parts, handlers.get(event), given);
+    void respond(parts, protocol, reply, { event, args: given, acknowledge });
   });
-  expiry.restart();
+  expiry.watch();
 
   return {
     userId: session.userId,
@@ -132,48 +131,64 @@ export function createConnection(parts: ConnectionParts): Connection {
         socket.emit(event, data);
         parts.onDelivered();
       } catch (error) {
-        end(parts, error);
+        end(error);
       }
     },
-    recheck: () => recheck(parts),
+    recheck,
     dispose() {
       expiry.stop();
-      subscriptions.clear();
+      protocol.clear();
     },
   };
 }
 
-function end({ socket }: ConnectionParts, error: unknown): void {
+/** Each message is a request of its own. */
+async function answerOnAccount(
+  parts: ConnectionParts,
+  handler: EventHandler | undefined,
+  args: readonly unknown[],
+): Promise<Reply> {
+  const account = parts.accounts.openFor('client');
+  const reply = await onAccount(account, () => answer(parts, handler, args));
+  account.close();
+  return reply;
+}
+
+async function answer(
+  { socket, session, limits, gates, catchUp }: ConnectionParts,
+  handler: EventHandler | undefined,
+  args: readonly unknown[],
+): Promise<Reply> {
+  const state = await limits.consume(eventBudget, socket.id);
+  if (!state.allowed) throw tooMany(state.resetMs);
+  if (!handler) throw realtimeErrors.EVENT_UNKNOWN();
+  await catchUp();
+  return gates.inTurn({ key: `user:${session.userId}`, heavy: handler.heavy, bytes: 0 }, () =>
+    handler.handle(args),
+  );
+}
+
+/** Looks at the session again when its token says that it ends. */
+function watchExpiry(socket: Socket, session: Session, recheck: () => Promise<void>) {
+  let timer: NodeJS.Timeout | undefined;
+  const watch = (): void => {
+    clearTimeout(timer);
+    const endsIn = session.endsIn();
+    if (endsIn === undefined || !socket.connected) return;
+    timer = setTimeout(
+      () => void recheck().then(watch),
+      Math.min(Math.max(endsIn, leastTimer), longestTimer),
+    );
+    timer.unref();
+  };
+  return { watch, stop: () => clearTimeout(timer) };
+}
+
+/** Closes a socket, and says why. */
+export function close(socket: Socket, errorEvent: string, error: unknown): void {
   if (!socket.connected) return;
-  socket.emit('conduit_error', describeError(error));
+  socket.emit(errorEvent, describeError(error));
   // A client that was told to leave stays away; one that lost its transport connects again and resumes.
   if (asKnown(error).status < 500) socket.disconnect(true);
   else socket.conn.close();
-}
-
-async function recheck(parts: ConnectionParts): Promise<void> {
-  const { session } = parts;
-  try {
-    await session.caller();
-  } catch (error) {
-    end(parts, error);
-  }
-}
-
-/** A handler that gets its input validated. */
-function accepting<S extends TSchema>(
-  schema: S,
-  handler: (input: Static<S>) => Promise<Reply>,
-): Handler {
-  const validator = Compile(schema);
-  return async (input) => {
-    if (validator.Check(input)) return handler(input);
-    throw invalidInput(
-      problemsOf(
-        jsonSchema(schema),
-        validator.Errors(input) as unknown as readonly ValidatorError[],
-        'input',
-      ),
-    );
-  };
 }

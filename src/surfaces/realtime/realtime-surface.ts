@@ -23,9 +23,11 @@ import {
   type SurfaceOptionsSource,
 } from '../http/options.ts';
 import { createChangeHub, createLostRelations } from './changes.ts';
-import { type Connection, createConnection } from './connection.ts';
+import { type Connection, type ConnectionParts, createConnection } from './connection.ts';
 import { asKnown, describeError, tooMany } from './errors.ts';
 import { createPlainServer, listenOn } from './http-server.ts';
+import { createModuleServer, type FindServed, type ServedSocket } from './module-server.ts';
+import { platformProtocol } from './protocol.ts';
 import { openSession, originAllowed, presented, type Session } from './session.ts';
 
 export type RealtimeKernel = Pick<
@@ -36,6 +38,7 @@ export type RealtimeKernel = Pick<
   | 'bus'
   | 'events'
   | 'signals'
+  | 'sockets'
   | 'limits'
   | 'identity'
   | 'schemas'
@@ -109,7 +112,14 @@ export async function startRealtimeSurface(
 
   const requests = options.pipeline ?? usualBounds();
   const connections = createConnections(kernel, requests);
-  for (const name of namespaces) serve(io.of(name), { kernel, connections, take, requests });
+  const serving = { kernel, connections, take, requests };
+  for (const name of namespaces) serve(io.of(name), serving);
+  const detach = kernel.sockets.attach(
+    createModuleServer(io, {
+      accept: (nsp, find) => serve(nsp, serving, find),
+      onDelivered: connections.delivered,
+    }),
+  );
   const sweep = setInterval(connections.recheckAll, sweepEveryMs);
   sweep.unref();
 
@@ -118,6 +128,7 @@ export async function startRealtimeSurface(
     address,
     async close() {
       clearInterval(sweep);
+      detach();
       await io.close();
       connections.close();
     },
@@ -161,17 +172,27 @@ interface Serving {
   readonly requests: RequestBounds;
 }
 
-function serve(namespace: Namespace, { kernel, connections, take, requests }: Serving): void {
-  const sessions = new WeakMap<Socket, Session>();
+interface Admitted {
+  readonly session: Session;
+  readonly served?: ServedSocket | undefined;
+}
+
+/** `find`: prepares a socket of a namespace that a module declared. */
+function serve(
+  namespace: Namespace,
+  { kernel, connections, take, requests }: Serving,
+  find?: FindServed,
+): void {
+  const admitted = new WeakMap<Socket, Admitted>();
   const admit = async (socket: Socket): Promise<void> => {
     const { allowed, resetMs, address } = await take(connectBudget, socket.request);
     if (!allowed) throw tooMany(resetMs);
     await kernel.bus.freshness.catchUp();
     const account = requests.accounts.openFor('client', address);
-    sessions.set(
-      socket,
-      await onAccount(account, () => openSession(kernel.identity, presented(socket, address))),
-    );
+    await onAccount(account, async () => {
+      const session = await openSession(kernel.identity, presented(socket, address));
+      admitted.set(socket, { session, served: await find?.(socket, session) });
+    });
     account.close();
   };
   namespace.use((socket, next) => {
@@ -185,14 +206,16 @@ function serve(namespace: Namespace, { kernel, connections, take, requests }: Se
     );
   });
   namespace.on('connection', (socket) => {
-    const session = sessions.get(socket);
-    if (session) connections.open(socket, session);
+    const { session, served } = admitted.get(socket) ?? {};
+    if (session) connections.open(socket, session, served);
     else socket.disconnect(true);
   });
 }
 
 interface Connections {
-  open(socket: Socket, session: Session): void;
+  open(socket: Socket, session: Session, served: ServedSocket | undefined): void;
+  /** So many messages went to sockets. */
+  delivered(count: number): void;
   recheckAll(): void;
   close(): void;
 }
@@ -223,6 +246,17 @@ function createRechecks(byUser: ReadonlyMap<string, ReadonlySet<Connection>>) {
   };
 }
 
+/** Hands what users are told at once to their sockets. Answers how to stop. */
+const passSignals = (
+  { signals }: Pick<RealtimeKernel, 'signals'>,
+  byUser: ReadonlyMap<string, ReadonlySet<Connection>>,
+): (() => void) =>
+  signals.subscribe(({ namespace, userIds, event, data }) => {
+    for (const userId of userIds)
+      for (const connection of byUser.get(userId) ?? [])
+        if (connection.isIn(namespace)) void connection.tell(event, data);
+  });
+
 /** All sockets of this node. Follows the events only while there is one. */
 function createConnections(
   kernel: RealtimeKernel,
@@ -234,21 +268,17 @@ function createConnections(
   const lost = createLostRelations(events);
   kernel.schemas.onChange((changed) => hub.recheck(changed));
   const byUser = new Map<string, Set<Connection>>();
-  const deliveries = metrics.counter('realtime_deliveries_total', 'Record changes sent to sockets');
+  const deliveries = metrics.counter('realtime_deliveries_total', 'Messages sent to sockets');
   const onDelivered = (): void => deliveries.inc();
-  const shared = { kernel, events, hub, lost, limits, accounts, gates, log, onDelivered };
+  const { catchUp } = kernel.bus.freshness;
+  const shared = { kernel, events, hub, lost, limits, accounts, gates, log, onDelivered, catchUp };
   let count = 0;
   let unfollow: (() => void) | undefined;
   metrics.gauge('realtime_sockets', 'Connected sockets', () => count);
   metrics.gauge('realtime_subscriptions', 'What sockets of this node are subscribed to', () =>
     hub.count(),
   );
-
-  const unhear = kernel.signals.subscribe(({ namespace, userIds, event, data }) => {
-    for (const userId of userIds)
-      for (const connection of byUser.get(userId) ?? [])
-        if (connection.isIn(namespace)) void connection.tell(event, data);
-  });
+  const unhear = passSignals(kernel, byUser);
   const { recheck, recheckSubjects, stop } = createRechecks(byUser);
   const follow = (): (() => void) =>
     events.subscribe('*', (event) => {
@@ -268,12 +298,16 @@ function createConnections(
   };
 
   return {
-    open(socket, session) {
+    delivered: (count) => deliveries.inc({}, count),
+    open(socket, session, served) {
       unfollow ??= follow();
       count += 1;
-      const connection = createConnection({ ...shared, socket, session });
+      const protocol: ConnectionParts['protocol'] = (end) =>
+        served?.protocol ?? platformProtocol({ ...shared, socket, session }, end);
+      const connection = createConnection({ ...shared, socket, session, protocol });
       byUser.set(session.userId, (byUser.get(session.userId) ?? new Set()).add(connection));
       socket.on('disconnect', () => forget(connection));
+      served?.connected();
       // The session may have ended between the handshake and now, when nobody was listening for it.
       void connection.recheck();
     },

@@ -90,7 +90,7 @@ interface Subscriptions {
 const resumeBudget: LimitBucket = { name: 'realtime.resume', requests: 300, seconds: 60 };
 const maxSubscriptions = 100;
 /** Packets that may wait for a socket that reads slowly. */
-const maxWaitingPackets = 2_000;
+export const maxWaitingPackets = 2_000;
 
 /** `end` closes the socket with an error, as when its session is over. */
 export function createSubscriptions(
@@ -250,5 +250,5 @@ function send(
 }
 
 /** What Socket.IO has not handed to the network yet. */
-const waitingPackets = (socket: Socket): number =>
+export const waitingPackets = (socket: Socket): number =>
   (socket.conn as unknown as { writeBuffer?: readonly unknown[] }).writeBuffer?.length ?? 0;

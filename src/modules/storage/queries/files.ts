@@ -64,6 +64,20 @@ export const fileById = (database: Queryable, id: string): Promise<FileRow | und
     ),
   );
 
+/** Those of these files that have a content. */
+export const readyFiles = async (
+  database: Queryable,
+  ids: readonly string[],
+): Promise<readonly FileRow[]> =>
+  (
+    await database.query<FileRow>(
+      statement(
+        `select ${columns} from "app"."File" f where f."_id" = any($1::uuid[]) and f."state" = 'ready'`,
+        [ids],
+      ),
+    )
+  ).rows;
+
 /** The same, locked until the transaction ends. */
 export const lockFile = (database: Queryable, id: string): Promise<FileRow | undefined> =>
   firstOf(

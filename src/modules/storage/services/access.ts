@@ -34,7 +34,12 @@ export interface FileAccess {
   requireCreate(caller: Caller, container: string): Promise<void>;
   /** The files of a list that the caller may read. */
   readable(caller: Caller): Condition;
+  /** Another reason to let a user read a file, asked when there is none here. Answers how to take it away. */
+  onRead(reason: ReadReason): () => void;
 }
+
+/** Whether a user may read a file for a reason of another module, such as a message that holds it. */
+export type ReadReason = (userId: string, fileId: string) => Promise<boolean>;
 
 /** Whom a file belongs to that this caller uploads; nobody for operators and the platform. */
 export const ownerOf = (caller: Caller): string | null =>
@@ -59,10 +64,22 @@ export function createFileAccess(config: () => StorageConfig): FileAccess {
     if (file.owner === ownerOf(caller)) return true;
     return action === 'read' && config().access.privateRead === 'authenticated';
   };
+  const reasons = new Set<ReadReason>();
+  const may = async (caller: Caller, action: FileAction, file: GuardedFile): Promise<boolean> => {
+    if (decide(caller, action, file)) return true;
+    if (action !== 'read' || caller.kind !== 'user' || isModuleContainer(file.container))
+      return false;
+    for (const reason of reasons) if (await reason(caller.userId, file._id)) return true;
+    return false;
+  };
   return {
-    may: async (caller, action, file) => decide(caller, action, file),
+    may,
+    onRead(reason) {
+      reasons.add(reason);
+      return () => void reasons.delete(reason);
+    },
     async require(caller, action, file) {
-      if (decide(caller, action, file)) return;
+      if (await may(caller, action, file)) return;
       if (caller.kind !== 'anonymous') throw storageErrors.FILE_ACCESS_DENIED();
       throw action === 'read' ? storageErrors.FILE_NOT_PUBLIC() : errors.UNAUTHORIZED();
     },

@@ -1,0 +1,46 @@
+/** The code of the guide is run as it stands there. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { io } from 'socket.io-client';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { projectRoot } from '../routes.ts';
+import { closeClients, connectChat, makeRoom } from './clients.ts';
+
+let platform: TestPlatform;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+});
+afterAll(async () => {
+  closeClients();
+  await platform?.close();
+});
+
+it('connects, sends, catches up after a loss and renews its token', async () => {
+  const guide = await readFile(join(projectRoot, 'docs/guides/chat.md'), 'utf8');
+  const code = /```js\nimport [^\n]+\n([\s\S]*?)```/.exec(guide)?.[1] ?? '';
+  const [ann, bob] = [await platform.registerUser(), await platform.registerUser()];
+  const room = await makeRoom(ann, [bob]);
+  const shown: Json[] = [];
+  const names = ['io', 'realtimeUrl', 'accessToken', 'show'];
+  const run = new Function(...names, `${code}; return { socket, send, renewed };`);
+  const app = run(io, platform.addresses.realtime, ann.accessToken, (message: Json) =>
+    shown.push(message),
+  );
+  try {
+    await waitFor(() => app.socket.connected);
+    expect(await app.send(room, 'hello')).toMatchObject({ ok: true, seq: 1 });
+    const again = await platform.login(ann.email, ann.password);
+    expect(await app.renewed(again.accessToken)).toEqual({ ok: true });
+    app.socket.disconnect();
+    const b = await connectChat(platform, bob);
+    for (const text of ['one', 'two']) await b.ask('message', room, text);
+    app.socket.connect();
+    await waitFor(() => shown.length === 3);
+    expect(shown.map(({ content }) => content)).toEqual(['hello', 'one', 'two']);
+  } finally {
+    app.socket.disconnect();
+  }
+});

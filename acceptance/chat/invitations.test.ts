@@ -1,0 +1,120 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import type { TestUser } from '../../test/support/node.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { closeClients, configure, connectChat, makeRoom } from './clients.ts';
+
+describe('explicit joins', () => {
+  let platform: TestPlatform;
+  let ann: TestUser;
+  let bob: TestUser;
+  let eve: TestUser;
+  const redirect = (values: Json) =>
+    configure(platform, { explicit_room_joins: { redirect: values } });
+
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+    [ann, bob, eve] = await Promise.all([
+      platform.registerUser(),
+      platform.registerUser(),
+      platform.registerUser(),
+    ]);
+    await configure(platform, { explicit_room_joins: { enabled: true, send_email: true } });
+  });
+  afterEach(closeClients);
+  afterAll(() => platform?.close());
+
+  const received = async (user: TestUser): Promise<Json[]> =>
+    (await user.api.get('/chat/invitations/received')).body.invitations;
+  const memberCount = async (room: string): Promise<number> =>
+    (await platform.admin.get(`/chat/rooms/${room}`)).body.participantCount;
+  /** Path of the link in the last mail to the user. */
+  const linkOf = async (user: TestUser, answer: 'accept' | 'decline'): Promise<string> =>
+    waitFor(async () => {
+      const { body } = await platform.admin.get('/communications/messages', {
+        query: { recipient: user.email, limit: 1 },
+      });
+      const [message] = body.messages ?? [];
+      const whole =
+        message && (await platform.admin.get(`/communications/messages/${message._id}`)).text;
+      return new RegExp(`/hook/chat/invitations/${answer}/[A-Za-z0-9_-]{43}`).exec(
+        whole ?? '',
+      )?.[0];
+    }) as Promise<string>;
+
+  it('invite instead of adding; many answers at once count once', async () => {
+    const room = await makeRoom(ann, [bob, eve], 'By invitation');
+    expect(await memberCount(room)).toBe(1);
+    const b = await connectChat(platform, bob);
+    const [invitation] = await received(bob);
+    expect(invitation).toMatchObject({ room, roomName: 'By invitation', sender: ann.userId });
+    expect(invitation).not.toHaveProperty('token');
+    expect((await ann.api.get('/chat/invitations/sent')).body.count).toBe(2);
+    expect((await eve.api.post(`/chat/invitations/${invitation!._id}/accept`)).status).toBe(404);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => bob.api.post(`/chat/invitations/${invitation!._id}/accept`)),
+    );
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.find(({ status }) => status === 200)!.body).toEqual({
+      result: 'Invitation accepted',
+    });
+    await waitFor(() => b.of('room-joined').length === 1);
+    expect(await b.ask('message', room, 'here I am')).toMatchObject({ ok: true });
+    const [second] = await received(eve);
+    const declined = await eve.api.get(`/chat/invitations/decline/${second!._id}`);
+    expect(declined.body).toEqual({ result: 'Invitation declined' });
+    expect(await memberCount(room)).toBe(2);
+    const invite = { users: [eve.userId] };
+    const again = await ann.api.put(`/chat/rooms/${room}/addUsers`, invite);
+    expect(again.body).toEqual({ result: 'Invitations sent' });
+    expect((await ann.api.put(`/chat/rooms/${room}/addUsers`, invite)).body.code).toBe(
+      'CHAT_INVITATION_EXISTS',
+    );
+    const [third] = await received(eve);
+    expect((await eve.api.get(`/chat/invitations/maybe/${third!._id}`)).status).toBe(400);
+    expect((await eve.api.delete(`/chat/invitations/cancel/${third!._id}`)).status).toBe(403);
+    const open = await platform.admin.get(`/chat/invitations/${room}`);
+    expect(open.body).toMatchObject({ count: 1, invitations: [{ receiver: eve.userId }] });
+    expect(open.text).not.toContain('token');
+    expect((await ann.api.delete(`/chat/invitations/cancel/${third!._id}`)).body).toEqual({
+      result: 'Invitation canceled successfully',
+    });
+    expect(await received(eve)).toEqual([]);
+  });
+
+  it('answer by the link of the mail: nothing changes without a token', async () => {
+    const room = await makeRoom(ann, [bob]);
+    const path = await linkOf(bob, 'accept');
+    expect((await platform.client.get(path)).status).toBe(400);
+    await redirect({
+      login_uri: 'https://app.example/login?x=1',
+      accept_uri: 'https://app.example/rooms/{roomId}',
+    });
+    const asked = await platform.client.get(path);
+    expect(asked.status).toBe(302);
+    const target = new URL(asked.headers.get('location') ?? '');
+    expect(target.origin + target.pathname).toBe('https://app.example/login');
+    expect(target.searchParams.get('redirectUri')).toBe(`${platform.addresses.client}${path}`);
+    expect(await memberCount(room)).toBe(1);
+    expect((await eve.api.get(path)).status).toBe(403);
+    const done = await bob.api.get(path);
+    expect([done.status, done.headers.get('location')]).toEqual([
+      302,
+      `https://app.example/rooms/${room}`,
+    ]);
+    expect(await memberCount(room)).toBe(2);
+    expect((await bob.api.get(path)).status).toBe(404);
+    await redirect({ login_uri: '', accept_uri: '' });
+    await makeRoom(ann, [eve]);
+    const declined = await eve.api.get(await linkOf(eve, 'decline'));
+    expect(declined.body).toEqual({ result: 'Invitation declined' });
+  });
+
+  it('are not there while users are added at once', async () => {
+    await configure(platform, { explicit_room_joins: { enabled: false } });
+    expect((await bob.api.get('/chat/invitations/received')).status).toBe(404);
+    await configure(platform, { explicit_room_joins: { enabled: true } });
+    expect((await bob.api.get('/chat/invitations/received')).status).toBe(200);
+  });
+});

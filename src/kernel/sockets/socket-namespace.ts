@@ -1,0 +1,128 @@
+/**
+ * What modules offer over sockets. A module declares a namespace with its events; the realtime surface serves it: it
+ * admits, authenticates, counts, validates and answers. Everything here is about the sockets of this node.
+ */
+import type { Static, TObject, TSchema } from 'typebox';
+import type { UserCaller } from '../caller.ts';
+
+/** One signed-in socket. */
+export interface SocketConnection {
+  readonly id: string;
+  readonly userId: string;
+  /** The user, if the session still holds; throws 401, 403 or 503. */
+  caller(): UserCaller | Promise<UserCaller>;
+  emit(event: string, data: unknown): void;
+  /** What is broadcast to the channel reaches this socket from now on. */
+  join(channel: string): void;
+  leave(channel: string): void;
+}
+
+/** What goes into an acknowledgement beside `ok`. */
+export type SocketReply = Readonly<Record<string, unknown>>;
+
+/** An event that clients may send. */
+export interface SocketEvent {
+  readonly name: string;
+  readonly summary: string;
+  /** Names of the arguments in their order; absent: one argument, which is the input itself. */
+  readonly parameters?: readonly string[];
+  readonly input: TObject;
+  /** May take long or much memory. */
+  readonly heavy?: boolean;
+  handler(connection: SocketConnection, input: never): Promise<SocketReply>;
+}
+
+/** An event that clients are sent. */
+export interface SentEvent {
+  readonly name: string;
+  readonly summary: string;
+  readonly payload: TSchema;
+}
+
+export interface SocketNamespace {
+  /** Such as `/chat`; served with a slash at its end too. */
+  readonly name: string;
+  readonly summary: string;
+  /** The event that tells a client of a failure. */
+  readonly errorEvent: string;
+  readonly events: readonly SocketEvent[];
+  readonly sends: readonly SentEvent[];
+  /**
+   * Prepares a socket whose user is known, before the client hears that it is connected; throws to refuse it.
+   * `connected` runs when it is, `closed` when it has gone, in any case and once.
+   */
+  admit(connection: SocketConnection): Promise<AdmittedSocket>;
+}
+
+export interface AdmittedSocket {
+  connected(): void;
+  closed(): void;
+}
+
+/** Describes an event; the handler gets what `input` says. */
+export const defineSocketEvent = <S extends TObject>(
+  event: Omit<SocketEvent, 'input' | 'handler'> & {
+    readonly input: S;
+    handler(connection: SocketConnection, input: Static<S>): Promise<SocketReply>;
+  },
+): SocketEvent => event as unknown as SocketEvent;
+
+/** Where the sockets of a namespace are; the realtime surface is one. */
+export interface SocketServer {
+  /** Answers how to stop: its sockets are disconnected then. */
+  serve(namespace: SocketNamespace): () => void;
+  broadcast(namespace: string, channel: string, event: string, data: unknown): void;
+}
+
+export interface SocketNamespaces {
+  /** Answers how to take it away again. */
+  register(namespace: SocketNamespace): () => void;
+  all(): readonly SocketNamespace[];
+  /** To the sockets of a channel on this node, encoded once. */
+  broadcast(namespace: string, channel: string, event: string, data: unknown): void;
+  /** Serves what is and will be registered. Answers how to stop. */
+  attach(server: SocketServer): () => void;
+}
+
+interface Entry {
+  readonly namespace: SocketNamespace;
+  readonly stops: Map<SocketServer, () => void>;
+}
+
+export function createSocketNamespaces(): SocketNamespaces {
+  const entries = new Map<string, Entry>();
+  const servers = new Set<SocketServer>();
+
+  return {
+    register(namespace) {
+      if (entries.has(namespace.name))
+        throw new Error(`There are two socket namespaces "${namespace.name}"`);
+      const stops = new Map(
+        [...servers].map((server) => [server, server.serve(namespace)] as const),
+      );
+      const entry: Entry = { namespace, stops };
+      entries.set(namespace.name, entry);
+      return () => {
+        if (entries.get(namespace.name) !== entry) return;
+        entries.delete(namespace.name);
+        for (const stop of stops.values()) stop();
+      };
+    },
+    all: () => [...entries.values()].map(({ namespace }) => namespace),
+    broadcast(namespace, channel, event, data) {
+      for (const server of servers) server.broadcast(namespace, channel, event, data);
+    },
+    attach(server) {
+      servers.add(server);
+      for (const { namespace, stops } of entries.values())
+        stops.set(server, server.serve(namespace));
+      return () => {
+        servers.delete(server);
+        for (const { stops } of entries.values()) {
+          stops.get(server)?.();
+          stops.delete(server);
+        }
+      };
+    },
+  };
+}

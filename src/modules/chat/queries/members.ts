@@ -1,0 +1,249 @@
+/** The SQL of who is in a room, and of who may not be. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { shortSql, sql } from '../../../kernel/database/sql.ts';
+import type { RoomRole } from '../schemas.ts';
+import { unreadOf } from './rooms.ts';
+
+export interface MemberRow {
+  readonly user: string;
+  readonly role: RoomRole;
+  readonly joinedAt: Date;
+  readonly joinedSeq: number;
+  readonly lastReadSeq: number;
+  readonly lastReadAt: Date | null;
+  readonly muted: boolean;
+  readonly silencedUntil: Date | null;
+}
+
+const columns = `m."user", m."role", m."joinedAt", m."joinedSeq", m."lastReadSeq", m."lastReadAt", m."muted", m."silencedUntil"`;
+
+/** The member, if the room is there and they are in it. */
+export async function memberOf(
+  database: Queryable,
+  roomId: string,
+  userId: string,
+): Promise<(MemberRow & { readonly roomName: string; readonly lastSeq: number }) | undefined> {
+  const { rows } = await database.query<MemberRow & { roomName: string; lastSeq: number }>(shortSql`
+    select m."user", m."role", m."joinedAt", m."joinedSeq", m."lastReadSeq", m."lastReadAt", m."muted", m."silencedUntil",
+      r."name" as "roomName", r."lastSeq"
+    from "app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room"
+    where m."room" = ${roomId}::uuid and m."user" = ${userId}::uuid and not r."deleted"`);
+  return rows[0];
+}
+
+export async function membersOf(
+  database: Queryable,
+  roomId: string,
+  { skip, limit }: { readonly skip: number; readonly limit: number },
+): Promise<{ readonly rows: readonly MemberRow[]; readonly count: number }> {
+  const text = `select ${columns} from "app"."ChatMember" m where m."room" = $1::uuid
+    order by m."joinedAt", m."user" offset $2::integer limit $3::integer`;
+  const [{ rows }, counted] = await Promise.all([
+    database.query<MemberRow>({ text, values: [roomId, skip, limit] }),
+    countMembers(database, roomId),
+  ]);
+  return { rows, count: counted };
+}
+
+export const countMembers = async (database: Queryable, roomId: string): Promise<number> =>
+  (
+    await database.query<{ count: number }>(
+      shortSql`select count(*)::integer as count from "app"."ChatMember" where "room" = ${roomId}::uuid`,
+    )
+  ).rows[0]?.count ?? 0;
+
+/** Those of these users that are in the room, with their roles. */
+export const membersAmong = async (
+  database: Queryable,
+  roomId: string,
+  userIds: readonly string[],
+): Promise<ReadonlyMap<string, RoomRole>> =>
+  new Map(
+    (
+      await database.query<{ user: string; role: RoomRole }>(
+        sql`select "user", "role" from "app"."ChatMember" where "room" = ${roomId}::uuid and "user" = any(${userIds}::uuid[])`,
+      )
+    ).rows.map(({ user, role }) => [user, role]),
+  );
+
+export const allMembers = async (
+  database: Queryable,
+  roomId: string,
+): Promise<readonly { readonly user: string; readonly role: RoomRole }[]> =>
+  (
+    await database.query<{ user: string; role: RoomRole }>(
+      sql`select "user", "role" from "app"."ChatMember" where "room" = ${roomId}::uuid order by "joinedAt", "user"`,
+    )
+  ).rows;
+
+export interface NewMember {
+  readonly id: string;
+  readonly user: string;
+  readonly role: RoomRole;
+}
+
+/** What was written before is theirs to read, but not unread. Members who are there stay as they are. */
+export const insertMembers = (
+  database: Queryable,
+  roomId: string,
+  members: readonly NewMember[],
+): Promise<unknown> =>
+  database.query(sql`
+    insert into "app"."ChatMember" ("_id", "room", "user", "role", "joinedAt", "joinedSeq", "lastReadSeq", "muted", "__v")
+    select x.id, r."_id", x.member, x.role, clock_timestamp(), r."lastSeq", r."lastSeq", false, 0
+    from unnest(${members.map(({ id }) => id)}::uuid[], ${members.map(({ user }) => user)}::uuid[],
+      ${members.map(({ role }) => role)}::text[]) as x(id, member, role) cross join "app"."ChatRoom" r
+    where r."_id" = ${roomId}::uuid on conflict ("room", "user") do nothing`);
+
+/** Answers those who were in it. */
+export const deleteMembers = async (
+  database: Queryable,
+  roomId: string,
+  userIds: readonly string[],
+): Promise<readonly string[]> =>
+  (
+    await database.query<{ user: string }>(sql`
+      delete from "app"."ChatMember" where "room" = ${roomId}::uuid and "user" = any(${userIds}::uuid[]) returning "user"`)
+  ).rows.map(({ user }) => user);
+
+export const setRoles = (
+  database: Queryable,
+  roomId: string,
+  userIds: readonly string[],
+  role: RoomRole,
+): Promise<unknown> =>
+  database.query(
+    sql`update "app"."ChatMember" set "role" = ${role} where "room" = ${roomId}::uuid and "user" = any(${userIds}::uuid[])`,
+  );
+
+export const setMuted = async (
+  database: Queryable,
+  roomId: string,
+  userId: string,
+  muted: boolean,
+): Promise<boolean> =>
+  (
+    await database.query(
+      shortSql`update "app"."ChatMember" set "muted" = ${muted} where "room" = ${roomId}::uuid and "user" = ${userId}::uuid`,
+    )
+  ).count > 0;
+
+export const setSilenced = (
+  database: Queryable,
+  roomId: string,
+  userId: string,
+  until: Date | null,
+): Promise<unknown> =>
+  database.query(
+    shortSql`update "app"."ChatMember" set "silencedUntil" = ${until}::timestamptz where "room" = ${roomId}::uuid and "user" = ${userId}::uuid`,
+  );
+
+/** Moves the cursor forward, never back. Answers what is unread then; nothing when they are no member. */
+export async function markRead(
+  database: Queryable,
+  roomId: string,
+  userId: string,
+  upTo: number | undefined,
+): Promise<{ readonly moved: boolean; readonly unreadCount: number } | undefined> {
+  const text = `with before as (
+      select m."lastReadSeq", r."lastSeq" from "app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room"
+      where m."room" = $1::uuid and m."user" = $2::uuid and not r."deleted" for update of m),
+    moved as (
+      update "app"."ChatMember" m set "lastReadSeq" = greatest(m."lastReadSeq", least(coalesce($3::integer, b."lastSeq"), b."lastSeq")),
+        "lastReadAt" = clock_timestamp()
+      from before b where m."room" = $1::uuid and m."user" = $2::uuid returning m."room", m."user", m."lastReadSeq")
+    select moved."lastReadSeq" > before."lastReadSeq" as moved, ${unreadOf('moved."room"', 'moved')} as "unreadCount"
+    from moved cross join before`;
+  return (
+    await database.query<{ moved: boolean; unreadCount: number }>({
+      text,
+      values: [roomId, userId, upTo ?? null],
+      name: 'chat_mark_read',
+      class: 'short',
+    })
+  ).rows[0];
+}
+
+/** Unread messages of a user by room; only rooms that have some. */
+export async function unreadByRoom(
+  database: Queryable,
+  userId: string,
+): Promise<readonly { readonly room: string; readonly count: number }[]> {
+  const text = `select m."room", ${unreadOf('m."room"', 'm')} as count from "app"."ChatMember" m
+    join "app"."ChatRoom" r on r."_id" = m."room"
+    where m."user" = $1::uuid and not r."deleted" and r."lastSeq" > m."lastReadSeq"`;
+  const { rows } = await database.query<{ room: string; count: number }>({
+    text,
+    values: [userId],
+  });
+  return rows.filter(({ count }) => count > 0);
+}
+
+/** Rooms of a user for a socket: as many as one may be in. */
+export const roomsToHear = async (
+  database: Queryable,
+  userId: string,
+): Promise<
+  readonly { readonly room: string; readonly lastSeq: number; readonly lastChange: number }[]
+> =>
+  (
+    await database.query<{ room: string; lastSeq: number; lastChange: number }>(sql`
+      select m."room", r."lastSeq", r."lastChange" from "app"."ChatMember" m
+      join "app"."ChatRoom" r on r."_id" = m."room" where m."user" = ${userId}::uuid and not r."deleted"`)
+  ).rows;
+
+export interface FoundRoom {
+  readonly name: string;
+  readonly lastSeq: number;
+  readonly lastChange: number;
+  /** Those that are in it. */
+  readonly users: readonly string[];
+}
+
+/** Which of these users are in the room now, and what it is called; nothing when it is gone. */
+export async function presentIn(
+  database: Queryable,
+  roomId: string,
+  userIds: readonly string[],
+): Promise<FoundRoom | undefined> {
+  const { rows } = await database.query<FoundRoom>(shortSql`
+    select r."name", r."lastSeq", r."lastChange", array(select m."user" from "app"."ChatMember" m
+      where m."room" = r."_id" and m."user" = any(${userIds}::uuid[])) as users
+    from "app"."ChatRoom" r where r."_id" = ${roomId}::uuid and not r."deleted"`);
+  return rows[0];
+}
+
+/** Whether the users share a room with `userId`; those that do. */
+export const sharingRoom = async (
+  database: Queryable,
+  userId: string,
+  userIds: readonly string[],
+): Promise<readonly string[]> =>
+  (
+    await database.query<{ user: string }>(sql`
+      select distinct o."user" from "app"."ChatMember" m join "app"."ChatMember" o on o."room" = m."room"
+      where m."user" = ${userId}::uuid and o."user" = any(${userIds}::uuid[])`)
+  ).rows.map(({ user }) => user);
+
+export interface Newcomer {
+  readonly id: string;
+  readonly email: string | null;
+  readonly username: string | null;
+  readonly rooms: number;
+  /** They, or the one who asks, have blocked the other. */
+  readonly blocked: boolean;
+}
+
+/** Users that there are among these, and what decides whether they can be added. */
+export const newcomers = async (
+  database: Queryable,
+  userIds: readonly string[],
+  by: string | null,
+): Promise<readonly Newcomer[]> =>
+  (
+    await database.query<Newcomer>(sql`
+      select u."_id" as id, u."email", u."username",
+        (select count(*)::integer from "app"."ChatMember" m where m."user" = u."_id") as rooms,
+        exists (select from penstock.chat_blocks b where b.user_id = u."_id" and b.blocked_id = ${by}::uuid) as blocked
+      from "app"."User" u where u."_id" = any(${userIds}::uuid[])`)
+  ).rows;

@@ -1,0 +1,302 @@
+/** The SQL of messages: reading, changing, deleting. Writing is penstock.chat_send (migrations.ts). */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { shortSql, sql, statementName } from '../../../kernel/database/sql.ts';
+import type { MessageType } from '../schemas.ts';
+
+export interface MessageRow {
+  readonly id: string;
+  readonly room: string;
+  readonly sender: string | null;
+  readonly type: MessageType;
+  readonly content: string | null;
+  readonly files: readonly string[];
+  readonly mentions: readonly string[];
+  readonly seq: number;
+  readonly change: number;
+  readonly changeKind: 'sent' | 'edited' | 'deleted' | 'reacted' | null;
+  readonly nonce: string | null;
+  readonly threadRoot: string | null;
+  readonly replyCount: number;
+  readonly deleted: boolean;
+  readonly removed: boolean;
+  readonly editedAt: Date | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+/** With what hangs on it. */
+export interface ListedMessage extends MessageRow {
+  readonly readBy: readonly string[];
+  readonly reactions: readonly {
+    readonly emoji: string;
+    readonly count: number;
+    readonly users: readonly string[];
+  }[];
+}
+
+/** Readers, and users of a reaction, that a message shows. */
+const SHOWN = 100;
+
+const plain = `t."_id" as id, t."room", t."senderUser" as sender, t."messageType" as type, t."message" as content, t."files",
+  t."mentions", t."seq", t."change", t."changeKind", t."nonce", t."threadRoot", t."replyCount", t."deleted", t."removed",
+  t."editedAt", t."createdAt", t."updatedAt"`;
+
+export const reactionsOf = `coalesce((select json_agg(json_build_object('emoji', e.emoji, 'count', e.count, 'users', e.users) order by e.first)
+  from (select x.emoji, count(*)::integer as count, min(x.created_at) as first,
+      (array_agg(x.user_id order by x.created_at))[1:${SHOWN}] as users
+    from penstock.chat_reactions x where x.message_id = t."_id" group by x.emoji) e), '[]') as reactions`;
+
+const listed = `${plain}, ${reactionsOf}, array(select c."user" from "app"."ChatMember" c where c."room" = t."room"
+  and c."lastReadSeq" >= t."seq" and c."joinedSeq" < t."seq" order by c."lastReadSeq" desc limit ${SHOWN}) as "readBy"`;
+
+export interface RoomPage {
+  readonly room: string;
+  /** Messages up to this one are not theirs to read. */
+  readonly from: number;
+  readonly before?: number | undefined;
+  readonly after?: number | undefined;
+  readonly threadRoot?: string | undefined;
+  readonly search?: string | undefined;
+  readonly skip: number;
+  readonly limit: number;
+}
+
+const has = `to_tsvector('simple', left(t."message", 200000)) @@ plainto_tsquery('simple',`;
+
+/** Newest first; with `after`, the ones that follow it, oldest first. */
+export async function messagesOf(
+  database: Queryable,
+  { room, from, before, after, threadRoot, search, skip, limit }: RoomPage,
+): Promise<readonly ListedMessage[]> {
+  const values: unknown[] = [room, Math.max(from, after ?? 0), skip, limit];
+  const given = (value: unknown): string => `$${values.push(value)}`;
+  const conditions = [
+    't."room" = $1::uuid',
+    't."seq" > $2::integer',
+    'not t."deleted"',
+    ...(before === undefined ? [] : [`t."seq" < ${given(before)}::integer`]),
+    ...(threadRoot === undefined ? [] : [`t."threadRoot" = ${given(threadRoot)}::uuid`]),
+    ...(search === undefined ? [] : [`${has} ${given(search)})`]),
+  ];
+  const text = `select ${listed} from "app"."ChatMessage" t where ${conditions.join(' and ')}
+    order by t."seq" ${after === undefined ? 'desc' : 'asc'} offset $3::integer limit $4::integer`;
+  return (await database.query<ListedMessage>({ text, values, name: statementName(text) })).rows;
+}
+
+/** Messages of a room that a member may read, without the deleted ones. */
+export async function countMessages(
+  database: Queryable,
+  { room, from, threadRoot, search }: Omit<RoomPage, 'skip' | 'limit' | 'before' | 'after'>,
+): Promise<number> {
+  const { rows } =
+    from === 0 && threadRoot === undefined && search === undefined
+      ? await database.query<{ count: number }>(
+          shortSql`select "lastSeq" - "removedCount" as count from "app"."ChatRoom" where "_id" = ${room}::uuid`,
+        )
+      : await database.query<{ count: number }>(sql`
+          select count(*)::integer as count from "app"."ChatMessage" t where t."room" = ${room}::uuid and t."seq" > ${from}::integer
+            and not t."deleted" and (${threadRoot ?? null}::uuid is null or t."threadRoot" = ${threadRoot ?? null}::uuid)
+            and (${search ?? null}::text is null or
+              to_tsvector('simple', left(t."message", 200000)) @@ plainto_tsquery('simple', ${search ?? null}))`);
+  return rows[0]?.count ?? 0;
+}
+
+/** The newest messages of all rooms of a user. The newest n of them are in the n rooms that were active last. */
+export async function messagesOfAll(
+  database: Queryable,
+  userId: string,
+  {
+    skip,
+    limit,
+    search,
+    joinedOnly,
+  }: {
+    readonly skip: number;
+    readonly limit: number;
+    readonly search?: string | undefined;
+    readonly joinedOnly: boolean;
+  },
+): Promise<{ readonly rows: readonly ListedMessage[]; readonly count: number }> {
+  const mine = `"app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room" where m."user" = $1::uuid and not r."deleted"`;
+  const shown = `t."room" = a."_id" and not t."deleted" and t."seq" > case when $2::boolean then a."joinedSeq" else 0 end`;
+  const found = `${shown} and ${has} $5)`;
+  const text = `with active as (select r."_id", m."joinedSeq" from ${mine} and r."lastMessageAt" is not null
+      order by r."lastMessageAt" desc ${search === undefined ? 'limit $3::integer + $4::integer' : ''}),
+    newest as (select n.id from active a cross join lateral (select t."_id" as id, t."createdAt" from "app"."ChatMessage" t
+      where ${search === undefined ? shown : found} order by t."seq" desc limit $3::integer + $4::integer) n
+      order by n."createdAt" desc, n.id desc offset $3::integer limit $4::integer)
+    select ${listed} from newest join "app"."ChatMessage" t on t."_id" = newest.id order by t."createdAt" desc, t."_id" desc`;
+  const counting =
+    search === undefined && !joinedOnly
+      ? `select coalesce(sum(r."lastSeq" - r."removedCount"), 0)::integer as count from ${mine}`
+      : `with a as (select r."_id", m."joinedSeq" from ${mine}) select count(*)::integer as count from a
+          join "app"."ChatMessage" t on ${shown}${search === undefined ? '' : ` and ${has} $3)`}`;
+  const counted =
+    search === undefined && !joinedOnly
+      ? [userId]
+      : [userId, joinedOnly, ...(search === undefined ? [] : [search])];
+  const [{ rows }, total] = await Promise.all([
+    database.query<ListedMessage>({
+      text,
+      values: [userId, joinedOnly, skip, limit, ...(search === undefined ? [] : [search])],
+    }),
+    database.query<{ count: number }>({ text: counting, values: counted }),
+  ]);
+  return { rows, count: total.rows[0]?.count ?? 0 };
+}
+
+/** A message of a room that the user is in. */
+export async function messageFor(
+  database: Queryable,
+  userId: string,
+  messageId: string,
+  joinedOnly: boolean,
+): Promise<ListedMessage | undefined> {
+  const text = `select ${listed} from "app"."ChatMessage" t join "app"."ChatRoom" r on r."_id" = t."room" and not r."deleted"
+    join "app"."ChatMember" m on m."room" = t."room" and m."user" = $1::uuid
+    where t."_id" = $2::uuid and not t."deleted" and (not $3::boolean or t."seq" > m."joinedSeq")`;
+  const values = [userId, messageId, joinedOnly];
+  return (await database.query<ListedMessage>({ text, values, name: statementName(text) })).rows[0];
+}
+
+export async function messageById(
+  database: Queryable,
+  messageId: string,
+): Promise<MessageRow | undefined> {
+  const text = `select ${plain} from "app"."ChatMessage" t where t."_id" = $1::uuid`;
+  return (await database.query<MessageRow>({ text, values: [messageId] })).rows[0];
+}
+
+/** What happened in a room after a change, in the order of the changes. */
+export async function changesAfter(
+  database: Queryable,
+  room: string,
+  after: number,
+  limit: number,
+): Promise<readonly (MessageRow & Pick<ListedMessage, 'reactions'>)[]> {
+  const text = `select ${plain}, ${reactionsOf} from "app"."ChatMessage" t where t."room" = $1::uuid and t."change" > $2::integer
+    order by t."change" limit $3::integer`;
+  const { rows } = await database.query<MessageRow & Pick<ListedMessage, 'reactions'>>({
+    text,
+    values: [room, after, limit],
+    name: 'chat_changes_after',
+  });
+  return rows;
+}
+
+/** The next number of a change; keeps others from changing messages of the room until the transaction ends. */
+export const nextChange = async (
+  transaction: Queryable,
+  room: string,
+): Promise<number | undefined> =>
+  (
+    await transaction.query<{ change: number }>(sql`
+      update "app"."ChatRoom" set "lastChange" = "lastChange" + 1 where "_id" = ${room}::uuid and not "deleted"
+      returning "lastChange" as change`)
+  ).rows[0]?.change;
+
+export const editMessage = async (
+  transaction: Queryable,
+  id: string,
+  { content, change }: { readonly content: string; readonly change: number },
+): Promise<boolean> =>
+  (
+    await transaction.query(sql`
+      update "app"."ChatMessage" set "message" = ${content}, "editedAt" = clock_timestamp(), "updatedAt" = now(), "__v" = "__v" + 1,
+        "change" = ${change}::integer, "changeKind" = 'edited' where "_id" = ${id}::uuid and not "deleted"`)
+  ).count > 0;
+
+export const touchMessage = (
+  transaction: Queryable,
+  id: string,
+  change: number,
+): Promise<unknown> =>
+  transaction.query(
+    sql`update "app"."ChatMessage" set "change" = ${change}::integer, "changeKind" = 'reacted' where "_id" = ${id}::uuid`,
+  );
+
+/** Leaves a tombstone. `audited`: operators can still read what it said. */
+export async function deleteMessage(
+  transaction: Queryable,
+  { id, room, threadRoot }: Pick<MessageRow, 'id' | 'room' | 'threadRoot'>,
+  { change, audited }: { readonly change: number; readonly audited: boolean },
+): Promise<boolean> {
+  const { count } = await transaction.query(sql`
+    update "app"."ChatMessage" set "deleted" = true, "deletedAt" = clock_timestamp(), "updatedAt" = now(),
+      "change" = ${change}::integer, "changeKind" = 'deleted', "removed" = ${!audited}::boolean,
+      "message" = case when ${audited} then "message" end, "files" = case when ${audited} then "files" else '{}' end,
+      "mentions" = case when ${audited} then "mentions" else '{}' end
+    where "_id" = ${id}::uuid and not "deleted"`);
+  if (count === 0) return false;
+  if (threadRoot !== null)
+    await transaction.query(
+      sql`update "app"."ChatMessage" set "replyCount" = greatest("replyCount" - 1, 0) where "_id" = ${threadRoot}::uuid`,
+    );
+  await transaction.query(sql`delete from penstock.chat_reactions where message_id = ${id}::uuid`);
+  await transaction.query(sql`
+    update "app"."ChatRoom" r set "removedCount" = r."removedCount" + 1, "lastMessageAt" = (select t."createdAt"
+      from "app"."ChatMessage" t where t."room" = r."_id" and not t."deleted" order by t."seq" desc limit 1)
+    where r."_id" = ${room}::uuid`);
+  return true;
+}
+
+/** Answers whether anything changed. */
+export const react = async (
+  transaction: Queryable,
+  { id, userId, emoji }: { readonly id: string; readonly userId: string; readonly emoji: string },
+  remove: boolean,
+): Promise<boolean> =>
+  (
+    await transaction.query(
+      remove
+        ? sql`delete from penstock.chat_reactions where message_id = ${id}::uuid and emoji = ${emoji} and user_id = ${userId}::uuid`
+        : sql`insert into penstock.chat_reactions (message_id, emoji, user_id) values (${id}::uuid, ${emoji}, ${userId}::uuid)
+            on conflict do nothing`,
+    )
+  ).count > 0;
+
+export interface AdminMessageFilter {
+  readonly sender?: string | undefined;
+  readonly room?: string | undefined;
+  readonly search?: string | undefined;
+  readonly order: string;
+  readonly skip: number;
+  readonly limit: number;
+}
+
+/** For operators: with the deleted ones whose content is kept. */
+export async function findMessages(
+  database: Queryable,
+  { sender, room, search, order, skip, limit }: AdminMessageFilter,
+): Promise<{ readonly rows: readonly ListedMessage[]; readonly count: number }> {
+  const where = `not t."removed" and ($1::uuid is null or t."senderUser" = $1) and ($2::uuid is null or t."room" = $2)
+    and ($3::text is null or ${has} $3))`;
+  const values = [sender ?? null, room ?? null, search ?? null];
+  const [{ rows }, counted] = await Promise.all([
+    database.query<ListedMessage>({
+      text: `select ${listed} from "app"."ChatMessage" t where ${where} order by ${order} offset $4::integer limit $5::integer`,
+      values: [...values, skip, limit],
+    }),
+    database.query<{ count: number }>({
+      text: `select count(*)::integer as count from "app"."ChatMessage" t where ${where}`,
+      values,
+    }),
+  ]);
+  return { rows, count: counted.rows[0]?.count ?? 0 };
+}
+
+/** Deletes up to `limit` messages that are older than so many days, for good. Answers how many. */
+export async function purgeMessages(
+  database: Queryable,
+  days: number,
+  limit: number,
+): Promise<number> {
+  const { rows } = await database.query<{ count: number }>(sql`
+    with old as (select "_id", "room", "deleted" from "app"."ChatMessage"
+        where "createdAt" < now() - ${days}::integer * interval '1 day' order by "createdAt" limit ${limit}::integer),
+      gone as (delete from "app"."ChatMessage" t using old where t."_id" = old."_id" returning t."room", old."deleted"),
+      counted as (update "app"."ChatRoom" r set "removedCount" = r."removedCount" + g.n
+        from (select "room", count(*)::integer as n from gone where not "deleted" group by "room") g where r."_id" = g."room")
+    select count(*)::integer as count from gone`);
+  return rows[0]?.count ?? 0;
+}

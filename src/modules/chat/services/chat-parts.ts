@@ -1,0 +1,67 @@
+/** What the services of chat share. */
+import type { Kernel } from '../../../host/kernel.ts';
+import type { OptionalModule } from '../../../host/module.ts';
+import type { UserCaller } from '../../../kernel/caller.ts';
+import { errors } from '../../../kernel/errors.ts';
+import type { OperationContext } from '../../../kernel/operations/operation-input.ts';
+import type { Logger } from '../../../kernel/telemetry/logger.ts';
+import type { CommunicationsService } from '../../communications/index.ts';
+import type { StorageService } from '../../storage/index.ts';
+import type { ChatConfig } from '../config.ts';
+import { chatErrors } from '../errors.ts';
+import type { MemberRow } from '../queries/members.ts';
+import { memberOf } from '../queries/members.ts';
+import { type RoomRole, roomRoles } from '../schemas.ts';
+import type { Hub } from './hub.ts';
+
+export interface ChatParts
+  extends Pick<
+    Kernel,
+    'database' | 'events' | 'limits' | 'metrics' | 'jobs' | 'schemas' | 'permissions'
+  > {
+  readonly config: () => ChatConfig;
+  readonly hub: Hub;
+  readonly communications: CommunicationsService;
+  readonly storage: OptionalModule<StorageService>;
+  /** Public address of the client surface. */
+  readonly publicUrl: () => string;
+  /** Counts a message that was refused. */
+  readonly refused: (error: unknown) => void;
+  readonly log: Logger;
+}
+
+/** The user of an operation with user access. */
+export function userOf({ caller }: Pick<OperationContext, 'caller'>): UserCaller {
+  if (caller.kind !== 'user') throw errors.UNAUTHORIZED();
+  return caller;
+}
+
+/** The member that asks; throws CHAT_ROOM_NOT_FOUND for everybody else. */
+export async function requireMember(
+  { database }: Pick<ChatParts, 'database'>,
+  roomId: string,
+  userId: string,
+): Promise<MemberRow & { readonly roomName: string; readonly lastSeq: number }> {
+  const member = await memberOf(database, roomId, userId);
+  if (!member) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+  return member;
+}
+
+/** Whether the holder of one role can do what another can. */
+export const reaches = (own: RoomRole, wanted: RoomRole): boolean =>
+  roomRoles.indexOf(own) >= roomRoles.indexOf(wanted);
+
+export function requireRole({ role }: Pick<MemberRow, 'role'>, wanted: RoomRole): void {
+  if (!reaches(role, wanted)) throw chatErrors.ROOM_ROLE_REQUIRED();
+}
+
+/** Messages up to this one are not shown to the member. */
+export const hiddenBefore = (
+  { config }: Pick<ChatParts, 'config'>,
+  { joinedSeq }: Pick<MemberRow, 'joinedSeq'>,
+): number => (config().history === 'joined' ? joinedSeq : 0);
+
+/** Ids in their canonical spelling, each once. */
+export const distinct = (ids: readonly string[]): readonly string[] => [
+  ...new Set(ids.map((id) => id.toLowerCase())),
+];

@@ -1,0 +1,108 @@
+/** What keeps a conversation bearable: silence, bans, blocks and reports. */
+import { type Caller, callerKey, type UserCaller } from '../../../kernel/caller.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { chatErrors } from '../errors.ts';
+import { memberOf, newcomers, setSilenced } from '../queries/members.ts';
+import { messageFor } from '../queries/messages.ts';
+import {
+  type BanRow,
+  bansOf,
+  blocksOf,
+  dropBan,
+  dropBlock,
+  putBan,
+  putBlock,
+  putReport,
+  type ReportRow,
+  reportsOf,
+  resolveReport,
+} from '../queries/moderation.ts';
+import { type ChatParts, reaches, requireMember, requireRole } from './chat-parts.ts';
+import type { Rooms } from './rooms.ts';
+
+interface Page {
+  readonly skip: number;
+  readonly limit: number;
+}
+
+export interface Ban {
+  readonly user: string;
+  readonly reason?: string | undefined;
+  readonly until?: Date | undefined;
+}
+
+export interface Moderation {
+  /** Until then the member may read but not write; nothing ends it. */
+  silence(caller: UserCaller, roomId: string, user: string, until: Date | null): Promise<void>;
+  /** Removes them, and keeps them out. */
+  ban(caller: UserCaller, roomId: string, ban: Ban): Promise<void>;
+  unban(caller: UserCaller, roomId: string, user: string): Promise<void>;
+  bans(caller: UserCaller, roomId: string, page: Page): Promise<readonly BanRow[]>;
+  /** Who is blocked cannot bring the caller into a room. */
+  block(caller: UserCaller, user: string): Promise<void>;
+  unblock(caller: UserCaller, user: string): Promise<void>;
+  blocks(caller: UserCaller, page: Page): Promise<readonly string[]>;
+  report(caller: UserCaller, messageId: string, reason: string): Promise<void>;
+  reports(page: Page & { readonly state?: string | undefined }): Promise<{
+    readonly rows: readonly ReportRow[];
+    readonly count: number;
+  }>;
+  resolve(caller: Caller, reportId: string): Promise<void>;
+}
+
+export function createModeration(parts: ChatParts, rooms: Pick<Rooms, 'removeUsers'>): Moderation {
+  const { database, hub, config } = parts;
+  /** Throws unless the caller is above the other. */
+  const requireAbove = async (caller: UserCaller, roomId: string, user: string) => {
+    const member = await requireMember(parts, roomId, caller.userId);
+    requireRole(member, 'admin');
+    const other = await memberOf(database, roomId, user);
+    if (other && (user === caller.userId || reaches(other.role, member.role)))
+      throw chatErrors.ROOM_ROLE_REQUIRED();
+    return other;
+  };
+  const requireUser = async (user: string): Promise<void> => {
+    if ((await newcomers(database, [user], null)).length === 0)
+      throw chatErrors.CHAT_USER_UNKNOWN();
+  };
+
+  return {
+    async silence(caller, roomId, user, until) {
+      if (!(await requireAbove(caller, roomId, user))) throw chatErrors.CHAT_MEMBER_NOT_FOUND();
+      await setSilenced(database, roomId, user, until);
+      hub.toUsers([user], 'silenced', { room: roomId, until: until?.toISOString() ?? null });
+    },
+    async ban(caller, roomId, { user, reason, until }) {
+      const member = await requireAbove(caller, roomId, user);
+      await requireUser(user);
+      const ban = { user, bannedBy: caller.userId, reason: reason ?? null, until: until ?? null };
+      await putBan(database, roomId, ban);
+      if (member) await rooms.removeUsers(caller, roomId, [user]);
+    },
+    async unban(caller, roomId, user) {
+      requireRole(await requireMember(parts, roomId, caller.userId), 'admin');
+      if (!(await dropBan(database, roomId, user))) throw chatErrors.CHAT_MEMBER_NOT_FOUND();
+    },
+    async bans(caller, roomId, page) {
+      requireRole(await requireMember(parts, roomId, caller.userId), 'admin');
+      return bansOf(database, roomId, page);
+    },
+    async block({ userId }, user) {
+      await requireUser(user);
+      await putBlock(database, userId, user);
+    },
+    unblock: async ({ userId }, user) => void (await dropBlock(database, userId, user)),
+    blocks: ({ userId }, page) => blocksOf(database, userId, page),
+    async report({ userId }, messageId, reason) {
+      const joinedOnly = config().history === 'joined';
+      const found = await messageFor(database, userId, messageId, joinedOnly);
+      if (!found) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+      await putReport(database, { id: newId(), message: messageId, reporter: userId, reason });
+    },
+    reports: (page) => reportsOf(database, page),
+    async resolve(caller, reportId) {
+      if (!(await resolveReport(database, reportId, callerKey(caller))))
+        throw chatErrors.CHAT_REPORT_NOT_FOUND();
+    },
+  };
+}

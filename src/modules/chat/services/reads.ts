@@ -1,0 +1,81 @@
+/** How far members have read, what they mute, and signs of life that are not stored. */
+import type { UserCaller } from '../../../kernel/caller.ts';
+import { errors } from '../../../kernel/errors.ts';
+import type { LimitBucket } from '../../../kernel/limits/limits.ts';
+import { chatErrors } from '../errors.ts';
+import { markRead, memberOf, setMuted, unreadByRoom } from '../queries/members.ts';
+import { messageById } from '../queries/messages.ts';
+import type { ChatParts } from './chat-parts.ts';
+
+export interface Reads {
+  /** Up to a message, or all. Answers what is unread then. */
+  mark(
+    caller: UserCaller,
+    roomId: string,
+    upTo?: string,
+  ): Promise<{ readonly unreadCount: number }>;
+  unread(caller: UserCaller): Promise<{
+    readonly total: number;
+    readonly rooms: Readonly<Record<string, number>>;
+  }>;
+  mute(caller: UserCaller, roomId: string, muted: boolean): Promise<void>;
+  typing(caller: UserCaller, roomId: string, state: 'start' | 'stop'): Promise<void>;
+  /** Throws RATE_LIMIT. */
+  requireBudget(userId: string, what: 'messages' | 'typing'): Promise<void>;
+}
+
+export function createReads(parts: ChatParts): Reads {
+  const { database, events, hub, limits, config } = parts;
+  const bucket = (what: 'messages' | 'typing'): LimitBucket => {
+    const { messagesPer10s, typingPer10s } = config().rateLimit;
+    const requests = what === 'messages' ? messagesPer10s : typingPer10s;
+    return { name: `chat.${what}`, requests, seconds: 10 };
+  };
+  return {
+    async mark(caller, roomId, upTo) {
+      const { userId } = caller;
+      const message = upTo === undefined ? undefined : await messageById(database, upTo);
+      if (upTo !== undefined && message?.room !== roomId.toLowerCase())
+        throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+      const read = await database.transaction(async (transaction) => {
+        const done = await markRead(transaction, roomId, userId, message?.seq);
+        if (done?.moved)
+          await events.emit(transaction, caller, {
+            topic: 'chat:read:ChatRoom',
+            ids: [roomId],
+            payload: { roomId, user: userId },
+          });
+        return done;
+      });
+      if (!read) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+      hub.toRoom(roomId, 'messagesRead', { room: roomId, readBy: userId });
+      return { unreadCount: read.unreadCount };
+    },
+    async unread({ userId }) {
+      const counts = await unreadByRoom(database, userId);
+      return {
+        total: counts.reduce((sum, { count }) => sum + count, 0),
+        rooms: Object.fromEntries(counts.map(({ room, count }) => [room, count])),
+      };
+    },
+    async mute({ userId }, roomId, muted) {
+      if (!(await setMuted(database, roomId, userId, muted)))
+        throw chatErrors.CHAT_ROOM_NOT_FOUND();
+    },
+    async typing({ userId }, roomId, state) {
+      const member = await memberOf(database, roomId, userId);
+      if (!member) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+      if (member.silencedUntil && member.silencedUntil > new Date())
+        throw chatErrors.CHAT_WRITING_DENIED();
+      const room = roomId.toLowerCase();
+      if (state === 'start')
+        hub.toRoom(room, 'message', { sender: userId, contentType: 'typing', room });
+      hub.toRoom(room, 'typing', { room, user: userId, state });
+    },
+    async requireBudget(userId, what) {
+      const state = await limits.consume(bucket(what), userId);
+      if (!state.allowed)
+        throw errors.RATE_LIMIT({ retryAfter: Math.max(1, Math.ceil(state.resetMs / 1_000)) });
+    },
+  };
+}

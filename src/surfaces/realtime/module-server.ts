@@ -1,0 +1,112 @@
+/** Serves the namespaces that modules declare, and broadcasts to their channels. */
+import type { Namespace, Server, Socket } from 'socket.io';
+import { errors } from '../../kernel/errors.ts';
+import type {
+  SocketConnection,
+  SocketNamespace,
+  SocketServer,
+} from '../../kernel/sockets/socket-namespace.ts';
+import { close } from './connection.ts';
+import { realtimeErrors } from './errors.ts';
+import { moduleProtocol, type Protocol } from './protocol.ts';
+import type { Session } from './session.ts';
+import { maxWaitingPackets, waitingPackets } from './subscriptions.ts';
+
+/** A socket that a module has prepared for. */
+export interface ServedSocket {
+  readonly protocol: Protocol;
+  connected(): void;
+}
+
+/** Throws what refuses the socket. */
+export type FindServed = (socket: Socket, session: Session) => Promise<ServedSocket>;
+
+interface ModuleServerOptions {
+  /** Lets sockets into a namespace that is new. */
+  readonly accept: (namespace: Namespace, find: FindServed) => void;
+  readonly onDelivered: (count: number) => void;
+}
+
+/** Channels of modules cannot be those of Socket.IO itself, which are ids of sockets. */
+const channelOf = (name: string): string => `channel:${name}`;
+
+export function createModuleServer(
+  io: Server,
+  { accept, onDelivered }: ModuleServerOptions,
+): SocketServer {
+  /** What is served now; a namespace of Socket.IO stays when its module stops. */
+  const served = new Map<string, SocketNamespace>();
+  const known = new Set<string>();
+  const spellings = (name: string): readonly Namespace[] => [io.of(`${name}/`), io.of(name)];
+
+  return {
+    serve(namespace) {
+      const { name } = namespace;
+      served.set(name, namespace);
+      if (!known.has(name)) {
+        known.add(name);
+        for (const nsp of spellings(name))
+          accept(nsp, async (socket, session) => {
+            const current = served.get(name);
+            if (!current) throw errors.NOT_FOUND({ message: 'This namespace is not served now' });
+            return prepare(current, socket, session);
+          });
+      }
+      return () => {
+        if (served.get(name) === namespace) served.delete(name);
+        for (const nsp of spellings(name)) nsp.disconnectSockets(true);
+      };
+    },
+    broadcast(name, channel, event, data) {
+      const namespace = served.get(name);
+      if (!namespace) return;
+      const room = channelOf(channel);
+      for (const nsp of spellings(name)) {
+        const members = nsp.adapter.rooms.get(room);
+        if (!members) continue;
+        endSlow(nsp, members, namespace.errorEvent);
+        nsp.to(room).emit(event, data);
+        onDelivered(members.size);
+      }
+    },
+  };
+}
+
+/** Who does not read is told so; nothing is kept for them. */
+function endSlow(nsp: Namespace, members: ReadonlySet<string>, errorEvent: string): void {
+  for (const id of members) {
+    const socket = nsp.sockets.get(id);
+    if (socket && waitingPackets(socket) > maxWaitingPackets)
+      close(socket, errorEvent, realtimeErrors.CONSUMER_TOO_SLOW());
+  }
+}
+
+async function prepare(
+  namespace: SocketNamespace,
+  socket: Socket,
+  session: Session,
+): Promise<ServedSocket> {
+  const connection: SocketConnection = {
+    id: socket.id,
+    userId: session.userId,
+    caller: () => session.caller(),
+    emit(event, data) {
+      if (socket.connected) socket.emit(event, data);
+    },
+    join(channel) {
+      if (socket.connected) void socket.join(channelOf(channel));
+    },
+    leave: (channel) => void socket.leave(channelOf(channel)),
+  };
+  const admitted = await namespace.admit(connection);
+  let open = true;
+  const closed = (): void => {
+    if (open) admitted.closed();
+    open = false;
+  };
+  // The transport may have gone meanwhile, then there is no word of the socket any more.
+  socket.conn.once('close', closed);
+  socket.once('disconnect', closed);
+  if (socket.conn.readyState !== 'open') closed();
+  return { protocol: moduleProtocol(namespace, connection), connected: admitted.connected };
+}

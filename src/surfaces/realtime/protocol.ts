@@ -1,0 +1,111 @@
+/** What the events of a namespace do: those of the platform's own, and those that a module declared. */
+import type { Static, TObject } from 'typebox';
+import { Compile } from 'typebox/compile';
+import { jsonSchema } from '../../kernel/operations/json-schema.ts';
+import { invalidInput, problemsOf, type ValidatorError } from '../../kernel/operations/problems.ts';
+import type { SocketConnection, SocketNamespace } from '../../kernel/sockets/socket-namespace.ts';
+import { createSubscriptions, Subscribe, type SubscriptionParts, Target } from './subscriptions.ts';
+
+/** What goes into the acknowledgement beside `ok`. */
+export type Reply = Readonly<Record<string, unknown>>;
+
+export interface EventHandler {
+  readonly heavy: boolean;
+  handle(args: readonly unknown[]): Promise<Reply>;
+}
+
+export interface Protocol {
+  readonly errorEvent: string;
+  /** Errors are an event also where the client asked for an acknowledgement. */
+  readonly alwaysTells: boolean;
+  readonly handlers: ReadonlyMap<string, EventHandler>;
+  /** Forgets what the socket was subscribed to. */
+  clear(): void;
+}
+
+/** Of `/database/` and `/communications/`. `end` closes the socket with an error. */
+export function platformProtocol(
+  parts: SubscriptionParts,
+  end: (error: unknown) => void,
+): Protocol {
+  const subscriptions = createSubscriptions(parts, end);
+  return {
+    errorEvent: 'conduit_error',
+    alwaysTells: false,
+    handlers: new Map([
+      ['subscribe', { heavy: true, handle: accepting(Subscribe, subscriptions.subscribe) }],
+      ['unsubscribe', { heavy: false, handle: accepting(Target, subscriptions.unsubscribe) }],
+    ]),
+    clear: subscriptions.clear,
+  };
+}
+
+const compiled = new WeakMap<SocketNamespace, ReadonlyMap<string, CompiledEvent>>();
+
+interface CompiledEvent {
+  readonly heavy: boolean;
+  readonly run: (connection: SocketConnection, args: readonly unknown[]) => Promise<Reply>;
+}
+
+/** Of a namespace that a module declared. */
+export function moduleProtocol(namespace: SocketNamespace, connection: SocketConnection): Protocol {
+  const events = compiled.get(namespace) ?? compileEvents(namespace);
+  compiled.set(namespace, events);
+  return {
+    errorEvent: namespace.errorEvent,
+    alwaysTells: true,
+    handlers: new Map(
+      [...events].map(([name, { heavy, run }]) => [
+        name,
+        { heavy, handle: (args: readonly unknown[]) => run(connection, args) },
+      ]),
+    ),
+    clear: () => undefined,
+  };
+}
+
+const compileEvents = ({ events }: SocketNamespace): ReadonlyMap<string, CompiledEvent> =>
+  new Map(
+    events.map(({ name, input, parameters, heavy = false, handler }) => {
+      const check = checker(input);
+      return [
+        name,
+        {
+          heavy,
+          run: async (connection: SocketConnection, args: readonly unknown[]) =>
+            handler(connection, check(inputOf(args, parameters)) as never),
+        },
+      ] as const;
+    }),
+  );
+
+/** A handler that gets its input, one argument, validated. */
+export function accepting<S extends TObject>(
+  schema: S,
+  handler: (input: Static<S>) => Promise<Reply>,
+): EventHandler['handle'] {
+  const check = checker(schema);
+  return async (args) => handler(check(inputOf(args, undefined)));
+}
+
+function checker<S extends TObject>(schema: S): (input: unknown) => Static<S> {
+  const validator = Compile(schema);
+  return (input) => {
+    if (validator.Check(input)) return input;
+    throw invalidInput(
+      problemsOf(
+        jsonSchema(schema),
+        validator.Errors(input) as unknown as readonly ValidatorError[],
+        'input',
+      ),
+    );
+  };
+}
+
+/** The input, from one argument or from several that have names. */
+function inputOf(args: readonly unknown[], parameters: readonly string[] | undefined): unknown {
+  if (!parameters) return args[0];
+  return Object.fromEntries(
+    parameters.flatMap((name, at) => (args[at] === undefined ? [] : [[name, args[at]]])),
+  );
+}
