@@ -1,7 +1,6 @@
 /**
- * The contract of the record engine. Reads answer JSON text that PostgreSQL has
- * rendered (passed through to the wire), or parsed records for modules. Writes
- * make the record and its event in one statement.
+ * The contract of the record engine. Reads answer JSON text that PostgreSQL has rendered (passed through to the wire),
+ * or parsed records for modules. Writes make the record and its event in one statement.
  */
 import type { Caller } from '../../kernel/caller.ts';
 import type { SelectedFields } from '../../kernel/operations/operation-input.ts';

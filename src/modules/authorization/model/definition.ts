@@ -79,32 +79,8 @@ export function parseDefinition(input: DefinitionInput): Definition {
   const columns = columnRelations(input, lists);
   for (const [relation, { type }] of fields)
     relations.set(relation, [{ type, relation: '', wildcard: false, condition: undefined }]);
-  const declared = new Set(Object.keys(input.permissions));
-  const actions = parseMap(
-    input.permissions,
-    { place: 'permissions', max: limits.actions, problems },
-    (value, path) => {
-      if (typeof value !== 'string')
-        return parseExpression(value, path, { problems, relations, declared, depth: 0 });
-      problems.push({
-        path,
-        rule: 'type',
-        message: 'must be a list of roles, also for a single one',
-      });
-      return undefined;
-    },
-  );
-  for (const [relation, subjects] of relations) {
-    for (const [i, { condition }] of subjects.entries()) {
-      if (condition !== undefined && !conditions.has(condition)) {
-        problems.push({
-          path: `relations.${relation}[${i}]`,
-          rule: 'condition',
-          message: `no condition is called "${condition}"`,
-        });
-      }
-    }
-  }
+  const actions = parseActions(input, relations, problems);
+  requireConditions(relations, conditions, problems);
   const rings = cycles(actions);
   problems.push(...(rings.length > 0 ? rings : oversized(actions)));
   if (input.actAs !== undefined && !actions.has(input.actAs)) {
@@ -131,7 +107,47 @@ export function parseDefinition(input: DefinitionInput): Definition {
   };
 }
 
-/** The 400 for a definition, with its faults in words. */
+function parseActions(
+  { permissions }: DefinitionInput,
+  relations: ReadonlyMap<string, readonly AllowedSubject[]>,
+  problems: Problem[],
+) {
+  const declared = new Set(Object.keys(permissions));
+  return parseMap(
+    permissions,
+    { place: 'permissions', max: limits.actions, problems },
+    (value, path) => {
+      if (typeof value !== 'string')
+        return parseExpression(value, path, { problems, relations, declared, depth: 0 });
+      problems.push({
+        path,
+        rule: 'type',
+        message: 'must be a list of roles, also for a single one',
+      });
+      return undefined;
+    },
+  );
+}
+
+/** Conditions that relations name must be there. */
+function requireConditions(
+  relations: ReadonlyMap<string, readonly AllowedSubject[]>,
+  conditions: ReadonlyMap<string, Condition>,
+  problems: Problem[],
+): void {
+  for (const [relation, subjects] of relations) {
+    for (const [i, { condition }] of subjects.entries()) {
+      if (condition === undefined || conditions.has(condition)) continue;
+      problems.push({
+        path: `relations.${relation}[${i}]`,
+        rule: 'condition',
+        message: `no condition is called "${condition}"`,
+      });
+    }
+  }
+}
+
+/** The 400 for a definition, with its problems in words. */
 export const invalidDefinition = (problems: readonly Problem[]) =>
   errors.INVALID_ARGUMENTS({
     message: problems.map((p) => `${p.path}: ${p.message}`).join('; '),

@@ -3,10 +3,8 @@ import type { SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { modulesOfCaller, requireAuthority } from '../../../kernel/authority.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import type { Database } from '../../../kernel/database/database.ts';
-import { codeOf } from '../../../kernel/database/failures.ts';
 import { errors, invalid, type PenstockError } from '../../../kernel/errors.ts';
 import type { Events } from '../../../kernel/events/events.ts';
-import { newId } from '../../../kernel/ids.ts';
 import type { ObjectDirectory } from '../../../kernel/pipeline/input-authority.ts';
 import { authorizationErrors } from '../errors.ts';
 import type { RecordField } from '../model/definition.ts';
@@ -28,7 +26,6 @@ import {
   deleteTuples,
   type RelationOfObjects,
 } from '../tuple-removals.ts';
-import { type NewTuple, writeTuples } from '../tuple-writes.ts';
 import { definitionsLock, type Models } from './definitions/models.ts';
 import { clearExactly, clearMatching, clearRelation, saidByRecords } from './owners-in-records.ts';
 import {
@@ -37,7 +34,7 @@ import {
   findFieldRelation,
   listRelations,
 } from './relation-list.ts';
-import { trackedTable } from './row-tracking.ts';
+import { createTupleWriter } from './tuple-writer.ts';
 
 export interface Tuples {
   /** Idempotent: a tuple that is there keeps its id. All or nothing. Throws 400 for one that the definitions do not allow. */
@@ -64,58 +61,6 @@ interface Dependencies {
   readonly events: Events;
   readonly models: Models;
   readonly schemas: Pick<SchemaRegistry, 'get'>;
-}
-
-/** SQLSTATE. */
-const undefinedTable = '42P01';
-
-/** Others may write or delete the same tuple at the same moment: so often the statement is tried. */
-const attempts = 5;
-
-/** Makes what writes tuples that fit: by their text, as they are stored then. */
-function createTupleWriter({ database, schemas }: Pick<Dependencies, 'database' | 'schemas'>) {
-  /** Notes which of them are about rows. A table that has just gone has none. */
-  async function writeKnown(
-    tuples: readonly NewTuple[],
-    actor: string,
-  ): Promise<readonly StoredTuple[]> {
-    const types = [...new Set(tuples.map(({ resource }) => resource.type))];
-    const tables = new Map(
-      types.flatMap((type) => {
-        const table = trackedTable(schemas.get(type));
-        return table === undefined ? [] : [[type, table] as const];
-      }),
-    );
-    try {
-      return await writeTuples(database, tuples, actor, tables);
-    } catch (error) {
-      if (codeOf(error) !== undefinedTable || tables.size === 0 || database.inTransaction())
-        throw error;
-      return writeTuples(database, tuples, actor);
-    }
-  }
-
-  async function writeAll(
-    caller: Caller,
-    tuples: readonly TimedTuple[],
-  ): Promise<ReadonlyMap<string, StoredTuple>> {
-    const wanted = new Map(tuples.map((tuple) => [formatTuple(tuple), tuple]));
-    const stored = new Map<string, StoredTuple>();
-    for (let attempt = 0; attempt < attempts && stored.size < wanted.size; attempt += 1) {
-      const left = [...wanted]
-        .filter(([text]) => !stored.has(text))
-        .map(([, tuple]) => ({ ...tuple, id: newId() }));
-      for (const row of await writeKnown(left, callerKey(caller)))
-        stored.set(formatTuple(row), row);
-    }
-    if (stored.size < wanted.size)
-      throw errors.CONFLICT({
-        message: 'These relations are being deleted at this moment; try again',
-      });
-    return stored;
-  }
-
-  return writeAll;
 }
 
 /**
@@ -203,6 +148,17 @@ export function createTuples(dependencies: Dependencies): Tuples {
       kind === 'relation'
         ? listRelations(database, (await models.engine()).model, filter, page)
         : listTuples(database, kind, filter, page),
+    ...createRemoval(dependencies, announce),
+  };
+}
+
+/** Stored tuples and what records say go together. */
+function createRemoval(
+  dependencies: Dependencies,
+  announce: () => void,
+): Pick<Tuples, 'remove' | 'removeAll' | 'removeRelation' | 'removeMatching'> {
+  const { database, models } = dependencies;
+  return {
     async remove(caller, id) {
       const inRecord = fieldRelationId(id);
       const gone = inRecord
@@ -233,14 +189,7 @@ export function createTuples(dependencies: Dependencies): Tuples {
       return count;
     },
     async removeMatching(caller, kind, filter) {
-      const { subject, resource, subjectType, resourceType } = filter;
-      if ([subject, resource, subjectType, resourceType].every((part) => part === undefined)) {
-        throw invalid(
-          'subject',
-          'required',
-          'give at least one of subject, resource, subjectType and resourceType',
-        );
-      }
+      requireNarrow(filter);
       const actor = callerKey(caller);
       const { model } = await models.engine();
       const count = await database.transaction(async (transaction) => {
@@ -253,6 +202,18 @@ export function createTuples(dependencies: Dependencies): Tuples {
       return count;
     },
   };
+}
+
+/** A deletion names an object or a type. */
+function requireNarrow(filter: TupleFilter): void {
+  const { subject, resource, subjectType, resourceType } = filter;
+  if ([subject, resource, subjectType, resourceType].every((part) => part === undefined)) {
+    throw invalid(
+      'subject',
+      'required',
+      'give at least one of subject, resource, subjectType and resourceType',
+    );
+  }
 }
 
 type Reading = Pick<Dependencies, 'database' | 'models'>;
@@ -321,9 +282,9 @@ export function scopedTuples(tuples: Tuples, objects: Pick<ObjectDirectory, 'typ
   };
   return {
     ...tuples,
-    async write(caller, wanted) {
-      for (const { resource } of wanted) requireType(caller, resource.type);
-      return tuples.write(caller, wanted);
+    async write(caller, given) {
+      for (const { resource } of given) requireType(caller, resource.type);
+      return tuples.write(caller, given);
     },
     async removeAll(caller, gone) {
       for (const { resource } of gone) requireType(caller, resource.type);

@@ -16,7 +16,8 @@ import {
   type TransportLimits,
   textOf,
 } from './remote/transport.ts';
-import { encodePart, objectUrl, type XmlStore, xmlCalls } from './remote/xml-store.ts';
+import type { XmlStore } from './remote/xml-send.ts';
+import { encodePart, objectUrl, xmlCalls } from './remote/xml-store.ts';
 
 export interface GoogleProviderOptions {
   /** The key itself, as JSON; else the path of its file. */

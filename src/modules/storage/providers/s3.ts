@@ -11,7 +11,8 @@ import {
   textIn,
 } from './remote/answers.ts';
 import { createTransport, type TransportLimits, type UnsignedRequest } from './remote/transport.ts';
-import { objectUrl, type XmlStore, xmlCalls } from './remote/xml-store.ts';
+import type { XmlStore } from './remote/xml-send.ts';
+import { objectUrl, xmlCalls } from './remote/xml-store.ts';
 
 export interface S3ProviderOptions {
   readonly name: 'aws' | 'aliyun';

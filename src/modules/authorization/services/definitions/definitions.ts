@@ -153,8 +153,6 @@ export function createDefinitions(dependencies: Dependencies): Definitions {
   const { database, models, hasRecords, schemas } = dependencies;
   const bound = <T extends DefinitionContent>(content: T, mayCome = false): T =>
     withFields(content, schemas.get(content.name), mayCome);
-  const put = (wanted: DefinitionChange): Promise<DefinitionOutcome> =>
-    putDefinition(dependencies, wanted);
   const change = createChange(dependencies);
   const get = async (idOrName: string): Promise<StoredDefinition> =>
     find(await models.definitions(), idOrName);
@@ -162,11 +160,55 @@ export function createDefinitions(dependencies: Dependencies): Definitions {
   return {
     get,
     all: async () => [...(await models.definitions()).values()],
+    ...createChanges(dependencies, change),
+    defineAll: (caller, contents, { mayCome = false } = {}) =>
+      change(caller, async (transaction, stored, about) => {
+        const beside = withContents(
+          stored,
+          contents.map((content) => bound(content, mayCome)),
+        );
+        for (const content of contents.filter((one) => !isStored(stored, one))) {
+          about(content.name);
+          const version = (stored.get(content.name)?.version ?? -1) + 1;
+          const next = { content, version, force: false, mayCome };
+          await putDefinition(dependencies, { transaction, stored, beside, caller, ...next });
+        }
+      }),
+    bindAgain: createBinding(dependencies, change),
+    checkAll: async (requested, place) => {
+      const defined = requested.defined.map((content) =>
+        bound(content, requested.withSchema.has(content.name)),
+      );
+      const situation = { database, stored: await models.definitions(), hasRecords };
+      return checkDefinitions(situation, { ...requested, defined }, place);
+    },
+    remove: (caller, idOrName, { force = false } = {}) =>
+      change(caller, async (transaction, stored, about) => {
+        const { name } = find(stored, idOrName);
+        about(name);
+        return removeDefinition(dependencies, { transaction, stored, caller, name, force });
+      }),
+    versions: async (idOrName, limit) =>
+      versionsOf(database, (await get(idOrName).catch(() => undefined))?.name ?? idOrName, limit),
+  };
+}
+
+/** One definition, by its version. */
+function createChanges(
+  dependencies: Dependencies,
+  change: ReturnType<typeof createChange>,
+): Pick<Definitions, 'define' | 'change'> {
+  const { schemas } = dependencies;
+  const put = (requested: DefinitionChange): Promise<DefinitionOutcome> =>
+    putDefinition(dependencies, requested);
+  /** What is not sound is refused also where it would be ignored. */
+  const requireSound = (content: DefinitionContent): void =>
+    void parsedDefinition(withFields(content, schemas.get(content.name), false));
+  return {
     define: (caller, { version, ...content }, { force = false } = {}) =>
       change(caller, async (transaction, stored, about) => {
         about(content.name);
-        // What is not sound is refused also where it would be ignored.
-        parsedDefinition(bound(content));
+        requireSound(content);
         const current = stored.get(content.name);
         if (!current)
           return put({ transaction, stored, caller, content, version: version ?? 0, force });
@@ -180,7 +222,7 @@ export function createDefinitions(dependencies: Dependencies): Definitions {
         const current = find(stored, idOrName);
         about(current.name);
         const content = { ...rest, name: current.name };
-        parsedDefinition(bound(content));
+        requireSound(content);
         if (version !== undefined && version < current.version)
           return untouched('ignored', current);
         if (version === current.version) return sameVersion(current, content);
@@ -189,35 +231,6 @@ export function createDefinitions(dependencies: Dependencies): Definitions {
         const next = version ?? current.version + 1;
         return put({ transaction, stored, caller, content, version: next, force });
       }),
-    defineAll: (caller, contents, { mayCome = false } = {}) =>
-      change(caller, async (transaction, stored, about) => {
-        const beside = withContents(
-          stored,
-          contents.map((content) => bound(content, mayCome)),
-        );
-        for (const content of contents.filter((one) => !isStored(stored, one))) {
-          about(content.name);
-          const version = (stored.get(content.name)?.version ?? -1) + 1;
-          const wanted = { content, version, force: false, mayCome };
-          await put({ transaction, stored, beside, caller, ...wanted });
-        }
-      }),
-    bindAgain: createBinding(dependencies, change),
-    checkAll: async (wanted, place) => {
-      const defined = wanted.defined.map((content) =>
-        bound(content, wanted.withSchema.has(content.name)),
-      );
-      const situation = { database, stored: await models.definitions(), hasRecords };
-      return checkDefinitions(situation, { ...wanted, defined }, place);
-    },
-    remove: (caller, idOrName, { force = false } = {}) =>
-      change(caller, async (transaction, stored, about) => {
-        const { name } = find(stored, idOrName);
-        about(name);
-        return removeDefinition(dependencies, { transaction, stored, caller, name, force });
-      }),
-    versions: async (idOrName, limit) =>
-      versionsOf(database, (await get(idOrName).catch(() => undefined))?.name ?? idOrName, limit),
   };
 }
 

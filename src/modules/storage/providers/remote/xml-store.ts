@@ -3,10 +3,9 @@
  * differs is who signs and how.
  */
 import { Readable } from 'node:stream';
-import { requireBucket, requirePartNumber, requirePlace, requirePrefix } from '../place.ts';
+import { requirePartNumber, requirePlace } from '../place.ts';
 import {
   type ByteRange,
-  type ListedObject,
   type ObjectAttributes,
   type ObjectFacts,
   type ObjectPlace,
@@ -17,49 +16,18 @@ import {
 import {
   answeredText,
   bareEtag,
-  listOf,
   nodeOf,
   parseXml,
-  StoreRefusal,
   succeeded,
   textIn,
   unlessNotFound,
 } from './answers.ts';
 import { exactly, type StoredWays, storeBody } from './parts.ts';
-import {
-  type RequestBody,
-  type StoreAnswer,
-  type StoreRequest,
-  streamOf,
-  type Transport,
-  textOf,
-} from './transport.ts';
-
-export interface XmlStore {
-  readonly transport: Transport;
-  /** Address of a bucket, ending in `/`; without one that of the service. */
-  address(bucket?: string): URL;
-  readonly sign: NonNullable<StoreRequest['sign']>;
-  /** Beginning of the store's own headers. */
-  readonly prefix: 'x-amz-' | 'x-goog-';
-  /** Bytes that one request may carry or copy. */
-  readonly maxWholeBytes: number;
-  /** What making a bucket takes. */
-  readonly creation: { readonly body: string; readonly headers: Readonly<Record<string, string>> };
-}
+import { type RequestBody, type StoreAnswer, streamOf, textOf } from './transport.ts';
+import { bucketCalls } from './xml-buckets.ts';
+import type { Query, Send, XmlStore } from './xml-send.ts';
 
 const COPIED_PART_BYTES = 1024 ** 3;
-const MAX_PAGE = 1000;
-
-type Query = Readonly<Record<string, string>>;
-type Sending = Partial<Pick<StoreRequest, 'headers' | 'body' | 'signal'>> & {
-  readonly query?: Query;
-};
-type Send = (
-  method: string,
-  place: Partial<ObjectPlace>,
-  sending?: Sending,
-) => Promise<StoreAnswer>;
 
 type XmlCalls = Omit<
   StorageProvider,
@@ -297,63 +265,5 @@ function multipartOf(send: Send): StorageProvider['multipart'] {
     },
     complete: (place, uploadId, parts) => complete(send, { place, uploadId }, parts),
     abort: (place, uploadId) => abort(send, { place, uploadId }),
-  };
-}
-
-function bucketCalls(send: Send, { creation }: XmlStore) {
-  const calls: Pick<StorageProvider, 'list' | 'createBucket' | 'bucketExists' | 'deleteBucket'> = {
-    async list(bucket, prefix, cursor, limit = MAX_PAGE) {
-      requirePrefix(bucket, prefix);
-      const query = {
-        'list-type': '2',
-        'encoding-type': 'url',
-        'max-keys': String(Math.min(limit, MAX_PAGE)),
-        prefix,
-        ...(cursor !== undefined && { 'continuation-token': cursor }),
-      };
-      const text = await answeredText(await send('GET', { bucket }, { query }));
-      const page = nodeOf(parseXml(text).ListBucketResult);
-      const encoded = textIn(page.EncodingType) === 'url';
-      return {
-        objects: listOf(page.Contents).map((entry) => listedObject(nodeOf(entry), encoded)),
-        cursor:
-          textIn(page.IsTruncated) === 'true' ? textIn(page.NextContinuationToken) : undefined,
-      };
-    },
-    async createBucket(bucket) {
-      requireBucket(bucket);
-      const body = { bytes: Buffer.from(creation.body) };
-      try {
-        const answer = await send('PUT', { bucket }, { headers: creation.headers, body });
-        (await succeeded(answer)).body.resume();
-      } catch (error) {
-        if (!(error instanceof StoreRefusal) || !takenCodes.has(error.code)) throw error;
-        // It may be somebody else's: then looking at it is refused.
-        if (!(await calls.bucketExists(bucket))) throw error;
-      }
-    },
-    async bucketExists(bucket) {
-      requireBucket(bucket);
-      const answer = await unlessNotFound(send('HEAD', { bucket }).then(succeeded), undefined);
-      answer?.body.resume();
-      return answer !== undefined;
-    },
-    async deleteBucket(bucket) {
-      requireBucket(bucket);
-      const answer = await unlessNotFound(send('DELETE', { bucket }).then(succeeded), undefined);
-      answer?.body.resume();
-    },
-  };
-  return calls;
-}
-
-const takenCodes: ReadonlySet<string> = new Set(['BucketAlreadyOwnedByYou', 'BucketAlreadyExists']);
-
-function listedObject(entry: Readonly<Record<string, unknown>>, encoded: boolean): ListedObject {
-  const key = textIn(entry.Key);
-  return {
-    key: encoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key,
-    size: Number(entry.Size),
-    modifiedAt: new Date(textIn(entry.LastModified)),
   };
 }
