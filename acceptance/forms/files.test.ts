@@ -229,8 +229,16 @@ it('are not taken while the configuration says so, or storage does not run', asy
   await platform.admin.patch('/config/forms', { config: { useAttachments: false } });
   expect((await send(form._id, parts)).body.errors[0]).toMatchObject({ code: 'attachments' });
   await platform.admin.patch('/config/forms', { config: { useAttachments: true } });
+  const kept = await fileForm();
+  expect((await send(kept._id, parts)).status).toBe(200);
   await platform.admin.patch('/config/storage', { config: { active: false } });
   await waitFor(async () => (await send(form._id, parts)).status === 503 || undefined);
+  // Whoever wants to be forgotten does not wait for storage: the clean-up sees to the file.
+  const [there] = await submissionsOf(platform.admin, kept._id);
+  const before = await filesThere();
+  const gone = await platform.admin.delete(`/admin/forms/submissions/${there._id}`);
+  expect(gone.status, gone.text).toBe(200);
+  expect([await filesThere(), await uploadsNoted()]).toEqual([before, 1]);
   await platform.admin.patch('/config/storage', { config: { active: true } });
   await waitFor(async () => (await send(form._id, parts)).status === 200 || undefined);
 });

@@ -122,7 +122,7 @@ export const submissionOnWire = (row: SubmissionRow): Type.Static<typeof Submiss
   formName: row.formName,
   formVersion: row.formVersion,
   data: { ...row.data },
-  files: row.files.map(({ own: _own, ...file }) => file),
+  files: row.files.map(({ stored: _stored, ...file }) => file),
   possibleSpam: row.possibleSpam,
   signals: [...row.signals],
   status: row.status,

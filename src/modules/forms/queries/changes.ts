@@ -119,7 +119,12 @@ export async function deleteOldChallenges(database: Queryable, most: number): Pr
 export const noteUpload = (database: Queryable, name: string): Promise<unknown> =>
   database.query(shortSql`insert into penstock.form_uploads (name) values (${name})`);
 
-/** A submission has them now. False when one of them was given up meanwhile. */
+/** Files that are nobody's from now on. */
+export const noteAbandoned = (database: Queryable, names: readonly string[]): Promise<unknown> =>
+  database.query(sql`
+    insert into penstock.form_uploads (name, created_at) select unnest(${names}::text[]), now() - interval '1 day' on conflict do nothing`);
+
+/** A submission has them now, or they are gone. False when one of them was given up meanwhile. */
 export async function claimUploads(
   database: Queryable,
   names: readonly string[],

@@ -9,7 +9,7 @@ export type SubmissionStatus = 'received' | 'unconfirmed' | 'confirmed';
 /** What became of forwarding: nobody to forward to, mails are stored to be sent, or why not. */
 export type Forwarded = 'none' | 'queued' | 'spam' | 'limited' | 'off' | 'failed';
 
-/** A file that came with a submission. `own`: it goes with it; others were there before. */
+/** A file that came with a submission. */
 export interface SubmittedFile {
   readonly field: string;
   readonly file: string;
@@ -17,7 +17,8 @@ export interface SubmittedFile {
   /** Bytes. */
   readonly size: number;
   readonly mimeType: string | null;
-  readonly own: boolean;
+  /** Its name in the container of forms: it goes with the submission. Null: it was there before, and stays. */
+  readonly stored: string | null;
 }
 
 export interface SubmissionRow {

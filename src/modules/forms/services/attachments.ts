@@ -10,7 +10,7 @@ import type { ModuleFile } from '../../storage/index.ts';
 import { type FormDefinition, fieldOf } from '../definition/definition.ts';
 import type { FormField } from '../definition/field.ts';
 import { type FieldProblem, fieldProblem, invalidSubmission, needs } from '../errors.ts';
-import { noteUpload } from '../queries/changes.ts';
+import { claimUploads, noteUpload } from '../queries/changes.ts';
 import type { SubmittedFile } from '../queries/submissions.ts';
 import type { FilePart } from './form-bodies.ts';
 import type { FormParts } from './form-parts.ts';
@@ -65,11 +65,12 @@ export function openAttachments(
     if (!useAttachments) throw refused(field.name, 'attachments', 'files are not taken here');
     if (files > limits.files)
       throw refused(field.name, 'maxFiles', `at most ${limits.files} files can be sent`);
+    const running = service();
     const name = newId();
     names.push(name);
     await noteUpload(database, name);
     const most = Math.min(limits.fileSize, field.maxSize ?? limits.fileSize);
-    const file = await service().store(
+    const file = await running.store(
       {
         container: formContainer,
         name,
@@ -78,7 +79,7 @@ export function openAttachments(
       },
       { source: bounded(part.body, most), signal },
     );
-    arrived.push({ ...fileOf(field, file), own: true });
+    arrived.push({ ...fileOf(field, file), stored: name });
     refuseType(field, file);
   };
 
@@ -90,7 +91,7 @@ export function openAttachments(
       return true;
     }
     const file = isId(value) ? await service().readable(caller, value) : undefined;
-    if (file) arrived.push({ ...fileOf(field, file), own: false });
+    if (file) arrived.push({ ...fileOf(field, file), stored: null });
     return file !== undefined;
   };
 
@@ -111,9 +112,10 @@ export function openAttachments(
     async discard() {
       if (names.length === 0) return;
       try {
-        await database.transaction((transaction) =>
-          service().removeNamed(transaction, formContainer, names),
-        );
+        await database.transaction(async (transaction) => {
+          await service().removeNamed(transaction, formContainer, names);
+          await claimUploads(transaction, names);
+        });
       } catch (error) {
         log.warn({ err: error }, 'Files of a refused submission are left for the clean-up');
       }

@@ -3,12 +3,13 @@ import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { streamRows } from '../../../kernel/database/stream-rows.ts';
 import { isId } from '../../../kernel/ids.ts';
-import { formErrors, needs } from '../errors.ts';
+import { formErrors } from '../errors.ts';
 import {
   type DeletedSubmission,
   deleteSubmission,
   deleteSubmissionsOf,
   deleteSubmissionsOfForm,
+  noteAbandoned,
   noteSpam,
 } from '../queries/changes.ts';
 import type { FormRow } from '../queries/forms.ts';
@@ -21,6 +22,7 @@ import {
   type SubmissionRow,
   submissionById,
 } from '../queries/submissions.ts';
+import { formContainer } from './attachments.ts';
 import { createCsv } from './csv.ts';
 import type { FormParts } from './form-parts.ts';
 import { processJobName } from './processing.ts';
@@ -49,17 +51,20 @@ type Parts = Pick<FormParts, 'database' | 'jobs' | 'storage'>;
 /** Submissions of one statement. */
 const BATCH = 500;
 
-/** Deletes the files of submissions that are deleted in this transaction. Throws 503 when there are some and storage does not run. */
+/**
+ * Deletes the files of submissions that are deleted in this transaction. While storage does not run they are noted for
+ * the clean-up: whoever wants to be forgotten does not wait for it.
+ */
 export async function removeFilesOf(
   { storage }: Pick<Parts, 'storage'>,
   transaction: Transaction,
   gone: readonly DeletedSubmission[],
 ): Promise<void> {
-  const ids = gone.flatMap(({ files }) => files.flatMap(({ file, own }) => (own ? [file] : [])));
-  if (ids.length === 0) return;
+  const names = gone.flatMap(({ files }) => files.flatMap(({ stored }) => stored ?? []));
+  if (names.length === 0) return;
   const service = storage.current();
-  if (!service) throw needs('Storage');
-  await service.files.remove(transaction, ids);
+  if (service) await service.files.removeNamed(transaction, formContainer, names);
+  else await noteAbandoned(transaction, names);
 }
 
 export function createSubmissions(parts: Parts): Submissions {

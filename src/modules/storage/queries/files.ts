@@ -86,21 +86,7 @@ export const lockFile = (database: Queryable, id: string): Promise<FileRow | und
     ),
   );
 
-/** Those of the files that are there, locked in one order for everybody. */
-export const lockFiles = async (
-  database: Queryable,
-  ids: readonly string[],
-): Promise<readonly FileRow[]> =>
-  (
-    await database.query<FileRow>(
-      statement(
-        `select ${columns} from "app"."File" f where f."_id" = any($1::uuid[]) order by f."_id" for update`,
-        [ids],
-      ),
-    )
-  ).rows;
-
-/** The same by their names in the root of a container. */
+/** Files by their names in the root of a container, locked in one order for everybody. */
 export const lockFilesNamed = async (
   database: Queryable,
   container: string,

@@ -1,7 +1,7 @@
 /** Files of other modules: in containers of their own, which users see nothing of. What users get of them is up to the module. */
 import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
-import { type FileRow, lockFiles, lockFilesNamed } from '../queries/files.ts';
+import { type FileRow, lockFilesNamed } from '../queries/files.ts';
 import { isModuleContainer } from './access.ts';
 import type { FileBody } from './file-changes.ts';
 import type { StorageServices } from './storage-services.ts';
@@ -36,8 +36,6 @@ export interface ModuleFiles {
   /** An address of the content that works for a while, for whoever has it. Throws FILE_NOT_FOUND. */
   readUrl(id: string): Promise<string>;
   /** Deletes files in the transaction of the caller. Those that are gone already are nothing to it. */
-  remove(transaction: Transaction, ids: readonly string[]): Promise<void>;
-  /** The same by their names. */
   removeNamed(transaction: Transaction, container: string, names: readonly string[]): Promise<void>;
 }
 
@@ -60,8 +58,6 @@ export function createModuleFiles({
       return shown(file);
     },
     readUrl: async (id) => links.readUrl(await files.find(id), true),
-    remove: async (transaction, ids) =>
-      files.removeAll(transaction, asModule, await lockFiles(transaction, ids)),
     removeNamed: async (transaction, container, names) =>
       files.removeAll(transaction, asModule, await lockFilesNamed(transaction, container, names)),
   };
