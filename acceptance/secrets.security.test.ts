@@ -59,9 +59,10 @@ const environment = () => ({
 function secretFor(what: string): string {
   if (what.endsWith('signingSecret')) return remember(what, randomBytes(32).toString('hex'));
   if (!what.endsWith('privateKey')) return mark(what);
-  const pem = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-    .privateKey.export({ format: 'pem', type: 'pkcs8' })
-    .toString();
+  const { privateKey } = what.endsWith('dkim.privateKey')
+    ? generateKeyPairSync('rsa', { modulusLength: 2048 })
+    : generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const pem = privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();
   remember(what, pem.split('\n')[1] ?? '');
   return pem;
 }

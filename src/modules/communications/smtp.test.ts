@@ -1,4 +1,5 @@
 /** Delivery through a real mail server: once, also when it was down; given up when it refuses for good. */
+import { createHash, generateKeyPairSync, type KeyObject, verify } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import PostalMime, { type Email } from 'postal-mime';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
@@ -21,6 +22,7 @@ afterEach(async () => {
 interface Received {
   readonly recipients: readonly string[];
   readonly mail: Email;
+  readonly raw: string;
 }
 
 /** A mail server on this port (a free one unless given) that takes everything, and what it took. */
@@ -42,6 +44,7 @@ async function startServer(
           received.push({
             recipients: session.envelope.rcptTo.map(({ address }) => address),
             mail,
+            raw: Buffer.concat(chunks).toString('latin1'),
           });
           done();
         });
@@ -181,4 +184,90 @@ test('a password never goes over an open connection unless an operator wants tha
   expect(logins).toContain('penstock');
   const { body } = await platform.admin.get('/config/communications');
   expect(JSON.stringify(body)).not.toContain('a password');
+});
+
+/** Whether a DKIM signature (RFC 6376, relaxed on both sides) is that of this mail: written here once more, from the RFC. */
+function verifyDkim(raw: string, publicKey: KeyObject): { readonly signed: readonly string[] } {
+  const split = raw.indexOf('\r\n\r\n');
+  const fields = raw
+    .slice(0, split)
+    .replace(/\r\n[ \t]+/g, ' ')
+    .split('\r\n')
+    .map((line) => [
+      line.slice(0, line.indexOf(':')).toLowerCase(),
+      line.slice(line.indexOf(':') + 1),
+    ]);
+  const relaxed = (value: string) => value.replace(/[ \t]+/g, ' ').trim();
+  const field = (name: string) => fields.findLast(([other]) => other === name)?.[1];
+  const signature = relaxed(field('dkim-signature') ?? '');
+  const tags = new Map(
+    signature.split(';').map((tag) => {
+      const [name = '', ...value] = tag.split('=');
+      return [name.trim(), value.join('=').replace(/\s+/g, '')];
+    }),
+  );
+  const body = raw
+    .slice(split + 4)
+    .split('\r\n')
+    .map((line) => line.replace(/[ \t]+/g, ' ').replace(/ $/, ''))
+    .join('\r\n')
+    .replace(/(?:\r\n)+$/, '');
+  const hash = createHash('sha256').update(`${body}\r\n`, 'latin1').digest('base64');
+  expect(tags.get('bh')).toBe(hash);
+  const signed = (tags.get('h') ?? '').toLowerCase().split(':');
+  const present = signed.filter((name) => field(name) !== undefined);
+  const text = [
+    ...present.map((name) => `${name}:${relaxed(field(name) ?? '')}\r\n`),
+    `dkim-signature:${signature.replace(/\bb=[^;]*$/, 'b=')}`,
+  ].join('');
+  const genuine = verify(
+    'sha256',
+    Buffer.from(text, 'latin1'),
+    publicKey,
+    Buffer.from(tags.get('b') ?? '', 'base64'),
+  );
+  expect(genuine).toBe(true);
+  expect([tags.get('d'), tags.get('s'), tags.get('a')]).toEqual([
+    'example.com',
+    'key1',
+    'rsa-sha256',
+  ]);
+  return { signed: present };
+}
+
+test('mails are signed where we sign, with how to leave a list and to which thread they belong', async () => {
+  const { port, received } = await startServer();
+  await use(port);
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const pem = privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();
+  const set = (dkim: object) =>
+    platform.admin.patch('/config/communications', { config: { email: { dkim } } });
+  expect(await set({ selector: 'key1', privateKey: 'no key' })).toMatchObject({
+    status: 400,
+    body: { errors: [{ path: expect.stringContaining('dkim.privateKey') }] },
+  });
+  // As consoles hand keys out.
+  expect((await set({ selector: 'key1', privateKey: pem.replaceAll('\n', '\\n') })).status).toBe(
+    200,
+  );
+  const id = await send({
+    email: 'ada@example.org',
+    subject: 'Grüße  an   alle',
+    body: '<p>Hello   Ada</p>\n\n',
+    category: 'news',
+    inReplyTo: '<first@example.com>',
+  });
+  await until(id, 'sent');
+  const { raw, mail } = received[0]!;
+  const { signed } = verifyDkim(raw, publicKey);
+  expect(signed).toEqual(
+    expect.arrayContaining(['from', 'list-unsubscribe', 'list-unsubscribe-post', 'in-reply-to']),
+  );
+  expect(mail).toMatchObject({
+    inReplyTo: '<first@example.com>',
+    references: '<first@example.com>',
+  });
+  const header = mail.headers.find(({ key }) => key === 'list-unsubscribe')?.value;
+  expect(header).toMatch(/^<http:\/\/127\.0\.0\.1:\d+\/hook\/communications\/unsubscribe\//);
+  await set({ selector: '', privateKey: '' });
 });

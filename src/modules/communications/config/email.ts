@@ -91,7 +91,7 @@ export const emailConfig = Type.Object({
   dkim: Type.Object(
     {
       selector: text('Selector: the key is published at <selector>._domainkey.<sendingDomain>.'),
-      privateKey: privateKey('Private key, PEM (RSA from 1024 bits, or Ed25519).'),
+      privateKey: privateKey('Private key, RSA in PEM.'),
     },
     {
       description:
@@ -157,14 +157,14 @@ function dkimProblems({ dkim }: EmailConfig): ConfigProblem[] {
       : [problem('selector', 'hostname', 'write the selector of the published key')]),
     ...((selector === '' && key === '') || isSigningKey(key)
       ? []
-      : [problem('privateKey', 'key', 'must be a private key in PEM, RSA or Ed25519')]),
+      : [problem('privateKey', 'key', 'must be an RSA private key in PEM')]),
   ];
 }
 
 function isSigningKey(pem: string): boolean {
   try {
     const { asymmetricKeyType: type } = createPrivateKey(pemOf(pem));
-    return type === 'rsa' || type === 'ed25519';
+    return type === 'rsa';
   } catch {
     return false;
   }
