@@ -27,6 +27,8 @@ const plain: Record<KindName, { readonly field: Json; readonly values: readonly 
   ObjectId: { field: { type: 'ObjectId' }, values: [uuid, uuid.replace('7', '8'), uuid] },
   JSON: { field: { type: 'JSON' }, values: [{ a: 1 }, [1]] },
   Relation: { field: { type: 'Relation', model: 'Target' }, values: ['$target', '$target'] },
+  // Which files a writer may link, and what readers get of them: acceptance/storage/file-fields.test.ts.
+  File: { field: { type: 'File' }, values: ['$file', '$file'] },
   Vector: {
     field: { type: 'Vector', dimensions: 2 },
     values: [

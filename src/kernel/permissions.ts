@@ -184,13 +184,26 @@ export interface RecordTuples {
   forget(statement: TupleStatement & { readonly table: string | undefined }): readonly string[];
 }
 
+/**
+ * Which rows of a schema a caller may act on, as the module says that owns the schema; `undefined`: all of them.
+ * Asked instead of the engine, which the module may ask in turn.
+ */
+export type RowRule = (
+  caller: Caller,
+  action: RecordAction,
+  scope: string | undefined,
+) => Promise<RowPredicate | undefined>;
+
 export interface PermissionPort {
   engine: PermissionEngine | undefined;
+  /** By the name of the schema. They hold for schemas with row authorization. */
+  readonly rules: Map<string, RowRule>;
   /** `undefined` where no tuples are kept at all. */
   readonly tuples: RecordTuples | undefined;
 }
 
 export const createPermissionPort = (tuples?: RecordTuples): PermissionPort => ({
   engine: undefined,
+  rules: new Map(),
   tuples,
 });

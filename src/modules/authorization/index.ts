@@ -63,7 +63,7 @@ export { countingRelations, uuidOf } from './tuple-sql.ts';
 /** What other modules may ask of authorization. */
 export interface AuthorizationService
   extends Pick<Checks, 'can' | 'canAll'>,
-    Pick<Definitions, 'define'>,
+    Pick<Definitions, 'define' | 'get' | 'all'>,
     Pick<Tuples, 'removeMatching' | 'list'> {
   /** Idempotent; joins the ambient transaction. Throws 400 for a tuple that the definitions do not allow. */
   relate(caller: Caller, tuples: readonly TimedTuple[]): Promise<void>;
@@ -177,6 +177,8 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
       can: checks.can,
       canAll: checks.canAll,
       define: definitions.define,
+      get: definitions.get,
+      all: definitions.all,
       list: tuples.list,
       removeMatching: tuples.removeMatching,
       unrelate: async (caller, gone) => void (await tuples.removeAll(caller, gone)),

@@ -83,6 +83,20 @@ const images = Type.Object({
   ),
 });
 
+const scan = Type.Object({
+  url: text(
+    'Address that new contents are sent to with POST. It answers JSON: result, which is clean or infected. Empty: nothing is examined.',
+  ),
+  secret: sensitive({ description: 'Sent to that address as bearer token.' }),
+  quarantine: flag(true, 'Contents are kept away from everybody until they are found clean.'),
+  maxSize: whole(
+    256 * MEGABYTE,
+    [1, 5 * 1_024 * MEGABYTE],
+    'Bytes of a content that is examined; larger ones count as clean.',
+  ),
+  timeout: whole(60, [1, 600], 'Seconds that an answer may take.'),
+});
+
 export const storageConfig = defineConfig({
   schema: Type.Object({
     provider: Type.Union(
@@ -115,6 +129,12 @@ export const storageConfig = defineConfig({
       ),
     }),
     download: Type.Object({ urlExpiry: expiry('a signed link to a private file') }),
+    authorization: Type.Object({
+      enabled: flag(
+        false,
+        'Relations decide about private files: owners (users or teams), those with whom they are shared, and those who have rights on the folder or the container. Needs the module authorization.',
+      ),
+    }),
     access: Type.Object({
       privateRead: Type.Union([Type.Literal('authenticated'), Type.Literal('owner')], {
         default: 'authenticated',
@@ -122,6 +142,14 @@ export const storageConfig = defineConfig({
           'Who reads private files while relations are not asked: every signed-in user, or the owner alone.',
       }),
     }),
+    trash: Type.Object({
+      days: whole(
+        0,
+        [0, 365],
+        'Days for which deleted files can be brought back. 0: they are gone at once.',
+      ),
+    }),
+    scan,
     local,
     images,
     aws,
@@ -152,10 +180,18 @@ export const storageConfig = defineConfig({
       }),
     }),
   }),
-  check: ({ defaultContainer, local: { storagePath, httpBaseUrl, signingSecret }, aws: store }) => [
+  check: ({
+    defaultContainer,
+    scan: { url },
+    local: { storagePath, httpBaseUrl, signingSecret },
+    aws: store,
+  }) => [
     ...(store.endpoint === '' || isHttpUrl(store.endpoint)
       ? []
       : [problem('aws.endpoint', 'format', 'write an address like https://s3.example.com')]),
+    ...(url === '' || isHttpUrl(url)
+      ? []
+      : [problem('scan.url', 'format', 'write an address like http://127.0.0.1:8080/scan')]),
     ...(isContainerName(defaultContainer)
       ? []
       : [problem('defaultContainer', 'format', 'this is not a name of a container')]),

@@ -18,8 +18,9 @@ import { type StorageConfig, storageConfig } from './config.ts';
 import { createLocalProvider } from './providers/local.ts';
 import type { StorageProvider } from './providers/provider.ts';
 import { createFileAccess } from './services/access.ts';
-import { contentKeyOf } from './services/contents.ts';
 import { createLinks } from './services/links.ts';
+import { contentKeyOf } from './services/places.ts';
+import { createRecordsWithFiles } from './services/records-with-files.ts';
 import type { StorageParts } from './services/storage-parts.ts';
 import { createStorageServices, type StorageServices } from './services/storage-services.ts';
 
@@ -58,7 +59,9 @@ afterAll(async () => {
 });
 
 const partsOf = (over: Database, store: StorageProvider): StorageParts => {
-  const access = createFileAccess(() => config);
+  const recordsWithFiles = createRecordsWithFiles(platform.kernel);
+  const { permissions } = platform.kernel;
+  const access = createFileAccess({ config: () => config, permissions, recordsWithFiles });
   return {
     ...platform.kernel,
     database: over,
@@ -66,6 +69,7 @@ const partsOf = (over: Database, store: StorageProvider): StorageParts => {
     provider: async () => store,
     bucketOf: async (container) => container,
     access,
+    recordsWithFiles,
     links: createLinks({ config: () => config, clientUrl: () => '', ownKey: 'key' }),
     measures: { upload: () => undefined, download: () => undefined },
     log: platform.kernel.log,

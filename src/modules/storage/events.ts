@@ -3,8 +3,8 @@ import type { NewEvent } from '../../kernel/events/events.ts';
 import type { ContainerRow } from './queries/containers.ts';
 import type { FileRow } from './queries/files.ts';
 
-/** `ready`: a content has become the current one. */
-export type FileEvent = 'create' | 'update' | 'delete' | 'ready';
+/** `ready`: a content has become the current one. `infected`: the scanner has found something in it. */
+export type FileEvent = 'create' | 'update' | 'delete' | 'ready' | 'infected';
 
 export const fileEvent = (what: FileEvent, file: FileRow): NewEvent => {
   const { _id, name, container, folder, size, mimeType, owner } = file;
@@ -14,6 +14,17 @@ export const fileEvent = (what: FileEvent, file: FileRow): NewEvent => {
     payload: { _id, name, container, folder, size, mimeType, owner },
   };
 };
+
+/** Several files of one deletion, in one event. */
+export const filesGone = (files: readonly FileRow[]): NewEvent => ({
+  topic: 'storage:delete:File',
+  ids: files.map(({ _id }) => _id),
+  payload: {
+    containers: [...new Set(files.map(({ container }) => container))],
+    files: files.length,
+    bytes: files.reduce((sum, { size }) => sum + size, 0),
+  },
+});
 
 export const containerEvent = (
   what: 'create' | 'update' | 'delete',

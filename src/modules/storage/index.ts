@@ -2,27 +2,37 @@
 import type { Kernel } from '../../host/kernel.ts';
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import type { Caller } from '../../kernel/caller.ts';
+import { authorization } from '../authorization/index.ts';
 import { router } from '../router/index.ts';
 import { type StorageConfig, storageConfig } from './config.ts';
 import { storageJobs } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { adminContainerOperations } from './operations/admin-containers.ts';
 import { adminFileOperations } from './operations/admin-files.ts';
+import { adminFolderOperations } from './operations/admin-folders.ts';
+import { fileChangeOperations } from './operations/file-changes.ts';
 import { fileOperations } from './operations/files.ts';
 import { folderOperations } from './operations/folders.ts';
 import { imageOperations } from './operations/images.ts';
 import { legacyOperations } from './operations/legacy.ts';
+import { linkOperations } from './operations/links.ts';
 import { resumableOperations } from './operations/resumable.ts';
+import { taskOperations } from './operations/tasks.ts';
+import { trashOperations } from './operations/trash.ts';
 import { uploadOperations } from './operations/uploads.ts';
 import { readyFiles } from './queries/files.ts';
 import { containerSchema, fileSchema, folderSchema } from './schemas.ts';
-import { createFileAccess, type ReadReason } from './services/access.ts';
+import { createFileAccess, type FileAccess, type ReadReason } from './services/access.ts';
 import { fileDocument } from './services/documents.ts';
 import { createLinks } from './services/links.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
 import { createModuleFiles, type ModuleFiles } from './services/module-files.ts';
 import { createProviderSource } from './services/provider-source.ts';
+import { createRecordsWithFiles } from './services/records-with-files.ts';
+import { defineTypes } from './services/resource-types.ts';
 import { createStorageServices, type StorageServices } from './services/storage-services.ts';
+
+export type { ModuleFile, ModuleFiles } from './services/module-files.ts';
 
 /** What other modules may ask of storage. */
 export interface StorageService {
@@ -36,8 +46,6 @@ export interface StorageService {
   onRead(reason: ReadReason): () => void;
 }
 
-export type { ModuleFile, ModuleFiles } from './services/module-files.ts';
-
 /** Operations whose bounds follow the configuration. */
 const owner = 'storage/operations';
 
@@ -45,28 +53,40 @@ export const storage = defineModule({
   name: 'storage',
   description: 'Files: uploads, downloads, folders and containers',
   requires: { router },
+  uses: { authorization },
   config: storageConfig,
   schemas: [fileSchema, folderSchema, containerSchema],
   migrations,
   start,
 });
 
-async function start({
-  kernel,
-  config,
-  services: { router: clientSurface },
-  log,
-}: ModuleContext<StorageConfig, { readonly router: typeof router }>): Promise<
-  RunningModule<StorageService>
-> {
+type Context = ModuleContext<
+  StorageConfig,
+  { readonly router: typeof router },
+  { readonly authorization: typeof authorization }
+>;
+
+async function start(context: Context): Promise<RunningModule<StorageService>> {
+  const {
+    kernel,
+    config,
+    services: { router: clientSurface },
+    log,
+  } = context;
   const current = () => config.current();
   const source = createProviderSource({ config, dataDir: kernel.settings.dataDir, log });
+  const recordsWithFiles = createRecordsWithFiles(kernel);
   const parts = {
     ...kernel,
     config: current,
     provider: source.current,
     bucketOf: source.bucketOf,
-    access: createFileAccess(current),
+    access: createFileAccess({
+      config: current,
+      permissions: kernel.permissions,
+      recordsWithFiles,
+    }),
+    recordsWithFiles,
     links: createLinks({
       config: current,
       clientUrl: clientSurface.publicUrl,
@@ -84,17 +104,23 @@ async function start({
         ? [
             ...uploadOperations(services),
             ...fileOperations(services),
+            ...fileChangeOperations(services),
+            ...linkOperations(services),
+            ...trashOperations(services),
             ...folderOperations(services),
             ...imageOperations(services),
             ...resumableOperations(services),
             ...adminFileOperations(services),
+            ...adminFolderOperations(services),
             ...adminContainerOperations(services),
+            ...taskOperations(services),
             ...legacyOperations(services, kernel.config),
           ]
         : [],
     );
   publish();
   const stopListening = config.onChange(publish);
+  const endRights = await serveRights(context, parts.access);
   // Uploads that come while the store is away make it then.
   await services.containers
     .ensureDefault()
@@ -106,6 +132,7 @@ async function start({
     async stop() {
       running = false;
       stopListening();
+      endRights();
       publish();
       services.renditions.close();
       await source.close();
@@ -126,6 +153,42 @@ const serviceOf = (services: StorageServices): StorageService => ({
     return new Map(readable);
   },
 });
+
+/** What everybody sees of a file that a record holds and that they may read there. */
+const shownInRecords = new Set([
+  'name',
+  'alias',
+  'size',
+  'mimeType',
+  'isPublic',
+  'state',
+  'checksum',
+  'etag',
+  'uri',
+]);
+
+/** Says who may see which file, and defines the types of files where relations decide; answers how to end that. */
+async function serveRights(
+  { kernel, config, optional, log }: Context,
+  access: FileAccess,
+): Promise<() => void> {
+  const define = async (): Promise<void> => {
+    const service = optional.authorization.current();
+    if (service && config.current().authorization.enabled) await defineTypes(service, log);
+  };
+  kernel.permissions.rules.set(fileSchema.name, access.rows);
+  kernel.schemas.publicViews.set(fileSchema.name, { fields: shownInRecords, visitors: true });
+  await define();
+  const ends = [
+    config.onChange(() => void define()),
+    optional.authorization.onChange(() => void define()),
+  ];
+  return () => {
+    for (const end of ends) end();
+    kernel.permissions.rules.delete(fileSchema.name);
+    kernel.schemas.publicViews.set(fileSchema.name, undefined);
+  };
+}
 
 /** Figures belong to the process, also while the module is switched off and on. */
 const measured = new WeakMap<Kernel, StorageMeasures>();

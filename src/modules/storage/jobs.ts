@@ -1,9 +1,14 @@
 /** Background work on files. */
 import Type from 'typebox';
+import { system } from '../../kernel/caller.ts';
 import { defineJob, type JobDefinition } from '../../kernel/jobs/jobs.ts';
+import { expiredFiles } from './queries/expiry.ts';
+import { purgeLinks } from './queries/links.ts';
 import { expiredResumable } from './queries/resumable.ts';
 import { expiredUploads } from './queries/uploads.ts';
 import { createRemovalJob } from './services/removal.ts';
+import { createRemoveAll } from './services/removing.ts';
+import { createScanJob } from './services/scanning.ts';
 import type { StorageParts } from './services/storage-parts.ts';
 import type { StorageServices } from './services/storage-services.ts';
 
@@ -16,6 +21,9 @@ export const storageJobs = (
   createRemovalJob(parts),
   expireUploads(parts, services),
   expireResumable(parts, services),
+  createScanJob(parts),
+  expireFiles(parts),
+  purgeTrash(services),
   ...services.tasks.jobs,
 ];
 
@@ -54,5 +62,47 @@ const expireResumable = (
         for (const upload of uploads) await resumable.remove(upload);
         found = uploads.length;
       }
+    },
+  });
+
+/** Deletes files whose time is over: their own, or that of the files of their container (`lifecycle.deleteAfterDays`). */
+const expireFiles = (parts: StorageParts): JobDefinition => {
+  const removeAll = createRemoveAll(parts);
+  const caller = system('storage.expire-files');
+  return defineJob({
+    name: 'storage.expire-files',
+    data: Type.Object({}),
+    schedule: '*/5 * * * *',
+    async handler(_data, { signal, log }) {
+      const kept: string[] = [];
+      for (;;) {
+        const found = await parts.database.transaction(async (transaction) => {
+          const files = await expiredFiles(transaction, { limit: BATCH, except: kept });
+          // One that a record holds stays, and is tried again the next time.
+          for (const file of files)
+            await parts.database
+              .transaction((inner) => removeAll(inner, caller, [file]))
+              .catch((error: unknown) => {
+                kept.push(file._id);
+                log.info({ err: error, file: file._id }, 'A file whose time is over stays');
+              });
+          return files.length;
+        });
+        if (found < BATCH || signal.aborted) return;
+      }
+    },
+  });
+};
+
+/** Destroys what was in the trash for long enough, and forgets links whose time is over. */
+const purgeTrash = ({ trash, database }: StorageServices): JobDefinition =>
+  defineJob({
+    name: 'storage.purge-trash',
+    data: Type.Object({}),
+    schedule: '*/15 * * * *',
+    async handler(_data, { signal }) {
+      for (let gone = BATCH; gone === BATCH && !signal.aborted; )
+        gone = await trash.purgeExpired(BATCH);
+      await purgeLinks(database);
     },
   });

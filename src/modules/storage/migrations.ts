@@ -76,11 +76,84 @@ const tasks = `
   create index storage_tasks_by_time on penstock.storage_tasks (created_at desc, id desc);
 `;
 
+/** Only one slice of a task at a time, and not for ever. */
+const taskLeases = `
+  alter table penstock.storage_tasks add column lease uuid, add column lease_until timestamptz(3),
+    add column attempts integer not null default 0;
+`;
+
+/** Files that were deleted and may come back: what their documents said. */
+const trash = `
+  create table penstock.storage_trash (
+    id uuid primary key,
+    name text not null,
+    folder text not null,
+    container text not null,
+    size bigint not null,
+    mime_type text,
+    owner text,
+    bucket text not null,
+    object_key text not null,
+    rest jsonb not null,
+    deleted_by text not null,
+    deleted_at timestamptz(3) not null default now(),
+    expires_at timestamptz(3) not null
+  );
+  create index storage_trash_by_end on penstock.storage_trash (expires_at);
+  create index storage_trash_of_owner on penstock.storage_trash (owner, deleted_at desc);
+  create index storage_trash_of_container on penstock.storage_trash (container);
+  create index storage_trash_by_place on penstock.storage_trash (bucket, object_key);
+`;
+
+/** Links that are counted and can be taken back; only hashes of their secrets. */
+const links = `
+  create table penstock.storage_links (
+    id uuid primary key,
+    file_id uuid not null,
+    token_hash text not null unique,
+    download boolean not null,
+    max_uses integer,
+    uses integer not null default 0,
+    created_by text not null,
+    created_at timestamptz(3) not null default now(),
+    expires_at timestamptz(3) not null,
+    last_used_at timestamptz(3)
+  );
+  create index storage_links_of_file on penstock.storage_links (file_id);
+  create index storage_links_by_end on penstock.storage_links (expires_at);
+`;
+
+/** Files of before say by which folders and containers rights reach them, and who owns them. */
+const rights = `
+  update "app"."File" f set "uri" = '/storage/getFileUrl/' || f."_id"::text,
+    "containerId" = (select c."_id" from "app"."_StorageContainer" c where c."name" = f."container"),
+    "folderIds" = array(select d."_id" from "app"."_StorageFolder" d
+      where d."container" = f."container" and d."name" <> '/' and starts_with(f."folder", d."name") order by d."name")
+    where f."uri" is null;
+  do $$ begin
+    if to_regclass('penstock.tuples') is not null then
+      insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id)
+      select f."_id", split_part(f."owner", ':', 1), split_part(f."owner", ':', 2), 'owner', 'File', f."_id"::text
+      from "app"."File" f where f."owner" like '%:%' on conflict do nothing;
+    end if;
+  end $$;
+`;
+
 export const migrations: readonly Migration[] = [
   { id: '0001-uploads', run: async (database) => void (await database.query({ text: uploads })) },
   { id: '0002-tasks', run: async (database) => void (await database.query({ text: tasks })) },
   {
     id: '0010-resumable-uploads',
     run: async (database) => void (await database.query({ text: resumable })),
+  },
+  {
+    id: '0003-task-leases',
+    run: async (database) => void (await database.query({ text: taskLeases })),
+  },
+  { id: '0011-trash', run: async (database) => void (await database.query({ text: trash })) },
+  { id: '0012-links', run: async (database) => void (await database.query({ text: links })) },
+  {
+    id: '0013-rights-on-files',
+    run: async (database) => void (await database.query({ text: rights })),
   },
 ];

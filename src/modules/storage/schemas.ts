@@ -51,6 +51,24 @@ export const fileSchema = {
     bucket: { type: 'String', select: false },
     objectKey: { type: 'String', select: false },
     lastGeneration: { type: 'Number', sqlType: 'INT', required: true, default: 0, select: false },
+    scan: {
+      type: 'String',
+      enum: ['waiting', 'clean', 'infected'],
+      description: 'What the scanner has said of the content.',
+    },
+    uri: { type: 'String', description: 'Where to ask for an address of the content.' },
+    containerId: {
+      type: 'Relation',
+      model: '_StorageContainer',
+      select: false,
+      description: 'By which rights on the container reach the file.',
+    },
+    folderIds: {
+      type: ['Relation'],
+      model: '_StorageFolder',
+      select: false,
+      description: 'The folder and those above it, whose rights reach the file.',
+    },
     pendingUpload: {
       type: 'String',
       select: false,
@@ -65,8 +83,10 @@ export const fileSchema = {
       { fields: ['state', 'createdAt'] },
       { fields: ['container', 'createdAt'] },
       { fields: ['bucket', 'objectKey'] },
+      { fields: ['expiresAt'] },
     ],
-    conduit: owned,
+    // Who may see which file, the module says (services/access.ts).
+    conduit: { ...owned, authorization: { enabled: true } },
   },
 } as const satisfies SchemaDefinition;
 

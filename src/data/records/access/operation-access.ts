@@ -42,7 +42,7 @@ export const bothRules = (one: RowPredicate, other: RowPredicate): RowPredicate 
 });
 
 /** Rows that fit one of them. */
-const eitherRule = (one: RowPredicate, other: RowPredicate): RowPredicate => ({
+export const eitherRule = (one: RowPredicate, other: RowPredicate): RowPredicate => ({
   shape: `${one.shape}|${other.shape}`,
   compile: (...parts) => `(${one.compile(...parts)}) or (${other.compile(...parts)})`,
 });
@@ -134,6 +134,8 @@ export async function rowPredicate(
 ): Promise<RowPredicate | undefined> {
   const own = isOwnersOnly(schema, action) ? ownedRows(schema, caller) : undefined;
   if (!schema.modelOptions.conduit.authorization.enabled) return own;
+  const rule = permissions.rules.get(schema.name);
+  if (rule) return rule(caller, action, scope);
   const { engine } = permissions;
   if (!engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
   const permitted = await engine.predicate(caller, asked, schema.name, scope);

@@ -93,12 +93,14 @@ function withCachedGrants<D extends Dependencies>(
 /** A port whose engine answers with what the node remembers; made when somebody asks for it, which most reads do not. */
 class CachedGrantsPort implements PermissionPort {
   readonly tuples: PermissionPort['tuples'];
+  readonly rules: PermissionPort['rules'];
   readonly #port: PermissionPort;
   readonly #prepare: (predicate: RowPredicate) => RowPredicate;
   #engine: PermissionEngine | undefined;
 
   constructor(port: PermissionPort, prepare: (predicate: RowPredicate) => RowPredicate) {
     this.tuples = port.tuples;
+    this.rules = port.rules;
     this.#port = port;
     this.#prepare = prepare;
   }

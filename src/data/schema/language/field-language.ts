@@ -14,6 +14,7 @@ export const typeNames = [
   'ObjectId',
   'JSON',
   'Relation',
+  'File',
   'Vector',
 ] as const;
 export type FieldTypeName = (typeof typeNames)[number];
@@ -127,6 +128,7 @@ const kinds = {
   ObjectId: { options: ['unique', 'primaryKey', 'enum', 'index'] },
   JSON: { options: ['index'] },
   Relation: { options: ['unique', 'model', 'onDelete', 'index'], needs: ['model'] },
+  File: { options: ['unique', 'onDelete', 'index'] },
   Vector: { options: ['dimensions', 'similarity'], needs: ['dimensions'] },
   array: { options: ['model', 'index'], rules: ['minItems', 'maxItems', 'message'] },
   object: { options: ['index'] },

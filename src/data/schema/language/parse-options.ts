@@ -167,6 +167,8 @@ function leafOf(context: OptionContext, type: FieldTypeName, common: Common): Fi
       return stringField(context, common);
     case 'Number':
       return numberField(context, common);
+    case 'File':
+      return fileField(context, common);
     case 'Relation':
       return relationField(context, common);
     case 'Vector':
@@ -322,6 +324,12 @@ function relationField(context: OptionContext, common: Common): RelationField {
     );
   return { kind: 'relation', ...common, model, onDelete: onDelete ?? 'restrict' };
 }
+
+/** Files are records of the schema of that name, which the storage module owns. */
+export const FILE_SCHEMA = 'File';
+
+const fileField = (context: OptionContext, common: Common): RelationField =>
+  relationField({ ...context, options: { ...context.options, model: FILE_SCHEMA } }, common);
 
 function vectorField(context: OptionContext, common: Common): Field {
   const { dimensions = 1, similarity = 'cosine' } = context.options as FieldOptionValues;

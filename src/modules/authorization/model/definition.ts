@@ -221,9 +221,14 @@ function parseSubjects(
   });
 }
 
-/** A relation that is a field of the record. */
-export const isFromField = (value: unknown): value is { readonly from: string } =>
-  isPlain(value) && Object.keys(value).join() === 'from' && typeof value.from === 'string';
+/** A relation that is a field of the record, and what the records that it leads to are called, where not by their schema. */
+export const isFromField = (
+  value: unknown,
+): value is { readonly from: string; readonly type?: string } =>
+  isPlain(value) &&
+  Object.keys(value).every((key) => key === 'from' || key === 'type') &&
+  typeof value.from === 'string' &&
+  (value.type === undefined || (typeof value.type === 'string' && isName(value.type)));
 
 /** The relations of which one subject stands in columns of the records: owners, where they are listed. */
 function columnRelations(

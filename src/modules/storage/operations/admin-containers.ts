@@ -1,5 +1,4 @@
-/** Containers, figures and the comparison of documents with the store. */
-import { setTimeout as sleep } from 'node:timers/promises';
+/** Containers, and figures about all of them. */
 import Type, { type Static } from 'typebox';
 import {
   defineOperation,
@@ -8,10 +7,8 @@ import {
 } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
 import { type ContainerRow, storageTotals } from '../queries/containers.ts';
-import { type TaskRow, taskKinds } from '../queries/tasks.ts';
 import { ContainerDocument, containerDocument } from '../services/documents.ts';
 import type { StorageServices } from '../services/storage-services.ts';
-import { taskErrors } from '../services/tasks.ts';
 import { FileParams, pageOf } from './shapes.ts';
 
 const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as const;
@@ -22,9 +19,6 @@ export const adminContainerOperations = (services: StorageServices): readonly Op
   update(services),
   remove(services),
   stats(services),
-  reconcile(services),
-  listTasks(services),
-  getTask(services),
 ];
 
 const list = (services: StorageServices): Operation =>
@@ -112,7 +106,18 @@ const update = ({ containerAdmin }: StorageServices): Operation =>
         ),
         quota: bytesOrNull('Bytes of all its files; null: any'),
         lifecycle: Type.Optional(
-          Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()]),
+          Type.Union([
+            Type.Object({
+              deleteAfterDays: Type.Optional(
+                Type.Integer({
+                  minimum: 1,
+                  maximum: 36_500,
+                  description: 'Days after its upload at which a file is deleted',
+                }),
+              ),
+            }),
+            Type.Null(),
+          ]),
         ),
       }),
     },
@@ -182,87 +187,4 @@ const stats = (services: StorageServices): Operation =>
     output: Totals,
     summary: 'Count files and bytes',
     handler: () => totalsOf(services),
-  });
-
-const Task = Type.Object({
-  _id: Type.String({ format: 'uuid' }),
-  kind: Type.Enum([...taskKinds]),
-  state: Type.Enum(['waiting', 'running', 'done', 'failed']),
-  progress: Type.Record(Type.String(), Type.Unknown(), { description: 'How far it is' }),
-  error: Type.Union([Type.String(), Type.Null()]),
-  createdBy: Type.String(),
-  createdAt: Type.String({ format: 'date-time' }),
-  updatedAt: Type.String({ format: 'date-time' }),
-  finishedAt: Type.Union([Type.String({ format: 'date-time' }), Type.Null()]),
-});
-
-const taskDocument = ({ input: _input, position: _position, ...task }: TaskRow) => ({
-  ...task,
-  createdAt: task.createdAt.toISOString(),
-  updatedAt: task.updatedAt.toISOString(),
-  finishedAt: task.finishedAt?.toISOString() ?? null,
-});
-
-/** Milliseconds that a request waits for a task that is done soon. */
-const WAIT_MS = 3_000;
-const LOOK_MS = 50;
-
-const reconcile = ({ tasks }: StorageServices): Operation =>
-  defineOperation({
-    ...facts,
-    id: 'storage.reconcile',
-    method: 'POST',
-    path: '/storage/reconcile',
-    input: {
-      body: Type.Object({
-        dryRun: Type.Optional(
-          Type.Boolean({
-            default: false,
-            description: 'Says what it would do, and changes nothing',
-          }),
-        ),
-      }),
-    },
-    output: Task,
-    summary: 'Compare files with the store, and mend what crashes left',
-    description:
-      'Finds uploads whose time is over, objects that no file refers to, contents that are missing and wrong counters. Answers the report when it is done within three seconds, else how far it is: ask for the task then.',
-    async handler({ caller, signal }, { body: { dryRun = false } }) {
-      const started = await tasks.start(caller, 'reconcile', { dryRun });
-      let { task } = started;
-      const until = performance.now() + (started.isNew ? WAIT_MS : 0);
-      while (task.finishedAt === null && performance.now() < until) {
-        await sleep(LOOK_MS, undefined, { signal });
-        task = await tasks.find(task._id);
-      }
-      return taskDocument(task);
-    },
-  });
-
-const listTasks = ({ tasks, config }: StorageServices): Operation =>
-  defineOperation({
-    ...facts,
-    id: 'storage.tasks.list',
-    method: 'GET',
-    path: '/storage/tasks',
-    input: { query: Type.Object(pageOf({ config })) },
-    output: Type.Object({ tasks: Type.Array(Task), count: Type.Integer() }),
-    summary: 'List long work on files',
-    async handler(_context, { query }) {
-      const { rows, count } = await tasks.list(query);
-      return { tasks: rows.map(taskDocument), count };
-    },
-  });
-
-const getTask = ({ tasks }: StorageServices): Operation =>
-  defineOperation({
-    ...facts,
-    id: 'storage.tasks.get',
-    method: 'GET',
-    path: '/storage/tasks/:id',
-    input: { params: FileParams },
-    output: Task,
-    errors: [taskErrors.TASK_NOT_FOUND],
-    summary: 'See how far long work on files is',
-    handler: async (_context, { params }) => taskDocument(await tasks.find(params.id)),
   });

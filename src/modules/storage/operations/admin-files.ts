@@ -1,4 +1,4 @@
-/** Files and folders as operators see them. */
+/** Files as operators see them. */
 import Type from 'typebox';
 import {
   defineOperation,
@@ -7,26 +7,23 @@ import {
   standardLimit,
 } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
-import type { FolderRow } from '../queries/containers.ts';
-import {
-  FileDocument,
-  FolderDocument,
-  fileDocument,
-  filePage,
-  folderDocument,
-} from '../services/documents.ts';
-import type { FileFilter, FolderFilter } from '../services/listing.ts';
+import { FileDocument, fileDocument, filePage } from '../services/documents.ts';
+import type { FileFilter } from '../services/listing.ts';
 import type { StorageServices } from '../services/storage-services.ts';
-import { bodyOf, contentErrors, jsonFacts, readable, withContent } from './files.ts';
+import { bodyOf, jsonFacts } from './file-changes.ts';
+import { contentErrors, readable, withContent } from './files.ts';
 import {
+  changedFields,
   FileParams,
   fileFields,
   filterFields,
   newFileFields,
   pageOf,
+  patchOf,
   preferHeaders,
   Success,
   wantsOverwrite,
+  wishOf,
 } from './shapes.ts';
 import {
   FORM_BYTES,
@@ -50,9 +47,6 @@ export const adminFileOperations = (services: StorageServices): readonly Operati
   remove(services),
   url(services),
   data(services),
-  listFolders(services),
-  createFolder(services),
-  removeFolder(services),
 ];
 
 export const FileList = Type.Object({
@@ -90,7 +84,7 @@ const get = (services: StorageServices): Operation =>
     errors: [storageErrors.FILE_NOT_FOUND],
     summary: 'Read what is known about a file',
     handler: async ({ caller }, { params }) =>
-      fileDocument(await readable(services, caller, params.id), services.links),
+      fileDocument(await readable(services, caller, params), services.links),
   });
 
 const Data = Type.String({ description: 'The content as base64' });
@@ -111,7 +105,7 @@ const create = (services: StorageServices): Operation =>
       const overwrite = wantsOverwrite(upsert, headers);
       const body = bodyOf(services, base64);
       return fileDocument(
-        await services.files.create(caller, { ...wish, overwrite }, body),
+        await services.files.create(caller, { ...wishOf(wish), overwrite }, body),
         services.links,
       );
     },
@@ -155,7 +149,7 @@ const upload = (services: StorageServices): Operation =>
       const { signedUploads } = services;
       return signedAnswer(
         services,
-        await signedUploads.begin(context.caller, { ...wish, overwrite }, size),
+        await signedUploads.begin(context.caller, { ...wishOf(wish), overwrite }, size),
       );
     },
   });
@@ -172,7 +166,7 @@ const update = (services: StorageServices): Operation =>
       params: FileParams,
       body: Type.Object({
         data: Type.Optional(Data),
-        ...fileFields,
+        ...changedFields,
         isPublic: Type.Optional(Type.Boolean()),
       }),
     },
@@ -182,7 +176,7 @@ const update = (services: StorageServices): Operation =>
     async handler({ caller }, { params, body: { data: base64, ...patch } }) {
       const body = base64 === undefined ? undefined : bodyOf(services, base64);
       return fileDocument(
-        await services.files.update(caller, params.id, patch, body),
+        await services.files.update(caller, params.id, patchOf(patch), body),
         services.links,
       );
     },
@@ -218,7 +212,7 @@ const remove = ({ files }: StorageServices): Operation =>
     path: '/storage/files/:id',
     input: { params: FileParams },
     output: Success,
-    errors: [storageErrors.FILE_NOT_FOUND],
+    errors: [storageErrors.FILE_NOT_FOUND, storageErrors.FILE_IN_USE],
     summary: 'Delete a file',
     async handler({ caller }, { params }) {
       await files.remove(caller, params.id);
@@ -244,7 +238,7 @@ const url = (services: StorageServices): Operation =>
     errors: [storageErrors.FILE_NOT_FOUND, storageErrors.FILE_PENDING],
     summary: 'Get an address of the content',
     async handler({ caller }, { params, query: { redirect = false, download = false } }) {
-      const file = withContent(await readable(services, caller, params.id));
+      const file = withContent(services, await readable(services, caller, params));
       const address = services.links.readUrl(file, download);
       return redirect ? Reply.redirect(address) : { result: address, url: address };
     },
@@ -268,92 +262,8 @@ const data = (services: StorageServices): Operation =>
     ],
     summary: 'Read a small file as base64',
     async handler({ caller }, { params }) {
-      const file = withContent(await readable(services, caller, params.id));
+      const file = withContent(services, await readable(services, caller, params));
       const bytes = await services.delivery.bytes(file, services.config().limits.maxJsonDataSize);
       return { data: bytes.toString('base64') };
-    },
-  });
-
-export const folderFilter = {
-  container: Type.Optional(Type.String({ maxLength: 100 })),
-  parent: Type.Optional(
-    Type.String({
-      maxLength: 2_048,
-      description: 'Folders directly in it; empty: the first level; absent: all levels',
-    }),
-  ),
-  search: filterFields.search,
-  sort: Type.Optional(
-    Type.Array(Type.Enum(['name', '-name', 'createdAt', '-createdAt']), { maxItems: 2 }),
-  ),
-};
-
-/** Folders with their documents in the form that clients get. */
-export async function folderPage({ listing }: StorageServices, filter: FolderFilter) {
-  const { rows, count } = await listing.folders(filter);
-  return {
-    folders: rows.map((row) => folderDocument(row as unknown as FolderRow)),
-    folderCount: count,
-  };
-}
-
-export const FolderList = Type.Object({
-  folders: Type.Array(FolderDocument),
-  folderCount: Type.Integer(),
-});
-
-const listFolders = (services: StorageServices): Operation =>
-  defineOperation({
-    ...facts,
-    id: 'storage.folders.list',
-    method: 'GET',
-    path: '/storage/folders',
-    input: { query: Type.Object({ ...pageOf(services), ...folderFilter }) },
-    output: FolderList,
-    errors: [storageErrors.INVALID_NAME],
-    summary: 'List folders',
-    handler: (_context, { query }) => folderPage(services, query),
-  });
-
-const createFolder = ({ folders }: StorageServices): Operation =>
-  defineOperation({
-    ...facts,
-    id: 'storage.folders.create',
-    method: 'POST',
-    path: '/storage/folders',
-    input: {
-      body: Type.Object({
-        name: Type.String({ maxLength: 2_048, description: 'Path: `a/b/` makes both levels' }),
-        container: Type.String({ maxLength: 100, description: 'Made where it is missing' }),
-        isPublic: Type.Optional(Type.Boolean()),
-      }),
-    },
-    output: FolderDocument,
-    errors: [storageErrors.INVALID_NAME, storageErrors.FOLDER_EXISTS],
-    summary: 'Make a folder',
-    handler: async ({ caller }, { body }) => folderDocument(await folders.create(caller, body)),
-  });
-
-const removeFolder = ({ folders }: StorageServices): Operation =>
-  defineOperation({
-    ...facts,
-    id: 'storage.folders.remove',
-    method: 'DELETE',
-    path: '/storage/folders/:id',
-    deadlineMs: 300_000,
-    input: {
-      params: FileParams,
-      query: Type.Object({
-        recursive: Type.Optional(
-          Type.Boolean({ default: true, description: 'False: 409 unless it is empty' }),
-        ),
-      }),
-    },
-    output: Type.Object({ result: Type.String() }),
-    errors: [storageErrors.FOLDER_NOT_FOUND, storageErrors.FOLDER_NOT_EMPTY],
-    summary: 'Delete a folder with all that is in it',
-    async handler({ caller }, { params, query: { recursive = true } }) {
-      await folders.remove(caller, params.id, recursive);
-      return { result: 'OK' };
     },
   });

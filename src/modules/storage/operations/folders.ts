@@ -8,7 +8,7 @@ import {
 import { storageErrors } from '../errors.ts';
 import { FileDocument, FolderDocument, filePage, folderDocument } from '../services/documents.ts';
 import type { StorageServices } from '../services/storage-services.ts';
-import { pageOf, Success } from './shapes.ts';
+import { pageOf, Success, taskId } from './shapes.ts';
 
 const facts = { surface: 'client', access: 'user', limit: standardLimit, legacy: true } as const;
 const FolderParams = Type.Object({ folderId: Type.String({ format: 'uuid' }) });
@@ -97,15 +97,19 @@ const remove = ({ folders }: StorageServices): Operation =>
         ),
       }),
     },
-    output: Success,
+    output: Type.Object({ ...Success.properties, task: Type.Optional(taskId) }),
     errors: [
       storageErrors.FOLDER_NOT_FOUND,
       storageErrors.FOLDER_NOT_EMPTY,
       storageErrors.FILE_ACCESS_DENIED,
+      storageErrors.FILE_IN_USE,
     ],
     summary: 'Delete a folder',
+    description: 'With more than 5,000 files in it, it is done in the background.',
     async handler({ caller }, { params, query: { recursive = false } }) {
-      await folders.remove(caller, params.folderId, recursive);
-      return { success: true, message: 'The folder is deleted' } as const;
+      const task = await folders.remove(caller, params.folderId, recursive);
+      return task
+        ? ({ success: true, message: 'The folder is being deleted', task: task._id } as const)
+        : ({ success: true, message: 'The folder is deleted' } as const);
     },
   });

@@ -10,12 +10,13 @@ import { storageErrors } from '../errors.ts';
 import { imageFits, imageFormats } from '../images/render-task.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 import { binary, contentErrors, readable, withContent } from './files.ts';
-import { FileParams } from './shapes.ts';
+import { FileParams, scopeField } from './shapes.ts';
 
 const pixels = (what: string) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096, description: `${what} in pixels` }));
 
 const ImageQuery = Type.Object({
+  ...scopeField,
   preset: Type.Optional(Type.String({ maxLength: 100, description: 'Name from `images.presets`' })),
   w: pixels('Width'),
   h: pixels('Height'),
@@ -64,8 +65,8 @@ const image = (services: StorageServices): Operation =>
     summary: 'Read a picture in another size or format',
     description:
       'Visitors name a preset. Turned as its camera says and without what the camera wrote into it; animated pictures come as they are.',
-    async handler({ caller, signal }, { params, query }) {
-      const file = withContent(await readable(services, caller, params.id));
+    async handler({ caller, signal }, { params, query: { scope, ...query } }) {
+      const file = withContent(services, await readable(services, caller, { ...params, scope }));
       const made = await services.renditions.of(caller, file, query);
       if (!made) return services.delivery.reply(file, { download: false, signal });
       const { bytes, type, etag } = made;

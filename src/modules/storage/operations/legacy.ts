@@ -10,7 +10,8 @@ import { storageErrors } from '../errors.ts';
 import { filePage } from '../services/documents.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 import { Totals, totalsOf } from './admin-containers.ts';
-import { FileList, FolderList, folderFilter, folderPage } from './admin-files.ts';
+import { FileList } from './admin-files.ts';
+import { FolderList, folderFilter, folderPage } from './admin-folders.ts';
 import { filterFields, pageOf } from './shapes.ts';
 
 const facts = {

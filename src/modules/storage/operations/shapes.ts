@@ -20,7 +20,42 @@ export const fileFields = {
   ),
 };
 
+/** For whom the caller acts, where relations decide (`authorization.enabled`); else it says nothing. */
+export const scopeField = {
+  scope: Type.Optional(
+    text('`Type:id` for which you act, such as a team; needs authorization.enabled', 300),
+  ),
+};
+
+/** When a file is deleted by itself. */
+const expiresAt = Type.String({
+  format: 'date-time',
+  description: 'When the file is deleted by itself',
+});
+
+/** What may be said about a file that is there. */
+export const changedFields = {
+  ...fileFields,
+  expiresAt: Type.Optional(Type.Union([expiresAt, Type.Null()])),
+};
+
+/** The time of a request as the services take it. */
+export const patchOf = <T extends { readonly expiresAt?: string | null }>({
+  expiresAt: at,
+  ...rest
+}: T) => ({
+  ...rest,
+  ...(at !== undefined && { expiresAt: at === null ? null : new Date(at) }),
+});
+
+/** The same of a new file, which needs no word to have no end. */
+export const wishOf = <T extends { readonly expiresAt?: string }>({
+  expiresAt: at,
+  ...rest
+}: T) => ({ ...rest, ...(at !== undefined && { expiresAt: new Date(at) }) });
+
 export const newFileFields = {
+  expiresAt: Type.Optional(expiresAt),
   ...fileFields,
   isPublic: Type.Optional(Type.Boolean({ description: 'Everybody may read it' })),
   upsert: Type.Optional(
@@ -35,6 +70,9 @@ export const wantsOverwrite = (
   upsert: boolean | undefined,
   { prefer }: { readonly prefer?: string },
 ): boolean => upsert ?? /(?:^|[,;\s])handling="?overwrite"?(?:$|[,;\s])/i.test(prefer ?? '');
+
+/** Of work that goes on in the background: GET /storage/tasks/:id on the admin surface. */
+export const taskId = Type.String({ format: 'uuid', description: 'The task that does it' });
 
 export const Success = Type.Object({ success: Type.Literal(true), message: Type.String() });
 

@@ -17,7 +17,15 @@ import { readForm } from '../services/multipart.ts';
 import type { FileWish } from '../services/placing.ts';
 import type { SignedUpload } from '../services/signed-uploads.ts';
 import type { StorageServices } from '../services/storage-services.ts';
-import { FileParams, fileFields, newFileFields, preferHeaders, wantsOverwrite } from './shapes.ts';
+import {
+  FileParams,
+  fileFields,
+  newFileFields,
+  preferHeaders,
+  scopeField,
+  wantsOverwrite,
+  wishOf,
+} from './shapes.ts';
 
 const facts = { surface: 'client', limit: standardLimit } as const;
 /** Milliseconds: an upload may take as long as any request may. */
@@ -79,6 +87,7 @@ const upload = (services: StorageServices): Operation =>
     deadlineMs: TRANSFER_MS,
     input: {
       headers: preferHeaders,
+      query: Type.Object(scopeField),
       body: Type.Object({
         ...newFileFields,
         size: Type.Optional(
@@ -97,13 +106,13 @@ const upload = (services: StorageServices): Operation =>
     summary: 'Upload a file',
     description:
       'As `multipart/form-data` the file itself: its part is called `file`, fields may stand anywhere. As JSON it answers an address to which the bytes are sent with PUT and without a credential.',
-    async handler(context, { headers, body, stream }) {
-      if (stream) return uploadedForm(services, context, { stream, headers });
+    async handler(context, { headers, query: { scope }, body, stream }) {
+      if (stream) return uploadedForm(services, context, { stream, headers, scope });
       const { upsert, size = 0, ...wish } = body ?? {};
       const overwrite = wantsOverwrite(upsert, headers);
       const signed = await services.signedUploads.begin(
         context.caller,
-        { ...wish, overwrite },
+        { ...wishOf(wish), scope, overwrite },
         size,
       );
       return signedAnswer(services, signed);
@@ -114,11 +123,16 @@ const upload = (services: StorageServices): Operation =>
 export async function uploadedForm(
   { files, links }: StorageServices,
   { caller, signal }: OperationContext,
-  { stream, headers }: { stream: BodyStream; headers: { prefer?: string } },
+  {
+    stream,
+    headers,
+    scope,
+  }: { stream: BodyStream; headers: { prefer?: string }; scope?: string | undefined },
 ) {
   const { result: file } = await readForm(stream, ({ fileName, mimeType, body, fields }) => {
     const wish = (): FileWish => ({
-      ...wishOf(fields, headers),
+      ...wishOfForm(fields, headers),
+      scope,
       name: fields.get('name') || sanitized(fileName),
       mimeType: fields.get('mimeType') || mimeType,
     });
@@ -140,7 +154,7 @@ const booleans = new Map([
 ]);
 
 /** The fields of a form. Throws 400 for a switch that is none. */
-function wishOf(fields: ReadonlyMap<string, string>, headers: { prefer?: string }): FileWish {
+function wishOfForm(fields: ReadonlyMap<string, string>, headers: { prefer?: string }): FileWish {
   const flag = (name: string): boolean | undefined => {
     const text = fields.get(name);
     if (text === undefined || text === '') return undefined;
@@ -150,11 +164,20 @@ function wishOf(fields: ReadonlyMap<string, string>, headers: { prefer?: string 
   };
   return {
     alias: fields.get('alias'),
+    expiresAt: timeOf(fields.get('expiresAt')),
     folder: fields.get('folder'),
     container: fields.get('container'),
     isPublic: flag('isPublic'),
     overwrite: wantsOverwrite(flag('upsert'), headers),
   };
+}
+
+/** Throws 400 for a time that is none. */
+function timeOf(text: string | undefined): Date | undefined {
+  if (!text) return undefined;
+  const at = new Date(text);
+  if (Number.isNaN(at.getTime())) throw invalid('expiresAt', 'format', 'must be a time');
+  return at;
 }
 
 /** The name that a file has on the machine of its sender, in the form that names have here. */
@@ -206,14 +229,14 @@ const complete = ({ signedUploads, links }: StorageServices): Operation =>
     access: 'user',
     method: 'POST',
     path: '/storage/upload/:id/complete',
-    input: { params: FileParams },
+    input: { params: FileParams, query: Type.Object(scopeField) },
     output: FileDocument,
     errors: [storageErrors.FILE_NOT_FOUND, storageErrors.FILE_PENDING, ...uploadErrors],
     summary: 'Confirm an upload',
     description:
       'Looks whether the bytes have arrived and stores their real size and type. Whoever reads the file first causes the same.',
-    handler: async ({ caller }, { params }) =>
-      fileDocument(await signedUploads.complete(caller, params.id), links),
+    handler: async ({ caller }, { params, query: { scope } }) =>
+      fileDocument(await signedUploads.complete(caller, params.id, scope), links),
   });
 
 const receive = ({ signedUploads, links, config }: StorageServices): Operation =>

@@ -1,7 +1,6 @@
 /** The SQL of containers and folders. Values are always parameters. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
-import { levelsOf, parentOf } from '../names.ts';
 import { firstOf, statement } from './statement.ts';
 
 export interface ContainerRow {
@@ -166,95 +165,6 @@ export const count = async (
     )
   ).count > 0;
 
-export interface FolderRow {
-  readonly _id: string;
-  readonly name: string;
-  readonly container: string;
-  readonly parent: string;
-  readonly isPublic: boolean;
-  readonly createdBy: string | null;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
-}
-
-const folderColumns = [
-  '_id',
-  'name',
-  'container',
-  'parent',
-  'isPublic',
-  'createdBy',
-  'createdAt',
-  'updatedAt',
-]
-  .map((name) => `d."${name}"`)
-  .join(', ');
-const folders = '"app"."_StorageFolder"';
-
-export const folderById = (database: Queryable, id: string): Promise<FolderRow | undefined> =>
-  firstOf(
-    database.query<FolderRow>(
-      statement(`select ${folderColumns} from ${folders} d where d."_id" = $1::uuid`, [id]),
-    ),
-  );
-
-interface NewFolder {
-  readonly container: string;
-  /** Whole path with a slash at its end. */
-  readonly name: string;
-  readonly isPublic: boolean;
-  readonly createdBy: string;
-}
-
-/** Makes the levels that are missing, from above; answers those that it made. */
-export const insertFolders = async (
-  database: Queryable,
-  { container, name, isPublic, createdBy }: NewFolder,
-): Promise<readonly FolderRow[]> => {
-  const levels = levelsOf(name);
-  if (levels.length === 0) return [];
-  const { rows } = await database.query<FolderRow>(
-    statement(
-      `insert into ${folders} as d ("_id", "name", "container", "parent", "isPublic", "createdBy", "createdAt", "updatedAt", "__v")
-       select level.id, level.name, $4, level.parent, $5::boolean, $6, now(), now(), 0
-       from unnest($1::uuid[], $2::text[], $3::text[]) as level(id, name, parent)
-       on conflict do nothing returning ${folderColumns}`,
-      [levels.map(() => newId()), levels, levels.map(parentOf), container, isPublic, createdBy],
-    ),
-  );
-  return rows;
-};
-
-/** A folder and all below it. */
-export const deleteFolders = async (
-  database: Queryable,
-  container: string,
-  name: string,
-): Promise<number> =>
-  (
-    await database.query(
-      statement(`delete from ${folders} where "container" = $1 and starts_with("name", $2)`, [
-        container,
-        name,
-      ]),
-    )
-  ).count;
-
-/** Whether files or folders are in it. */
-export const folderHasContents = async (
-  database: Queryable,
-  { container, name }: Pick<FolderRow, 'container' | 'name'>,
-): Promise<boolean> =>
-  (
-    await database.query(
-      statement(
-        `(select 1 from "app"."File" where "container" = $1 and starts_with("folder", $2) limit 1)
-         union all (select 1 from ${folders} where "container" = $1 and "parent" = $2 limit 1)`,
-        [container, name],
-      ),
-    )
-  ).count > 0;
-
 export interface StorageTotals {
   readonly containers: number;
   readonly folders: number;
@@ -275,7 +185,7 @@ export async function storageTotals(database: Queryable): Promise<StorageTotals>
     text: `select "name", "fileCount"::bigint as files, "usedBytes"::bigint as size from ${containers} order by "name"`,
   });
   const { rows: counted } = await database.query<{ folders: number; publicFiles: number }>({
-    text: `select (select count(*) from ${folders}) as folders, (select count(*) from "app"."File" where "isPublic" and "generation" > 0) as "publicFiles"`,
+    text: `select (select count(*) from "app"."_StorageFolder") as folders, (select count(*) from "app"."File" where "isPublic" and "generation" > 0) as "publicFiles"`,
   });
   const files = rows.reduce((sum, { files: some }) => sum + some, 0);
   const publicFiles = counted[0]?.publicFiles ?? 0;

@@ -2,9 +2,10 @@
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { firstOf, statement } from './statement.ts';
 
-export const taskKinds = ['reconcile'] as const;
+export const taskKinds = ['reconcile', 'removeFolder', 'migrate'] as const;
 export type TaskKind = (typeof taskKinds)[number];
-export type TaskState = 'waiting' | 'running' | 'done' | 'failed';
+export const taskStates = ['waiting', 'running', 'paused', 'done', 'failed', 'cancelled'] as const;
+export type TaskState = (typeof taskStates)[number];
 
 export interface TaskRow {
   readonly _id: string;
@@ -78,25 +79,89 @@ export const listTasks = async (
 };
 
 interface TaskStep {
-  readonly state: TaskState;
+  readonly state: 'running' | 'done' | 'failed';
   readonly progress: Readonly<Record<string, unknown>>;
   readonly position: Readonly<Record<string, unknown>> | null;
-  readonly error?: string | undefined;
 }
 
-export const noteTask = (database: Queryable, id: string, step: TaskStep): Promise<unknown> =>
+/** Writes down how far it is; who was told to pause or to end stays so. Answers the state. */
+export const noteTask = async (
+  database: Queryable,
+  id: string,
+  step: TaskStep,
+): Promise<TaskState | undefined> =>
+  (
+    await firstOf(
+      database.query<{ state: TaskState }>(
+        statement(
+          `update penstock.storage_tasks set progress = $3::jsonb, position = $4::jsonb, error = null, attempts = 0, updated_at = now(),
+             state = case when state = 'cancelled' or (state = 'paused' and $2 = 'running') then state else $2 end,
+             finished_at = case when state = 'cancelled' or $2 in ('done', 'failed') then now() end
+           where id = $1::uuid returning state`,
+          [
+            id,
+            step.state,
+            JSON.stringify(step.progress),
+            step.position && JSON.stringify(step.position),
+          ],
+        ),
+      ),
+    )
+  )?.state;
+
+/** A slice came to nothing. `over`: there will be no other, as after so many of them. */
+export const noteFailure = (
+  database: Queryable,
+  id: string,
+  { error, over, most }: { readonly error: string; readonly over: boolean; readonly most: number },
+): Promise<unknown> =>
   database.query(
     statement(
-      `update penstock.storage_tasks set state = $2, progress = $3::jsonb, position = $4::jsonb, error = $5, updated_at = now(),
-         finished_at = case when $2 in ('done', 'failed') then now() end
-       where id = $1::uuid`,
-      [
-        id,
-        step.state,
-        JSON.stringify(step.progress),
-        step.position && JSON.stringify(step.position),
-        step.error ?? null,
-      ],
+      `update penstock.storage_tasks set error = $2, attempts = attempts + 1, updated_at = now(),
+         state = case when $3::boolean or attempts + 1 >= $4::integer then 'failed' else state end,
+         finished_at = case when $3::boolean or attempts + 1 >= $4::integer then now() end
+       where id = $1::uuid and finished_at is null`,
+      [id, error, over, most],
+    ),
+  );
+
+/** Only one slice of a task runs at a time, on whatever node. */
+export const leaseTask = async (
+  database: Queryable,
+  id: string,
+  { token, seconds }: { readonly token: string; readonly seconds: number },
+): Promise<boolean> =>
+  (
+    await database.query(
+      statement(
+        `update penstock.storage_tasks set lease = $2::uuid, lease_until = now() + $3::integer * interval '1 second'
+         where id = $1::uuid and (lease is null or lease_until <= now()) returning id`,
+        [id, token, seconds],
+      ),
+    )
+  ).rows.length > 0;
+
+export const releaseTask = (database: Queryable, id: string, token: string): Promise<unknown> =>
+  database.query(
+    statement(
+      'update penstock.storage_tasks set lease = null where id = $1::uuid and lease = $2::uuid',
+      [id, token],
+    ),
+  );
+
+/** Nothing when it is in none of these states. */
+export const turnTask = (
+  database: Queryable,
+  id: string,
+  { from, to }: { readonly from: readonly TaskState[]; readonly to: TaskState },
+): Promise<TaskRow | undefined> =>
+  firstOf(
+    database.query<TaskRow>(
+      statement(
+        `update penstock.storage_tasks set state = $3, updated_at = now(), attempts = 0, finished_at = case when $3 = 'cancelled' then now() end
+         where id = $1::uuid and state = any($2::text[]) returning ${columns}`,
+        [id, from, to],
+      ),
     ),
   );
 

@@ -1,22 +1,23 @@
 /**
- * Who may do what with a file: the one place that decides. While relations are not asked (5.8), files that are public
- * are read by everybody, private ones as `access.privateRead` says, and only their owner changes or deletes them.
+ * Who may do what with a file: the one place that decides. Public files are read by everybody. Of private ones, the
+ * permission engine says it (`authorization.enabled`); without it they are read as `access.privateRead` says, and changed
+ * and deleted by their owner alone. Whoever may read a record whose field holds a file may read the file.
  */
-import {
-  all,
-  any,
-  type Condition,
-  equals,
-  fieldTest,
-  literal,
-  not,
-} from '../../../data/conditions/condition.ts';
+import { bothRules, eitherRule } from '../../../data/records/access/operation-access.ts';
+import { recordErrors } from '../../../data/records/errors.ts';
 import { type Caller, callerKey } from '../../../kernel/caller.ts';
 import { errors } from '../../../kernel/errors.ts';
+import type {
+  PermissionEngine,
+  PermissionPort,
+  RowPredicate,
+} from '../../../kernel/permissions.ts';
 import type { StorageConfig } from '../config.ts';
 import { storageErrors } from '../errors.ts';
+import { fileSchema } from '../schemas.ts';
+import type { RecordsWithFiles } from './records-with-files.ts';
 
-export type FileAction = 'read' | 'edit' | 'delete';
+export type FileAction = 'read' | 'edit' | 'delete' | 'share';
 
 /** What of a file decides. */
 export interface GuardedFile {
@@ -26,14 +27,29 @@ export interface GuardedFile {
   readonly container: string;
 }
 
+/** A file or a folder, as the permission engine knows it. */
+export type GuardedType = 'File' | 'Folder' | 'Container';
+
 export interface FileAccess {
-  may(caller: Caller, action: FileAction, file: GuardedFile): Promise<boolean>;
+  may(caller: Caller, action: FileAction, file: GuardedFile, scope?: string): Promise<boolean>;
   /** Throws 401 or 403. */
-  require(caller: Caller, action: FileAction, file: GuardedFile): Promise<void>;
+  require(caller: Caller, action: FileAction, file: GuardedFile, scope?: string): Promise<void>;
   /** Whether the caller may add a file or a folder. Throws 401 or 403. */
-  requireCreate(caller: Caller, container: string): Promise<void>;
-  /** The files of a list that the caller may read. */
-  readable(caller: Caller): Condition;
+  requireCreate(caller: Caller, container: string): void;
+  /** Whether relations to a folder or container allow it; false while relations are not asked. */
+  granted(
+    caller: Caller,
+    action: FileAction,
+    objects: readonly (readonly [GuardedType, string])[],
+  ): Promise<boolean>;
+  /** Whom a new file belongs to: the caller, or the scope, which they must be allowed to edit. Throws 403. */
+  ownerFor(caller: Caller, scope: string | undefined): Promise<string | null>;
+  /** Which rows of files the caller may act on; `undefined`: all. */
+  rows(
+    caller: Caller,
+    action: FileAction,
+    scope: string | undefined,
+  ): Promise<RowPredicate | undefined>;
   /** Another reason to let a user read a file, asked when there is none here. Answers how to take it away. */
   onRead(reason: ReadReason): () => void;
 }
@@ -41,7 +57,7 @@ export interface FileAccess {
 /** Whether a user may read a file for a reason of another module, such as a message that holds it. */
 export type ReadReason = (userId: string, fileId: string) => Promise<boolean>;
 
-/** Whom a file belongs to that this caller uploads; nobody for operators and the platform. */
+/** Whom a file belongs to that this caller uploads for themselves; nobody for operators and the platform. */
 export const ownerOf = (caller: Caller): string | null =>
   caller.kind === 'user' ? `User:${caller.userId}` : null;
 
@@ -53,57 +69,125 @@ export const authorOf = (caller: Caller): string =>
 const modulePrefix = 'module-';
 export const isModuleContainer = (container: string): boolean => container.startsWith(modulePrefix);
 
-const isOperator = ({ kind }: Caller): boolean => kind === 'admin' || kind === 'system';
+export const isOperator = ({ kind }: Caller): boolean => kind === 'admin' || kind === 'system';
 
-export function createFileAccess(config: () => StorageConfig): FileAccess {
-  const decide = (caller: Caller, action: FileAction, file: GuardedFile): boolean => {
-    if (isOperator(caller)) return true;
-    if (isModuleContainer(file.container)) return false;
-    if (action === 'read' && file.isPublic) return true;
-    if (caller.kind !== 'user') return false;
-    if (file.owner === ownerOf(caller)) return true;
-    return action === 'read' && config().access.privateRead === 'authenticated';
-  };
+interface Dependencies {
+  readonly config: () => StorageConfig;
+  readonly permissions: PermissionPort;
+  readonly recordsWithFiles: RecordsWithFiles;
+}
+
+interface Rules extends Dependencies {
+  readonly reasons: Set<ReadReason>;
+}
+
+export function createFileAccess(dependencies: Dependencies): FileAccess {
   const reasons = new Set<ReadReason>();
-  const may = async (caller: Caller, action: FileAction, file: GuardedFile): Promise<boolean> => {
-    if (decide(caller, action, file)) return true;
-    if (action !== 'read' || caller.kind !== 'user' || isModuleContainer(file.container))
-      return false;
-    for (const reason of reasons) if (await reason(caller.userId, file._id)) return true;
-    return false;
-  };
+  const rules: Rules = { ...dependencies, reasons };
+  const may: FileAccess['may'] = (...question) => mayDo(rules, ...question);
   return {
     may,
     onRead(reason) {
       reasons.add(reason);
       return () => void reasons.delete(reason);
     },
-    async require(caller, action, file) {
-      if (await may(caller, action, file)) return;
+    async require(caller, action, file, scope) {
+      if (await may(caller, action, file, scope)) return;
       if (caller.kind !== 'anonymous') throw storageErrors.FILE_ACCESS_DENIED();
       throw action === 'read' ? storageErrors.FILE_NOT_PUBLIC() : errors.UNAUTHORIZED();
     },
-    async requireCreate(caller, container) {
+    requireCreate(caller, container) {
       if (caller.kind === 'anonymous') throw errors.UNAUTHORIZED();
       if (isModuleContainer(container) && !isOperator(caller))
         throw storageErrors.FILE_ACCESS_DENIED();
     },
-    readable(caller) {
-      if (isOperator(caller)) return all();
-      if (caller.kind === 'user' && config().access.privateRead === 'authenticated')
-        return ofNoModule;
-      const isPublic = equals('isPublic', true);
-      if (caller.kind !== 'user') return all(ofNoModule, isPublic);
-      return all(ofNoModule, any(isPublic, equals('owner', ownerOf(caller))));
+    async granted(caller, action, objects) {
+      if (caller.kind !== 'user' || !asksRelations(rules)) return false;
+      for (const [type, id] of objects)
+        if (await engineNow(rules).check(caller, action, `${type}:${id}`)) return true;
+      return false;
     },
+    async ownerFor(caller, scope) {
+      if (scope === undefined || !asksRelations(rules)) return ownerOf(caller);
+      const { type, id } = await engineNow(rules).owner(caller, fileSchema.name, scope);
+      return `${type}:${id}`;
+    },
+    rows: async (caller, action, scope) =>
+      isOperator(caller)
+        ? undefined
+        : bothRules(ofNoModule, await rowsFor(rules, caller, action, scope)),
   };
 }
 
-const ofNoModule = not(
-  fieldTest('container', {
-    kind: 'like',
-    right: literal(`${modulePrefix}%`),
-    wildcards: true,
-    ignoreCase: false,
-  }),
-);
+const asksRelations = ({ config }: Rules): boolean => config().authorization.enabled;
+
+/** Throws 503 while the module that knows relations does not run. */
+function engineNow({ permissions }: Rules): PermissionEngine {
+  if (!permissions.engine) throw recordErrors.PERMISSIONS_UNAVAILABLE();
+  return permissions.engine;
+}
+
+async function mayDo(
+  rules: Rules,
+  ...[caller, action, file, scope]: Parameters<FileAccess['may']>
+): Promise<boolean> {
+  if (isOperator(caller)) return true;
+  if (isModuleContainer(file.container)) return false;
+  if (action === 'read' && file.isPublic) return true;
+  if (await mayByThemselves(rules, caller, action, file, scope)) return true;
+  return action === 'read' && mayReadElsewhere(rules, caller, file._id);
+}
+
+async function mayByThemselves(
+  rules: Rules,
+  ...[caller, action, file, scope]: Parameters<FileAccess['may']>
+): Promise<boolean> {
+  if (caller.kind !== 'user') return false;
+  if (asksRelations(rules))
+    return engineNow(rules).check(caller, action, `File:${file._id}`, scope);
+  if (file.owner === ownerOf(caller)) return true;
+  return action === 'read' && rules.config().access.privateRead === 'authenticated';
+}
+
+/** Because something that holds the file may be read: a message, a record. */
+async function mayReadElsewhere(
+  { reasons, recordsWithFiles }: Rules,
+  caller: Caller,
+  fileId: string,
+): Promise<boolean> {
+  if (caller.kind === 'user')
+    for (const reason of reasons) if (await reason(caller.userId, fileId)) return true;
+  return recordsWithFiles.mayRead(caller, fileId);
+}
+
+async function rowsFor(
+  rules: Rules,
+  ...[caller, action, scope]: Parameters<FileAccess['rows']>
+): Promise<RowPredicate> {
+  const open = action === 'read' ? publicRows : noRows;
+  if (caller.kind !== 'user') return open;
+  if (asksRelations(rules)) {
+    const permitted = await engineNow(rules).predicate(caller, action, fileSchema.name, scope);
+    return eitherRule(open, permitted);
+  }
+  return action === 'read' && rules.config().access.privateRead === 'authenticated'
+    ? allRows
+    : eitherRule(open, ownRows(ownerOf(caller)));
+}
+
+const rule = (shape: string, text: string): RowPredicate => ({ shape, compile: () => text });
+const allRows = rule('files', 'true');
+const noRows = rule('nofile', 'false');
+const ofNoModule: RowPredicate = {
+  shape: 'nomodule',
+  compile: (_id, _next, _use, alias = 't0') =>
+    `not starts_with(${alias}."container", '${modulePrefix}')`,
+};
+const publicRows: RowPredicate = {
+  shape: 'publicfiles',
+  compile: (_id, _next, _use, alias = 't0') => `${alias}."isPublic"`,
+};
+const ownRows = (owner: string | null): RowPredicate => ({
+  shape: 'ownfiles',
+  compile: (_id, next, _use, alias = 't0') => `${alias}."owner" = ${next(owner)}`,
+});

@@ -10,14 +10,15 @@ import {
   type ContainerRow,
   containerById,
   deleteContainer,
-  deleteFolders,
   hasFiles,
   hasPrivateFiles,
   updateContainer,
 } from '../queries/containers.ts';
+import { deleteFolders } from '../queries/folders.ts';
+import { forgetTrashOf } from '../queries/trash.ts';
 import { uploadsIn } from '../queries/uploads.ts';
-import { contentKeyOf } from './contents.ts';
-import type { Folders } from './folders.ts';
+import type { Emptying } from './emptying.ts';
+import { contentKeyOf } from './places.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 
 export interface ContainerAdmin {
@@ -27,7 +28,7 @@ export interface ContainerAdmin {
   remove(caller: Caller, id: string, force: boolean): Promise<ContainerRow>;
 }
 
-export function createContainerAdmin(parts: StorageParts, folders: Folders): ContainerAdmin {
+export function createContainerAdmin(parts: StorageParts, emptying: Emptying): ContainerAdmin {
   const { database, events, provider, log } = parts;
 
   /** The container stays locked until its bucket is gone, so that nobody makes one of its name meanwhile. */
@@ -41,6 +42,7 @@ export function createContainerAdmin(parts: StorageParts, folders: Folders): Con
           message: 'Files are being uploaded into the container: try again when they have ended',
         });
       await deleteFolders(transaction, container.name, '');
+      await forgetTrashOf(transaction, container.name);
       await deleteContainer(transaction, id);
       await events.emit(transaction, caller, containerEvent('delete', container));
       await onStore(log, async () => removeBucket(await provider(), container.bucket));
@@ -63,7 +65,7 @@ export function createContainerAdmin(parts: StorageParts, folders: Folders): Con
     async remove(caller, id, force) {
       const found = await containerById(database, id);
       const { name } = existing(found, storageErrors.CONTAINER_NOT_FOUND);
-      if (force) await folders.empty(caller, name, '');
+      if (force) await emptying.all(caller, { container: name }, { forGood: true });
       return removeEmpty(caller, id);
     },
   };

@@ -5,12 +5,8 @@ import { storageErrors } from '../errors.ts';
 import { containerEvent } from '../events.ts';
 import { containerOf, ROOT } from '../names.ts';
 import type { StorageProvider } from '../providers/provider.ts';
-import {
-  type ContainerRow,
-  containerByName,
-  insertContainer,
-  insertFolders,
-} from '../queries/containers.ts';
+import { type ContainerRow, containerByName, insertContainer } from '../queries/containers.ts';
+import { insertFolders } from '../queries/folders.ts';
 import { authorOf } from './access.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 

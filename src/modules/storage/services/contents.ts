@@ -9,14 +9,16 @@ import { newId } from '../../../kernel/ids.ts';
 import { offAccount } from '../../../kernel/request-account/request-account.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
-import { sourceOfRendition } from '../images/rendition-keys.ts';
 import type { ObjectPlace } from '../providers/provider.ts';
 import { type ContainerRow, count } from '../queries/containers.ts';
-import { type FileRow, nextGeneration, type StoredContent, setContent } from '../queries/files.ts';
+import { nextGeneration, setContent } from '../queries/file-writes.ts';
+import type { FileRow, StoredContent } from '../queries/files.ts';
 import { insertUpload, takeUpload, type UploadKind, type UploadRow } from '../queries/uploads.ts';
 import { type Content, openContent } from './content.ts';
 import { contentTypeOf } from './content-types.ts';
+import { keyOf, placeOf } from './places.ts';
 import { enqueueRemoval } from './removal.ts';
+import { enqueueScan, toScan } from './scanning.ts';
 import { existing, onStore, type StorageParts } from './storage-parts.ts';
 
 /** Seconds in which a request that brings bytes itself has ended, whatever became of it. */
@@ -38,17 +40,6 @@ export interface ExpectedContent {
   /** Bytes, where they were announced. */
   readonly size?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-}
-
-/** Never used twice. Two levels of folders, by the random end of the id, keep each of them small on a disk. */
-export const keyOf = (fileId: string, generation: number): string =>
-  `${fileId.slice(-2)}/${fileId.slice(-4, -2)}/${fileId}~${generation}`;
-
-const ownKey = /^[0-9a-f]{2}\/[0-9a-f]{2}\/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}~\d+$/;
-/** The content that an object is, or was made of; undefined for what is not ours. */
-export function contentKeyOf(key: string): string | undefined {
-  const source = sourceOfRendition(key) ?? key;
-  return ownKey.test(source) ? source : undefined;
 }
 
 export interface Contents {
@@ -188,7 +179,7 @@ async function storeBody(
     (await parts.provider()).put(place, opened.body, { contentType, size }, signal),
   ).finally(() => opened.body.destroy());
   parts.measures.upload((performance.now() - began) / 1_000);
-  return storedContent(place, opened, { contentType, size: facts.size });
+  return storedContent(place, opened, { contentType, size: facts.size, scan: toScan(parts) });
 }
 
 interface Replacement {
@@ -218,35 +209,18 @@ async function replaceContent(
   if (had) await enqueueRemoval(parts, transaction, [placeOf(file)]);
   await parts.events.emit(transaction, caller, fileEvent(had ? 'update' : 'create', changed));
   await parts.events.emit(transaction, caller, fileEvent('ready', changed));
+  await enqueueScan(parts, transaction, changed);
   return changed;
 }
-
-/** Where the current content of a file lies. Throws FILE_PENDING where there is none. */
-export function placeOf({ bucket, objectKey }: FileRow): ObjectPlace {
-  if (bucket === null || objectKey === null) throw storageErrors.FILE_PENDING();
-  return { bucket, key: objectKey };
-}
-
-/** The current content of a file. Throws FILE_PENDING where there is none. */
-export const contentOf = (file: FileRow): StoredContent => {
-  const { bucket, key } = placeOf(file);
-  return {
-    bucket,
-    objectKey: key,
-    size: file.size,
-    mimeType: file.mimeType ?? 'application/octet-stream',
-    checksum: file.checksum ?? undefined,
-    etag: file.etag ?? key,
-  };
-};
 
 function storedContent(
   { bucket, key }: ObjectPlace,
   opened: Content,
-  { contentType, size }: { readonly contentType: string; readonly size: number },
+  { contentType, ...rest }: { readonly contentType: string } & Pick<StoredContent, 'size' | 'scan'>,
 ): StoredContent {
   const { checksum } = opened.facts();
-  return { bucket, objectKey: key, size, mimeType: contentType, checksum, etag: etagOf(checksum) };
+  const etag = etagOf(checksum);
+  return { ...rest, bucket, objectKey: key, mimeType: contentType, checksum, etag };
 }
 
 /** The same content has the same tag, wherever it lies. */

@@ -3,8 +3,8 @@ import { Reply } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
 import type { ByteRange, ObjectPlace } from '../providers/provider.ts';
 import { type FileRow, fileById } from '../queries/files.ts';
-import { placeOf } from './contents.ts';
 import { dispositionOf, isShownInline } from './disposition.ts';
+import { placeOf } from './places.ts';
 import { rangeOf } from './range.ts';
 import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
 

@@ -2,8 +2,9 @@
 
 import type { Static } from 'typebox';
 import Type from 'typebox';
-import type { ContainerRow, FolderRow } from '../queries/containers.ts';
+import type { ContainerRow } from '../queries/containers.ts';
 import type { FileRow } from '../queries/files.ts';
+import type { FolderRow } from '../queries/folders.ts';
 import type { Links } from './links.ts';
 import type { ListedFile } from './listing.ts';
 
@@ -35,6 +36,9 @@ export const FileDocument = Type.Object(
     createdBy: orNull(Type.String()),
     metadata: Type.Unknown(),
     expiresAt: orNull(Type.String({ format: 'date-time' })),
+    scan: orNull(
+      Type.String({ description: '`waiting`, `clean` or `infected`; null: not examined' }),
+    ),
     createdAt: Timestamp,
     updatedAt: Timestamp,
   },

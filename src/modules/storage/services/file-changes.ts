@@ -13,10 +13,12 @@ import {
   requirePathLength,
 } from '../names.ts';
 import { type ContainerRow, count, holdContainer } from '../queries/containers.ts';
-import { type FileRow, lockFile, setContent, updateFile } from '../queries/files.ts';
+import { setContent, updateFile } from '../queries/file-writes.ts';
+import { type FileRow, lockFile } from '../queries/files.ts';
 import { takeUpload } from '../queries/uploads.ts';
 import { type Containers, ensureFolders } from './containers.ts';
-import { type ArrivedContent, type Contents, contentOf, placeOf } from './contents.ts';
+import type { ArrivedContent, Contents } from './contents.ts';
+import { contentOf, placeOf } from './places.ts';
 import { type FileWish, visibilityIn } from './placing.ts';
 import { enqueueRemoval } from './removal.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
@@ -32,8 +34,11 @@ export interface FileBody {
 /** What may be said about a file that is there. */
 export type FilePatch = Pick<
   FileWish,
-  'name' | 'alias' | 'folder' | 'container' | 'mimeType' | 'metadata' | 'isPublic'
->;
+  'name' | 'alias' | 'folder' | 'container' | 'mimeType' | 'metadata' | 'isPublic' | 'scope'
+> & {
+  /** Null: never. */
+  readonly expiresAt?: Date | null | undefined;
+};
 
 export type ChangeFile = (
   caller: Caller,
@@ -58,6 +63,7 @@ interface Target {
   readonly isPublic: boolean;
   readonly metadata: unknown;
   readonly expiresAt: Date | null;
+  readonly scope: string | undefined;
 }
 
 /** Throws what names and containers are refused for, and FILE_EXISTS. */
@@ -77,7 +83,7 @@ export function createFileChanges(
   ): Promise<FileRow> =>
     database.transaction(async (transaction) => {
       const file = existing(await lockFile(transaction, seen._id), storageErrors.FILE_NOT_FOUND);
-      await access.require(caller, 'edit', file);
+      await access.require(caller, 'edit', file, to.scope);
       const described = await describe(transaction, caller, file, to);
       if (!arrived) {
         await events.emit(transaction, caller, fileEvent('update', described));
@@ -132,7 +138,7 @@ function createTargets({ access }: StorageParts, containers: Containers) {
     const name = patch.name === undefined ? file.name : fileNameOf(patch.name);
     requirePathLength(folder, name);
     const container = await containers.resolve(caller, patch.container ?? file.container);
-    if (container.name !== file.container) await access.requireCreate(caller, container.name);
+    access.requireCreate(caller, container.name);
     return {
       container,
       folder,
@@ -141,7 +147,8 @@ function createTargets({ access }: StorageParts, containers: Containers) {
       mimeType: patch.mimeType === undefined ? file.mimeType : mediaTypeOf(patch.mimeType),
       isPublic: visibilityIn(container, patch.isPublic ?? file.isPublic),
       metadata: patch.metadata === undefined ? file.metadata : metadataOf(patch.metadata),
-      expiresAt: file.expiresAt,
+      expiresAt: patch.expiresAt === undefined ? file.expiresAt : patch.expiresAt,
+      scope: patch.scope,
     };
   };
 }

@@ -1,18 +1,19 @@
 /** Files: made with their bytes, changed, moved, copied, deleted. */
 import type { Caller } from '../../../kernel/caller.ts';
-import type { Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
-import type { ObjectPlace } from '../providers/provider.ts';
 import { type ContainerRow, count } from '../queries/containers.ts';
-import { deleteFiles, type FileRow, fileById, lockFile, nextGeneration } from '../queries/files.ts';
-import { deleteUploadsOf, takeUpload } from '../queries/uploads.ts';
+import { nextGeneration } from '../queries/file-writes.ts';
+import { type FileRow, fileById, lockFile } from '../queries/files.ts';
+import { takeUpload } from '../queries/uploads.ts';
 import type { Containers } from './containers.ts';
-import { type ArrivedContent, type Contents, contentOf, placeOf } from './contents.ts';
+import type { ArrivedContent, Contents } from './contents.ts';
 import { createFileChanges, type FileBody, type FilePatch } from './file-changes.ts';
+import { contentOf } from './places.ts';
 import type { FileWish, Placement, Placing } from './placing.ts';
-import { enqueueRemoval } from './removal.ts';
+import { createRemoveAll, type RemoveAll } from './removing.ts';
+import { enqueueScan, servable } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
 export interface Files {
@@ -33,9 +34,9 @@ export interface Files {
   /** Changes what is said, and the bytes where there are new ones. */
   update(caller: Caller, id: string, patch: FilePatch, body?: FileBody): Promise<FileRow>;
   copy(caller: Caller, id: string, wish: FileWish): Promise<FileRow>;
-  remove(caller: Caller, id: string): Promise<void>;
+  remove(caller: Caller, id: string, scope?: string): Promise<void>;
   /** Deletes locked files inside a transaction. Asks nothing of the caller. */
-  removeAll(transaction: Transaction, caller: Caller, files: readonly FileRow[]): Promise<void>;
+  removeAll: RemoveAll;
 }
 
 interface Dependencies {
@@ -48,7 +49,11 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
   const { database, access } = parts;
   const { contents, placing } = dependencies;
   const find = async (id: string): Promise<FileRow> => {
-    return existing(await fileById(database, id), storageErrors.FILE_NOT_FOUND);
+    const file = existing(await fileById(database, id), storageErrors.FILE_NOT_FOUND);
+    // It is deleted by a job that comes every few minutes.
+    if (file.expiresAt !== null && file.expiresAt.getTime() <= Date.now())
+      throw storageErrors.FILE_NOT_FOUND();
+    return file;
   };
   const change = createFileChanges(parts, dependencies);
   const removeAll = createRemoveAll(parts);
@@ -73,12 +78,12 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
     adopt: (caller, wish, arrived) => make(caller, arrived, () => placing.place(caller, wish)),
     async update(caller, id, patch, body) {
       const file = await find(id);
-      await access.require(caller, 'edit', file);
+      await access.require(caller, 'edit', file, patch.scope);
       return change(caller, file, patch, body);
     },
     async copy(caller, id, wish) {
       const from = await find(id);
-      await access.require(caller, 'read', from);
+      await access.require(caller, 'read', from, wish.scope);
       const placement = await placing.place(caller, {
         isPublic: from.isPublic,
         mimeType: from.mimeType ?? undefined,
@@ -90,13 +95,17 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
       await placing.requireFree(caller, placement);
       const { bucket } = placement.container;
       const to = { fileId: newId(), kind: 'create', bucket } as const;
-      return make(caller, await contents.copy(caller, to, contentOf(from)), async () => placement);
+      return make(
+        caller,
+        await contents.copy(caller, to, contentOf(servable(parts.config(), from))),
+        async () => placement,
+      );
     },
-    async remove(caller, id) {
-      await access.require(caller, 'delete', await find(id));
+    async remove(caller, id, scope) {
+      await access.require(caller, 'delete', await find(id), scope);
       await database.transaction(async (transaction) => {
         const file = existing(await lockFile(transaction, id), storageErrors.FILE_NOT_FOUND);
-        await access.require(caller, 'delete', file);
+        await access.require(caller, 'delete', file, scope);
         await removeAll(transaction, caller, [file]);
       });
     },
@@ -129,6 +138,7 @@ function createMake(
         throw storageErrors.QUOTA_EXCEEDED();
       await events.emit(transaction, caller, fileEvent('create', placed.made));
       await events.emit(transaction, caller, fileEvent('ready', placed.made));
+      await enqueueScan(parts, transaction, placed.made);
       return placed.made;
     });
 
@@ -160,27 +170,4 @@ function createMake(
     await contents.abandon(arrived);
     return moved;
   }
-}
-
-function createRemoveAll(parts: StorageParts): Files['removeAll'] {
-  const { events } = parts;
-  return async (transaction, caller, files) => {
-    const ids = files.map(({ _id }) => _id);
-    const uploads = await deleteUploadsOf(transaction, ids);
-    const gone = await deleteFiles(transaction, ids);
-    const places: ObjectPlace[] = uploads.map(({ bucket, objectKey: key }) => ({ bucket, key }));
-    const shrunk = new Map<string, { bytes: number; files: number }>();
-    for (const file of gone) {
-      if (file.generation === 0) continue;
-      places.push(placeOf(file));
-      const sum = shrunk.get(file.container) ?? { bytes: 0, files: 0 };
-      sum.bytes -= file.size;
-      sum.files -= 1;
-      shrunk.set(file.container, sum);
-    }
-    for (const [container, by] of [...shrunk].sort(([a], [b]) => (a < b ? -1 : 1)))
-      await count(transaction, container, by);
-    await enqueueRemoval(parts, transaction, places);
-    for (const file of gone) await events.emit(transaction, caller, fileEvent('delete', file));
-  };
 }

@@ -1,23 +1,24 @@
 /** Folders: made by name, emptied in batches. They are documents only. */
 import type { Caller } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
 import { storageErrors } from '../errors.ts';
 import { folderOf, ROOT } from '../names.ts';
+import { containerByName } from '../queries/containers.ts';
 import {
-  containerByName,
   deleteFolders,
   type FolderRow,
   folderById,
   folderHasContents,
+  hasFilesBelow,
   insertFolders,
-} from '../queries/containers.ts';
-import { lockFilesUnder } from '../queries/files.ts';
+  placesAround,
+} from '../queries/folders.ts';
+import type { TaskRow } from '../queries/tasks.ts';
 import { authorOf } from './access.ts';
 import type { Containers } from './containers.ts';
-import type { Files } from './files.ts';
+import type { Emptying } from './emptying.ts';
 import type { StorageParts } from './storage-parts.ts';
-
-/** Files that are deleted in one transaction. */
-const BATCH = 500;
+import type { Tasks } from './tasks.ts';
 
 export interface Folders {
   find(id: string): Promise<FolderRow>;
@@ -26,15 +27,26 @@ export interface Folders {
     caller: Caller,
     wish: { readonly name: string; readonly container?: string; readonly isPublic?: boolean },
   ): Promise<FolderRow>;
-  /** Throws FOLDER_NOT_EMPTY without `recursive`, and for the first file that the caller may not delete. */
-  remove(caller: Caller, id: string, recursive: boolean): Promise<void>;
-  /** Deletes the files under a prefix of folders (empty: all of the container), batch by batch. */
-  empty(caller: Caller, container: string, prefix: string): Promise<number>;
+  /**
+   * Throws FOLDER_NOT_EMPTY without `recursive`, and FILE_ACCESS_DENIED when there are files that the caller may not delete.
+   * A large folder is deleted by a task, which is answered.
+   */
+  remove(caller: Caller, id: string, recursive: boolean): Promise<TaskRow | undefined>;
+  /** Deletes the documents of a folder that has become empty. Throws FOLDER_NOT_EMPTY. */
+  drop(id: string): Promise<void>;
 }
 
 export function createFolders(
   parts: StorageParts,
-  { containers, files }: { readonly containers: Containers; readonly files: Files },
+  {
+    containers,
+    emptying,
+    startTask,
+  }: {
+    readonly containers: Containers;
+    readonly emptying: Emptying;
+    readonly startTask: Tasks['start'];
+  },
 ): Folders {
   const { database, access } = parts;
   const find = async (id: string): Promise<FolderRow> => {
@@ -43,24 +55,8 @@ export function createFolders(
     return folder;
   };
 
-  const emptyBatch = (caller: Caller, container: string, prefix: string): Promise<number> =>
-    database.transaction(async (transaction) => {
-      const batch = await lockFilesUnder(transaction, container, prefix, BATCH);
-      for (const file of batch) await access.require(caller, 'delete', file);
-      if (batch.length > 0) await files.removeAll(transaction, caller, batch);
-      return batch.length;
-    });
-
-  const empty = async (caller: Caller, container: string, prefix: string): Promise<number> => {
-    let total = 0;
-    for (let gone = BATCH; gone === BATCH; total += gone)
-      gone = await emptyBatch(caller, container, prefix);
-    return total;
-  };
-
   return {
     find,
-    empty,
     async create(caller, { name, container: containerName, isPublic }) {
       const folder = folderOf(name, 'name');
       if (folder === ROOT)
@@ -68,7 +64,7 @@ export function createFolders(
           errors: [{ path: 'name', rule: 'name', message: 'must not be empty' }],
         });
       const container = await containers.resolve(caller, containerName, isPublic);
-      await access.requireCreate(caller, container.name);
+      access.requireCreate(caller, container.name);
       const made = await insertFolders(database, {
         container: container.name,
         name: folder,
@@ -79,25 +75,42 @@ export function createFolders(
       if (!deepest) throw storageErrors.FOLDER_EXISTS();
       return deepest;
     },
+    drop: (id) => drop(database, id),
     async remove(caller, id, recursive) {
       const folder = await find(id);
-      requireOwn(caller, folder);
-      if (recursive) await empty(caller, folder.container, folder.name);
-      await database.transaction(async (transaction) => {
-        // Whoever adds a file here holds the container as well; its folder is made anew if need be.
-        if (!(await containerByName(transaction, folder.container)))
-          throw storageErrors.FOLDER_NOT_FOUND();
-        if (!recursive && (await folderHasContents(transaction, folder)))
-          throw storageErrors.FOLDER_NOT_EMPTY();
-        if ((await deleteFolders(transaction, folder.container, folder.name)) === 0)
-          throw storageErrors.FOLDER_NOT_FOUND();
-      });
+      await requireOwn(parts, caller, folder);
+      if (!recursive && (await folderHasContents(database, folder)))
+        throw storageErrors.FOLDER_NOT_EMPTY();
+      await emptying.requireDeletable(caller, { folderId: id });
+      if (await emptying.isLarge({ folderId: id })) {
+        const userId = caller.kind === 'user' ? caller.userId : null;
+        return (await startTask(caller, 'removeFolder', { folderId: id, userId })).task;
+      }
+      await emptying.all(caller, { folderId: id });
+      await drop(database, id);
+      return undefined;
     },
   };
 }
 
-/** Users delete folders that they made; what is in them is asked about file by file. */
-const requireOwn = (caller: Caller, { createdBy }: FolderRow): void => {
-  if (caller.kind === 'user' && createdBy !== authorOf(caller))
-    throw storageErrors.FILE_ACCESS_DENIED({ message: 'You may not delete this folder' });
-};
+/** Users delete folders that they made, or have a right to delete; what is in them is asked about by itself. */
+async function requireOwn(
+  { access, database }: StorageParts,
+  caller: Caller,
+  { _id, createdBy }: FolderRow,
+): Promise<void> {
+  if (caller.kind !== 'user' || createdBy === authorOf(caller)) return;
+  if (await access.granted(caller, 'delete', await placesAround(database, _id))) return;
+  throw storageErrors.FILE_ACCESS_DENIED({ message: 'You may not delete this folder' });
+}
+
+const drop = (database: Database, id: string): Promise<void> =>
+  database.transaction(async (transaction) => {
+    const folder = await folderById(transaction, id);
+    // Whoever adds a file here holds the container as well; its folder is made again if need be.
+    if (!folder || !(await containerByName(transaction, folder.container)))
+      throw storageErrors.FOLDER_NOT_FOUND();
+    if (await hasFilesBelow(transaction, id)) throw storageErrors.FOLDER_NOT_EMPTY();
+    if ((await deleteFolders(transaction, folder.container, folder.name)) === 0)
+      throw storageErrors.FOLDER_NOT_FOUND();
+  });

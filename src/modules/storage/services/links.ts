@@ -24,6 +24,8 @@ export interface WriteLink {
 }
 
 export interface Links {
+  /** The address of a link that is kept (shared-links.ts). */
+  sharedUrl(token: string): string;
   /** The lasting address of a public file. */
   publicUrl(file: Pick<FileRow, '_id' | 'container'>): string;
   /** A link that lets everybody read the file: for a while, or, of a public one, for good. */
@@ -85,6 +87,7 @@ export function createLinks({ config, clientUrl, ownKey }: Dependencies): Links 
       };
     },
     checkWrite: (link, signature) => check(link.expires, writeParts(link), signature),
+    sharedUrl: (token) => `${base()}/storage/link/${token}`,
     askUrl: (fileId) => `${clientUrl()}/storage/getUrl/${fileId}`,
   };
 }

@@ -4,7 +4,7 @@ import { type Caller, system } from '../../../kernel/caller.ts';
 import { containerOf, folderOf } from '../names.ts';
 import type { FileRow } from '../queries/files.ts';
 import { containerSchema, fileSchema, folderSchema } from '../schemas.ts';
-import { ownerOf } from './access.ts';
+import { authorOf } from './access.ts';
 import type { StorageParts } from './storage-parts.ts';
 
 export interface ListPage {
@@ -19,6 +19,8 @@ export interface FileFilter extends ListPage {
   readonly folder?: string | undefined;
   /** A part of the name. */
   readonly search?: string | undefined;
+  /** `Type:id` for which the caller asks. */
+  readonly scope?: string | undefined;
 }
 
 export interface FolderFilter extends ListPage {
@@ -46,7 +48,7 @@ export type ListedFile = Omit<
 export interface Listing {
   /** Files that the caller may read. */
   files(caller: Caller, filter: FileFilter): Promise<Listed<ListedFile>>;
-  /** Files that the caller owns. */
+  /** Files that the caller owns, or the scope that they act for. */
   own(caller: Caller, filter: FileFilter): Promise<Listed<ListedFile>>;
   folders(filter: FolderFilter): Promise<Listed<Record<string, unknown>>>;
   containers(page: ListPage): Promise<Listed<Record<string, unknown>>>;
@@ -55,14 +57,19 @@ export interface Listing {
 /** What is found was narrowed to what the caller may see. */
 const asModule = system('storage');
 
-export function createListing({ records, access, config }: StorageParts): Listing {
+export function createListing({ records, config }: StorageParts): Listing {
+  /** What is said about a scope counts only where relations do. */
+  const withScope = (filter: FileFilter): FileFilter =>
+    config().authorization.enabled ? filter : { ...filter, scope: undefined };
   const page = async <T>(
-    schema: string,
+    [caller, schema]: readonly [Caller, string],
     filter: Condition,
-    { skip, limit, sort }: ListPage,
+    { skip, limit, sort, scope }: ListPage & Pick<FileFilter, 'scope'>,
   ): Promise<Listed<T>> => {
-    const text = await records.select(asModule, schema, {
+    const text = await records.select(caller, schema, {
       filter,
+      granted: true,
+      ...(scope !== undefined && { scope }),
       skip,
       limit: Math.min(limit, config().listing.maxPage),
       ...(sort?.length && { sort }),
@@ -70,10 +77,10 @@ export function createListing({ records, access, config }: StorageParts): Listin
     const { documents, count } = JSON.parse(text) as { documents: T[]; count: number };
     return { rows: documents, count };
   };
-  const listFiles = (filter: FileFilter, ...conditions: readonly Condition[]) => {
+  const listFiles = (caller: Caller, filter: FileFilter, ...conditions: readonly Condition[]) => {
     const { container, folder, search } = filter;
     return page<ListedFile>(
-      fileSchema.name,
+      [caller, fileSchema.name],
       all(
         ...conditions,
         ...(container === undefined ? [] : [equals('container', containerOf(container))]),
@@ -84,11 +91,14 @@ export function createListing({ records, access, config }: StorageParts): Listin
     );
   };
   return {
-    files: (caller, filter) => listFiles(filter, access.readable(caller)),
-    own: (caller, filter) => listFiles(filter, equals('owner', ownerOf(caller))),
+    files: (caller, filter) => listFiles(caller, withScope(filter)),
+    own: (caller, filter) => {
+      const owned = withScope(filter);
+      return listFiles(caller, owned, equals('owner', owned.scope ?? authorOf(caller)));
+    },
     folders: ({ container, parent, search, ...rest }) =>
       page(
-        folderSchema.name,
+        [asModule, folderSchema.name],
         all(
           ...(container === undefined ? [] : [equals('container', containerOf(container))]),
           ...(parent === undefined ? [] : [equals('parent', folderOf(parent, 'parent'))]),
@@ -96,7 +106,8 @@ export function createListing({ records, access, config }: StorageParts): Listin
         ),
         { sort: ['name'], ...rest },
       ),
-    containers: (rest) => page(containerSchema.name, all(), { sort: ['name'], ...rest }),
+    containers: (rest) =>
+      page([asModule, containerSchema.name], all(), { sort: ['name'], ...rest }),
   };
 }
 

@@ -40,6 +40,8 @@ export interface ModuleFiles {
 }
 
 const asModule = system('storage');
+/** What modules delete, nobody brings back. */
+const gone = { forGood: true } as const;
 
 export function createModuleFiles({
   files,
@@ -59,7 +61,12 @@ export function createModuleFiles({
     },
     readUrl: async (id) => links.readUrl(await files.find(id), true),
     removeNamed: async (transaction, container, names) =>
-      files.removeAll(transaction, asModule, await lockFilesNamed(transaction, container, names)),
+      files.removeAll(
+        transaction,
+        asModule,
+        await lockFilesNamed(transaction, container, names),
+        gone,
+      ),
   };
 }
 

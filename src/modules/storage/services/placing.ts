@@ -2,6 +2,7 @@
 import type { Caller } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
+import type { RecordTuples } from '../../../kernel/permissions.ts';
 import { storageErrors } from '../errors.ts';
 import {
   aliasOf,
@@ -14,15 +15,9 @@ import {
   suffixed,
 } from '../names.ts';
 import { type ContainerRow, holdContainer } from '../queries/containers.ts';
-import {
-  type FileRow,
-  fileAt,
-  highestSuffix,
-  insertFile,
-  lockNames,
-  type NewFile,
-} from '../queries/files.ts';
-import { authorOf, ownerOf } from './access.ts';
+import { insertFile, type NewFile } from '../queries/file-writes.ts';
+import { type FileRow, fileAt, highestSuffix, lockNames } from '../queries/files.ts';
+import { authorOf } from './access.ts';
 import { type Containers, ensureFolders } from './containers.ts';
 import type { StorageParts } from './storage-parts.ts';
 
@@ -38,6 +33,8 @@ export interface FileWish {
   readonly expiresAt?: Date | undefined;
   /** A file of that name gets the new content. */
   readonly overwrite?: boolean | undefined;
+  /** `Type:id` that shall own it instead of the caller. */
+  readonly scope?: string | undefined;
 }
 
 /** A wish that was found possible. */
@@ -53,6 +50,8 @@ export interface Placement {
   readonly metadata: unknown;
   readonly expiresAt: Date | undefined;
   readonly overwrite: boolean;
+  readonly owner: string | null;
+  readonly scope: string | undefined;
 }
 
 export interface Placing {
@@ -77,6 +76,7 @@ const TRIES = 20;
 
 export function createPlacing(parts: StorageParts, containers: Containers): Placing {
   const { database, config, access } = parts;
+  const { tuples } = parts.permissions;
   return {
     async place(caller, wish) {
       const folder = folderOf(wish.folder ?? '');
@@ -87,7 +87,8 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
         wish.container || undefined,
         wish.isPublic,
       );
-      await access.requireCreate(caller, container.name);
+      access.requireCreate(caller, container.name);
+      const owner = await access.ownerFor(caller, wish.scope);
       return {
         container,
         folder,
@@ -99,6 +100,8 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
         metadata: metadataOf(wish.metadata),
         expiresAt: wish.expiresAt,
         overwrite: wish.overwrite ?? false,
+        owner,
+        scope: wish.scope,
       };
     },
     async requireFree(caller, placement) {
@@ -107,7 +110,7 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
       const there = await fileAt(database, { container: container.name, folder, name });
       if (!there) return;
       if (!overwrite) throw storageErrors.FILE_EXISTS();
-      await access.require(caller, 'edit', there);
+      await access.require(caller, 'edit', there, placement.scope);
     },
     async insert(transaction, caller, placement, rest) {
       const { container, folder, overwrite } = placement;
@@ -115,16 +118,16 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
         throw storageErrors.CONTAINER_NOT_FOUND();
       await ensureFolders(transaction, caller, { container, folder });
       const file = fileOf(caller, placement, rest);
-      const made = await insertFile(transaction, file);
+      const made = await insertFile(transaction, file, tuples);
       if (made) return { made };
       if (overwrite) {
         const there = await fileAt(transaction, file, true);
         if (!there) throw storageErrors.FILE_EXISTS();
-        await access.require(caller, 'edit', there);
+        await access.require(caller, 'edit', there, placement.scope);
         return { there };
       }
       if (!config().suffixOnNameConflict) throw storageErrors.FILE_EXISTS();
-      return { made: await insertSuffixed(transaction, file) };
+      return { made: await insertSuffixed(transaction, file, tuples) };
     },
   };
 }
@@ -143,18 +146,22 @@ const fileOf = (
   mimeType: placement.mimeType,
   metadata: placement.metadata,
   expiresAt: placement.expiresAt,
-  owner: ownerOf(caller),
+  owner: placement.owner,
   createdBy: authorOf(caller),
 });
 
 /** Requests for one name come one after the other, so that each of them finds the highest number. */
-async function insertSuffixed(transaction: Transaction, file: NewFile): Promise<FileRow> {
+async function insertSuffixed(
+  transaction: Transaction,
+  file: NewFile,
+  tuples: RecordTuples | undefined,
+): Promise<FileRow> {
   const { container, folder, name } = file;
   const names = partsOf(name);
   await lockNames(transaction, [container, folder, names.base, names.end].join('\n'));
   const highest = await highestSuffix(transaction, { container, folder }, names);
   for (let n = highest + 1; n <= highest + TRIES; n++) {
-    const made = await insertFile(transaction, { ...file, name: suffixed(names, n) });
+    const made = await insertFile(transaction, { ...file, name: suffixed(names, n) }, tuples);
     if (made) return made;
   }
   throw storageErrors.FILE_EXISTS();

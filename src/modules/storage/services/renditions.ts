@@ -9,8 +9,8 @@ import { createRenderer } from '../images/renderer.ts';
 import { renditionPrefix } from '../images/rendition-keys.ts';
 import type { ObjectPlace } from '../providers/provider.ts';
 import type { FileRow } from '../queries/files.ts';
-import { placeOf } from './contents.ts';
 import type { Delivery } from './delivery.ts';
+import { placeOf } from './places.ts';
 import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
 
 export interface ImageWish extends Partial<ImageOptions> {

@@ -19,11 +19,13 @@ import {
 import { insertUpload, takeUpload } from '../queries/uploads.ts';
 import { headOf, tooLarge } from './content.ts';
 import { contentTypeOf } from './content-types.ts';
-import { type Contents, keyOf } from './contents.ts';
+import type { Contents } from './contents.ts';
 import type { Files } from './files.ts';
+import { keyOf } from './places.ts';
 import type { FileWish, Placing } from './placing.ts';
 import { enqueueRemoval } from './removal.ts';
 import { createResumableBytes, type ResumableBytes, tailKeyOf } from './resumable-bytes.ts';
+import { toScan } from './scanning.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 
 /** Seconds after which a lock falls to others when its holder says nothing; the holder says it is there every second. */
@@ -163,7 +165,8 @@ async function adopted(parts: ResumableParts, caller: Caller, row: ResumableRow)
     const { bucket, objectKey, size } = row;
     const upload = { id: row.uploadId, fileId: row.id, bucket, objectKey, generation: 1 };
     const etag = `${objectKey}-${facts.etag}`.replaceAll(/[^\w.~-]/g, '');
-    const content = { ...place, objectKey, size, mimeType, checksum: undefined, etag };
+    const scan = toScan(parts);
+    const content = { ...place, objectKey, size, mimeType, checksum: undefined, etag, scan };
     return await files.adopt(caller, { ...wish, name: placement.name }, { upload, content });
   } catch (error) {
     // Somebody who died may have made it.

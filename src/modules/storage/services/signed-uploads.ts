@@ -8,13 +8,15 @@ import { PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { storageErrors } from '../errors.ts';
 import { type ContainerRow, containerByName } from '../queries/containers.ts';
-import { type FileRow, nextGeneration } from '../queries/files.ts';
+import { nextGeneration } from '../queries/file-writes.ts';
+import type { FileRow } from '../queries/files.ts';
 import { insertUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
 import { tooLarge } from './content.ts';
 import { contentTypeOf } from './content-types.ts';
-import { type Contents, keyOf } from './contents.ts';
+import type { Contents } from './contents.ts';
 import type { FilePatch } from './file-changes.ts';
 import type { Files } from './files.ts';
+import { keyOf } from './places.ts';
 import type { FileWish, Placing } from './placing.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 import { createArrivals, type SentBody } from './upload-arrivals.ts';
@@ -40,7 +42,7 @@ export interface SignedUploads {
   /** Takes the bytes that are sent to an address of ours. Whoever comes here has a valid signature. */
   receive(fileId: string, uploadId: string, body: SentBody): Promise<FileRow>;
   /** Confirms that the bytes are there. Throws FILE_PENDING, and why they are refused. */
-  complete(caller: Caller, id: string): Promise<FileRow>;
+  complete(caller: Caller, id: string, scope?: string): Promise<FileRow>;
   /** The same for whoever reads, who is told nothing: the file as it is after a look at the store. */
   confirmed(file: FileRow): Promise<FileRow>;
   /** Ends an upload whose time is over: what has arrived counts, the rest goes. */
@@ -62,9 +64,9 @@ export function createSignedUploads(
   return {
     ...createUploadOpening(parts, { contents, placing, files }),
     receive: arrivals.receive,
-    async complete(caller, id) {
+    async complete(caller, id, scope) {
       const file = await files.find(id);
-      await access.require(caller, 'edit', file);
+      await access.require(caller, 'edit', file, scope);
       const upload = file.pendingUpload
         ? await uploadById(database, file.pendingUpload)
         : undefined;

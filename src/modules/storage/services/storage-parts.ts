@@ -8,15 +8,17 @@ import { ProviderError, type StorageProvider } from '../providers/provider.ts';
 import type { FileAccess } from './access.ts';
 import type { Links } from './links.ts';
 import type { StorageMeasures } from './measure.ts';
+import type { RecordsWithFiles } from './records-with-files.ts';
 
 export interface StorageParts
-  extends Pick<Kernel, 'database' | 'events' | 'jobs' | 'records' | 'metrics'> {
+  extends Pick<Kernel, 'database' | 'events' | 'jobs' | 'records' | 'metrics' | 'permissions'> {
   readonly config: () => StorageConfig;
   /** The store as it is configured now. */
   readonly provider: () => Promise<StorageProvider>;
   /** What a new container is called on the store. */
   readonly bucketOf: (container: string) => Promise<string>;
   readonly access: FileAccess;
+  readonly recordsWithFiles: RecordsWithFiles;
   readonly links: Links;
   readonly measures: StorageMeasures;
   readonly log: Logger;

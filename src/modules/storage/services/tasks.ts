@@ -4,24 +4,29 @@
  */
 import Type from 'typebox';
 import type { Caller } from '../../../kernel/caller.ts';
-import { defineErrors } from '../../../kernel/errors.ts';
+import { defineErrors, PenstockError } from '../../../kernel/errors.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import {
   insertTask,
+  leaseTask,
   listTasks,
+  noteFailure,
   noteTask,
   purgeTasks,
+  releaseTask,
   type TaskKind,
   type TaskRow,
   taskById,
+  turnTask,
   unfinishedTask,
 } from '../queries/tasks.ts';
 import { authorOf } from './access.ts';
-import { existing, type StorageParts } from './storage-parts.ts';
+import { codeOfError, existing, type StorageParts } from './storage-parts.ts';
 
 export const taskErrors = defineErrors({
   TASK_NOT_FOUND: [404, 'There is no such task, or it is no longer kept'],
+  TASK_STATE: [409, 'In the state in which this task is, that cannot be done'],
 });
 
 type Facts = Readonly<Record<string, unknown>>;
@@ -55,6 +60,11 @@ export interface Tasks {
     readonly skip: number;
     readonly limit: number;
   }): Promise<{ readonly rows: readonly TaskRow[]; readonly count: number }>;
+  /** The slice that runs is finished first. Throws TASK_NOT_FOUND, TASK_STATE. */
+  pause(id: string): Promise<TaskRow>;
+  resume(id: string): Promise<TaskRow>;
+  /** What is done stays done. */
+  cancel(id: string): Promise<TaskRow>;
   readonly jobs: readonly JobDefinition[];
 }
 
@@ -65,19 +75,19 @@ const LOST_SECONDS = 300;
 const RETRIES = 10;
 const KEPT_DAYS = 30;
 
-const isOver = ({ state }: TaskRow): boolean => state === 'done' || state === 'failed';
+const unfinished = ['waiting', 'running', 'paused'] as const;
 
-export function createTasks(
-  { database, jobs }: Pick<StorageParts, 'database' | 'jobs'>,
-  works: Readonly<Record<TaskKind, TaskWork>>,
-): Tasks {
-  const run = async (task: TaskRow, signal: AbortSignal): Promise<void> => {
-    const slice = await works[task.kind](task, performance.now() + SLICE_MS, signal);
-    await database.transaction(async (transaction) => {
-      const state = slice.position ? 'running' : 'done';
-      await noteTask(transaction, task._id, { ...slice, state });
-      if (slice.position) await jobs.enqueue(taskJob, { id: task._id }, { transaction });
-    });
+type Parts = Pick<StorageParts, 'database' | 'jobs'>;
+
+export function createTasks(parts: Parts, works: Readonly<Record<TaskKind, TaskWork>>): Tasks {
+  const { database, jobs } = parts;
+  const find = async (id: string): Promise<TaskRow> =>
+    existing(await taskById(database, id), taskErrors.TASK_NOT_FOUND);
+  const turn = async (id: string, step: Parameters<typeof turnTask>[2]): Promise<TaskRow> => {
+    const turned = await turnTask(database, id, step);
+    if (turned) return turned;
+    const { state } = await find(id);
+    throw taskErrors.TASK_STATE({ message: `The task is ${state}` });
   };
   return {
     start: (caller, kind, input) =>
@@ -89,28 +99,18 @@ export function createTasks(
         await jobs.enqueue(taskJob, { id: task._id }, { transaction });
         return { task, isNew: true };
       }),
-    find: async (id) => existing(await taskById(database, id), taskErrors.TASK_NOT_FOUND),
+    find,
     list: (page) => listTasks(database, page),
-    jobs: [
-      defineJob({
-        name: taskJob,
-        data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
-        retries: RETRIES,
-        expireInSeconds: LOST_SECONDS,
-        async handler({ id }, { signal, log }) {
-          const task = await taskById(database, id);
-          if (!task || isOver(task)) return;
-          try {
-            await run(task, signal);
-          } catch (error) {
-            const { progress, position } = task;
-            log.warn({ err: error, task: id, kind: task.kind }, 'A slice of a task failed');
-            const message = error instanceof Error ? error.name : 'Error';
-            await noteTask(database, id, { state: 'running', progress, position, error: message });
-            throw error;
-          }
-        },
+    pause: (id) => turn(id, { from: ['waiting', 'running'], to: 'paused' }),
+    cancel: (id) => turn(id, { from: unfinished, to: 'cancelled' }),
+    resume: (id) =>
+      database.transaction(async (transaction) => {
+        const task = await turn(id, { from: ['paused'], to: 'waiting' });
+        await jobs.enqueue(taskJob, { id }, { transaction });
+        return task;
       }),
+    jobs: [
+      sliceJob(parts, works),
       defineJob({
         name: 'storage.purge-tasks',
         data: Type.Object({}),
@@ -120,3 +120,40 @@ export function createTasks(
     ],
   };
 }
+
+const sliceJob = (
+  { database, jobs }: Parts,
+  works: Readonly<Record<TaskKind, TaskWork>>,
+): JobDefinition => {
+  const run = async (task: TaskRow, signal: AbortSignal): Promise<void> => {
+    const slice = await works[task.kind](task, performance.now() + SLICE_MS, signal);
+    await database.transaction(async (transaction) => {
+      const state = slice.position ? 'running' : 'done';
+      const now = await noteTask(transaction, task._id, { ...slice, state });
+      if (now === 'running') await jobs.enqueue(taskJob, { id: task._id }, { transaction });
+    });
+  };
+  return defineJob({
+    name: taskJob,
+    data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
+    retries: RETRIES,
+    expireInSeconds: LOST_SECONDS,
+    async handler({ id }, { signal, log }) {
+      const lease = { token: newId(), seconds: LOST_SECONDS };
+      // Somebody else is at it, and asks for the next slice.
+      if (!(await leaseTask(database, id, lease))) return;
+      try {
+        const task = await taskById(database, id);
+        if (task && (task.state === 'waiting' || task.state === 'running')) await run(task, signal);
+      } catch (error) {
+        log.warn({ err: error, task: id }, 'A slice of a task failed');
+        // What is refused is refused the next time too.
+        const over = error instanceof PenstockError && error.status < 500;
+        await noteFailure(database, id, { error: codeOfError(error), over, most: RETRIES });
+        if (!over) throw error;
+      } finally {
+        await releaseTask(database, id, lease.token);
+      }
+    },
+  });
+};

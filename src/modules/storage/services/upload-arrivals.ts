@@ -3,21 +3,17 @@ import { type Caller, system } from '../../../kernel/caller.ts';
 import type { Transaction } from '../../../kernel/database/database.ts';
 import { PenstockError } from '../../../kernel/errors.ts';
 import { storageErrors } from '../errors.ts';
-import { fileEvent } from '../events.ts';
 import { containerByName } from '../queries/containers.ts';
-import {
-  type FileRow,
-  fileById,
-  lockFile,
-  nextGeneration,
-  type StoredContent,
-  setFailure,
-} from '../queries/files.ts';
+import { nextGeneration, setFailure } from '../queries/file-writes.ts';
+import { type FileRow, fileById, lockFile, type StoredContent } from '../queries/files.ts';
 import { moveUpload, takeUpload, type UploadRow, uploadById } from '../queries/uploads.ts';
 import { headOf, tooLarge } from './content.ts';
 import { contentTypeOf } from './content-types.ts';
-import { type Contents, keyOf } from './contents.ts';
+import type { Contents } from './contents.ts';
+import { keyOf } from './places.ts';
 import { enqueueRemoval } from './removal.ts';
+import { createRemoveAll } from './removing.ts';
+import { toScan } from './scanning.ts';
 import { codeOfError, onStore, type StorageParts } from './storage-parts.ts';
 
 export interface SentBody {
@@ -106,6 +102,7 @@ async function inspect(parts: ArrivalParts, upload: UploadRow): Promise<StoredCo
     mimeType,
     checksum: undefined,
     etag: `${upload.objectKey}-${facts.etag}`.replaceAll(/[^\w.~-]/g, ''),
+    scan: toScan(parts),
   };
 }
 
@@ -179,20 +176,25 @@ async function expire(parts: ArrivalParts, upload: UploadRow): Promise<'confirme
 
 /** A file that never had a content goes with its upload. */
 async function dropPending(
-  { events }: ArrivalParts,
+  parts: ArrivalParts,
   transaction: Transaction,
   upload: UploadRow,
 ): Promise<void> {
   const file = await lockFile(transaction, upload.fileId);
-  if (!file || file.generation > 0 || file.pendingUpload !== upload.id) {
-    if (file) await setFailure(transaction, file._id, upload.id, 'UPLOAD_CLOSED');
-    return;
+  if (!file) return;
+  const fail = () => setFailure(transaction, file._id, upload.id, 'UPLOAD_CLOSED');
+  if (file.generation > 0 || file.pendingUpload !== upload.id) return void (await fail());
+  const removeAll = createRemoveAll(parts);
+  try {
+    await parts.database.transaction((inner) =>
+      removeAll(inner, system('storage.expire-uploads'), [file]),
+    );
+  } catch (error) {
+    // A record holds it: it stays, and says why there is nothing in it.
+    if (!(error instanceof PenstockError) || error.code !== storageErrors.FILE_IN_USE.code)
+      throw error;
+    await fail();
   }
-  await transaction.query({
-    text: 'delete from "app"."File" where "_id" = $1::uuid',
-    values: [file._id],
-  });
-  await events.emit(transaction, system('storage.expire-uploads'), fileEvent('delete', file));
 }
 
 /** What the address was given out for, and what is sent to it. */

@@ -29,7 +29,7 @@ export function bindFields(
     const found = fieldOf(schema, name, value.from);
     if (typeof found === 'string')
       problems.push({ path: `relations.${relation}.from`, rule: 'field', message: found });
-    else fields[relation] = found;
+    else fields[relation] = { ...found, type: value.type ?? found.type };
   }
   return { fields, problems };
 }

@@ -1,0 +1,102 @@
+/** Fields of type File: whoever may read the record may read the file. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { TestUser } from '../../test/support/node.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { bearer, readContent, sendForm } from './requests.ts';
+
+let platform: TestPlatform;
+let ann: TestUser;
+let ben: TestUser;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  [ann, ben] = await Promise.all([platform.registerUser(), platform.registerUser()]);
+  await platform.admin.patch('/config/storage', { access: { privateRead: 'owner' } });
+  const made = await platform.admin.post('/database/schemas', {
+    name: 'Report',
+    fields: {
+      title: 'String',
+      cover: { type: 'File' },
+      pages: ['File'],
+      draft: { type: 'File', select: false },
+    },
+    conduitOptions: {
+      cms: {
+        enabled: true,
+        crudOperations: {
+          create: { enabled: true, authenticated: true },
+          read: { enabled: true, authenticated: false },
+          update: { enabled: true, authenticated: true },
+          delete: { enabled: true, authenticated: true },
+        },
+      },
+    },
+  });
+  expect(made.status, made.text).toBe(200);
+});
+afterAll(() => platform.close());
+
+const upload = async (user: TestUser): Promise<string> =>
+  (await sendForm(platform, user, [`${randomUUID()}.txt`, 'the cover'])).body.id;
+
+describe('a field of type File', () => {
+  it('takes files that the writer may read, and no others', async () => {
+    const file = await upload(ann);
+    const made = await ann.api.post('/database/Report', { title: 'a', cover: file, pages: [file] });
+    expect(made.status, made.text).toBe(200);
+    const theirs = await ben.api.post('/database/Report', { title: 'b', cover: file });
+    expect(theirs.status).toBe(400);
+    expect(theirs.body.errors).toEqual([expect.objectContaining({ path: 'cover' })]);
+    const list = await ben.api.post('/database/Report', { title: 'b', pages: [file] });
+    expect(list.body.errors).toEqual([expect.objectContaining({ path: 'pages.0' })]);
+    const none = await ann.api.post('/database/Report', { title: 'c', cover: randomUUID() });
+    expect(none.status).toBe(400);
+  });
+
+  it('shows what is public of the file, with where to get it, to whoever reads the record', async () => {
+    const file = await upload(ann);
+    expect((await ben.api.get(`/storage/file/${file}`)).status).toBe(403);
+    const made = await ann.api.post('/database/Report', { title: 'x', cover: file, pages: [file] });
+    const read = await platform.client.get(
+      `/database/Report/${made.body._id}?populate=cover,pages`,
+    );
+    expect(read.status, read.text).toBe(200);
+    expect(read.body.cover).toMatchObject({
+      _id: file,
+      mimeType: 'text/plain',
+      size: 9,
+      uri: `/storage/getFileUrl/${file}`,
+    });
+    expect(read.body.pages).toEqual([expect.objectContaining({ _id: file })]);
+    expect(read.text).not.toMatch(/objectKey|bucket|owner|containerId/);
+    const link = await ben.api.get(read.body.cover.uri);
+    expect(link.status).toBe(200);
+    expect((await readContent(platform, link.body.result)).bytes.toString()).toBe('the cover');
+    const download = await readContent(platform, `/storage/download/${file}`, {
+      headers: bearer(ben),
+    });
+    expect(download.status).toBe(200);
+    expect((await platform.client.get(`/storage/getFileUrl/${file}`)).status).toBe(200);
+    expect((await ben.api.delete(`/storage/file/${file}`)).status).toBe(403);
+    // A field that is hidden shows nothing, and gives nothing.
+    const hidden = await upload(ann);
+    const changed = await platform.admin.put(`/database/schemas/Report/docs/${made.body._id}`, {
+      changedDocument: { title: 'x', draft: hidden, cover: null, pages: [] },
+    });
+    expect(changed.status, changed.text).toBe(200);
+    expect((await ben.api.get(`/storage/file/${hidden}`)).status).toBe(403);
+    expect((await ben.api.get(`/storage/file/${file}`)).status).toBe(403);
+  });
+
+  it('keeps a file from being deleted while a record holds it', async () => {
+    for (const field of [(id: string) => ({ cover: id }), (id: string) => ({ pages: [id] })]) {
+      const file = await upload(ann);
+      const made = await ann.api.post('/database/Report', { title: 'held', ...field(file) });
+      const refused = await ann.api.delete(`/storage/file/${file}`);
+      expect(refused).toMatchObject({ status: 409, body: { code: 'FILE_IN_USE' } });
+      expect((await ann.api.get(`/storage/file/${file}`)).status).toBe(200);
+      expect((await ann.api.delete(`/database/Report/${made.body._id}`)).status).toBe(200);
+      expect((await ann.api.delete(`/storage/file/${file}`)).status).toBe(200);
+    }
+  });
+});

@@ -1,0 +1,143 @@
+/** Files as a type of the permission engine: owners, teams, sharing, folders and containers, lists, explanations. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { TestUser } from '../../test/support/node.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { bearer, readContent, sendForm } from './requests.ts';
+
+let platform: TestPlatform;
+let ann: TestUser;
+let ben: TestUser;
+let eve: TestUser;
+beforeAll(async () => {
+  platform = await createTestPlatform();
+  [ann, ben, eve] = await Promise.all([
+    platform.registerUser(),
+    platform.registerUser(),
+    platform.registerUser(),
+  ]);
+  const on = await platform.admin.patch('/config/storage', { authorization: { enabled: true } });
+  expect(on.status).toBe(200);
+});
+afterAll(() => platform.close());
+
+const upload = async (user: TestUser, fields: Record<string, string> = {}): Promise<string> => {
+  const sent = await sendForm(platform, user, [`${randomUUID()}.txt`, 'secret'], { fields });
+  expect(sent.status).toBe(200);
+  return sent.body.id;
+};
+const statusFor = async (user: TestUser, id: string): Promise<number> =>
+  (await user.api.get(`/storage/file/${id}`)).status;
+const relate = async (subject: string, relation: string, resource: string) => {
+  const made = await platform.admin.post('/authorization/relations', {
+    subject,
+    relation,
+    resource,
+  });
+  expect(made.status, made.text).toBeLessThan(300);
+};
+const mine = async (user: TestUser, query = ''): Promise<readonly string[]> => {
+  const list = await user.api.get(`/storage/files?limit=200&of=readable${query}`);
+  expect(list.status, list.text).toBe(200);
+  return list.body.files.map(({ _id }: { _id: string }) => _id);
+};
+
+describe('files with relations', () => {
+  it('belong to their owner, and to nobody else', async () => {
+    const id = await upload(ann);
+    expect(await statusFor(ann, id)).toBe(200);
+    expect(await statusFor(ben, id)).toBe(403);
+    expect(
+      (await readContent(platform, `/storage/download/${id}`, { headers: bearer(ben) })).status,
+    ).toBe(403);
+    expect((await platform.client.get(`/storage/file/${id}`)).status).toBe(403);
+    expect((await ben.api.delete(`/storage/file/${id}`)).status).toBe(403);
+    expect((await ben.api.patch(`/storage/file/${id}`, { name: 'mine.txt' })).status).toBe(403);
+    expect(await mine(ann)).toContain(id);
+    expect(await mine(ben)).not.toContain(id);
+    const check = await platform.admin.post('/authorization/permissions/can', {
+      subject: `User:${ann.userId}`,
+      permission: 'edit',
+      resource: `File:${id}`,
+    });
+    expect(check.body).toMatchObject({ allowed: true });
+  });
+
+  it('are shared by their owner, and lists say so at once', async () => {
+    const id = await upload(ann);
+    const given = await ann.api.post(`/authorization/shares/File:${id}`, {
+      subject: `User:${ben.userId}`,
+      relation: 'reader',
+    });
+    expect([given.status, given.text]).toEqual([200, expect.anything()]);
+    expect(await statusFor(ben, id)).toBe(200);
+    expect(await mine(ben)).toContain(id);
+    expect((await ben.api.delete(`/storage/file/${id}`)).status).toBe(403);
+    expect(await statusFor(eve, id)).toBe(403);
+  });
+
+  it('get rights from their folder and their container', async () => {
+    const folder = `plans-${randomUUID()}`;
+    const deep = await upload(ann, { folder: `${folder}/2026/may` });
+    const beside = await upload(ann, { folder: `${folder}-other` });
+    const folders = await platform.admin.get(`/storage/folders?search=${folder}&limit=50`);
+    const [top] = folders.body.folders.filter(
+      ({ name }: { name: string }) => name === `${folder}/`,
+    );
+    await relate(`User:${ben.userId}`, 'reader', `Folder:${top._id}`);
+    expect(await statusFor(ben, deep)).toBe(200);
+    expect(await statusFor(ben, beside)).toBe(403);
+    expect(await mine(ben)).toContain(deep);
+    const containers = await platform.admin.get('/storage/containers');
+    const { _id: container } = containers.body.containers.find(
+      ({ name }: { name: string }) => name === 'penstock',
+    );
+    await relate(`User:${eve.userId}`, 'editor', `Container:${container}`);
+    expect(await statusFor(eve, beside)).toBe(200);
+    expect(await mine(eve)).toEqual(expect.arrayContaining([deep, beside]));
+    const moved = await eve.api.post(`/storage/file/${beside}/move`, { folder: `${folder}/in` });
+    expect(moved.status).toBe(200);
+    expect(await statusFor(ben, beside)).toBe(200);
+    const explained = await platform.admin.post('/authorization/permissions/evaluate', {
+      subject: `User:${ben.userId}`,
+      permission: 'read',
+      resource: `File:${beside}`,
+    });
+    expect(explained.body).toMatchObject({ allowed: true });
+    expect(explained.text).toContain('Folder');
+  });
+
+  it('belong to a team when they are made for it', async () => {
+    const teamId = randomUUID();
+    await relate(`User:${ann.userId}`, 'owner', `Team:${teamId}`);
+    await relate(`User:${ben.userId}`, 'editAll', `Team:${teamId}`);
+    const made = await ann.api.post(`/storage/file?scope=Team:${teamId}`, {
+      name: `${randomUUID()}.txt`,
+      data: Buffer.from('ours').toString('base64'),
+    });
+    expect(made.status, made.text).toBe(200);
+    expect(made.body.owner).toBe(`Team:${teamId}`);
+    expect(await statusFor(ben, made.body._id)).toBe(200);
+    const refused = await eve.api.post(`/storage/file?scope=Team:${teamId}`, {
+      data: Buffer.from('x').toString('base64'),
+    });
+    expect(refused.status).toBe(403);
+    expect(await mine(ben, `&scope=Team:${teamId}`)).toContain(made.body._id);
+    const own = await ann.api.get(`/storage/files?scope=Team:${teamId}`);
+    expect(own.body.files.map(({ _id }: { _id: string }) => _id)).toEqual([made.body._id]);
+    const gone = await ben.api.delete(`/storage/file/${made.body._id}`);
+    expect(gone.status, gone.text).toBe(200);
+    const left = await platform.admin.get(
+      `/authorization/relations?resource=File:${made.body._id}`,
+    );
+    expect(left.body).toMatchObject({ count: 0 });
+  });
+
+  it('of the public are read by everybody and changed by nobody else', async () => {
+    const id = await upload(ann, { isPublic: 'true' });
+    expect((await platform.client.get(`/storage/file/${id}`)).status).toBe(200);
+    expect(await statusFor(ben, id)).toBe(200);
+    expect((await ben.api.delete(`/storage/file/${id}`)).status).toBe(403);
+    expect(await mine(ben)).toContain(id);
+  });
+});

@@ -1,0 +1,241 @@
+/** The SQL that makes and changes files. Values are always parameters. */
+import type { Queryable } from '../../../kernel/database/database.ts';
+import type { RecordTuples } from '../../../kernel/permissions.ts';
+import { levelsOf } from '../names.ts';
+import {
+  type FilePath,
+  type FileRow,
+  fileColumns,
+  type ScanState,
+  type StoredContent,
+} from './files.ts';
+import { firstOf, statement } from './statement.ts';
+
+export interface NewFile extends FilePath {
+  readonly id: string;
+  readonly alias: string | undefined;
+  readonly size: number;
+  readonly isPublic: boolean;
+  readonly mimeType: string | undefined;
+  readonly metadata?: unknown;
+  readonly expiresAt?: Date | undefined;
+  readonly owner: string | null;
+  readonly createdBy: string;
+  /** Absent: its bytes are expected. */
+  readonly content?: StoredContent | undefined;
+  /** The signed upload that will bring its bytes. */
+  readonly pendingUpload?: string | undefined;
+  /** Of a content that was one of this file before; 1 unless set. */
+  readonly generation?: number | undefined;
+  readonly createdAt?: Date | undefined;
+}
+
+/** Ids of the container and of the folder with those above it, by which rights on them reach a file. Expressions. */
+const containerId = (name: string): string =>
+  `(select c."_id" from "app"."_StorageContainer" c where c."name" = ${name})`;
+const folderIds = (container: string, levels: string): string =>
+  `array(select d."_id" from "app"."_StorageFolder" d where d."container" = ${container} and d."name" = any(${levels}::text[]) order by d."name")`;
+
+/** The owner as permissions know it; nothing for files that belong to nobody. */
+function ownerParts(owner: string | null): readonly [type: string, id: string] | undefined {
+  const colon = owner?.indexOf(':') ?? -1;
+  return owner === null || colon === -1
+    ? undefined
+    : [owner.slice(0, colon), owner.slice(colon + 1)];
+}
+
+/** From the size to the tag, in the order of the columns. */
+function contentValues(file: NewFile): readonly unknown[] {
+  const { content, generation = 1 } = file;
+  const { isPublic, expiresAt = null, owner, createdBy } = file;
+  const metadata = file.metadata === undefined ? null : JSON.stringify(file.metadata);
+  const facts = [metadata, expiresAt, owner, createdBy];
+  if (!content)
+    return [
+      file.size,
+      isPublic,
+      file.mimeType ?? null,
+      ...facts,
+      'pending',
+      0,
+      null,
+      null,
+      null,
+      null,
+    ];
+  const { size, mimeType, bucket, objectKey, checksum = null, etag } = content;
+  return [
+    size,
+    isPublic,
+    mimeType,
+    ...facts,
+    'ready',
+    generation,
+    bucket,
+    objectKey,
+    checksum,
+    etag,
+  ];
+}
+
+/** With its owner, in one statement. Nothing when the place is taken. */
+export const insertFile = (
+  database: Queryable,
+  file: NewFile,
+  tuples: RecordTuples | undefined,
+): Promise<FileRow | undefined> => {
+  const owner = tuples && ownerParts(file.owner);
+  const owned = owner
+    ? tuples.own(
+        { rows: 'r', schema: 'File', table: '"app"."File"', actor: '$12' },
+        { type: '$23', id: '$24' },
+      )
+    : [];
+  return firstOf(
+    database.query<FileRow>(
+      statement(
+        `with r as (insert into "app"."File" as f ("_id", "name", "alias", "folder", "container", "size", "isPublic", "mimeType", "metadata", "expiresAt", "owner", "createdBy",
+          "state", "generation", "lastGeneration", "bucket", "objectKey", "checksum", "etag", "pendingUpload", "uri", "containerId", "folderIds", "scan", "createdAt", "updatedAt", "__v")
+        values ($1::uuid, $2, $3, $4, $5, $6::bigint, $7::boolean, $8, $9::jsonb, $10::timestamptz, $11, $12,
+          $13, $14::integer, greatest(1, $14::integer), $15, $16, $17, $18, $19, '/storage/getFileUrl/' || ($1::uuid)::text, ${containerId('$5')}, ${folderIds('$5', '$20')}, $21, coalesce($22::timestamptz, now()), now(), 0)
+        on conflict ("container", "folder", "name") do nothing returning f.*)${owned.map((part) => `, ${part}`).join('')}
+        select ${fileColumns} from r f`,
+        [
+          file.id,
+          file.name,
+          file.alias ?? null,
+          file.folder,
+          file.container,
+          ...contentValues(file),
+          file.pendingUpload ?? null,
+          levelsOf(file.folder),
+          file.content?.scan ?? null,
+          file.createdAt ?? null,
+          ...(owner ?? []),
+        ],
+      ),
+    ),
+  );
+};
+
+/** Counts up the number that the next content of a file gets. */
+export const nextGeneration = async (
+  database: Queryable,
+  id: string,
+  pendingUpload: string | undefined,
+): Promise<number | undefined> =>
+  (
+    await firstOf(
+      database.query<{ generation: number }>(
+        statement(
+          `update "app"."File" set "lastGeneration" = "lastGeneration" + 1,
+             "pendingUpload" = coalesce($2, "pendingUpload"),
+             "state" = case when $2::text is not null and "state" = 'failed' then 'pending' else "state" end
+           where "_id" = $1::uuid returning "lastGeneration" as generation`,
+          [id, pendingUpload ?? null],
+        ),
+      ),
+    )
+  )?.generation;
+
+/** Makes bytes the content of a file. */
+export const setContent = (
+  database: Queryable,
+  id: string,
+  content: StoredContent & { readonly generation: number },
+): Promise<FileRow | undefined> =>
+  firstOf(
+    database.query<FileRow>(
+      statement(
+        `update "app"."File" as f set "state" = 'ready', "failure" = null, "bucket" = $2, "objectKey" = $3, "size" = $4::bigint,
+           "mimeType" = $5, "checksum" = $6, "etag" = $7, "generation" = $8::integer, "scan" = $9,
+           "lastGeneration" = greatest(f."lastGeneration", $8::integer), "pendingUpload" = null, "updatedAt" = now(), "__v" = f."__v" + 1
+         where f."_id" = $1::uuid returning ${fileColumns}`,
+        [
+          id,
+          content.bucket,
+          content.objectKey,
+          content.size,
+          content.mimeType,
+          content.checksum ?? null,
+          content.etag,
+          content.generation,
+          content.scan,
+        ],
+      ),
+    ),
+  );
+
+/** Says why an expected content was refused. A file that has an earlier one keeps it. */
+export const setFailure = (
+  database: Queryable,
+  id: string,
+  upload: string,
+  code: string,
+): Promise<unknown> =>
+  database.query(
+    statement(
+      `update "app"."File" set "pendingUpload" = null, "updatedAt" = now(), "__v" = "__v" + 1, "failure" = $3,
+         "state" = case when "generation" = 0 then 'failed' else "state" end
+       where "_id" = $1::uuid and "pendingUpload" = $2`,
+      [id, upload, code],
+    ),
+  );
+
+/** What of a file may change without its bytes. */
+export interface FileChange extends FilePath {
+  readonly alias: string | null;
+  readonly mimeType: string | null;
+  readonly isPublic: boolean;
+  readonly metadata: unknown;
+  readonly expiresAt: Date | null;
+}
+
+/** Throws a unique violation when the place is taken. */
+export const updateFile = (
+  database: Queryable,
+  id: string,
+  change: FileChange,
+): Promise<FileRow | undefined> =>
+  firstOf(
+    database.query<FileRow>(
+      statement(
+        `update "app"."File" as f set "container" = $2, "folder" = $3, "name" = $4, "alias" = $5, "mimeType" = $6, "isPublic" = $7::boolean,
+           "metadata" = $8::jsonb, "expiresAt" = $9::timestamptz, "containerId" = ${containerId('$2')}, "folderIds" = ${folderIds('$2', '$10')}, "updatedAt" = now(), "__v" = f."__v" + 1
+         where f."_id" = $1::uuid returning ${fileColumns}`,
+        [
+          id,
+          change.container,
+          change.folder,
+          change.name,
+          change.alias,
+          change.mimeType,
+          change.isPublic,
+          change.metadata === null || change.metadata === undefined
+            ? null
+            : JSON.stringify(change.metadata),
+          change.expiresAt,
+          levelsOf(change.folder),
+        ],
+      ),
+    ),
+  );
+
+/** What the scanner has said of a content, as long as it is still that of the file. */
+export const setScan = (
+  database: Queryable,
+  {
+    id,
+    objectKey,
+    scan,
+  }: { readonly id: string; readonly objectKey: string; readonly scan: ScanState },
+): Promise<FileRow | undefined> =>
+  firstOf(
+    database.query<FileRow>(
+      statement(
+        `update "app"."File" as f set "scan" = $3, "updatedAt" = now(), "__v" = f."__v" + 1
+         where f."_id" = $1::uuid and f."objectKey" = $2 returning ${fileColumns}`,
+        [id, objectKey, scan],
+      ),
+    ),
+  );

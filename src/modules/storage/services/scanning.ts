@@ -1,0 +1,113 @@
+/**
+ * The scanner: an address that new contents are sent to, and that says whether they are clean. Until then, and for good
+ * when something was found, they are kept away from everybody where the configuration says so.
+ */
+import { Readable } from 'node:stream';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
+import { system } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
+import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
+import type { StorageConfig } from '../config.ts';
+import { storageErrors } from '../errors.ts';
+import { fileEvent } from '../events.ts';
+import { setScan } from '../queries/file-writes.ts';
+import { type FileRow, fileById, type ScanState } from '../queries/files.ts';
+import { placeOf } from './places.ts';
+import type { StorageParts } from './storage-parts.ts';
+
+const scanJob = 'storage.scan';
+/** Attempts over about a day and a half; what is not answered then stays away from everybody. */
+const RETRIES = 40;
+const MAX_ANSWER = 64 * 1_024;
+
+/** How a new content begins. */
+export const toScan = ({ config }: Pick<StorageParts, 'config'>): ScanState | null =>
+  config().scan.url === '' ? null : 'waiting';
+
+/** Asks for the examination of a content that needs one, with the change that made it. */
+export async function enqueueScan(
+  { jobs }: Pick<StorageParts, 'jobs'>,
+  transaction: Queryable,
+  { _id, objectKey, scan }: FileRow,
+): Promise<void> {
+  if (scan !== 'waiting' || objectKey === null) return;
+  await jobs.enqueue(scanJob, { id: _id, objectKey }, { transaction });
+}
+
+/** The file, if its content may be given out. Throws FILE_EXAMINED, FILE_INFECTED. */
+export function servable(
+  { scan: { quarantine } }: Pick<StorageConfig, 'scan'>,
+  file: FileRow,
+): FileRow {
+  if (file.scan === 'infected') throw storageErrors.FILE_INFECTED();
+  if (file.scan === 'waiting' && quarantine) throw storageErrors.FILE_EXAMINED({ retryAfter: 5 });
+  return file;
+}
+
+const answerShape = Compile(Type.Object({ result: Type.Enum(['clean', 'infected']) }));
+
+export const createScanJob = (parts: StorageParts): JobDefinition =>
+  defineJob({
+    name: scanJob,
+    data: Type.Object({ id: Type.String({ format: 'uuid' }), objectKey: Type.String() }),
+    retries: RETRIES,
+    expireInSeconds: 900,
+    async handler({ id, objectKey }, { signal, log }) {
+      const { database, events, config } = parts;
+      const file = await fileById(database, id);
+      if (!file || file.objectKey !== objectKey || file.scan !== 'waiting') return;
+      const isExamined = config().scan.url !== '' && file.size <= config().scan.maxSize;
+      const result = isExamined ? await ask(parts, file, signal) : 'clean';
+      if (result === 'infected') log.warn({ file: id }, 'Something harmful was found in a file');
+      await database.transaction(async (transaction) => {
+        const examined = await setScan(transaction, { id, objectKey, scan: result });
+        if (!examined) return;
+        const what = result === 'infected' ? 'infected' : 'update';
+        await events.emit(transaction, system(scanJob), fileEvent(what, examined));
+      });
+    },
+  });
+
+/** Throws when there is no answer that can be understood: the job comes back then. */
+async function ask(
+  { provider, config }: StorageParts,
+  file: FileRow,
+  signal: AbortSignal,
+): Promise<'clean' | 'infected'> {
+  const { url, secret, timeout } = config().scan;
+  const content = Readable.from(await (await provider()).get(placeOf(file), undefined, signal));
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/octet-stream',
+        'content-length': String(file.size),
+        'x-file-id': file._id,
+        'x-file-sha256': file.checksum ?? '',
+        ...(secret && { authorization: `Bearer ${secret}` }),
+      },
+      body: Readable.toWeb(content) as never,
+      duplex: 'half',
+      redirect: 'error',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(timeout * 1_000)]),
+    } as RequestInit);
+    if (!response.ok) throw new Error(`The scanner answered ${response.status}`);
+    const answer: unknown = JSON.parse(await textOf(response));
+    if (!answerShape.Check(answer)) throw new Error('The scanner said neither clean nor infected');
+    return answer.result as 'clean' | 'infected';
+  } finally {
+    content.destroy();
+  }
+}
+
+async function textOf(response: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length;
+    if (size > MAX_ANSWER) throw new Error('The scanner answered too much');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

@@ -1,0 +1,84 @@
+/**
+ * Links that somebody gives to others: each has a secret of its own, an end, a number of uses if wanted, and can be taken
+ * back. Signed addresses (links.ts) are for a moment and are not kept; these are rows, and the row counts.
+ */
+import type { Caller } from '../../../kernel/caller.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { randomToken, sha256 } from '../../../kernel/security/tokens.ts';
+import { storageErrors } from '../errors.ts';
+import type { FileRow } from '../queries/files.ts';
+import { deleteLink, insertLink, type LinkRow, listLinks, useLink } from '../queries/links.ts';
+import { authorOf } from './access.ts';
+import type { Files } from './files.ts';
+import type { ListPage } from './listing.ts';
+import { existing, type StorageParts } from './storage-parts.ts';
+
+export interface NewLink {
+  readonly expiresInSeconds: number;
+  readonly maxUses?: number | undefined;
+  readonly download?: boolean | undefined;
+  readonly scope?: string | undefined;
+}
+
+export interface SharedLinks {
+  /** The secret is shown here and never again. Throws 403 for who may not share the file. */
+  create(caller: Caller, fileId: string, wish: NewLink): Promise<{ link: LinkRow; url: string }>;
+  /** Those that still have time. */
+  list(
+    caller: Caller,
+    fileId: string,
+    page: ListPage & { readonly scope?: string | undefined },
+  ): Promise<{ readonly rows: readonly LinkRow[]; readonly count: number }>;
+  /** Of all files, for operators. */
+  listAll(page: ListPage): Promise<{ readonly rows: readonly LinkRow[]; readonly count: number }>;
+  /** Takes a link back: the next who uses it is refused. Throws LINK_NOT_FOUND. */
+  revoke(caller: Caller, fileId: string, linkId: string, scope?: string): Promise<void>;
+  /** The same for operators. */
+  revokeAny(linkId: string): Promise<void>;
+  /** Counts one use. Throws LINK_NOT_FOUND for a link that is none, over, used up or taken back. */
+  use(token: string): Promise<{ readonly link: LinkRow; readonly file: FileRow }>;
+}
+
+export function createSharedLinks(
+  { database, access, links }: StorageParts,
+  files: Pick<Files, 'find'>,
+): SharedLinks {
+  const shareable = async (caller: Caller, id: string, scope?: string): Promise<FileRow> => {
+    const file = await files.find(id);
+    await access.require(caller, 'share', file, scope);
+    return file;
+  };
+  const removed = (was: boolean): void => {
+    if (!was) throw storageErrors.LINK_NOT_FOUND();
+  };
+  return {
+    async create(caller, fileId, { expiresInSeconds, maxUses = null, download = false, scope }) {
+      await shareable(caller, fileId, scope);
+      const token = randomToken();
+      const made = await insertLink(database, {
+        _id: newId(),
+        fileId,
+        tokenHash: sha256(token),
+        download,
+        maxUses,
+        createdBy: authorOf(caller),
+        expiresInSeconds,
+      });
+      return { link: existing(made, storageErrors.LINK_NOT_FOUND), url: links.sharedUrl(token) };
+    },
+    async list(caller, fileId, { scope, ...page }) {
+      await shareable(caller, fileId, scope);
+      return listLinks(database, { ...page, fileId });
+    },
+    listAll: (page) => listLinks(database, page),
+    async revoke(caller, fileId, linkId, scope) {
+      await shareable(caller, fileId, scope);
+      removed(await deleteLink(database, linkId, fileId));
+    },
+    revokeAny: async (linkId) => removed(await deleteLink(database, linkId)),
+    async use(token) {
+      const link = existing(await useLink(database, sha256(token)), storageErrors.LINK_NOT_FOUND);
+      return { link, file: await files.find(link.fileId) };
+    },
+  };
+}
