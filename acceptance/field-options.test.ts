@@ -55,7 +55,9 @@ const samples: Record<string, (kind: KindName) => Sample> = {
   required: () => ({ set: must }),
   select: () => ({ set: { select: false } }),
   default: (kind) => ({
-    set: { default: kind === 'Relation' ? undefined : values(kind)[0] || 'made' },
+    set: {
+      default: kind === 'Relation' || kind === 'File' ? undefined : values(kind)[0] || 'made',
+    },
   }),
   description: (kind) => ({ set: { description: `About this ${kind}` } }),
   access: () => ({ set: { access: { read: 'admin' } } }),
@@ -213,7 +215,7 @@ describe('an option of a field changes something', () => {
     const base = isModel ? { type: ['Relation'], model: 'Target' } : { ...field, ...sample.beside };
     const { default: value, ...others } = sample.set;
     const set =
-      kind === 'Relation' && option === 'default'
+      (kind === 'Relation' || kind === 'File') && option === 'default'
         ? { default: uuid }
         : { ...others, ...('default' in sample.set && { default: value }) };
     const tries = isModel ? [['$target']] : tried;

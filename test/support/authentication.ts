@@ -237,6 +237,7 @@ function testConfig() {
   const handle: ConfigHandle<AuthenticationConfig> = {
     current: () => current,
     version: () => 1,
+    guard: () => () => undefined,
     onChange(listener) {
       listeners.add(listener);
       return () => void listeners.delete(listener);

@@ -65,6 +65,10 @@ async function store(database: Database, change: Change): Promise<Omit<Written, 
     if (change.expectedVersion !== undefined && change.expectedVersion !== before.version)
       throw staleVersion(before.version);
     const { set, warnings, differences } = decide(change, before, patch);
+    const { document } = target;
+    await target.ask(document.complete(set), document.complete(document.open(before.config)), {
+      force: change.force === true,
+    });
     change.onDecided?.(differences);
     const config = target.document.seal(set);
     const row = await storeVersion(database, {

@@ -53,4 +53,13 @@ export interface ConfigHandle<C = Record<string, unknown>> {
    * swapped. Answers how to stop listening.
    */
   onChange(listener: (next: C, previous: C) => void | Promise<void>): () => void;
+  /** Asked on the node that changes the document, before it is stored: a throw refuses the change. Answers how to end that. */
+  guard(guard: ConfigGuard<C>): () => void;
 }
+
+/** `force`: whoever changes it has said that what is in the way does not count. */
+export type ConfigGuard<C> = (
+  next: C,
+  previous: C,
+  how: { readonly force: boolean },
+) => Promise<void>;

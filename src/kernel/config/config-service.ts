@@ -43,6 +43,8 @@ export interface ChangeOptions {
   readonly replace?: boolean;
   /** Version the caller saw (`If-Match`); another one stored is 412. */
   readonly expectedVersion?: number;
+  /** What guards would refuse is done. */
+  readonly force?: boolean;
   /** Keys that are not known are refused instead of left out. */
   readonly strict?: boolean;
   /** Told what will change, right before it is stored; once more when somebody else was faster. */

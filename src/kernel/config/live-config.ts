@@ -8,7 +8,12 @@ import type { Problem } from '../errors.ts';
 import { problemsOf, type ValidatorError } from '../operations/problems.ts';
 import type { SecretBox } from '../security/secret-box.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { type ConfigDefinition, type ConfigHandle, secretMask } from './config-definition.ts';
+import {
+  type ConfigDefinition,
+  type ConfigGuard,
+  type ConfigHandle,
+  secretMask,
+} from './config-definition.ts';
 import type { ConfigDifference } from './config-service.ts';
 import type { ConfigRow } from './rows.ts';
 import {
@@ -135,6 +140,7 @@ function createProblemFinder(definition: ConfigDefinition): (complete: Tree) => 
   };
 }
 
+type Guard = ConfigGuard<Tree>;
 type Listener = (next: Tree, previous: Tree) => void | Promise<void>;
 
 export interface LiveConfig {
@@ -142,6 +148,8 @@ export interface LiveConfig {
   readonly handle: ConfigHandle<Tree>;
   /** Takes in a stored version, unless it or a newer one runs already. Throws when a listener refuses it. */
   apply(row: ConfigRow): Promise<void>;
+  /** Throws what a guard throws. */
+  ask: Guard;
   /** The stored version that this node could not apply. */
   refused(): number | undefined;
 }
@@ -153,6 +161,7 @@ export function createLiveConfig(
   log: Logger,
 ): LiveConfig {
   const listeners = new Set<Listener>();
+  const guards = new Set<Guard>();
   let version = first.version;
   let current = usable(module, document, first, log);
   let refused: number | undefined;
@@ -189,18 +198,25 @@ export function createLiveConfig(
     handle: {
       current: () => current,
       version: () => version,
-      onChange(listener) {
-        listeners.add(listener);
-        return () => void listeners.delete(listener);
-      },
+      onChange: (listener) => added(listeners, listener),
+      guard: (guard) => added(guards, guard),
     },
     apply(row) {
       const applied = queue.then(() => take(row));
       queue = applied.catch(() => undefined);
       return applied;
     },
+    async ask(next, previous, how) {
+      for (const guard of guards) await guard(next, previous, how);
+    },
     refused: () => refused,
   };
+}
+
+/** Answers how to take it out again. */
+function added<T>(set: Set<T>, one: T): () => void {
+  set.add(one);
+  return () => void set.delete(one);
 }
 
 /** Gives listeners the configuration before again. */

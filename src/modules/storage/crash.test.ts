@@ -67,6 +67,7 @@ const partsOf = (over: Database, store: StorageProvider): StorageParts => {
     database: over,
     config: () => config,
     provider: async () => store,
+    storeId: async () => '',
     bucketOf: async (container) => container,
     access,
     recordsWithFiles,

@@ -28,6 +28,10 @@ export const storageErrors = defineErrors({
   CONTAINER_NOT_EMPTY: [409, 'The container is not empty: say force=true to delete what is in it'],
   FILE_IN_USE: [409, 'Records hold this file: change them first'],
   TRASHED_FILE_NOT_FOUND: [404, 'There is no such file in the trash'],
+  PROVIDER_IN_USE: [
+    409,
+    'Files lie on the store of now: say force=true to keep them served from there, then bring them over with POST /storage/migration',
+  ],
   LINK_NOT_FOUND: [404, 'This link is not valid, or no longer'],
   FILE_EXAMINED: [409, 'The file is still being examined: try again'],
   FILE_INFECTED: [403, 'The file is kept away from everybody: something harmful was found in it'],

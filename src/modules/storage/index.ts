@@ -5,6 +5,7 @@ import type { Caller } from '../../kernel/caller.ts';
 import { authorization } from '../authorization/index.ts';
 import { router } from '../router/index.ts';
 import { type StorageConfig, storageConfig } from './config.ts';
+import { storageErrors } from './errors.ts';
 import { storageJobs } from './jobs.ts';
 import { migrations } from './migrations.ts';
 import { adminContainerOperations } from './operations/admin-containers.ts';
@@ -21,13 +22,14 @@ import { taskOperations } from './operations/tasks.ts';
 import { trashOperations } from './operations/trash.ts';
 import { uploadOperations } from './operations/uploads.ts';
 import { readyFiles } from './queries/files.ts';
+import { hasContents } from './queries/stores.ts';
 import { containerSchema, fileSchema, folderSchema } from './schemas.ts';
 import { createFileAccess, type FileAccess, type ReadReason } from './services/access.ts';
 import { fileDocument } from './services/documents.ts';
 import { createLinks } from './services/links.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
 import { createModuleFiles, type ModuleFiles } from './services/module-files.ts';
-import { createProviderSource } from './services/provider-source.ts';
+import { createProviderSource, fingerprintOf } from './services/provider-source.ts';
 import { createRecordsWithFiles } from './services/records-with-files.ts';
 import { defineTypes } from './services/resource-types.ts';
 import { createStorageServices, type StorageServices } from './services/storage-services.ts';
@@ -74,12 +76,18 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
     log,
   } = context;
   const current = () => config.current();
-  const source = createProviderSource({ config, dataDir: kernel.settings.dataDir, log });
+  const source = createProviderSource({
+    ...kernel,
+    config,
+    dataDir: kernel.settings.dataDir,
+    log,
+  });
   const recordsWithFiles = createRecordsWithFiles(kernel);
   const parts = {
     ...kernel,
     config: current,
     provider: source.current,
+    storeId: source.storeId,
     bucketOf: source.bucketOf,
     access: createFileAccess({
       config: current,
@@ -120,6 +128,10 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
     );
   publish();
   const stopListening = config.onChange(publish);
+  const endGuard = config.guard(async (next, previous, { force }) => {
+    if (force || fingerprintOf(next) === fingerprintOf(previous)) return;
+    if (await hasContents(kernel.database)) throw storageErrors.PROVIDER_IN_USE();
+  });
   const endRights = await serveRights(context, parts.access);
   // Uploads that come while the store is away make it then.
   await services.containers
@@ -133,6 +145,7 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
       running = false;
       stopListening();
       endRights();
+      endGuard();
       publish();
       services.renditions.close();
       await source.close();

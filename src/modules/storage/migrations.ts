@@ -123,6 +123,16 @@ const links = `
   create index storage_links_by_end on penstock.storage_links (expires_at);
 `;
 
+/** Stores that files lie on: the one that is configured, and those of before that still hold some. */
+const stores = `
+  create table penstock.storage_stores (
+    id text primary key,
+    fingerprint text not null unique,
+    settings text not null,
+    created_at timestamptz(3) not null default now()
+  );
+`;
+
 /** Files of before say by which folders and containers rights reach them, and who owns them. */
 const rights = `
   update "app"."File" f set "uri" = '/storage/getFileUrl/' || f."_id"::text,
@@ -152,8 +162,9 @@ export const migrations: readonly Migration[] = [
   },
   { id: '0011-trash', run: async (database) => void (await database.query({ text: trash })) },
   { id: '0012-links', run: async (database) => void (await database.query({ text: links })) },
+  { id: '0013-stores', run: async (database) => void (await database.query({ text: stores })) },
   {
-    id: '0013-rights-on-files',
+    id: '0015-rights-on-files',
     run: async (database) => void (await database.query({ text: rights })),
   },
 ];

@@ -300,6 +300,7 @@ describe('the viewer', () => {
     const handle = {
       current: () => config,
       version: () => 1,
+      guard: () => () => undefined,
       onChange: (
         listener: (next: typeof config, previous: typeof config) => void | Promise<void>,
       ) => {

@@ -42,6 +42,8 @@ export interface ObjectStore {
   readonly endpoint: string;
   /** Requests that came, `PUT /bucket/key`. */
   readonly seen: readonly string[];
+  /** Keys of the objects of all buckets. */
+  keys(): readonly string[];
   close(): Promise<void>;
 }
 
@@ -109,7 +111,8 @@ async function start(
   check: Check,
   issue?: (request: IncomingMessage) => Promise<unknown>,
 ): Promise<ObjectStore> {
-  const calls = createCalls(prefix);
+  const buckets: Buckets = new Map();
+  const calls = createCalls(prefix, buckets);
   const seen: string[] = [];
   const server = createServer(async (request, response) => {
     try {
@@ -130,6 +133,7 @@ async function start(
   return {
     endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     seen,
+    keys: () => [...buckets.values()].flatMap((objects) => [...objects.keys()]),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -222,8 +226,9 @@ const etagOf = (data: Buffer): string => createHash('md5').update(data).digest('
 const escaped = (text: string): string =>
   text.replace(/[<>&"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
-function createCalls(prefix: string) {
-  const buckets = new Map<string, Map<string, Stored>>();
+type Buckets = Map<string, Map<string, Stored>>;
+
+function createCalls(prefix: string, buckets: Buckets) {
   const uploads = new Map<string, Upload>();
   const objects = (bucket: string): Map<string, Stored> => {
     const found = buckets.get(bucket);

@@ -128,7 +128,8 @@ const kinds = {
   ObjectId: { options: ['unique', 'primaryKey', 'enum', 'index'] },
   JSON: { options: ['index'] },
   Relation: { options: ['unique', 'model', 'onDelete', 'index'], needs: ['model'] },
-  File: { options: ['unique', 'onDelete', 'index'] },
+  // Like every relation, it has an index.
+  File: { options: ['unique', 'onDelete'] },
   Vector: { options: ['dimensions', 'similarity'], needs: ['dimensions'] },
   array: { options: ['model', 'index'], rules: ['minItems', 'maxItems', 'message'] },
   object: { options: ['index'] },

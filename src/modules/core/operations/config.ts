@@ -170,6 +170,11 @@ const change = (config: ConfigService, strict: () => boolean): Operation =>
             description: 'The body is the whole configuration; the rest goes back to its default',
           }),
         ),
+        force: Type.Optional(
+          Type.Boolean({
+            description: 'Also where the module says that something is in the way (409)',
+          }),
+        ),
       }),
       headers: ifMatch,
       body: Type.Record(Type.String(), Type.Unknown(), {
@@ -188,6 +193,7 @@ const change = (config: ConfigService, strict: () => boolean): Operation =>
         await config.change(context.caller, params.module, patch, {
           ...noted(context),
           replace: query.replace === true,
+          force: query.force === true,
           strict: strict(),
           ...expectedVersion(headers['if-match']),
         }),

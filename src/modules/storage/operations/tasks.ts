@@ -15,6 +15,7 @@ const facts = { surface: 'admin', access: 'admin', limit: standardLimit } as con
 
 export const taskOperations = (services: StorageServices): readonly Operation[] => [
   reconcile(services),
+  migrate(services),
   listTasks(services),
   getTask(services),
   turn(services, 'pause', 'Pause long work on files'),
@@ -75,6 +76,20 @@ const reconcile = ({ tasks }: StorageServices): Operation =>
       }
       return taskDocument(task);
     },
+  });
+
+const migrate = ({ tasks }: StorageServices): Operation =>
+  defineOperation({
+    ...facts,
+    id: 'storage.migrate',
+    method: 'POST',
+    path: '/storage/migration',
+    input: {},
+    output: Task,
+    summary: 'Bring files to the store that is configured',
+    description:
+      'After a change of the provider: files stay readable where they are, and are brought over one after the other. The task tells how far it is, and can be paused.',
+    handler: async ({ caller }) => taskDocument((await tasks.start(caller, 'migrate', {})).task),
   });
 
 const listTasks = ({ tasks, config }: StorageServices): Operation =>

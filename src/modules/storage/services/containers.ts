@@ -5,8 +5,10 @@ import { storageErrors } from '../errors.ts';
 import { containerEvent } from '../events.ts';
 import { containerOf, ROOT } from '../names.ts';
 import type { StorageProvider } from '../providers/provider.ts';
+import { storeOfBucket } from '../providers/routed.ts';
 import { type ContainerRow, containerByName, insertContainer } from '../queries/containers.ts';
 import { insertFolders } from '../queries/folders.ts';
+import { turnBucket } from '../queries/stores.ts';
 import { authorOf } from './access.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 
@@ -50,7 +52,9 @@ export function createContainers(parts: StorageParts): Containers {
   /** Buckets that were seen, by store: a new disk or another store has none of them yet. */
   const seen = new WeakMap<StorageProvider, Set<string>>();
   const withBucket = async (container: ContainerRow): Promise<ContainerRow> => {
-    const { bucket } = container;
+    const { name, bucket: from } = container;
+    const isHere = storeOfBucket(from) === (await parts.storeId());
+    const bucket = isHere ? from : await onStore(log, () => bucketOf(name));
     await onStore(log, async () => {
       const store = await provider();
       const known = seen.get(store) ?? new Set();
@@ -59,7 +63,9 @@ export function createContainers(parts: StorageParts): Containers {
       if (!(await store.bucketExists(bucket))) await store.createBucket(bucket);
       known.add(bucket);
     });
-    return container;
+    // What comes from now on lies on the store that is configured; what is there stays until it is brought over.
+    if (!isHere) await database.outside(() => turnBucket(database, { name, from, to: bucket }));
+    return { ...container, bucket };
   };
 
   const mayCreate = (caller: Caller, name: string): boolean =>

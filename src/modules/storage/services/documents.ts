@@ -2,6 +2,7 @@
 
 import type { Static } from 'typebox';
 import Type from 'typebox';
+import { bareBucket } from '../providers/routed.ts';
 import type { ContainerRow } from '../queries/containers.ts';
 import type { FileRow } from '../queries/files.ts';
 import type { FolderRow } from '../queries/folders.ts';
@@ -120,6 +121,7 @@ export const ContainerDocument = Type.Object(
 export const containerDocument = (container: ContainerRow): Static<typeof ContainerDocument> => ({
   ...container,
   id: container._id,
+  bucket: bareBucket(container.bucket),
   allowedMimeTypes: container.allowedMimeTypes ? [...container.allowedMimeTypes] : null,
   createdAt: isoOf(container.createdAt),
   updatedAt: isoOf(container.updatedAt),

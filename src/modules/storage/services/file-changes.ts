@@ -175,7 +175,7 @@ async function describe(
 }
 
 /** The copy becomes the content; what is counted stays. */
-function createSettleMove(parts: StorageParts) {
+export function createSettleMove(parts: StorageParts) {
   return async (
     transaction: Transaction,
     caller: Caller,

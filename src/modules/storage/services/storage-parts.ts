@@ -15,7 +15,9 @@ export interface StorageParts
   readonly config: () => StorageConfig;
   /** The store as it is configured now. */
   readonly provider: () => Promise<StorageProvider>;
-  /** What a new container is called on the store. */
+  /** Id of the store as it is configured now (queries/stores.ts). */
+  readonly storeId: () => Promise<string>;
+  /** What a new container is called on the store, with the mark of the store. */
   readonly bucketOf: (container: string) => Promise<string>;
   readonly access: FileAccess;
   readonly recordsWithFiles: RecordsWithFiles;

@@ -47,7 +47,7 @@ export function createStorageServices(parts: StorageParts): StorageServices {
   const tasks: Tasks = createTasks(parts, {
     reconcile: createReconcile(parts, signedUploads),
     removeFolder: createFolderRemoval(emptying, (id) => folders.drop(id)),
-    migrate: createMigration(parts),
+    migrate: createMigration(parts, { containers, contents }),
   });
   const folders = createFolders(parts, { containers, emptying, startTask: tasks.start });
   return {
