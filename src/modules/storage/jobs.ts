@@ -81,7 +81,7 @@ const expireFiles = (parts: StorageParts): JobDefinition => {
           // One that a record holds stays, and is tried again the next time.
           for (const file of files)
             await parts.database
-              .transaction((inner) => removeAll(inner, caller, [file]))
+              .part((inner) => removeAll(inner, caller, [file]))
               .catch((error: unknown) => {
                 kept.push(file._id);
                 log.info({ err: error, file: file._id }, 'A file whose time is over stays');

@@ -186,7 +186,7 @@ async function dropPending(
   if (file.generation > 0 || file.pendingUpload !== upload.id) return void (await fail());
   const removeAll = createRemoveAll(parts);
   try {
-    await parts.database.transaction((inner) =>
+    await parts.database.part((inner) =>
       removeAll(inner, system('storage.expire-uploads'), [file]),
     );
   } catch (error) {
