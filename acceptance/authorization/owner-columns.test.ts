@@ -183,6 +183,34 @@ describe('owners in records', () => {
     expect(await idsFor(ada, schema)).toEqual([own]);
   });
 
+  it('an owner who is only believed to be right writes nothing when the definition is another', async () => {
+    const schema = await newSchema();
+    const first = await create(ada, schema);
+    // What another node has done a moment ago, of which this one has not heard.
+    await database.query(
+      `update penstock.resource_definitions set permissions = permissions || '{"create": ["reader"]}' where name = $1`,
+      [schema],
+    );
+    await database.query(
+      `insert into penstock.resource_definition_versions (name, changed_by) values ($1, 'test')`,
+      [schema],
+    );
+    const refused = await ada.api.post(`/database/${schema}`, { text: 'y' });
+    expect(refused.status).toBe(403);
+    expect(await idsFor(ada, schema)).toEqual([first]);
+    await database.query(
+      `update penstock.resource_definitions set permissions = permissions - 'create' where name = $1`,
+      [schema],
+    );
+    await database.query(
+      `insert into penstock.resource_definition_versions (name, changed_by) values ($1, 'test')`,
+      [schema],
+    );
+    expect((await idsFor(ada, schema)).length).toBe(1);
+    await create(ada, schema);
+    expect((await idsFor(ada, schema)).length).toBe(2);
+  });
+
   it('all that somebody owns can be taken from them at once', async () => {
     const schema = await newSchema();
     const ids = [await create(ada, schema), await create(ada, schema)];

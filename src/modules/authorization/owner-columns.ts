@@ -22,7 +22,7 @@ export const indexName = (type: string): string =>
   `${Buffer.from(type).subarray(0, 48).toString().replace(/\W+$/, '')}@owner`;
 
 export const addIndexText = (type: string, table: string, concurrently = false): string =>
-  `create index ${concurrently ? 'concurrently ' : ''}if not exists ${identifier(indexName(type))} on ${table} (${owner}, "_id")`;
+  `create index ${concurrently ? 'concurrently ' : ''}if not exists ${identifier(indexName(type))} on ${table} (${owner}, "_id") include (${ownerType})`;
 
 /** One event for each row of `rows` (`id` of the record, `subject_type`, `subject_id`). `actor` is a placeholder. */
 const ownerEvents = (what: TupleEvent, type: string, rows: string, actor: string): string => `

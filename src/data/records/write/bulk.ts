@@ -37,6 +37,7 @@ import {
   isDynamicAnswer,
   runWrite,
   type WriteContext,
+  withAskedOwner,
 } from './write-context.ts';
 import {
   freshValues,
@@ -52,9 +53,10 @@ import {
 export const MAX_BULK = 1_000;
 
 export async function createRecords(
-  context: WriteContext,
+  opened: WriteContext,
   inputs: readonly RecordInput[],
 ): Promise<readonly RecordText[]> {
+  const context = await withAskedOwner(opened);
   const { schema, caller, dependencies, options } = context;
   requireCount(inputs);
   if (inputs.length === 0) return [];

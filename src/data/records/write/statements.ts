@@ -7,6 +7,7 @@ import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { outboxTable } from '../../../kernel/events/events.ts';
 import type {
+  BelievedOwner,
   CreationRule,
   Owner,
   RecordTuples,
@@ -63,6 +64,8 @@ export interface AnswerOptions {
   readonly conditions?: RowConditions | undefined;
   /** A further column of the answer. */
   readonly extra?: string;
+  /** Placeholder of the owner as a text, where the records say who that is. */
+  readonly ownerPlace?: string;
 }
 
 /** The owner of new records, and how it is written down. */
@@ -71,11 +74,30 @@ export interface Ownership {
   readonly tuples: RecordTuples;
   /** What the records must fulfil, if it is not the schema alone that says who may create. */
   readonly rule?: CreationRule | undefined;
+  /** Set where nothing was asked: then nothing is written unless it holds, and `asked` says what is so. */
+  readonly believed?: {
+    readonly holds: BelievedOwner['holds'];
+    readonly asked: () => Promise<Ownership>;
+  };
 }
 
 /** What of it decides the text of a statement. */
-export const ownershipShape = (ownership: Ownership | undefined): string =>
-  ownership === undefined ? '' : ownership.owner.inRecord ? 'record' : 'tuple';
+export function ownershipShape(ownership: Ownership | undefined): string {
+  if (ownership === undefined) return '';
+  if (!ownership.owner.inRecord) return 'tuple';
+  return ownership.believed ? 'believed' : 'record';
+}
+
+/** What a new record says about its owner: values of the statement of a single one. */
+export function ownerValues(ownership: Ownership | undefined): readonly unknown[] {
+  if (!ownership?.owner.inRecord) return [];
+  const { owner, tuples, believed } = ownership;
+  return [
+    ...tuples.columns(owner).map(({ value }) => value),
+    `${owner.type}:${owner.id}`,
+    ...(believed ? [believed.holds.value] : []),
+  ];
+}
 
 /** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
 export function withAnswer(
@@ -84,9 +106,9 @@ export function withAnswer(
   options: AnswerOptions,
   parameters: Parameters,
 ): string {
-  const { kind, populate, many, ownership, conditions, extra } = options;
+  const { kind, populate, many, ownership, conditions, extra, ownerPlace } = options;
   const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
-  const owned = ownership ? ownerRows(schema, ownership, parameters) : undefined;
+  const owned = ownership ? ownerRows(schema, ownership, parameters, ownerPlace) : undefined;
   const event = (many ? eventRows : eventRow)(schema, kind, owned?.payload);
   return (
     `with ${change}, e as (${event})${owned?.tuples ?? ''} ` +
@@ -99,12 +121,12 @@ function ownerRows(
   { name, table }: CompiledSchema,
   { owner, tuples }: Ownership,
   { next }: Parameters,
+  place?: string,
 ) {
-  if (owner.inRecord)
-    return {
-      tuples: '',
-      payload: `jsonb_build_object('owner', ${next(`${owner.type}:${owner.id}`)}::text)`,
-    };
+  if (owner.inRecord) {
+    const text = place ?? next(`${owner.type}:${owner.id}`);
+    return { tuples: '', payload: `jsonb_build_object('owner', ${text}::text)` };
+  }
   const places = { type: next(owner.type), id: next(owner.id) };
   const parts = tuples.own({ rows: 'r', schema: name, table, actor: '$1' }, places);
   return {
@@ -135,17 +157,32 @@ function ownerColumns(ownership: Ownership | undefined, { next }: Parameters) {
   };
 }
 
-/** One record. Values: actor, id, columns. */
+/** One record. Values: actor, id, columns, `ownerValues`. */
 export function insertText(
   schema: CompiledSchema,
   { columns, ifAbsent = false, ...shown }: InsertShape,
   parameters: Parameters,
 ): string {
-  const owner = ownerColumns(shown.ownership, parameters);
-  const names = [...['_id', ...columns].map(identifier), ...owner.names].join(', ');
-  const places = [...['_id', ...columns].map((_, i) => `$${i + 2}`), ...owner.values].join(', ');
-  const change = `r as (insert into ${schema.table} (${names}) values (${places})${ifAbsent ? ' on conflict ("_id") do nothing' : ''} returning *)`;
-  return withAnswer(schema, change, { ...shown, kind: 'create', many: false }, parameters);
+  const { ownership } = shown;
+  const given = ['_id', ...columns];
+  const owner = ownership?.owner.inRecord ? ownership.tuples.columns(ownership.owner) : [];
+  const names = [...given, ...owner.map(({ name }) => name)].map(identifier).join(', ');
+  const types = [...given.map((name) => typeOf(schema, name)), ...owner.map(({ type }) => type)];
+  // `$1` is the actor.
+  const place = (i: number): string => `$${i + 2}`;
+  const values = types.map((_, i) => place(i)).join(', ');
+  const typed = types.map((type, i) => `${place(i)}::${type}`).join(', ');
+  const rows = ownership?.believed
+    ? `select ${typed} where ${ownership.believed.holds.text(place(types.length + 1))}`
+    : `values (${values})`;
+  const change = `r as (insert into ${schema.table} (${names}) ${rows}${ifAbsent ? ' on conflict ("_id") do nothing' : ''} returning *)`;
+  const options = {
+    ...shown,
+    kind: 'create',
+    many: false,
+    ownerPlace: place(types.length),
+  } as const;
+  return withAnswer(schema, change, options, parameters);
 }
 
 export interface UpdateShape extends Shown {
@@ -193,12 +230,14 @@ const automaticTypes: ReadonlyMap<string, string> = new Map([
   ['__v', 'integer'],
 ]);
 
+const typeOf = ({ layout }: CompiledSchema, column: string): string =>
+  column === '_id'
+    ? 'uuid'
+    : (layout.columns[column]?.type ?? automaticTypes.get(column) ?? 'text');
+
 /** `x(...)`: rows of a JSON list with the types of the columns. */
 function recordset(schema: CompiledSchema, columns: readonly string[]): string {
-  const types = columns.map(
-    (name) =>
-      `${identifier(name)} ${schema.layout.columns[name]?.type ?? automaticTypes.get(name) ?? 'text'}`,
-  );
+  const types = columns.map((name) => `${identifier(name)} ${typeOf(schema, name)}`);
   return `json_to_recordset($2::json) as x("_id" uuid${types.map((type) => `, ${type}`).join('')})`;
 }
 

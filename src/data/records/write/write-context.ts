@@ -153,8 +153,22 @@ async function ownershipOf(
   { caller, schema, options }: WriteRequest,
 ): Promise<Ownership> {
   if (!engine || !tuples) throw recordErrors.PERMISSIONS_UNAVAILABLE();
-  const owner = await engine.owner(caller, schema.name, options.scope);
-  return { owner, tuples, rule: await engine.creation(caller, schema.name, owner) };
+  const asked = async (): Promise<Ownership> => {
+    const owner = await engine.owner(caller, schema.name, options.scope);
+    return { owner, tuples, rule: await engine.creation(caller, schema.name, owner) };
+  };
+  const believed =
+    options.scope === undefined ? await engine.believedOwner?.(caller, schema.name) : undefined;
+  if (!believed) return asked();
+  return { owner: believed.owner, tuples, believed: { holds: believed.holds, asked } };
+}
+
+/** The same write with an owner that was asked for. */
+export async function withAskedOwner<C extends WriteContext>(context: C): Promise<C> {
+  const { ownership } = context;
+  return ownership?.believed
+    ? { ...context, ownership: await ownership.believed.asked() }
+    : context;
 }
 
 /** Runs a statement on the context's schema; refusals of the database become errors of the catalogue. */

@@ -15,7 +15,7 @@ import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from '.
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
 import type { MovedRows } from './placement-text.ts';
 import { requireReferences, sourceOf, withCheckedReferences } from './references.ts';
-import { insertText, ownershipShape, updateText } from './statements.ts';
+import { insertText, ownershipShape, ownerValues, updateText } from './statements.ts';
 import {
   type ColumnValues,
   encoded,
@@ -34,12 +34,13 @@ import {
   requireId,
   runWrite,
   type WriteContext,
+  withAskedOwner,
 } from './write-context.ts';
 import { ownedInput, requireSettable, settableRows, untouched } from './write-rights.ts';
 
 export async function createRecord(context: WriteContext, input: RecordInput): Promise<RecordText> {
   if (isExternal(context)) return only(await createExternal(context, [input], ['']));
-  const row = await createWith(context, input, (whole) => insertRecord(context, newId(), whole));
+  const row = await createWith(context, input, (as, whole) => insertRecord(as, newId(), whole));
   if (!row) throw errors.INTERNAL_SERVER_ERROR();
   return row;
 }
@@ -50,12 +51,25 @@ const createUnder = (
   id: string,
   input: RecordInput,
 ): Promise<RecordText | undefined> =>
-  createWith(context, input, (whole) => insertRecord(context, id, whole, 'ifAbsent'));
+  createWith(context, input, (as, whole) => insertRecord(as, id, whole, 'ifAbsent'));
 
+type Insert = (context: WriteContext, whole: ColumnValues) => Promise<RecordText | undefined>;
+
+/** By what is believed of its owner; where that writes nothing, once more by what is so. */
 async function createWith(
   context: WriteContext,
   input: RecordInput,
-  insert: (whole: ColumnValues) => Promise<RecordText | undefined>,
+  insert: Insert,
+): Promise<RecordText | undefined> {
+  const row = await createChecked(context, input, insert);
+  if (row || !context.ownership?.believed) return row;
+  return createChecked(await withAskedOwner(context), input, insert);
+}
+
+async function createChecked(
+  context: WriteContext,
+  input: RecordInput,
+  insert: Insert,
 ): Promise<RecordText | undefined> {
   refuseOperators(input, '');
   requireSettable(context, [{ input, place: '' }]);
@@ -66,10 +80,10 @@ async function createWith(
   const row = await withCheckedReferences(context, sources, async () => {
     const links = requireReferences(context, sources);
     if (links) await links;
-    if (!context.ownership?.rule) return insert(whole);
+    if (!context.ownership?.rule) return insert(context, whole);
     return createAdmitted(context, {
       records: [namedValues(whole)],
-      insert: () => insert(whole),
+      insert: () => insert(context, whole),
       idsOf: (record) => (record ? [record.id] : []),
     });
   });
@@ -102,9 +116,9 @@ export async function insertRecord(
   kind: InsertKind = 'create',
 ): Promise<RecordText | undefined> {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
-  const values = [callerKey(caller), id, ...encoded(whole)];
+  const values = [callerKey(caller), id, ...encoded(whole), ...ownerValues(ownership)];
   const shape = `${kind}|${ownershipShape(ownership)}|${answerShape(context)}`;
-  const dynamic = ownership !== undefined || isDynamicAnswer(context);
+  const dynamic = ownershipShape(ownership) === 'tuple' || isDynamicAnswer(context);
   const runsAs = classOf({ predicate: undefined, populate, conditions });
   const statement = dependencies.plans.statement(
     { schema, shape, values, dynamic, class: runsAs },

@@ -4,6 +4,7 @@ import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { isId } from '../../../kernel/ids.ts';
 import type {
+  BelievedOwner,
   LostRelation,
   Owner,
   PermissionEngine,
@@ -202,6 +203,13 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
       requireTakesOwner(model, schema, type);
       return ownerOf(model, schema, { type, id });
     },
+    async believedOwner(caller, schema) {
+      if (caller.kind !== 'user' || database.inTransaction()) return undefined;
+      const { model } = await models.optimistic();
+      if (creationOf(model, schema) || !takesOwner(model.get(schema), 'User')) return undefined;
+      const owner = ownerOf(model, schema, { type: 'User', id: caller.userId });
+      return owner.inRecord && { owner, holds: sameDefinitions(model.revision) };
+    },
     async creation(caller, schema, owner) {
       if (isTrusted(caller)) return undefined;
       const { model } = await models.engine();
@@ -230,6 +238,13 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
     },
   };
 }
+
+/** No definition has changed since a revision. The value stands in a sub-select, where the planner does not look at it. */
+const sameDefinitions = (revision: number): BelievedOwner['holds'] => ({
+  value: revision,
+  text: (place) =>
+    `not exists (select 1 from penstock.resource_definition_versions v where v.revision > (select ${place}::bigint))`,
+});
 
 /** The owner, and whether the record itself can say it: only ids as they are written in columns. */
 const ownerOf = (model: Model, schema: string, { type, id }: ObjectRef): Owner => ({

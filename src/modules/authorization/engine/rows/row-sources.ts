@@ -2,11 +2,13 @@
  * The rows on which a subject may act, found from the tuples that lead to them
  * (SQL): all of them as a set, the first of them in order, or just their number.
  */
+import { tableName } from '../../../../data/schema/compile/layout.ts';
 import { literalOf } from '../../../../kernel/database/literal.ts';
 import { identifier } from '../../../../kernel/database/sql.ts';
 import { rulesTo } from '../../model/expansion-rules.ts';
 import type { SubjectRef } from '../../model/grammar.ts';
-import type { Model, Name } from '../../model/model.ts';
+import type { FieldRelation, Model, Name } from '../../model/model.ts';
+import type { RecordField } from '../../model/record-field.ts';
 import { arrayText, liveTuple, uuidOf } from '../../tuple-sql.ts';
 import type { Principal } from '../principals.ts';
 import { type Lookup, lookupsOf } from '../reverse-expansion.ts';
@@ -112,10 +114,31 @@ const foundBy = ({ type, exact, columns, from }: RowSource): string =>
   `t.subject_type = l.s_type and t.subject_id = l.s_id${from.subject('t', 'l.s_id')} and t.subject_relation = ${columns.has('s_relation') ? 'l.s_relation' : `''`}
    and t.resource_type = ${literalOf(type, 'text')} and t.relation = l.relation and ${liveTuple('t')}${exact ? ' and t.condition is null' : ''}`;
 
+/** Stored tuples alone, where columns count beside them; else all. */
+const storedPart = (source: RowSource): RowSource =>
+  source.from.beside ? { ...source, from: storedTuples } : source;
+
+/** The rows `d` that say it in columns themselves, for the lookups `l` of their relation: by the index of the columns, without a word about tuples. */
+const saidBy = (field: RecordField): string =>
+  `d.${identifier(field.field)} = ${uuidOf('l.s_id')} and ${subjectTypeText(field, 'd')} = l.s_type`;
+const ofColumn = ({ columns }: RowSource, relation: string): string =>
+  `l.relation = ${literalOf(relation, 'text')}${columns.has('s_relation') ? ` and l.s_relation = ''` : ''}`;
+
+/** Ids of rows of a table that say it in columns. `lookups` is what stands behind `from`. */
+const columnIds = (source: RowSource, lookups: string, table: string): readonly string[] =>
+  (source.from.beside ?? []).map(
+    ({ relation, field }) => `select r.id from ${lookups} cross join lateral (
+    select d."_id" as id from ${table} d where ${saidBy(field)} offset 0) r where ${ofColumn(source, relation)}`,
+  );
+
 /** Ids of all rows that are found. Ids of resources that are no row ids lead to no row. */
-export const foundIds = (source: RowSource, next: Next): string =>
-  `select r.id from ${lookupsIn(source, next)} cross join lateral (
-    select t.resource_uuid as id from ${source.from.rows} t where ${foundBy(source)} offset 0) r where r.id is not null`;
+export function foundIds(source: RowSource, next: Next): string {
+  const lookups = lookupsIn(source, next);
+  const stored = storedPart(source);
+  const found = `select r.id from ${lookups} cross join lateral (
+    select t.resource_uuid as id from ${stored.from.rows} t where ${foundBy(stored)} offset 0) r where r.id is not null`;
+  return [found, ...columnIds(source, lookups, tableName(source.type))].join(' union all ');
+}
 
 interface FirstRows {
   /** Where the rows come from; stands where a table may stand. */
@@ -131,15 +154,15 @@ export function firstRows(source: RowSource, { rows, count, test }: FirstRows, n
   // Ids of rows are written in one way only, so the order of the texts is theirs. The offset makes the row a
   // question per tuple: as a join it might be answered for all tuples before the first is taken.
   const tested = test === undefined ? '' : ` and (${test})`;
-  const stored = `select r.* from ${lookupsIn(source, next)} cross join lateral (
+  const lookups = lookupsIn(source, next);
+  const stored = `select r.* from ${lookups} cross join lateral (
     select d.* from penstock.tuples t cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
-     where ${foundBy({ ...source, from: storedTuples })}${tested}
+     where ${foundBy(storedPart(source))}${tested}
      order by t.resource_id limit ${count}) r`;
   const beside = (source.from.beside ?? []).map(
-    ({ relation, field }) => `select r.* from ${lookupsIn(source, next)} cross join lateral (
-    select d.* from ${rows} d where d.${identifier(field.field)} = ${uuidOf('l.s_id')} and ${subjectTypeText(field, 'd')} = l.s_type${tested}
-     order by d."_id" limit ${count}) r
-   where l.relation = ${literalOf(relation, 'text')}${source.columns.has('s_relation') ? ` and l.s_relation = ''` : ''}`,
+    ({ relation, field }) => `select r.* from ${lookups} cross join lateral (
+    select d.* from ${rows} d where ${saidBy(field)}${tested}
+     order by d."_id" limit ${count}) r where ${ofColumn(source, relation)}`,
   );
   return [stored, ...beside].join(' union all ');
 }
@@ -162,10 +185,13 @@ export function rowCount(source: RowSource, { table, largest }: CountedRows, nex
   if (!first)
     return `(select count(*) from (select distinct id from (${existingRows(source, table, next)}) f) x)`;
   const others = rowSource({ ...source, exact: true }, source.lookups.toSpliced(index, 1));
-  const { rows } = source.from;
+  const column = source.from.beside?.find(({ relation }) => relation === first.rule.relation);
+  if (column && first.subject.relation === '')
+    return ownedCount({ source, others, first, column }, table, next);
+  const { rows } = storedPart(source).from;
   const id = `${next(first.subject.id)}::text`;
   const same =
-    `t.subject_type = ${next(first.subject.type)} and t.subject_id = ${id}${source.from.subject('t', id)} and t.subject_relation = ${next(first.subject.relation)}` +
+    `t.subject_type = ${next(first.subject.type)} and t.subject_id = ${id}${storedPart(source).from.subject('t', id)} and t.subject_relation = ${next(first.subject.relation)}` +
     ` and t.resource_type = ${literalOf(source.type, 'text')} and t.relation = ${next(first.rule.relation)} and t.condition is null and ${liveTuple('t')}`;
   const known = `${same} and t.row_of = ${oidOf(table)}`;
   const unknown = ['is null', `< ${oidOf(table)}`, `> ${oidOf(table)}`].map(
@@ -177,13 +203,46 @@ export function rowCount(source: RowSource, { table, largest }: CountedRows, nex
   return `((select count(*) from ${rows} t where ${known}) + (select count(*) from (select distinct f.id from (${rest}) f where not ${again}) x))`;
 }
 
+interface OwnedRows {
+  readonly source: RowSource;
+  /** All lookups but the first. */
+  readonly others: RowSource;
+  readonly first: Lookup;
+  readonly column: FieldRelation;
+}
+
+/** The same where most rows say in a column that the subject stands there: those are counted from its index. */
+function ownedCount(
+  { source, others, first, column: { field } }: OwnedRows,
+  table: string,
+  next: Next,
+): string {
+  const owned = `d.${identifier(field.field)} = ${uuidOf(`${next(first.subject.id)}::text`)} and ${subjectTypeText(field, 'd')} = ${next(first.subject.type)}`;
+  const rest = [
+    storedRows(source, table, lookupsIn(source, next)),
+    ...columnIds(others, lookupsIn(others, next), table),
+  ].join(' union all ');
+  const again = `exists (select 1 from ${table} d where d."_id" = f.id and ${owned} offset 0)`;
+  return `((select count(*) from ${table} d where ${owned}) + (select count(*) from (select distinct f.id from (${rest}) f where not ${again}) x))`;
+}
+
 const oidOf = (table: string): string => `${literalOf(table, 'regclass')}::oid`;
 
 const isRow = (table: string, id: string): string =>
   `exists (select 1 from ${table} d where d."_id" = ${id} offset 0)`;
 
 /** Ids of rows that are there, possibly more than once. */
-const existingRows = (source: RowSource, table: string, next: Next): string =>
-  `select r.id from ${lookupsIn(source, next)} cross join lateral (
-    select t.resource_uuid as id, t.row_of from ${source.from.rows} t where ${foundBy(source)} offset 0) r
+function existingRows(source: RowSource, table: string, next: Next): string {
+  const lookups = lookupsIn(source, next);
+  return [storedRows(source, table, lookups), ...columnIds(source, lookups, table)].join(
+    ' union all ',
+  );
+}
+
+/** Those that tuples lead to. `lookups` is what stands behind `from`. */
+function storedRows(source: RowSource, table: string, lookups: string): string {
+  const stored = storedPart(source);
+  return `select r.id from ${lookups} cross join lateral (
+    select t.resource_uuid as id, t.row_of from ${stored.from.rows} t where ${foundBy(stored)} offset 0) r
    where r.id is not null and (r.row_of is not distinct from ${oidOf(table)} or ${isRow(table, 'r.id')})`;
+}
