@@ -183,7 +183,7 @@ describe('owners in records', () => {
     expect(await idsFor(ada, schema)).toEqual([own]);
   });
 
-  it('an owner who is only believed to be right writes nothing when the definition is another', async () => {
+  it('a create by definitions that are out of date writes nothing and is done by those in force', async () => {
     const schema = await newSchema();
     const first = await create(ada, schema);
     // What another node has done a moment ago, of which this one has not heard.

@@ -58,7 +58,7 @@ export interface Owner {
 }
 
 /** An owner for records that nothing else has to be asked about, if something still holds. */
-export interface BelievedOwner {
+export interface CachedOwner {
   readonly owner: Owner;
   /** A value, and what the statement asks with it (SQL, from its placeholder). */
   readonly holds: { readonly value: unknown; text(place: string): string };
@@ -147,10 +147,10 @@ export interface PermissionEngine {
   /** Who owns what the caller creates: the caller, or the scope, which they must be allowed to edit; to read, where `create` of the type says who may create in it. Throws 403. */
   owner(caller: Caller, schema: string, scope?: string): Promise<Owner>;
   /**
-   * The same, without asking anything, for what the caller creates for themselves: what this node believes. Where that is
-   * not so any more, or something has to be asked, it is `undefined`, or the statement of the record finds out.
+   * The same, without asking anything, for what the caller creates for themselves: by the definitions that this node has
+   * in memory. `undefined` where something has to be asked; that they are in force, the statement of the record asks.
    */
-  believedOwner?(caller: Caller, schema: string): Promise<BelievedOwner | undefined>;
+  cachedOwner?(caller: Caller, schema: string): Promise<CachedOwner | undefined>;
   /**
    * What records must fulfil that the caller creates for this owner, by the action `create` of their type; `undefined`
    * where the type has none: then the schema alone says who may create.

@@ -7,7 +7,7 @@ import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { outboxTable } from '../../../kernel/events/events.ts';
 import type {
-  BelievedOwner,
+  CachedOwner,
   CreationRule,
   Owner,
   RecordTuples,
@@ -75,8 +75,8 @@ export interface Ownership {
   /** What the records must fulfil, if it is not the schema alone that says who may create. */
   readonly rule?: CreationRule | undefined;
   /** Set where nothing was asked: then nothing is written unless it holds, and `asked` says what is so. */
-  readonly believed?: {
-    readonly holds: BelievedOwner['holds'];
+  readonly cached?: {
+    readonly holds: CachedOwner['holds'];
     readonly asked: () => Promise<Ownership>;
   };
 }
@@ -85,17 +85,17 @@ export interface Ownership {
 export function ownershipShape(ownership: Ownership | undefined): string {
   if (ownership === undefined) return '';
   if (!ownership.owner.inRecord) return 'tuple';
-  return ownership.believed ? 'believed' : 'record';
+  return ownership.cached ? 'cached' : 'record';
 }
 
 /** What a new record says about its owner: values of the statement of a single one. */
 export function ownerValues(ownership: Ownership | undefined): readonly unknown[] {
   if (!ownership?.owner.inRecord) return [];
-  const { owner, tuples, believed } = ownership;
+  const { owner, tuples, cached } = ownership;
   return [
     ...tuples.columns(owner).map(({ value }) => value),
     `${owner.type}:${owner.id}`,
-    ...(believed ? [believed.holds.value] : []),
+    ...(cached ? [cached.holds.value] : []),
   ];
 }
 
@@ -172,8 +172,8 @@ export function insertText(
   const place = (i: number): string => `$${i + 2}`;
   const values = types.map((_, i) => place(i)).join(', ');
   const typed = types.map((type, i) => `${place(i)}::${type}`).join(', ');
-  const rows = ownership?.believed
-    ? `select ${typed} where ${ownership.believed.holds.text(place(types.length + 1))}`
+  const rows = ownership?.cached
+    ? `select ${typed} where ${ownership.cached.holds.text(place(types.length + 1))}`
     : `values (${values})`;
   const change = `r as (insert into ${schema.table} (${names}) ${rows}${ifAbsent ? ' on conflict ("_id") do nothing' : ''} returning *)`;
   const options = {

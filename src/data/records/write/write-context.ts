@@ -157,18 +157,16 @@ async function ownershipOf(
     const owner = await engine.owner(caller, schema.name, options.scope);
     return { owner, tuples, rule: await engine.creation(caller, schema.name, owner) };
   };
-  const believed =
-    options.scope === undefined ? await engine.believedOwner?.(caller, schema.name) : undefined;
-  if (!believed) return asked();
-  return { owner: believed.owner, tuples, believed: { holds: believed.holds, asked } };
+  const cached =
+    options.scope === undefined ? await engine.cachedOwner?.(caller, schema.name) : undefined;
+  if (!cached) return asked();
+  return { owner: cached.owner, tuples, cached: { holds: cached.holds, asked } };
 }
 
 /** The same write with an owner that was asked for. */
 export async function withAskedOwner<C extends WriteContext>(context: C): Promise<C> {
   const { ownership } = context;
-  return ownership?.believed
-    ? { ...context, ownership: await ownership.believed.asked() }
-    : context;
+  return ownership?.cached ? { ...context, ownership: await ownership.cached.asked() } : context;
 }
 
 /** Runs a statement on the context's schema; refusals of the database become errors of the catalogue. */

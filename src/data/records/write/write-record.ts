@@ -55,14 +55,14 @@ const createUnder = (
 
 type Insert = (context: WriteContext, whole: ColumnValues) => Promise<RecordText | undefined>;
 
-/** By what is believed of its owner; where that writes nothing, once more by what is so. */
+/** By the cached definitions; where they are not in force any more, nothing is written, and it is done once more by those that are. */
 async function createWith(
   context: WriteContext,
   input: RecordInput,
   insert: Insert,
 ): Promise<RecordText | undefined> {
   const row = await createChecked(context, input, insert);
-  if (row || !context.ownership?.believed) return row;
+  if (row || !context.ownership?.cached) return row;
   return createChecked(await withAskedOwner(context), input, insert);
 }
 

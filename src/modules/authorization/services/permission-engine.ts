@@ -4,7 +4,7 @@ import type { Database } from '../../../kernel/database/database.ts';
 import { errors } from '../../../kernel/errors.ts';
 import { isId } from '../../../kernel/ids.ts';
 import type {
-  BelievedOwner,
+  CachedOwner,
   LostRelation,
   Owner,
   PermissionEngine,
@@ -203,7 +203,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
       requireTakesOwner(model, schema, type);
       return ownerOf(model, schema, { type, id });
     },
-    async believedOwner(caller, schema) {
+    async cachedOwner(caller, schema) {
       if (caller.kind !== 'user' || database.inTransaction()) return undefined;
       const { model } = await models.optimistic();
       if (creationOf(model, schema) || !takesOwner(model.get(schema), 'User')) return undefined;
@@ -240,7 +240,7 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
 }
 
 /** No definition has changed since a revision. The value stands in a sub-select, where the planner does not look at it. */
-const sameDefinitions = (revision: number): BelievedOwner['holds'] => ({
+const sameDefinitions = (revision: number): CachedOwner['holds'] => ({
   value: revision,
   text: (place) =>
     `not exists (select 1 from penstock.resource_definition_versions v where v.revision > (select ${place}::bigint))`,
