@@ -25,6 +25,8 @@ const retired: ReadonlyMap<string, string> = new Map(
     'companion companions': 'optional module, transaction hook',
     'alongside accompanied': 'withTransactionHook, recordWith, hooked',
     'claiming entrance': 'account takeover guard, joinTeam',
+    unsaid: 'unspecified, omitted',
+    worlds: 'data sets, models',
   }).flatMap(([words, standard]) => words.split(' ').map((word) => [word, standard] as const)),
 );
 
@@ -34,12 +36,34 @@ export function checkNames({ path, identifiers }: SourceFile): Problem[] {
   return names.flatMap((name) => retiredIn(path, name));
 }
 
-/** What is measured: everything but modules that are being built or split. */
-const measured =
-  /^src\/(?!modules\/(?:storage|communications|authorization|embeddings|forms|chat)\/)/;
+/** Files of modules that were being built when the limit came for all: to be split, and nothing is added here. */
+export const toBeSplit: ReadonlySet<string> = new Set([
+  'src/modules/authorization/services/permission-engine.ts',
+  'src/modules/chat/operations/moderation.ts',
+  'src/modules/chat/services/hub.ts',
+  'src/modules/chat/services/invitations.ts',
+  'src/modules/chat/services/messages.ts',
+  'src/modules/chat/services/presence.ts',
+  'src/modules/chat/services/room-feeds.ts',
+  'src/modules/chat/services/rooms.ts',
+  'src/modules/communications/index.ts',
+  'src/modules/communications/operations/orchestration.ts',
+  'src/modules/communications/services/chains.ts',
+  'src/modules/communications/services/email/smtp.ts',
+  'src/modules/communications/services/messages.ts',
+  'src/modules/communications/services/outbox.ts',
+  'src/modules/embeddings/scan/table.ts',
+  'src/modules/embeddings/scan/vector-index.ts',
+  'src/modules/embeddings/services/backfills.ts',
+  'src/modules/forms/services/attachments.ts',
+  'src/modules/storage/operations/admin-files.ts',
+  'src/modules/storage/operations/files.ts',
+  'src/modules/storage/queries/files.ts',
+  'src/modules/storage/services/containers.ts',
+]);
 
 export function checkSizes({ path, functions }: SourceFile): Problem[] {
-  if (!measured.test(path) || isTest(path)) return [];
+  if (!path.startsWith('src/') || isTest(path) || toBeSplit.has(path)) return [];
   return functions
     .filter(({ lines }) => lines > MAX_FUNCTION_LINES)
     .map(({ name, line, lines }) => ({

@@ -43,7 +43,7 @@ function documentOf(definition: FormDefinition): StateDocument {
 const isEmpty = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 
 /** Whole: what a document does not say has its default. */
-const unsaid: Omit<GivenForm, 'name' | 'fields'> = {
+const omitted: Omit<GivenForm, 'name' | 'fields'> = {
   forwardTo: null,
   emailField: null,
   authRequired: false,
@@ -64,7 +64,7 @@ async function applyOne(
   id: string | undefined,
 ): Promise<void> {
   const form = after as (StateDocument & GivenForm) | undefined;
-  if (form && id !== undefined) await forms.update(caller, id, { ...unsaid, ...form });
+  if (form && id !== undefined) await forms.update(caller, id, { ...omitted, ...form });
   else if (form) await forms.create(caller, form);
   else if (id !== undefined) await forms.remove(caller, id, false);
 }
