@@ -128,6 +128,44 @@ describe('texts of a schema', () => {
     expect(many.some(({ status }) => status === 429)).toBe(true);
   });
 
+  it('are like each other, and by words where these are what counts', async () => {
+    const admin = (body: object) =>
+      platform.admin.post('/embeddings/search', { schemaName: 'Recipe', ...body });
+    const [trip] = (await admin({ text: 'hiking', limit: 1 })).body.hits;
+    const like = await admin({ documentId: trip.document._id });
+    expect(like.status, like.text).toBe(200);
+    expect(titles(like.body.hits)).not.toContain('Trip');
+    expect((await admin({ documentId: crypto.randomUUID() })).status).toBe(404);
+    const words = async (text: string) =>
+      titles((await admin({ text, mode: 'keyword' })).body.hits);
+    expect(await words('mountains')).toEqual(['Trip']);
+    expect(await words('"motor of a car"')).toEqual(['Engine']);
+    expect(await words('mountains -hiking')).toEqual([]);
+    for (const text of ['...', "'", 'a & | ! b', '日本語', '😀'])
+      expect((await admin({ text, mode: 'hybrid' })).status).toBe(200);
+  });
+
+  it('are not searched by who does not see them', async () => {
+    await platform.createSchema({
+      name: 'Guarded',
+      fields: {
+        title: 'String',
+        note: { type: 'String', access: { read: 'role:editor' } },
+        secret: { type: 'String', select: false },
+      },
+      conduitOptions: { cms: { enabled: true } },
+    });
+    await ann.api.post('/database/Guarded', { title: 'seen' });
+    const config = { schemaName: 'Guarded', sourceFields: ['title', 'note'], targetField: 'm' };
+    await configure(config);
+    for (const mode of ['vector', 'keyword']) {
+      const body = { schemaName: 'Guarded', text: 'seen', mode, userId: ann.userId };
+      expect((await platform.admin.post('/embeddings/search', body)).status).toBe(403);
+    }
+    const hidden = { ...config, targetField: 'n', sourceFields: ['secret'] };
+    expect((await platform.admin.post('/embeddings/configs', hidden)).status).toBe(400);
+  });
+
   it('refuse sources that are no texts, or had better not be searched', async () => {
     const refused = async (body: object) => {
       const answer = await platform.admin.post('/embeddings/configs', {

@@ -50,8 +50,7 @@ const security = Type.Object({
   sourceFieldAllowlist: Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
     default: [],
     maxItems: 100,
-    description:
-      'Fields that may be sources although their names sound like secrets or they are hidden.',
+    description: 'Fields that may be sources although their names sound like secrets.',
   }),
   embedTimeoutMs: whole(10_000, [100, 120_000], 'How long one call of the provider may take.'),
   maxEmbedInputBytes: whole(32_768, [256, 262_144], 'Bytes of a text that somebody searches for.'),

@@ -67,7 +67,7 @@ const save = (configs: Configs): Operation =>
         sourceFieldAllowlist: Type.Optional(
           Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
             maxItems: 32,
-            description: 'Sources that are taken although they are hidden or sound like secrets',
+            description: 'Sources that are taken although they sound like secrets',
           }),
         ),
         enabled: Type.Optional(Type.Boolean()),

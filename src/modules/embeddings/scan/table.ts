@@ -29,23 +29,42 @@ const FIRST_CAPACITY = 256;
 
 export function createVectorTable(dimensions: number, similarity: Similarity): VectorTable {
   let vectors = new Float32Array(FIRST_CAPACITY * dimensions);
-  /** The passage that stands in a slot; none: the slot is free. */
-  const owners: (string | undefined)[] = [];
+  /** Records by number; none: the number is free. */
+  const ids: (string | undefined)[] = [];
+  const freeNumbers: number[] = [];
+  const numbers = new Map<string, number>();
+  const slotsOf: number[][] = [];
+  /** The record whose passage stands in a slot; -1: the slot is free. */
+  const owners: number[] = [];
   const ordinals: number[] = [];
-  const free: number[] = [];
-  const slotsOf = new Map<string, number[]>();
+  const freeSlots: number[] = [];
   const distance = distances[similarity];
 
   const forget = (id: string): void => {
-    for (const slot of slotsOf.get(id) ?? []) {
-      owners[slot] = undefined;
-      free.push(slot);
+    const number = numbers.get(id);
+    if (number === undefined) return;
+    for (const slot of slotsOf[number] ?? []) {
+      owners[slot] = -1;
+      freeSlots.push(slot);
     }
-    slotsOf.delete(id);
+    ids[number] = undefined;
+    slotsOf[number] = [];
+    freeNumbers.push(number);
+    numbers.delete(id);
+  };
+
+  const numberOf = (id: string): number => {
+    const known = numbers.get(id);
+    if (known !== undefined) return known;
+    const number = freeNumbers.pop() ?? ids.length;
+    ids[number] = id;
+    slotsOf[number] = [];
+    numbers.set(id, number);
+    return number;
   };
 
   const slot = (): number => {
-    const reused = free.pop();
+    const reused = freeSlots.pop();
     if (reused !== undefined) return reused;
     const next = owners.length;
     if ((next + 1) * dimensions > vectors.length) {
@@ -57,33 +76,52 @@ export function createVectorTable(dimensions: number, similarity: Similarity): V
   };
 
   const put = (id: string, ordinal: number, vector: Float32Array): void => {
-    const at = slot();
-    owners[at] = id;
+    const [at, number] = [slot(), numberOf(id)];
+    owners[at] = number;
     ordinals[at] = ordinal;
     vectors.set(vector, at * dimensions);
-    const own = slotsOf.get(id);
-    if (own) own.push(at);
-    else slotsOf.set(id, [at]);
+    slotsOf[number]?.push(at);
   };
 
   /** The best passage of a record. */
-  const bestOf = (id: string, slots: readonly number[], query: Float32Array): Found => {
+  const bestOf = (id: string, number: number, query: Float32Array): Found => {
     let best: Found = { id, ordinal: 0, distance: Number.POSITIVE_INFINITY };
-    for (const at of slots) {
+    for (const at of slotsOf[number] ?? []) {
       const found = distance(vectors, at * dimensions, query);
       if (found < best.distance) best = { id, ordinal: ordinals[at] ?? 0, distance: found };
     }
     return best;
   };
 
+  /** How far the nearest passage of each record is, in one pass through the memory. */
+  const distancesOfAll = (query: Float32Array): Float64Array => {
+    const best = new Float64Array(ids.length).fill(Number.POSITIVE_INFINITY);
+    for (let at = 0; at < owners.length; at++) {
+      const owner = owners[at] as number;
+      if (owner < 0) continue;
+      const found = distance(vectors, at * dimensions, query);
+      if (found < (best[owner] as number)) best[owner] = found;
+    }
+    return best;
+  };
+
+  const offerAll = (top: Top, query: Float32Array): void => {
+    const best = distancesOfAll(query);
+    for (let number = 0; number < ids.length; number++) {
+      const id = ids[number];
+      if (id !== undefined && (best[number] as number) <= top.worst())
+        top.offer({ id, ordinal: 0, distance: best[number] as number });
+    }
+  };
+
   return {
-    apply({ ids, ordinals: places, vectors: given }) {
+    apply({ ids: given, ordinals: places, vectors: values }) {
       let at = 0;
-      ids.forEach((id, i) => {
+      given.forEach((id, i) => {
         const ordinal = places[i] ?? -1;
         if (ordinal <= 0) forget(id);
         if (ordinal < 0) return;
-        put(id, ordinal, given.subarray(at * dimensions, (at + 1) * dimensions));
+        put(id, ordinal, values.subarray(at * dimensions, (at + 1) * dimensions));
         at++;
       });
     },
@@ -91,11 +129,12 @@ export function createVectorTable(dimensions: number, similarity: Similarity): V
       const top = createTop(k);
       if (within)
         for (const id of new Set(within)) {
-          const slots = slotsOf.get(id);
-          if (slots) top.offer(bestOf(id, slots, query));
+          const number = numbers.get(id);
+          if (number !== undefined) top.offer(bestOf(id, number, query));
         }
-      else for (const [id, slots] of slotsOf) top.offer(bestOf(id, slots, query));
-      const found = top.sorted();
+      else offerAll(top, query);
+      // Which passage it was is found out for the few that are answered.
+      const found = top.sorted().map(({ id }) => bestOf(id, numbers.get(id) ?? -1, query));
       return {
         ids: found.map(({ id }) => id),
         ordinals: found.map(({ ordinal }) => ordinal),
@@ -103,7 +142,7 @@ export function createVectorTable(dimensions: number, similarity: Similarity): V
       };
     },
     get passages() {
-      return owners.length - free.length;
+      return owners.length - freeSlots.length;
     },
   };
 }
@@ -117,8 +156,15 @@ interface Found {
 const isBefore = (a: Found, b: Found): boolean =>
   a.distance < b.distance || (a.distance === b.distance && a.id < b.id);
 
+interface Top {
+  /** What is farther away has no place. */
+  worst(): number;
+  offer(found: Found): void;
+  sorted(): readonly Found[];
+}
+
 /** Keeps the `k` best of what it is offered: a heap with the worst of them on top. */
-function createTop(k: number) {
+function createTop(k: number): Top {
   const heap: Found[] = [];
 
   const sink = (start: number): void => {
@@ -150,7 +196,8 @@ function createTop(k: number) {
   };
 
   return {
-    offer(found: Found): void {
+    worst: () => (heap.length < k ? Number.POSITIVE_INFINITY : (heap[0]?.distance ?? -1)),
+    offer(found) {
       const worst = heap[0];
       if (heap.length < k) rise(heap.push(found) - 1);
       else if (worst && isBefore(found, worst)) {
@@ -158,8 +205,7 @@ function createTop(k: number) {
         sink(0);
       }
     },
-    sorted: (): readonly Found[] =>
-      heap.toSorted((a, b) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0)),
+    sorted: () => heap.toSorted((a, b) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0)),
   };
 }
 
@@ -167,7 +213,10 @@ type Distance = (vectors: Float32Array, at: number, query: Float32Array) => numb
 
 /** Four sums at a time, so that the processor does not wait for one. */
 const dot: Distance = (vectors, at, query) => {
-  let [a, b, c, d] = [0, 0, 0, 0];
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
   const length = query.length;
   let i = 0;
   for (; i + 3 < length; i += 4) {

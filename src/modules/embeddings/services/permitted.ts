@@ -49,7 +49,7 @@ async function shownOf<T extends Ranked>(
   readable: Readable,
   limit: number,
 ): Promise<readonly T[]> {
-  if (ranked.length === 0) return [];
+  // Asked also when there is nothing to be shown: who may not search at all is told so.
   const kept = await readable.keep(
     ranked.map(({ id }) => id),
     limit,

@@ -52,9 +52,9 @@ export function requireSources(
     const found = fieldAt(schema, path.split('.'));
     if (!found)
       throw invalid(place, 'field', `"${shortName(path)}" is not a text of ${schema.name}`);
-    if (allowed.has(path)) return;
+    // What nobody is shown must not be told by an order either.
     if (found.hidden) throw invalid(place, 'hidden', `"${shortName(path)}" is hidden`);
-    if (sensitive.test(path))
+    if (sensitive.test(path) && !allowed.has(path))
       throw invalid(
         place,
         'sensitive',

@@ -1,5 +1,5 @@
 /** What a search asks for, checked and filled in. */
-import type { Condition } from '../../../data/conditions/condition.ts';
+import { all, type Condition, equals, not } from '../../../data/conditions/condition.ts';
 import { parseFilter } from '../../../data/conditions/parse.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { shortName } from '../../../data/schema/language/names.ts';
@@ -57,11 +57,19 @@ export async function requestOf(
   const config = parts.config();
   if (!config.enabled) throw embeddingErrors.EMBEDDINGS_DISABLED();
   const { limit = config.search.defaultLimit } = input;
-  const filter = parseFilter(input.filter ?? {}, 'filter');
+  const filter = filterOf(input);
   const { current } = chosenConfig(await readableConfigs(parts, caller, input), input);
   const readable = readableBy(parts, { caller, input, filter, generation: current });
   const text = await textToSearch(parts, { caller, input, generation: current });
   return { caller, input, generation: current, text, limit, readable, filter };
+}
+
+/** What is like a record is not that record. */
+function filterOf({ filter = {}, documentId }: SearchInput): Condition {
+  const parsed = parseFilter(filter, 'filter');
+  return documentId === undefined
+    ? parsed
+    : all(parsed, not(equals('_id', documentId, 'documentId')));
 }
 
 /** The configurations of the schema, when the caller may read it at all: what there is to search is told to nobody else. */
