@@ -1,7 +1,6 @@
 /** Who gets a socket, how long it lives, and what frames do to it: specification chat.md 3.1, 3.2 and 9. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { type RawData, WebSocket } from 'ws';
 import type { TestUser } from '../../test/support/node.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
@@ -26,7 +25,7 @@ describe('sockets of chat', () => {
   });
   afterEach(() => {
     closeClients();
-    for (const socket of raw.splice(0)) socket.terminate();
+    for (const socket of raw.splice(0)) socket.close();
   });
   afterAll(() => platform?.close());
 
@@ -79,8 +78,7 @@ describe('sockets of chat', () => {
     const socket = new WebSocket(`${address}/realtime/?EIO=4&transport=websocket`);
     raw.push(socket);
     const frames: string[] = [];
-    socket.on('message', (data: RawData) => frames.push(String(data)));
-    socket.on('error', () => undefined);
+    socket.addEventListener('message', ({ data }) => frames.push(String(data)));
     await waitFor(() => frames.length === 1);
     socket.send(`40/chat/,${JSON.stringify({ token })}`);
     await waitFor(() => frames.length === 2);

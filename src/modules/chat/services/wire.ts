@@ -67,8 +67,6 @@ export const messageDocument = (row: ListedMessage) => ({
   seq: row.seq,
 });
 
-export type MessageDocument = ReturnType<typeof messageDocument>;
-
 export const roomDocument = (row: ListedRoom) => ({
   _id: row.id,
   name: row.name,
@@ -96,5 +94,3 @@ export const roomDocument = (row: ListedRoom) => ({
         muted: row.muted ?? false,
       }),
 });
-
-export type RoomDocument = ReturnType<typeof roomDocument>;
