@@ -18,11 +18,12 @@ import {
   updateExternal,
 } from './external-writes.ts';
 import { refuseOperators } from './operators.ts';
+import { ownershipShape } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
 import type { MovedRows } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, withCheckedReferences } from './references.ts';
 import { uniqueViolationAt, type WrittenRecord } from './refused-values.ts';
-import { insertManyText, ownershipShape, updateManyText } from './statements.ts';
+import { insertManyText, updateManyText } from './statements.ts';
 import {
   type ColumnValues,
   mergeNested,

@@ -6,13 +6,7 @@
 import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier } from '../../../kernel/database/sql.ts';
 import { outboxTable } from '../../../kernel/events/events.ts';
-import type {
-  CachedOwner,
-  CreationRule,
-  Owner,
-  RecordTuples,
-  RowPredicate,
-} from '../../../kernel/permissions.ts';
+import type { RecordTuples, RowPredicate } from '../../../kernel/permissions.ts';
 import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 import { deletedColumn } from '../../schema/compile/layout.ts';
 import type { PopulateTree, RowConditions } from '../read/projection.ts';
@@ -21,6 +15,7 @@ import { createRenderContext, selectList } from '../read/render.ts';
 import { changedRows, destroyedRows, touched, withKeptParts } from '../sql/changed-rows.ts';
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { idTest, live } from '../sql/row-id.ts';
+import { type Ownership, ownerColumns, ownerRows } from './ownership.ts';
 import { movedColumn } from './placement-text.ts';
 
 export type WriteKind = 'create' | 'update' | 'delete' | 'restore' | 'purge';
@@ -68,37 +63,6 @@ export interface AnswerOptions {
   readonly ownerPlace?: string;
 }
 
-/** The owner of new records, and how it is written down. */
-export interface Ownership {
-  readonly owner: Owner;
-  readonly tuples: RecordTuples;
-  /** What the records must fulfil, if it is not the schema alone that says who may create. */
-  readonly rule?: CreationRule | undefined;
-  /** Set where nothing was asked: then nothing is written unless it holds, and `asked` says what is so. */
-  readonly cached?: {
-    readonly holds: CachedOwner['holds'];
-    readonly asked: () => Promise<Ownership>;
-  };
-}
-
-/** What of it decides the text of a statement. */
-export function ownershipShape(ownership: Ownership | undefined): string {
-  if (ownership === undefined) return '';
-  if (!ownership.owner.inRecord) return 'tuple';
-  return ownership.cached ? 'cached' : 'record';
-}
-
-/** What a new record says about its owner: values of the statement of a single one. */
-export function ownerValues(ownership: Ownership | undefined): readonly unknown[] {
-  if (!ownership?.owner.inRecord) return [];
-  const { owner, tuples, cached } = ownership;
-  return [
-    ...tuples.columns(owner).map(({ value }) => value),
-    `${owner.type}:${owner.id}`,
-    ...(cached ? [cached.holds.value] : []),
-  ];
-}
-
 /** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
 export function withAnswer(
   schema: CompiledSchema,
@@ -116,25 +80,6 @@ export function withAnswer(
   );
 }
 
-/** The owner tuples of the new rows `r`. They are told with the records, in the payload of the same event. */
-function ownerRows(
-  { name, table }: CompiledSchema,
-  { owner, tuples }: Ownership,
-  { next }: Parameters,
-  place?: string,
-) {
-  if (owner.inRecord) {
-    const text = place ?? next(`${owner.type}:${owner.id}`);
-    return { tuples: '', payload: `jsonb_build_object('owner', ${text}::text)` };
-  }
-  const places = { type: next(owner.type), id: next(owner.id) };
-  const parts = tuples.own({ rows: 'r', schema: name, table, actor: '$1' }, places);
-  return {
-    tuples: parts.map((part) => `, ${part}`).join(''),
-    payload: `jsonb_build_object('owner', ${places.type}::text || ':' || ${places.id}::text)`,
-  };
-}
-
 /** What the answer of a write shows. */
 interface Shown {
   readonly populate: PopulateTree;
@@ -146,15 +91,6 @@ export interface InsertShape extends Shown {
   readonly ownership: Ownership | undefined;
   /** Nothing is written when the id is taken. */
   readonly ifAbsent?: boolean;
-}
-
-/** Columns in which new records say who owns them. */
-function ownerColumns(ownership: Ownership | undefined, { next }: Parameters) {
-  const columns = ownership?.owner.inRecord ? ownership.tuples.columns(ownership.owner) : [];
-  return {
-    names: columns.map(({ name }) => identifier(name)),
-    values: columns.map(({ type, value }) => `${next(value)}::${type}`),
-  };
 }
 
 /** One record. Values: actor, id, columns, `ownerValues`. */

@@ -32,7 +32,7 @@ import { chargeJson, classOf, type RecordDependencies, viewOf } from '../read/re
 import { restriction } from '../sql/prepared-statements.ts';
 import { idTest } from '../sql/row-id.ts';
 import type { WriteOptions } from '../store.ts';
-import type { Ownership } from './statements.ts';
+import type { Ownership } from './ownership.ts';
 
 export interface WriteDependencies extends RecordDependencies {
   readonly events: Events;

@@ -12,10 +12,11 @@ import type { RecordInput, RecordText } from '../store.ts';
 import { patchedRow } from './external-values.ts';
 import { createExternal, isExternal, updateExternal } from './external-writes.ts';
 import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
+import { ownershipShape, ownerValues } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
 import type { MovedRows } from './placement-text.ts';
 import { requireReferences, sourceOf, withCheckedReferences } from './references.ts';
-import { insertText, ownershipShape, ownerValues, updateText } from './statements.ts';
+import { insertText, updateText } from './statements.ts';
 import {
   type ColumnValues,
   encoded,
