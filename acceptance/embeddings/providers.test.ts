@@ -211,7 +211,7 @@ describe('a provider that fails', () => {
     await configured({ budget: { dailyTokens: 1 } });
     const spent = await search('Wrong', { text: 'a' });
     await configured({ budget: { dailyTokens: 0 } });
-    expect([spent.status, spent.body.code]).toEqual([503, 'PROVIDER_BUDGET']);
+    expect([spent.status, spent.body.code]).toEqual([503, 'PROVIDER_BUDGET_EXCEEDED']);
   });
 });
 

@@ -195,6 +195,6 @@ describe('a large folder', () => {
     const left = await platform.admin.get('/storage/folders?search=large&limit=10');
     expect(left.body.folders).toEqual([]);
     const turned = await platform.admin.post(`/storage/tasks/${gone.body.task}/pause`, {});
-    expect(turned).toMatchObject({ status: 409, body: { code: 'TASK_STATE' } });
+    expect(turned).toMatchObject({ status: 409, body: { code: 'TASK_STATE_INVALID' } });
   });
 });

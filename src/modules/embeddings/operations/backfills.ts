@@ -116,7 +116,11 @@ const change = (verb: 'cancel' | 'resume', summary: string, backfills: Backfills
     path: `/embeddings/backfills/:id/${verb}`,
     input: { params: Id },
     output: Type.Object({ run: RunDocument }),
-    errors: [embeddingErrors.RUN_NOT_FOUND, embeddingErrors.RUN_STATE, embeddingErrors.RUN_ACTIVE],
+    errors: [
+      embeddingErrors.RUN_NOT_FOUND,
+      embeddingErrors.RUN_STATE_INVALID,
+      embeddingErrors.RUN_ACTIVE,
+    ],
     summary,
     ...(verb === 'cancel' && { description: 'What is queued already is still done.' }),
     handler: async (_, { params: { id } }) => ({ run: runDocument(await backfills[verb](id)) }),

@@ -83,7 +83,7 @@ const save = (configs: Configs): Operation =>
     errors: [
       schemaErrors.SCHEMA_NOT_FOUND,
       embeddingErrors.SCHEMA_NOT_EXTENDABLE,
-      embeddingErrors.CONFIG_TAKEN,
+      embeddingErrors.CONFIG_EXISTS,
     ],
     summary: 'Make texts of a schema searchable, or change how',
     description:

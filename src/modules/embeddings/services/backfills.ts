@@ -92,7 +92,7 @@ export function createBackfills(parts: EmbeddingParts & { readonly wake: () => v
   };
   const move = async (id: string, from: readonly RunState[], to: RunState): Promise<void> => {
     await find(id);
-    if (!(await moveRun(database, id, { from, to }))) throw embeddingErrors.RUN_STATE();
+    if (!(await moveRun(database, id, { from, to }))) throw embeddingErrors.RUN_STATE_INVALID();
   };
 
   return {

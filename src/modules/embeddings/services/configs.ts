@@ -119,7 +119,7 @@ async function create(
   await insertGeneration(transaction, generationId, id, recipe);
   const { schemaName, targetField, enabled = true } = input;
   const config = { id, schemaName, targetField, enabled, generationId };
-  if (!(await insertConfig(transaction, config))) throw embeddingErrors.CONFIG_TAKEN();
+  if (!(await insertConfig(transaction, config))) throw embeddingErrors.CONFIG_EXISTS();
   return { id, schemaName, fill: enabled ? generationId : undefined };
 }
 

@@ -92,13 +92,13 @@ function chosenConfig(configs: readonly ConfigRow[], { targetField }: SearchInpu
         'oneOf',
         `"${shortName(targetField)}" is not one of ${namesOf(configs)}`,
       );
-    if (!named) throw embeddingErrors.NOT_SEARCHABLE();
+    if (!named) throw embeddingErrors.SCHEMA_NOT_SEARCHABLE();
     if (!named.enabled) throw embeddingErrors.CONFIG_DISABLED();
     return named;
   }
   const enabled = configs.filter((one) => one.enabled);
   const [only] = enabled;
-  if (!only) throw embeddingErrors.NOT_SEARCHABLE();
+  if (!only) throw embeddingErrors.SCHEMA_NOT_SEARCHABLE();
   if (enabled.length > 1)
     throw invalid('targetField', 'required', `name one of ${namesOf(enabled)}`);
   return only;

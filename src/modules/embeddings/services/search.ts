@@ -60,7 +60,7 @@ const found = (
 function publicError({ failure, retryAfter = 5, message }: ModelError): Error {
   const details = { retryAfter, detail: message };
   if (failure === 'timeout') return embeddingErrors.PROVIDER_TIMEOUT(details);
-  if (failure === 'budget') return embeddingErrors.PROVIDER_BUDGET(details);
+  if (failure === 'budget') return embeddingErrors.PROVIDER_BUDGET_EXCEEDED(details);
   if (failure === 'wrong') return embeddingErrors.DIMENSION_MISMATCH({ detail: message });
   if (failure === 'refused') return invalid('text', 'refused', 'is not taken by the provider');
   return embeddingErrors.PROVIDER_UNAVAILABLE(details);

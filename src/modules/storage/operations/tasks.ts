@@ -132,7 +132,7 @@ const turn = (
     path: `/storage/tasks/:id/${what}`,
     input: { params: FileParams },
     output: Task,
-    errors: [taskErrors.TASK_NOT_FOUND, taskErrors.TASK_STATE],
+    errors: [taskErrors.TASK_NOT_FOUND, taskErrors.TASK_STATE_INVALID],
     summary,
     handler: async (_context, { params }) => taskDocument(await tasks[what](params.id)),
   });

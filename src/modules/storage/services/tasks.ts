@@ -26,7 +26,7 @@ import { codeOfError, existing, type StorageParts } from './storage-parts.ts';
 
 export const taskErrors = defineErrors({
   TASK_NOT_FOUND: [404, 'There is no such task, or it is no longer kept'],
-  TASK_STATE: [409, 'In the state in which this task is, that cannot be done'],
+  TASK_STATE_INVALID: [409, 'In the state in which this task is, that cannot be done'],
 });
 
 type Facts = Readonly<Record<string, unknown>>;
@@ -60,7 +60,7 @@ export interface Tasks {
     readonly skip: number;
     readonly limit: number;
   }): Promise<{ readonly rows: readonly TaskRow[]; readonly count: number }>;
-  /** The slice that runs is finished first. Throws TASK_NOT_FOUND, TASK_STATE. */
+  /** The slice that runs is finished first. Throws TASK_NOT_FOUND, TASK_STATE_INVALID. */
   pause(id: string): Promise<TaskRow>;
   resume(id: string): Promise<TaskRow>;
   /** What is done stays done. */
@@ -87,7 +87,7 @@ export function createTasks(parts: Parts, works: Readonly<Record<TaskKind, TaskW
     const turned = await turnTask(database, id, step);
     if (turned) return turned;
     const { state } = await find(id);
-    throw taskErrors.TASK_STATE({ message: `The task is ${state}` });
+    throw taskErrors.TASK_STATE_INVALID({ message: `The task is ${state}` });
   };
   return {
     start: (caller, kind, input) =>
