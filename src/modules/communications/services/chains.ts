@@ -95,18 +95,8 @@ export function createChains(dependencies: Dependencies): Chains {
         // Whoever began it may be lost before the first step.
         await jobs.enqueue(jobName, { id }, { transaction, startAfterSeconds: 2 });
       });
-      const until = Date.now() + waitMs;
-      let chain = required(await advance(id, true));
-      let tried = '';
-      while (isWaitedFor(chain) && Date.now() < until) {
-        const { messageId } = chain;
-        if (messageId !== null && messageId !== tried) {
-          tried = messageId;
-          await Promise.race([deliverNow(messageId), pause(left(chain, until))]);
-        } else await pause(Math.min(lookEveryMs, left(chain, until)));
-        chain = required(await advance(id, true));
-      }
-      return shown(chain);
+      const look = async () => required(await advance(id, true));
+      return shown(await follow(deliverNow, look, Date.now() + waitMs));
     },
     get: async (id) => shown(required(await chainById(database, id))),
     cancel: (id) =>
@@ -130,6 +120,25 @@ export function createChains(dependencies: Dependencies): Chains {
       handler: async ({ id }) => void (await advance(id, false)),
     }),
   };
+}
+
+/** As long as its steps only wait for a provider: makes the attempt of each, and looks what came of it. */
+async function follow(
+  deliverNow: DeliverNow,
+  look: () => Promise<ChainRow>,
+  until: number,
+): Promise<ChainRow> {
+  let chain = await look();
+  let tried = '';
+  while (isWaitedFor(chain) && Date.now() < until) {
+    const { messageId } = chain;
+    if (messageId !== null && messageId !== tried) {
+      tried = messageId;
+      await Promise.race([deliverNow(messageId), pause(left(chain, until))]);
+    } else await pause(Math.min(lookEveryMs, left(chain, until)));
+    chain = await look();
+  }
+  return chain;
 }
 
 const pause = (ms: number): Promise<void> =>

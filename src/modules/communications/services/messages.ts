@@ -100,7 +100,7 @@ interface Prepared {
 }
 
 export function createMessages(dependencies: Dependencies): MessageStore {
-  const { database, config, preferences, unsubscribe } = dependencies;
+  const { config } = dependencies;
   const store = createStore(dependencies);
   const isOn = (channel: Channel) => channelSettings(config(), channel).active;
 
@@ -110,18 +110,7 @@ export function createMessages(dependencies: Dependencies): MessageStore {
       const recipient = requireMailbox(email.to);
       if (!isOn('email')) return undefined;
       const { userId } = email;
-      const { category } = storing;
-      const content = await writeMail(dependencies, email, {
-        locale: async () =>
-          userId === undefined
-            ? undefined
-            : ((storing.choices ?? (await preferences.choices(transaction, [userId])).get(userId))
-                ?.locale ?? undefined),
-        unsubscribe:
-          category === undefined || storing.critical
-            ? undefined
-            : unsubscribe.linkFor({ channel: 'email', address: recipient, userId, category }),
-      });
+      const content = await contentFor(dependencies, transaction, email, storing);
       const [template, essential] =
         'template' in email ? [email.template, email.essential === true] : [null, false];
       return store(
@@ -157,20 +146,8 @@ export function createMessages(dependencies: Dependencies): MessageStore {
         storing,
       );
     },
-    async requireWilling(channel, recipient, { category, critical = false, userId }) {
-      const suppressed = await suppressionOf(database, channel, recipient, {
-        category: category ?? null,
-        critical: critical || category === undefined,
-      });
-      if (suppressed)
-        throw messageErrors.RECIPIENT_SUPPRESSED({
-          message: `This recipient gets no messages: ${suppressed.reason}`,
-        });
-      if (userId === undefined || category === undefined || critical) return;
-      const choices = (await preferences.choices(database, [userId])).get(userId);
-      if (choices && !isWanted(choices, category, channel))
-        throw messageErrors.RECIPIENT_OPTED_OUT();
-    },
+    requireWilling: (channel, recipient, about) =>
+      requireWilling(dependencies, { channel, recipient }, about),
     async forgetUsers(transaction, userIds) {
       await deleteMessagesOf(transaction, userIds);
       await forgetPushOf(transaction, userIds);
@@ -178,6 +155,46 @@ export function createMessages(dependencies: Dependencies): MessageStore {
       await forgetChainsOf(transaction, userIds);
     },
   };
+}
+
+/** Throws RECIPIENT_SUPPRESSED, RECIPIENT_OPTED_OUT. */
+async function requireWilling(
+  { database, preferences }: Dependencies,
+  { channel, recipient }: { readonly channel: Channel; readonly recipient: string },
+  { category, critical = false, userId }: Pick<Storing, 'category' | 'critical'> & Recipient,
+): Promise<void> {
+  const suppressed = await suppressionOf(database, channel, recipient, {
+    category: category ?? null,
+    critical: critical || category === undefined,
+  });
+  if (suppressed)
+    throw messageErrors.RECIPIENT_SUPPRESSED({
+      message: `This recipient gets no messages: ${suppressed.reason}`,
+    });
+  if (userId === undefined || category === undefined || critical) return;
+  const choices = (await preferences.choices(database, [userId])).get(userId);
+  if (choices && !isWanted(choices, category, channel)) throw messageErrors.RECIPIENT_OPTED_OUT();
+}
+
+/** What a mail says, in the language of its user, and how they say no to more of its kind. */
+async function contentFor(
+  dependencies: Dependencies,
+  transaction: Queryable,
+  email: TemplatedEmail | PlainEmail,
+  { category, critical, choices: known }: Storing,
+): Promise<MessageContent> {
+  const { preferences, unsubscribe } = dependencies;
+  const { userId, to: address } = email;
+  const locale = async (): Promise<string | undefined> => {
+    if (userId === undefined) return undefined;
+    const choices = known ?? (await preferences.choices(transaction, [userId])).get(userId);
+    return choices?.locale ?? undefined;
+  };
+  const link =
+    category === undefined || critical
+      ? undefined
+      : unsubscribe.linkFor({ channel: 'email', address, userId, category });
+  return writeMail(dependencies, email, { locale, unsubscribe: link });
 }
 
 type Store = (

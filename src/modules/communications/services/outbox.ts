@@ -62,24 +62,33 @@ export interface Outbox {
   queueSms(sms: Sms): Promise<string>;
 }
 
-export function createOutbox({
+interface Dependencies extends Pick<Kernel, 'database' | 'jobs' | 'secrets'> {
+  readonly messages: MessageStore;
+  readonly deliverNow: DeliverNow;
+}
+
+export const createOutbox = (dependencies: Dependencies): Outbox => ({
+  ...createReading(dependencies),
+  ...createWriting(dependencies),
+});
+
+/** Throws RATE_LIMIT where nothing was stored. */
+function sent(id: string | undefined): string {
+  if (id === undefined)
+    throw errors.RATE_LIMIT({
+      message: 'This recipient got too many messages in this hour',
+      retryAfter: 3600,
+    });
+  return id;
+}
+
+/** What was written: read, sent again, taken back. */
+function createReading({
   database,
   jobs,
   secrets,
   messages,
-  deliverNow,
-}: Pick<Kernel, 'database' | 'jobs' | 'secrets'> & {
-  readonly messages: MessageStore;
-  readonly deliverNow: DeliverNow;
-}): Outbox {
-  const sent = (id: string | undefined): string => {
-    if (id === undefined)
-      throw errors.RATE_LIMIT({
-        message: 'This recipient got too many messages in this hour',
-        retryAfter: 3600,
-      });
-    return id;
-  };
+}: Dependencies): Pick<Outbox, 'list' | 'read' | 'retry' | 'cancel' | 'resend'> {
   return {
     async list(filter) {
       const { rows, count } = await listMessages(database, filter);
@@ -128,6 +137,16 @@ export function createOutbox({
         ),
       );
     },
+  };
+}
+
+/** What operators write. */
+function createWriting({
+  database,
+  messages,
+  deliverNow,
+}: Dependencies): Pick<Outbox, 'testEmail' | 'sendEmail' | 'queueSms' | 'sendSms'> {
+  return {
     async testEmail(email) {
       if (!messages.available('email')) throw messageErrors.CHANNEL_DISABLED();
       const messageId = sent(

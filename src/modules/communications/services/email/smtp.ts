@@ -4,7 +4,7 @@ import type { Transporter } from 'nodemailer';
 import type { CommunicationsConfig } from '../../config.ts';
 import { pemOf } from '../../pem.ts';
 import { words } from '../providers/outcome.ts';
-import type { MailProvider } from './mail.ts';
+import type { MailProvider, OutgoingMail } from './mail.ts';
 
 /** Milliseconds. */
 const timeouts = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 };
@@ -49,42 +49,12 @@ export function createSmtp(settings: () => SmtpSettings): MailProvider & { close
 
   return {
     close,
-    async deliver({
-      from,
-      to,
-      cc,
-      bcc,
-      replyTo,
-      subject,
-      html,
-      text,
-      headers,
-      attachments,
-      messageId,
-    }) {
+    async deliver(mail) {
       const mailer = await transporter();
       try {
-        const { response } = (await mailer.sendMail({
-          envelope: { from, to: [to, ...cc, ...bcc] },
-          from: { name: '', address: from },
-          to: [{ name: '', address: to }],
-          cc: cc.map((address) => ({ name: '', address })),
-          ...(replyTo === undefined ? {} : { replyTo: { name: '', address: replyTo } }),
-          subject,
-          text,
-          ...(html === undefined ? {} : { html }),
-          messageId,
-          headers,
-          attachments: attachments.map(({ filename, contentType, content, contentId }) => ({
-            filename,
-            contentType,
-            content,
-            encoding: 'base64',
-            ...(contentId === undefined ? {} : { cid: contentId }),
-          })),
-          disableFileAccess: true,
-          disableUrlAccess: true,
-        })) as { readonly response?: string };
+        const { response } = (await mailer.sendMail(messageOf(mail))) as {
+          readonly response?: string;
+        };
         return { outcome: 'accepted', provider, detail: words(response ?? '') };
       } catch (error) {
         const refusal = permanentRefusal(error);
@@ -94,6 +64,28 @@ export function createSmtp(settings: () => SmtpSettings): MailProvider & { close
     },
   };
 }
+
+const messageOf = ({ from, to, cc, bcc, replyTo, html, attachments, ...mail }: OutgoingMail) => ({
+  envelope: { from, to: [to, ...cc, ...bcc] },
+  from: { name: '', address: from },
+  to: [{ name: '', address: to }],
+  cc: cc.map((address) => ({ name: '', address })),
+  ...(replyTo === undefined ? {} : { replyTo: { name: '', address: replyTo } }),
+  subject: mail.subject,
+  text: mail.text,
+  ...(html === undefined ? {} : { html }),
+  messageId: mail.messageId,
+  headers: mail.headers,
+  attachments: attachments.map(({ filename, contentType, content, contentId }) => ({
+    filename,
+    contentType,
+    content,
+    encoding: 'base64',
+    ...(contentId === undefined ? {} : { cid: contentId }),
+  })),
+  disableFileAccess: true,
+  disableUrlAccess: true,
+});
 
 /** What the connection hangs on; the same object as long as nothing of it changed. */
 export interface SmtpSettings {

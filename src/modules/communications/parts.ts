@@ -1,0 +1,107 @@
+/** The services of this module, as its operations and jobs use them. */
+import type { Kernel } from '../../host/kernel.ts';
+import type { Logger } from '../../kernel/telemetry/logger.ts';
+import type { CommunicationsConfig } from './config.ts';
+import { createChains } from './services/chains.ts';
+import { createComposer } from './services/composer.ts';
+import { createDelivery } from './services/delivery.ts';
+import { createDevices } from './services/devices.ts';
+import { createDigests } from './services/digests.ts';
+import { createProviderTemplates } from './services/email/provider-templates.ts';
+import { createMailTransport } from './services/email/transports.ts';
+import { createExternalTemplates } from './services/external-templates.ts';
+import { createFeedback } from './services/feedback/feedback.ts';
+import { createInbox } from './services/inbox.ts';
+import { createMessages } from './services/messages.ts';
+import { createNotifier } from './services/notifier.ts';
+import { createOutbox } from './services/outbox.ts';
+import { createPartials } from './services/partials.ts';
+import { createPreferences } from './services/preferences.ts';
+import { createPushTransport } from './services/push/delivery.ts';
+import { createSmsTransport } from './services/sms/providers.ts';
+import { createSuppressions } from './services/suppressions.ts';
+import { createTemplates } from './services/templates.ts';
+import { createUnifiedTemplates } from './services/unified-templates.ts';
+import { createUnsubscribe } from './services/unsubscribe.ts';
+
+interface Foundation {
+  readonly kernel: Kernel;
+  readonly config: () => CommunicationsConfig;
+  /** Public address of the client surface. */
+  readonly clientUrl: () => string;
+  readonly log: Logger;
+}
+
+export type Parts = ReturnType<typeof createParts>;
+
+export function createParts(foundation: Foundation) {
+  const { kernel, config, log } = foundation;
+  const sending = createSending(foundation, (chainId) => chains.nudge(chainId));
+  const { messages, templates, preferences, delivery } = sending;
+  const inbox = createInbox(kernel);
+  const unified = createUnifiedTemplates(kernel);
+  const composer = createComposer({
+    ...kernel,
+    messages,
+    templates,
+    unified,
+    inbox,
+    preferences,
+  });
+  const chains = createChains({ ...kernel, composer, deliverNow: delivery.deliverNow, log });
+  const digests = createDigests({ ...kernel, composer });
+  const notifier = createNotifier({ ...kernel, messages, inbox, config });
+  return {
+    ...sending,
+    config,
+    inbox,
+    unified,
+    composer,
+    chains,
+    digests,
+    notifier,
+    partials: createPartials(kernel),
+    suppressions: createSuppressions(kernel),
+    devices: createDevices({ ...kernel, config }),
+    outbox: createOutbox({ ...kernel, messages, deliverNow: delivery.deliverNow }),
+    external: createExternalTemplates({
+      ...kernel,
+      templates,
+      provider: createProviderTemplates(config),
+    }),
+    jobs: [...delivery.jobs, notifier.job, chains.job, digests.job],
+  };
+}
+
+/** What stores messages and brings them out. `moved`: something happened to the message of a chain. */
+function createSending(
+  { kernel, config, clientUrl, log }: Foundation,
+  moved: (chainId: string) => Promise<void>,
+) {
+  const templates = createTemplates(kernel);
+  const feedback = createFeedback({
+    ...kernel,
+    config,
+    clientUrl,
+    onReports: async (applied) => {
+      for (const id of new Set(applied.flatMap(({ chainId }) => chainId ?? []))) await moved(id);
+    },
+  });
+  const transports = {
+    email: createMailTransport(config),
+    sms: createSmsTransport(config, feedback.smsReportAddress),
+    push: createPushTransport(config, kernel),
+  };
+  const preferences = createPreferences({ ...kernel, config });
+  const unsubscribe = createUnsubscribe({ ...kernel, clientUrl });
+  const messages = createMessages({
+    ...kernel,
+    templates,
+    preferences,
+    unsubscribe,
+    config,
+    log,
+  });
+  const delivery = createDelivery({ ...kernel, transports, config, onStep: moved });
+  return { templates, feedback, transports, preferences, unsubscribe, messages, delivery };
+}
