@@ -41,7 +41,7 @@ describe('public test files', () => {
 
   it('of OpenFGA are asked: a suite with stages', async () => {
     expect(await run(example('openfga-suite.yaml'))).toEqual({
-      asked: 14,
+      asked: 15,
       failures: [],
       unmapped: ['who 2: who-can asks for objects of one type, not for guild#member'],
     });
@@ -105,6 +105,6 @@ describe('public test files', () => {
         subtract: { exclusion: { base: 'y', subtract: 'x' } },
       },
     });
-    expect(schema.resources[0]?.relations.y).toEqual(['a', 'a:*']);
+    expect(schema.resources[0]?.relations.y).toEqual({ types: ['a', 'a:*'], strict: true });
   });
 });

@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises';
 
 export interface CaseResource {
   readonly name: string;
-  readonly relations: Readonly<Record<string, readonly string[]>>;
+  /** Lists of those who may stand in them, or objects with such a list and marks. */
+  readonly relations: Readonly<Record<string, unknown>>;
   readonly permissions: Readonly<Record<string, unknown>>;
   /** Rules in CEL with the types of their parameters. */
   readonly conditions?: Readonly<Record<string, unknown>>;

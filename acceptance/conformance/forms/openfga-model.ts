@@ -12,6 +12,7 @@ import {
   parameterType,
   permissionOf,
   splitList,
+  strictly,
   Unmapped,
   unionOf,
 } from './public-case.ts';
@@ -44,7 +45,7 @@ export function readModel(source: string): OpenfgaModel {
     const own = Object.fromEntries(
       [...conditions].filter(([condition]) => used.includes(condition)),
     );
-    return { name: name(type), relations, permissions, conditions: own };
+    return { name: name(type), relations: strictly(relations), permissions, conditions: own };
   });
   return { resources, name, assigned };
 }

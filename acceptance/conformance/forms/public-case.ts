@@ -77,6 +77,14 @@ function group(kind: 'union' | 'intersection', parts: readonly Expression[]): Ex
 export const permissionOf = (expression: Expression): unknown =>
   typeof expression === 'string' ? [expression] : expression;
 
+/** Relations as others mean them: everybody of a type is named, and arrows go through sets. */
+export const strictly = (
+  relations: Readonly<Record<string, readonly string[]>>,
+): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(relations).map(([name, types]) => [name, { types, strict: true }]),
+  );
+
 /** Names that we take; other systems have more characters. Two names that would become one are refused. */
 export function createNames(): (name: string) => string {
   const given = new Map<string, string>();

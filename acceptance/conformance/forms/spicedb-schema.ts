@@ -9,6 +9,7 @@ import {
   parameterType,
   permissionOf,
   splitList,
+  strictly,
   Unmapped,
   unionOf,
 } from './public-case.ts';
@@ -35,7 +36,7 @@ export function readSchema(source: string): SpicedbSchema {
       list.flatMap((entry) => / with (.+)$/.exec(entry)?.[1] ?? []),
     );
     const own = Object.fromEntries([...conditions].filter(([one]) => used.includes(one)));
-    return { name: name(type), relations, permissions, conditions: own };
+    return { name: name(type), relations: strictly(relations), permissions, conditions: own };
   });
   return { resources, name };
 }

@@ -227,7 +227,13 @@ function inputOf(
     name: `${kind}${dataSet}`,
     relations: {
       ...Object.fromEntries(
-        relations.map((entries, n) => [`r${n}`, entries.map((entry) => numbered(entry, dataSet))]),
+        relations.map((entries, n) => [
+          `r${n}`,
+          relationOf(
+            entries.map((entry) => numbered(entry, dataSet)),
+            dataSet,
+          ),
+        ]),
       ),
       ...Object.fromEntries(Object.keys(fields).map((relation) => [relation, { from: relation }])),
     },
@@ -236,6 +242,10 @@ function inputOf(
     conditions,
   };
 }
+
+/** In every second data set relations take just what they name, and arrows go through their sets. */
+const relationOf = (types: readonly string[], dataSet: number): unknown =>
+  dataSet % 2 === 1 ? { types, strict: true } : types;
 
 /** Of what a relation would have named first: r1 as a field, r2 as a list. */
 const fieldsOf = (

@@ -107,8 +107,9 @@ function means(search: Search, object: ObjectRef, e: Expression, path: readonly 
       // What is excluded cannot hang on what is being asked: definitions where it would are refused.
       return means(search, object, e.base, path) && !means(search, object, e.subtract, []);
     case 'arrow': {
-      const leading = tuplesOf(search, object, e.relation).filter(
-        (t) => t.subject.relation === '' && t.subject.id !== '*',
+      const strict = search.definitions.get(object.type)?.relations.get(e.relation)?.[0]?.strict;
+      const leading = tuplesOf(search, object, e.relation).filter((t) =>
+        t.subject.relation === '' ? t.subject.id !== '*' : strict === true,
       );
       const one = (t: Tuple) => {
         const name = actionOf(search, t.subject.type, e.target);
@@ -160,7 +161,9 @@ function fits(
 
 function meansSubject(entry: AllowedSubject, subject: SubjectRef): boolean {
   const type = entry.type === '*' || entry.type === subject.type;
-  return type && entry.relation === subject.relation && (subject.id === '*' || !entry.wildcard);
+  if (!type || entry.relation !== subject.relation) return false;
+  if (subject.id !== '*') return !entry.wildcard;
+  return entry.wildcard || !entry.strict || subject.type === '*';
 }
 
 function holds(

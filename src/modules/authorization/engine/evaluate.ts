@@ -7,7 +7,7 @@
 import { evaluateCondition } from '../model/condition.ts';
 import type { Expression, RecordRule } from '../model/expression.ts';
 import { isEverybody, type ObjectRef } from '../model/grammar.ts';
-import { grantRelation, type Name } from '../model/model.ts';
+import { grantRelation, leadsArrows, type Name } from '../model/model.ts';
 import type { Tuple } from '../model/tuple.ts';
 import {
   type Bounds,
@@ -17,7 +17,6 @@ import {
   either,
   type Graph,
   isOwnSet,
-  isPlain,
   type Node,
   no,
   nodeKey,
@@ -185,7 +184,9 @@ export const leadingTuples = (
   object: ObjectRef,
   arrow: Arrow,
 ): readonly Tuple[] =>
-  evaluation.tuples.of(object, arrow.relation).filter((tuple) => isPlain(tuple.subject));
+  evaluation.tuples
+    .of(object, arrow.relation)
+    .filter((tuple) => leadsArrows(evaluation.model, tuple));
 
 /** Whether the subject has what an arrow asks for on the object of one tuple. */
 export function targetBounds(state: EvaluationState, tuple: Tuple, arrow: Arrow): Bounds {

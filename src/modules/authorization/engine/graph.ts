@@ -5,7 +5,7 @@
 import { isPublic } from '../model/expansion-rules.ts';
 import type { RecordRule } from '../model/expression.ts';
 import { type ObjectRef, type SubjectRef, sameObject } from '../model/grammar.ts';
-import { keyOf, type Model, type Name } from '../model/model.ts';
+import { type Dependency, keyOf, type Model, type Name } from '../model/model.ts';
 import type { TupleIndex } from '../model/tuple.ts';
 
 /**
@@ -111,17 +111,23 @@ function addSteps(
   here: Place[],
   beyond: Place[],
 ): void {
-  for (const { on, through, set } of model.dependencies(name)) {
+  for (const dependency of model.dependencies(name)) {
+    const { on, through } = dependency;
     if (through === undefined) {
       here.push({ object, name: on });
       continue;
     }
     for (const { subject } of tuples.of(object, through)) {
-      if (subject.type !== on.type) continue;
-      if (set ? meansSet(model, subject, on) : isPlain(subject))
-        beyond.push({ object: subject, name: on });
+      if (leadsTo(model, subject, dependency)) beyond.push({ object: subject, name: on });
     }
   }
+}
+
+/** Whether a dependency goes on at the object of this subject. */
+function leadsTo(model: Model, subject: SubjectRef, { on, set, via }: Dependency): boolean {
+  if (subject.type !== on.type) return false;
+  if (set) return meansSet(model, subject, on);
+  return via === '' ? isPlain(subject) : subject.relation === via;
 }
 
 /** One concrete object, neither a set nor everybody of a type. */

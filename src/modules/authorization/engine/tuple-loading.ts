@@ -12,6 +12,7 @@ import { formatSubject, formsOf, type ObjectRef, type SubjectRef } from '../mode
 import {
   grantRelation,
   keyOf,
+  leadingSubjects,
   type Model,
   type Name,
   plainTypes,
@@ -61,8 +62,11 @@ function compute(model: Model, start: Name): Footprint {
   const sets: [string, string][] = [];
   for (const name of names.values()) {
     probes.push([name.type, name.kind === 'relation' ? name.name : grantRelation(name.name)]);
-    if (name.kind === 'action') follows.push(...arrowRows(model, name));
-    else if (takesSets(model, name)) sets.push([name.type, name.name]);
+    if (name.kind === 'action') {
+      follows.push(...arrowRows(model, name));
+      sets.push(...arrowSetRows(model, name));
+    }
+    if (name.kind === 'relation' && takesSets(model, name)) sets.push([name.type, name.name]);
   }
   return { probes: unique(probes), follows: unique(follows), sets: unique(sets) };
 }
@@ -78,6 +82,17 @@ function arrowRows(model: Model, name: Name): [string, string, string][] {
     // "every" must also see the objects that cannot have the action: they make it false.
     const leading = all ? types : types.filter((type) => model.action(type, target) !== undefined);
     return leading.map((type): [string, string, string] => [name.type, relation, type]);
+  });
+}
+
+/** Relations whose sets arrows go through. */
+function arrowSetRows(model: Model, name: Name): [string, string][] {
+  const relations = arrowsIn(model.expression(name) ?? { kind: 'none' }).map((a) => a.relation);
+  return relations.flatMap((relation): [string, string][] => {
+    const subjects = model.get(name.type)?.relations.get(relation) ?? [];
+    return leadingSubjects(subjects, []).some(({ via }) => via !== '')
+      ? [[name.type, relation]]
+      : [];
   });
 }
 

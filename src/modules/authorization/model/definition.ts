@@ -24,6 +24,8 @@ export interface AllowedSubject {
   readonly wildcard: boolean;
   /** Name of the condition that such a tuple must carry. */
   readonly condition: string | undefined;
+  /** It takes just what it names: `Type` no `Type:*`; and arrows go through its sets. */
+  readonly strict: boolean;
 }
 
 /** The wire form, kept as written. */
@@ -69,16 +71,23 @@ export function parseDefinition(input: DefinitionInput): Definition {
     { place: 'conditions', max: limits.actions, problems },
     parseCondition,
   );
-  const { lists, shareable } = relationLists(input.relations, problems);
+  const { lists, shareable, strict } = relationLists(input.relations, problems);
   const relations = parseMap(
     lists,
     { place: 'relations', max: limits.relations, problems },
     parseSubjects,
   );
+  for (const relation of strict)
+    relations.set(
+      relation,
+      (relations.get(relation) ?? []).map((subject) => ({ ...subject, strict: true })),
+    );
   const { fields, pending } = fieldRelations(input);
   const columns = columnRelations(input, lists);
   for (const [relation, { type }] of fields)
-    relations.set(relation, [{ type, relation: '', wildcard: false, condition: undefined }]);
+    relations.set(relation, [
+      { type, relation: '', wildcard: false, condition: undefined, strict: false },
+    ]);
   const actions = parseActions(input, relations, problems);
   requireConditions(relations, conditions, problems);
   const rings = cycles(actions);
@@ -217,7 +226,7 @@ function parseSubjects(
       });
       return [];
     }
-    return [{ type, relation, wildcard: wildcard !== undefined, condition }];
+    return [{ type, relation, wildcard: wildcard !== undefined, condition, strict: false }];
   });
 }
 

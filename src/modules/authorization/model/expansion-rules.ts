@@ -27,7 +27,7 @@ export interface DirectRule {
 export interface StepRule extends DirectRule {
   readonly fromType: string;
   readonly fromName: string;
-  /** Relation of the subject set; empty for an arrow. */
+  /** Relation of the subject set; empty for plain objects of an arrow. */
   readonly setRelation: string;
 }
 
@@ -70,8 +70,8 @@ export function rulesTo(model: Model, goal: Name): Rules {
       type: inner.type,
       relation: inner.kind === 'relation' ? inner.name : grantRelation(inner.name),
     }));
-    const steps = outward(model, goal).flatMap(({ inner, on, through, set }) =>
-      (set ? setNames(model, inner, { on, through }) : ['']).map((setRelation) => ({
+    const steps = outward(model, goal).flatMap(({ inner, on, through, set, via }) =>
+      (set ? setNames(model, inner, { on, through }) : [via]).map((setRelation) => ({
         ...common,
         type: inner.type,
         relation: through,
@@ -105,6 +105,7 @@ interface Outward {
   readonly on: Name;
   readonly through: string;
   readonly set: boolean;
+  readonly via: string;
 }
 
 /** What counts towards a name from other objects. */
@@ -112,8 +113,8 @@ function outward(model: Model, start: Name): readonly Outward[] {
   return namesOfObject(model, start).flatMap((inner) =>
     model
       .dependencies(inner)
-      .flatMap(({ on, through, negative, set }) =>
-        through === undefined || negative ? [] : [{ inner, on, through, set }],
+      .flatMap(({ on, through, negative, set, via }) =>
+        through === undefined || negative ? [] : [{ inner, on, through, set, via }],
       ),
   );
 }

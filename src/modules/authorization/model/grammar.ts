@@ -20,12 +20,12 @@ export interface SubjectRef extends ObjectRef {
 const namePattern = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 
 /** Ids: anything visible except the characters that the grammar uses. */
-const idPattern = /^[^\s:#@*,\p{C}]{1,256}$/u;
+const idPattern = /^[^\s:#@*,\p{C}]{1,1024}$/u;
 
 const uuidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Longest tuple text `subject#relation@resource`, in characters. */
-export const maxTupleLength = 512;
+/** Longest tuple text `subject#relation@resource`, in bytes: two ids of 1,024 ASCII characters. What is longer fits into no index. */
+export const maxTupleBytes = 2_320;
 
 export const isName = (text: string): boolean => namePattern.test(text);
 

@@ -78,7 +78,7 @@ describe('tuples', () => {
     [tuple('User:a can:fly Doc:1'), 'permission', 'action'],
     [tuple('User:a can:read Doc:1', 'recent'), 'condition', 'condition'],
     [tuple('Team:t#member can:read Doc:1'), 'subject', 'type'],
-    [tuple(`User:${'x'.repeat(256)} owner Doc:${'y'.repeat(256)}`), 'subject', 'length'],
+    [tuple(`User:${'ü'.repeat(1024)} owner Doc:${'y'.repeat(1024)}`), 'subject', 'length'],
   ])('do not fit %#, with the reason and the place', (one, path, rule) => {
     expect(tupleProblem(model, one)?.errors).toMatchObject([{ path, rule }]);
   });

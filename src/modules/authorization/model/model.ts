@@ -24,6 +24,8 @@ export interface Dependency {
   readonly through: string | undefined;
   /** Reached through a subject set in `through`, not through an arrow. */
   readonly set: boolean;
+  /** For arrows: the relation of the sets whose objects it looks at; empty for plain objects. */
+  readonly via: string;
 }
 
 /** Relation name under which a direct grant of an action is stored. Not a valid name, so it clashes with none. */
@@ -158,6 +160,48 @@ export const plainTypes = (
     ? all
     : [...new Set(subjects.filter((s) => s.relation === '' && !s.wildcard).map((s) => s.type))];
 
+/** Objects that an arrow along a relation looks at: by themselves (`via` is empty), or as those of sets. */
+export const leadingSubjects = (
+  subjects: readonly AllowedSubject[],
+  all: readonly string[],
+): readonly { readonly type: string; readonly via: string }[] => {
+  const sets = subjects.filter(({ strict, relation }) => strict && relation !== '');
+  const named = new Map(sets.map((s) => [`${s.type}#${s.relation}`, s]));
+  return [
+    ...plainTypes(subjects, all).map((type) => ({ type, via: '' })),
+    ...[...named.values()].map(({ type, relation }) => ({ type, via: relation })),
+  ];
+};
+
+/** True when an arrow along the relation of a tuple looks at the object of its subject. */
+export function leadsArrows(model: Model, { subject, relation, resource }: LeadingTuple): boolean {
+  if (subject.relation === '') return subject.id !== '*';
+  return (model.get(resource.type)?.relations.get(relation) ?? []).some(
+    (allowed) =>
+      allowed.strict && allowed.type === subject.type && allowed.relation === subject.relation,
+  );
+}
+
+interface LeadingTuple {
+  readonly subject: { readonly type: string; readonly id: string; readonly relation: string };
+  readonly relation: string;
+  readonly resource: { readonly type: string };
+}
+
+/** Sets whose objects some arrow of the model looks at, as `Type#relation`. */
+export const arrowSets = (model: Model): ReadonlySet<string> =>
+  model.derived(
+    'arrow sets',
+    () =>
+      new Set(
+        model
+          .types()
+          .flatMap((type) => [...(model.get(type)?.relations.values() ?? [])])
+          .flatMap((subjects) => leadingSubjects(subjects, []))
+          .flatMap(({ type, via }) => (via === '' ? [] : [`${type}#${via}`])),
+      ),
+  );
+
 function computeDependencies(lookUp: LookUp, name: Name): readonly Dependency[] {
   const definition = lookUp.byType.get(name.type);
   if (!definition) return [];
@@ -174,7 +218,7 @@ function setDependencies(
 ): readonly Dependency[] {
   return subjects.flatMap((subject) => {
     const on = subject.relation === '' ? undefined : lookUp.member(subject.type, subject.relation);
-    return on ? [{ on, negative: false, through: relation, set: true }] : [];
+    return on ? [{ on, negative: false, through: relation, set: true, via: '' }] : [];
   });
 }
 
@@ -197,6 +241,7 @@ function expressionDependencies(
           negative,
           through: undefined,
           set: false,
+          via: '',
         },
       ];
     case 'action':
@@ -206,14 +251,16 @@ function expressionDependencies(
           negative,
           through: undefined,
           set: false,
+          via: '',
         },
       ];
     case 'arrow':
-      return arrowTargets(lookUp, definition, expression).map((on) => ({
+      return arrowTargets(lookUp, definition, expression).map(({ on, via }) => ({
         on,
         negative,
         through: expression.relation,
         set: false,
+        via,
       }));
     case 'union':
     case 'intersection':
@@ -231,11 +278,12 @@ function arrowTargets(
   lookUp: LookUp,
   definition: Definition,
   arrow: { relation: string; target: string },
-): readonly Name[] {
+): readonly { readonly on: Name; readonly via: string }[] {
   const subjects = definition.relations.get(arrow.relation) ?? [];
-  return plainTypes(subjects, [...lookUp.byType.keys()]).flatMap(
-    (type) => lookUp.action(type, arrow.target) ?? [],
-  );
+  return leadingSubjects(subjects, [...lookUp.byType.keys()]).flatMap(({ type, via }) => {
+    const on = lookUp.action(type, arrow.target);
+    return on ? [{ on, via }] : [];
+  });
 }
 
 /** Longest chain of exclusions below a name. Definitions where it would be endless are refused (reference-check.ts). */

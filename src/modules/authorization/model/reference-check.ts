@@ -6,7 +6,7 @@
 import type { Problem } from '../../../kernel/errors.ts';
 import type { AllowedSubject, Definition } from './definition.ts';
 import { childrenOf, type Expression } from './expression.ts';
-import { buildModel, keyOf, type Model, type Name, plainTypes, reachable } from './model.ts';
+import { buildModel, keyOf, leadingSubjects, type Model, type Name, reachable } from './model.ts';
 
 /** Problems of `definition` beside the other definitions (its own older form left out of them). */
 export function checkAgainst(
@@ -61,7 +61,9 @@ function arrowProblems(
     );
   }
   if (definition.pending.has(expression.relation)) return [];
-  const types = plainTypes(definition.relations.get(expression.relation) ?? [], model.types());
+  const subjects = definition.relations.get(expression.relation) ?? [];
+  const leading = leadingSubjects(subjects, model.types());
+  const types = [...new Set(leading.map(({ type }) => type))];
   if (types.some((type) => model.action(type, expression.target))) return [];
   const message =
     types.length === 0

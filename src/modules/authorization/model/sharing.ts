@@ -17,31 +17,31 @@ export interface RelationLists {
   /** Relations with nothing but their lists of those who may stand in them. */
   readonly lists: Readonly<Record<string, unknown>>;
   readonly shareable: ReadonlySet<string>;
+  /** Relations that take just what their lists name, and whose sets arrows go through. */
+  readonly strict: ReadonlySet<string>;
 }
 
-/** Takes the mark off relations that are written as objects with `types`. */
+/** Takes the marks off relations that are written as objects with `types`. */
 export function relationLists(
   relations: Readonly<Record<string, unknown>>,
   problems: Problem[],
 ): RelationLists {
-  const shareable = new Set<string>();
+  const marked = { shareable: new Set<string>(), strict: new Set<string>() };
   const entries = Object.entries(relations).map(([name, value]): [string, unknown] => {
     if (typeof value !== 'object' || value === null || !('types' in value)) return [name, value];
-    const { types, shareable: mark = false, ...rest } = value as Record<string, unknown>;
-    const path = `relations.${cutText(name, 64)}`;
-    const [stray] = Object.keys(rest);
-    if (stray !== undefined)
-      problems.push({
-        path: `${path}.${cutText(stray, 64)}`,
-        rule: 'unknown',
-        message: 'is not known: there are types and shareable',
-      });
-    if (typeof mark !== 'boolean')
-      problems.push({ path: `${path}.shareable`, rule: 'type', message: 'must be true or false' });
-    if (mark === true) shareable.add(name);
+    const { types, ...marks } = value as Record<string, unknown>;
+    for (const [mark, set] of Object.entries(marks)) {
+      const path = `relations.${cutText(name, 64)}.${cutText(mark, 64)}`;
+      if (mark !== 'shareable' && mark !== 'strict') {
+        const message = 'is not known: there are types, shareable and strict';
+        problems.push({ path, rule: 'unknown', message });
+      } else if (typeof set !== 'boolean')
+        problems.push({ path, rule: 'type', message: 'must be true or false' });
+      else if (set) marked[mark].add(name);
+    }
     return [name, types];
   });
-  return { lists: Object.fromEntries(entries), shareable };
+  return { lists: Object.fromEntries(entries), ...marked };
 }
 
 /** An entry of a relation's list, as far as it matters here. */

@@ -6,7 +6,7 @@ import {
   formatObject,
   formatSubject,
   isEverybody,
-  maxTupleLength,
+  maxTupleBytes,
   type ObjectRef,
   type SubjectRef,
 } from './grammar.ts';
@@ -73,18 +73,20 @@ const isGrantable = (subject: SubjectRef): boolean =>
 
 /**
  * True when an entry of a relation's list means this subject, whatever its condition. Where objects of a type may
- * stand, `Type:*` may; an entry `Type:*` takes nothing else.
+ * stand, `Type:*` may, unless the relation is strict; an entry `Type:*` takes nothing else.
  */
 export function allows(allowed: AllowedSubject, subject: SubjectRef): boolean {
   if (allowed.type !== '*' && allowed.type !== subject.type) return false;
-  return allowed.relation === subject.relation && (!allowed.wildcard || subject.id === '*');
+  if (allowed.relation !== subject.relation) return false;
+  if (allowed.wildcard) return subject.id === '*';
+  return !allowed.strict || subject.id !== '*' || isEverybody(subject);
 }
 
 /** The 400 that says why a tuple does not fit; `undefined` when it does. */
 export function tupleProblem(model: Model, tuple: Tuple): PenstockError | undefined {
   const { subject, resource, relation } = tuple;
-  if (formatTuple(tuple).length > maxTupleLength) {
-    return invalid('subject', 'length', `the tuple is longer than ${maxTupleLength} characters`);
+  if (Buffer.byteLength(formatTuple(tuple)) > maxTupleBytes) {
+    return invalid('subject', 'length', `the tuple is longer than ${maxTupleBytes} bytes`);
   }
   if (!isEverybody(subject) && !model.get(subject.type))
     return invalid('subject', 'type', `no type is called "${subject.type}"`);

@@ -107,7 +107,7 @@ const legacy = ({ legacyCheck }: ClientServices): Operation =>
         action: Type.String({ pattern: '^[A-Za-z][\\w.-]{0,63}$' }),
         resourceId: Type.Optional(
           Type.String({
-            maxLength: 256,
+            maxLength: 1_024,
             description: 'Without it only permissions and rules without conditions count',
           }),
         ),

@@ -54,7 +54,7 @@ export const ofMany: Rename = (path) => (path === 'resource' ? 'resources.0' : p
 export const Instant = Type.String({ format: 'date-time' });
 /** Longer than anything valid, so that the grammar itself can say what is wrong. */
 const Reference = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 600, description });
+  Type.String({ minLength: 1, maxLength: 1_300, description });
 
 export const Subject = Reference('<Type>:<id>, <Type>:<id>#<relation>, <Type>:* or * (everybody)');
 export const Resource = Reference('<Type>:<id>');

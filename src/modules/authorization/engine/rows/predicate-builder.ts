@@ -2,7 +2,14 @@
 import { isPublic, namesOfObject } from '../../model/expansion-rules.ts';
 import type { Expression, RecordRule } from '../../model/expression.ts';
 import { formsOf, isEverybody, type SubjectRef } from '../../model/grammar.ts';
-import { grantRelation, keyOf, type Model, type Name, plainTypes } from '../../model/model.ts';
+import {
+  arrowSets,
+  grantRelation,
+  keyOf,
+  leadingSubjects,
+  type Model,
+  type Name,
+} from '../../model/model.ts';
 import { allows } from '../../model/tuple.ts';
 import { descentText } from '../descent.ts';
 import { type Bounds, meansSet } from '../graph.ts';
@@ -25,8 +32,11 @@ export const setsOf = (model: Model, principals: readonly Principal[]): readonly
   principals.flatMap(({ type, id, name }) => {
     const definition = model.get(type);
     const words = [...(definition?.relations.keys() ?? []), ...(definition?.actions.keys() ?? [])];
+    const led = arrowSets(model);
     const meant = words.filter(
-      (word) => name === keyOf(model.member(type, word) ?? { type, kind: 'action', name: '' }),
+      (word) =>
+        led.has(`${type}#${word}`) ||
+        name === keyOf(model.member(type, word) ?? { type, kind: 'action', name: '' }),
     );
     return ['', ...meant].map((relation) => ({ type, id, relation }));
   });
@@ -226,27 +236,35 @@ function arrowTest(
   polarity: Polarity,
 ): Test {
   const { model } = builder;
-  const types = plainTypes(model.get(type)?.relations.get(arrow.relation) ?? [], model.types());
-  const place = (subjectType: string, as: Polarity): ArmPlace => ({
+  const subjects = model.get(type)?.relations.get(arrow.relation) ?? [];
+  const leading = leadingSubjects(subjects, model.types());
+  const place = ({ type: subjectType, via }: Leading, as: Polarity): ArmPlace => ({
     type,
     relation: arrow.relation,
     polarity: as,
-    as: { type: subjectType, id: '', relation: '' },
+    as: { type: subjectType, id: '', relation: via },
   });
-  const holders = (subjectType: string) => {
+  const holders = ({ type: subjectType }: Leading) => {
     const target = model.action(subjectType, arrow.target);
     return target ? holdersOf(builder, target, polarity) : { ids: [] };
   };
   if (!arrow.all)
-    return tupleTest(types.flatMap((t) => armsFor(builder, place(t, polarity), holders(t))));
+    return tupleTest(
+      leading.flatMap((one) => armsFor(builder, place(one, polarity), holders(one))),
+    );
   const some = tupleTest(
-    types.flatMap((t) => armsFor(builder, place(t, polarity), { ids: [], except: true })),
+    leading.flatMap((one) => armsFor(builder, place(one, polarity), { ids: [], except: true })),
   );
-  const outside = types.map((t) => ({ type: t, ...holders(t) })).filter((h) => !h.except);
+  const outside = leading
+    .map((one) => ({ one, held: holders(one) }))
+    .filter(({ held }) => !('except' in held) || !held.except);
   const others = tupleTest(
-    outside.flatMap((h) =>
-      armsFor(builder, place(h.type, opposite(polarity)), { ...h, except: true }),
+    outside.flatMap(({ one, held }) =>
+      armsFor(builder, place(one, opposite(polarity)), { ...held, except: true }),
     ),
   );
   return allOf([some, not(others)]);
 }
+
+/** Objects that an arrow looks at. */
+type Leading = ReturnType<typeof leadingSubjects>[number];
