@@ -190,6 +190,15 @@ export interface RecordTuples {
    */
   own(statement: TupleStatement & { readonly table: string }, owner: Owner): readonly string[];
   /**
+   * Tells what fields of the rows say that are relations: of new rows, or, beside the rows as they were (`old`, with `_id`
+   * and these fields), what came and what went.
+   */
+  tell(
+    statement: TupleStatement & {
+      readonly old?: { readonly rows: string; readonly fields: readonly string[] } | undefined;
+    },
+  ): readonly string[];
+  /**
    * Takes away everything that is written about the rows, on either side. `table`: the quoted name of what they are
    * deleted from, where that is a table of the platform.
    */

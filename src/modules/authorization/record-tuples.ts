@@ -24,6 +24,16 @@ export const recordTuples: RecordTuples = {
     return [`owned as (${insert})`];
   },
 
+  tell({ rows, schema, actor, old }) {
+    if (!old) return [`told as (${changedFieldEvents({ schema, actor }, 'create', rows)})`];
+    const told = (what: 'create' | 'delete', from: string, than: string): string =>
+      changedFieldEvents({ schema, actor }, what, from, { than, fields: old.fields });
+    return [
+      `told_came as (${told('create', rows, old.rows)})`,
+      `told_went as (${told('delete', old.rows, rows)})`,
+    ];
+  },
+
   forget({ rows, schema, table, actor }) {
     const type = literalOf(schema, 'text');
     // Each side by its own index, whatever the planner believes about how many there are (`offset 0` keeps the sides apart).
@@ -60,6 +70,38 @@ export const takesOwner = (definition: Definition | undefined, type: string): bo
 /** True when users can own records of the type, and it says who may read, edit and delete them. */
 export const servesRecords = (definition: Definition): boolean =>
   takesOwner(definition, 'User') && recordActions.every((action) => definition.actions.has(action));
+
+/** The ids that a field of a row holds, as a list; `row` and `field` are SQL. */
+const heldIds = (row: string, field: string): string =>
+  `(case jsonb_typeof(to_jsonb(${row}) -> ${field}) when 'array' then to_jsonb(${row}) -> ${field} when 'string' then jsonb_build_array(to_jsonb(${row}) -> ${field}) else '[]' end)`;
+
+interface Compared {
+  readonly than: string;
+  readonly fields: readonly string[];
+}
+
+/** What fields of rows say, where others of the same id do not: as events about relations. Which fields that are, the definition says. */
+function changedFieldEvents(
+  { schema, actor }: Pick<TupleStatement, 'schema' | 'actor'>,
+  what: 'create' | 'delete',
+  rows: string,
+  compared?: Compared,
+): string {
+  const type = literalOf(schema, 'text');
+  const field = `(f.value ->> 'field')`;
+  const beside = compared
+    ? ` join ${compared.than} y on y."_id" = x."_id" and ${field} = any(${literalOf(compared.fields, 'text[]')})`
+    : '';
+  const absent = compared ? ` and not ${heldIds('y', field)} ? s.id` : '';
+  return `insert into ${outboxTable} (topic, ids, payload, actor)
+    select distinct 'authorization:${what}:relation', array[x."_id"::text], jsonb_build_object(
+      'subject', (f.value ->> 'type') || ':' || s.id, 'relation', f.key, 'resource', ${type} || ':' || x."_id"::text, 'source', 'record'), ${actor}::text
+    from penstock.resource_definitions w
+      cross join lateral jsonb_each(w.fields) f
+      cross join ${rows} x${beside}
+      cross join lateral jsonb_array_elements_text(${heldIds('x', field)}) s(id)
+    where w.name = ${type} and w.fields <> '{}'${absent}`;
+}
 
 /**
  * What the fields of rows say that go, as events: whoever could read a record by a field of it may hear that it is gone.

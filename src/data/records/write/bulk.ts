@@ -20,7 +20,7 @@ import {
 import { refuseOperators } from './operators.ts';
 import { ownershipShape } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
-import type { MovedRows } from './placement-text.ts';
+import { type MovedRows, toldFields } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, withCheckedReferences } from './references.ts';
 import { uniqueViolationAt, type WrittenRecord } from './refused-values.ts';
 import { insertManyText, updateManyText } from './statements.ts';
@@ -123,10 +123,11 @@ function insertStatement(
 ): Statement {
   const { schema, caller, dependencies, populate, ownership, conditions } = context;
   const values = [callerKey(caller), JSON.stringify(records)];
+  const told = toldFields(schema, dependencies.permissions.tuples, columns);
   const shape = `createMany|${columns.join()}|${ownershipShape(ownership)}|${answerShape(context)}`;
   const dynamic = ownership !== undefined || isDynamicAnswer(context);
   return dependencies.plans.statement({ schema, shape, values, dynamic }, (parameters) =>
-    insertManyText(schema, { columns, populate, ownership, conditions }, parameters),
+    insertManyText(schema, { columns, populate, ownership, conditions, told }, parameters),
   );
 }
 
@@ -318,6 +319,7 @@ function groupStatement(
   const { dependencies, schema, caller, populate, conditions } = context;
   const columns = Object.keys(group[0]?.values ?? {});
   const predicate = settableRows(context, columns);
+  const told = toldFields(schema, dependencies.permissions.tuples, columns);
   // In the order of their ids, so that two requests for the same records do not wait for each other.
   const records = group
     .map(({ id, values }) => ({ _id: id, ...values }))
@@ -327,6 +329,10 @@ function groupStatement(
   return dependencies.plans.statement(
     { schema, shape, values: [callerKey(caller), JSON.stringify(records)], dynamic },
     (parameters) =>
-      updateManyText(schema, { columns, predicate, populate, conditions, compare }, parameters),
+      updateManyText(
+        schema,
+        { columns, predicate, populate, conditions, compare, told },
+        parameters,
+      ),
   );
 }

@@ -23,7 +23,7 @@ import {
   runAssigned,
 } from './assignments.ts';
 import { placedChange, requirePlacement } from './placement.ts';
-import { type MovedRows, movedColumn } from './placement-text.ts';
+import { comparedFields, type MovedRows, movedColumn, toldFields } from './placement-text.ts';
 import { type ReferenceSource, requireReferences, sourceOf } from './references.ts';
 import { withAnswer } from './statements.ts';
 import { type ColumnValues, encoded, namesOf } from './validate.ts';
@@ -166,6 +166,7 @@ function operatorStatement(
 ) {
   const { schema, caller, dependencies, options, populate, conditions } = context;
   const { expectedVersion } = options;
+  const told = toldFields(schema, dependencies.permissions.tuples, columns);
   return filteredStatement(
     dependencies.plans,
     { schema, values: [callerKey(caller), id] },
@@ -181,8 +182,12 @@ function operatorStatement(
       const extra = compare ? `${failed}, ${movedColumn(compare)}` : failed;
       return withAnswer(
         schema,
-        updatedRows(schema, values, { where, operation: 'update', compare }),
-        { kind: 'update', populate, conditions, many: false, extra },
+        updatedRows(schema, values, {
+          where,
+          operation: 'update',
+          compare: comparedFields(compare, told),
+        }),
+        { kind: 'update', populate, conditions, many: false, extra, told },
         parameters,
       );
     },

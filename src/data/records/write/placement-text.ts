@@ -1,5 +1,7 @@
-/** What a changing statement tells about rows that it led elsewhere (placement.ts). */
+/** What a changing statement tells about references: which rows it led elsewhere (placement.ts), and which relations changed. */
 import { identifier } from '../../../kernel/database/sql.ts';
+import type { RecordTuples } from '../../../kernel/permissions.ts';
+import type { CompiledSchema } from '../../schema/compile/compiled.ts';
 
 /** What a statement that changes the rows `o` to `r` (changed-rows.ts, `compare`) answers about them. */
 export interface MovedRows {
@@ -13,3 +15,43 @@ export const movedColumn = (compared: readonly string[]): string => {
     .map((column) => `o.${column} is distinct from r.${column}`);
   return `(select array_agg(r."_id"::text) from r join o on o."_id" = r."_id" where ${differs.join(' or ')}) as moved`;
 };
+
+/** Fields of a write that may be relations of its rows, and who tells of them. */
+export interface ToldFields {
+  readonly tuples: RecordTuples;
+  readonly fields: readonly string[];
+}
+
+/** `undefined`: nobody hears of fields of this schema, or the write touches no reference. */
+export function toldFields(
+  { modelOptions, mapping, relations }: CompiledSchema,
+  tuples: RecordTuples | undefined,
+  columns: readonly string[],
+): ToldFields | undefined {
+  if (!tuples || mapping || !modelOptions.conduit.authorization.enabled) return undefined;
+  const fields = columns.filter((name) => relations.has(name));
+  return fields.length > 0 ? { tuples, fields } : undefined;
+}
+
+/** Further parts of a `with` whose rows are `r`, and were `o` where they were there before. `$1` is the actor. */
+export const tellingText = (
+  { name }: CompiledSchema,
+  told: ToldFields | undefined,
+  kind: 'new' | 'changed',
+): string =>
+  (
+    told?.tuples.tell({
+      rows: 'r',
+      schema: name,
+      actor: '$1',
+      old: kind === 'new' ? undefined : { rows: 'o', fields: told.fields },
+    }) ?? []
+  )
+    .map((part) => `, ${part}`)
+    .join('');
+
+/** Fields of which the statement must know the old values. */
+export const comparedFields = (
+  compare: readonly string[] | undefined,
+  told: ToldFields | undefined,
+): readonly string[] => [...new Set([...(compare ?? []), ...(told?.fields ?? [])])];

@@ -16,7 +16,7 @@ import { changedRows, destroyedRows, touched, withKeptParts } from '../sql/chang
 import { type Parameters, restriction } from '../sql/prepared-statements.ts';
 import { idTest, live } from '../sql/row-id.ts';
 import { type Ownership, ownerColumns, ownerRows } from './ownership.ts';
-import { movedColumn } from './placement-text.ts';
+import { comparedFields, movedColumn, type ToldFields, tellingText } from './placement-text.ts';
 
 export type WriteKind = 'create' | 'update' | 'delete' | 'restore' | 'purge';
 
@@ -61,6 +61,8 @@ export interface AnswerOptions {
   readonly extra?: string;
   /** Placeholder of the owner as a text, where the records say who that is. */
   readonly ownerPlace?: string;
+  /** References whose changes are told as relations. */
+  readonly told?: ToldFields | undefined;
 }
 
 /** Puts a change, the head of a `with` whose `r` are whole rows, together with its events and its answer. `$1` is the actor. */
@@ -70,12 +72,12 @@ export function withAnswer(
   options: AnswerOptions,
   parameters: Parameters,
 ): string {
-  const { kind, populate, many, ownership, conditions, extra, ownerPlace } = options;
+  const { kind, populate, many, ownership, conditions, extra, ownerPlace, told } = options;
   const list = selectList(schema, 't0', populate, createRenderContext(parameters, conditions));
   const owned = ownership ? ownerRows(schema, ownership, parameters, ownerPlace) : undefined;
   const event = (many ? eventRows : eventRow)(schema, kind, owned?.payload);
   return (
-    `with ${change}, e as (${event})${owned?.tuples ?? ''} ` +
+    `with ${change}, e as (${event})${owned?.tuples ?? ''}${tellingText(schema, told, kind === 'create' ? 'new' : 'changed')} ` +
     `select ${recordColumns(schema)}${extra ? `, ${extra}` : ''} from (select ${list} from r t0) x${many ? ' order by x."_id"' : ''}`
   );
 }
@@ -89,6 +91,7 @@ interface Shown {
 export interface InsertShape extends Shown {
   readonly columns: readonly string[];
   readonly ownership: Ownership | undefined;
+  readonly told?: ToldFields | undefined;
   /** Nothing is written when the id is taken. */
   readonly ifAbsent?: boolean;
 }
@@ -129,6 +132,7 @@ export interface UpdateShape extends Shown {
   readonly operation: 'update' | 'restore';
   /** Fields by which the answer tells which rows are elsewhere now (placement.ts). */
   readonly compare?: readonly string[] | undefined;
+  readonly told?: ToldFields | undefined;
 }
 
 const movedExtra = (compare: readonly string[] | undefined) =>
@@ -148,11 +152,13 @@ export function updateText(
     .join('');
   const version = shape.versioned ? ' and t0."__v" = $3::integer' : '';
   const where = `t0."_id" = $2${version}${live(schema, 't0')}${restriction(shape.predicate, 't0', parameters, 'row')}`;
-  const { operation, compare } = shape;
+  const { operation, told } = shape;
+  const compare = comparedFields(shape.compare, told);
   const change = changedRows(schema, { set: sets + touched, where, operation, compare });
   const answer = {
     ...shownOf(shape),
-    ...movedExtra(compare),
+    ...movedExtra(shape.compare),
+    told,
     kind: 'update',
     many: false,
   } as const;
@@ -210,11 +216,12 @@ export function updateManyText(
     source,
     operation: 'update',
     many: true,
-    compare: shape.compare,
+    compare: comparedFields(shape.compare, shape.told),
   });
   const answer = {
     ...shownOf(shape),
     ...movedExtra(shape.compare),
+    told: shape.told,
     kind: 'update',
     many: true,
   } as const;

@@ -14,7 +14,7 @@ import { createExternal, isExternal, updateExternal } from './external-writes.ts
 import { changeByOperators, operatorsOf, refuseOperators, touchedInput } from './operators.ts';
 import { ownershipShape, ownerValues } from './ownership.ts';
 import { createAdmitted, placedChange, requirePlacement } from './placement.ts';
-import type { MovedRows } from './placement-text.ts';
+import { type MovedRows, toldFields } from './placement-text.ts';
 import { requireReferences, sourceOf, withCheckedReferences } from './references.ts';
 import { insertText, updateText } from './statements.ts';
 import {
@@ -126,7 +126,14 @@ export async function insertRecord(
     (parameters) =>
       insertText(
         schema,
-        { columns: namesOf(whole), populate, ownership, conditions, ifAbsent: kind === 'ifAbsent' },
+        {
+          columns: namesOf(whole),
+          populate,
+          ownership,
+          conditions,
+          ifAbsent: kind === 'ifAbsent',
+          told: toldFields(schema, dependencies.permissions.tuples, namesOf(whole)),
+        },
         parameters,
       ),
   );
@@ -264,6 +271,7 @@ async function changeColumns(
   const { database, operation = 'update', compare } = options;
   const versioned = expectedVersion !== undefined;
   const columns = namesOf(change);
+  const told = toldFields(schema, dependencies.permissions.tuples, columns);
   const predicate = settableRows(context, columns);
   const values = [
     callerKey(caller),
@@ -279,7 +287,7 @@ async function changeColumns(
     (parameters) =>
       updateText(
         schema,
-        { columns, versioned, predicate, populate, conditions, operation, compare },
+        { columns, versioned, predicate, populate, conditions, operation, compare, told },
         parameters,
       ),
   );

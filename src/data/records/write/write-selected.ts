@@ -21,7 +21,13 @@ import {
 } from './assignments.ts';
 import { WRITE_LIMIT } from './cascade.ts';
 import { placedChange, requirePlacement } from './placement.ts';
-import { type MovedRows, movedColumn } from './placement-text.ts';
+import {
+  comparedFields,
+  type MovedRows,
+  movedColumn,
+  tellingText,
+  toldFields,
+} from './placement-text.ts';
 import { requireReferences } from './references.ts';
 import { cascadeBeforeRemoval, hasDependants } from './removal.ts';
 import { eventRows, removedRows } from './statements.ts';
@@ -52,6 +58,7 @@ export async function updateSelected(
   const rules = resultRules(assignments);
   const placed = await placedChange(context, Object.keys(given));
   const compare = placed?.compared;
+  const told = toldFields(schema, dependencies.permissions.tuples, Object.keys(given));
   const statement = filteredStatement(
     dependencies.plans,
     { schema, values: [callerKey(caller)] },
@@ -65,11 +72,11 @@ export async function updateSelected(
         where,
         operation: 'update',
         many: true,
-        compare,
+        compare: comparedFields(compare, told),
       });
       const broken = rules.map((rule) => `bool_or(${rule.broken(parameters)})`).join(', ');
       return (
-        `with ${change}, e as (${eventRows(schema, 'update')}) ` +
+        `with ${change}, e as (${eventRows(schema, 'update')})${tellingText(schema, told, 'changed')} ` +
         `select count(*)::integer as touched, array[${broken}]::boolean[] as broken${compare ? `, ${movedColumn(compare)}` : ''} from r`
       );
     },

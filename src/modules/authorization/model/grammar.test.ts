@@ -38,7 +38,7 @@ describe('references', () => {
     '1Doc:a',
     'Do-c:a',
     '__proto__:a',
-    `Doc:${'x'.repeat(257)}`,
+    `Doc:${'x'.repeat(1025)}`,
     `${'D'.repeat(65)}:a`,
   ])('%j is neither', (text) => {
     expect(() => parseObject(text, 'resource')).toThrow(/^resource: /);
