@@ -21,6 +21,7 @@ import { maintenanceOperations } from './operations/maintenance.ts';
 import { questionOperations } from './operations/questions.ts';
 import { relationOperations } from './operations/relations.ts';
 import { resourceOperations } from './operations/resources.ts';
+import { defineTogether } from './operations/resources-together.ts';
 import { roleOperations } from './operations/roles.ts';
 import { ruleOperations } from './operations/rules.ts';
 import { sharingOperations } from './operations/sharing.ts';
@@ -222,6 +223,7 @@ function operationsOf({ kernel, config }: Context, services: Services): readonly
     }),
     ...withTokens(tokens, [
       ...resourceOperations(definitions),
+      defineTogether(definitions),
       ...roleOperations(roles),
       ...ruleOperations(rules),
     ]),

@@ -77,7 +77,14 @@ interface Content {
   readonly version?: number;
 }
 
-const contentOf = ({ relations, permissions, conditions = {}, actAs, version }: Content) => ({
+/** What of it is stored. */
+export const contentOf = ({
+  relations,
+  permissions,
+  conditions = {},
+  actAs,
+  version,
+}: Content) => ({
   relations,
   permissions,
   conditions,

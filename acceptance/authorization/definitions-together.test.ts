@@ -1,0 +1,70 @@
+/** Several definitions as one change. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../../test/support/api.ts';
+import { expectStatus } from '../../test/support/node.ts';
+import { permissionsApi } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+
+describe('several definitions', () => {
+  let platform: TestPlatform;
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+  });
+  afterAll(() => platform.close());
+
+  const define = (definitions: readonly Json[], more: Json = {}) =>
+    platform.admin.post('/authorization/resources/many', { definitions, ...more });
+  const names = async (): Promise<readonly string[]> =>
+    (
+      await platform.admin.get('/authorization/resources', { query: { limit: 100 } })
+    ).body.resources.map(({ name }: Json) => name);
+  const crew = {
+    name: 'Crew',
+    relations: { ship: ['Ship'], member: ['User'] },
+    permissions: { sail: ['member', 'ship->sail'] },
+  };
+  const ship = {
+    name: 'Ship',
+    relations: { crew: ['Crew#member'] },
+    permissions: { sail: ['crew'] },
+  };
+
+  it('may need one another, and are there together', async () => {
+    const dry = expectStatus(await define([crew, ship], { dryRun: true }), 200, 'dry').body;
+    expect(dry).toEqual({
+      plan: [
+        { name: 'Crew', change: 'create' },
+        { name: 'Ship', change: 'create' },
+      ],
+      resources: [],
+    });
+    expect(await names()).not.toContain('Crew');
+    const { resources } = expectStatus(await define([crew, ship]), 200, 'both').body;
+    expect(resources.map(({ name, version }: Json) => [name, version])).toEqual([
+      ['Crew', 0],
+      ['Ship', 0],
+    ]);
+    const permissions = permissionsApi(platform.admin);
+    await permissions.relate('User:a member Crew:x', 'Crew:x#member crew Ship:y');
+    expect(await permissions.can('User:a sail Ship:y')).toBe(true);
+  });
+
+  it('change together or not at all', async () => {
+    const changed = { ...crew, permissions: { ...crew.permissions, rest: ['member'] } };
+    const wrong = { ...ship, permissions: { sail: ['nobody'] } };
+    const refused = await define([changed, wrong]);
+    expect([refused.status, refused.body.errors[0].path]).toEqual([
+      400,
+      'definitions.1.permissions.sail[0]',
+    ]);
+    const broken = await define([changed, { ...ship, relations: { crew: ['User'] } }]);
+    expect([broken.status, broken.body.code]).toEqual([409, 'RESOURCE_IN_USE']);
+    expect((await define([changed, changed])).status).toBe(400);
+    expect((await define([{ ...changed, version: 3 }])).status).toBe(400);
+    const crewNow = () => platform.admin.get('/authorization/resources/Crew');
+    expect((await crewNow()).body.version).toBe(0);
+    const { plan } = expectStatus(await define([changed, ship]), 200, 'changed').body;
+    expect(plan.map(({ change }: Json) => change)).toEqual(['change', 'none']);
+    expect((await crewNow()).body.version).toBe(1);
+  });
+});
