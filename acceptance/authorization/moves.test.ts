@@ -206,6 +206,8 @@ describe('records that go elsewhere', () => {
     expect((await move(stranger, {})).status).toBe(404);
     expect((await move(bob, { to: `User:${ada.userId}` })).status).toBe(403);
     expect((await move(bob, { to: 'nobody' })).status).toBe(400);
+    // A misspelt owner must not mean oneself.
+    expect((await move(bob, { too: teamB })).status).toBe(400);
     const moved = expectStatus(await move(bob, { to: teamB }), 200, 'moved').body;
     expect([moved._id, moved.__v]).toEqual([id, 1]);
     const list = await platform.admin.get('/authorization/relations', {

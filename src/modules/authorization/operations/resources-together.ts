@@ -29,6 +29,7 @@ export const defineTogether = (definitions: Definitions): Operation =>
     id: 'authorization.resources.defineTogether',
     method: 'POST',
     path: '/authorization/resources/many',
+    strict: true,
     bodyLimit: 1024 * 1024,
     input: {
       body: Type.Object(

@@ -34,7 +34,7 @@ const ids = Type.Array(Type.String({ format: 'uuid' }), { minItems: 1, maxItems:
 const description =
   'Needs the action `move` on the record, and for a team or another object what creating a record for it needs. Whoever owned the record before does so no more. Where the type has an action `create`, it must allow the record with its new owner. The answer is the record as you saw it.';
 
-/** None where records have no owner by permission. */
+/** None where records have no owner by permission. A misspelt `to` would be a record given to oneself: unknown fields are refused. */
 export function clientMoveOperations(
   records: RecordStore,
   schema: CompiledSchema,
@@ -51,11 +51,12 @@ function moveOne(records: RecordStore, schema: CompiledSchema): RecordOperation 
     id: `database.records.${name}.move`,
     method: 'POST',
     path: `/database/${name}/:id/move`,
+    strict: true,
     input: {
       params: idParams,
       query: scopeQuery(schema),
       headers: ifMatch,
-      body: Type.Object({ to: ownOrGiven }, { additionalProperties: false }),
+      body: Type.Object({ to: ownOrGiven }),
     },
     output: schema.shapes.record,
     summary: `Give a ${name} record another owner`,
@@ -77,10 +78,11 @@ function moveMany(records: RecordStore, schema: CompiledSchema): RecordOperation
     id: `database.records.${name}.moveMany`,
     method: 'POST',
     path: `/database/${name}/move`,
+    strict: true,
     heavy: true,
     input: {
       query: scopeQuery(schema),
-      body: Type.Object({ ids, to: ownOrGiven }, { additionalProperties: false }),
+      body: Type.Object({ ids, to: ownOrGiven }),
     },
     output: Type.Object({ docs: Type.Array(schema.shapes.record) }),
     summary: `Give many ${name} records another owner`,
@@ -100,10 +102,11 @@ export const adminMoveOperation = (records: RecordStore, documents: Documents): 
     about: { schemaName: 'schema' },
     method: 'POST',
     path: '/database/schemas/:schemaName/docs/move',
+    strict: true,
     heavy: true,
     input: {
       params: Type.Object({ schemaName: Type.String({ maxLength: 64 }) }),
-      body: Type.Object({ ids, to: owner }, { additionalProperties: false }),
+      body: Type.Object({ ids, to: owner }),
     },
     output: Type.Object({ docs: Type.Array(Type.Record(Type.String(), Type.Unknown())) }),
     errors: [
