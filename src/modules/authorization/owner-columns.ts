@@ -7,6 +7,7 @@ import type { Queryable } from '../../kernel/database/database.ts';
 import { literalOf } from '../../kernel/database/literal.ts';
 import { identifier } from '../../kernel/database/sql.ts';
 import { outboxTable } from '../../kernel/events/events.ts';
+import { withoutEnd } from '../../kernel/text.ts';
 import { ownerColumn, ownerRelation } from './model/record-field.ts';
 import { type TupleEvent, uuidOf } from './tuple-sql.ts';
 
@@ -19,7 +20,8 @@ export const addColumnsText = (table: string): string =>
 
 /** The index that finds what somebody owns, in the order of the ids. `name` is that of the type. */
 export const indexName = (type: string): string =>
-  `${Buffer.from(type).subarray(0, 48).toString().replace(/\W+$/, '')}@owner`;
+  // Half of a character at the cut reads as the replacement character.
+  `${withoutEnd(Buffer.from(type).subarray(0, 48).toString(), '\ufffd')}@owner`;
 
 export const addIndexText = (type: string, table: string, concurrently = false): string =>
   `create index ${concurrently ? 'concurrently ' : ''}if not exists ${identifier(indexName(type))} on ${table} (${owner}, "_id") include (${ownerType})`;
