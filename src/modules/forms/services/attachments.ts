@@ -44,44 +44,19 @@ interface Submitting {
 
 type Parts = Pick<FormParts, 'database' | 'config' | 'storage' | 'log'>;
 
-export function openAttachments(
-  parts: Parts,
-  { caller, definition, signal }: Submitting,
-): Attachments {
-  const { database, log } = parts;
-  const arrived: Arrived[] = [];
-  const names: string[] = [];
-  let files = 0;
+/** What has come in so far. */
+interface Intake {
+  readonly arrived: Arrived[];
+  readonly names: string[];
+  /** How many were sent, stored or not. */
+  files: number;
+}
 
-  const service = () => {
-    const running = parts.storage.current();
-    if (!running) throw needs('Storage');
-    return running.files;
-  };
-
-  const store = async (field: FormField, part: Omit<FilePart, 'field'>): Promise<void> => {
-    const { limits, useAttachments } = parts.config();
-    files += 1;
-    if (!useAttachments) throw refused(field.name, 'attachments', 'files are not taken here');
-    if (files > limits.files)
-      throw refused(field.name, 'maxFiles', `at most ${limits.files} files can be sent`);
-    const running = service();
-    const name = newId();
-    names.push(name);
-    await noteUpload(database, name);
-    const most = Math.min(limits.fileSize, field.maxSize ?? limits.fileSize);
-    const file = await running.store(
-      {
-        container: formContainer,
-        name,
-        alias: aliasOf(part.fileName),
-        mimeType: hintOf(part.mimeType),
-      },
-      { source: bounded(part.body, most), signal },
-    );
-    arrived.push({ ...fileOf(field, file), stored: name });
-    refuseType(field, file);
-  };
+export function openAttachments(parts: Parts, submitting: Submitting): Attachments {
+  const { caller, definition } = submitting;
+  const intake: Intake = { arrived: [], names: [], files: 0 };
+  const { arrived, names } = intake;
+  const store = createStore(parts, submitting, intake);
 
   /** False for what is neither a data URL nor a file that the submitter may read. */
   const takeOne = async (field: FormField, value: unknown): Promise<boolean> => {
@@ -90,7 +65,7 @@ export function openAttachments(
       await store(field, data);
       return true;
     }
-    const file = isId(value) ? await service().readable(caller, value) : undefined;
+    const file = isId(value) ? await filesOf(parts).readable(caller, value) : undefined;
     if (file) arrived.push({ ...fileOf(field, file), stored: null });
     return file !== undefined;
   };
@@ -109,18 +84,56 @@ export function openAttachments(
         if (!(await takeOne(field, one)))
           problems.push(fieldProblem(field.name, 'file', 'must be a file, or the id of one'));
     },
-    async discard() {
-      if (names.length === 0) return;
-      try {
-        await database.transaction(async (transaction) => {
-          await service().removeNamed(transaction, formContainer, names);
-          await claimUploads(transaction, names);
-        });
-      } catch (error) {
-        log.warn({ err: error }, 'Files of a refused submission are left for the clean-up');
-      }
-    },
+    discard: () => discard(parts, names),
   };
+}
+
+type Store = (field: FormField, part: Omit<FilePart, 'field'>) => Promise<void>;
+
+/** Notes the name of a file, stores it and adds it to what has arrived. */
+function createStore(parts: Parts, { signal }: Submitting, intake: Intake): Store {
+  return async (field, part) => {
+    const { limits, useAttachments } = parts.config();
+    intake.files += 1;
+    if (!useAttachments) throw refused(field.name, 'attachments', 'files are not taken here');
+    if (intake.files > limits.files)
+      throw refused(field.name, 'maxFiles', `at most ${limits.files} files can be sent`);
+    const running = filesOf(parts);
+    const name = newId();
+    intake.names.push(name);
+    await noteUpload(parts.database, name);
+    const most = Math.min(limits.fileSize, field.maxSize ?? limits.fileSize);
+    const file = await running.store(
+      {
+        container: formContainer,
+        name,
+        alias: aliasOf(part.fileName),
+        mimeType: hintOf(part.mimeType),
+      },
+      { source: bounded(part.body, most), signal },
+    );
+    intake.arrived.push({ ...fileOf(field, file), stored: name });
+    refuseType(field, file);
+  };
+}
+
+async function discard(parts: Parts, names: readonly string[]): Promise<void> {
+  if (names.length === 0) return;
+  try {
+    await parts.database.transaction(async (transaction) => {
+      await filesOf(parts).removeNamed(transaction, formContainer, names);
+      await claimUploads(transaction, names);
+    });
+  } catch (error) {
+    parts.log.warn({ err: error }, 'Files of a refused submission are left for the clean-up');
+  }
+}
+
+/** The files of Storage. Throws 503 where it does not run. */
+function filesOf({ storage }: Parts) {
+  const running = storage.current();
+  if (!running) throw needs('Storage');
+  return running.files;
 }
 
 const refused = (field: string, code: string, message: string) =>
