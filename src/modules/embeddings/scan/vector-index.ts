@@ -3,7 +3,7 @@
  * first asked for and brought up to date before each search. Nothing but the database knows them for good.
  */
 import type { Database } from '../../../kernel/database/database.ts';
-import { createWorkerLink } from '../../../kernel/threads/worker-link.ts';
+import { createWorkerLink, type WorkerLink } from '../../../kernel/threads/worker-link.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import { embeddingErrors } from '../errors.ts';
 import type { GenerationRow } from '../queries/configs.ts';
@@ -55,24 +55,6 @@ export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
     onEnd: () => loaded.clear(),
   });
 
-  const read = async (generation: GenerationRow, state: Loaded, upTo: number): Promise<void> => {
-    let after: Place = { ...atStart, version: state.version + 1 };
-    for (;;) {
-      const rows = await passagesAfter(database, generation.id, { after, upTo, limit: PAGE });
-      const last = rows.at(-1);
-      if (!last && state.version >= 0) break;
-      const change = changeOf(generation, rows);
-      const passages = await thread.call<number>('apply', change, [
-        change.vectors.buffer as ArrayBuffer,
-      ]);
-      state.bytes = passages * bytesOf(generation);
-      if (!last) break;
-      after = { version: Number(last.version), recordId: last.recordId, ordinal: last.ordinal };
-      if (rows.length < PAGE) break;
-    }
-    state.version = upTo;
-  };
-
   const refresh = async (generation: GenerationRow): Promise<void> => {
     const known = loaded.get(generation.id);
     const version = await versionOf(database, generation.id);
@@ -81,7 +63,7 @@ export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
     const state = known ?? { version: -1, reading: undefined, bytes: 0 };
     if (!known) await makeRoom(generation);
     loaded.set(generation.id, state);
-    state.reading ??= read(generation, state, version).finally(() => {
+    state.reading ??= readPassages({ database, thread }, generation, state, version).finally(() => {
       state.reading = undefined;
     });
     try {
@@ -120,6 +102,30 @@ export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
     },
     close: () => thread.close(),
   };
+}
+
+/** Brings what the thread knows of a generation up to a version. */
+async function readPassages(
+  { database, thread }: { readonly database: Database; readonly thread: WorkerLink },
+  generation: GenerationRow,
+  state: Loaded,
+  upTo: number,
+): Promise<void> {
+  let after: Place = { ...atStart, version: state.version + 1 };
+  for (;;) {
+    const rows = await passagesAfter(database, generation.id, { after, upTo, limit: PAGE });
+    const last = rows.at(-1);
+    if (!last && state.version >= 0) break;
+    const change = changeOf(generation, rows);
+    const passages = await thread.call<number>('apply', change, [
+      change.vectors.buffer as ArrayBuffer,
+    ]);
+    state.bytes = passages * bytesOf(generation);
+    if (!last) break;
+    after = { version: Number(last.version), recordId: last.recordId, ordinal: last.ordinal };
+    if (rows.length < PAGE) break;
+  }
+  state.version = upTo;
 }
 
 const bytesOf = ({ dimensions }: GenerationRow): number => dimensions * 4 + ENTRY_BYTES;

@@ -62,7 +62,9 @@ const MAX_FILTER_BYTES = 4_096;
 
 const reader = system('embeddings.backfill');
 
-export function createBackfills(parts: EmbeddingParts & { readonly wake: () => void }): Backfills {
+type Parts = EmbeddingParts & { readonly wake: () => void };
+
+export function createBackfills(parts: Parts): Backfills {
   const { database, jobs } = parts;
 
   const find = async (id: string): Promise<RunRow> => {
@@ -119,18 +121,23 @@ export function createBackfills(parts: EmbeddingParts & { readonly wake: () => v
       const text = await parts.records.select(reader, schemaName, options);
       return (JSON.parse(text) as { readonly count: number }).count;
     },
-    job: defineJob({
-      name: pageJob,
-      data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
-      expireInSeconds: LOST_SECONDS,
-      async handler({ id }, { signal }) {
-        const until = performance.now() + SLICE_MS;
-        const seconds = await scan(parts, id, { until, signal });
-        if (seconds !== undefined)
-          await jobs.enqueue(pageJob, { id }, { startAfterSeconds: seconds });
-      },
-    }),
+    job: jobOf(parts),
   };
+}
+
+/** Queues pages of a run, and itself again while there are more. */
+function jobOf(parts: Parts): JobDefinition {
+  return defineJob({
+    name: pageJob,
+    data: Type.Object({ id: Type.String({ format: 'uuid' }) }),
+    expireInSeconds: LOST_SECONDS,
+    async handler({ id }, { signal }) {
+      const until = performance.now() + SLICE_MS;
+      const seconds = await scan(parts, id, { until, signal });
+      if (seconds !== undefined)
+        await parts.jobs.enqueue(pageJob, { id }, { startAfterSeconds: seconds });
+    },
+  });
 }
 
 /** Throws 400. */
@@ -145,8 +152,6 @@ interface Slice {
   readonly until: number;
   readonly signal: AbortSignal;
 }
-
-type Parts = EmbeddingParts & { readonly wake: () => void };
 
 /** Queues pages for a while. Answers after how many seconds to go on; nothing when the run needs no more. */
 async function scan(
