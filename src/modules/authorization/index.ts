@@ -146,8 +146,7 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
   const { kernel, config, log } = context;
   const { database, schemas } = kernel;
   const services = createServices(context);
-  const { definitions, tuples, checks, sharing, roles, rules, verifications } = services;
-  const { ownerAssignments, engine } = services;
+  const { definitions, roles, rules, verifications, ownerAssignments, engine } = services;
 
   await defineBuiltIn(definitions);
   await roles.install();
@@ -174,19 +173,7 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
   kernel.permissions.engine = engine;
 
   return {
-    service: {
-      can: checks.can,
-      canAll: checks.canAll,
-      define: definitions.define,
-      get: definitions.get,
-      all: definitions.all,
-      list: tuples.list,
-      removeMatching: tuples.removeMatching,
-      unrelate: async (caller, gone) => void (await tuples.removeAll(caller, gone)),
-      sharing: { requireGiver: sharing.requireGiver, accept: sharing.accept },
-      setTeamMemberAccess: (access) => setTeamMemberAccess(definitions, access),
-      relate: async (caller, wanted) => void (await tuples.write(caller, wanted)),
-    },
+    service: serviceOf(services),
     operations: operationsOf(context, services),
     jobs: [
       verifications.job,
@@ -205,6 +192,20 @@ async function start(context: Context): Promise<RunningModule<AuthorizationServi
     },
   };
 }
+
+const serviceOf = ({ checks, definitions, tuples, sharing }: Services): AuthorizationService => ({
+  can: checks.can,
+  canAll: checks.canAll,
+  define: definitions.define,
+  get: definitions.get,
+  all: definitions.all,
+  list: tuples.list,
+  removeMatching: tuples.removeMatching,
+  unrelate: async (caller, gone) => void (await tuples.removeAll(caller, gone)),
+  sharing: { requireGiver: sharing.requireGiver, accept: sharing.accept },
+  setTeamMemberAccess: (access) => setTeamMemberAccess(definitions, access),
+  relate: async (caller, wanted) => void (await tuples.write(caller, wanted)),
+});
 
 function operationsOf({ kernel, config }: Context, services: Services): readonly Operation[] {
   const { database, schemas, events } = kernel;

@@ -1,0 +1,102 @@
+/** What the kernel asks of permissions about records that somebody creates: whose they become, and who may. */
+import type { Caller } from '../../../kernel/caller.ts';
+import type { Database } from '../../../kernel/database/database.ts';
+import { isId } from '../../../kernel/ids.ts';
+import type {
+  CachedOwner,
+  Owner,
+  PermissionEngine,
+  RowPredicate,
+} from '../../../kernel/permissions.ts';
+import { rulesOf } from '../engine/record-rules.ts';
+import { authorizationErrors } from '../errors.ts';
+import { type ObjectRef, parseObject } from '../model/grammar.ts';
+import type { Model } from '../model/model.ts';
+import { ownerRelation } from '../model/record-field.ts';
+import { takesOwner } from '../record-tuples.ts';
+import { isTrusted, subjectOf, userSubject } from './callers.ts';
+import type { Checks } from './checks.ts';
+import { createAction, creationCheck, creationOf, placingFields } from './creation.ts';
+import type { Models } from './definitions/models.ts';
+import type { RowPredicates } from './row-predicates.ts';
+
+interface Dependencies {
+  readonly database: Database;
+  readonly models: Models;
+  readonly checks: Checks;
+  readonly rows: RowPredicates;
+}
+
+type RecordCreation = Pick<PermissionEngine, 'owner' | 'cachedOwner' | 'creation' | 'placement'>;
+
+/** The part of the permission engine that records ask before and while they are created. */
+export function createRecordCreation({
+  database,
+  models,
+  checks,
+  rows,
+}: Dependencies): RecordCreation {
+  /** Records that the caller may create as they are. */
+  const creatableRows = (caller: Caller, schema: string): Promise<RowPredicate> =>
+    rows.certain({ subject: userSubject(caller), action: createAction, type: schema });
+
+  return {
+    async owner(caller, schema, scope) {
+      const { model } = await models.engine();
+      const gate = creationOf(model, schema) ? 'read' : 'edit';
+      const { type, id } =
+        isTrusted(caller) && scope
+          ? parseObject(scope, 'scope')
+          : await subjectOf(checks, caller, gate, scope);
+      requireTakesOwner(model, schema, type);
+      return ownerOf(model, schema, { type, id });
+    },
+    async cachedOwner(caller, schema) {
+      if (caller.kind !== 'user' || database.inTransaction()) return undefined;
+      const { model } = await models.optimistic();
+      if (creationOf(model, schema) || !takesOwner(model.get(schema), 'User')) return undefined;
+      const owner = ownerOf(model, schema, { type: 'User', id: caller.userId });
+      return owner.inRecord && { owner, holds: sameDefinitions(model.revision) };
+    },
+    async creation(caller, schema, owner) {
+      if (isTrusted(caller)) return undefined;
+      const { model } = await models.engine();
+      const name = creationOf(model, schema);
+      if (!name) return undefined;
+      // Values of a record are asked of the record itself.
+      if (rulesOf(model, name).length > 0) return { after: () => creatableRows(caller, schema) };
+      const subject = userSubject(caller);
+      return { before: creationCheck({ checks, model, subject, owner, name }) };
+    },
+    async placement(caller, schema) {
+      const { model } = await models.engine();
+      if (isTrusted(caller) || !creationOf(model, schema)) return undefined;
+      return {
+        fields: placingFields(model, schema),
+        predicate: () => creatableRows(caller, schema),
+      };
+    },
+  };
+}
+
+/** No definition has changed since a revision. The value stands in a sub-select, where the planner does not look at it. */
+const sameDefinitions = (revision: number): CachedOwner['holds'] => ({
+  value: revision,
+  text: (place) =>
+    `not exists (select 1 from penstock.resource_definition_versions v where v.revision > (select ${place}::bigint))`,
+});
+
+/** The owner, and whether the record itself can say it: only ids as they are written in columns. */
+const ownerOf = (model: Model, schema: string, { type, id }: ObjectRef): Owner => ({
+  type,
+  id,
+  ...(model.columnOf(schema, ownerRelation) &&
+    isId(id) &&
+    id === id.toLowerCase() && { inRecord: true }),
+});
+
+function requireTakesOwner(model: Model, schema: string, type: string): void {
+  if (takesOwner(model.get(schema), type)) return;
+  const message = `A ${type} cannot own records of ${schema}: its resource definition does not name ${type} under "${ownerRelation}"`;
+  throw authorizationErrors.SCOPE_REFUSED({ message });
+}

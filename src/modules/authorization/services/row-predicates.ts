@@ -1,0 +1,79 @@
+/**
+ * Predicates for the record engine. What a subject reaches and which definitions
+ * are in force is remembered; one statement asks whether that still holds, and
+ * travels beside the statement that uses it.
+ */
+import type { Database } from '../../../kernel/database/database.ts';
+import { errors } from '../../../kernel/errors.ts';
+import type { RowPredicate } from '../../../kernel/permissions.ts';
+import type { Engine, ResourceQuestion } from '../engine/engine.ts';
+import type { DatabaseSnapshot } from '../engine/grant-cache/change-tracker.ts';
+import type { Models } from './definitions/models.ts';
+
+export interface RowPredicates {
+  /** True now. */
+  certain(question: ResourceQuestion): Promise<RowPredicate>;
+  /** True if it is confirmed, when that can be asked. */
+  optimistic(question: ResourceQuestion): Promise<RowPredicate>;
+}
+
+interface RowPredicateParts {
+  readonly database: Database;
+  readonly models: Models;
+}
+
+export function createRowPredicates({ database, models }: RowPredicateParts): RowPredicates {
+  /** From the database alone. */
+  const fresh = async (question: ResourceQuestion): Promise<RowPredicate> =>
+    ask(await models.engine(), question);
+
+  function ask(
+    engine: Engine,
+    question: ResourceQuestion,
+    catchUp?: () => Promise<DatabaseSnapshot>,
+  ): Promise<RowPredicate> {
+    if (!engine.model.action(question.type, question.action))
+      throw question.action === moveAction ? unmovable(question.type) : unprepared(question);
+    return engine.predicate(database, question, catchUp);
+  }
+
+  async function optimistic(question: ResourceQuestion): Promise<RowPredicate> {
+    // A transaction sees what it wrote itself, which nobody else may see.
+    if (database.inTransaction()) return fresh(question);
+    const engine = await models.optimistic();
+    try {
+      return await ask(engine, question, models.catchUp);
+    } catch {
+      // What failed may have failed because of what is remembered.
+      return fresh(question);
+    }
+  }
+
+  return {
+    optimistic,
+    async certain(question) {
+      if (database.inTransaction()) return fresh(question);
+      const { engine, moment } = await models.now();
+      // What is still kept at this moment, or read after it.
+      const {
+        confirm,
+        guard: _,
+        ...predicate
+      } = await ask(engine, question, () => Promise.resolve(moment));
+      return confirm === undefined || (await confirm()) ? predicate : fresh(question);
+    },
+  };
+}
+
+const unprepared = ({ type, action }: ResourceQuestion) =>
+  errors.UNAVAILABLE({
+    message: `The resource definition ${type} does not say who may ${action} its records`,
+  });
+
+/** The action that says who may give records another owner. Without it, operators only. */
+const moveAction = 'move';
+
+const unmovable = (type: string) =>
+  errors.FORBIDDEN({
+    message: `Records of ${type} are moved by operators only: its resource definition has no action "${moveAction}"`,
+  });
