@@ -22,7 +22,9 @@ const roomErrors = [
 
 export const moderationOperations = (services: ChatServices): readonly Operation[] => [
   silenceOperation(services),
-  ...banOperations(services),
+  listBansOperation(services),
+  addBanOperation(services),
+  endBanOperation(services),
   ...blockOperations(services),
   reportOperation(services),
 ];
@@ -55,7 +57,7 @@ const silenceOperation = ({ moderation }: ChatServices): Operation =>
     },
   });
 
-const banOperations = ({ moderation }: ChatServices): readonly Operation[] => [
+const listBansOperation = ({ moderation }: ChatServices): Operation =>
   defineOperation({
     ...userFacts,
     id: 'chat.bans.list',
@@ -85,7 +87,9 @@ const banOperations = ({ moderation }: ChatServices): readonly Operation[] => [
         })),
       };
     },
-  }),
+  });
+
+const addBanOperation = ({ moderation }: ChatServices): Operation =>
   defineOperation({
     ...userFacts,
     id: 'chat.bans.add',
@@ -108,7 +112,9 @@ const banOperations = ({ moderation }: ChatServices): readonly Operation[] => [
       await moderation.ban(userOf(context), params.roomId, ban);
       return 'Ok';
     },
-  }),
+  });
+
+const endBanOperation = ({ moderation }: ChatServices): Operation =>
   defineOperation({
     ...userFacts,
     id: 'chat.bans.remove',
@@ -122,8 +128,7 @@ const banOperations = ({ moderation }: ChatServices): readonly Operation[] => [
       await moderation.unban(userOf(context), params.roomId, params.userId);
       return 'Ok';
     },
-  }),
-];
+  });
 
 const blockOperations = ({ moderation }: ChatServices): readonly Operation[] => [
   defineOperation({

@@ -5,15 +5,13 @@
  */
 import type { Kernel } from '../../../host/kernel.ts';
 import type { PublishedEvent } from '../../../kernel/events/events.ts';
-import type { AdmittedSocket, SocketConnection } from '../../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
-import { type FoundRoom, presentIn, roomsToHear } from '../queries/members.ts';
 import { createRoomFeeds, type RoomFeeds, type StoredChange } from './room-feeds.ts';
+import { createListeners, createSocketRooms, type SocketRooms } from './socket-rooms.ts';
 
 export const namespaceName = '/chat';
 
-export interface Hub extends Pick<RoomFeeds, 'stored'> {
-  admit(connection: SocketConnection): Promise<AdmittedSocket>;
+export interface Hub extends Pick<RoomFeeds, 'stored'>, Pick<SocketRooms, 'admit'> {
   /** What is not stored, to all sockets in a room. */
   toRoom(room: string, event: string, data: unknown): void;
   /** To all sockets of these users. */
@@ -28,12 +26,6 @@ export interface Hub extends Pick<RoomFeeds, 'stored'> {
   sockets(): number;
   onUser(listener: (user: string, online: boolean) => void): void;
   stop(): void;
-}
-
-interface Listener {
-  readonly connection: SocketConnection;
-  readonly rooms: Set<string>;
-  live: boolean;
 }
 
 type Word =
@@ -63,53 +55,14 @@ interface Dependencies extends Pick<Kernel, 'database' | 'bus' | 'events' | 'soc
 export function createHub(dependencies: Dependencies): Hub {
   const { database, bus, events, sockets } = dependencies;
   const listeners = createListeners();
-  const feeds = createRoomFeeds({
-    ...dependencies,
-    emit: (room, event, data) => sockets.broadcast(namespaceName, room, event, data),
-  });
+  const emit = (room: string, event: string, data: unknown): void =>
+    sockets.broadcast(namespaceName, room, event, data);
+  const feeds = createRoomFeeds({ ...dependencies, emit });
+  const { admit, reconcile, drop } = createSocketRooms({ database, listeners, feeds, emit });
 
-  const enter = (
-    listener: Listener,
-    room: string,
-    lastSeq: number,
-    lastChange: number,
-  ): boolean => {
-    if (listener.rooms.has(room)) return false;
-    listener.rooms.add(room);
-    feeds.open(room, { seq: lastSeq, change: lastChange });
-    if (listener.live) listener.connection.join(room);
-    return true;
-  };
-  const exit = (listener: Listener, room: string): boolean => {
-    if (!listener.rooms.delete(room)) return false;
-    feeds.close(room);
-    listener.connection.leave(room);
-    return true;
-  };
-
-  const greet = (listener: Listener, room: string, { name, lastSeq, lastChange }: FoundRoom) => {
-    if (enter(listener, room, lastSeq, lastChange))
-      listener.connection.emit('room-joined', { room, roomName: name });
-  };
-  const reconcile = async (room: string, users: readonly string[]): Promise<void> => {
-    const here = users.filter((user) => listeners.of(user).length > 0);
-    if (here.length === 0) return;
-    const found = await presentIn(database, room, here);
-    const isIn = new Set(found?.users);
-    for (const listener of here.flatMap((user) => listeners.of(user))) {
-      const user = listener.connection.userId;
-      if (found && isIn.has(user)) greet(listener, room, found);
-      else if (exit(listener, room)) listener.connection.emit('room-left', { room, user });
-    }
-  };
-  const drop = (room: string, roomName: string): void => {
-    sockets.broadcast(namespaceName, room, 'room-deleted', { room, roomName });
-    for (const listener of listeners.all()) exit(listener, room);
-  };
   const hear = (word: Word): void => {
     if (word.kind === 'stored') feeds.offer(word.room, word.changes);
-    else if (word.kind === 'room')
-      sockets.broadcast(namespaceName, word.room, word.event, word.data);
+    else if (word.kind === 'room') emit(word.room, word.event, word.data);
     else
       for (const user of word.users)
         for (const { connection } of listeners.of(user)) connection.emit(word.event, word.data);
@@ -126,7 +79,7 @@ export function createHub(dependencies: Dependencies): Hub {
   const unfollow = events.subscribe('chat:*', (event) => follow(event, { feeds, reconcile, drop }));
 
   return {
-    admit: (connection) => admit(connection),
+    admit,
     stored: (room, changes) => {
       feeds.offer(room, changes);
       say({ kind: 'stored', room, changes });
@@ -146,60 +99,6 @@ export function createHub(dependencies: Dependencies): Hub {
     sockets: () => listeners.all().length,
     onUser: listeners.onUser,
     stop: unfollow,
-  };
-
-  async function admit(connection: SocketConnection): Promise<AdmittedSocket> {
-    const listener: Listener = { connection, rooms: new Set(), live: false };
-    // Registered first: who is added or removed while the rooms are read is not missed.
-    listeners.add(listener);
-    const closed = (): void => {
-      listeners.remove(listener);
-      for (const room of listener.rooms) feeds.close(room);
-      listener.rooms.clear();
-    };
-    try {
-      const rooms = await roomsToHear(database, connection.userId);
-      for (const { room, lastSeq, lastChange } of rooms) enter(listener, room, lastSeq, lastChange);
-    } catch (error) {
-      closed();
-      throw error;
-    }
-    return {
-      connected() {
-        listener.live = true;
-        for (const room of listener.rooms) connection.join(room);
-      },
-      closed,
-    };
-  }
-}
-
-/** By user. */
-function createListeners() {
-  const byUser = new Map<string, Set<Listener>>();
-  const told = new Set<(user: string, online: boolean) => void>();
-  const none: readonly Listener[] = [];
-  return {
-    of: (user: string): readonly Listener[] => {
-      const found = byUser.get(user);
-      return found ? [...found] : none;
-    },
-    all: (): readonly Listener[] => [...byUser.values()].flatMap((each) => [...each]),
-    users: (): readonly string[] => [...byUser.keys()],
-    add(listener: Listener): void {
-      const { userId } = listener.connection;
-      const known = byUser.get(userId);
-      byUser.set(userId, (known ?? new Set()).add(listener));
-      if (!known) for (const tell of told) tell(userId, true);
-    },
-    remove(listener: Listener): void {
-      const { userId } = listener.connection;
-      const known = byUser.get(userId);
-      if (!known?.delete(listener) || known.size > 0) return;
-      byUser.delete(userId);
-      for (const tell of told) tell(userId, false);
-    },
-    onUser: (listener: (user: string, online: boolean) => void): void => void told.add(listener),
   };
 }
 
@@ -221,10 +120,8 @@ function createWords(bus: Kernel['bus'], hear: (word: Word) => void): (word: Wor
   };
 }
 
-interface Following {
+interface Following extends Pick<SocketRooms, 'reconcile' | 'drop'> {
   readonly feeds: RoomFeeds;
-  readonly reconcile: (room: string, users: readonly string[]) => Promise<void>;
-  readonly drop: (room: string, roomName: string) => void;
 }
 
 /** Events are not lost: what a word did not bring is found here. */

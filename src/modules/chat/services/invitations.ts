@@ -66,7 +66,7 @@ const tokenShape = /^[A-Za-z0-9_-]{43}$/;
 const unlinked = (name: string): string => name.replace(/[.:/](?=\S)/g, '$&\u2060');
 
 export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntry): Invitations {
-  const { database, events, config } = parts;
+  const { database } = parts;
 
   const byToken = async (token: string): Promise<InvitationRow> => {
     const found = tokenShape.test(token)
@@ -95,26 +95,7 @@ export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntr
 
   return {
     byToken,
-    async invite(transaction, caller, room, users) {
-      const [present, invited] = [
-        await membersAmong(transaction, room.id, users),
-        await invitedAmong(transaction, room.id, caller.userId, users),
-      ];
-      if (present.size > 0) throw chatErrors.CHAT_MEMBER_EXISTS();
-      if (invited.length > 0) throw chatErrors.CHAT_INVITATION_EXISTS();
-      const made = users.map((receiver) => ({ id: newId(), receiver, secret: randomToken() }));
-      await putInvitations(
-        transaction,
-        { room: room.id, sender: caller.userId, ttlSeconds: config().invitations.ttlSeconds },
-        made.map(({ secret, ...invitation }) => ({ ...invitation, token: sha256(secret) })),
-      );
-      await events.emit(transaction, caller, {
-        topic: 'chat:invite:InvitationToken',
-        ids: made.map(({ id }) => id),
-        payload: { room: room.id, sender: caller.userId, receivers: users },
-      });
-      await tell(parts, transaction, { caller, room, made });
-    },
+    invite: createInvite(parts),
     received: ({ userId }, page) => invitationsWhere(database, 'receiver', userId, page),
     sent: ({ userId }, page) => invitationsWhere(database, 'sender', userId, page),
     ofRoom: (roomId, page) => invitationsWhere(database, 'room', roomId, page),
@@ -140,6 +121,30 @@ export function createInvitations(parts: ChatParts, { enter, entered }: RoomEntr
       if ((await dropInvitations(database, roomId, ids)) === 0)
         throw chatErrors.CHAT_INVITATION_NOT_FOUND();
     },
+  };
+}
+
+function createInvite(parts: ChatParts): Invitations['invite'] {
+  const { events, config } = parts;
+  return async (transaction, caller, room, users) => {
+    const [present, invited] = [
+      await membersAmong(transaction, room.id, users),
+      await invitedAmong(transaction, room.id, caller.userId, users),
+    ];
+    if (present.size > 0) throw chatErrors.CHAT_MEMBER_EXISTS();
+    if (invited.length > 0) throw chatErrors.CHAT_INVITATION_EXISTS();
+    const made = users.map((receiver) => ({ id: newId(), receiver, secret: randomToken() }));
+    await putInvitations(
+      transaction,
+      { room: room.id, sender: caller.userId, ttlSeconds: config().invitations.ttlSeconds },
+      made.map(({ secret, ...invitation }) => ({ ...invitation, token: sha256(secret) })),
+    );
+    await events.emit(transaction, caller, {
+      topic: 'chat:invite:InvitationToken',
+      ids: made.map(({ id }) => id),
+      payload: { room: room.id, sender: caller.userId, receivers: users },
+    });
+    await tell(parts, transaction, { caller, room, made });
   };
 }
 

@@ -7,9 +7,10 @@ import type { UserCaller } from '../../../kernel/caller.ts';
 import type { SocketConnection } from '../../../kernel/sockets/socket-namespace.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
 import { sharingRoom } from '../queries/members.ts';
-import { dropPresence, type PresenceRow, presenceOf, putPresence } from '../queries/presence.ts';
+import { type PresenceRow, presenceOf } from '../queries/presence.ts';
 import { distinct } from './chat-parts.ts';
 import type { Hub } from './hub.ts';
+import { createArrivals, createLeases } from './presence-leases.ts';
 
 export interface Presence {
   set(caller: UserCaller, status: 'online' | 'away' | 'busy'): Promise<void>;
@@ -22,13 +23,6 @@ export interface Presence {
   stop(): Promise<void>;
 }
 
-const LEASE_SECONDS = 60;
-const RENEW_MS = 20_000;
-/** A user who comes back within that was never gone; ms. */
-const GRACE_MS = 10_000;
-/** Changes of many users are written together; ms. */
-const GATHER_MS = 100;
-
 const topic = 'chat.presence';
 
 interface Dependencies extends Pick<Kernel, 'database' | 'bus'> {
@@ -38,17 +32,8 @@ interface Dependencies extends Pick<Kernel, 'database' | 'bus'> {
 
 /** Listens to the bus for as long as the process lives. */
 export function createPresence({ database, bus, hub, log }: Dependencies): Presence {
-  const statuses = new Map<string, string>();
   const watchers = createWatchers();
-  const arrived = new Set<string>();
-  const leaving = new Map<string, NodeJS.Timeout>();
-  let gathering: NodeJS.Timeout | undefined;
-  let renewing: NodeJS.Timeout | undefined;
-  let running = false;
-
-  const statusOf = (user: string) => ({ user, status: statuses.get(user) ?? 'online' });
-  const failed = (error: unknown): void =>
-    log.warn({ err: error }, 'Who is there could not be written');
+  const leases = createLeases({ database, bus });
   const tell = async (users: readonly string[]): Promise<void> => {
     const heard = users.filter((user) => watchers.of(user).size > 0);
     for (const row of heard.length === 0 ? [] : await presenceOf(database, heard))
@@ -59,38 +44,7 @@ export function createPresence({ database, bus, hub, log }: Dependencies): Prese
     await tell(users);
     await bus.publish(topic, { users });
   };
-  const flush = (): void => {
-    gathering = undefined;
-    const users = [...arrived].filter((user) => hub.hasUser(user));
-    arrived.clear();
-    if (users.length === 0) return;
-    putPresence(database, bus.nodeId, users.map(statusOf), LEASE_SECONDS)
-      .then(() => changed(users))
-      .catch(failed);
-  };
-  const depart = (user: string): void => {
-    leaving.delete(user);
-    if (hub.hasUser(user)) return;
-    statuses.delete(user);
-    dropPresence(database, bus.nodeId, [user])
-      .then(() => changed([user]))
-      .catch(failed);
-  };
-  const renew = (): void => {
-    const users = hub.users();
-    if (users.length > 0)
-      putPresence(database, bus.nodeId, users.map(statusOf), LEASE_SECONDS).catch(failed);
-  };
-  hub.onUser((user, online) => {
-    if (!running) return;
-    clearTimeout(leaving.get(user));
-    if (!online) {
-      leaving.set(user, setTimeout(() => depart(user), GRACE_MS).unref());
-    } else if (!leaving.delete(user)) {
-      arrived.add(user);
-      gathering ??= setTimeout(flush, GATHER_MS).unref();
-    }
-  });
+  const arrivals = createArrivals({ hub, log, leases, changed });
   bus.subscribe(topic, (payload) => tell((payload as { users: readonly string[] }).users));
   const read = async (userId: string, users: readonly string[]): Promise<readonly PresenceRow[]> =>
     presenceOf(database, await sharingRoom(database, userId, distinct(users)));
@@ -98,8 +52,8 @@ export function createPresence({ database, bus, hub, log }: Dependencies): Prese
   return {
     read,
     async set({ userId }, status) {
-      statuses.set(userId, status);
-      await putPresence(database, bus.nodeId, [statusOf(userId)], LEASE_SECONDS);
+      leases.setStatus(userId, status);
+      await leases.put([userId]);
       await changed([userId]);
     },
     async watch(connection, users) {
@@ -111,19 +65,8 @@ export function createPresence({ database, bus, hub, log }: Dependencies): Prese
       return rows;
     },
     forget: watchers.forget,
-    start() {
-      running = true;
-      renewing = setInterval(renew, RENEW_MS).unref();
-    },
-    async stop() {
-      running = false;
-      clearInterval(renewing);
-      clearTimeout(gathering);
-      for (const timer of leaving.values()) clearTimeout(timer);
-      const users = [...hub.users(), ...leaving.keys()];
-      leaving.clear();
-      if (users.length > 0) await dropPresence(database, bus.nodeId, users).catch(failed);
-    },
+    start: () => arrivals.start(),
+    stop: () => arrivals.stop(),
   };
 }
 

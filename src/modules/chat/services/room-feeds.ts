@@ -48,41 +48,13 @@ interface Dependencies extends Pick<Kernel, 'database'> {
 
 export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeeds {
   const feeds = new Map<string, Feed>();
-
-  /** Tells what is stored behind the place of the feed, page by page. */
-  const fill = async (room: string, feed: Feed, done: () => void): Promise<void> => {
-    for (let page = 0; feed.known > feed.change; page += 1) {
-      const rows = await database.outside(() => changesAfter(database, room, feed.change, PAGE));
-      const last = rows.at(-1);
-      if (!last) {
-        feed.change = feed.known;
-        break;
-      }
-      if (page >= PAGES) {
-        emit(room, 'gap', { room, afterSeq: feed.seq });
-        feed.seq = Math.max(feed.seq, ...rows.map(({ seq }) => seq));
-        feed.change = Math.max(last.change, feed.known);
-        break;
-      }
-      const fresh = rows.filter(({ seq }) => seq > feed.seq).sort((a, b) => a.seq - b.seq);
-      const changed = rows.filter(({ seq }) => seq <= feed.seq);
-      for (const row of [...fresh, ...changed]) {
-        const told = eventOf(row, row.seq > feed.seq);
-        if (told) emit(room, told.event, told.data);
-        feed.seq = Math.max(feed.seq, row.seq);
-      }
-      feed.change = last.change;
-      feed.known = Math.max(feed.known, last.change);
-    }
-    done();
-  };
   const startFilling = (room: string, feed: Feed): void => {
     if (feed.filling) return;
     feed.filling = true;
     const done = (): void => {
       feed.filling = false;
     };
-    fill(room, feed, done).catch((error: unknown) => {
+    fill({ database, emit }, room, feed, done).catch((error: unknown) => {
       done();
       log.warn({ err: error, room }, 'A gap could not be filled yet');
     });
@@ -126,4 +98,37 @@ export function createRoomFeeds({ database, log, emit }: Dependencies): RoomFeed
       startFilling(room, feed);
     },
   };
+}
+
+/** Tells what is stored behind the place of the feed, page by page. */
+async function fill(
+  { database, emit }: Pick<Dependencies, 'database' | 'emit'>,
+  room: string,
+  feed: Feed,
+  done: () => void,
+): Promise<void> {
+  for (let page = 0; feed.known > feed.change; page += 1) {
+    const rows = await database.outside(() => changesAfter(database, room, feed.change, PAGE));
+    const last = rows.at(-1);
+    if (!last) {
+      feed.change = feed.known;
+      break;
+    }
+    if (page >= PAGES) {
+      emit(room, 'gap', { room, afterSeq: feed.seq });
+      feed.seq = Math.max(feed.seq, ...rows.map(({ seq }) => seq));
+      feed.change = Math.max(last.change, feed.known);
+      break;
+    }
+    const fresh = rows.filter(({ seq }) => seq > feed.seq).sort((a, b) => a.seq - b.seq);
+    const changed = rows.filter(({ seq }) => seq <= feed.seq);
+    for (const row of [...fresh, ...changed]) {
+      const told = eventOf(row, row.seq > feed.seq);
+      if (told) emit(room, told.event, told.data);
+      feed.seq = Math.max(feed.seq, row.seq);
+    }
+    feed.change = last.change;
+    feed.known = Math.max(feed.known, last.change);
+  }
+  done();
 }

@@ -1,0 +1,151 @@
+/** What becomes of messages that were sent: edits, reactions, removal. */
+import type { Caller, UserCaller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { invalid } from '../../../kernel/errors.ts';
+import { chatErrors } from '../errors.ts';
+import {
+  deleteMessage,
+  editMessage,
+  type ListedMessage,
+  type MessageRow,
+  messageById,
+  messageFor,
+  nextChange,
+  react,
+  touchMessage,
+} from '../queries/messages.ts';
+import { type ChatParts, distinct, reaches, requireMember } from './chat-parts.ts';
+import { deletedEvent, reactedEvent } from './wire.ts';
+
+export interface MessageChanges {
+  edit(caller: UserCaller, messageId: string, content: string): Promise<void>;
+  remove(caller: UserCaller, messageId: string): Promise<void>;
+  /** For operators; those that are not there are left out. */
+  removeAll(caller: Caller, messageIds: readonly string[]): Promise<void>;
+  react(
+    caller: UserCaller,
+    messageId: string,
+    emoji: string,
+    remove: boolean,
+  ): Promise<{ readonly reactions: ListedMessage['reactions'] }>;
+}
+
+export function createMessageChanges(parts: ChatParts): MessageChanges {
+  const { database, events, config, hub } = parts;
+  return {
+    ...createRemoval(parts),
+    async edit(caller, messageId, content) {
+      const row = await readable(parts, caller, messageId);
+      if (row.sender !== caller.userId || row.type === 'system')
+        throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+      requireText(content, config().limits.messageLength);
+      const change = await database.transaction(async (transaction) => {
+        const next = await nextChange(transaction, row.room);
+        if (
+          next === undefined ||
+          !(await editMessage(transaction, row.id, { content, change: next }))
+        )
+          throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+        await events.emit(transaction, caller, {
+          topic: 'chat:edit:ChatMessage',
+          ids: [row.id],
+          payload: { id: row.id, newMessage: content, room: row.room, change: next },
+        });
+        return next;
+      });
+      const data = { messageId: row.id, message: content, room: row.room };
+      hub.stored(row.room, [{ change, event: 'message-edited', data }]);
+    },
+    async react(caller, messageId, emoji, remove) {
+      const row = await readable(parts, caller, messageId);
+      const change = await database.transaction(async (transaction) => {
+        const next = await nextChange(transaction, row.room);
+        const what = { id: row.id, userId: caller.userId, emoji };
+        if (next === undefined || !(await react(transaction, what, remove))) return undefined;
+        await touchMessage(transaction, row.id, next);
+        await events.emit(transaction, caller, {
+          topic: 'chat:react:ChatMessage',
+          ids: [row.id],
+          payload: { id: row.id, room: row.room, change: next },
+        });
+        return next;
+      });
+      const { reactions } = await readable(parts, caller, messageId);
+      if (change !== undefined)
+        hub.stored(row.room, [
+          { change, event: 'message-reaction', data: reactedEvent({ ...row, reactions }) },
+        ]);
+      return { reactions };
+    },
+  };
+}
+
+function createRemoval(parts: ChatParts): Pick<MessageChanges, 'remove' | 'removeAll'> {
+  const { database, hub } = parts;
+  const tellRemoved = (row: MessageRow, change: number): void =>
+    hub.stored(row.room, [{ change, event: 'message-deleted', data: deletedEvent(row) }]);
+
+  return {
+    async remove(caller, messageId) {
+      const row = await readable(parts, caller, messageId);
+      if (row.sender !== caller.userId) {
+        const { role } = await requireMember(parts, row.room, caller.userId);
+        if (!reaches(role, 'admin')) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+      }
+      const change = await database.transaction((transaction) =>
+        removeOne(parts, transaction, caller, row),
+      );
+      if (change === undefined) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+      tellRemoved(row, change);
+    },
+    async removeAll(caller, messageIds) {
+      const removed = await database.transaction(async (transaction) => {
+        const done: [MessageRow, number][] = [];
+        for (const id of [...distinct(messageIds)].sort()) {
+          const row = await messageById(transaction, id);
+          const change = row && (await removeOne(parts, transaction, caller, row));
+          if (row && change !== undefined) done.push([row, change]);
+        }
+        return done;
+      });
+      for (const [row, change] of removed) tellRemoved(row, change);
+    },
+  };
+}
+
+/** Throws CHAT_MESSAGE_NOT_FOUND unless the caller may read it. */
+async function readable(
+  { database }: Pick<ChatParts, 'database'>,
+  caller: UserCaller,
+  messageId: string,
+): Promise<ListedMessage> {
+  const found = await messageFor(database, caller.userId, messageId, false);
+  if (!found) throw chatErrors.CHAT_MESSAGE_NOT_FOUND();
+  return found;
+}
+
+/** Answers the number of the change; undefined when it is gone already. */
+async function removeOne(
+  { events, config }: Pick<ChatParts, 'events' | 'config'>,
+  transaction: Transaction,
+  caller: Caller,
+  row: MessageRow,
+): Promise<number | undefined> {
+  const change = await nextChange(transaction, row.room);
+  if (change === undefined) return undefined;
+  const audited = config().auditMode;
+  if (!(await deleteMessage(transaction, row, { change, audited }))) return undefined;
+  const payload = { id: row.id, room: row.room, change };
+  await events.emit(transaction, caller, {
+    topic: 'chat:delete:ChatMessage',
+    ids: [row.id],
+    payload,
+  });
+  return change;
+}
+
+function requireText(content: string, longest: number): void {
+  if (content.trim() === '') throw invalid('newMessage', 'minLength', 'must not be empty');
+  if ([...content].length > longest)
+    throw invalid('newMessage', 'maxLength', `has at most ${longest} characters`);
+}

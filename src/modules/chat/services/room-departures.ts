@@ -1,0 +1,133 @@
+/** How members go out of a room, and what becomes of it when its owner or the last of them went. */
+import type { Caller, UserCaller } from '../../../kernel/caller.ts';
+import type { Transaction } from '../../../kernel/database/database.ts';
+import { newId } from '../../../kernel/ids.ts';
+import { chatErrors } from '../errors.ts';
+import { dropInvitations } from '../queries/invitations.ts';
+import {
+  allMembers,
+  countMembers,
+  deleteMembers,
+  membersAmong,
+  setRoles,
+} from '../queries/members.ts';
+import { lockRoom, logParticipants, type RoomRow, removeRoom } from '../queries/rooms.ts';
+import { type ChatParts, distinct, requireMember, requireRole } from './chat-parts.ts';
+import type { Entry } from './room-entry.ts';
+
+export interface RoomDepartures {
+  removeUsers(caller: UserCaller, roomId: string, users: readonly string[]): Promise<void>;
+  removeAsServer(caller: Caller, roomId: string, users: readonly string[]): Promise<void>;
+  leave(caller: UserCaller, roomId: string): Promise<void>;
+}
+
+/** What became of a room when members went. */
+interface Departure {
+  readonly room: RoomRow;
+  readonly users: readonly string[];
+  readonly deleted: boolean;
+}
+
+export function createRoomDepartures(parts: ChatParts): RoomDepartures {
+  const { database, hub } = parts;
+  const departing = createDeparting(parts);
+  const departed = async (
+    { room, users, deleted }: Departure,
+    by: string | null,
+  ): Promise<void> => {
+    await hub.membersChanged(room.id, users);
+    hub.toRoom(room.id, 'participants-changed', { room: room.id, added: [], removed: users, by });
+    if (deleted) await hub.roomDeleted(room.id, room.name);
+  };
+
+  return {
+    async removeUsers(caller, roomId, wanted) {
+      const member = await requireMember(parts, roomId, caller.userId);
+      requireRole(member, 'admin');
+      const users = distinct(wanted);
+      const gone = await database.transaction(async (transaction) => {
+        const roles = await membersAmong(transaction, roomId, users);
+        if (roles.size === 0) throw chatErrors.CHAT_MEMBER_NOT_FOUND();
+        // Who has the same role is no less: only an owner removes admins, and nobody another owner.
+        for (const [user, role] of roles)
+          if (
+            user !== caller.userId &&
+            (role === 'owner' || (role === 'admin' && member.role !== 'owner'))
+          )
+            throw chatErrors.ROOM_ROLE_REQUIRED();
+        return departing(transaction, caller, { roomId, users, action: 'remove' });
+      });
+      await departed(gone, caller.userId);
+    },
+    async removeAsServer(caller, roomId, users) {
+      const entry = { roomId, users: distinct(users), action: 'remove' } as const;
+      const gone = await database.transaction((transaction) =>
+        departing(transaction, caller, entry),
+      );
+      await departed(gone, null);
+    },
+    async leave(caller, roomId) {
+      const entry = { roomId, users: [caller.userId], action: 'leave' } as const;
+      const gone = await database.transaction(async (transaction) => {
+        await requireMember({ database: parts.database }, roomId, caller.userId);
+        return departing(transaction, caller, entry);
+      });
+      await departed(gone, caller.userId);
+    },
+  };
+}
+
+/** Takes members out, and the room with the last of them. Throws CHAT_MEMBER_NOT_FOUND when none was in it. */
+function createDeparting({ events, config }: ChatParts) {
+  return async (
+    transaction: Transaction,
+    caller: Caller,
+    { roomId, users, action }: Entry,
+  ): Promise<Departure> => {
+    const room = await lockRoom(transaction, roomId);
+    if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();
+    const gone = await deleteMembers(transaction, roomId, users);
+    if (gone.length === 0) throw chatErrors.CHAT_MEMBER_NOT_FOUND();
+    const entries = gone.map((user) => ({ id: newId(), user, action }));
+    await logParticipants(transaction, roomId, entries);
+    for (const user of gone)
+      await events.emit(transaction, caller, {
+        topic: 'chat:leaveRoom:ChatRoom',
+        ids: [roomId],
+        payload: { roomId, user, users: [user] },
+      });
+    const left = await countMembers(transaction, roomId);
+    const deleted = left === 0 || (left === 1 && config().deleteEmptyRooms);
+    if (deleted) await takeAway(transaction, caller, { room, audited: config().auditMode, events });
+    else await ensureOwner(transaction, roomId);
+    return { room, users: gone, deleted };
+  };
+}
+
+/** When the last owner went, the longest of those with the highest role takes over. */
+async function ensureOwner(transaction: Transaction, roomId: string): Promise<void> {
+  const members = await allMembers(transaction, roomId);
+  if (members.some(({ role }) => role === 'owner')) return;
+  const heir = members.find(({ role }) => role === 'admin') ?? members[0];
+  if (heir) await setRoles(transaction, roomId, [heir.user], 'owner');
+}
+
+interface TakingAway extends Pick<ChatParts, 'events'> {
+  readonly room: RoomRow;
+  readonly audited: boolean;
+}
+
+/** Deletes a room that is locked, with its invitations. Sockets are told after the commit. */
+export async function takeAway(
+  transaction: Transaction,
+  caller: Caller,
+  { room, audited, events }: TakingAway,
+): Promise<void> {
+  await dropInvitations(transaction, room.id, undefined);
+  await removeRoom(transaction, room.id, audited);
+  await events.emit(transaction, caller, {
+    topic: 'chat:deleteRoom:ChatRoom',
+    ids: [room.id],
+    payload: { roomId: room.id, name: room.name },
+  });
+}
