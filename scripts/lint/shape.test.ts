@@ -24,7 +24,7 @@ describe('retired words', () => {
   });
 });
 
-describe('the length of functions in the zones that others stand on', () => {
+describe('the length of functions', () => {
   const lines = (count: number): string => 'work();\n'.repeat(count);
 
   it('counts a factory with its closures', () => {

@@ -8,19 +8,7 @@ import { type StorageConfig, storageConfig } from './config.ts';
 import { storageErrors } from './errors.ts';
 import { storageJobs } from './jobs.ts';
 import { migrations } from './migrations.ts';
-import { adminContainerOperations } from './operations/admin-containers.ts';
-import { adminFileOperations } from './operations/admin-files.ts';
-import { adminFolderOperations } from './operations/admin-folders.ts';
-import { fileChangeOperations } from './operations/file-changes.ts';
-import { fileOperations } from './operations/files.ts';
-import { folderOperations } from './operations/folders.ts';
-import { imageOperations } from './operations/images.ts';
-import { legacyOperations } from './operations/legacy.ts';
-import { linkOperations } from './operations/links.ts';
-import { resumableOperations } from './operations/resumable.ts';
-import { taskOperations } from './operations/tasks.ts';
-import { trashOperations } from './operations/trash.ts';
-import { uploadOperations } from './operations/uploads.ts';
+import { storageOperations } from './operations/storage-operations.ts';
 import { readyFiles } from './queries/files.ts';
 import { hasContents } from './queries/stores.ts';
 import { containerSchema, fileSchema, folderSchema } from './schemas.ts';
@@ -29,10 +17,12 @@ import { fileDocument } from './services/documents.ts';
 import { createLinks } from './services/links.ts';
 import { measureFiles, measureTransfers, type StorageMeasures } from './services/measure.ts';
 import { createModuleFiles, type ModuleFiles } from './services/module-files.ts';
-import { createProviderSource, fingerprintOf } from './services/provider-source.ts';
+import { createProviderSource, type ProviderSource } from './services/provider-source.ts';
 import { createRecordsWithFiles } from './services/records-with-files.ts';
 import { defineTypes } from './services/resource-types.ts';
+import type { StorageParts } from './services/storage-parts.ts';
 import { createStorageServices, type StorageServices } from './services/storage-services.ts';
+import { fingerprintOf } from './services/store-settings.ts';
 
 export type { ModuleFile, ModuleFiles } from './services/module-files.ts';
 
@@ -69,63 +59,18 @@ type Context = ModuleContext<
 >;
 
 async function start(context: Context): Promise<RunningModule<StorageService>> {
-  const {
-    kernel,
-    config,
-    services: { router: clientSurface },
-    log,
-  } = context;
-  const current = () => config.current();
+  const { kernel, config, log } = context;
   const source = createProviderSource({
     ...kernel,
     config,
     dataDir: kernel.settings.dataDir,
     log,
   });
-  const recordsWithFiles = createRecordsWithFiles(kernel);
-  const parts = {
-    ...kernel,
-    config: current,
-    provider: source.current,
-    storeId: source.storeId,
-    bucketOf: source.bucketOf,
-    access: createFileAccess({
-      config: current,
-      permissions: kernel.permissions,
-      recordsWithFiles,
-    }),
-    recordsWithFiles,
-    links: createLinks({
-      config: current,
-      clientUrl: clientSurface.publicUrl,
-      ownKey: kernel.secrets.digest('signed links', 'storage'),
-    }),
-    measures: measuresOf(kernel),
-    log,
-  };
+  const parts = partsOf(context, source);
   const services = createStorageServices(parts);
   let running = true;
   const publish = (): void =>
-    kernel.operations.replace(
-      owner,
-      running
-        ? [
-            ...uploadOperations(services),
-            ...fileOperations(services),
-            ...fileChangeOperations(services),
-            ...linkOperations(services),
-            ...trashOperations(services),
-            ...folderOperations(services),
-            ...imageOperations(services),
-            ...resumableOperations(services),
-            ...adminFileOperations(services),
-            ...adminFolderOperations(services),
-            ...adminContainerOperations(services),
-            ...taskOperations(services),
-            ...legacyOperations(services, kernel.config),
-          ]
-        : [],
-    );
+    kernel.operations.replace(owner, running ? storageOperations(services, kernel.config) : []);
   publish();
   const stopListening = config.onChange(publish);
   const endGuard = config.guard(async (next, previous, { force }) => {
@@ -150,6 +95,38 @@ async function start(context: Context): Promise<RunningModule<StorageService>> {
       services.renditions.close();
       await source.close();
     },
+  };
+}
+
+/** What the services of this module share, while it runs. */
+function partsOf(context: Context, source: ProviderSource): StorageParts {
+  const {
+    kernel,
+    config,
+    services: { router: clientSurface },
+    log,
+  } = context;
+  const current = () => config.current();
+  const recordsWithFiles = createRecordsWithFiles(kernel);
+  return {
+    ...kernel,
+    config: current,
+    provider: source.current,
+    storeId: source.storeId,
+    bucketOf: source.bucketOf,
+    access: createFileAccess({
+      config: current,
+      permissions: kernel.permissions,
+      recordsWithFiles,
+    }),
+    recordsWithFiles,
+    links: createLinks({
+      config: current,
+      clientUrl: clientSurface.publicUrl,
+      ownKey: kernel.secrets.digest('signed links', 'storage'),
+    }),
+    measures: measuresOf(kernel),
+    log,
   };
 }
 

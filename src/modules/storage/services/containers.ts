@@ -4,12 +4,10 @@ import type { Queryable } from '../../../kernel/database/database.ts';
 import { storageErrors } from '../errors.ts';
 import { containerEvent } from '../events.ts';
 import { containerOf, ROOT } from '../names.ts';
-import type { StorageProvider } from '../providers/provider.ts';
-import { storeOfBucket } from '../providers/routed.ts';
 import { type ContainerRow, containerByName, insertContainer } from '../queries/containers.ts';
 import { insertFolders } from '../queries/folders.ts';
-import { turnBucket } from '../queries/stores.ts';
 import { authorOf } from './access.ts';
+import { createWithBucket } from './buckets.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 
 export interface Containers {
@@ -26,6 +24,7 @@ export interface Containers {
 
 export function createContainers(parts: StorageParts): Containers {
   const { database, events, provider, bucketOf, config, log } = parts;
+  const withBucket = createWithBucket(parts);
 
   /** The bucket first: one without a container is found again, a container without its bucket takes no files. */
   const make = async (
@@ -47,25 +46,6 @@ export function createContainers(parts: StorageParts): Containers {
         return row;
       }),
     );
-  };
-
-  /** Buckets that were seen, by store: a new disk or another store has none of them yet. */
-  const seen = new WeakMap<StorageProvider, Set<string>>();
-  const withBucket = async (container: ContainerRow): Promise<ContainerRow> => {
-    const { name, bucket: from } = container;
-    const isHere = storeOfBucket(from) === (await parts.storeId());
-    const bucket = isHere ? from : await onStore(log, () => bucketOf(name));
-    await onStore(log, async () => {
-      const store = await provider();
-      const known = seen.get(store) ?? new Set();
-      seen.set(store, known);
-      if (known.has(bucket)) return;
-      if (!(await store.bucketExists(bucket))) await store.createBucket(bucket);
-      known.add(bucket);
-    });
-    // What comes from now on lies on the store that is configured; what is there stays until it is brought over.
-    if (!isHere) await database.outside(() => turnBucket(database, { name, from, to: bucket }));
-    return { ...container, bucket };
   };
 
   const mayCreate = (caller: Caller, name: string): boolean =>

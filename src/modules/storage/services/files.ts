@@ -1,5 +1,6 @@
 /** Files: made with their bytes, changed, moved, copied, deleted. */
 import type { Caller } from '../../../kernel/caller.ts';
+import type { Queryable } from '../../../kernel/database/database.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { storageErrors } from '../errors.ts';
 import { fileEvent } from '../events.ts';
@@ -48,13 +49,7 @@ interface Dependencies {
 export function createFiles(parts: StorageParts, dependencies: Dependencies): Files {
   const { database, access } = parts;
   const { contents, placing } = dependencies;
-  const find = async (id: string): Promise<FileRow> => {
-    const file = existing(await fileById(database, id), storageErrors.FILE_NOT_FOUND);
-    // It is deleted by a job that comes every few minutes.
-    if (file.expiresAt !== null && file.expiresAt.getTime() <= Date.now())
-      throw storageErrors.FILE_NOT_FOUND();
-    return file;
-  };
+  const find = (id: string): Promise<FileRow> => findFile(database, id);
   const change = createFileChanges(parts, dependencies);
   const removeAll = createRemoveAll(parts);
   const make = createMake(parts, dependencies);
@@ -84,14 +79,7 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
     async copy(caller, id, wish) {
       const from = await find(id);
       await access.require(caller, 'read', from, wish.scope);
-      const placement = await placing.place(caller, {
-        isPublic: from.isPublic,
-        mimeType: from.mimeType ?? undefined,
-        container: from.container,
-        folder: from.folder,
-        alias: from.alias ?? undefined,
-        ...wish,
-      });
+      const placement = await placing.place(caller, wishOfCopy(from, wish));
       await placing.requireFree(caller, placement);
       const { bucket } = placement.container;
       const to = { fileId: newId(), kind: 'create', bucket } as const;
@@ -111,6 +99,24 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
     },
   };
 }
+
+async function findFile(database: Queryable, id: string): Promise<FileRow> {
+  const file = existing(await fileById(database, id), storageErrors.FILE_NOT_FOUND);
+  // It is deleted by a job that comes every few minutes.
+  if (file.expiresAt !== null && file.expiresAt.getTime() <= Date.now())
+    throw storageErrors.FILE_NOT_FOUND();
+  return file;
+}
+
+/** A copy is what its original is, but for what is said about it. */
+const wishOfCopy = (from: FileRow, wish: FileWish): FileWish => ({
+  isPublic: from.isPublic,
+  mimeType: from.mimeType ?? undefined,
+  container: from.container,
+  folder: from.folder,
+  alias: from.alias ?? undefined,
+  ...wish,
+});
 
 /** Makes a file of what has arrived; gives the bytes up when that is refused. */
 function createMake(

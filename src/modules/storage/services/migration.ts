@@ -1,20 +1,9 @@
 /** Contents that lie on another store than the configured one are brought there, one after the other, while they are served. */
-import { system } from '../../../kernel/caller.ts';
-import { storageErrors } from '../errors.ts';
-import { fileById, lockFile } from '../queries/files.ts';
-import {
-  countElsewhere,
-  filesElsewhere,
-  moveTrashed,
-  type TrashedPlace,
-  trashElsewhere,
-} from '../queries/stores.ts';
+import { countElsewhere, filesElsewhere, trashElsewhere } from '../queries/stores.ts';
 import type { Containers } from './containers.ts';
+import { createContentMoves } from './content-moves.ts';
 import type { Contents } from './contents.ts';
-import { createSettleMove } from './file-changes.ts';
-import { contentOf } from './places.ts';
-import { enqueueRemoval } from './removal.ts';
-import { existing, onStore, type StorageParts } from './storage-parts.ts';
+import type { StorageParts } from './storage-parts.ts';
 import type { TaskWork } from './tasks.ts';
 
 interface MigrationReport {
@@ -31,46 +20,13 @@ interface MigrationReport {
 const PAGE = 50;
 const EXAMPLES = 100;
 const FIRST = '00000000-0000-0000-0000-000000000000';
-const caller = system('storage.migrate');
 
 export function createMigration(
   parts: StorageParts,
-  { containers, contents }: { readonly containers: Containers; readonly contents: Contents },
+  dependencies: { readonly containers: Containers; readonly contents: Contents },
 ): TaskWork {
   const { database, log } = parts;
-  const settle = createSettleMove(parts);
-
-  const moveFile = async (id: string): Promise<number> => {
-    const file = await fileById(database, id);
-    if (!file?.bucket) return 0;
-    const { bucket } = await containers.resolve(caller, file.container);
-    if (bucket === file.bucket) return 0;
-    const to = { fileId: id, kind: 'move', bucket } as const;
-    const arrived = await contents.copy(caller, to, contentOf(file));
-    try {
-      await database.transaction(async (transaction) => {
-        const now = existing(await lockFile(transaction, id), storageErrors.FILE_NOT_FOUND);
-        // New bytes have come meanwhile: they lie where they should.
-        if (now.objectKey !== file.objectKey) throw storageErrors.UPLOAD_CLOSED();
-        await settle(transaction, caller, now, arrived);
-      });
-    } catch (error) {
-      await contents.abandon(arrived);
-      throw error;
-    }
-    return file.size;
-  };
-
-  const moveOneTrashed = async (trashed: TrashedPlace): Promise<void> => {
-    const { bucket } = await containers.resolve(caller, trashed.container);
-    const from = { bucket: trashed.bucket, key: trashed.objectKey };
-    const to = { bucket, key: trashed.objectKey };
-    await onStore(log, async () => (await parts.provider()).copy(from, to));
-    await database.transaction(async (transaction) => {
-      const moved = await moveTrashed(transaction, trashed, bucket);
-      await enqueueRemoval(parts, transaction, [moved ? from : to]);
-    });
-  };
+  const { moveFile, moveTrashed } = createContentMoves(parts, dependencies);
 
   const moveCounted = async (id: string, report: MigrationReport): Promise<void> => {
     try {
@@ -87,7 +43,7 @@ export function createMigration(
   const moveTrash = async (store: string, isOver: () => boolean): Promise<boolean> => {
     for (const trashed of await trashElsewhere(database, { store, limit: PAGE })) {
       if (isOver()) return false;
-      await moveOneTrashed(trashed);
+      await moveTrashed(trashed);
     }
     return (await trashElsewhere(database, { store, limit: 1 })).length === 0;
   };

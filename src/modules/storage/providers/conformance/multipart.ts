@@ -5,20 +5,25 @@ import { expect } from 'vitest';
 import type { ObjectPlace, PartTag, StorageProvider } from '../provider.ts';
 import { type Bench, digest, read, refused, type } from './bench.ts';
 
-export function multipartCases(bench: Bench): void {
-  const send = async (
-    provider: StorageProvider,
-    { place, upload }: { place: ObjectPlace; upload: string },
-    { number, data }: { number: number; data: Buffer },
-  ): Promise<PartTag> => ({
+const send = async (
+  provider: StorageProvider,
+  { place, upload }: { place: ObjectPlace; upload: string },
+  { number, data }: { number: number; data: Buffer },
+): Promise<PartTag> => ({
+  number,
+  tag: await provider.multipart.part(place, upload, {
     number,
-    tag: await provider.multipart.part(place, upload, {
-      number,
-      body: Readable.from([data]),
-      size: data.length,
-    }),
-  });
+    body: Readable.from([data]),
+    size: data.length,
+  }),
+});
 
+export function multipartCases(bench: Bench): void {
+  partCases(bench);
+  uploadCases(bench);
+}
+
+function partCases(bench: Bench): void {
   bench.check('parts become one object, in their order and as last sent', async () => {
     const { provider } = bench;
     const bucket = await bench.bucket();
@@ -55,7 +60,9 @@ export function multipartCases(bench: Bench): void {
       ).rejects.toEqual(refused('LENGTH_MISMATCH'));
     await provider.multipart.abort(place, upload);
   });
+}
 
+function uploadCases(bench: Bench): void {
   bench.check('an upload that is given up leaves nothing', async () => {
     const { provider } = bench;
     const bucket = await bench.bucket();

@@ -5,6 +5,12 @@ import { expect } from 'vitest';
 import { type Bench, bytes, digest, read, refused, type } from './bench.ts';
 
 export function objectCases(bench: Bench): void {
+  contentCases(bench);
+  copyCases(bench);
+  parallelCases(bench);
+}
+
+function contentCases(bench: Bench): void {
   bench.check('what is put is read, described, replaced and deleted', async () => {
     const { provider } = bench;
     const place = { bucket: await bench.bucket(), key: 'notes/one.txt' };
@@ -42,7 +48,9 @@ export function objectCases(bench: Bench): void {
     expect(await range(8, 500)).toBe('89');
     await expect(range(10, 12)).rejects.toEqual(refused('OUT_OF_RANGE'));
   });
+}
 
+function copyCases(bench: Bench): void {
   bench.check('a large body of unknown length arrives whole', async () => {
     const { provider } = bench;
     const bucket = await bench.bucket();
@@ -71,7 +79,9 @@ export function objectCases(bench: Bench): void {
     );
     expect((await read(provider, to)).toString()).toBe('copy me');
   });
+}
 
+function parallelCases(bench: Bench): void {
   bench.check('parallel calls for many buckets do not meet', async () => {
     const { provider } = bench;
     const buckets = await Promise.all(Array.from({ length: 20 }, () => bench.bucket()));

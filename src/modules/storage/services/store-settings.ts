@@ -1,0 +1,73 @@
+/** What of the configuration is about the store, and what of that makes it another store. */
+import { createHash } from 'node:crypto';
+import type { StorageConfig } from '../config.ts';
+import type { S3ProviderOptions } from '../providers/s3.ts';
+
+export type StoreSettings = Pick<
+  StorageConfig,
+  'provider' | 'local' | 'aws' | 'azure' | 'google' | 'aliyun'
+>;
+
+/** What of the configuration decides how bytes are reached. */
+export const settingsOf = ({
+  provider,
+  local,
+  aws,
+  azure,
+  google,
+  aliyun,
+}: StoreSettings): string =>
+  JSON.stringify({
+    provider,
+    local: { storagePath: local.storagePath },
+    aws,
+    azure,
+    google,
+    aliyun,
+  });
+
+/** What decides where they lie: the same store with other credentials is the same store. */
+export function fingerprintOf(config: StoreSettings): string {
+  const { provider, local, aws, azure, google, aliyun } = config;
+  const places: Record<string, () => readonly string[]> = {
+    local: () => [local.storagePath],
+    aws: () => [aws.endpoint, aws.region, aws.accountId],
+    azure: () => [/AccountName=([^;]*)/.exec(azure.connectionString)?.[1] ?? ''],
+    google: () => [google.serviceAccountKeyPath, projectOf(google.serviceAccountKeyJson)],
+    aliyun: () => [aliyun.region],
+  };
+  const where = [provider, ...(places[provider]?.() ?? [])];
+  return createHash('sha256').update(JSON.stringify(where)).digest('hex');
+}
+
+function projectOf(key: string): string {
+  try {
+    return String((JSON.parse(key) as { project_id?: unknown }).project_id ?? '');
+  } catch {
+    return '';
+  }
+}
+
+/** How the stores of Amazon and Alibaba, and those that speak as they do, are reached. */
+export function s3Options({ provider, aws, aliyun }: StoreSettings): S3ProviderOptions {
+  if (provider === 'aliyun') {
+    const { region, accessKeyId, accessKeySecret } = aliyun;
+    return {
+      name: 'aliyun',
+      region,
+      accessKeyId,
+      secretAccessKey: accessKeySecret,
+      endpoint: `https://s3.${region}.aliyuncs.com`,
+      usePathStyle: false,
+    };
+  }
+  const { region, accessKeyId, secretAccessKey, endpoint, usePathStyle } = aws;
+  return {
+    name: 'aws',
+    region: region || 'us-east-1',
+    accessKeyId,
+    secretAccessKey,
+    endpoint: endpoint || undefined,
+    usePathStyle,
+  };
+}
