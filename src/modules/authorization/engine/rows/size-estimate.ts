@@ -3,11 +3,13 @@
  * several exact ways is taken, so it may rest on what was found a while ago.
  */
 import { LRUCache } from 'lru-cache';
+import type { Queryable, Statement } from '../../../../kernel/database/database.ts';
 import { formatSubject } from '../../model/grammar.ts';
 import { keyOf } from '../../model/model.ts';
 import type { EngineScope } from '../ask.ts';
 import type { Lookup } from '../reverse-expansion.ts';
-import { sourcedStatement } from '../tuple-source.ts';
+import { sourcedStatement, storedTuples } from '../tuple-source.ts';
+import { estimatedRows } from './column-estimate.ts';
 import {
   lookupColumns,
   lookupCondition,
@@ -19,6 +21,8 @@ import {
 
 /** Up to this many tuples lead to few rows. */
 const FEW = 1_000;
+/** An estimate of up to this many means few. */
+const LIKELY_FEW = FEW / 2;
 /** Up to this many to some; so many of one lookup are counted. */
 const MOST = 20_000;
 /** Of more lookups none is likely to be most of all. */
@@ -63,6 +67,15 @@ const fewStatement = sourcedStatement(
   limit ${FEW + 1}) x`,
 );
 
+/** Stored tuples, and what the columns beside them are likely to add: no table of records is read. */
+const likelyStatement = sourcedStatement((from) => {
+  const lookups = lookupRows((i) => `$${i + 1}`);
+  return `select count(*)::integer as count, count(*) filter (where x.row_of is not null)::integer as known, (select ${estimatedRows(lookups, from.beside ?? [])})::float8 as estimated from (
+  select r.row_of from ${lookups}
+    cross join lateral (select t.row_of from ${storedTuples.rows} t where ${lookupCondition(storedTuples, '$6::text')} limit ${FEW + 1}) r
+  limit ${FEW + 1}) x`;
+});
+
 const sizesStatement = sourcedStatement(
   (
     from,
@@ -101,6 +114,10 @@ async function measure(
 ): Promise<Size> {
   const values = [...lookupColumns(lookups), goal.type];
   const from = lookupSource(model, lookups);
+  if (from.beside && from.beside.length > 0) {
+    const likely = await likelyFew(database, { ...likelyStatement(from), values });
+    if (likely) return likely;
+  }
   const { rows } = await database.query<{ count: number; known: number }>({
     ...fewStatement(from),
     values,
@@ -127,6 +144,20 @@ async function measure(
     known,
     largest: largest && lookupKey(largest),
   };
+}
+
+interface Likely {
+  readonly count: number;
+  readonly known: number;
+  readonly estimated: number | null;
+}
+
+/** Few rows, by what is stored and what statistics say of columns; nothing where they are more or it is not known. */
+async function likelyFew(database: Queryable, statement: Statement): Promise<Size | undefined> {
+  const { rows } = await database.query<Likely>(statement);
+  const { count, known, estimated } = rows[0] ?? { count: 0, known: 0, estimated: null };
+  if (estimated === null || count + estimated > LIKELY_FEW) return undefined;
+  return { amount: 'few', known: known * 2 >= count, largest: undefined };
 }
 
 const amountOf = (count: number): Size['amount'] => (count > MOST ? 'many' : 'some');
