@@ -8,7 +8,7 @@ import { isId } from '../../../kernel/ids.ts';
 import { defineJob, type JobDefinition, type Jobs } from '../../../kernel/jobs/jobs.ts';
 import { recordRelationsNaming } from '../engine/tuple-source.ts';
 import type { Models } from './definitions/models.ts';
-import { clearOwned } from './owners-in-records.ts';
+import { clearOwned, isOwner } from './owners-in-records.ts';
 
 interface Dependencies {
   readonly database: Database;
@@ -28,6 +28,9 @@ const jobName = 'authorization.forget-owners';
 /** What may end a record; of one that went into the trash the end comes later. */
 const ends = ['database:delete:', 'database:purge:'];
 
+/** Ends of one event that are looked at one by one. */
+const MOST_ASKED = 20;
+
 export function createGoneOwners({
   database,
   events,
@@ -35,6 +38,14 @@ export function createGoneOwners({
   schemas,
   models,
 }: Dependencies): GoneOwners {
+  const ownersAmong = async (type: string, ids: readonly string[]): Promise<string[]> => {
+    const { model } = await models.engine();
+    const owners: string[] = [];
+    for (const id of ids)
+      if (await isOwner(database, model, { type, id, relation: '' })) owners.push(id);
+    return owners;
+  };
+
   return {
     job: defineJob({
       name: jobName,
@@ -55,8 +66,12 @@ export function createGoneOwners({
         const { model } = await models.engine();
         const columns = recordRelationsNaming(model, type);
         if (columns.every(({ field }) => field.typeColumn === undefined)) return;
+        // Most own nothing: nothing about them is written down then, not even as a job that is done.
+        const owners = ids.length > MOST_ASKED ? ids : await ownersAmong(type, ids);
+        if (owners.length === 0) return;
         // Every node hears of it; one job does it.
-        await jobs.enqueue(jobName, { type, ids }, { singletonKey: `${type} ${ids[0]}` });
+        const data = { type, ids: owners };
+        await jobs.enqueue(jobName, data, { singletonKey: `${type} ${owners[0]}` });
       };
       const all = ends.map((topic) => events.subscribe(`${topic}*`, ended));
       return () => {

@@ -95,6 +95,24 @@ export async function clearOwned(
   return false;
 }
 
+/** Whether some record says that the subject owns it. */
+export async function isOwner(
+  database: Queryable,
+  model: Model,
+  subject: SubjectRef,
+): Promise<boolean> {
+  for (const column of columnsOf(model)) {
+    const values: unknown[] = [];
+    const owned = fieldTuples(column, { subject }, (value) => `$${values.push(value)}`);
+    const { count } = await database.query({
+      text: `select 1 from (${owned}) t limit 1`,
+      values,
+    });
+    if (count > 0) return true;
+  }
+  return false;
+}
+
 interface Clearing {
   readonly column: FieldRelation;
   readonly filter: RecordFilter;
