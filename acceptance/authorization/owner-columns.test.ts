@@ -5,6 +5,7 @@ import type { Answer, Json } from '../../test/support/api.ts';
 import { expectStatus, type TestUser } from '../../test/support/node.ts';
 import { liftLimits, type PermissionsApi, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
 
 describe('owners in records', () => {
   let platform: TestPlatform;
@@ -93,11 +94,14 @@ describe('owners in records', () => {
     await permissions.relate(`User:${bob.userId} owner ${schema}:${id}`);
     expect([await idsFor(ada, schema), await idsFor(bob, schema)]).toEqual([[], [id]]);
     expect((await bob.api.patch(`/database/${schema}/${id}`, { text: 'mine' })).status).toBe(200);
-    const changes = await platform.admin.get('/authorization/changes', {
-      query: { after: 0, limit: 1000 },
-    });
-    const about = changes.body.changes?.filter(({ ids }: Json) => ids?.includes(id));
-    expect(about?.map(({ topic }: Json) => topic.split(':')[1])).toContain('delete');
+    const told = async (): Promise<boolean> => {
+      const { body } = await platform.admin.get('/authorization/changes', {
+        query: { after: 0, limit: 1000 },
+      });
+      const about = body.changes?.filter(({ ids }: Json) => ids?.includes(id));
+      return about?.some(({ topic }: Json) => topic.split(':')[1] === 'delete');
+    };
+    await waitFor(told, { what: 'the changelog to tell the deletion' });
   });
 
   it('owners may be several: what is stored counts beside what the record says', async () => {

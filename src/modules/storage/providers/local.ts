@@ -247,9 +247,13 @@ async function copyWhole(source: string, target: string): Promise<void> {
   }
 }
 
-/** Only folders: a file that came in meanwhile makes it fail. */
+/**
+ * Only folders: a file that came in meanwhile makes it fail. Whoever deletes an object meanwhile takes its empty folders
+ * away too: what is gone is as it should be.
+ */
 async function removeFolders(folder: string): Promise<void> {
-  for (const entry of await readdir(folder, { withFileTypes: true }))
+  const entries = await unlessMissing(() => readdir(folder, { withFileTypes: true }));
+  for (const entry of entries ?? [])
     if (entry.isDirectory()) await removeFolders(join(folder, entry.name));
   await rmdir(folder).catch((error: unknown) => {
     if (codeOf(error) !== 'ENOENT') throw error;
