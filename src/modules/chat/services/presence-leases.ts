@@ -97,6 +97,8 @@ export function createArrivals({ hub, log, leases, changed }: Dependencies): Arr
       running = false;
       clearInterval(renewing);
       clearTimeout(gathering);
+      gathering = undefined;
+      arrived.clear();
       for (const timer of leaving.values()) clearTimeout(timer);
       const users = [...hub.users(), ...leaving.keys()];
       leaving.clear();
