@@ -27,7 +27,8 @@ export function faultsOf(
     status >= 500 &&
     !isReport(operation, answer) &&
     !asksOthers(operation, answer) &&
-    !lacksTemplates(operation, answer)
+    !lacksTemplates(operation, answer) &&
+    !hasNoWayLeft(operation, answer)
   )
     faults.push(`answers ${status}`);
   if (!operation.answers.has(status)) faults.push(`status ${status} is not declared`);
@@ -46,6 +47,10 @@ const isReport = ({ path }: DescribedOperation, { status }: FuzzAnswer): boolean
 /** Providers that keep no templates are told by 501 (specification communications.md 2.1). */
 const lacksTemplates = ({ path }: DescribedOperation, { status }: FuzzAnswer): boolean =>
   status === 501 && /\/email\/.*(templates|sync)/i.test(path);
+
+/** A chain whose every channel failed is told by 500 (specification communications.md 2.1). */
+const hasNoWayLeft = ({ path }: DescribedOperation, { status, text }: FuzzAnswer): boolean =>
+  status === 500 && path === '/send/fallback' && text.includes('"CHANNELS_FAILED"');
 
 /** Providers of sign-in cannot be reached from a test: to say so is right. */
 const asksOthers = ({ path }: DescribedOperation, { status }: FuzzAnswer): boolean =>

@@ -8,6 +8,7 @@ import {
 import type { ChainStep } from '../chain-queries.ts';
 import { messageErrors } from '../errors.ts';
 import type { ChainView } from '../services/chains.ts';
+import { requireReachable } from '../services/composer.ts';
 import { adminFacts, ChannelName, Id, nullable, Timestamp } from './shapes.ts';
 import {
   message,
@@ -108,6 +109,7 @@ const fallbackOperation = (parts: Orchestration): Operation =>
           until,
         }),
       );
+      requireReachable(steps, about.to);
       const chain = await parts.chains.run({ ...about, allowDuplicate }, steps, waitMs);
       if (chain.status === 'failed') throw allFailed(chain);
       return onWire(chain);

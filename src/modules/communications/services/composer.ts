@@ -120,16 +120,27 @@ function checkedAddresses({ userId, email, phone }: Addresses): Addresses {
   };
 }
 
+/** Throws 400 where none of the steps leads to the recipient. */
+export function requireReachable(
+  steps: readonly { readonly channel: Channel }[],
+  to: Addresses,
+): void {
+  const [first] = steps;
+  if (first && steps.every(({ channel }) => addressFor(channel, to) === undefined))
+    addressOn(first.channel, to);
+}
+
+const addressKeys = { email: 'email', sms: 'phone', push: 'userId' } as const;
+
+const addressFor = (channel: Channel, { userId, email, phone }: Addresses): string | undefined =>
+  ({ email, sms: phone, push: userId })[channel];
+
 /** Throws 400 where the recipient has no address of that kind. */
-function addressOn(channel: Channel, { userId, email, phone }: Addresses): string {
-  const [key, address] = {
-    email: ['email', email],
-    sms: ['phone', phone],
-    push: ['userId', userId],
-  }[channel] as [string, string | undefined];
+function addressOn(channel: Channel, to: Addresses): string {
+  const address = addressFor(channel, to);
   if (address === undefined)
     throw invalid(
-      `recipient.${key}`,
+      `recipient.${addressKeys[channel]}`,
       'required',
       `${channel} needs it, and the recipient has none`,
     );
