@@ -280,11 +280,13 @@ describe('relations from fields of records', () => {
       socket.emitWithAck('subscribe', { schema: 'Task', documentId });
     const moved = await create(ada, 'Task', { title: 'moves away', project: two?._id });
     for (const { _id } of [task, moved]) expect(await subscribe(_id)).toMatchObject({ ok: true });
+    const told = (): string[] => heard.filter((one) => !one.startsWith('insert'));
     await user(ada).api.patch(`/database/Task/${task._id}`, { title: 'x' });
+    // Whether somebody may hear of a change is asked when it is told: the record must still be there.
+    await waitFor(() => told().length >= 1);
     await user(ada).api.patch(`/database/Task/${moved._id}`, { project: one?._id });
     await user(ada).api.delete(`/database/Task/${moved._id}`);
     await user(ada).api.delete(`/database/Task/${task._id}`);
-    const told = (): string[] => heard.filter((one) => !one.startsWith('insert'));
     await waitFor(() => told().length >= 2);
     expect(told()).toEqual([`update:${task._id}`, `delete:${task._id}`]);
   });

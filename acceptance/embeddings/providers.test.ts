@@ -128,7 +128,8 @@ describe('what a provider is sent', () => {
     const [first] = body.documents;
     await platform.client.patch(`/database/Batched/${first._id}`, { rank: 99 });
     const run = await platform.admin.post('/embeddings/backfills', { schemaName: 'Batched' });
-    expect(run.body).toMatchObject({ queued: 1, runs: [{ state: 'queued' }] });
+    expect(run.body).toMatchObject({ queued: 1 });
+    expect(['queued', 'running', 'completed']).toContain(run.body.runs[0].state);
     await settled('Batched');
     expect(sent()).toEqual([]);
     await platform.client.patch(`/database/Batched/${first._id}`, { text: '(0,0,0,1) new' });
