@@ -130,7 +130,8 @@ describe.each<[TestServer]>([['embedded'], ['external15']])('database on %s', (s
       await terminate(database, 'statements');
       for (const { rows } of await Promise.all(slow)) expect(rows).toEqual([{ one: 1 }]);
 
-      const write = database.query({ text: 'update items set size = 1 from pg_sleep(0.3)' });
+      // It sleeps far longer than the loss of its connection takes to arrive on a busy machine.
+      const write = database.query({ text: 'update items set size = 1 from pg_sleep(20)' });
       const outcome = expect(write).rejects.toMatchObject({ code: 'UNAVAILABLE', status: 503 });
       await sleep(100);
       await terminate(database, 'statements');
