@@ -30,14 +30,14 @@ const pauses = (process.env.ACKNOWLEDGED_PAUSES ?? '1.5').split(',').map(Number)
 const askedAfter = [0, 300, 1_500];
 const connections = 2;
 
-interface Fault {
+interface Failure {
   begin(): Promise<unknown>;
   end(): Promise<unknown>;
 }
 
 let nodes: TwoNodes;
 
-/** Asks over connections that were open before the fault; answers what was wrong. */
+/** Asks over connections that were open before the failure; answers what was wrong. */
 async function wrongAnswers(
   { kind, path, headers, after }: AcknowledgedChange,
   kept: readonly KeptConnection[],
@@ -54,9 +54,9 @@ async function wrongAnswers(
     .map(({ ms, status }) => `${kind} +${ms} ms: ${status}`);
 }
 
-/** All changes at once under one fault. Answers what was wrong, and how many changes named a node that did not confirm. */
-async function underFault(
-  fault: Fault,
+/** All changes at once under one failure. Answers what was wrong, and how many changes named a node that did not confirm. */
+async function underFailure(
+  failure: Failure,
   pauseMs?: number,
 ): Promise<{ readonly wrong: readonly string[]; readonly unconfirmed: number }> {
   const changes = await prepareChanges(nodes.first);
@@ -71,7 +71,7 @@ async function underFault(
     for (const connection of kept[index] ?? [])
       expect([kind, await connection.ask(path, headers)]).toEqual([kind, 200]);
   let unconfirmed = 0;
-  await fault.begin();
+  await failure.begin();
   const paused = pauseMs === undefined ? undefined : sleep(pauseMs);
   const acknowledged: Promise<unknown>[] = [];
   const asked = changes.map(async (change, index) => {
@@ -86,10 +86,10 @@ async function underFault(
     if (paused)
       await Promise.all([paused, ...acknowledged])
         .then(() => sleep(400))
-        .then(fault.end);
+        .then(failure.end);
     return { wrong: (await Promise.all(asked)).flat(), unconfirmed };
   } finally {
-    if (!paused) await fault.end();
+    if (!paused) await failure.end();
     for (const connection of kept.flat()) connection.close();
   }
 }
@@ -106,9 +106,9 @@ const recovered = () =>
     { timeoutMs: 20_000, what: 'the nodes to hear each other again' },
   );
 
-async function holdsUnder(fault: Fault, pauseMs?: number): Promise<void> {
+async function holdsUnder(failure: Failure, pauseMs?: number): Promise<void> {
   for (let round = 0; round < rounds; round += 1) {
-    const { wrong, unconfirmed } = await underFault(fault, pauseMs);
+    const { wrong, unconfirmed } = await underFailure(failure, pauseMs);
     expect(wrong).toEqual([]);
     expect(unconfirmed).toBeGreaterThan(0);
     await recovered();
@@ -116,7 +116,7 @@ async function holdsUnder(fault: Fault, pauseMs?: number): Promise<void> {
 }
 
 /** The second node with all its processes. */
-const paused: Fault = {
+const paused: Failure = {
   begin: () => signalSecond('SIGSTOP'),
   end: () => signalSecond('SIGCONT'),
 };
@@ -220,7 +220,7 @@ await describeWithPostgres15(
         };
         const cut = { begin, end: async () => clearInterval(timer) };
         for (let round = 0; round < rounds; round += 1) {
-          expect((await underFault(cut)).wrong).toEqual([]);
+          expect((await underFailure(cut)).wrong).toEqual([]);
           await recovered();
         }
       },

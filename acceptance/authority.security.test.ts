@@ -63,9 +63,9 @@ async function fingerprint(module: string): Promise<unknown> {
   const users = await platform.admin.get('/authentication/users');
   const templates = await platform.admin.get('/email/templates');
   const schemas = await platform.admin.get('/database/schemas/system');
-  const shown = { state: state.body, schemas: schemas.body };
+  const view = { state: state.body, schemas: schemas.body };
   return {
-    ...shown,
+    ...view,
     ...(module === 'authentication' ? {} : { users: users.body }),
     ...(module === 'communications' ? {} : { templates: templates.body }),
   };

@@ -11,7 +11,7 @@ import { createTestPlatform, type TestPlatform } from '../test/support/platform.
 import { createRanking, measured } from './fuzz/cost.ts';
 import { type DescribedOperation, describedOperations } from './fuzz/operations.ts';
 import { badCredentials, createSender, requestsTo } from './fuzz/request.ts';
-import { faultsOf } from './fuzz/verdict.ts';
+import { problemsOf } from './fuzz/verdict.ts';
 import { switchOn } from './switched-on.ts';
 
 /** CI judges a change, so it sends the same each time; every other run looks further. */
@@ -68,9 +68,9 @@ describe(`fuzzing with seed ${seed}`, () => {
   });
 
   it('gets only declared answers, whatever it sends', { timeout: 600_000 }, async () => {
-    const faults: string[] = [];
-    for (const operation of operations) faults.push(...(await fuzz(operation)));
-    expect(faults).toEqual([]);
+    const problems: string[] = [];
+    for (const operation of operations) problems.push(...(await fuzz(operation)));
+    expect(problems).toEqual([]);
   });
 
   it('reaches what it means to test', () => {
@@ -114,16 +114,16 @@ describe(`fuzzing with seed ${seed}`, () => {
         const {
           answer,
           cost,
-          faults: dear,
+          problems: dear,
         } = await measured(() => sender.send(operation.method, { ...one, headers }));
         ranking.note(`${operation.surface} ${operation.method} ${operation.path}`, cost);
         statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1);
-        const faults = [
+        const problems = [
           ...dear,
-          ...faultsOf(operation, answer, [testMasterKey, testAdminPassword]),
+          ...problemsOf(operation, answer, [testMasterKey, testAdminPassword]),
         ];
-        if (faults.length > 0)
-          throw new Error(`${faults.join('; ')}\n  answer: ${answer.text.slice(0, 300)}`);
+        if (problems.length > 0)
+          throw new Error(`${problems.join('; ')}\n  answer: ${answer.text.slice(0, 300)}`);
       },
     );
     try {

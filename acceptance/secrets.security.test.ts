@@ -229,12 +229,12 @@ describe('a platform whose every secret is marked', () => {
     await liftLimits(admin);
     await fillState(admin);
     // Second factors are off by default, and a link needs a page.
-    const wanted = {
+    const secretConfig = {
       twoFa: { enabled: true },
       local: { forgot_password_redirect_uri: 'https://app.example.com/reset' },
     };
     expectStatus(
-      await admin.patch('/config/authentication', { config: wanted }),
+      await admin.patch('/config/authentication', { config: secretConfig }),
       200,
       'second factors',
     );

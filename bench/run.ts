@@ -143,14 +143,14 @@ const chosenOf = ({ only }: Pick<Options, 'only'>): readonly Workload[] =>
 
 async function measureAll(folder: string, { plan, dry, only }: Options): Promise<void> {
   const loadBefore = loadavg()[0] ?? 0;
-  const wanted = (part: string): boolean => only === undefined || only.includes(part);
-  if (wanted('start')) print('Measuring the start');
-  const start = wanted('start') ? await measureStartUp(folder) : undefined;
+  const isSelected = (part: string): boolean => only === undefined || only.includes(part);
+  if (isSelected('start')) print('Measuring the start');
+  const start = isSelected('start') ? await measureStartUp(folder) : undefined;
   const chosen = chosenOf({ only });
   const measured =
     chosen.length > 0 ? await measureFilled(join(folder, 'requests'), plan, chosen) : undefined;
-  if (wanted('growth')) print('Measuring growth');
-  const growth: readonly GrowthRow[] = wanted('growth')
+  if (isSelected('growth')) print('Measuring growth');
+  const growth: readonly GrowthRow[] = isSelected('growth')
     ? await measureGrowth(join(folder, 'growth'), print)
     : [];
   if (!start || !measured || growth.length === 0)

@@ -58,10 +58,10 @@ function readJson(path) {
 
 /** Whether what is installed (by npm's own record of it) has all that the lock file asks for. */
 function isInstalled(withDev) {
-  const wanted = readJson('package-lock.json')?.packages ?? {};
+  const locked = readJson('package-lock.json')?.packages ?? {};
   const present = readJson('node_modules/.package-lock.json')?.packages;
   if (!present) return false;
-  return Object.entries(wanted).every(([path, { version, dev, devOptional, optional, peer }]) => {
+  return Object.entries(locked).every(([path, { version, dev, devOptional, optional, peer }]) => {
     // npm itself decides which optional packages suit this machine.
     if (path === '' || optional || peer || devOptional || (dev && !withDev)) return true;
     return present[path]?.version === version;

@@ -231,7 +231,7 @@ function serviceOf<S>(host: ModuleHost, module: Parameters<typeof host.service<S
 
 /** What was made, and no start has shown before. */
 async function firstStartOf(folder: DataFolder): Promise<Platform['firstStart']> {
-  const { masterKey, admin } = await folder.takeUnshown();
+  const { masterKey, admin } = await folder.takeUnseen();
   return {
     ...(masterKey === undefined ? {} : { masterKey }),
     ...(admin ? { adminUsername: admin.username, adminPassword: admin.password } : {}),

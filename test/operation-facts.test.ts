@@ -32,9 +32,9 @@ describe('admin operations', () => {
     await removeFolder(dataDir);
   });
 
-  const ids = (wanted: (operation: OwnedOperation['operation']) => boolean): string[] =>
+  const ids = (isRequested: (operation: OwnedOperation['operation']) => boolean): string[] =>
     operations
-      .filter(wanted)
+      .filter(isRequested)
       .map(({ id }) => id)
       .sort();
 

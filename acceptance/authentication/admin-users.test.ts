@@ -257,8 +257,8 @@ test('an operator who acts as an anonymous user cannot make it an account of the
     200,
     'impersonate',
   ).body.accessToken;
-  const wish = { email: 'operator@users.example', password: 'correct horse battery staple' };
-  const answer = await platform.client.post('/authentication/local/new', wish, { token });
+  const account = { email: 'operator@users.example', password: 'correct horse battery staple' };
+  const answer = await platform.client.post('/authentication/local/new', account, { token });
   expect(answer).toMatchObject({ status: 403, body: { code: 'SUDO_REQUIRED' } });
   expect((await platform.client.get('/authentication/user', { token })).body).toMatchObject({
     isAnonymous: true,

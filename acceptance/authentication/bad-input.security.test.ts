@@ -168,7 +168,7 @@ const cases: readonly Case[] = [
 describe.each(cases)('POST $path: $field', ({ path, body, field, values, signedIn = false }) => {
   test.each(values.map((value) => [JSON.stringify(value)?.slice(0, 40), value] as const))(
     '%s',
-    async (_shown, value) => {
+    async (_name, value) => {
       const answer = await platform.client.post(
         path,
         { ...body, [field]: value },

@@ -278,14 +278,14 @@ await describeWithChromium('passkeys', () => {
 
   test('is the second factor of an account where its owner wants that, whatever is switched off later', async () => {
     const without = await platform.registerUser();
-    const wish = { method: 'passkey' };
-    expect(await without.api.post('/authentication/twoFa/enable', wish)).toMatchObject({
+    const choice = { method: 'passkey' };
+    expect(await without.api.post('/authentication/twoFa/enable', choice)).toMatchObject({
       status: 400,
       body: { code: 'SECOND_FACTOR_METHOD_UNAVAILABLE' },
     });
 
     const { user, device, passkey } = await withPasskey();
-    expect((await user.api.post('/authentication/twoFa/enable', wish)).body).toEqual({
+    expect((await user.api.post('/authentication/twoFa/enable', choice)).body).toEqual({
       result: '2FA enabled',
     });
     const remove = await user.api.delete(`/authentication/passkeys/${passkey._id}`);

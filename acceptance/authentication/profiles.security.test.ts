@@ -42,7 +42,7 @@ const ask = async (query: string, api: Api = anna.api): Promise<Json> =>
   (await api.post('/graphql', { query })).body;
 
 /** What everybody may know of Bob. */
-const shownOfBob = () => ({ _id: bob.userId, displayName: 'Bob B.', avatar: { small: 's.png' } });
+const profileOfBob = () => ({ _id: bob.userId, displayName: 'Bob B.', avatar: { small: 's.png' } });
 
 beforeAll(async () => {
   platform = await createTestPlatform();
@@ -129,12 +129,12 @@ describe('marked fields', () => {
 
   it('are the profile, alone and by ids', async () => {
     expect(await profileOf(bob.userId)).toMatchObject({ status: 200 });
-    expect((await profileOf(bob.userId)).body).toEqual(shownOfBob());
+    expect((await profileOf(bob.userId)).body).toEqual(profileOfBob());
     const nobody = randomUUID();
     const ids = [bob.userId, nobody, anna.userId, bob.userId].join();
     const { body } = await anna.api.get(`/authentication/profiles?ids=${ids}`);
     expect(body).toEqual({
-      documents: [shownOfBob(), { _id: anna.userId, displayName: null, avatar: null }],
+      documents: [profileOfBob(), { _id: anna.userId, displayName: null, avatar: null }],
       count: 2,
     });
     expect((await profileOf(nobody)).body).toMatchObject({ status: 404, code: 'USER_NOT_FOUND' });
@@ -150,13 +150,13 @@ describe('marked fields', () => {
 
   it('are what populate shows, in one record, in lists and in lists of references', async () => {
     const { body } = await anna.api.get(`/database/Task/${task}?populate=assignee,watchers`);
-    expect(body.assignee).toEqual(shownOfBob());
+    expect(body.assignee).toEqual(profileOfBob());
     expect(body.watchers).toEqual([
       { _id: anna.userId, displayName: null, avatar: null },
-      shownOfBob(),
+      profileOfBob(),
     ]);
     const list = await anna.api.get('/database/Task?populate=assignee');
-    expect(list.body.documents[0].assignee).toEqual(shownOfBob());
+    expect(list.body.documents[0].assignee).toEqual(profileOfBob());
   });
 
   it('lead no further than they themselves', async () => {
@@ -190,7 +190,8 @@ describe('marked fields', () => {
   });
 
   it('are an object of GraphQL, of which nothing else can be asked', async () => {
-    const task1 = (wanted: string) => ask(`{ getDatabaseTaskId(id: "${task}") { ${wanted} } }`);
+    const task1 = (selection: string) =>
+      ask(`{ getDatabaseTaskId(id: "${task}") { ${selection} } }`);
     expect(
       (await task1('assignee { _id displayName } watchers { displayName }')).data.getDatabaseTaskId,
     ).toEqual({
@@ -226,9 +227,9 @@ describe('who is public', () => {
     const path = `/database/Task/${task}?populate=assignee`;
     expect((await platform.client.get(path)).body.code).toBe('POPULATE_FORBIDDEN');
     await configure({ fields: ['displayName'], visitors: true });
-    const shown = { _id: bob.userId, displayName: 'Bob B.' };
-    expect((await platform.client.get(path)).body.assignee).toEqual(shown);
-    expect((await profileOf(bob.userId, platform.client)).body).toEqual(shown);
+    const profile = { _id: bob.userId, displayName: 'Bob B.' };
+    expect((await platform.client.get(path)).body.assignee).toEqual(profile);
+    expect((await profileOf(bob.userId, platform.client)).body).toEqual(profile);
     await configure({ visitors: false });
   });
 

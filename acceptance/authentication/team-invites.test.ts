@@ -428,11 +428,11 @@ describe('a mailed invitation', () => {
   test('leads to the page with another token than the inviter got, and proves the mailbox', async () => {
     await configure({ invites: { sendEmail: true } });
     const email = address();
-    const shown = await invite({ email, role: 'member' });
+    const answered = await invite({ email, role: 'member' });
     const link = await mailedTo(email);
     const mailed = link.searchParams.get('invitationToken') ?? '';
     expect(link.searchParams.get('from')).toBe('mail');
-    expect(mailed).not.toBe(shown);
+    expect(mailed).not.toBe(answered);
     expect(
       (
         await platform.client.get(`${teamPath}/invite/user/data`, {
@@ -445,7 +445,7 @@ describe('a mailed invitation', () => {
     });
     const { body } = await register({ email, invitationToken: mailed });
     expect(body.user).toMatchObject({ email, isVerified: true });
-    expect((await register({ email: address(), invitationToken: shown })).status).toBe(403);
+    expect((await register({ email: address(), invitationToken: answered })).status).toBe(403);
   });
 
   test('leads only to pages that are allowed', async () => {

@@ -239,8 +239,8 @@ describe('records that go elsewhere', () => {
       200,
       'foreign',
     ).body._id as string;
-    const many = (wanted: string[]) =>
-      bob.api.post('/database/Task/move', { ids: wanted, to: teamA });
+    const many = (records: string[]) =>
+      bob.api.post('/database/Task/move', { ids: records, to: teamA });
     expect((await many([...ids, foreign])).status).toBe(403);
     expect((await many([...ids, randomUUID()])).status).toBe(404);
     expect((await many([ids[0] ?? '', ids[0] ?? ''])).status).toBe(400);

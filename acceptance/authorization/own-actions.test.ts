@@ -201,22 +201,26 @@ describe("actions of one's own", () => {
   });
 
   it('are told apart when an endpoint is stored', async () => {
-    const faults = async (body: Json) =>
+    const problemPaths = async (body: Json) =>
       (
         await endpoint({ name: 'wrong', operation: operation.get, query: {}, ...body })
       ).body.errors.map(({ path }: Json) => path);
-    expect(await faults({ requires: { action: 'aprove' } })).toEqual(['requires.action']);
-    expect(await faults({ requires: { action: 'approve' }, selectedSchemaName: 'Line' })).toEqual([
-      'requires',
-    ]);
+    expect(await problemPaths({ requires: { action: 'aprove' } })).toEqual(['requires.action']);
     expect(
-      await faults({ requires: { action: 'approve', record: { schema: 'Line', input: 'x' } } }),
+      await problemPaths({ requires: { action: 'approve' }, selectedSchemaName: 'Line' }),
+    ).toEqual(['requires']);
+    expect(
+      await problemPaths({
+        requires: { action: 'approve', record: { schema: 'Line', input: 'x' } },
+      }),
     ).toEqual(['requires.record.schema']);
     expect(
-      await faults({ requires: { action: 'approve', record: { schema: 'Report', input: 'x' } } }),
+      await problemPaths({
+        requires: { action: 'approve', record: { schema: 'Report', input: 'x' } },
+      }),
     ).toEqual(['requires.record.input']);
     expect(
-      await faults({
+      await problemPaths({
         requires: { action: 'approve' },
         selectedSchemaName: 'Line',
         authentication: false,

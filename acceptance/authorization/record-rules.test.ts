@@ -73,13 +73,13 @@ describe('rules about records', () => {
   afterAll(() => platform.close());
 
   it('decide lists, counts, single reads and checks alike', async () => {
-    const wanted = {
+    const expected = {
       ada: ['draft of ada', 'planned', 'published'],
       bob: ['planned', 'published', 'shared'],
     };
     for (const [who, allowed] of [
-      [ada, wanted.ada],
-      [bob, wanted.bob],
+      [ada, expected.ada],
+      [bob, expected.bob],
     ] as const) {
       expect(await titles(who)).toEqual({ titles: allowed, count: 3 });
       expect((await titles(who, { sort: '-createdAt', limit: 2 })).count).toBe(3);
@@ -240,11 +240,11 @@ describe('rules about records', () => {
       await platform.admin.post('/database/schemas/Link/docs', {
         inputDocument: { post: ids[title] },
       });
-    const shown = async (who: TestUser): Promise<string[]> => {
+    const titlesOf = async (who: TestUser): Promise<string[]> => {
       const links = await who.api.get('/database/Link', { query: { populate: 'post' } });
       return links.body.documents.flatMap(({ post }: Json) => post?.title ?? []).sort();
     };
-    expect(await shown(bob)).toEqual(['published']);
-    expect(await shown(ada)).toEqual(['draft of ada', 'published']);
+    expect(await titlesOf(bob)).toEqual(['published']);
+    expect(await titlesOf(ada)).toEqual(['draft of ada', 'published']);
   });
 });

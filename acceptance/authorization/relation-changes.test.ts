@@ -151,13 +151,13 @@ describe('preconditions', () => {
   it('look at grants by "permission", and pass over what has expired', async () => {
     const resource = fresh();
     const grant = { subject: 'User:ada', permission: 'edit', resource };
-    const wanted = { writes: [reader(resource)], preconditions: [{ exists: true, ...grant }] };
-    expect((await change(wanted)).status).toBe(412);
+    const conditional = { writes: [reader(resource)], preconditions: [{ exists: true, ...grant }] };
+    expect((await change(conditional)).status).toBe(412);
     const expiresAt = new Date(Date.now() - 1000).toISOString();
     await change({ writes: [{ ...grant, expiresAt }] });
-    expect((await change(wanted)).status).toBe(412);
+    expect((await change(conditional)).status).toBe(412);
     await change({ writes: [grant] });
-    expect((await change(wanted)).status).toBe(200);
+    expect((await change(conditional)).status).toBe(200);
   });
 
   it('let one of 20 in that want the same place at once', async () => {

@@ -172,7 +172,7 @@ describe('an invitation', () => {
 
   it('expires, and can be withdrawn or declined', async () => {
     const resource = await create();
-    const [late, gone, unwanted] = [address(), address(), address()];
+    const [late, gone, refusing] = [address(), address(), address()];
     await invited(resource, late);
     const connection = await openTestConnection(platform.databaseUrl ?? '');
     await connection.query(
@@ -189,8 +189,8 @@ describe('an invitation', () => {
     expect((await anna.api.delete(`${path}/${_id}`)).status).toBe(404);
     expect(await accept(goneGuest, await tokenTo(gone))).toMatchObject(refusal);
 
-    const declined = await invited(resource, unwanted);
-    const guest = await platform.registerUser({ email: unwanted });
+    const declined = await invited(resource, refusing);
+    const guest = await platform.registerUser({ email: refusing });
     expect((await guest.api.delete(`${path}/${declined._id}`)).status).toBe(404);
     await verify(guest);
     expect((await guest.api.delete(`${path}/${declined._id}`)).status).toBe(200);

@@ -23,11 +23,11 @@ it('connects, sends, catches up after a loss and renews its token', async () => 
   const code = /```js\nimport [^\n]+\n([\s\S]*?)```/.exec(guide)?.[1] ?? '';
   const [ann, bob] = [await platform.registerUser(), await platform.registerUser()];
   const room = await makeRoom(ann, [bob]);
-  const shown: Json[] = [];
+  const received: Json[] = [];
   const names = ['io', 'realtimeUrl', 'accessToken', 'show'];
   const run = new Function(...names, `${code}; return { socket, send, renewed };`);
   const app = run(io, platform.addresses.realtime, ann.accessToken, (message: Json) =>
-    shown.push(message),
+    received.push(message),
   );
   try {
     await waitFor(() => app.socket.connected);
@@ -38,8 +38,8 @@ it('connects, sends, catches up after a loss and renews its token', async () => 
     const b = await connectChat(platform, bob);
     for (const text of ['one', 'two']) await b.ask('message', room, text);
     app.socket.connect();
-    await waitFor(() => shown.length === 3);
-    expect(shown.map(({ content }) => content)).toEqual(['hello', 'one', 'two']);
+    await waitFor(() => received.length === 3);
+    expect(received.map(({ content }) => content)).toEqual(['hello', 'one', 'two']);
   } finally {
     app.socket.disconnect();
   }

@@ -190,8 +190,8 @@ describe('sockets of chat', () => {
     await platform.admin.patch('/config/authentication', {
       config: { profiles: { fields: ['email'] } },
     });
-    const shown = await bob.api.get('/chat/messages', { query });
-    expect(shown.body.messages[0].senderUser).toEqual({ _id: ann.userId, email: ann.email });
+    const listed = await bob.api.get('/chat/messages', { query });
+    expect(listed.body.messages[0].senderUser).toEqual({ _id: ann.userId, email: ann.email });
     await platform.admin.patch('/config/authentication', { config: { profiles: { fields: [] } } });
   });
 

@@ -124,7 +124,7 @@ await describeWithChromium('web push', () => {
       registrationId,
       data: payload,
     });
-    const shown = await waitFor(
+    const notifications = await waitFor(
       async () => {
         const notes = (await tab.evaluate(
           `navigator.serviceWorker.ready.then((r) => r.getNotifications()).then((all) => all.map(({ title, body, data, tag }) => ({ title, body, data, tag })))`,
@@ -133,7 +133,7 @@ await describeWithChromium('web push', () => {
       },
       { timeoutMs: 30_000, what: 'the notification' },
     );
-    expect(shown).toEqual([
+    expect(notifications).toEqual([
       {
         title: 'Grüße <b>',
         body: 'Your order is on its way',

@@ -139,8 +139,8 @@ async function askPages(
   let cursor: string | undefined;
   let incomplete = false;
   const told = (got: string): readonly string[] => {
-    const wanted = expected === 'error' ? expected : [...expected].sort().join();
-    return [`${key} ${JSON.stringify(question)}: expected ${wanted}, got ${got}`];
+    const right = expected === 'error' ? expected : [...expected].sort().join();
+    return [`${key} ${JSON.stringify(question)}: expected ${right}, got ${got}`];
   };
   do {
     const body = { ...question, ...(cursor === undefined ? {} : { cursor }) };

@@ -157,8 +157,8 @@ async function askWho(
   const body = { resource, permission, subjectType, context };
   const page = await expectOk(api.post('/authorization/permissions/subjects', body), 'who');
   const found = [...page.subjects].sort().join();
-  const wanted = [...subjects].sort().join();
-  return found === wanted ? [] : [`who ${JSON.stringify(body)}: expected ${wanted}, got ${found}`];
+  const right = [...subjects].sort().join();
+  return found === right ? [] : [`who ${JSON.stringify(body)}: expected ${right}, got ${found}`];
 }
 
 export async function builtInDefinitions(

@@ -69,7 +69,7 @@ const status = async (schemaName: string): Promise<Json> =>
   (await platform.admin.get('/embeddings/status', { query: { schemaName } })).body;
 
 /** So many records were looked at or given up, and nothing waits. */
-const settled = (schemaName: string, records = 0) =>
+const indexed = (schemaName: string, records = 0) =>
   waitFor(
     async () => {
       const { generationQueue: queue, backfillQueue: runs } = await status(schemaName);
@@ -115,7 +115,7 @@ describe('what a provider is sent', () => {
       Array.from({ length: 40 }, (_, i) => ({ text: `(1,${i},0,0) text ${i}`, rank: i })),
     );
     await configure('Batched');
-    await settled('Batched', 40);
+    await indexed('Batched', 40);
     expect(sent()).toHaveLength(40);
     expect(new Set(sent()).size).toBe(40);
     for (const request of fake.requests) {
@@ -130,7 +130,7 @@ describe('what a provider is sent', () => {
     const run = await platform.admin.post('/embeddings/backfills', { schemaName: 'Batched' });
     expect(run.body).toMatchObject({ queued: 1 });
     expect(['queued', 'running', 'completed']).toContain(run.body.runs[0].state);
-    await settled('Batched');
+    await indexed('Batched');
     expect(sent()).toEqual([]);
     await platform.client.patch(`/database/Batched/${first._id}`, { text: '(0,0,0,1) new' });
     await waitFor(async () =>
@@ -172,7 +172,7 @@ describe('a provider that fails', () => {
     expect([refused.status, refused.body.code]).toEqual([503, 'PROVIDER_UNAVAILABLE']);
     expect(refused.headers.get('retry-after')).toBe('1');
     fake.answer = embeddingsOf;
-    await settled('Waiting', 2);
+    await indexed('Waiting', 2);
     const words = await search('Waiting', { text: 'needle', mode: 'keyword' });
     expect(texts(words)).toEqual(['(1,0,0,0) needle']);
     fake.answer = () => ({ cut: true });
@@ -190,7 +190,7 @@ describe('a provider that fails', () => {
       { text: 'poison' },
       { text: '(0,1,0,0) two' },
     ]);
-    await settled('Refused', 3);
+    await indexed('Refused', 3);
     expect(texts(await search('Refused', { text: '(1,0.5,0,0)' }))).toEqual([
       '(1,0,0,0) one',
       '(0,1,0,0) two',
@@ -221,7 +221,7 @@ describe('another model', () => {
     await schemaOf('Moved');
     await createAll('Moved', [{ text: '(1,0,0,0) east' }, { text: '(0,1,0,0) north' }]);
     const { generation } = await configure('Moved');
-    await settled('Moved', 2);
+    await indexed('Moved', 2);
     fake.answer = (request) =>
       request.json().model === 'three'
         ? { status: 503, headers: { 'retry-after': '1' } }
@@ -253,7 +253,7 @@ describe('long texts and many records', () => {
     await configure('Long');
     const filler = 'plain words that say little. '.repeat(200);
     await createAll('Long', [{ text: `${filler} (0,0,1,0) needle ${filler}` }, { text: filler }]);
-    await settled('Long', 2);
+    await indexed('Long', 2);
     const [hit] = (await search('Long', { text: '(0,0,1,0)', limit: 1 })).body.hits;
     expect(hit.distance).toBeCloseTo(0, 3);
     expect(hit.matchedChunk.start).toBeGreaterThan(1_000);
@@ -289,7 +289,7 @@ describe('long texts and many records', () => {
       failedCount: 0,
     });
     await start({ onlyMissing: true });
-    await settled('Filled', 60);
+    await indexed('Filled', 60);
     expect(new Set(sent()).size).toBe(sent().length);
     expect((await search('Filled', { text: '(1,0,0,0)', limit: 100 })).body.hits).toHaveLength(60);
     expect((await platform.admin.delete(`/embeddings/configs/${configId}`)).status).toBe(200);
@@ -330,7 +330,7 @@ describe('what may be read', () => {
         docs.push({ id: record._id, at, rank: record.rank, owner });
       }
     }
-    await settled('Private', 183);
+    await indexed('Private', 183);
   });
 
   const cosine = (a: readonly number[], b: readonly number[]): number => {

@@ -17,7 +17,7 @@ afterAll(() => platform.close());
 const titles = (hits: Json): string[] => hits.map(({ document }: Json) => document.title);
 
 /** Nothing waits, and every backfill is through. */
-const settled = (schemaName: string) =>
+const indexed = (schemaName: string) =>
   waitFor(
     async () => {
       const { body } = await platform.admin.get('/embeddings/status', { query: { schemaName } });
@@ -54,7 +54,7 @@ describe('texts of a schema', () => {
       sourceFields: ['title', 'body'],
       targetField: 'meaning',
     });
-    await settled('Recipe');
+    await indexed('Recipe');
   });
 
   it('are found by what they mean, those that were there before too', async () => {

@@ -5,7 +5,7 @@ import { freePort } from '../../test/support/free-port.ts';
 import { expectStatus } from '../../test/support/node.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
-import { createForm, settled, submissionsOf } from './requests.ts';
+import { createForm, processed, submissionsOf } from './requests.ts';
 
 let platform: TestPlatform;
 let metricsPort: number;
@@ -143,7 +143,7 @@ it('tells models, monitoring, the audit log and the bus', async () => {
   await submit(form._id, { email: 'a@b.cd', message: 'x' });
   await submit(form._id, { email: 'no' });
   const { body } = await submit(form._id, { email: 'a@b.cd', message: 'y', website_url: 'z' });
-  await settled(platform.admin, body.submissionId);
+  await processed(platform.admin, body.submissionId);
   const text = await metrics();
   expect(text).toMatch(/_forms_total\{[^}]*module_name="forms"[^}]*\} \d/);
   for (const outcome of ['accepted', 'refused', 'spam'])

@@ -10,7 +10,7 @@ import {
 } from '../../test/support/chromium.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
-import { createForm, settled, submissionsOf } from './requests.ts';
+import { createForm, processed, submissionsOf } from './requests.ts';
 
 await describeWithChromium('a form in a page', () => {
   let platform: TestPlatform;
@@ -108,7 +108,7 @@ await describeWithChromium('a form in a page', () => {
       await page.screenshot({ path: `${process.env.SCREENSHOTS}/sent.png`, fullPage: true });
     expect(complaints).toEqual([]);
     const [submission] = await submissionsOf(platform.admin, form._id);
-    expect(await settled(platform.admin, submission._id)).toMatchObject({
+    expect(await processed(platform.admin, submission._id)).toMatchObject({
       possibleSpam: false,
       data: {
         name: 'Ada <b>Lovelace</b>',

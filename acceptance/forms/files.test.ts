@@ -6,7 +6,7 @@ import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { sendForm } from '../storage/requests.ts';
-import { createForm, type Part, sendMultipart, settled, submissionsOf } from './requests.ts';
+import { createForm, type Part, processed, sendMultipart, submissionsOf } from './requests.ts';
 
 let platform: TestPlatform;
 let sql: TestConnection;
@@ -48,7 +48,7 @@ it('come with the form, and go out by a link that ends with the submission', asy
     ['paper', text('the content'), 'C:\\my\u202e "paper".txt'],
   ]);
   expect(sent.status, sent.text).toBe(200);
-  const submission = await settled(platform.admin, sent.body.submissionId);
+  const submission = await processed(platform.admin, sent.body.submissionId);
   expect(submission.files).toEqual([
     {
       field: 'paper',

@@ -6,7 +6,7 @@ import { createMailbox, type Mailbox } from '../../test/support/mailbox.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { createForm, settled, submissionsOf } from './requests.ts';
+import { createForm, processed, submissionsOf } from './requests.ts';
 
 let platform: TestPlatform;
 let mailbox: Mailbox;
@@ -51,7 +51,7 @@ it('forwards to everybody who is named, with nothing that runs and the submitter
     expect(mail.text).toContain(body.submissionId);
     expect(mail).toMatchObject({ mail: { replyTo: 'ada@example.com' } });
   }
-  expect(await settled(platform.admin, body.submissionId)).toMatchObject({ forwarded: 'queued' });
+  expect(await processed(platform.admin, body.submissionId)).toMatchObject({ forwarded: 'queued' });
 });
 
 it('takes a header out of no value: only one address alone is replied to', async () => {
@@ -91,7 +91,7 @@ it('uses the template of the form, with the lines of the 0.16 line, escaped', as
   );
   await platform.admin.put(`/admin/forms/${form._id}`, { template: 'Nothing' });
   const { body } = await submit(form._id, { email: 'a@b.cd', message: 'still stored' });
-  expect(await settled(platform.admin, body.submissionId)).toMatchObject({ forwarded: 'failed' });
+  expect(await processed(platform.admin, body.submissionId)).toMatchObject({ forwarded: 'failed' });
   expect(await submissionsOf(platform.admin, form._id)).toHaveLength(2);
 });
 
@@ -107,7 +107,7 @@ it('replies to the submitter, a few times in an hour and no more', async () => {
       .then(({ body }) => body);
   for (let i = 0; i < 5; i++) {
     const { body } = await submit(form._id, { email: to, message: `<${i}>` });
-    await settled(platform.admin, body.submissionId);
+    await processed(platform.admin, body.submissionId);
   }
   const { messages, count } = await list();
   expect(count).toBe(3);
@@ -126,7 +126,7 @@ it('stores more than it forwards where somebody sends very many', async () => {
   const told = [];
   for (let i = 0; i < 6; i++) {
     const { body } = await submit(form._id, { email: 'a@b.cd', message: `${i}` });
-    told.push((await settled(platform.admin, body.submissionId)).forwarded);
+    told.push((await processed(platform.admin, body.submissionId)).forwarded);
   }
   expect(told).toEqual(['queued', 'queued', 'queued', 'queued', 'limited', 'limited']);
 });
@@ -161,7 +161,7 @@ it('waits for a confirmation by the address itself, which counts once', async ()
   );
   expect(answers.map(({ status }) => status)).toContain(200);
   expect(answers.every(({ status }) => status === 200 || status === 429)).toBe(true);
-  expect(await settled(platform.admin, body.submissionId)).toMatchObject({
+  expect(await processed(platform.admin, body.submissionId)).toMatchObject({
     status: 'confirmed',
     confirmedAt: expect.any(String),
     forwarded: 'queued',
@@ -195,7 +195,7 @@ it('is 200 and stored while nothing outside answers, and delivered afterwards', 
   const form = await createForm(platform.admin, { forwardTo: 'later@example.com' });
   const { status, body } = await submit(form._id, { email: 'a@b.cd', message: 'x' });
   expect(status).toBe(200);
-  expect(await settled(platform.admin, body.submissionId)).toMatchObject({ forwarded: 'queued' });
+  expect(await processed(platform.admin, body.submissionId)).toMatchObject({ forwarded: 'queued' });
   await waitFor(async () => {
     const query = { recipient: 'later@example.com', status: 'queued' };
     const { messages } = (await platform.admin.get('/communications/messages', { query })).body;

@@ -29,7 +29,7 @@ export const submissionsOf = async (admin: Api, formId: string, query = {}): Pro
   ).body.submissions;
 
 /** A submission once everything that happens afterwards has happened. */
-export const settled = (admin: Api, id: string): Promise<Json> =>
+export const processed = (admin: Api, id: string): Promise<Json> =>
   waitFor(
     async () => {
       const { body } = await admin.get(`/admin/forms/submissions/${id}`);

@@ -6,7 +6,7 @@ import { createMailbox, type Mailbox } from '../../test/support/mailbox.ts';
 import { liftLimits } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { createForm, settled, solve, submissionsOf } from './requests.ts';
+import { createForm, processed, solve, submissionsOf } from './requests.ts';
 
 /** A service outside: what it was asked, and what it answers next. */
 const service = { asked: [] as string[], answer: {} as unknown, status: 200 };
@@ -62,7 +62,7 @@ it('answers a program that fills in what people do not see like anybody, and mai
   const honest = await submit(form._id, { ...values, message: 'Another' });
   expect(trapped.status).toBe(200);
   expect(Object.keys(trapped.body)).toEqual(Object.keys(honest.body));
-  expect(await settled(platform.admin, trapped.body.submissionId)).toMatchObject({
+  expect(await processed(platform.admin, trapped.body.submissionId)).toMatchObject({
     possibleSpam: true,
     signals: ['honeypot'],
     forwarded: 'spam',
@@ -75,7 +75,7 @@ it('answers a program that fills in what people do not see like anybody, and mai
 it('forwards what an operator finds to be no spam, once', async () => {
   const form = await createForm(platform.admin, { ...forwarded, forwardTo: 'late@example.com' });
   const { body } = await submit(form._id, { ...values, website_url: 'x' });
-  await settled(platform.admin, body.submissionId);
+  await processed(platform.admin, body.submissionId);
   const path = `/admin/forms/submissions/${body.submissionId}`;
   for (let i = 0; i < 3; i++)
     expect((await platform.admin.patch(path, { possibleSpam: false })).status).toBe(200);
@@ -90,13 +90,13 @@ it('sees too many links, and the same content again and again', async () => {
   const form = await createForm(platform.admin);
   const links = Array.from({ length: 6 }, (_, i) => `http://a${i}.example`).join(' ');
   const linked = await submit(form._id, { ...values, message: links });
-  expect(await settled(platform.admin, linked.body.submissionId)).toMatchObject({
+  expect(await processed(platform.admin, linked.body.submissionId)).toMatchObject({
     signals: ['links'],
   });
   const spam = [];
   for (let i = 0; i < 4; i++) {
     const { body } = await submit(form._id, { ...values, message: 'Buy!' });
-    spam.push((await settled(platform.admin, body.submissionId)).possibleSpam);
+    spam.push((await processed(platform.admin, body.submissionId)).possibleSpam);
   }
   expect(spam).toEqual([false, false, true, true]);
 });
@@ -112,7 +112,7 @@ describe('a challenge', () => {
   });
   const failed = { status: 403, body: { code: 'FORM_CHALLENGE_FAILED' } };
 
-  it('is wanted where the form says so, and good for one submission', async () => {
+  it('is requested where the form says so, and good for one submission', async () => {
     await configure({ spam: { minFillSeconds: 0 } });
     const form = await createForm(platform.admin, { proofOfWork: true });
     expect(await submit(form._id, values)).toMatchObject({
@@ -170,11 +170,13 @@ describe('a challenge', () => {
     const form = await createForm(platform.admin);
     const challenge = await challengeOf(form._id);
     const { body } = await submit(form._id, solved(challenge, solve(challenge)));
-    expect(await settled(platform.admin, body.submissionId)).toMatchObject({ signals: ['timing'] });
+    expect(await processed(platform.admin, body.submissionId)).toMatchObject({
+      signals: ['timing'],
+    });
     await configure({ spam: { minFillSeconds: 2 } });
   });
 
-  it('can be wanted by all forms', async () => {
+  it('can be requested by all forms', async () => {
     await configure({ spam: { proofOfWork: true } });
     const form = await createForm(platform.admin);
     expect((await platform.client.get(`/forms/${form._id}`)).body.proofOfWork).toBe(true);
@@ -184,7 +186,7 @@ describe('a challenge', () => {
   });
 });
 
-it('asks the captcha of the router where that is wanted', async () => {
+it('asks the captcha of the router where that is requested', async () => {
   const form = await createForm(platform.admin);
   await configure({ captcha: { enabled: true, secretKey: 's', verifyUrl: address } }, 'router');
   await configure({ captcha: true });
@@ -216,7 +218,7 @@ it('looks addresses up only where that is switched on, and takes no answer for n
   const form = await createForm(platform.admin, { ...forwarded, forwardTo: 'looked@example.com' });
   service.asked.length = 0;
   const before = await submit(form._id, values);
-  await settled(platform.admin, before.body.submissionId);
+  await processed(platform.admin, before.body.submissionId);
   expect(service.asked).toEqual([]);
   await configure({
     spam: { lookup: 'stopforumspam', lookupUrl: `${address}/api`, lookupTimeoutMs: 300 },
@@ -224,7 +226,7 @@ it('looks addresses up only where that is switched on, and takes no answer for n
   service.answer = { success: 1, email: { appears: 1, blacklisted: 1 } };
   const listed = await submit(form._id, { ...values, message: 'listed' });
   expect(listed.status).toBe(200);
-  expect(await settled(platform.admin, listed.body.submissionId)).toMatchObject({
+  expect(await processed(platform.admin, listed.body.submissionId)).toMatchObject({
     possibleSpam: true,
     signals: ['lookup'],
     forwarded: 'spam',
@@ -237,7 +239,7 @@ it('looks addresses up only where that is switched on, and takes no answer for n
   ] as const) {
     Object.assign(service, { status, answer });
     const { body } = await submit(form._id, { ...values, message: `${status} ${answer}` });
-    expect(await settled(platform.admin, body.submissionId)).toMatchObject({
+    expect(await processed(platform.admin, body.submissionId)).toMatchObject({
       possibleSpam: false,
       signals: ['lookupFailed'],
       forwarded: 'queued',
@@ -248,9 +250,9 @@ it('looks addresses up only where that is switched on, and takes no answer for n
 
 it('does not tell visitors where a form goes, and nothing of one that is switched off', async () => {
   const form = await createForm(platform.admin, { ...forwarded, template: 'Secret' });
-  const shown = await platform.client.get(`/forms/${form._id}`);
-  expect(shown.text).not.toMatch(/team@example|Secret|forwardTo/);
-  expect(shown.body).toMatchObject({ name: form.name, honeypotField: 'website_url' });
+  const page = await platform.client.get(`/forms/${form._id}`);
+  expect(page.text).not.toMatch(/team@example|Secret|forwardTo/);
+  expect(page.body).toMatchObject({ name: form.name, honeypotField: 'website_url' });
   await platform.admin.put(`/admin/forms/${form._id}`, { enabled: false });
   for (const path of [`/forms/${form._id}`, `/forms/${form._id}/challenge`])
     expect((await platform.client.get(path)).status).toBe(404);

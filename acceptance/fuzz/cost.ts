@@ -31,17 +31,17 @@ export interface Measured<T> {
   readonly answer: T;
   readonly cost: Cost;
   /** What was above the limits; empty when nothing was. */
-  readonly faults: readonly string[];
+  readonly problems: readonly string[];
 }
 
-/** Sends and measures. What is above the limits is sent once more: only what is dear twice is a fault. */
+/** Sends and measures. What is above the limits is sent once more: only what is dear twice is a problem. */
 export async function measured<T extends { readonly text: string }>(
   send: () => Promise<T>,
 ): Promise<Measured<T>> {
   const first = await once(send);
-  if (first.faults.length === 0) return first;
+  if (first.problems.length === 0) return first;
   const again = await once(send);
-  return again.faults.length === 0 ? { ...first, faults: [] } : first;
+  return again.problems.length === 0 ? { ...first, problems: [] } : first;
 }
 
 async function once<T extends { readonly text: string }>(
@@ -56,10 +56,10 @@ async function once<T extends { readonly text: string }>(
     bytes: answer.text.length,
     heap: Math.max(0, process.memoryUsage().heapUsed - heapUsed),
   };
-  return { answer, cost, faults: faultsOf(cost) };
+  return { answer, cost, problems: problemsOf(cost) };
 }
 
-function faultsOf({ busyMs, bytes, heap }: Cost): string[] {
+function problemsOf({ busyMs, bytes, heap }: Cost): string[] {
   const megabytes = (value: number): string => `${Math.round(value / 1024 / 1024)} MB`;
   return [
     ...(busyMs > most.busyMs && busyMs > most.busyMs * slowness()

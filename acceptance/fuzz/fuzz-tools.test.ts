@@ -1,4 +1,4 @@
-/** The fuzz test is only worth something if it sees faults: it is tried on answers that have them. */
+/** The fuzz test is only worth something if it sees problems: it is tried on answers that have them. */
 import fc from 'fast-check';
 import { Compile } from 'typebox/compile';
 import { describe, expect, it } from 'vitest';
@@ -6,7 +6,7 @@ import { fromSchema, type JsonSchema } from './arbitrary.ts';
 import { createRanking, measured } from './cost.ts';
 import type { DescribedOperation } from './operations.ts';
 import { requestsTo } from './request.ts';
-import { faultsOf } from './verdict.ts';
+import { problemsOf } from './verdict.ts';
 
 const output: JsonSchema = {
   type: 'object',
@@ -48,8 +48,8 @@ const notFound = {
 
 describe('the verdict', () => {
   it('accepts declared answers', () => {
-    expect(faultsOf(operation, answer(200, { id: 'a' }), ['secret'])).toEqual([]);
-    expect(faultsOf(operation, answer(404, notFound), ['secret'])).toEqual([]);
+    expect(problemsOf(operation, answer(200, { id: 'a' }), ['secret'])).toEqual([]);
+    expect(problemsOf(operation, answer(404, notFound), ['secret'])).toEqual([]);
   });
 
   it.each([
@@ -67,7 +67,7 @@ describe('the verdict', () => {
     ],
     ['a secret', answer(200, { id: 'a secret' })],
   ])('sees %s', (_, given) => {
-    expect(faultsOf(operation, given, ['secret'])).not.toEqual([]);
+    expect(problemsOf(operation, given, ['secret'])).not.toEqual([]);
   });
 });
 
@@ -102,13 +102,13 @@ describe('the cost of a request', () => {
   };
   const huge = 'x'.repeat(65 * 1024 * 1024);
 
-  it('is a fault when it is above the limits twice', async () => {
+  it('is a problem when it is above the limits twice', async () => {
     expect(await measured(answering(huge, huge))).toMatchObject({
-      faults: ['answered 65 MB'],
+      problems: ['answered 65 MB'],
       cost: { bytes: huge.length },
     });
-    expect((await measured(answering(huge, 'small'))).faults).toEqual([]);
-    expect((await measured(answering('small', huge))).faults).toEqual([]);
+    expect((await measured(answering(huge, 'small'))).problems).toEqual([]);
+    expect((await measured(answering('small', huge))).problems).toEqual([]);
   });
 
   it('is the time that the loop was busy, not the time that was waited', async () => {

@@ -16,13 +16,13 @@ const leaks: readonly RegExp[] = [
 ];
 
 /** What is wrong with an answer; empty when it is as the operation declares. */
-export function faultsOf(
+export function problemsOf(
   operation: DescribedOperation,
   answer: FuzzAnswer,
   secrets: readonly string[],
 ): string[] {
   const { status, text } = answer;
-  const faults: string[] = [];
+  const problems: string[] = [];
   if (
     status >= 500 &&
     !isReport(operation, answer) &&
@@ -30,14 +30,14 @@ export function faultsOf(
     !lacksTemplates(operation, answer) &&
     !hasNoWayLeft(operation, answer)
   )
-    faults.push(`answers ${status}`);
-  if (!operation.answers.has(status)) faults.push(`status ${status} is not declared`);
-  for (const leak of leaks) if (leak.test(text)) faults.push(`holds ${leak}`);
-  if (secrets.some((secret) => text.includes(secret))) faults.push('holds a secret');
-  faults.push(
-    ...(status >= 400 ? errorFaults(operation, answer) : successFaults(operation, answer)),
+    problems.push(`answers ${status}`);
+  if (!operation.answers.has(status)) problems.push(`status ${status} is not declared`);
+  for (const leak of leaks) if (leak.test(text)) problems.push(`holds ${leak}`);
+  if (secrets.some((secret) => text.includes(secret))) problems.push('holds a secret');
+  problems.push(
+    ...(status >= 400 ? errorProblems(operation, answer) : successProblems(operation, answer)),
   );
-  return faults;
+  return problems;
 }
 
 /** `/ready` answers its report, or its legacy line, with 503 too; every other operation has what it needs here. */
@@ -56,12 +56,13 @@ const hasNoWayLeft = ({ path }: DescribedOperation, { status, text }: FuzzAnswer
 const asksOthers = ({ path }: DescribedOperation, { status }: FuzzAnswer): boolean =>
   status === 503 && /^\/authentication\/(facebook|google|init|native|identities)\b/.test(path);
 
-function errorFaults(operation: DescribedOperation, answer: FuzzAnswer): string[] {
+function errorProblems(operation: DescribedOperation, answer: FuzzAnswer): string[] {
   if (isReport(operation, answer)) return [];
   const { status, text, contentType } = answer;
   const body = parsed(text);
-  if (operation.path === '/graphql') return graphqlErrorFaults(body);
-  if (operation.path === '/mcp' && Object(body).jsonrpc !== undefined) return rpcErrorFaults(body);
+  if (operation.path === '/graphql') return graphqlErrorProblems(body);
+  if (operation.path === '/mcp' && Object(body).jsonrpc !== undefined)
+    return rpcErrorProblems(body);
   if (!contentType.startsWith('application/json') || typeof body !== 'object' || body === null)
     return [`error ${status} is not JSON`];
   const { name, status: inBody, message, code, requestId } = body as Record<string, unknown>;
@@ -72,7 +73,7 @@ function errorFaults(operation: DescribedOperation, answer: FuzzAnswer): string[
 }
 
 /** GraphQL over HTTP has a form of its own: each error with its code. */
-function graphqlErrorFaults(body: unknown): string[] {
+function graphqlErrorProblems(body: unknown): string[] {
   const { errors, ...others } = Object(body);
   const fits =
     Array.isArray(errors) &&
@@ -84,14 +85,14 @@ function graphqlErrorFaults(body: unknown): string[] {
 }
 
 /** JSON-RPC 2.0, section 5.1. */
-function rpcErrorFaults(body: unknown): string[] {
+function rpcErrorProblems(body: unknown): string[] {
   const { jsonrpc, error } = Object(body);
   return jsonrpc === '2.0' && Number.isInteger(error?.code) && error?.message
     ? []
     : ['the JSON-RPC error lacks a code or a message'];
 }
 
-function successFaults(
+function successProblems(
   operation: DescribedOperation,
   { status, text, contentType }: FuzzAnswer,
 ): string[] {

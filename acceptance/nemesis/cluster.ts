@@ -32,7 +32,7 @@ export interface Cluster {
   /** Kills a platform, with the server that it started, and starts it again with what it kept. */
   replace(index: number): Promise<void>;
   /** All nodes answer `/ready` with 200. */
-  settled(): Promise<void>;
+  caughtUp(): Promise<void>;
   /** Past the platform. */
   connect(): Promise<pg.Client>;
   close(): Promise<void>;
@@ -83,7 +83,7 @@ export async function createSingle(): Promise<Cluster> {
       await nodes[index]?.dispose();
       nodes[index] = await spawnPlatform({ dataDir, env: supervised });
     },
-    settled: () => settle(nodes),
+    caughtUp: () => settle(nodes),
     connect: () => insistent(() => connectToEmbedded(dataDir)),
     async close() {
       await stopAll(nodes);
@@ -140,7 +140,7 @@ export async function createCluster(): Promise<Cluster> {
       await nodes[index]?.dispose();
       nodes[index] = await start(index);
     },
-    settled: () => settle(nodes),
+    caughtUp: () => settle(nodes),
     connect: () =>
       insistent(async () => {
         const client = new pg.Client(postgres.url);

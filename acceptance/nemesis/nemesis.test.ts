@@ -3,7 +3,7 @@ import { describeWithPostgres15 } from '../../test/support/servers/fixtures.ts';
 import { type Cluster, createCluster, createSingle } from './cluster.ts';
 import { isClean, type Outcome, report, runNemesis } from './nemesis.ts';
 
-/** Each fault about once; `npm run nemesis` is the long form. */
+/** Each failure about once; `npm run nemesis` is the long form. */
 const short = { seconds: 30, kills: 3, writes: 200, writers: 2, restMs: 700 };
 
 const expectClean = (outcome: Outcome): void => {
@@ -14,7 +14,7 @@ const expectClean = (outcome: Outcome): void => {
     expect(count).toBeGreaterThan(0);
 };
 
-describe('nothing acknowledged is lost, doubled or stale under faults', {
+describe('nothing acknowledged is lost, doubled or stale under failures', {
   timeout: 300_000,
 }, () => {
   let cluster: Cluster | undefined;

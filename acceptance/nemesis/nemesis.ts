@@ -2,18 +2,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { waitFor } from '../../test/support/wait-for.ts';
 import type { Cluster } from './cluster.ts';
-import { type Fault, faults } from './faults.ts';
+import { type Failure, failures } from './failures.ts';
 import { createJournal, type Findings, type Journal, verify, writesOf } from './journal.ts';
 import { prepare, startWorkload } from './workload.ts';
 
 export interface RunOptions {
-  /** Seconds after which nothing new is begun, whatever else is wanted. */
+  /** Seconds after which nothing new is begun, whatever else is requested. */
   readonly seconds: number;
-  /** It goes on until each fault happened, so many processes were ended and so many writes acknowledged, if there is time. */
+  /** It goes on until each failure happened, so many processes were ended and so many writes acknowledged, if there is time. */
   readonly kills: number;
   readonly writes: number;
   readonly writers: number;
-  /** Milliseconds between the end of a fault and the next one. */
+  /** Milliseconds between the end of a failure and the next one. */
   readonly restMs: number;
   readonly say?: (text: string) => void;
 }
@@ -23,8 +23,8 @@ export interface Outcome extends Findings {
   readonly seconds: number;
   readonly journal: Journal;
   readonly kills: number;
-  /** How often each fault happened. */
-  readonly faults: Readonly<Record<string, number>>;
+  /** How often each failure happened. */
+  readonly failures: Readonly<Record<string, number>>;
 }
 
 export async function runNemesis(cluster: Cluster, options: RunOptions): Promise<Outcome> {
@@ -34,12 +34,12 @@ export async function runNemesis(cluster: Cluster, options: RunOptions): Promise
   const begin = Date.now();
   const workload = await startWorkload({ cluster, journal, writers: options.writers });
   const happened = await hurt(cluster, journal, { ...options, say });
-  await cluster.settled();
+  await cluster.caughtUp();
   await workload.stop();
-  await cluster.settled();
+  await cluster.caughtUp();
   say('comparing');
   const findings = await compare(cluster, journal);
-  const kills = faults
+  const kills = failures
     .filter(({ kills }) => kills)
     .reduce((sum, { name }) => sum + (happened[name] ?? 0), 0);
   return {
@@ -48,30 +48,30 @@ export async function runNemesis(cluster: Cluster, options: RunOptions): Promise
     seconds: Math.round((Date.now() - begin) / 1_000),
     journal,
     kills,
-    faults: happened,
+    failures: happened,
   };
 }
 
-/** All faults in turn, until there was enough of everything. */
+/** All failures in turn, until there was enough of everything. */
 async function hurt(
   cluster: Cluster,
   journal: Journal,
   options: RunOptions & { say: (text: string) => void },
 ): Promise<Record<string, number>> {
   const happened: Record<string, number> = {};
-  const possible = faults.filter((fault) => fault.possible(cluster));
+  const possible = failures.filter((failure) => failure.possible(cluster));
   const until = Date.now() + options.seconds * 1_000;
   let kills = 0;
-  const wanted = (turn: number) =>
+  const isUnfinished = (turn: number) =>
     turn < possible.length || kills < options.kills || writesOf(journal) < options.writes;
-  for (let turn = 0; Date.now() < until && wanted(turn); turn += 1) {
+  for (let turn = 0; Date.now() < until && isUnfinished(turn); turn += 1) {
     await sleep(options.restMs);
-    const fault = possible[turn % possible.length] as Fault;
-    options.say(`${fault.name} (${writesOf(journal)} writes acknowledged, ${kills} kills)`);
-    await fault.run(cluster, Math.floor(turn / possible.length));
-    happened[fault.name] = (happened[fault.name] ?? 0) + 1;
-    if (fault.kills) kills += 1;
-    await cluster.settled();
+    const failure = possible[turn % possible.length] as Failure;
+    options.say(`${failure.name} (${writesOf(journal)} writes acknowledged, ${kills} kills)`);
+    await failure.run(cluster, Math.floor(turn / possible.length));
+    happened[failure.name] = (happened[failure.name] ?? 0) + 1;
+    if (failure.kills) kills += 1;
+    await cluster.caughtUp();
   }
   return happened;
 }
@@ -108,12 +108,12 @@ export function report(outcome: Outcome): string {
   const acknowledged = Object.entries(journal.acknowledged).map(
     ([kind, count]) => `${kind} ${count}`,
   );
-  const happened = Object.entries(outcome.faults).map(([name, count]) => `${name} ${count}`);
+  const happened = Object.entries(outcome.failures).map(([name, count]) => `${name} ${count}`);
   const open = [...journal.entries].filter((entry) => entry.open).length;
   return [
     `${outcome.cluster}: ${outcome.seconds} s, ${writesOf(journal)} acknowledged writes, ${outcome.kills} kills`,
     `  writes   ${acknowledged.join(', ')}; ${open} without an answer`,
-    `  faults   ${happened.join(', ')}`,
+    `  failures ${happened.join(', ')}`,
     `  beside   ${journal.hostile} hostile requests, ${journal.probes} questions after a revocation`,
     `  lost     ${lost.length}${examples(lost)}`,
     `  doubled  ${doubled.length}${examples(doubled)}`,

@@ -2,7 +2,7 @@
 import type { Json } from '../../test/support/api.ts';
 import { flag, number, password, type Row, type Seen, some, text } from './row.ts';
 
-const shownUser = {
+const userFields = {
   _id: text,
   email: text,
   active: flag,
@@ -10,7 +10,7 @@ const shownUser = {
   createdAt: text,
   hasTwoFA: flag,
 };
-const shownTeam = { _id: text, name: text, isDefault: flag, createdAt: text, updatedAt: text };
+const teamFields = { _id: text, name: text, isDefault: flag, createdAt: text, updatedAt: text };
 const cookieOptions = {
   httpOnly: flag,
   secure: flag,
@@ -40,7 +40,7 @@ export const authentication: readonly Row[] = [
   },
   {
     call: 'GET /authentication/users?skip=0&limit=10&search=eva&provider=local&sort=-createdAt',
-    reads: { users: some(shownUser), count: number },
+    reads: { users: some(userFields), count: number },
     keep: ({ users }) => ({ user: users[0] }),
   },
   {
@@ -50,7 +50,7 @@ export const authentication: readonly Row[] = [
   {
     call: 'PATCH /authentication/users/{user._id}',
     body: ({ user }: Seen) => user,
-    reads: shownUser,
+    reads: userFields,
   },
   { call: 'POST /authentication/users/{user._id}/block' },
   { call: 'POST /authentication/users/{user._id}/unblock' },
@@ -70,7 +70,7 @@ export const authentication: readonly Row[] = [
   { call: 'POST /authentication/teams', body: { name: 'panel team', isDefault: false } },
   {
     call: 'GET /authentication/teams?skip=0&limit=10&search=panel&sort=name',
-    reads: { teams: some(shownTeam), count: number },
+    reads: { teams: some(teamFields), count: number },
     keep: ({ teams }) => ({ teamId: teams[0]._id }),
   },
   { call: 'PATCH /authentication/teams/{teamId}', body: { name: 'renamed', isDefault: false } },
@@ -80,7 +80,7 @@ export const authentication: readonly Row[] = [
   },
   {
     call: 'GET /authentication/teams?skip=0&limit=10&parentTeam={teamId}',
-    reads: { teams: some({ ...shownTeam, parentTeam: text }), count: 1 },
+    reads: { teams: some({ ...teamFields, parentTeam: text }), count: 1 },
     keep: ({ teams }) => ({ subTeamId: teams[0]._id }),
   },
   {
@@ -89,7 +89,7 @@ export const authentication: readonly Row[] = [
   },
   {
     call: 'GET /authentication/teams/{teamId}/members?skip=0&limit=10&search=&sort=-createdAt',
-    reads: { members: some({ ...shownUser, role: text }), count: 2 },
+    reads: { members: some({ ...userFields, role: text }), count: 2 },
   },
   {
     call: 'PATCH /authentication/teams/{teamId}/members',

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import type { Json } from '../../test/support/api.ts';
 import { cors, flag, number, password, type Row, some, text, transports } from './row.ts';
 
-const shownAdmin = { _id: text, username: text, createdAt: text, isSuperAdmin: flag };
+const adminFields = { _id: text, username: text, createdAt: text, isSuperAdmin: flag };
 
 export const core: readonly Row[] = [
   {
@@ -39,12 +39,12 @@ export const core: readonly Row[] = [
   { call: 'POST /admins', body: { username: 'panel', password } },
   {
     call: 'GET /admins?skip=0&limit=10',
-    reads: { admins: some(shownAdmin), count: number },
+    reads: { admins: some(adminFields), count: number },
     keep: ({ admins }) => ({
       adminId: admins.find(({ username }: Json) => username === 'panel')._id,
     }),
   },
-  { call: 'GET /admins/me', reads: { ...shownAdmin, hasTwoFA: flag } },
+  { call: 'GET /admins/me', reads: { ...adminFields, hasTwoFA: flag } },
   { call: 'PUT /admins/{adminId}/change-password', body: { newPassword: 'Panel-Password-78' } },
   { call: 'DELETE /admins/{adminId}' },
   {

@@ -8,7 +8,7 @@ const platformOptions = {
   permissions: { extendable: flag, canCreate: flag, canModify: text, canDelete: flag },
   authorization: { enabled: flag },
 };
-const shownSchema = {
+const schemaFields = {
   _id: text,
   name: text,
   ownerModule: text,
@@ -40,24 +40,24 @@ export const database: readonly Row[] = [
       fields: { title: { type: 'String', required: true }, score: 'Number' },
       conduitOptions: schemaOptions,
     },
-    reads: shownSchema,
+    reads: schemaFields,
     keep: ({ _id }) => ({ schemaId: _id }),
   },
   {
     call: 'GET /database/schemas?skip=0&limit=50&search=pan&enabled=true&owner[]=database&owner[]=authentication&sort=name',
-    reads: { schemas: some({ ...shownSchema, name: 'Panel' }), count: number },
+    reads: { schemas: some({ ...schemaFields, name: 'Panel' }), count: number },
   },
   {
     call: 'GET /database/schemas/?owner=database,authentication&sort=name',
-    reads: { schemas: some(shownSchema), count: number },
+    reads: { schemas: some(schemaFields), count: number },
   },
   {
     call: 'GET /database/schemas?skip=0&limit=1000&sort=name',
-    reads: { schemas: some(shownSchema), count: number },
+    reads: { schemas: some(schemaFields), count: number },
   },
   {
     call: 'GET /database/schemas/{schemaId}',
-    reads: shownSchema,
+    reads: schemaFields,
     keep: (schema) => ({ schema: schema }),
   },
   {
@@ -66,7 +66,7 @@ export const database: readonly Row[] = [
       fields: { title: { type: 'String', required: true }, score: 'Number', more: 'String' },
       conduitOptions: schemaOptions,
     },
-    reads: { ...shownSchema, fields: expect.objectContaining({ more: expect.anything() }) },
+    reads: { ...schemaFields, fields: expect.objectContaining({ more: expect.anything() }) },
   },
   { call: 'POST /database/schemas/{schemaId}/toggle', reads: object },
   {
@@ -112,7 +112,7 @@ export const database: readonly Row[] = [
   {
     call: 'GET /database/schemas/{schemaId}',
     reads: {
-      ...shownSchema,
+      ...schemaFields,
       extensions: some({ fields: object, ownerModule: text, createdAt: text, updatedAt: text }),
     },
   },

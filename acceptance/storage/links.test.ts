@@ -38,7 +38,8 @@ const configure = async (change: Json) => {
 };
 
 describe('a link', () => {
-  const make = (id: string, wish: Json = {}) => ann.api.post(`/storage/file/${id}/links`, wish);
+  const make = (id: string, options: Json = {}) =>
+    ann.api.post(`/storage/file/${id}/links`, options);
 
   it('is used exactly as often as it says, by however many at once', async () => {
     const made = await make(await upload(), { maxUses: 7 });

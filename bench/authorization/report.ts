@@ -129,14 +129,14 @@ const plotted = [
 
 /** Both axes are logarithmic. */
 function plot(all: readonly Measured[]): string {
-  const shown = [
+  const charts = [
     ...lines
       .filter(({ title }) => plotted.includes(title))
       .map(({ title, of }) => ({ title, value: (m: Measured) => of(m).p50 })),
     { title: 'check, mixed, p99', value: (m: Measured) => m.checks.mixed.p99 },
   ];
   const sizes = all.map((m) => Math.log10(m.size.tuples));
-  const values = shown.flatMap(({ value }) => all.map((m) => Math.log10(value(m))));
+  const values = charts.flatMap(({ value }) => all.map((m) => Math.log10(value(m))));
   const [low, high] = [Math.floor(Math.min(...values)), Math.ceil(Math.max(...values))];
   const [first = 0, span] = [sizes[0], Math.max(1, (sizes.at(-1) ?? 1) - (sizes[0] ?? 0))];
   const x = (size: number): number =>
@@ -152,7 +152,7 @@ function plot(all: readonly Measured[]): string {
     (m, i) =>
       `<text x="${x(sizes[i] ?? 0)}" y="${height - 16}" text-anchor="middle">${number.format(m.size.tuples)}</text>`,
   );
-  const curves = shown.map(({ title, value }, i) => {
+  const curves = charts.map(({ title, value }, i) => {
     const colour = colours[i % colours.length];
     const points = all
       .map((m, n) => `${x(sizes[n] ?? 0).toFixed(1)},${y(Math.log10(value(m))).toFixed(1)}`)

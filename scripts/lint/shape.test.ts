@@ -13,13 +13,15 @@ describe('retired words', () => {
     ['src/data/records.ts', 'export const deskOf = 1;'],
     ['src/data/records.ts', 'interface Shown { readonly lingerMs: number }'],
     ['src/data/records.ts', 'const { clash } = conflicts;'],
+    ['src/data/records.ts', 'const fileWish = wantedOf(isSettled, faulty);'],
     ['src/data/records.test-support.ts', 'class Follower { #census = 1; }'],
   ])('are refused in %s: %s', (path, text) => {
     expect(messages(path, text)).not.toEqual([]);
   });
 
   it('stay in codes that clients know, in texts and inside of other words', () => {
-    const text = 'throw errors.NOTHING_OWED({ message: "owed" }); const desktop = insight;';
+    const text =
+      'throw errors.NOTHING_OWED({ message: "owed" }); const desktop = Promise.allSettled(insight);';
     expect(messages('src/modules/chat/rooms.ts', text)).toEqual([]);
   });
 });

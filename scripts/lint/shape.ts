@@ -27,6 +27,11 @@ const retired: ReadonlyMap<string, string> = new Map(
     'claiming entrance': 'account takeover guard, joinTeam',
     unsaid: 'unspecified, omitted',
     worlds: 'data sets, models',
+    'wish wishes': 'request, options, change',
+    'wanted unwanted': 'requested, selected, enabled',
+    shown: 'view, visible, response',
+    'settled unsettled': 'completed, resolved, done',
+    'fault faults faulty': 'problem, failure, error, invalid',
   }).flatMap(([words, standard]) => words.split(' ').map((word) => [word, standard] as const)),
 );
 
@@ -52,7 +57,7 @@ const isTest = (path: string): boolean =>
 
 /** Names in capitals alone are codes that clients know: they stay as they are. */
 function retiredIn(path: string, name: string): Problem[] {
-  if (/^[A-Z0-9_]+$/.test(name)) return [];
+  if (/^[A-Z0-9_]+$/.test(name) || standardNames.has(name)) return [];
   return wordsOf(name).flatMap((word) => {
     const standard = retired.get(word);
     return standard === undefined
@@ -60,6 +65,9 @@ function retiredIn(path: string, name: string): Problem[] {
       : [{ path, message: `says "${word}" in ${name}: the standard words are ${standard}` }];
   });
 }
+
+/** Names of the language itself. */
+const standardNames: ReadonlySet<string> = new Set(['allSettled', 'PromiseSettledResult']);
 
 const wordsOf = (name: string): string[] =>
   name

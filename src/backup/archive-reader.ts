@@ -108,7 +108,7 @@ async function* entriesOf(
   }
 }
 
-/** A fault of the file that shows while an entry is read. */
+/** A problem of the file that shows while an entry is read. */
 async function* wholeContent(
   path: string,
   content: AsyncIterable<Buffer>,

@@ -29,9 +29,9 @@ export function bannerText(
   if (firstStart.adminPassword !== undefined)
     made.push(['Admin', `${firstStart.adminUsername ?? 'admin'} / ${firstStart.adminPassword}`]);
   const file = join(dataDir, 'secrets.json');
-  const shown = `\nMade at the first start, and kept in ${file} (readable only by you):\n${table(made)}\n`;
+  const printed = `\nMade at the first start, and kept in ${file} (readable only by you):\n${table(made)}\n`;
   const named = `\nMade at the first start: ${made.map(([label]) => label.toLowerCase()).join(' and ')}. Read ${file} (readable only by you).\n`;
-  const secrets = made.length === 0 ? '' : isTerminal ? shown : named;
+  const secrets = made.length === 0 ? '' : isTerminal ? printed : named;
   return `\nPenstock ${version} is ready (${seconds.toFixed(1)} s)\n${table(rows)}\n${secrets}\nStop it with Ctrl-C.\n\n`;
 }
 

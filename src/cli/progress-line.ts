@@ -16,10 +16,10 @@ type Output = Pick<NodeJS.WriteStream, 'isTTY' | 'columns' | 'write'>;
 export function createProgressLine(out: Output = process.stderr): ProgressLine {
   const interval = out.isTTY ? TERMINAL_INTERVAL_MS : LOG_INTERVAL_MS;
   let last = out.isTTY ? 0 : Date.now();
-  let shown = false;
+  let isVisible = false;
   const clear = (): void => {
-    if (shown) out.write('\r\x1b[K');
-    shown = false;
+    if (isVisible) out.write('\r\x1b[K');
+    isVisible = false;
   };
   return {
     show({ what, done, total }) {
@@ -33,7 +33,7 @@ export function createProgressLine(out: Output = process.stderr): ProgressLine {
       if (!out.isTTY) return void out.write(`${text}\n`);
       clear();
       out.write(text.slice(0, (out.columns ?? 80) - 1));
-      shown = true;
+      isVisible = true;
     },
     end: clear,
   };

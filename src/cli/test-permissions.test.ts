@@ -45,7 +45,7 @@ describe('penstock test permissions', () => {
     expect(printed).toContain(`ok ${example}`);
   });
 
-  it('names the faults of a file', async () => {
+  it('names the problems of a file', async () => {
     const { code, printed } = await run(
       'permissions',
       await file('faults.yaml', 'model: {Doc: {relations: {a: [Ghost]}}}\ntests: [{name: x}]'),

@@ -50,7 +50,7 @@ async function readDocument(file: string): Promise<unknown> {
   try {
     return parse(text) as unknown;
   } catch (error) {
-    // Beside faults of the text: aliases that would grow without end.
+    // Beside problems of the text: aliases that would grow without end.
     throw new StartError(
       `${file} is not valid YAML: ${error instanceof Error ? error.message : String(error)}`,
       { cause: error },

@@ -109,7 +109,7 @@ async function checkPort(
       return ok(subject, `in use by a running Penstock (${what})`);
     return problem(
       subject,
-      `taken by another program, wanted for the ${what}`,
+      `taken by another program, needed for the ${what}`,
       `Stop that program, or set ${variable} to another port`,
     );
   }

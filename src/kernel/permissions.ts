@@ -8,7 +8,7 @@ export type RecordAction = 'read' | 'edit' | 'delete';
 
 /**
  * Where a predicate stands: on a row that is found by its id, on rows that are sought, on rows in an order that no index
- * gives (all are looked at, however few are wanted), or on all rows for their number. Only speed hangs on it.
+ * gives (all are looked at, however few are requested), or on all rows for their number. Only speed hangs on it.
  */
 export type RowUse = 'row' | 'rows' | 'sorted' | 'count';
 

@@ -74,7 +74,7 @@ export interface AuthenticationNode {
   /** Every text message likewise. */
   readonly texts: readonly TestText[];
   /** Waits for the jobs that were enqueued so far. */
-  settled(): Promise<void>;
+  jobsDone(): Promise<void>;
   /** Changes the configuration of this node and tells the module. */
   configure(change: (config: AuthenticationConfig) => AuthenticationConfig): Promise<void>;
   /** Calls an operation as a surface would: credential first, then the handler. Errors become answers. */
@@ -111,7 +111,7 @@ export async function openAuthentication(): Promise<AuthenticationFixture> {
     const node = await startNode(database, bus);
     closers.unshift(async () => {
       // A job that begins after the pool has closed would fail outside of every test.
-      await node.settled();
+      await node.jobsDone();
       await node.stop();
       await bus.close();
     });
@@ -134,7 +134,7 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
   const schemas = await createSchemaRegistry({ database, bus, events });
   const permissions = createPermissionPort();
   const secrets = await openSecretBox(database, { masterKey: 'a master key that only tests use' });
-  const { jobs, settled } = immediateJobs(database);
+  const { jobs, jobsDone } = immediateJobs(database);
   const kernel = {
     log: silentLog,
     jobs,
@@ -177,7 +177,7 @@ async function startNode(database: Database, bus: NodeBus): Promise<Authenticati
     running,
     mails,
     texts,
-    settled,
+    jobsDone,
     service: running.service,
     configure: config.change,
     call: (id, request) => call(kernel, id, request ?? {}),
@@ -205,7 +205,7 @@ function immediateJobs(database: Database) {
     },
     status: async () => undefined,
   };
-  return { jobs, settled: () => pending };
+  return { jobs, jobsDone: () => pending };
 }
 
 /** Authentication notifies nobody in the inbox. */

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { Queryable } from '../../src/kernel/database/database.ts';
 import { openTestDatabase } from './database.ts';
 
-it('opens a migrated database, for two nodes if wanted', async () => {
+it('opens a migrated database, for two nodes if requested', async () => {
   const migrations = [
     {
       owner: 'sample',

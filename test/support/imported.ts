@@ -52,8 +52,8 @@ export async function startOnSample(
     ...platform,
     sample,
     before,
-    async schemaId(wanted) {
-      return (await declared()).find((schema: Json) => schema.name === wanted)?._id;
+    async schemaId(requested) {
+      return (await declared()).find((schema: Json) => schema.name === requested)?._id;
     },
     async importAll() {
       expectStatus(await admin.post('/database/introspection'), 200, 'introspection');

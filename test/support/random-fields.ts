@@ -1,4 +1,4 @@
-/** Random field declarations, and with each what a simple model says about values: what is answered, or where the fault is. */
+/** Random field declarations, and with each what a simple model says about values: what is answered, or where the problem is. */
 import fc from 'fast-check';
 import type { FieldInput, FieldMap } from '../../src/data/schema/language/definition.ts';
 
@@ -9,7 +9,7 @@ export interface Sample {
   /** What is answered when nothing is wrong. */
   readonly seen: unknown;
   /** Where something is wrong, from the field on: empty, `.0`, `.inner`. */
-  readonly faults: readonly string[];
+  readonly problems: readonly string[];
 }
 
 export interface FieldModel {
@@ -24,9 +24,9 @@ export interface FieldModel {
 }
 
 const fits = <T>(values: fc.Arbitrary<T>): fc.Arbitrary<Sample> =>
-  values.map((value) => ({ sent: value, seen: value, faults: [] }));
+  values.map((value) => ({ sent: value, seen: value, problems: [] }));
 const wrong = (...values: readonly unknown[]): fc.Arbitrary<Sample> =>
-  fc.constantFrom(...values).map((sent) => ({ sent, seen: undefined, faults: [''] }));
+  fc.constantFrom(...values).map((sent) => ({ sent, seen: undefined, problems: [''] }));
 
 interface Leaf {
   readonly declared: Readonly<Record<string, unknown>>;
@@ -63,12 +63,12 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
     declared: { type: 'Date' },
     right: fc
       .date({ min: new Date('1900-01-01'), max: new Date('2100-01-01'), noInvalidDate: true })
-      .map((date) => ({ sent: date.toISOString(), seen: date.toISOString(), faults: [] })),
+      .map((date) => ({ sent: date.toISOString(), seen: date.toISOString(), problems: [] })),
     wrong: wrong('yesterday', '2026-02-30', 5, ''),
   }),
   fc.constant({
     declared: { type: 'ObjectId' },
-    right: fc.uuid().map((id) => ({ sent: id.toUpperCase(), seen: id, faults: [] })),
+    right: fc.uuid().map((id) => ({ sent: id.toUpperCase(), seen: id, problems: [] })),
     wrong: wrong('1', 'x'.repeat(36), 7),
   }),
   fc.constant({
@@ -81,11 +81,11 @@ const leaf: fc.Arbitrary<Leaf> = fc.oneof(
 );
 
 /** Mostly right, so that whole records are right often enough. */
-const mixed = (right: fc.Arbitrary<Sample>, faulty: fc.Arbitrary<Sample>): fc.Arbitrary<Sample> =>
-  fc.oneof({ weight: 12, arbitrary: right }, { weight: 1, arbitrary: faulty });
+const mixed = (right: fc.Arbitrary<Sample>, invalid: fc.Arbitrary<Sample>): fc.Arbitrary<Sample> =>
+  fc.oneof({ weight: 12, arbitrary: right }, { weight: 1, arbitrary: invalid });
 
-const nothing: Sample = { sent: undefined, seen: null, faults: [] };
-const missing: Sample = { sent: undefined, seen: undefined, faults: [''] };
+const nothing: Sample = { sent: undefined, seen: null, problems: [] };
+const missing: Sample = { sent: undefined, seen: undefined, problems: [''] };
 
 const options = fc.record({
   required: fc.boolean(),
@@ -95,7 +95,7 @@ const options = fc.record({
 
 const leafModel: fc.Arbitrary<FieldModel> = fc
   .tuple(leaf, options, fc.gen())
-  .map(([{ declared, right, wrong: faulty }, chosen, gen]) => {
+  .map(([{ declared, right, wrong: invalid }, chosen, gen]) => {
     const { required, hasDefault, hidden } = chosen;
     const byDefault = hasDefault ? gen(() => right) : undefined;
     return {
@@ -107,7 +107,7 @@ const leafModel: fc.Arbitrary<FieldModel> = fc
       } as FieldInput,
       required,
       hidden,
-      given: mixed(right, faulty),
+      given: mixed(right, invalid),
       absent: byDefault ? { ...byDefault, sent: undefined } : required ? missing : nothing,
       kind: 'leaf',
     };
@@ -116,14 +116,14 @@ const leafModel: fc.Arbitrary<FieldModel> = fc
 const listModel: fc.Arbitrary<FieldModel> = fc
   .tuple(leaf, fc.boolean())
   .filter(([{ declared }]) => declared.type !== 'JSON')
-  .map(([{ declared, right, wrong: faulty }, bounded]) => {
+  .map(([{ declared, right, wrong: invalid }, bounded]) => {
     const items = fc
-      .array(mixed(right, faulty), { minLength: bounded ? 1 : 0, maxLength: bounded ? 2 : 4 })
+      .array(mixed(right, invalid), { minLength: bounded ? 1 : 0, maxLength: bounded ? 2 : 4 })
       .map(
         (list): Sample => ({
           sent: list.map(({ sent }) => sent),
           seen: list.map(({ seen }) => seen),
-          faults: list.flatMap(({ faults }, i) => faults.map((rest) => `.${i}${rest}`)),
+          problems: list.flatMap(({ problems }, i) => problems.map((rest) => `.${i}${rest}`)),
         }),
       );
     const { type, validate, ...rest } = declared;
@@ -145,20 +145,20 @@ const listModel: fc.Arbitrary<FieldModel> = fc
 const objectModel = (child: fc.Arbitrary<FieldModel>): fc.Arbitrary<FieldModel> =>
   fc.array(child, { minLength: 1, maxLength: 3 }).map((children) => {
     const named = children.map((model, i) => [`k${i}`, model] as const);
-    const shown = named.filter(([, { hidden }]) => !hidden);
+    const visible = named.filter(([, { hidden }]) => !hidden);
     const given = fc.tuple(...children.map(sampleOf)).map((samples): Sample => {
       const of = (name: string): Sample => samples[Number(name.slice(1))] ?? nothing;
       return {
         sent: Object.fromEntries(
           named.flatMap(([name]) => (of(name).sent === undefined ? [] : [[name, of(name).sent]])),
         ),
-        seen: Object.fromEntries(shown.map(([name]) => [name, of(name).seen])),
-        faults: named.flatMap(([name]) => of(name).faults.map((rest) => `.${name}${rest}`)),
+        seen: Object.fromEntries(visible.map(([name]) => [name, of(name).seen])),
+        problems: named.flatMap(([name]) => of(name).problems.map((rest) => `.${name}${rest}`)),
       };
     });
     const defaults = named.map(([, { absent }]) => absent);
     const complete =
-      defaults.every(({ faults }) => faults.length === 0) &&
+      defaults.every(({ problems }) => problems.length === 0) &&
       defaults.some(({ seen }) => seen !== null);
     return {
       field: Object.fromEntries(named.map(([name, { field }]) => [name, field])) as FieldInput,
@@ -168,7 +168,7 @@ const objectModel = (child: fc.Arbitrary<FieldModel>): fc.Arbitrary<FieldModel> 
       absent: complete
         ? {
             ...nothing,
-            seen: Object.fromEntries(shown.map(([name, { absent }]) => [name, absent.seen])),
+            seen: Object.fromEntries(visible.map(([name, { absent }]) => [name, absent.seen])),
           }
         : nothing,
       kind: 'object',
@@ -177,10 +177,10 @@ const objectModel = (child: fc.Arbitrary<FieldModel>): fc.Arbitrary<FieldModel> 
 
 /** A value, null, or nothing. */
 export function sampleOf({ given, absent, required }: FieldModel): fc.Arbitrary<Sample> {
-  const empty: Sample = { sent: null, seen: null, faults: required ? [''] : [] };
+  const empty: Sample = { sent: null, seen: null, problems: required ? [''] : [] };
   return fc.oneof(
     { weight: 8, arbitrary: given },
-    { weight: absent.faults.length > 0 ? 0 : 3, arbitrary: fc.constant(absent) },
+    { weight: absent.problems.length > 0 ? 0 : 3, arbitrary: fc.constant(absent) },
     { weight: 1, arbitrary: fc.constantFrom(absent, empty) },
   );
 }

@@ -120,7 +120,7 @@ async function credentialOf(
 }
 
 async function secretsIn(file: string): Promise<Readonly<Record<string, string>>> {
-  const fault = new StartError(
+  const refusal = new StartError(
     `${file} must be a JSON object of texts, such as {"communications.email.password": "..."}`,
   );
   try {
@@ -130,10 +130,10 @@ async function secretsIn(file: string): Promise<Readonly<Record<string, string>>
       value === null ||
       Object.values(value).some((one) => typeof one !== 'string')
     )
-      throw fault;
+      throw refusal;
     return value as Readonly<Record<string, string>>;
   } catch (error) {
-    throw error instanceof SyntaxError ? fault : error;
+    throw error instanceof SyntaxError ? refusal : error;
   }
 }
 

@@ -127,7 +127,7 @@ function entryLines(
     ...hides.map((hidden) => `    ${paint('red', hiddenText(hidden))}`),
     ...diff.map(
       ({ path, from, to }) =>
-        `    ${visible(path)}: ${paint('red', shown(from))} -> ${paint('green', shown(to))}`,
+        `    ${visible(path)}: ${paint('red', valueText(from))} -> ${paint('green', valueText(to))}`,
     ),
   ];
 }
@@ -154,7 +154,7 @@ function obstacleLines({ obstacles = [] }: Plan, paint: Paint): readonly string[
 /** Controls could move the cursor of whoever reads it. */
 const visible = (text: string): string => text.replaceAll(/\p{Cc}/gu, '?');
 
-function shown(value: unknown): string {
+function valueText(value: unknown): string {
   if (value === null) return '(nothing)';
   const text = visible(JSON.stringify(value) ?? '');
   return shortened(text, MAX_VALUE);

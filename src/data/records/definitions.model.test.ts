@@ -18,7 +18,7 @@ interface Expected {
   readonly input: Record<string, unknown>;
   /** What the answer shows of the fields that the input names, or that the model says something about. */
   readonly seen: Record<string, unknown>;
-  readonly faults: readonly string[];
+  readonly problems: readonly string[];
 }
 
 function recordOf(models: readonly FieldModel[], samples: readonly Sample[]): Expected {
@@ -30,23 +30,23 @@ function recordOf(models: readonly FieldModel[], samples: readonly Sample[]): Ex
     seen: Object.fromEntries(
       named.flatMap(([name, { seen }, model]) => (model?.hidden ? [] : [[name, seen]])),
     ),
-    faults: named.flatMap(([name, { faults }]) => faults.map((rest) => name + rest)).sort(),
+    problems: named.flatMap(([name, { problems }]) => problems.map((rest) => name + rest)).sort(),
   };
 }
 
-/** What became of a write: the record, or the places of its faults. */
+/** What became of a write: the record, or the places of its problems. */
 async function outcomeOf(
   write: Promise<RecordText>,
-): Promise<{ record?: Record<string, unknown>; faults: readonly string[] }> {
+): Promise<{ record?: Record<string, unknown>; problems: readonly string[] }> {
   try {
-    return { record: JSON.parse((await write).json) as Record<string, unknown>, faults: [] };
+    return { record: JSON.parse((await write).json) as Record<string, unknown>, problems: [] };
   } catch (error) {
     const { status, errors = [] } = error as {
       status?: number;
       errors?: readonly { path: string }[];
     };
     if (status !== 400) throw error;
-    return { faults: [...new Set(errors.map(({ path }) => path))].sort() };
+    return { problems: [...new Set(errors.map(({ path }) => path))].sort() };
   }
 }
 
@@ -88,12 +88,12 @@ describe('records of random definitions', () => {
       const stored: Expected[] = [];
       for (let turn = 0; turn < 4; turn += 1) {
         const expected = draw();
-        const { record, faults } = await outcomeOf(
+        const { record, problems } = await outcomeOf(
           kernel.records.create(admin, name, expected.input),
         );
-        expect({ input: expected.input, faults }).toEqual({
+        expect({ input: expected.input, problems }).toEqual({
           input: expected.input,
-          faults: expected.faults,
+          problems: expected.problems,
         });
         if (!record) continue;
         stored.push(expected);
@@ -126,23 +126,23 @@ describe('records of random definitions', () => {
           models.map((model) => gen(() => sampleOf(model))),
         );
       let first = draw();
-      for (let turn = 0; turn < 20 && first.faults.length > 0; turn += 1) first = draw();
-      if (first.faults.length > 0) return;
+      for (let turn = 0; turn < 20 && first.problems.length > 0; turn += 1) first = draw();
+      if (first.problems.length > 0) return;
       const { id } = await kernel.records.create(admin, name, first.input);
       let now = first.seen;
       for (let turn = 0; turn < 3; turn += 1) {
         const samples = models.map((model) => gen(() => sampleOf(model)));
         // What a change leaves out stays as it is, required or not.
         const kept = samples.map((sample) =>
-          sample.sent === undefined ? { ...sample, faults: [] } : sample,
+          sample.sent === undefined ? { ...sample, problems: [] } : sample,
         );
         const change = recordOf(models, kept);
-        const { record, faults } = await outcomeOf(
+        const { record, problems } = await outcomeOf(
           kernel.records.update(admin, name, id, change.input),
         );
-        expect({ input: change.input, faults }).toEqual({
+        expect({ input: change.input, problems }).toEqual({
           input: change.input,
-          faults: change.faults,
+          problems: change.problems,
         });
         if (record)
           now = {

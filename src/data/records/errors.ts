@@ -33,7 +33,7 @@ export const recordErrors = defineErrors({
   ],
 });
 
-/** All faults of a record as one 400. */
+/** All problems of a record as one 400. */
 export function invalidRecord(problems: readonly Problem[]): PenstockError {
   const [first] = problems;
   const message = first ? `${first.path}: ${first.message}` : undefined;

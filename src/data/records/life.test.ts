@@ -135,11 +135,11 @@ const suite = (server: TestServer) => () => {
         version: __v,
       }));
     };
-    const shown = (deleted: boolean) =>
+    const listedWith = (deleted: boolean) =>
       book.entries
         .filter((entry) => entry.deleted === deleted)
         .map(({ id, key, n, version }) => ({ id, key, n, version }));
-    expect([await list(false), await list(true)]).toEqual([shown(false), shown(true)]);
+    expect([await list(false), await list(true)]).toEqual([listedWith(false), listedWith(true)]);
     for (const { id, earlier } of book.entries) {
       const { versions } = JSON.parse(
         await kernel.records.history.list(admin, name, id, { limit: 1_000 }),

@@ -115,7 +115,7 @@ export interface RankedOptions extends MatchingOptions {
   /** Names of fields; all unless given. */
   readonly select?: readonly string[];
   readonly populate?: readonly string[];
-  /** The records themselves are not wanted. */
+  /** The records themselves are not requested. */
   readonly idsOnly?: boolean;
 }
 
@@ -151,7 +151,7 @@ export interface Assignment {
   /** `append` and `remove` are about elements of a list: one value, or a list of them. */
   readonly action: 'set' | 'increment' | 'decrement' | 'append' | 'remove';
   readonly value: unknown;
-  /** Where the value stands in the input; faults are reported there. */
+  /** Where the value stands in the input; problems are reported there. */
   readonly place: string;
 }
 
@@ -165,8 +165,8 @@ export interface UnresolvedReference {
 export interface WriteOptions extends Grant {
   /** Creating many, by operators and the platform only: the inputs say `_id`, `createdAt` and `updatedAt` themselves, where they do. */
   readonly restore?: boolean;
-  /** Writing many: is told of links to records of the same schema that are not there yet, which are then no fault. */
-  readonly unsettled?: (link: UnresolvedReference) => void;
+  /** Writing many: is told of links to records of the same schema that are not there yet, which are then no problem. */
+  readonly unresolved?: (link: UnresolvedReference) => void;
   readonly scope?: string;
   readonly populate?: readonly string[];
   /** Version the caller saw (`If-Match`); another one stored is 412. */
@@ -264,9 +264,9 @@ export interface RecordStore extends RecordAccess {
    * looked at: exact, and at most 50,000. A hidden field only for operators and with `granted`.
    */
   nearest(caller: Caller, schema: string, options: NearestOptions): Promise<string>;
-  /** Those of the given records that fit a condition and that the caller may read, in the given order, as many as wanted. */
+  /** Those of the given records that fit a condition and that the caller may read, in the given order, as many as requested. */
   ranked(caller: Caller, schema: string, options: RankedOptions): Promise<readonly RankedRecord[]>;
-  /** Ids of records that fit a condition and that the caller may read, in no order, as many as wanted. */
+  /** Ids of records that fit a condition and that the caller may read, in no order, as many as requested. */
   matching(caller: Caller, schema: string, options: MatchingOptions): Promise<readonly string[]>;
   /** A JSON list with one object per group. */
   aggregate(caller: Caller, schema: string, options: AggregateOptions): Promise<string>;

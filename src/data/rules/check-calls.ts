@@ -25,7 +25,7 @@ export function boolean(expression: Expression, what: string): Expression {
   return refuse(at, 'type', `${what} must be true or false, and this is ${typeText(type)}`);
 }
 
-/** Free JSON where another type is wanted. */
+/** Free JSON where another type is requested. */
 export const narrowed = (of: Expression, type: RuleType): Expression =>
   node([of], { kind: 'narrow', of, type, at: of.at });
 
@@ -241,8 +241,8 @@ function overloaded(called: Called): Expression {
     .filter((entry) => entry.cost !== undefined)
     .sort((a, b) => (a.cost ?? 0) - (b.cost ?? 0));
   const [best, next] = scored;
-  const shown = args.map(({ type }) => typeText(type)).join(', ');
-  if (!best) return refuse(at, 'type', `${written(name)} does not take ${shown || 'nothing'}`);
+  const types = args.map(({ type }) => typeText(type)).join(', ');
+  if (!best) return refuse(at, 'type', `${written(name)} does not take ${types || 'nothing'}`);
   if (next && next.cost === best.cost && (best.cost ?? 0) >= 2)
     return refuse(
       at,

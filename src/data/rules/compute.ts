@@ -72,7 +72,7 @@ export function withParts(expression: Strict, parts: readonly Expression[]): Exp
   }
 }
 
-/** Nothing: a fault. */
+/** Nothing: an error. */
 export function computed(expression: Strict, values: readonly RuleValue[]): RuleValue | undefined {
   const [a = null, b = null] = values;
   switch (expression.kind) {

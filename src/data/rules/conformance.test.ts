@@ -8,12 +8,12 @@ import { RuleError } from './syntax.ts';
 
 const nothing = ruleEnvironment({});
 
-/** True, false or a fault; nothing for what is no rule. */
-function answerOf(text: string, environment = nothing): boolean | 'fault' | undefined {
+/** True, false or an error; nothing for what is no rule. */
+function answerOf(text: string, environment = nothing): boolean | 'error' | undefined {
   try {
     const known = inputsFrom(new Map());
     if (compileRule(text, environment).evaluate(known).holds) return true;
-    return compileRule(`!(${text})`, environment).evaluate(known).holds ? false : 'fault';
+    return compileRule(`!(${text})`, environment).evaluate(known).holds ? false : 'error';
   } catch (error) {
     if (error instanceof RuleError) return undefined;
     throw error;
@@ -26,23 +26,23 @@ function* testsOf(suite: IncrementalTestSuite): Generator<IncrementalTest> {
 }
 
 /** What a test wants, as a text that must be true, and `undefined` for what rules have no type for. */
-function wantedOf({
+function expectedOf({
   original,
-}: IncrementalTest): { text: string; wanted: true | 'fault' } | undefined {
+}: IncrementalTest): { text: string; expected: true | 'error' } | undefined {
   const { expr, resultMatcher, bindings } = original;
   if (Object.keys(bindings).length > 0) return undefined;
-  if (resultMatcher.case === 'evalError') return { text: expr, wanted: 'fault' };
+  if (resultMatcher.case === 'evalError') return { text: expr, expected: 'error' };
   if (resultMatcher.case !== 'value') return undefined;
   const { kind } = resultMatcher.value;
   switch (kind.case) {
     case 'boolValue':
-      return { text: kind.value ? expr : `!(${expr})`, wanted: true };
+      return { text: kind.value ? expr : `!(${expr})`, expected: true };
     case 'int64Value':
     case 'uint64Value':
     case 'doubleValue':
     case 'stringValue': {
       const literal = kind.case === 'stringValue' ? JSON.stringify(kind.value) : String(kind.value);
-      return { text: `(${expr}) == (${literal})`, wanted: true };
+      return { text: `(${expr}) == (${literal})`, expected: true };
     }
     default:
       return undefined;
@@ -60,13 +60,13 @@ describe('conformance with CEL', () => {
     const odd: string[][] = [];
     let asked = 0;
     for (const test of testsOf(getConformanceSuite())) {
-      const question = wantedOf(test);
+      const question = expectedOf(test);
       if (!question || differs.some(([pattern]) => pattern.test(test.original.expr))) continue;
       const found = answerOf(question.text);
       if (found === undefined) continue;
       asked++;
-      if (found !== question.wanted)
-        odd.push([question.text, String(question.wanted), String(found)]);
+      if (found !== question.expected)
+        odd.push([question.text, String(question.expected), String(found)]);
     }
     expect(odd).toEqual([]);
     expect(asked).toBeGreaterThan(400);

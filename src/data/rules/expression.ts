@@ -6,7 +6,7 @@ import type { RuleValue } from './values.ts';
 
 interface Common {
   readonly type: RuleType;
-  /** May be null. Everything else has a value, or none at all (a fault). */
+  /** May be null. Everything else has a value, or none at all (an error). */
   readonly nullable: boolean;
   /** Depends on the record. */
   readonly row: boolean;
@@ -14,11 +14,11 @@ interface Common {
   readonly at: number;
 }
 
-/** Outcomes of a boolean part, as bits. A fault is neither true nor false, and stays one when it is negated. */
+/** Outcomes of a boolean part, as bits. An error is neither true nor false, and stays one when it is negated. */
 export const isTrue = 1;
 export const isFalse = 2;
-export const isFault = 4;
-export const anything = isTrue | isFalse | isFault;
+export const isError = 4;
+export const anything = isTrue | isFalse | isError;
 
 export type Macro = 'exists' | 'all' | 'exists_one' | 'filter' | 'map';
 
@@ -61,7 +61,7 @@ export type Expression = Common &
         readonly kind: 'map';
         readonly entries: readonly (readonly [key: string, value: Expression])[];
       }
-    /** Free JSON taken as a scalar, a list or a map; of another type it is a fault. */
+    /** Free JSON taken as a scalar, a list or a map; of another type it is an error. */
     | { readonly kind: 'narrow'; readonly of: Expression }
     | { readonly kind: 'call'; readonly function: FunctionId; readonly of: readonly Expression[] }
     | {
@@ -71,7 +71,7 @@ export type Expression = Common &
         readonly variable: string;
         readonly body: Expression;
       }
-    /** Left over from evaluation: values are missing, or there is a fault. */
+    /** Left over from evaluation: values are missing, or there is an error. */
     | { readonly kind: 'open'; readonly outcomes: number; readonly names: readonly string[] }
   );
 

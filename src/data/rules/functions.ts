@@ -33,7 +33,7 @@ export interface RuleFunction {
   readonly method: boolean;
   readonly parameters: readonly RuleType[];
   readonly result: RuleType;
-  /** Nothing: there is no such value (a fault). Arguments are never null. */
+  /** Nothing: there is no such value (an error). Arguments are never null. */
   evaluate(args: readonly never[]): RuleValue | undefined;
 }
 

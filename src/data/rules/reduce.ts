@@ -4,13 +4,13 @@
  */
 import { errors } from '../../kernel/errors.ts';
 import { computed, partsOf, rest, type Strict, withParts } from './compute.ts';
-import { anything, type Expression, isFalse, isFault, isTrue, type Of } from './expression.ts';
+import { anything, type Expression, isError, isFalse, isTrue, type Of } from './expression.ts';
 import { plain } from './types.ts';
 import { type RuleValue, storedValue } from './values.ts';
 
 export interface Known {
-  /** The value of an input by its name; nothing where it is missing. `fault`: there can't be one. */
-  input(name: string): { readonly value: RuleValue } | 'fault' | undefined;
+  /** The value of an input by its name; nothing where it is missing. `error`: there can't be one. */
+  input(name: string): { readonly value: RuleValue } | 'error' | undefined;
   /** The record as it is on the wire; without it, fields stay in the expression. */
   readonly record?: Readonly<Record<string, unknown>>;
 }
@@ -46,9 +46,9 @@ const openOf = (
   names: readonly string[] = [],
 ): Of<'open'> => ({ kind: 'open', outcomes, names, type, nullable: false, row: false, at });
 
-const faultOf = (expression: Expression): Of<'open'> => openOf(expression, isFault);
+const errorOf = (expression: Expression): Of<'open'> => openOf(expression, isError);
 
-const isSettled = ({ kind }: Expression): boolean => kind === 'constant' || kind === 'open';
+const isResolved = ({ kind }: Expression): boolean => kind === 'constant' || kind === 'open';
 
 function reduce(expression: Expression, state: Reducing): Expression {
   if (--state.budget.left < 0)
@@ -88,7 +88,7 @@ function reduce(expression: Expression, state: Reducing): Expression {
 function inputValue(expression: Of<'input'>, { known }: Reducing): Expression {
   const found = known.input(expression.name);
   if (found === undefined) return openOf(expression, anything, [expression.name]);
-  return found === 'fault' ? faultOf(expression) : constantOf(expression, found.value);
+  return found === 'error' ? errorOf(expression) : constantOf(expression, found.value);
 }
 
 /* What is true, false or open. */
@@ -96,17 +96,17 @@ function inputValue(expression: Of<'input'>, { known }: Reducing): Expression {
 const outcomesOf = (expression: Expression): number => {
   if (expression.kind === 'open') return expression.outcomes;
   if (expression.kind !== 'constant') return anything;
-  return expression.value === true ? isTrue : expression.value === false ? isFalse : isFault;
+  return expression.value === true ? isTrue : expression.value === false ? isFalse : isError;
 };
 
 const namesOf = (expression: Expression): readonly string[] =>
   expression.kind === 'open' ? expression.names : [];
 
 /** One outcome is certain; several stay open. */
-function settled(expression: Expression, outcomes: number, names: readonly string[]): Expression {
+function resolved(expression: Expression, outcomes: number, names: readonly string[]): Expression {
   if (outcomes === isTrue) return constantOf(expression, true);
   if (outcomes === isFalse) return constantOf(expression, false);
-  if (outcomes === isFault) return faultOf(expression);
+  if (outcomes === isError) return errorOf(expression);
   return openOf(expression, outcomes, [...new Set(names)]);
 }
 
@@ -115,8 +115,8 @@ function combined(a: number, b: number, strong: number): number {
   const weak = isTrue + isFalse - strong;
   let result = (a | b) & strong;
   if (a & weak && b & weak) result |= weak;
-  if ((a & isFault && b & (isFault | weak)) || (b & isFault && a & (isFault | weak)))
-    result |= isFault;
+  if ((a & isError && b & (isError | weak)) || (b & isError && a & (isError | weak)))
+    result |= isError;
   return result;
 }
 
@@ -125,27 +125,27 @@ function junction(expression: Of<'and' | 'or'>, state: Reducing): Expression {
   const parts: Expression[] = [];
   for (const part of expression.of) {
     const found = reduce(part, state);
-    if (isSettled(found) && outcomesOf(found) === strong) return settled(expression, strong, []);
+    if (isResolved(found) && outcomesOf(found) === strong) return resolved(expression, strong, []);
     parts.push(found);
   }
-  const certain = parts.filter(isSettled);
+  const certain = parts.filter(isResolved);
   const weak = isTrue + isFalse - strong;
   const outcomes = certain.map(outcomesOf).reduce((a, b) => combined(a, b, strong), weak);
-  const summary = settled(expression, outcomes, certain.flatMap(namesOf));
-  const others = parts.filter((part) => !isSettled(part));
+  const summary = resolved(expression, outcomes, certain.flatMap(namesOf));
+  const others = parts.filter((part) => !isResolved(part));
   const of = outcomes === weak ? others : [...others, summary];
   const [only] = of;
   if (!only || others.length === 0) return summary;
-  // A part that may be null is a fault here, and would be a value elsewhere.
+  // A part that may be null is an error here, and would be a value elsewhere.
   return of.length === 1 && !only.nullable ? only : rest({ ...expression, of }, of);
 }
 
 function negation(expression: Of<'not'>, of: Expression): Expression {
-  if (!isSettled(of)) return rest({ ...expression, of }, [of]);
+  if (!isResolved(of)) return rest({ ...expression, of }, [of]);
   const outcomes = outcomesOf(of);
   const turned =
-    (outcomes & isFault) | (outcomes & isTrue ? isFalse : 0) | (outcomes & isFalse ? isTrue : 0);
-  return settled(expression, turned, namesOf(of));
+    (outcomes & isError) | (outcomes & isTrue ? isFalse : 0) | (outcomes & isFalse ? isTrue : 0);
+  return resolved(expression, turned, namesOf(of));
 }
 
 function conditional(expression: Of<'if'>, state: Reducing): Expression {
@@ -154,19 +154,19 @@ function conditional(expression: Of<'if'>, state: Reducing): Expression {
     return reduce(expression.yes, state);
   if (condition.kind === 'constant' && condition.value === false)
     return reduce(expression.no, state);
-  if (isSettled(condition) && outcomesOf(condition) === isFault) return faultOf(expression);
+  if (isResolved(condition) && outcomesOf(condition) === isError) return errorOf(expression);
   const [left, right] = [reduce(expression.yes, state), reduce(expression.no, state)];
   const parts = [condition, left, right];
-  if (!parts.every(isSettled))
+  if (!parts.every(isResolved))
     return rest({ ...expression, condition, yes: left, no: right }, parts);
   const given = outcomesOf(condition);
   const outcomes =
     expression.type.kind === 'bool'
       ? (given & isTrue ? outcomesOf(left) : 0) |
         (given & isFalse ? outcomesOf(right) : 0) |
-        (given & isFault)
+        (given & isError)
       : anything;
-  return settled(expression, outcomes, parts.flatMap(namesOf));
+  return resolved(expression, outcomes, parts.flatMap(namesOf));
 }
 
 /* Functions and comparisons: all their parts first. */
@@ -174,7 +174,7 @@ function conditional(expression: Of<'if'>, state: Reducing): Expression {
 function strict(expression: Strict, state: Reducing): Expression {
   const parts = partsOf(expression).map((part) => reduce(part, state));
   const open = parts.filter((part) => part.kind === 'open');
-  if (open.some(({ outcomes }) => outcomes === isFault)) return faultOf(expression);
+  if (open.some(({ outcomes }) => outcomes === isError)) return errorOf(expression);
   if (open.length > 0)
     return openOf(expression, anything, [...new Set(open.flatMap(({ names }) => names))]);
   if (!parts.every((part) => part.kind === 'constant')) return withParts(expression, parts);
@@ -182,7 +182,7 @@ function strict(expression: Strict, state: Reducing): Expression {
     expression,
     parts.map((part) => part.value),
   );
-  return value === undefined ? faultOf(expression) : constantOf(expression, value);
+  return value === undefined ? errorOf(expression) : constantOf(expression, value);
 }
 
 /** `has(map.key)` asks for the key, and everything else for a value that is not null. */
@@ -209,7 +209,7 @@ function iteration(expression: Of<'each'>, state: Reducing): Expression {
     const body = reduce(expression.body, { ...state, bound });
     return rest({ ...expression, list, body }, [list, body]);
   }
-  if (!Array.isArray(list.value)) return faultOf(expression);
+  if (!Array.isArray(list.value)) return errorOf(expression);
   const items: readonly RuleValue[] = list.value;
   const bodies = items.map((value) =>
     reduce(expression.body, {
@@ -226,14 +226,14 @@ function iteration(expression: Of<'each'>, state: Reducing): Expression {
   return collected({ ...expression, type }, items, bodies);
 }
 
-/** What only works on bodies that are settled. */
+/** What only works on bodies that are resolved. */
 function collected(
   expression: Of<'each'>,
   items: readonly RuleValue[],
   bodies: readonly Expression[],
 ): Expression {
   const open = bodies.filter((body) => body.kind === 'open');
-  if (open.some(({ outcomes }) => outcomes === isFault)) return faultOf(expression);
+  if (open.some(({ outcomes }) => outcomes === isError)) return errorOf(expression);
   if (open.length > 0)
     return openOf(
       expression,

@@ -20,7 +20,7 @@ export interface RuleAnswer {
   readonly missing: readonly string[];
 }
 
-/** Values from outside by their names: `now`, `caller.id`, parameters. `fault`: there can't be one. */
+/** Values from outside by their names: `now`, `caller.id`, parameters. `error`: there can't be one. */
 export type Inputs = Known['input'];
 
 export interface RowTest {
@@ -144,11 +144,11 @@ export function* partsOf(expression: Expression): Generator<Expression> {
 const isExpression = (value: unknown): value is Expression =>
   typeof value === 'object' && value !== null && 'kind' in value && 'at' in value;
 
-/** A fault of a rule as it is reported: with the line and the column. */
-export const ruleProblem = (text: string, fault: RuleError, path: string): Problem => ({
+/** An error of a rule as it is reported: with the line and the column. */
+export const ruleProblem = (text: string, ruleError: RuleError, path: string): Problem => ({
   path,
-  rule: fault.rule,
-  message: `${placeOf(text, fault.offset)}: ${fault.message}`,
+  rule: ruleError.rule,
+  message: `${placeOf(text, ruleError.offset)}: ${ruleError.message}`,
 });
 
 /** Inputs from what is at hand; what is not in the map is missing. */

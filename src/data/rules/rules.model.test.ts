@@ -18,7 +18,7 @@ import { RuleError } from './syntax.ts';
 import type { RuleValue } from './values.ts';
 
 const admin = system('test');
-const shown = (value: unknown): string =>
+const printed = (value: unknown): string =>
   JSON.stringify(value, (_, inner) => (typeof inner === 'bigint' ? `${inner}n` : inner));
 
 describe('rules in PostgreSQL and in JavaScript', () => {
@@ -64,10 +64,10 @@ describe('rules in PostgreSQL and in JavaScript', () => {
   type Sample = readonly [rule: CompiledRule, known: ReadonlyMap<string, RuleValue>];
 
   /** Rules that can be part of a query, each with values. */
-  function samplesOf(seed: number, wanted: number): Sample[] {
+  function samplesOf(seed: number, count: number): Sample[] {
     const random = randomOf(seed);
     const environment = recordEnvironment(schema, parameters);
-    return Array.from({ length: wanted }, () =>
+    return Array.from({ length: count }, () =>
       ruleOf(random, 'bool', random.pick([1, 2, 3])),
     ).flatMap((text): Sample[] => {
       try {
@@ -93,7 +93,8 @@ describe('rules in PostgreSQL and in JavaScript', () => {
         const expected = rows.map((row) => rule.evaluate(inputsFrom(known), row).holds);
         const found = rows.map((row) => answers.get(String(row._id))?.[place] === true);
         const at = rows.findIndex((_, i) => expected[i] !== found[i]);
-        if (at >= 0) odd.push([rule.text, shown([...known]), shown(rows[at]), `sql: ${found[at]}`]);
+        if (at >= 0)
+          odd.push([rule.text, printed([...known]), printed(rows[at]), `sql: ${found[at]}`]);
         held += expected.filter(Boolean).length;
       }
     }

@@ -26,7 +26,7 @@ const parameters = new Map([
 ]);
 const environment = ruleEnvironment({ parameters, record });
 
-function fault(text: string): string {
+function problem(text: string): string {
   try {
     compileRule(text, environment);
   } catch (error) {
@@ -52,7 +52,7 @@ const ask = (text: string, values: Readonly<Record<string, unknown>>, row = {}) 
 
 describe('rules', () => {
   it('are refused when they are declared, with the place', () => {
-    const faults = {
+    const problems = {
       'record.nope == 1': 'field: line 1, column 7: "nope" is not a field that rules can use',
       'record.price > 1': 'field: line 1, column 7: "price" is not a field that rules can use',
       'record.status > 3': 'type: line 1, column 15: string and int have no order',
@@ -72,19 +72,19 @@ describe('rules', () => {
       'a &&': 'syntax: line 1, column 3: ',
       '': 'required: line 1, column 1: must not be empty',
     };
-    for (const [text, wanted] of Object.entries(faults))
-      expect([text, fault(text).slice(0, wanted.length)]).toEqual([text, wanted]);
+    for (const [text, expected] of Object.entries(problems))
+      expect([text, problem(text).slice(0, expected.length)]).toEqual([text, expected]);
   });
 
   it('have bounds: of text, of brackets, of operators, and of the query that they become', () => {
-    expect(fault(`a || ${'a'.repeat(2_000)}`)).toMatch(/^maxLength/);
-    expect(fault(`${'('.repeat(40)}a${')'.repeat(40)}`)).toMatch(/^depth/);
-    expect(fault(`a${' && a'.repeat(200)}`)).toMatch(/^size/);
+    expect(problem(`a || ${'a'.repeat(2_000)}`)).toMatch(/^maxLength/);
+    expect(problem(`${'('.repeat(40)}a${')'.repeat(40)}`)).toMatch(/^depth/);
+    expect(problem(`a${' && a'.repeat(200)}`)).toMatch(/^size/);
     const doubling = Array.from({ length: 30 }).reduce<string>(
       (inner) => `((${inner}) == (record.status == "x"))`.replaceAll('((', '('),
       'record.status == "y"',
     );
-    expect(fault(doubling)).toMatch(/^(size|depth|syntax)/);
+    expect(problem(doubling)).toMatch(/^(size|depth|syntax)/);
   });
 
   it('compare times, spans, addresses, texts and maps', () => {
@@ -114,7 +114,7 @@ describe('rules', () => {
 
   it('have no answer for nobody: what is null in a record is not the id of a visitor', () => {
     const rule = compileRule('record.author == caller.id', environment);
-    const visitor = (name: string) => (name === 'caller.id' ? ('fault' as const) : undefined);
+    const visitor = (name: string) => (name === 'caller.id' ? ('error' as const) : undefined);
     expect(rule.evaluate(visitor, { author: null })).toEqual({ holds: false, missing: [] });
     expect(rule.predicate(visitor, { alias: 'r', next: String }).sql).toBe('null::boolean');
   });
@@ -172,7 +172,7 @@ describe('rules', () => {
     const text: Field = { kind: 'string', ...plain };
     const price: Field = { kind: 'number', storage: 'double precision', integer: false, ...plain };
     const line: Field = { kind: 'object', fields: new Map([['price', price]]), ...plain };
-    const shown = ruleEnvironment({
+    const documented = ruleEnvironment({
       parameters: new Map([['address', typeOf('ip')]]),
       record: new Map<string, Field>([
         ...record,
@@ -184,6 +184,6 @@ describe('rules', () => {
       ]),
     });
     for (const example of examples)
-      expect(() => compileRule(example, shown), example).not.toThrow();
+      expect(() => compileRule(example, documented), example).not.toThrow();
   });
 });

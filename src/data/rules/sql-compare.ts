@@ -35,7 +35,7 @@ const nullConstantEquality = (left: Expression, right: Expression, a: string, b:
     ? `(case when ${b} is not null then coalesce(${a} = ${b}, false) end)`
     : nullConstantEquality(right, left, b, a);
 
-/** `value` may be null; `other` has a value or is a fault. An index of the column serves it. */
+/** `value` may be null; `other` has a value or is an error. An index of the column serves it. */
 function totalEquality(value: Expression, other: Expression, a: string, b: string): string {
   if (!other.row)
     return other.nullable

@@ -32,7 +32,7 @@ export function membership({ item, list, at }: Of<'in'>, context: SqlContext): s
     items.includes(null)
   )
     return inJsonList(item, list, context);
-  // Against no value at all PostgreSQL would decide what is a fault.
+  // Against no value at all PostgreSQL would decide what is an error.
   if (items.length === 0 && list.kind === 'constant')
     return item.nullable
       ? 'false'
@@ -94,7 +94,7 @@ function keyIn(item: Expression, map: Expression, at: number, context: SqlContex
   return `(case when ${value} is not null then ${context.write.jsonb(map, context)} ? ${value} end)`;
 }
 
-/** Elements of a stored list. A body that is a fault for one element decides nothing. */
+/** Elements of a stored list. A body that is an error for one element decides nothing. */
 export function iteration(expression: Of<'each'>, context: SqlContext): string {
   const { macro, list, variable, body, at } = expression;
   if (macro === 'filter' || macro === 'map')

@@ -24,7 +24,7 @@ export interface SqlWriter {
   text(expression: Expression, context: SqlContext): string;
   /** A value of type jsonb, null where there is none. */
   jsonb(expression: Expression, context: SqlContext): string;
-  /** An SQL condition; null for a fault. */
+  /** An SQL condition; null for an error. */
   condition(expression: Expression, context: SqlContext): string;
   /** Whether a nullable value is there. */
   presence(expression: Expression, context: SqlContext): string;

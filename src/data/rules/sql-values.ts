@@ -39,7 +39,7 @@ function sqlType(type: RuleType, moments: boolean): string {
   }
 }
 
-/** The value of an expression without fields; a fault and a missing value are null. */
+/** The value of an expression without fields; an error and a missing value are null. */
 export function constantSql(expression: Expression, context: ConstantSql): string {
   const { moments = false } = context;
   const cast = `::${sqlType(expression.type, moments)}`;

@@ -1,6 +1,6 @@
 /**
  * A rule over fields of a record as SQL, with the same answer for every row as the evaluator gives for the
- * record: true, false, or null where the evaluator finds a fault or a missing value.
+ * record: true, false, or null where the evaluator finds an error or a missing value.
  */
 import { postgresPattern } from '../records/filter/postgres-pattern.ts';
 import { columnType } from '../schema/language/field.ts';
@@ -132,7 +132,7 @@ function zoneOf(zone: Expression | undefined, { trial }: SqlContext): number {
   return refuse(zone?.at ?? 0, 'only UTC and offsets such as +02:00 are zones of fields');
 }
 
-/** An SQL condition; null for a fault. Throws `RuleError`. */
+/** An SQL condition; null for an error. Throws `RuleError`. */
 export const condition = (expression: Expression, context: SqlContext): string =>
   bounded(conditionOf(expression, context), expression);
 
@@ -163,7 +163,7 @@ function conditionOf(expression: Expression, context: SqlContext): string {
   }
 }
 
-/** SQL that is true where the value is there. Of a nullable value only: all others are there, or a fault. */
+/** SQL that is true where the value is there. Of a nullable value only: all others are there, or an error. */
 function presence(expression: Expression, context: SqlContext): string {
   const { type } = expression;
   if (expression.kind === 'field' && !isJsonb(expression))

@@ -111,32 +111,32 @@ export type MomentPart = (typeof momentParts)[number];
 
 /** A part of a moment in a zone: a fixed offset, or a name of the IANA database. Nothing for an unknown zone. */
 export function partOf(part: MomentPart, micros: bigint, zone: string): bigint | undefined {
-  const shown = localDate(micros, zone);
-  if (!shown) return undefined;
+  const localTime = localDate(micros, zone);
+  if (!localTime) return undefined;
   switch (part) {
     case 'getFullYear':
-      return BigInt(shown.getUTCFullYear());
+      return BigInt(localTime.getUTCFullYear());
     case 'getMonth':
-      return BigInt(shown.getUTCMonth());
+      return BigInt(localTime.getUTCMonth());
     case 'getDate':
-      return BigInt(shown.getUTCDate());
+      return BigInt(localTime.getUTCDate());
     case 'getDayOfMonth':
-      return BigInt(shown.getUTCDate() - 1);
+      return BigInt(localTime.getUTCDate() - 1);
     case 'getDayOfWeek':
-      return BigInt(shown.getUTCDay());
+      return BigInt(localTime.getUTCDay());
     case 'getDayOfYear': {
-      const first = new Date(shown);
+      const first = new Date(localTime);
       first.setUTCMonth(0, 1);
-      return BigInt(Math.round((shown.getTime() - first.getTime()) / 86_400_000));
+      return BigInt(Math.round((localTime.getTime() - first.getTime()) / 86_400_000));
     }
     case 'getHours':
-      return BigInt(shown.getUTCHours());
+      return BigInt(localTime.getUTCHours());
     case 'getMinutes':
-      return BigInt(shown.getUTCMinutes());
+      return BigInt(localTime.getUTCMinutes());
     case 'getSeconds':
-      return BigInt(shown.getUTCSeconds());
+      return BigInt(localTime.getUTCSeconds());
     case 'getMilliseconds':
-      return BigInt(shown.getUTCMilliseconds());
+      return BigInt(localTime.getUTCMilliseconds());
   }
 }
 

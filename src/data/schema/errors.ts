@@ -25,7 +25,7 @@ export const schemaErrors = defineErrors({
   ],
 });
 
-/** All faults of a definition as one 400. */
+/** All problems of a definition as one 400. */
 export function invalidSchema(problems: readonly Problem[]): PenstockError {
   const [first] = problems;
   const message = first ? `${first.path}: ${first.message}` : undefined;

@@ -56,12 +56,12 @@ function narrow(schema: CompiledSchema, { fields: marked, onlyIf }: PublicView):
     name,
     marked.has(name) ? field : { ...field, hidden: true },
   ]);
-  const shown = fields.flatMap(([name, { hidden }]) => (hidden ? [] : [name]));
+  const visible = fields.flatMap(([name, { hidden }]) => (hidden ? [] : [name]));
   return {
     ...schema,
     isPublicView: true,
     fieldVisibility: {
-      key: `public(${shown.join()})${onlyIf ?? ''}`,
+      key: `public(${visible.join()})${onlyIf ?? ''}`,
       conditional: new Map(),
     },
     tree: { ...schema.tree, fields: new Map(fields) },

@@ -82,7 +82,7 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
   ): Promise<ChangedConfig> => {
     const target = operated(caller, module);
     const { row, ...outcome } = await write({ ...how, caller, module, target });
-    return { ...shown(target, row), ...outcome };
+    return { ...viewOf(target, row), ...outcome };
   };
 
   return {
@@ -101,7 +101,7 @@ export async function createConfigService(options: ConfigServiceOptions): Promis
     async read(caller, module, { reveal = false } = {}) {
       const target = operated(caller, module);
       if (reveal) requireAuthority(caller, { kind: 'secrets', module: ownerOf(target, module) });
-      return shown(target, await readRow(database, module), reveal);
+      return viewOf(target, await readRow(database, module), reveal);
     },
     maskPatch: (module, patch) => live.get(module)?.document.maskPatch(patch),
     change: (caller, module, patch, options = {}) =>
@@ -177,7 +177,7 @@ function knownOf(live: ReadonlyMap<string, LiveConfig>, module: string): LiveCon
 const ownerOf = (document: LiveConfig | undefined, name: string): string =>
   document ? moduleOfConfig(name, document.document.definition) : name;
 
-function shown({ document }: LiveConfig, row: ConfigRow, reveal = false): StoredConfig {
+function viewOf({ document }: LiveConfig, row: ConfigRow, reveal = false): StoredConfig {
   const complete = document.complete(document.open(row.config));
   return {
     config: reveal ? complete : document.mask(complete),

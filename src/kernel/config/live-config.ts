@@ -22,9 +22,9 @@ import {
   fillDefaults,
   isHarmless,
   mapSecrets,
+  maskedPatch,
   mergePatch,
   type SchemaNode,
-  shownPatch,
   type Tree,
   valueAt,
 } from './tree.ts';
@@ -98,13 +98,13 @@ export function createDocument(
       ) as Tree,
     complete,
     mask,
-    maskPatch: (patch) => shownPatch(node, patch, secretMask),
+    maskPatch: (patch) => maskedPatch(node, patch, secretMask),
     differences(before, after) {
-      const [shownBefore, shownAfter] = [mask(before), mask(after)];
+      const [maskedBefore, maskedAfter] = [mask(before), mask(after)];
       return changedLeaves(before, after).map((path) => ({
         path: path.join('.'),
-        from: valueAt(shownBefore, path) ?? null,
-        to: valueAt(shownAfter, path) ?? null,
+        from: valueAt(maskedBefore, path) ?? null,
+        to: valueAt(maskedAfter, path) ?? null,
       }));
     },
     merge(set, patch, replace) {

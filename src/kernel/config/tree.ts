@@ -107,16 +107,16 @@ export function mapSecrets(
  * A patch as others may read it: secrets masked, and nothing shown that stands where the schema does not
  * expect it, for that may be a secret in the wrong place. null (back to the default) stays.
  */
-export function shownPatch(node: SchemaNode, patch: unknown, mask: string): unknown {
+export function maskedPatch(node: SchemaNode, patch: unknown, mask: string): unknown {
   if (patch === null) return null;
   if (node.sensitive) return mask;
   if (Array.isArray(patch) && node.items)
-    return patch.map((item) => shownPatch(node.items ?? {}, item, mask));
+    return patch.map((item) => maskedPatch(node.items ?? {}, item, mask));
   if (!takesKeys(node)) return patch;
   if (!isTree(patch)) return UNEXPECTED;
   const entries = Object.entries(patch).map(([key, value]) => {
     const child = childNode(node, key);
-    return [key, child ? shownPatch(child, value, mask) : UNEXPECTED] as const;
+    return [key, child ? maskedPatch(child, value, mask) : UNEXPECTED] as const;
   });
   return Object.fromEntries(entries);
 }

@@ -62,13 +62,13 @@ it('hands over what it made once, also when that was at a start that failed', as
 
   const folder = await openDataFolder(settings(), log);
   await folder.masterKey();
-  expect(await folder.takeUnshown()).toEqual({
+  expect(await folder.takeUnseen()).toEqual({
     masterKey,
     admin: { username: 'admin', password: 'correct horse' },
   });
-  expect(await folder.takeUnshown()).toEqual({});
+  expect(await folder.takeUnseen()).toEqual({});
   await folder.rememberAdminPassword('admin', 'battery staple');
-  expect(await folder.takeUnshown()).toEqual({
+  expect(await folder.takeUnseen()).toEqual({
     admin: { username: 'admin', password: 'battery staple' },
   });
   await folder.close();

@@ -20,7 +20,7 @@ export interface DataFolder {
   /** Keeps the first password where the operator can find it. */
   rememberAdminPassword(username: string, password: string): Promise<void>;
   /** What was made here and never answered by this before, also by starts that failed. For the operator's eyes. */
-  takeUnshown(): Promise<Omit<Secrets, 'unshown'>>;
+  takeUnseen(): Promise<Omit<Secrets, 'unshown'>>;
   /** Writes down which kind of database the folder belongs to. Only once that database is open: a wrong DATABASE_URL changes nothing. */
   noteDatabase(): Promise<void>;
   /** Lets another process use the folder. */
@@ -55,8 +55,8 @@ export async function openDataFolder(
   }
   const secrets = openSecretsFile(path);
   const remember = async (name: 'masterKey' | 'admin', made: Secrets): Promise<void> => {
-    const { unshown = [] } = await secrets.read();
-    await secrets.merge({ ...made, unshown: [...new Set([...unshown, name])] });
+    const { unshown: unseen = [] } = await secrets.read();
+    await secrets.merge({ ...made, unshown: [...new Set([...unseen, name])] });
   };
   return {
     path,
@@ -84,13 +84,13 @@ export async function openDataFolder(
     },
     rememberAdminPassword: (username, password) =>
       remember('admin', { admin: { username, password } }),
-    async takeUnshown() {
-      const { masterKey, admin, unshown = [] } = await secrets.read();
-      if (unshown.length === 0) return {};
+    async takeUnseen() {
+      const { masterKey, admin, unshown: unseen = [] } = await secrets.read();
+      if (unseen.length === 0) return {};
       await secrets.merge({ unshown: [] });
       return {
-        ...(unshown.includes('masterKey') && settings.masterKey === undefined ? { masterKey } : {}),
-        ...(unshown.includes('admin') ? { admin } : {}),
+        ...(unseen.includes('masterKey') && settings.masterKey === undefined ? { masterKey } : {}),
+        ...(unseen.includes('admin') ? { admin } : {}),
       };
     },
     noteDatabase: () =>

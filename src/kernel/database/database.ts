@@ -49,7 +49,7 @@ export interface TransactionOptions {
 
 /** A statement that belongs to the first change of some work. */
 export interface TransactionHook {
-  /** False once it was taken, and when it is not wanted any more. */
+  /** False once it was taken, and when it is not requested any more. */
   isWaiting(): boolean;
   /** The statement; nothing when it cannot be made, then the work goes on without. It must leave a transaction alone that has written nothing (`pg_current_xact_id_if_assigned()`), and touch no row then. */
   take(): Statement | undefined;

@@ -33,7 +33,7 @@ function message(...words: readonly number[]): Buffer {
 /**
  * Sends the request and does not wait for its effect. It may arrive after the statement has ended,
  * and would then stop the next one: a connection that it was sent for must not be used for anybody else.
- * A request that does not get through is no fault: the session's own time limit stands behind it.
+ * A request that does not get through is no problem: the session's own time limit stands behind it.
  */
 export function cancelRunning(target: ConnectionTarget, client: pg.Client): void {
   const { processID, secretKey } = client as unknown as BackendKey;

@@ -17,30 +17,30 @@ function asking(turns: FairTurns) {
       ends.push(end);
     });
   };
-  return { came, ends, ask, settled: () => new Promise((resolve) => setImmediate(resolve)) };
+  return { came, ends, ask, turned: () => new Promise((resolve) => setImmediate(resolve)) };
 }
 
 describe('turns', () => {
   it('are not all given to one group, and the last ones only to groups that have none', async () => {
     const turns = new FairTurns({ size: 5, perGroup: 3, reserve: 1 });
-    const { came, ask, settled } = asking(turns);
+    const { came, ask, turned } = asking(turns);
     for (let i = 0; i < 10; i += 1) ask('a');
     for (let i = 0; i < 10; i += 1) ask('b');
     ask('c');
-    await settled();
+    await turned();
     expect(came.toSorted()).toEqual(['a', 'a', 'a', 'b', 'c']);
     expect(turns.figures()).toMatchObject({ running: 5, waiting: 16 });
   });
 
   it('go round between groups, in order within each', async () => {
     const turns = new FairTurns({ size: 1, perGroup: 1, reserve: 0 });
-    const { came, ends, ask, settled } = asking(turns);
+    const { came, ends, ask, turned } = asking(turns);
     for (const name of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) ask(name.slice(0, 1), name);
     for (let i = 0; i < 6; i += 1) {
-      await settled();
+      await turned();
       ends[i]?.();
     }
-    await settled();
+    await turned();
     expect(came).toEqual(['a1', 'a2', 'b1', 'c1', 'a3', 'b2']);
     expect(turns.figures()).toMatchObject({ running: 0, waiting: 0, waits: 5 });
   });

@@ -1,6 +1,6 @@
 /**
  * Connections that one piece of work has for itself: a statement of unknown length, a transaction.
- * They are made when they are wanted and closed when nobody has wanted them for a while.
+ * They are made when they are requested and closed when they were idle for a while.
  */
 import type pg from 'pg';
 import type { Logger } from '../telemetry/logger.ts';

@@ -27,10 +27,10 @@ export function createLocks(pool: pg.Pool, log: Logger): Locks {
 
   function enqueue<T>(name: string, task: () => Promise<T>): Promise<T> {
     const turn = (queues.get(name) ?? Promise.resolve()).then(task, task);
-    const settled = turn.catch(() => undefined);
-    queues.set(name, settled);
-    void settled.then(() => {
-      if (queues.get(name) === settled) queues.delete(name);
+    const done = turn.catch(() => undefined);
+    queues.set(name, done);
+    void done.then(() => {
+      if (queues.get(name) === done) queues.delete(name);
     });
     return turn;
   }

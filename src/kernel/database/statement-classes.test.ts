@@ -77,9 +77,9 @@ describe.each<[TestServer]>([['embedded'], ['external15']])(
     /** Everything else answers while what is about `tables` waits. */
     async function expectAnswers(tables: string, begin: () => Promise<unknown>[]): Promise<void> {
       await whileLocked(tables, async () => {
-        let settled = 0;
+        let over = 0;
         const blocked = begin();
-        for (const one of blocked) one.finally(() => (settled += 1)).catch(() => undefined);
+        for (const one of blocked) one.finally(() => (over += 1)).catch(() => undefined);
         await waitFor(
           async () =>
             Number(
@@ -90,7 +90,7 @@ describe.each<[TestServer]>([['embedded'], ['external15']])(
           },
         );
         for (let round = 0; round < 20; round += 1) await Promise.all(free());
-        expect(settled).toBe(0);
+        expect(over).toBe(0);
         return blocked;
       }).then((blocked) => Promise.all(blocked));
     }

@@ -82,7 +82,7 @@ interface Handover<T> {
   stop(reason: unknown): void;
 }
 
-/** From one flow to another, one item at a time: nothing is read before it is wanted. */
+/** From one flow to another, one item at a time: nothing is read before it is requested. */
 function createHandover<T>(): Handover<T> {
   let reader: PromiseWithResolvers<T | undefined> | undefined;
   let writer: { readonly item: T; readonly resolve: (more: boolean) => void } | undefined;

@@ -95,9 +95,9 @@ function behavesAsBus(join: Join, databaseOf: () => Database): void {
     // A change that nobody announces: whoever made it died right after.
     await countConfig();
     const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 2_000);
-    const settled = Promise.all([bus.freshness.catchUp(), bus.freshness.catchUp()]);
+    const caughtUp = Promise.all([bus.freshness.catchUp(), bus.freshness.catchUp()]);
     clock.mockRestore();
-    await settled;
+    await caughtUp;
     expect(loaded).toEqual(['config']);
   });
 

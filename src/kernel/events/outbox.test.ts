@@ -56,7 +56,7 @@ const readAll = async (
 const sequences = (events: readonly PublishedEvent[]) => events.map(({ sequence }) => sequence);
 const counted = (from: number, to: number) =>
   Array.from({ length: to - from + 1 }, (_, i) => from + i);
-const settled = () =>
+const drained = () =>
   waitFor(async () => (await countWaiting(database)) === 0, { timeoutMs: 30_000 });
 
 beforeEach(async () => {
@@ -87,7 +87,7 @@ describe('the outbox', () => {
     await run('update penstock.outbox_state set last_position = 2500, purged_position = 10');
     await upTo('9');
     const events = await start();
-    await settled();
+    await drained();
     expect(await events.since(9, 10)).toBeUndefined();
     const all = await readAll(events, 10);
     expect(sequences(all)).toEqual(counted(11, 2530));
@@ -106,7 +106,7 @@ describe('the outbox', () => {
     expect(await countWaiting(database)).toBeGreaterThanOrEqual(250_000);
     expect(await waitingSince(database)).toBeGreaterThanOrEqual(0);
     const events = await start();
-    await settled();
+    await drained();
     expect(await events.position()).toBe(250_000);
     expect(await waitingSince(database)).toBeUndefined();
     expect(await lastPublishedAt(database)).toBeDefined();
@@ -132,7 +132,7 @@ describe('the outbox', () => {
     const first = await publishEvents(database);
     expect(first).toMatchObject({ count: 120_000, more: true });
     const events = await start();
-    await settled();
+    await drained();
     expect(await events.position()).toBe(300_000);
     expect((await readAll(events, 299_000)).map(({ sequence }) => sequence)).toEqual(
       counted(299_001, 300_000),
@@ -157,11 +157,11 @@ describe('the outbox', () => {
     await written.promise;
     for (let i = 0; i < 30; i += 1)
       await Promise.all(Array.from({ length: 50 }, () => write(1, 'test:short')));
-    await settled();
+    await drained();
     expect(await events.position()).toBe(1500);
     held.resolve();
     await Promise.all([long, write(1, 'test:short')]);
-    await settled();
+    await drained();
     const all = await readAll(events, 0, 333);
     expect(sequences(all)).toEqual(counted(1, 3002));
     expect(new Set(all.slice(0, 1500).map(({ topic }) => topic))).toEqual(new Set(['test:short']));
@@ -173,7 +173,7 @@ describe('the outbox', () => {
     const events = await start();
     await run(`insert into penstock.outbox (topic, actor, ids)
       select 'test:large', 'system:test', (select array_agg(gen_random_uuid()::text) from generate_series(1, 20000) g where g > -n) from generate_series(1, 6) n`);
-    await settled();
+    await drained();
     const page = await events.since(0, 500);
     expect(page?.more).toBe(true);
     expect(page?.events.length).toBeGreaterThanOrEqual(1);
@@ -204,12 +204,12 @@ describe('retention', () => {
     const events = await start();
     const empty = await bytes();
     await write(20_000);
-    await settled();
+    await drained();
     expect(await tidy()).toBe(0);
     await age('20 minutes');
     expect(await tidy()).toBe(0);
     await write(10, 'test:next');
-    await settled();
+    await drained();
     expect((await run('select distinct bucket from penstock.outbox order by 1')).rows).toHaveLength(
       2,
     );
@@ -258,7 +258,7 @@ describe('retention', () => {
     await open;
     expect(await tidy(60, 0.1)).toBe(0);
     const events = await start();
-    await settled();
+    await drained();
     expect(await events.position()).toBe(10_002);
     expect((await readAll(events, 10_000)).map(({ topic }) => topic).sort()).toEqual([
       'test:open',
@@ -271,7 +271,7 @@ describe('retention', () => {
     const events = await start();
     for (let i = 0; i < 20; i += 1) {
       await write(3);
-      await settled();
+      await drained();
       await age('20 minutes');
       await tidy();
     }

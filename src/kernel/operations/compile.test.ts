@@ -102,7 +102,7 @@ describe('input', () => {
     ]);
   });
 
-  it('says of what has several forms where in it the fault is', () => {
+  it('says of what has several forms where in it the problem is', () => {
     const orNull = <T extends TSchema>(schema: T) =>
       Type.Optional(Type.Union([schema, Type.Null()]));
     const lines = orNull(
@@ -120,19 +120,21 @@ describe('input', () => {
       keep: Type.Optional(Type.Union([Type.Boolean(), Type.Object({ days: Type.Integer() })])),
       wide: orNull(Type.Union([Type.Integer(), Type.String()])),
     });
-    const faults = (value: unknown) => refusal(() => accept({ body }, value)).message;
+    const problems = (value: unknown) => refusal(() => accept({ body }, value)).message;
     expect(
-      faults({ lines: [{ price: 1 }, { price: 'x', tags: ['a', 2] }, 3, { price: -1, tags: 4 }] }),
+      problems({
+        lines: [{ price: 1 }, { price: 'x', tags: ['a', 2] }, 3, { price: -1, tags: 4 }],
+      }),
     ).toBe(
       'lines.1.price: must be a number or null; lines.1.tags.1: must be a string; lines.2: must be an object; ' +
         'lines.3.price: must be at least 0; lines.3.tags: must be an array or null',
     );
-    expect([faults({ keep: { days: 'x' } }), faults({ keep: 1 })]).toEqual([
+    expect([problems({ keep: { days: 'x' } }), problems({ keep: 1 })]).toEqual([
       'keep.days: must be a whole number',
       'keep: must be true or false or an object',
     ]);
-    expect(faults({ wide: 1.5 })).toBe('wide: must be a whole number or a string or null');
-    expect(faults({ lines: 1, kind: 'c', note: 'long' })).toBe(
+    expect(problems({ wide: 1.5 })).toBe('wide: must be a whole number or a string or null');
+    expect(problems({ lines: 1, kind: 'c', note: 'long' })).toBe(
       'lines: must be an array or null; kind: must be one of "a", "b"; note: must have at most 2 characters',
     );
   });

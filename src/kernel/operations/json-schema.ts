@@ -22,7 +22,7 @@ export interface JsonSchema {
   /** Ours: the schema whose records this describes. Not published. */
   readonly record?: string;
   /** Ours: what relations to records of that schema show where no list shows them whole. Not published. */
-  readonly shownFor?: string;
+  readonly partOf?: string;
   /** Ours: this is the id of a record of that schema, or in answers the record itself. Not published. */
   readonly relation?: string;
   /** Ours: text that is an instant although no `format` says so, because a date alone is taken too. Not published. */

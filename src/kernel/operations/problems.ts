@@ -24,12 +24,12 @@ export interface ValidatorError {
 
 /** A 400 that names every problem. */
 export function invalidInput(problems: readonly Problem[]): PenstockError {
-  const shown = problems
+  const listed = problems
     .slice(0, MAX_PROBLEMS)
     .map((problem) => ({ ...problem, path: shorten(problem.path) }));
   return errors.INVALID_ARGUMENTS({
-    message: shown.map((problem) => `${problem.path}: ${problem.message}`).join('; '),
-    errors: shown,
+    message: listed.map((problem) => `${problem.path}: ${problem.message}`).join('; '),
+    errors: listed,
   });
 }
 
@@ -84,11 +84,11 @@ function formOf(
   const at = resolve(schema, union.schemaPath);
   const [form, ...others] = (at?.anyOf ?? at?.oneOf ?? []).flatMap((_, i) => {
     const place = `${union.schemaPath}/${union.keyword}/${i}`;
-    const faults = found.filter((error) => isInside(error, union, place));
-    const isOther = faults.some(
+    const inside = found.filter((error) => isInside(error, union, place));
+    const isOther = inside.some(
       ({ keyword, instancePath }) => keyword === 'type' && instancePath === union.instancePath,
     );
-    return faults.length > 0 && !isOther ? [place] : [];
+    return inside.length > 0 && !isOther ? [place] : [];
   });
   return others.length === 0 ? form : undefined;
 }

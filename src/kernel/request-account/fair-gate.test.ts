@@ -41,7 +41,7 @@ describe('fair gate', () => {
     expect(order.indexOf('modest')).toBeLessThanOrEqual(2);
   });
 
-  it('refuses by whose fault it is: too many of this key, or too many of all', async () => {
+  it('refuses by whose problem it is: too many of this key, or too many of all', async () => {
     const gate = gateOf({ maxWaiting: { ofKey: 1, ofAll: 2 }, width: 2, perKey: 1 });
     for (const key of ['a', 'b']) gate.enter(key);
     for (const key of ['a', 'b']) void gate.enter(key);

@@ -192,7 +192,7 @@ const stopVariables: Table<StopSettings> = {
       0,
       'At SIGTERM: time in which /ready answers 503 and the ports stay open, for proxies and balancers',
     ),
-    shownDefault: '0; 3000 when TRUSTED_PROXIES is set',
+    documentedDefault: '0; 3000 when TRUSTED_PROXIES is set',
   },
   graceMs: milliseconds(
     'STOP_GRACE_MS',
@@ -315,7 +315,7 @@ export function masterKeyWeakness(masterKey: string | undefined): string | undef
 const stateSecretHelp = {
   name: `${STATE_SECRET}<MODULE>_<PATH>`,
   description: 'Value of a secret that an imported state document refers to',
-  shownDefault: '',
+  documentedDefault: '',
 };
 
 /** One line for each variable: name, what it does, default. */
@@ -328,8 +328,8 @@ export function settingsHelp(): string {
   const width = Math.max(...rows.map(({ name }) => name.length));
   return rows
     .map(
-      ({ name, description, shownDefault }) =>
-        `  ${name.padEnd(width)}  ${description}${shownDefault ? ` [${shownDefault}]` : ''}`,
+      ({ name, description, documentedDefault }) =>
+        `  ${name.padEnd(width)}  ${description}${documentedDefault ? ` [${documentedDefault}]` : ''}`,
     )
     .join('\n');
 }

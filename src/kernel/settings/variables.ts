@@ -8,7 +8,7 @@ export interface Variable<T> {
   readonly name: string;
   readonly description: string;
   /** The default as `--help` shows it; empty when there is none. */
-  readonly shownDefault: string;
+  readonly documentedDefault: string;
   /** @throws StartError that names the variable. */
   read(text: string | undefined): T;
 }
@@ -25,7 +25,7 @@ const hidden = (name: string, what: string): StartError =>
 export const port = (name: string, fallback: number, description: string): Variable<number> => ({
   name,
   description,
-  shownDefault: String(fallback),
+  documentedDefault: String(fallback),
   read: (text) => (text === undefined ? fallback : readPort(name, text)),
 });
 
@@ -37,14 +37,14 @@ export const portOrOff = (
 ): Variable<number> => ({
   name,
   description,
-  shownDefault: String(fallback),
+  documentedDefault: String(fallback),
   read: (text) => (text === undefined ? fallback : /^-\d+$/.test(text) ? -1 : readPort(name, text)),
 });
 
 export const optionalPort = (name: string, description: string): Variable<number | undefined> => ({
   name,
   description,
-  shownDefault: '',
+  documentedDefault: '',
   read: (text) => (text === undefined ? undefined : readPort(name, text)),
 });
 
@@ -57,7 +57,7 @@ function readPort(name: string, text: string): number {
 export const text = (name: string, fallback: string, description: string): Variable<string> => ({
   name,
   description,
-  shownDefault: fallback,
+  documentedDefault: fallback,
   read: (value) => value ?? fallback,
 });
 
@@ -70,7 +70,7 @@ export const pattern = (
 ): Variable<string> => ({
   name,
   description,
-  shownDefault: fallback,
+  documentedDefault: fallback,
   read(value = fallback) {
     if (!rule.matches.test(value)) throw wrong(name, rule.what, value);
     return value;
@@ -80,7 +80,7 @@ export const pattern = (
 export const optionalText = (name: string, description: string): Variable<string | undefined> => ({
   name,
   description,
-  shownDefault: '',
+  documentedDefault: '',
   read: (value) => value,
 });
 
@@ -92,7 +92,7 @@ export const secret = (
 ): Variable<string | undefined> => ({
   name,
   description,
-  shownDefault: '',
+  documentedDefault: '',
   read(value) {
     if (value !== undefined && value.length < leastLength)
       throw hidden(name, `at least ${leastLength} characters long`);
@@ -108,7 +108,7 @@ export const url = (
 ): Variable<string | undefined> => ({
   name,
   description,
-  shownDefault: '',
+  documentedDefault: '',
   read(value) {
     if (value !== undefined && !schemes.some((scheme) => value.startsWith(`${scheme}://`))) {
       throw hidden(
@@ -123,7 +123,7 @@ export const url = (
 export const flag = (name: string, fallback: boolean, description: string): Variable<boolean> => ({
   name,
   description,
-  shownDefault: String(fallback),
+  documentedDefault: String(fallback),
   read(value) {
     if (value === undefined) return fallback;
     if (value === 'true' || value === '1') return true;
@@ -140,7 +140,7 @@ export const oneOf = <const T extends string>(
 ): Variable<T> => ({
   name,
   description: `${description}: ${choices.join(', ')}`,
-  shownDefault: fallback,
+  documentedDefault: fallback,
   read(value) {
     if (value === undefined) return fallback;
     const choice = choices.find((each) => each === value.toLowerCase());
@@ -156,7 +156,7 @@ export const milliseconds = (
 ): Variable<number> => ({
   name,
   description: `${description} (ms)`,
-  shownDefault: String(fallback),
+  documentedDefault: String(fallback),
   read(value) {
     if (value === undefined) return fallback;
     if (!/^[1-9]\d{0,8}$/.test(value))
@@ -173,7 +173,7 @@ export const count = (
 ): Variable<number> => ({
   name,
   description,
-  shownDefault: String(fallback),
+  documentedDefault: String(fallback),
   read(value) {
     if (value === undefined) return fallback;
     const number = Number(value);
@@ -201,7 +201,7 @@ export const millisecondsOrNone = (
 export const processes = (name: string, most: number, description: string): Variable<number> => ({
   name,
   description,
-  shownDefault: '1',
+  documentedDefault: '1',
   read(value) {
     if (value === undefined) return 1;
     if (value.toLowerCase() === 'auto') return Math.min(most, availableParallelism());
@@ -220,7 +220,7 @@ const splitList = (value: string | undefined): string[] =>
 export const list = (name: string, description: string): Variable<readonly string[]> => ({
   name,
   description,
-  shownDefault: '',
+  documentedDefault: '',
   read: splitList,
 });
 
@@ -228,7 +228,7 @@ export const list = (name: string, description: string): Variable<readonly strin
 export const proxies = (name: string, description: string): Variable<readonly string[]> => ({
   name,
   description,
-  shownDefault: '',
+  documentedDefault: '',
   read(value) {
     const items = splitList(value);
     const fine =

@@ -147,7 +147,7 @@ test('weak and foreign keys are refused, and so is a proof of another session or
   expect((await confirm(bearer, signed(key, challenge))).status).toBe(400);
 });
 
-test('counts for one factor, and the routes are there only while they are wanted', async () => {
+test('counts for one factor, and the routes are there only while they are requested', async () => {
   const { key, keyId, userId } = await enrolled();
   await call('users.update', {
     params: { id: userId },

@@ -110,7 +110,7 @@ test.each([
   });
 });
 
-test('numbers of other countries than those that are wanted are refused', async () => {
+test('numbers of other countries than those that are requested are refused', async () => {
   await configure({ countries: ['GR'] });
   expect(await ask('+4915112345678')).toMatchObject({
     status: 400,
@@ -215,16 +215,16 @@ test('a signed-in user gives themselves a number that nobody has, after a fresh 
 
 test('of many who give themselves one number at the same time, one gets it and the others are told', async () => {
   const phone = newNumber();
-  const wishes = [];
+  const requests = [];
   for (let i = 0; i < 4; i += 1) {
     const { accessToken } = await register();
-    wishes.push({
+    requests.push({
       accessToken,
       proof: { token: (await ask(phone)).body.token, code: codeTo(phone) },
     });
   }
   const answers = await Promise.all(
-    wishes.map(({ accessToken, proof }) => verify(proof, accessToken)),
+    requests.map(({ accessToken, proof }) => verify(proof, accessToken)),
   );
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
   expect(answers.find(({ status }) => status === 409)?.body).toMatchObject({

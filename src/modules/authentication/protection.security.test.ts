@@ -58,7 +58,7 @@ test('a hundred places together guess a hundred times; then the owner goes on fr
     status: 429,
     body: { code: 'ATTEMPTS_EXHAUSTED', retryAfter: expect.any(Number) },
   });
-  await fixture.node.settled();
+  await fixture.node.jobsDone();
   expect(mailsTo(email, 'ManyFailures')).toHaveLength(1);
   expect((await login(email)).status).toBe(200);
   expect((await login(email, password, '203.0.113.200')).status).toBe(200);

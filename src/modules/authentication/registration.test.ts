@@ -130,7 +130,7 @@ test('while addresses must be verified, the answers to a signed-in caller do not
   expect(free).toMatchObject(answer(fourth.userId, 'free@example.com'));
   expect(Object.keys(free.body.user as object)).toEqual(Object.keys(taken.body.user as object));
   expect(await countOf('owner@example.com')).toBe(1);
-  await fixture.node.settled();
+  await fixture.node.jobsDone();
   expect(fixture.node.mails.filter(({ to }) => to === 'owner@example.com')).toMatchObject([
     { template: 'AccountExists' },
   ]);

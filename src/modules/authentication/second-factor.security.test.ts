@@ -378,7 +378,7 @@ test('whoever proves the mailbox of an unproven account finds no key of whoever 
   ])
     await fixture.database.query({ text, values: [userId] });
   await call('magicLink.request', { body: { email } });
-  await fixture.node.settled();
+  await fixture.node.jobsDone();
   const mail = fixture.node.mails.findLast(({ to }) => to === email);
   const token = String(mail?.variables?.link).split('/').at(-1);
   expect((await call('hook.useMagicLink', { params: { token } })).body).toMatchObject({
@@ -411,7 +411,7 @@ test('a mailbox alone does not take the second factor off, by whichever mail', a
   }));
   const { email, bearer } = await enrolled();
   const mailed = async (template: string) => {
-    await fixture.node.settled();
+    await fixture.node.jobsDone();
     const mail = fixture.node.mails.findLast(
       (one) => one.to === email && 'template' in one && one.template === template,
     );

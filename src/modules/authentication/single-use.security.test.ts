@@ -30,7 +30,7 @@ afterAll(() => fixture.close());
 const call = (id: string, request: TestRequest) => fixture.node.call(id, request);
 /** The variables of the newest mail to that address. */
 const mail = async (to: string, template: string): Promise<Record<string, string>> => {
-  await fixture.node.settled();
+  await fixture.node.jobsDone();
   const found = fixture.node.mails.findLast(
     (one) => one.to === to && 'template' in one && one.template === template,
   );
@@ -187,7 +187,7 @@ test('a request for a new password is written down, with the account where there
       await transaction.query(sql`lock table penstock.audit_log in exclusive mode`);
       return call('authentication.password.forgot', { body: { email }, address });
     });
-    await fixture.node.settled();
+    await fixture.node.jobsDone();
     return answer;
   };
   const answers = [

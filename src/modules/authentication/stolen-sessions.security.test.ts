@@ -49,7 +49,7 @@ const stolen = async () => {
   };
 };
 const variables = async (to: string, template: string): Promise<Record<string, string>> => {
-  await fixture.node.settled();
+  await fixture.node.jobsDone();
   return (fixture.node.mails.findLast(
     (one) => one.to === to && 'template' in one && one.template === template,
   )?.variables ?? {}) as Record<string, string>;

@@ -71,9 +71,9 @@ test('a new address makes an account, a known one signs in to it, however it is 
   const user = (await call('user.get', { bearer: first.body.accessToken as string })).body;
   expect(user).toMatchObject({ email: null, isAnonymous: false, isVerified: false });
   expect((await signIn(wallet)).body.userId).toBe(first.body.userId);
-  const shown = (await ask(wallet)).message.split('\n')[1] as string;
-  expect(shown).not.toBe(wallet.address);
-  expect((await signIn({ ...wallet, address: shown })).body.userId).toBe(first.body.userId);
+  const signed = (await ask(wallet)).message.split('\n')[1] as string;
+  expect(signed).not.toBe(wallet.address);
+  expect((await signIn({ ...wallet, address: signed })).body.userId).toBe(first.body.userId);
 });
 
 test('the text names the place, the chain, the nonce and its end', async () => {
@@ -317,7 +317,7 @@ test('the wallet stays while it is the last way into the account', async () => {
   });
 });
 
-test('the routes are there only while they are wanted', async () => {
+test('the routes are there only while they are requested', async () => {
   await configure({ enabled: false });
   for (const id of ['metamask.nonce', 'metamask.authenticate', 'identities.list'])
     expect((await call(id)).status).toBe(404);

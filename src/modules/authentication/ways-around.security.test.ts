@@ -115,7 +115,7 @@ test('where addresses must be proven, it ends for a free address and for a taken
 
 /** The token of the newest link of that kind to that address. */
 const linkTo = async (to: string, template: string): Promise<string> => {
-  await fixture.node.settled();
+  await fixture.node.jobsDone();
   const mail = fixture.node.mails.findLast(
     (one) => one.to === to && 'template' in one && one.template === template,
   );
@@ -249,7 +249,7 @@ test('the owner is told of many guesses at their user name too', async () => {
       address: `198.51.${i}.1`,
     });
   }
-  await fixture.node.settled();
+  await fixture.node.jobsDone();
   expect(
     fixture.node.mails.filter(
       (mail) => mail.to === email && 'template' in mail && mail.template === 'ManyFailures',
@@ -265,7 +265,7 @@ test('codes by mail cannot be guessed by asking for more of them', async () => {
       (await call('emailCode.request', { body: { email }, address: `203.0.${i}.1` })).status,
     ).toBe(200);
   }
-  await fixture.node.settled();
+  await fixture.node.jobsDone();
   expect(
     fixture.node.mails.filter(
       (mail) => mail.to === email && 'template' in mail && mail.template === 'LoginCode',

@@ -1,4 +1,4 @@
-/** What can go wrong with permissions. Faults of the input itself are `INVALID_ARGUMENTS` with their place. */
+/** What can go wrong with permissions. Problems of the input itself are `INVALID_ARGUMENTS` with their place. */
 import { defineErrors } from '../../kernel/errors.ts';
 
 export const authorizationErrors = defineErrors({

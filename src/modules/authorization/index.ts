@@ -204,7 +204,7 @@ const serviceOf = ({ checks, definitions, tuples, sharing }: Services): Authoriz
   unrelate: async (caller, gone) => void (await tuples.removeAll(caller, gone)),
   sharing: { requireGiver: sharing.requireGiver, accept: sharing.accept },
   setTeamMemberAccess: (access) => setTeamMemberAccess(definitions, access),
-  relate: async (caller, wanted) => void (await tuples.write(caller, wanted)),
+  relate: async (caller, requested) => void (await tuples.write(caller, requested)),
 });
 
 function operationsOf({ kernel, config }: Context, services: Services): readonly Operation[] {

@@ -8,14 +8,17 @@ import { deleteExpired, deleteOldChanges } from './tuple-removals.ts';
 const batch = 5000;
 
 /** Deletes tuples that have expired, with their events. They count for nothing from their expiry on, whether this ran or not. */
-export const purgeExpired = ({ database, events }: Kernel, wanted: () => boolean): JobDefinition =>
+export const purgeExpired = (
+  { database, events }: Kernel,
+  isActive: () => boolean,
+): JobDefinition =>
   defineJob({
     name: 'authorization.purge-expired',
     data: Type.Object({}),
     schedule: '7 * * * *',
     async handler(_data, { signal, log }) {
       let total = 0;
-      for (let gone = batch; wanted() && gone >= batch && !signal.aborted; total += gone) {
+      for (let gone = batch; isActive() && gone >= batch && !signal.aborted; total += gone) {
         gone = await deleteExpired(database, batch, 'system:authorization.purge-expired');
       }
       if (total === 0) return;

@@ -159,9 +159,9 @@ export const ruleState = (database: Database, rules: Rules): StateType => ({
   async complete(_caller, documents) {
     const problems = documents.flatMap(({ document, place }) =>
       conditionProblems(ruleDocument(document as StateDocument & RuleInput).conditions).map(
-        (fault) => ({
-          ...fault,
-          path: `${place}.${fault.path}`,
+        (problem) => ({
+          ...problem,
+          path: `${place}.${problem.path}`,
         }),
       ),
     );

@@ -1,4 +1,4 @@
-/** Adding tuples: what is there already stays as it is, or gets the wanted condition, attributes and expiry. */
+/** Adding tuples: what is there already stays as it is, or gets the requested condition, attributes and expiry. */
 import type { Queryable } from '../../kernel/database/database.ts';
 import { literalOf } from '../../kernel/database/literal.ts';
 import { statementName } from '../../kernel/database/sql.ts';
@@ -54,7 +54,7 @@ interface WriteForm {
 }
 
 /**
- * Writes what is not there yet, and gives what is there the wanted condition, attributes and expiry.
+ * Writes what is not there yet, and gives what is there the requested condition, attributes and expiry.
  * Rows are taken in the order of the index, so that two writers never wait for each other in a ring.
  * Of the resources that are rows of tracked tables it is noted that they are: the rows are locked, so that none of them
  * goes before the tuple can be seen by whoever takes it away.

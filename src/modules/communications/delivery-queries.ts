@@ -13,7 +13,7 @@ export interface ClaimedMessage {
   readonly contentSealed: string;
   readonly attempts: number;
   /** Devices that need no further attempt. */
-  readonly settled: readonly string[] | null;
+  readonly completed: readonly string[] | null;
   /** An earlier attempt of this message never told how it ended. */
   readonly retaken: boolean;
   readonly category: string | null;
@@ -36,7 +36,7 @@ export const claimMessage = (
       from (select id, status from penstock.messages where id = ${id}::uuid for update) before
       where m.id = before.id and m.content_sealed is not null
         and (m.status = 'queued' or (m.status = 'sending' and m.claimed_at < now() - ${lostAfterMs}::double precision * interval '1 millisecond'))
-      returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled, before.status = 'sending' as retaken, m.category, m.critical, m.chain_id as "chainId"`),
+      returning m.id, m.channel, m.recipient, m.content_sealed as "contentSealed", m.attempts, m.settled as completed, before.status = 'sending' as retaken, m.category, m.critical, m.chain_id as "chainId"`),
   );
 
 export interface Ending {
@@ -80,7 +80,7 @@ export const noteEvent = (
     select id, ${kind}, ${provider ?? null}, ${detail ?? null} from penstock.messages where id = ${id}::uuid`);
 
 /** Devices of a push message that are done with, for the next attempt. */
-export const noteSettled = (
+export const noteCompleted = (
   database: Queryable,
   id: string,
   devices: readonly string[],

@@ -109,7 +109,7 @@ export interface SuppressionRow {
 /** Everything that is not critical. */
 export const allButCritical = '*';
 
-interface Wanted {
+interface Kind {
   readonly category: string | null;
   readonly critical: boolean;
 }
@@ -119,7 +119,7 @@ export const suppressionOf = async (
   database: Queryable,
   channel: Channel,
   address: string,
-  { category, critical }: Wanted,
+  { category, critical }: Kind,
 ): Promise<{ readonly reason: string } | undefined> =>
   (
     await database.query<{ reason: string }>(sql`

@@ -106,10 +106,10 @@ export const addressesOf = async (
 export const liftUnsubscribes = (
   database: Queryable,
   userId: string,
-  wanted: readonly Preference[],
+  lifted: readonly Preference[],
 ): Promise<unknown> =>
   database.query(sql`
     delete from penstock.suppressions s using "app"."User" u
     where u."_id" = ${userId}::uuid and s.reason = 'unsubscribe'
       and s.address = lower(case s.channel when 'email' then u."email" when 'sms' then u."phoneNumber" end)
-      and (s.channel, s.scope) in (select * from unnest(${wanted.map(({ channel }) => channel)}::text[], ${wanted.map(({ category }) => category)}::text[]))`);
+      and (s.channel, s.scope) in (select * from unnest(${lifted.map(({ channel }) => channel)}::text[], ${lifted.map(({ category }) => category)}::text[]))`);

@@ -101,7 +101,7 @@ describe('the readiness report', () => {
     });
   });
 
-  it('leaves out Redis and probes of modules unless they are wanted', async () => {
+  it('leaves out Redis and probes of modules unless they are requested', async () => {
     const checks = { redis: never, 'modules.chat': () => ({ status: 'fail' }) as const };
     const modules = [{ name: 'chat', serving: true }];
     expect(await statusesOf({ checks, modules, settings: { checkRedis: false } })).toEqual({

@@ -59,10 +59,10 @@ describe('the design of custom endpoints', () => {
     });
     await platform.admin.put(`/database/schemas/${schema._id}`, { fields: { title: 'String' } });
     expect((await bench.call('byText')).status).toBe(404);
-    const [shown] = (await platform.admin.get('/database/customEndpoints?search=byText')).body
+    const [view] = (await platform.admin.get('/database/customEndpoints?search=byText')).body
       .customEndpoints;
-    expect(shown.warnings[0]).toContain('query.AND.0.schemaField');
-    await platform.admin.delete(`/database/customEndpoints/${shown._id}`);
+    expect(view.warnings[0]).toContain('query.AND.0.schemaField');
+    await platform.admin.delete(`/database/customEndpoints/${view._id}`);
     expect((await platform.admin.delete(`/database/customEndpoints/${_id}`)).body.result).toBe(
       'Custom Endpoint deleted',
     );
@@ -73,7 +73,7 @@ describe('the design of custom endpoints', () => {
     ).toBe(200);
   });
 
-  it('names every fault of a definition with its place', async () => {
+  it('names every problem of a definition with its place', async () => {
     const selectedSchemaName = await bench.posts([]);
     const good = {
       name: 'good',

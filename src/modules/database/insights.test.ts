@@ -195,9 +195,9 @@ describe('insights', () => {
     // Only the kinds of statements that took most are shown: enough reads to be among them.
     for (let i = 0; i < 40; i += 1) await platform.client.get('/database/Timed');
     const answer = await platform.admin.get('/database/insights');
-    const of = (wanted: string) =>
+    const of = (named: string) =>
       answer.body.statements.find(
-        (each: Json) => each.schema === 'Timed' && each.operation === wanted,
+        (each: Json) => each.schema === 'Timed' && each.operation === named,
       );
     expect(of('insert')).toMatchObject({
       table: 'app.Timed',
@@ -280,7 +280,7 @@ describe('insights', () => {
 
   it('refuse a question that cannot be asked, as the question itself would be', async () => {
     await platform.createSchema({ name: 'Plain', fields: { a: 'String' } });
-    const faults: [Json, number][] = [
+    const refused: [Json, number][] = [
       [{}, 400],
       [{ schemaName: 'Plain', customEndpoint: 'x' }, 400],
       [{ schemaName: 'Nowhere' }, 404],
@@ -290,7 +290,7 @@ describe('insights', () => {
       [{ schemaName: 'Plain', populate: ['a'] }, 400],
       [{ schemaName: 'Plain', other: 1 }, 400],
     ];
-    for (const [body, status] of faults) {
+    for (const [body, status] of refused) {
       const answer = await explain(body);
       expect({ body, status: answer.status, text: answer.status < 400 ? answer.text : '' }).toEqual(
         { body, status, text: '' },

@@ -129,7 +129,7 @@ describe('rows in any number', () => {
     });
   });
 
-  it('come in all or not at all, and every fault has its line, field and rule', async () => {
+  it('come in all or not at all, and every problem has its line, field and rule', async () => {
     const { body: first } = await platform.admin.post(place('Atomic'), {
       inputDocument: { title: 'there', code: 'taken' },
     });
@@ -162,7 +162,7 @@ describe('rows in any number', () => {
     ]);
     expect(await stored('Atomic')).toHaveLength(1);
     expect(await eventsOf('Atomic')).toHaveLength(1);
-    // Also when the fault stands far behind what was stored already.
+    // Also when the problem stands far behind what was stored already.
     const many = Array.from({ length: 1_200 }, (_, i) => ({ title: String(i), code: String(i) }));
     expect((await put('Atomic', lines([...many, { code: 'last' }]))).body.errors).toMatchObject([
       { path: 'lines.1201.title' },

@@ -141,14 +141,14 @@ async function applyOne(
   else if (id !== undefined) await clients.remove(caller, id);
 }
 
-interface Shown {
+interface DocumentFields {
   readonly alias: string;
   readonly platform: Platform;
   readonly domain?: string | null | undefined;
   readonly notes?: string | null | undefined;
 }
 
-const documentOf = ({ alias, platform, domain, notes }: Shown): StateDocument => ({
+const documentOf = ({ alias, platform, domain, notes }: DocumentFields): StateDocument => ({
   alias,
   platform,
   ...(domain ? { domain } : {}),

@@ -145,7 +145,7 @@ const serviceOf = (services: StorageServices): StorageService => ({
 });
 
 /** What everybody sees of a file that a record holds and that they may read there. */
-const shownInRecords = new Set([
+const fieldsInRecords = new Set([
   'name',
   'alias',
   'size',
@@ -167,7 +167,7 @@ async function serveRights(
     if (service && config.current().authorization.enabled) await defineTypes(service, log);
   };
   kernel.permissions.rules.set(fileSchema.name, access.rows);
-  kernel.schemas.publicViews.set(fileSchema.name, { fields: shownInRecords, visitors: true });
+  kernel.schemas.publicViews.set(fileSchema.name, { fields: fieldsInRecords, visitors: true });
   await define();
   const ends = [
     config.onChange(() => void define()),

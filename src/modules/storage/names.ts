@@ -27,7 +27,7 @@ export function containerOf(text: string): string {
 }
 
 /** Why a text is no name of a file or of one level of folders. */
-function faultOf(text: string): string | undefined {
+function problemOf(text: string): string | undefined {
   if (text === '') return 'must not be empty';
   if (text === '.' || text === '..') return 'must not be . or ..';
   if (/[/\\]/.test(text)) return 'must not contain slashes';
@@ -55,8 +55,8 @@ const climbsEncoded = (text: string): boolean => /%(?:25)*(?:2e|2f|5c|00)/i.test
 
 /** @throws INVALID_NAME */
 export function fileNameOf(text: string, path = 'name'): string {
-  const fault = faultOf(text);
-  if (fault !== undefined) throw refused(path, fault);
+  const problem = problemOf(text);
+  if (problem !== undefined) throw refused(path, problem);
   return text;
 }
 
@@ -70,8 +70,8 @@ export function folderOf(text: string, path = 'folder'): string {
   const until = text.endsWith('/') ? text.length - 1 : text.length;
   const inner = text.slice(from, until);
   for (const segment of inner.split('/')) {
-    const fault = faultOf(segment);
-    if (fault !== undefined) throw refused(path, `each level ${fault}`);
+    const problem = problemOf(segment);
+    if (problem !== undefined) throw refused(path, `each level ${problem}`);
   }
   if (Buffer.byteLength(inner) >= MAX_PATH)
     throw refused(path, `must have at most ${MAX_PATH} bytes`);

@@ -261,7 +261,7 @@ function fieldErrors(found: readonly GraphQLError[], context: ErrorContext) {
 const errorContext = ({ log, options }: HandlerParts, { requestId }: Exchange): ErrorContext => ({
   requestId,
   suggestions: options.current().introspection,
-  onFault: (error) => log.error({ error, requestId }, 'A GraphQL field failed'),
+  onError: (error) => log.error({ error, requestId }, 'A GraphQL field failed'),
 });
 
 /** Nothing of the request ran. What is not an error of a caller is for the gateway. */

@@ -31,8 +31,8 @@ export interface ErrorContext {
   readonly requestId: string;
   /** Whether messages may suggest names of the schema. */
   readonly suggestions: boolean;
-  /** Told about what is our own fault. */
-  onFault(error: unknown): void;
+  /** Told about what is our own error. */
+  onError(error: unknown): void;
 }
 
 type ErrorBody = GraphQLFormattedError;
@@ -61,13 +61,13 @@ export const requestError = (error: PenstockError, context: ErrorContext): Error
 /** An error of a field: of its operation, or of bringing the answer into the form of its type. */
 export function fieldError(error: GraphQLError, context: ErrorContext): ErrorBody {
   const known = error.originalError instanceof PenstockError ? error.originalError : undefined;
-  if (!known) context.onFault(error.originalError ?? error);
-  const shown = known ?? errors.INTERNAL_SERVER_ERROR();
+  if (!known) context.onError(error.originalError ?? error);
+  const visible = known ?? errors.INTERNAL_SERVER_ERROR();
   return {
-    message: shown.message,
+    message: visible.message,
     ...placeOf(error),
     ...(error.path ? { path: error.path } : {}),
-    extensions: extensionsOf(shown, context),
+    extensions: extensionsOf(visible, context),
   };
 }
 
@@ -113,7 +113,7 @@ const graphqlJson: AnswerForm = {
 };
 /** Clients that take whatever comes read the status. */
 const anyJson: AnswerForm = { contentType: `application/json${charset}`, refusedStatus: 400 };
-/** Clients that ask for this type alone read the body, and take another status for a fault of something in between. */
+/** Clients that ask for this type alone read the body, and take another status for a problem of something in between. */
 const plainJson: AnswerForm = { contentType: `application/json${charset}`, refusedStatus: 200 };
 
 /** Characters of the header that are looked at. */
@@ -132,7 +132,7 @@ export function answerForm(accept: string | undefined): AnswerForm {
 export const acceptsPage = (accept: string | undefined): boolean =>
   acceptedTypes(accept).includes('text/html');
 
-/** The types of the header, the most wanted first. */
+/** The types of the header, the preferred first. */
 function acceptedTypes(accept = ''): readonly string[] {
   return accept
     .slice(0, MAX_ACCEPT)

@@ -10,7 +10,7 @@ import { currentAccount } from '../../kernel/request-account/request-account.ts'
 import { NestedCall } from '../http/nested-call.ts';
 import type { PreparedOperation } from './documents.ts';
 import type { OperationField, ResolveOperation } from './fields.ts';
-import { settled } from './scalars.ts';
+import { resolved } from './scalars.ts';
 import { readSelection, type Selection, standIds } from './selection.ts';
 import type { TypeBuilder } from './types.ts';
 
@@ -26,7 +26,7 @@ function operationInput(
 ): DecodedInput {
   const input = { params: emptyPlace(), query: emptyPlace(), headers: emptyPlace() };
   for (const { argument, place, key, schema, fallback } of field.arguments) {
-    const value = settled(argumentValue(given, argument), schema) ?? structuredClone(fallback);
+    const value = resolved(argumentValue(given, argument), schema) ?? structuredClone(fallback);
     if (value !== undefined) input[place][key] = value;
   }
   if (field.populates && populate.length > 0) {
@@ -37,7 +37,7 @@ function operationInput(
     ...input,
     body:
       field.body &&
-      (settled(argumentValue(given, field.body.argument), field.body.schema) ?? undefined),
+      (resolved(argumentValue(given, field.body.argument), field.body.schema) ?? undefined),
   };
 }
 

@@ -28,16 +28,16 @@ class WholeNumber {
 }
 
 /** The value with such numbers as text where the place takes text, and elsewhere as the nearest number, as a JSON body has them. */
-export function settled(value: unknown, schema: JsonSchema): unknown {
+export function resolved(value: unknown, schema: JsonSchema): unknown {
   if (value instanceof WholeNumber) return takesText(schema) ? value.digits : Number(value.digits);
   if (typeof value !== 'object' || value === null) return value;
   const { shape } = readShape(schema);
   if (Array.isArray(value))
-    return shape.kind === 'list' ? value.map((item) => settled(item, shape.items)) : value;
+    return shape.kind === 'list' ? value.map((item) => resolved(item, shape.items)) : value;
   if (shape.kind !== 'object') return value;
   const result = Object.create(null) as Record<string, unknown>;
   for (const [key, part] of Object.entries(value))
-    result[key] = settled(part, shape.object.properties.get(key) ?? {});
+    result[key] = resolved(part, shape.object.properties.get(key) ?? {});
   return result;
 }
 

@@ -15,7 +15,7 @@ const build = async (operations: readonly Operation[]) =>
 const library = libraryOperations(() => undefined).filter(isField);
 
 /** Without what is assumed about it. */
-const faultsOf = (schema: Awaited<ReturnType<typeof build>>) => {
+const problemsOf = (schema: Awaited<ReturnType<typeof build>>) => {
   Reflect.set(schema, '__validationErrors', undefined);
   return validateSchema(schema);
 };
@@ -29,7 +29,7 @@ describe('the schema', () => {
   });
 
   it('is valid', async () => {
-    expect(faultsOf(await build(library))).toEqual([]);
+    expect(problemsOf(await build(library))).toEqual([]);
   });
 
   it('leaves out what is not for GraphQL', async () => {
@@ -49,8 +49,8 @@ describe('the schema', () => {
   });
 
   it('can be made of nothing, and of writes alone', async () => {
-    expect(faultsOf(await build([]))).toEqual([]);
-    expect(faultsOf(await build(library.filter(({ method }) => method !== 'GET')))).toEqual([]);
+    expect(problemsOf(await build([]))).toEqual([]);
+    expect(problemsOf(await build(library.filter(({ method }) => method !== 'GET')))).toEqual([]);
   });
 
   it('survives whatever schemas say', async () => {
@@ -71,7 +71,7 @@ describe('the schema', () => {
               output: Type.Object({ documents: Type.Array(record) }),
             }),
           ]);
-          expect(faultsOf(schema)).toEqual([]);
+          expect(problemsOf(schema)).toEqual([]);
           expect(printSchema(schema)).toContain('getX(');
         },
       ),

@@ -115,7 +115,7 @@ function readableRecords(operations: readonly Operation[]): ReadonlyMap<string, 
       method === 'GET' ? jsonSchema(output).properties?.documents?.items : undefined;
     if (!documents || Array.isArray(documents)) continue;
     for (const part of alternatives(documents as JsonSchema)) {
-      if (part.shownFor !== undefined) inPart.set(part.shownFor, part);
+      if (part.partOf !== undefined) inPart.set(part.partOf, part);
       else if (part.record !== undefined) found.set(part.record, part);
     }
   }

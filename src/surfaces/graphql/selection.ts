@@ -151,7 +151,7 @@ function withRelations(tree: GrowingTree): LinkTree {
   return new Map(kept);
 }
 
-/** Relations that stayed ids (unreadable, or only the id is wanted) become objects with that id. Changes `value`. */
+/** Relations that stayed ids (unreadable, or only the id is requested) become objects with that id. Changes `value`. */
 export function standIds(value: unknown, links: LinkTree): void {
   if (Array.isArray(value)) {
     for (const item of value) standIds(item, links);

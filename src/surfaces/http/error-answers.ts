@@ -12,7 +12,7 @@ interface RenderedError {
   readonly body: string;
 }
 
-/** Anything that is not a `PenstockError` is a fault of ours and shows nothing but the request's id. */
+/** Anything that is not a `PenstockError` is an error of ours and shows nothing but the request's id. */
 export function renderError(
   error: unknown,
   surface: SurfaceName,

@@ -145,6 +145,6 @@ it('survives any JSON body', async () => {
   );
 });
 
-it('has logged no fault', () => {
+it('has logged no problem', () => {
   expect(surfaces.lines).toEqual([]);
 });

@@ -106,7 +106,7 @@ describe('answers', () => {
     ).toBe(200);
   });
 
-  it('shows detail on the admin surface, and of a fault nothing but its id', async () => {
+  it('shows detail on the admin surface, and of a problem nothing but its id', async () => {
     const locked = await surfaces.admin('/locked');
     expect(locked.headers.get('retry-after')).toBe('3');
     expect(await errorOf(locked)).toMatchObject({ code: 'NOTE_LOCKED', detail: 'by job 7' });

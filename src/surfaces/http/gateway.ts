@@ -115,8 +115,8 @@ export function createGateway(parts: GatewayParts): Gateway {
   const serve = async (exchange: Exchange): Promise<void> => {
     let match = find(routes, exchange);
     try {
-      const settled = isHealth(match) ? undefined : parts.freshness?.catchUp();
-      if (settled) match = await settled.then(() => find(routes, exchange));
+      const caughtUp = isHealth(match) ? undefined : parts.freshness?.catchUp();
+      if (caughtUp) match = await caughtUp.then(() => find(routes, exchange));
     } catch (error) {
       refuse(exchange, error);
       return;

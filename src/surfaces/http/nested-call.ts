@@ -61,13 +61,13 @@ function oncePerRequest(client: ClientIdentity): ClientIdentity {
   return {
     ...client,
     authenticate(credentials) {
-      outcome ??= settled(() => client.authenticate(credentials));
+      outcome ??= once(() => client.authenticate(credentials));
       return outcome();
     },
   };
 }
 
-function settled<T>(work: () => T): () => T {
+function once<T>(work: () => T): () => T {
   try {
     const value = work();
     return () => value;

@@ -424,12 +424,12 @@ describe('streamed answers', () => {
     socket.pause();
     socket.write('GET /download?count=100000000 HTTP/1.1\r\nHost: x\r\n\r\n');
     await waitFor(() => seen.pulled > 100);
-    const settled = async (): Promise<boolean> => {
+    const isOver = async (): Promise<boolean> => {
       const before = seen.pulled;
       await sleep(100);
       return seen.pulled === before;
     };
-    await waitFor(settled);
+    await waitFor(isOver);
     expect(seen.ended).toBe(ended);
     socket.destroy();
     await waitFor(() => seen.ended > ended && seen.aborted !== undefined);

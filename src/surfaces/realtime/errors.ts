@@ -29,7 +29,7 @@ export interface SocketError {
   readonly retryAfter?: number;
 }
 
-/** Anything that is not a `PenstockError` is a fault of ours and shows nothing. */
+/** Anything that is not a `PenstockError` is an error of ours and shows nothing. */
 export function describeError(error: unknown): SocketError {
   const { name, status, message, code, errors: problems, retryAfter } = asKnown(error);
   return {

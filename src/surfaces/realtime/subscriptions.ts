@@ -211,9 +211,9 @@ function admits(
   rights: SubscriptionRights,
   refuse: (error: unknown) => false,
 ): boolean | Promise<boolean> {
-  const settled = parts.kernel.bus.freshness.catchUp();
-  return settled
-    ? settled.then(() => admitsNow(parts, rights, refuse), refuse)
+  const caughtUp = parts.kernel.bus.freshness.catchUp();
+  return caughtUp
+    ? caughtUp.then(() => admitsNow(parts, rights, refuse), refuse)
     : admitsNow(parts, rights, refuse);
 }
 

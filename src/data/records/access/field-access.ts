@@ -167,12 +167,12 @@ function restrictedSchema(
     hidden.has(name) ? { ...field, hidden: true } : field,
   ]);
   // What nobody sees anyway is not shown to anybody by a rule.
-  const shown = new Map(
+  const visibleIf = new Map(
     [...conditional].filter(([name]) => schema.tree.fields.get(name)?.hidden === false),
   );
   return {
     ...schema,
-    fieldVisibility: { key, conditional: shown },
+    fieldVisibility: { key, conditional: visibleIf },
     tree: { ...schema.tree, fields: new Map(fields) },
     sortable: new Set([...schema.sortable].filter((name) => !hidden.has(name))),
   };

@@ -1,4 +1,4 @@
-/** Checks a condition against a schema: every path leads somewhere, every value fits its field. All faults come at once. */
+/** Checks a condition against a schema: every path leads somewhere, every value fits its field. All problems come at once. */
 
 import type { Problem } from '../../../kernel/errors.ts';
 import { isStorable } from '../../../kernel/text.ts';

@@ -138,7 +138,7 @@ export interface RecordFilter {
   readonly search?: Pick<RecordFilter, 'compile'>;
 }
 
-/** Throws 400 with all faults, 401, 403 for a relation to what the caller may not read, 503. */
+/** Throws 400 with all problems, 401, 403 for a relation to what the caller may not read, 503. */
 export async function resolveFilter(
   dependencies: { readonly schemas: SchemaRegistry; readonly permissions: PermissionPort },
   request: FilterRequest,

@@ -148,7 +148,7 @@ function anyElement({ value, context }: JsonValue, test: (element: string) => st
   return `exists (select 1 from jsonb_path_query(${value}, '$[*]') ${element}(v) where ${test(`${element}.v`)})`;
 }
 
-/** Free JSON is what it is: the type of the wanted value decides. */
+/** Free JSON is what it is: the type of the requested value decides. */
 function freeTest(json: JsonValue, test: ValueTest): string {
   const { value, context } = json;
   const { next } = context.parameters;

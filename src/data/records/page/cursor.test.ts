@@ -175,7 +175,7 @@ describe('paging by cursor', () => {
     ]);
   });
 
-  const faultOf = async (work: Promise<unknown>): Promise<unknown> =>
+  const refusalOf = async (work: Promise<unknown>): Promise<unknown> =>
     work.then(
       () => 'nothing was refused',
       (error: unknown) =>
@@ -207,21 +207,21 @@ describe('paging by cursor', () => {
       cursor.slice(1),
       'A'.repeat(9_000),
     ]) {
-      expect(await faultOf(list(name, { cursor: wrong })), wrong).toEqual(refusal);
+      expect(await refusalOf(list(name, { cursor: wrong })), wrong).toEqual(refusal);
     }
-    expect(await faultOf(list(other, { cursor }))).toEqual(refusal);
-    expect(await faultOf(list(name, { cursor, sort: ['must'] }))).toEqual(refusal);
-    expect(await faultOf(list(name, { cursor, sort: ['-_id'] }))).toEqual(refusal);
-    expect(await faultOf(select(name, {}, { cursor }))).toEqual(refusal);
+    expect(await refusalOf(list(other, { cursor }))).toEqual(refusal);
+    expect(await refusalOf(list(name, { cursor, sort: ['must'] }))).toEqual(refusal);
+    expect(await refusalOf(list(name, { cursor, sort: ['-_id'] }))).toEqual(refusal);
+    expect(await refusalOf(select(name, {}, { cursor }))).toEqual(refusal);
     const { nextCursor: filtered } = await select(
       name,
       { must: { $ne: 'a' } },
       { limit: 1, cursor: 'start' },
     );
     expect(
-      await faultOf(select(name, { must: { $ne: 'b' } }, { cursor: String(filtered) })),
+      await refusalOf(select(name, { must: { $ne: 'b' } }, { cursor: String(filtered) })),
     ).toEqual(refusal);
-    expect(await faultOf(list(name, { cursor, skip: 1 }))).toEqual([400, ['skip cursor']]);
+    expect(await refusalOf(list(name, { cursor, skip: 1 }))).toEqual([400, ['skip cursor']]);
     expect((await list(name, { cursor, limit: 5, sort: ['_id'] })).documents).toHaveLength(1);
   });
 
@@ -237,7 +237,7 @@ describe('paging by cursor', () => {
     await kernel.schemas.update(admin, _id, { fields: { b: 'String' } });
     await kernel.schemas.apply(admin, { kind: 'purge', fields: [{ id: _id, field: 'a' }] });
     await kernel.schemas.update(admin, _id, { fields: { a: 'Number', b: 'String' } });
-    expect(await faultOf(list(name, { ...options, cursor: String(nextCursor) }))).toEqual([
+    expect(await refusalOf(list(name, { ...options, cursor: String(nextCursor) }))).toEqual([
       400,
       ['cursor cursor'],
     ]);
@@ -255,7 +255,7 @@ describe('paging by cursor', () => {
 
   it('says so when a value is too long to travel', async () => {
     const name = await filled([{ must: 'x'.repeat(10_000) }, { must: 'y' }]);
-    expect(await faultOf(list(name, { limit: 1, sort: ['must'], cursor: 'start' }))).toEqual([
+    expect(await refusalOf(list(name, { limit: 1, sort: ['must'], cursor: 'start' }))).toEqual([
       400,
       ['sort cursor'],
     ]);

@@ -67,8 +67,8 @@ export function bindAggregate(
   const bound = values.map(({ as, function: name, field }, index): Value => {
     const place = `aggregate.values.${index}`;
     const target = field === undefined ? undefined : find(field, `${place}.field`);
-    const fault = valueProblem(name, field, target);
-    if (fault) problems.push({ path: `${place}.field`, rule: 'type', message: fault });
+    const problem = valueProblem(name, field, target);
+    if (problem) problems.push({ path: `${place}.field`, rule: 'type', message: problem });
     return { as, function: name, target };
   });
   problems.push(...keyProblems([...groups.map(({ as }) => as), ...values.map(({ as }) => as)]));
@@ -158,7 +158,7 @@ const columnOf = (target: Target): string => comparable(target, plainValue(targe
 function rowText({ groups, values }: BoundAggregate, parameters: Parameters): string {
   const pairs = [
     ...groups.map(
-      ({ as, target }, i) => `${parameters.next(as)}::text, ${shownValue(`c${i}`, target.field)}`,
+      ({ as, target }, i) => `${parameters.next(as)}::text, ${outputValue(`c${i}`, target.field)}`,
     ),
     ...values.map(
       (value, i) =>
@@ -169,7 +169,7 @@ function rowText({ groups, values }: BoundAggregate, parameters: Parameters): st
 }
 
 /** As records show it. */
-function shownValue(value: string, field: Field): string {
+function outputValue(value: string, field: Field): string {
   if (field.kind === 'date') return anyInstant(value);
   const type = columnType(field);
   return type === 'bigint' || type === 'numeric' ? exactNumber(type, value) : value;
@@ -183,7 +183,7 @@ function computed({ function: name, target }: Value, column: string): string {
 function resultOf(value: Value, column: string): string {
   const text = computed(value, column);
   if (value.target && (value.function === 'min' || value.function === 'max'))
-    return shownValue(text, value.target.field);
+    return outputValue(text, value.target.field);
   // Sums of whole numbers are exact in PostgreSQL; on the wire all numbers are doubles.
   return value.function === 'sum' || value.function === 'avg' ? `${text}::double precision` : text;
 }

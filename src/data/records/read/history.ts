@@ -65,15 +65,15 @@ async function viewOfHistory({
   ).rows;
   if (!now) throw recordErrors.RECORD_NOT_FOUND();
   const holding = new Set(rules.filter((_, i) => now.holds[i]));
-  return { ...view, conditions: rules.length > 0 ? settled(now.holds, holding) : undefined };
+  return { ...view, conditions: rules.length > 0 ? resolved(now.holds, holding) : undefined };
 }
 
 /** What depends on the record depends on the record as it is now: whoever owned it before sees no more of it than others. */
-const settled = (
+const resolved = (
   holds: readonly (boolean | null)[],
   holding: ReadonlySet<AccessRule>,
 ): RowConditions => ({
-  shape: `settled:${holds.join()}`,
+  shape: `resolved:${holds.join()}`,
   test: (_, rule) => String(holding.has(rule)),
 });
 

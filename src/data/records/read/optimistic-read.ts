@@ -28,7 +28,7 @@ export async function readOptimistically<D extends Dependencies, T>(
     return predicate;
   });
   if (given === dependencies) return read(dependencies);
-  const answer = await settled(read(given));
+  const answer = await resolved(read(given));
   if (answer.status === 'fulfilled' && confirmations.length === 0) return answer.value;
   const confirmed = await Promise.all(confirmations);
   if (answer.status === 'rejected' && isOverload(answer.reason)) throw answer.reason;
@@ -58,7 +58,7 @@ export async function readGuarded<D extends Dependencies, T>(
     };
     return { ...predicate, guard: asking };
   });
-  const answer = await settled(read(given));
+  const answer = await resolved(read(given));
   const confirmed = await Promise.all([...unasked].map((confirm) => confirm()));
   if (answer.status === 'fulfilled' && answer.value !== undefined && confirmed.every(Boolean))
     return answer.value;
@@ -70,7 +70,7 @@ export async function readGuarded<D extends Dependencies, T>(
 }
 
 /** `Promise.allSettled` of one, with fewer promises: most reads rest on nothing that is remembered. */
-const settled = <T>(work: Promise<T>): Promise<PromiseSettledResult<T>> =>
+const resolved = <T>(work: Promise<T>): Promise<PromiseSettledResult<T>> =>
   work.then(fulfilled<T>, rejected);
 const fulfilled = <T>(value: T): PromiseSettledResult<T> => ({ status: 'fulfilled', value });
 const rejected = (reason: unknown): PromiseRejectedResult => ({ status: 'rejected', reason });

@@ -128,7 +128,7 @@ export const isRestricted = (tree: PopulateTree): boolean =>
 /* Schemas as if they had only the fields that somebody looks at: the others cost the server time and the wire bytes. */
 
 interface Projected<T> {
-  readonly shownAs: T;
+  readonly viewSchema: T;
   /** What of it decides the text of a statement. */
   readonly key: string;
 }
@@ -144,7 +144,7 @@ export function projectedSchema(
   schema: CompiledSchema,
   only: SelectedFields | undefined,
 ): Projected<CompiledSchema> {
-  if (!only) return { shownAs: schema, key: '' };
+  if (!only) return { viewSchema: schema, key: '' };
   const known = bySelection.get(only);
   if (known?.schema === schema) return known;
   const { fields } = schema.tree;
@@ -152,14 +152,14 @@ export function projectedSchema(
   const kept = new Map([...fields].filter(([name]) => only.has(name)));
   const timestamps =
     schema.modelOptions.timestamps && (only.has('createdAt') || only.has('updatedAt'));
-  const shownAs = {
+  const viewSchema = {
     ...schema,
     tree: { ...schema.tree, fields: kept },
     modelOptions: { ...schema.modelOptions, timestamps },
   };
   const made = isWhole
-    ? { schema, shownAs: schema, key: '' }
-    : { schema, shownAs, key: [...kept.keys(), timestamps].join() };
+    ? { schema, viewSchema: schema, key: '' }
+    : { schema, viewSchema, key: [...kept.keys(), timestamps].join() };
   bySelection.set(only, made);
   return made;
 }
@@ -169,13 +169,13 @@ export function projectedTree(
   tree: PopulateTree,
   only: SelectedFields | undefined,
 ): Projected<PopulateTree> {
-  if (tree.size === 0 || !only) return { shownAs: tree, key: '' };
+  if (tree.size === 0 || !only) return { viewSchema: tree, key: '' };
   const branches = [...tree].map(([name, branch]) => ({
     name,
     ...projectedBranch(branch, only.get(name)),
   }));
   return {
-    shownAs: new Map(branches.map(({ name, shownAs }) => [name, shownAs])),
+    viewSchema: new Map(branches.map(({ name, viewSchema }) => [name, viewSchema])),
     key: branches.map(({ name, key }) => `${name}:${key}`).join(),
   };
 }
@@ -184,11 +184,11 @@ function projectedBranch(
   branch: PopulateBranch,
   only: SelectedFields | undefined,
 ): Projected<PopulateBranch> {
-  if (!only?.size) return { shownAs: branch, key: '' };
+  if (!only?.size) return { viewSchema: branch, key: '' };
   const target = projectedSchema(branch.target, only);
   const children = projectedTree(branch.children, only);
   return {
-    shownAs: { ...branch, target: target.shownAs, children: children.shownAs },
+    viewSchema: { ...branch, target: target.viewSchema, children: children.viewSchema },
     key: `{${target.key}}(${children.key})`,
   };
 }

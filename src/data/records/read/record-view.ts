@@ -207,23 +207,23 @@ export async function listRecords(
   const mode = options.count ?? 'exact';
   const first = firstRows(schema, page, view);
   const guard = view.predicate?.guard;
-  const { shownAs, key: only } = projectedSchema(schema, options.only);
+  const { viewSchema, key: only } = projectedSchema(schema, options.only);
   const populate = projectedTree(view.populate, options.only);
   const shape = `list|${mode}|${only}|${populate.key}|${page.shape}|${first !== undefined}|${guard !== undefined}|${view === wholeView ? '' : viewShape(view)}`;
   const statement = dependencies.plans.statement(
     { schema, shape, values: page.values, dynamic: isDynamic(view) },
     (parameters) => {
       const list = selectList(
-        shownAs,
+        viewSchema,
         't0',
-        populate.shownAs,
+        populate.viewSchema,
         createRenderContext(parameters, view.conditions),
       );
       const use = isIndexed(schema, options.sort) ? 'rows' : 'sorted';
       const where = `true${first ? '' : restriction(view.predicate, 't0', parameters, use)}`;
       // The rows of the page are found first: what is skipped or sorted away is never rendered.
       const { before, rows, after } = page.text(where, first?.(parameters));
-      const joined = `select string_agg(${recordJson(shownAs, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
+      const joined = `select string_agg(${recordJson(viewSchema, 'x')}::text, ',') as page from (select ${list} from (${rows}) t0) x`;
       const documents = `select ${boundedText('p.page')} from (${joined}) p`;
       const counted = countText(schema, mode, view.predicate, parameters);
       const current = guard ? `, ${guard(parameters.next)} as current` : '';

@@ -64,11 +64,11 @@ export function selectList(
     const branch = populate.get(name);
     const value = branch
       ? populated(column, branch, context)
-      : shownColumn(schema, field, column, dropped.get(name) ?? []);
+      : columnView(schema, field, column, dropped.get(name) ?? []);
     items.push(`${value} as ${identifier(name)}`);
     if (rule)
       items.push(
-        `${context.conditions?.test(schema, rule, { alias, parameters: context.parameters }) ?? 'false'} as ${shownMark(name)}`,
+        `${context.conditions?.test(schema, rule, { alias, parameters: context.parameters }) ?? 'false'} as ${visibilityColumn(name)}`,
       );
   }
   return [...items, ...automaticColumns(schema, alias)].join(', ');
@@ -76,13 +76,13 @@ export function selectList(
 
 function automaticColumns(schema: CompiledSchema, alias: string): readonly string[] {
   const times = schema.modelOptions.timestamps ? ['createdAt', 'updatedAt'] : [];
-  const shown = times.map((name) => `${instantOf(schema, `${alias}."${name}"`)} as "${name}"`);
+  const columns = times.map((name) => `${instantOf(schema, `${alias}."${name}"`)} as "${name}"`);
   // How often somebody else's record changed is nobody's business.
-  return schema.isPublicView ? shown : [...shown, `${alias}."__v"`];
+  return schema.isPublicView ? columns : [...columns, `${alias}."__v"`];
 }
 
 /** The column that says whether a conditional field is shown; no field has such a name. */
-const shownMark = (name: string): string => identifier(`${name}?`);
+const visibilityColumn = (name: string): string => identifier(`${name}?`);
 
 /**
  * The row `x` of a select list as JSON. `row_to_json` is the fastest of five ways that were measured
@@ -98,7 +98,7 @@ export function recordJson(
     `${literalOf(`"${name}":`, 'text')} || coalesce(to_json(${x}.${identifier(name)})::text, 'null')`;
   const fields = [...tree.fields].flatMap(([name, { hidden }]) => {
     if (fieldVisibility.conditional.has(name))
-      return [`case when ${x}.${shownMark(name)} then ${member(name)} end`];
+      return [`case when ${x}.${visibilityColumn(name)} then ${member(name)} end`];
     return hidden ? [] : [member(name)];
   });
   const times = modelOptions.timestamps ? ['createdAt', 'updatedAt'].map(member) : [];
@@ -123,7 +123,7 @@ const isMappedId = (field: Field): boolean =>
 const instantOf = ({ mapping }: CompiledSchema, column: string): string =>
   mapping ? anyInstant(column) : instant(column);
 
-function shownColumn(
+function columnView(
   schema: CompiledSchema,
   field: Field,
   column: string,

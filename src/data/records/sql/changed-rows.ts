@@ -9,7 +9,7 @@ import {
   identityColumns,
   keyColumns,
   relationName,
-  shownRow,
+  rowView,
   type TableMapping,
   writtenValue,
 } from '../../schema/mapping/table-mapping.ts';
@@ -57,7 +57,7 @@ export function insertedRow({ mapping }: Mapped, values: readonly Assigned[]): s
     pairs.length > 0
       ? `(${columns}) values (${pairs.map(([, value]) => value).join(', ')})`
       : 'default values';
-  return `r as (insert into ${relationName(mapping.source)} as c ${given} returning ${shownRow(mapping, 'c', true)})`;
+  return `r as (insert into ${relationName(mapping.source)} as c ${given} returning ${rowView(mapping, 'c', true)})`;
 }
 
 /** `o`: the rows that fit, locked. */
@@ -84,7 +84,7 @@ export function changedExternalRow(
   );
   if (pairs.length === 0) return `${lockedRows(schema, where)}, r as (select t0.* from o t0)`;
   const sets = pairs.map(([name, value]) => `${name} = ${value}`).join(', ');
-  const change = `update ${relationName(mapping.source)} c set ${sets} from o t0 where ${isSame(schema)} returning ${shownRow(mapping, 'c', true)}`;
+  const change = `update ${relationName(mapping.source)} c set ${sets} from o t0 where ${isSame(schema)} returning ${rowView(mapping, 'c', true)}`;
   return `${lockedRows(schema, where)}, r as (${change})`;
 }
 

@@ -11,7 +11,7 @@ import { type Assigned, tableDefault } from '../sql/changed-rows.ts';
 import type { RecordInput } from '../store.ts';
 import { type Column, type ColumnValues, validatorOf } from './validate.ts';
 
-/** Where the values come from, and where faults are reported. */
+/** Where the values come from, and where problems are reported. */
 interface Written {
   readonly input: RecordInput;
   /** In front of the names of fields: empty, or `docs.3.`. */

@@ -123,8 +123,8 @@ async function askAll(
       await runWrite(context, { text: held, values: [links.map(({ id }) => id)] }, database);
     }
     for (const { id, path } of await danglingReferences(context, question, database)) {
-      if (context.options.unsettled && target.name === context.schema.name)
-        context.options.unsettled({ id, path });
+      if (context.options.unresolved && target.name === context.schema.name)
+        context.options.unresolved({ id, path });
       else
         problems.push({
           path,

@@ -83,12 +83,12 @@ export function withAnswer(
 }
 
 /** What the answer of a write shows. */
-interface Shown {
+interface Returned {
   readonly populate: PopulateTree;
   readonly conditions: RowConditions | undefined;
 }
 
-export interface InsertShape extends Shown {
+export interface InsertShape extends Returned {
   readonly columns: readonly string[];
   readonly ownership: Ownership | undefined;
   readonly told?: ToldFields | undefined;
@@ -99,10 +99,10 @@ export interface InsertShape extends Shown {
 /** One record. Values: actor, id, columns, `ownerValues`. */
 export function insertText(
   schema: CompiledSchema,
-  { columns, ifAbsent = false, ...shown }: InsertShape,
+  { columns, ifAbsent = false, ...returned }: InsertShape,
   parameters: Parameters,
 ): string {
-  const { ownership } = shown;
+  const { ownership } = returned;
   const given = ['_id', ...columns];
   const owner = ownership?.owner.inRecord ? ownership.tuples.columns(ownership.owner) : [];
   const names = [...given, ...owner.map(({ name }) => name)].map(identifier).join(', ');
@@ -116,7 +116,7 @@ export function insertText(
     : `values (${values})`;
   const change = `r as (insert into ${schema.table} (${names}) ${rows}${ifAbsent ? ' on conflict ("_id") do nothing' : ''} returning *)`;
   const options = {
-    ...shown,
+    ...returned,
     kind: 'create',
     many: false,
     ownerPlace: place(types.length),
@@ -124,7 +124,7 @@ export function insertText(
   return withAnswer(schema, change, options, parameters);
 }
 
-export interface UpdateShape extends Shown {
+export interface UpdateShape extends Returned {
   readonly columns: readonly string[];
   readonly versioned: boolean;
   readonly predicate: RowPredicate | undefined;
@@ -138,7 +138,7 @@ export interface UpdateShape extends Shown {
 const movedExtra = (compare: readonly string[] | undefined) =>
   compare ? { extra: movedColumn(compare) } : {};
 
-const shownOf = ({ populate, conditions }: Shown): Shown => ({ populate, conditions });
+const returnedOf = ({ populate, conditions }: Returned): Returned => ({ populate, conditions });
 
 /** One record. Values: actor, id, the version when `versioned`, columns. */
 export function updateText(
@@ -156,7 +156,7 @@ export function updateText(
   const compare = comparedFields(shape.compare, told);
   const change = changedRows(schema, { set: sets + touched, where, operation, compare });
   const answer = {
-    ...shownOf(shape),
+    ...returnedOf(shape),
     ...movedExtra(shape.compare),
     told,
     kind: 'update',
@@ -186,15 +186,15 @@ function recordset(schema: CompiledSchema, columns: readonly string[]): string {
 /** Many records. Values: actor, JSON list of records. */
 export function insertManyText(
   schema: CompiledSchema,
-  { columns, ...shown }: InsertShape,
+  { columns, ...returned }: InsertShape,
   parameters: Parameters,
 ): string {
   const given = ['_id', ...columns].map(identifier);
-  const owner = ownerColumns(shown.ownership, parameters);
+  const owner = ownerColumns(returned.ownership, parameters);
   const names = [...given, ...owner.names].join(', ');
   const values = [...given, ...owner.values].join(', ');
   const change = `r as (insert into ${schema.table} (${names}) select ${values} from ${recordset(schema, columns)} returning *)`;
-  return withAnswer(schema, change, { ...shown, kind: 'create', many: true }, parameters);
+  return withAnswer(schema, change, { ...returned, kind: 'create', many: true }, parameters);
 }
 
 /** Many records that change the same columns. Values: actor, JSON list of records. */
@@ -219,7 +219,7 @@ export function updateManyText(
     compare: comparedFields(shape.compare, shape.told),
   });
   const answer = {
-    ...shownOf(shape),
+    ...returnedOf(shape),
     ...movedExtra(shape.compare),
     told: shape.told,
     kind: 'update',

@@ -1,4 +1,4 @@
-/** From the input of a writer to column values. All faults are reported at once, with their places. */
+/** From the input of a writer to column values. All problems are reported at once, with their places. */
 
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { identifier } from '../../../kernel/database/sql.ts';

@@ -129,7 +129,7 @@ export function compileDeclaration(
     if (relation) relations.set(name, { model: relation.field.model, many: relation.many });
     if (isSortable(field)) sortable.add(name);
   }
-  const fields = shownFields(declaration);
+  const fields = visibleFields(declaration);
   const table = mapping ? relationName(mapping.source) : tableName(declaration.name);
   const softDelete = softDeleteOf(conduit);
   const targets = new Set([...relations.values()].map(({ model }) => model));
@@ -142,7 +142,7 @@ export function compileDeclaration(
     compiledFields:
       declaration.extensions.length === 0
         ? fields
-        : shownFields({ ...declaration, fields: mergedFields(declaration) }),
+        : visibleFields({ ...declaration, fields: mergedFields(declaration) }),
     modelOptions: declaration.modelOptions,
     ownerModule: declaration.ownerModule,
     collectionName: mapping ? collectionName(mapping) : declaration.name,
@@ -179,7 +179,7 @@ const ordinals = (mapping: TableMapping | undefined, key: RecordKey): readonly s
 const collectionName = ({ source }: TableMapping): string =>
   source.schema === 'public' ? source.name : `${source.schema}.${source.name}`;
 
-function shownFields({ fields, modelOptions, layout }: Declaration): FieldMap {
+function visibleFields({ fields, modelOptions, layout }: Declaration): FieldMap {
   const id =
     layout.mapping === undefined || keyOf(layout.mapping).join() === ('uuid' satisfies KeyType);
   return {

@@ -111,7 +111,7 @@ function checkMethod(
   reading: Reading,
   { chosen, lists, unique, directions, boolean }: MethodUse,
 ): void {
-  const faults: readonly (readonly [boolean, string, string])[] = [
+  const checks: readonly (readonly [boolean, string, string])[] = [
     [lists && chosen !== 'gin', 'engine.method', 'lists, objects and JSON take GIN'],
     [
       !lists && chosen === 'gin',
@@ -131,7 +131,7 @@ function checkMethod(
     [directions && chosen !== 'btree', 'types', 'only BTREE indexes have directions'],
     [chosen === 'brin' && boolean, 'fields', 'BRIN is for values with an order'],
   ];
-  for (const [broken, path, message] of faults) if (broken) report(reading, path, 'type', message);
+  for (const [broken, path, message] of checks) if (broken) report(reading, path, 'type', message);
 }
 
 function textIndex(

@@ -210,7 +210,7 @@ publishedField.anyOf = [
   publishedMap,
 ];
 
-/** `fields` of a schema in an operation. The parser reads it, so that every fault is named with its place. */
+/** `fields` of a schema in an operation. The parser reads it, so that every problem is named with its place. */
 export const fieldMapShape = Type.Record(Type.String(), Type.Unknown(), {
   description: 'Fields in the schema language',
   published: () => publishedMap,

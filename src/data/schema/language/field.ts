@@ -36,7 +36,7 @@ export function readRule(text: unknown): AccessRule | undefined {
   return prefix && name ? { kind: prefix === 'role' ? 'role' : 'relation', name } : undefined;
 }
 
-/** The `access` option of a field; faults are reported with their place below it. */
+/** The `access` option of a field; problems are reported with their place below it. */
 export function readAccess(
   value: unknown,
   report: (place: string, message: string) => undefined,

@@ -211,7 +211,7 @@ export interface ResolvedOptions extends PlatformOptions {
 export type CrudOperation = 'create' | 'read' | 'update' | 'delete';
 export const crudOperations: readonly CrudOperation[] = ['create', 'read', 'update', 'delete'];
 
-/** Faults of `modelOptions`, with dotted places. */
+/** Problems of `modelOptions`, with dotted places. */
 export function checkModelOptions(options: unknown, path = 'modelOptions'): readonly Problem[] {
   if (modelOptions.Check(options)) return [];
   // The validator names the object that has a key too many (and what else that could have been); its author looks for the key.
@@ -224,7 +224,7 @@ export function checkModelOptions(options: unknown, path = 'modelOptions'): read
       rule: keyword,
       message,
     }))
-    .filter((fault) => !unknown.some((key) => key.path.startsWith(`${fault.path}.`)));
+    .filter((problem) => !unknown.some((key) => key.path.startsWith(`${problem.path}.`)));
   return [...unknown, ...others];
 }
 

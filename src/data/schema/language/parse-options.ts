@@ -59,14 +59,14 @@ export function fittingOptions(context: OptionContext, kind: KindName): OptionCo
   const { shape, validator } = validatorOf(kind);
   if (validator.Check(options)) return context;
   const what = kind === 'object' ? 'nested fields' : kind;
-  const faults = problemsOf(shape, validator.Errors(options), '');
+  const problems = problemsOf(shape, validator.Errors(options), '');
   const unfit = new Set<string>();
-  for (const fault of faults) {
-    const [key = ''] = fault.path.split('.');
+  for (const problem of problems) {
+    const [key = ''] = problem.path.split('.');
     unfit.add(key);
-    const place = `${path}.${shortName(fault.path)}`;
-    if (fault.rule !== 'unknown') report(place, fault.rule, fault.message);
-    else if (fault.path === key) report(place, 'option', `is not an option of ${what}`);
+    const place = `${path}.${shortName(problem.path)}`;
+    if (problem.rule !== 'unknown') report(place, problem.rule, problem.message);
+    else if (problem.path === key) report(place, 'option', `is not an option of ${what}`);
     else
       report(
         place,

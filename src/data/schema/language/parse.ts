@@ -1,6 +1,6 @@
 /**
  * Reads a definition as written (spec/database.md 5.1) into the normalised tree.
- * All faults are found in one go, each with its place (`fields.lines.price.type`).
+ * All problems are found in one go, each with its place (`fields.lines.price.type`).
  */
 import type { Problem } from '../../../kernel/errors.ts';
 import type { Field, ObjectField } from './field.ts';
@@ -72,8 +72,8 @@ function parseNamed(
   { name, input }: { name: string; input: unknown },
   place: Place,
 ): Field | undefined {
-  const fault = fieldNameProblem(name, place.depth === 0);
-  if (fault) return report(state, place.path, 'name', fault);
+  const problem = fieldNameProblem(name, place.depth === 0);
+  if (problem) return report(state, place.path, 'name', problem);
   return parseField(state, input, { ...place, depth: place.depth + 1 });
 }
 

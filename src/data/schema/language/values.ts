@@ -78,14 +78,14 @@ function plainChecker(field: Field): Check {
   }
 }
 
-const fault = (problems: Problem[], path: string, rule: string, message: string): undefined => {
+const report = (problems: Problem[], path: string, rule: string, message: string): undefined => {
   problems.push({ path, rule, message });
 };
 
 const typed =
   (fits: (value: unknown) => boolean, message: string): Check =>
   (value, path, problems) =>
-    fits(value) ? value : fault(problems, path, 'type', message);
+    fits(value) ? value : report(problems, path, 'type', message);
 
 function withEnum(values: readonly unknown[] | undefined, check: Check): Check {
   if (!values) return check;
@@ -93,18 +93,18 @@ function withEnum(values: readonly unknown[] | undefined, check: Check): Check {
   return (value, path, problems) => {
     const result = check(value, path, problems);
     if (result === undefined || known.has(result)) return result;
-    return fault(problems, path, 'enum', `must be one of ${values.slice(0, 20).join(', ')}`);
+    return report(problems, path, 'enum', `must be one of ${values.slice(0, 20).join(', ')}`);
   };
 }
 
 const checkId: Check = (value, path, problems) =>
-  isId(value) ? value.toLowerCase() : fault(problems, path, 'format', 'must be an id (UUID)');
+  isId(value) ? value.toLowerCase() : report(problems, path, 'format', 'must be an id (UUID)');
 
 const idChecker = (type: KeyType = 'uuid'): Check =>
   type === 'uuid'
     ? checkId
     : (value, path, problems) =>
-        isKeyValue(type, value) ? value : fault(problems, path, 'format', keyHint([type]));
+        isKeyValue(type, value) ? value : report(problems, path, 'format', keyHint([type]));
 
 const formats: ReadonlyMap<
   string,
@@ -133,17 +133,17 @@ function stringChecker(field: StringField): Check {
   const { minLength = 0, maxLength = Number.POSITIVE_INFINITY, pattern } = field;
   const format = formats.get(field.format ?? '');
   return withEnum(field.enum, (value, path, problems) => {
-    if (typeof value !== 'string') return fault(problems, path, 'type', 'must be text');
+    if (typeof value !== 'string') return report(problems, path, 'type', 'must be text');
     if (!isStorable(value))
-      return fault(problems, path, 'characters', 'holds a NUL or half of a character');
+      return report(problems, path, 'characters', 'holds a NUL or half of a character');
     if (value.length < minLength)
-      return fault(problems, path, 'minLength', `must have at least ${minLength} characters`);
+      return report(problems, path, 'minLength', `must have at least ${minLength} characters`);
     if (value.length > maxLength)
-      return fault(problems, path, 'maxLength', `must have at most ${maxLength} characters`);
+      return report(problems, path, 'maxLength', `must have at most ${maxLength} characters`);
     if (format && !format.fits(value))
-      return fault(problems, path, 'format', `must be ${format.name}`);
+      return report(problems, path, 'format', `must be ${format.name}`);
     if (pattern && !pattern.matches(value))
-      return fault(problems, path, 'pattern', `must match ${pattern.source}`);
+      return report(problems, path, 'pattern', `must match ${pattern.source}`);
     return value;
   });
 }
@@ -185,14 +185,14 @@ function numberChecker(field: NumberField): Check {
   const [least, most] = wholeRange(field);
   return withEnum(field.enum, (value, path, problems) => {
     const read = readNumber(field, value);
-    if (read === undefined) return fault(problems, path, 'type', 'must be a number');
+    if (read === undefined) return report(problems, path, 'type', 'must be a number');
     const size = Number(read);
     if (integer && !Number.isInteger(size))
-      return fault(problems, path, 'integer', 'must be a whole number');
+      return report(problems, path, 'integer', 'must be a whole number');
     if (integer && typeof read === 'number' && (read < least || read > most))
-      return fault(problems, path, 'range', 'is too large');
+      return report(problems, path, 'range', 'is too large');
     for (const [rule, fits, message] of rules)
-      if (!fits(size)) return fault(problems, path, rule, message);
+      if (!fits(size)) return report(problems, path, rule, message);
     return read;
   });
 }
@@ -227,7 +227,7 @@ function checkedYear(instant: Date): string | undefined {
 
 const checkDate: Check = (value, path, problems) =>
   readDate(value) ??
-  fault(
+  report(
     problems,
     path,
     'format',
@@ -236,7 +236,7 @@ const checkDate: Check = (value, path, problems) =>
 
 const checkJson: Check = (value, path, problems) => {
   const wrong = jsonProblem(value, 0);
-  return wrong ? fault(problems, path, 'json', wrong) : value;
+  return wrong ? report(problems, path, 'json', wrong) : value;
 };
 
 function jsonProblem(value: unknown, depth: number): string | undefined {
@@ -263,12 +263,12 @@ function vectorChecker({ dimensions }: VectorField): Check {
   const limit = 3.4e38;
   return (value, path, problems) => {
     if (!Array.isArray(value) || value.length !== dimensions) {
-      return fault(problems, path, 'dimensions', `must be a list of ${dimensions} numbers`);
+      return report(problems, path, 'dimensions', `must be a list of ${dimensions} numbers`);
     }
     const fits = value.every((n) => typeof n === 'number' && Math.abs(n) <= limit);
     return fits
       ? value.map((n: number) => Math.fround(n))
-      : fault(problems, path, 'type', 'must hold numbers only');
+      : report(problems, path, 'type', 'must hold numbers only');
   };
 }
 
@@ -276,11 +276,11 @@ function arrayChecker(field: ArrayField): Check {
   const { minItems = 0, maxItems = MAX_ITEMS } = field;
   const check = checkerOf(field.items);
   return (value, path, problems) => {
-    if (!Array.isArray(value)) return fault(problems, path, 'type', 'must be a list');
+    if (!Array.isArray(value)) return report(problems, path, 'type', 'must be a list');
     if (value.length < minItems)
-      return fault(problems, path, 'minItems', `must have at least ${minItems} elements`);
+      return report(problems, path, 'minItems', `must have at least ${minItems} elements`);
     if (value.length > maxItems)
-      return fault(problems, path, 'maxItems', `must have at most ${maxItems} elements`);
+      return report(problems, path, 'maxItems', `must have at most ${maxItems} elements`);
     return value.map((item, index) => check(item, `${path}.${index}`, problems));
   };
 }
@@ -292,7 +292,7 @@ export function missingValue(field: Field, path: string, problems: Problem[]): u
     const inner = defaultsInside(field);
     if (inner) return inner;
   }
-  return field.required ? fault(problems, path, 'required', 'is required') : null;
+  return field.required ? report(problems, path, 'required', 'is required') : null;
 }
 
 /** A nested object that nobody gave exists when it has defaults and nothing that only a caller could give. */
@@ -317,7 +317,7 @@ export function objectChecker(field: ObjectField, partial: boolean): Check {
       ] as const,
   );
   return (value, path, problems) => {
-    if (!isObject(value)) return fault(problems, path, 'type', 'must be an object');
+    if (!isObject(value)) return report(problems, path, 'type', 'must be an object');
     const result: Record<string, unknown> = {};
     for (const [name, child, check] of children) {
       const given = ownValue(value, name);
@@ -340,7 +340,7 @@ export function fieldValue(field: Field, check: Check, { given, place, problems 
   if (given === undefined) return missingValue(field, place, problems);
   if (given === null)
     return field.required
-      ? fault(problems, place, 'required', 'is required and cannot be null')
+      ? report(problems, place, 'required', 'is required and cannot be null')
       : null;
   return check(given, place, problems);
 }

@@ -80,7 +80,7 @@ export const identityColumns = (key: RecordKey): readonly string[] =>
   isPlainKey(key) ? ['_id'] : key.map((_, i) => keyColumnName(i));
 
 /** Texts that are stored as another type (an enum) are compared as text. */
-const shownColumn = ({ column, form }: MappedColumn, alias: string): string => {
+const columnView = ({ column, form }: MappedColumn, alias: string): string => {
   const name = `${alias}.${identifier(column)}`;
   switch (form) {
     case 'plain':
@@ -108,7 +108,7 @@ export const keyColumns = ({ key, columns }: TableMapping, alias: string): strin
     const column = columns[field];
     if (!column) return 'null';
     return column.keyType === 'text'
-      ? shownColumn(column, alias)
+      ? columnView(column, alias)
       : `${alias}.${identifier(column.column)}`;
   });
 
@@ -123,7 +123,7 @@ const contentVersion = (alias: string): string =>
 const hasVersions = ({ kind }: TableMapping): boolean => kind === 'table' || kind === 'partitioned';
 
 /** The columns of a row as the record engine knows them: `_id`, the fields, `__v`, and the key. `written`: right after a write. */
-export function shownRow(mapping: TableMapping, alias: string, written = false): string {
+export function rowView(mapping: TableMapping, alias: string, written = false): string {
   const key = keyOf(mapping);
   const keys = keyColumns(mapping, alias);
   const id = isPlainKey(key) ? (keys[0] ?? '') : idText(key, keys);
@@ -136,7 +136,7 @@ export function shownRow(mapping: TableMapping, alias: string, written = false):
   return [
     `${id} as "_id"`,
     ...Object.entries(mapping.columns).map(
-      ([field, column]) => `${shownColumn(column, alias)} as ${identifier(field)}`,
+      ([field, column]) => `${columnView(column, alias)} as ${identifier(field)}`,
     ),
     `${version} as "__v"`,
     ...(isPlainKey(key)
@@ -147,7 +147,7 @@ export function shownRow(mapping: TableMapping, alias: string, written = false):
 
 /** What stands behind `from` for reads; it needs an alias. */
 export const sourceText = (mapping: TableMapping): string =>
-  `(select ${shownRow(mapping, 'c')} from ${relationName(mapping.source)} c)`;
+  `(select ${rowView(mapping, 'c')} from ${relationName(mapping.source)} c)`;
 
 /** A value of the record engine, ready for its column. */
 export function writtenValue({ type, form }: MappedColumn, value: string): string {

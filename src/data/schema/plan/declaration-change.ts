@@ -80,7 +80,7 @@ export function declarationChangeOf(
   const { tree, problems } = parseAll(requested.fields ?? fields, { fields, extensions });
   const layout = current?.layout ?? emptyLayout;
   const modelOptions = modelOptionsOf(ofTable(requested, layout), live);
-  const faults = [
+  const found = [
     ...nameProblems(requested.name),
     ...problems,
     ...indexProblems({ fields, extensions, modelOptions }, { tree, live }),
@@ -88,7 +88,7 @@ export function declarationChangeOf(
     ...recordOptionProblems({ options: modelOptions.conduit, tree, layout }),
     ...mappingProblems({ options: modelOptions.conduit, tree, layout }),
   ];
-  if (faults.length > 0) throw invalidSchema(faults);
+  if (found.length > 0) throw invalidSchema(found);
   const now = new Date();
   const next: Declaration = {
     id: live?.id ?? newId(),
@@ -157,7 +157,7 @@ export function removedDeclaration(current: Declaration): DeclarationChange {
   return unchangedDeclaration({ ...current, removed: true, version: current.version + 1, dropped });
 }
 
-/** The tree of all fields. Faults of the schema's own are reported first, under the names that it was given. */
+/** The tree of all fields. Problems of the schema's own are reported first, under the names that it was given. */
 function parseAll(
   written: FieldMap,
   whole: { readonly fields: FieldMap; readonly extensions: readonly SchemaExtension[] },
@@ -191,8 +191,8 @@ function ofTable(requested: RequestedSchema, { mapping }: TableLayout): Requeste
 }
 
 function modelOptionsOf(requested: RequestedSchema, live: Declaration | undefined) {
-  const faults = requested.options ? checkModelOptions({ conduit: requested.options }) : [];
-  if (faults.length > 0) throw invalidSchema(faults);
+  const found = requested.options ? checkModelOptions({ conduit: requested.options }) : [];
+  if (found.length > 0) throw invalidSchema(found);
   const stored = requested.wholeOptions ? {} : (live?.modelOptions.conduit ?? {});
   const conduit = resolveOptions(requested.options ?? {}, stored, requested.owner === adminOwner);
   const timestamps = requested.timestamps ?? live?.modelOptions.timestamps ?? true;
@@ -204,8 +204,10 @@ function modelOptionsOf(requested: RequestedSchema, live: Declaration | undefine
 }
 
 function nameProblems(name: string): Problem[] {
-  const fault = schemaNameProblem(name);
-  return fault ? [{ path: 'name', rule: 'name', message: `"${shortName(name)}": ${fault}` }] : [];
+  const problem = schemaNameProblem(name);
+  return problem
+    ? [{ path: 'name', rule: 'name', message: `"${shortName(name)}": ${problem}` }]
+    : [];
 }
 
 interface FieldsNowAndBefore {

@@ -85,9 +85,9 @@ function renameProblems(
 ): Problem[] {
   const targets = [...renames.values()];
   return [...renames].flatMap(([from, to]): Problem[] => {
-    const fault = renameProblem(current, { from, to, requested });
+    const problem = renameProblem(current, { from, to, requested });
     const message =
-      fault ??
+      problem ??
       (targets.indexOf(to) < targets.lastIndexOf(to)
         ? `two fields cannot both become "${shortName(to)}"`
         : undefined);

@@ -66,7 +66,7 @@ function missingTarget({ schema }: NewExtension, index: number) {
   });
 }
 
-/** Faults of one among many are reported where it stands. */
+/** Problems of one among many are reported where it stands. */
 function placedDraft(
   snapshot: SchemaSnapshot,
   input: ArrivingSchema,

@@ -23,27 +23,30 @@ interface Checked {
   readonly layout: TableLayout;
 }
 
-/** Faults of a definition; none for schemas with tables of their own. */
+/** Problems of a definition; none for schemas with tables of their own. */
 export function mappingProblems({ tree, options, layout }: Checked): readonly Problem[] {
   const { mapping } = layout;
   if (!mapping) return [];
   const fields = [...tree.fields].flatMap(([name, field]): Problem[] => {
-    const fault = (rule: string, message: string): Problem => ({
+    const problem = (rule: string, message: string): Problem => ({
       path: `fields.${shortName(name)}`,
       rule,
       message,
     });
     if (!mapping.columns[name])
-      return [fault('imported', 'the table that was imported has no such column')];
+      return [problem('imported', 'the table that was imported has no such column')];
     const isUnique = Object.values(layout.indexes).some(
       ({ unique, columns }) => unique && columns.length === 1 && columns[0] === name,
     );
     if (field.unique && !isUnique)
       return [
-        fault('unique', 'the table does not keep it unique; add the index in your database first'),
+        problem(
+          'unique',
+          'the table does not keep it unique; add the index in your database first',
+        ),
       ];
     if (field.indexed)
-      return [fault('index', 'indexes of an imported table are made in your database')];
+      return [problem('index', 'indexes of an imported table are made in your database')];
     return [];
   });
   return [...fields, ...permissionProblems(options, layout)];
@@ -56,7 +59,7 @@ function permissionProblems(
 ): Problem[] {
   const key = mapping ? keyOf(mapping) : [];
   const hasUuid = key.length === 1 && key[0] === 'uuid';
-  const fault = (path: string, message: string): Problem => ({
+  const problem = (path: string, message: string): Problem => ({
     path: `modelOptions.conduit.${path}`,
     rule: 'imported',
     message,
@@ -64,14 +67,14 @@ function permissionProblems(
   return [
     ...(authorization.enabled && !hasUuid
       ? [
-          fault(
+          problem(
             'authorization.enabled',
             'needs records whose ids are UUIDs; the key of this table is another one',
           ),
         ]
       : []),
     ...(cms.crudOperations.update.upsert
-      ? [fault('cms.crudOperations.update.upsert', 'is not possible for an imported table')]
+      ? [problem('cms.crudOperations.update.upsert', 'is not possible for an imported table')]
       : []),
   ];
 }
@@ -187,7 +190,7 @@ function queryProblems({ options, tree, layout }: CheckedOptions): Problem[] {
 
 function accessProblems({ options, tree }: CheckedOptions): Problem[] {
   const rowAuthorised = options.authorization?.enabled === true;
-  const fault = (rule: AccessRule): string | undefined => {
+  const problem = (rule: AccessRule): string | undefined => {
     if (rule.kind === 'owner' && !options.owner && !rowAuthorised)
       return 'owner needs an owner field, or row authorization';
     if (rule.kind === 'relation' && !rowAuthorised)
@@ -197,7 +200,7 @@ function accessProblems({ options, tree }: CheckedOptions): Problem[] {
   return [...tree.fields].flatMap(([name, field]) =>
     Object.entries({ read: readRuleOf(field), write: writeRuleOf(field) }).flatMap(
       ([side, rule]) => {
-        const message = fault(rule);
+        const message = problem(rule);
         return message === undefined
           ? []
           : [{ path: `fields.${name}.access.${side}`, rule: 'access', message }];

@@ -36,7 +36,7 @@ export async function previewOf(
   const obstacles: SchemaPlan['obstacles'][number][] = [];
   for (const step of ordered) {
     await pause();
-    steps.push(await shownStep(database, step, size));
+    steps.push(await stepView(database, step, size));
     obstacles.push(
       ...(await obstaclesOf(database, step)).map((problem) => ({
         ...problem,
@@ -87,7 +87,7 @@ function sizes(database: Queryable, snapshot: SchemaSnapshot): Size {
   };
 }
 
-async function shownStep(database: Queryable, step: ChangeStep, size: Size): Promise<PlanStep> {
+async function stepView(database: Queryable, step: ChangeStep, size: Size): Promise<PlanStep> {
   const { schema, statement, summary, lock, destructive, touchesRows = false, index } = step;
   const rows = touchesRows ? await size(schema) : 0;
   if (!index || rows === 0 || !(await isLarge(database, schema)))

@@ -146,7 +146,7 @@ async function buildOne({ database, log }: Builder, schema: string, name: string
   await database.query(sql`delete from penstock.schema_index_builds where name = ${name}`);
 }
 
-/** A valid index of that name is what is wanted: names are made from what the index is. */
+/** A valid index of that name is what is requested: names are made from what the index is. */
 async function makeConcurrently(
   database: Database,
   name: string,

@@ -142,7 +142,7 @@ export function createIdempotency({ database, secrets }: Dependencies): Idempote
     async once(request, work) {
       if (!validKey.test(request.key)) throw operationErrors.IDEMPOTENCY_KEY_INVALID();
       const id = JSON.stringify([request.principal, request.operation.id, request.key]);
-      for (let other = running.get(id); other; other = running.get(id)) await settled(other);
+      for (let other = running.get(id); other; other = running.get(id)) await ended(other);
       const mine = run(request, work);
       running.set(id, mine);
       try {
@@ -155,7 +155,7 @@ export function createIdempotency({ database, secrets }: Dependencies): Idempote
 }
 
 /** Whatever becomes of it is told to its own caller. */
-const settled = (work: Promise<unknown>): Promise<unknown> => work.catch(() => undefined);
+const ended = (work: Promise<unknown>): Promise<unknown> => work.catch(() => undefined);
 
 /** Takes the key; waits while another transaction holds it. False when it was used before, less than 24 hours ago. */
 async function claim(

@@ -65,10 +65,10 @@ export function profileOperations(
 
 /** Marked as what relations to users show, for protocols with types. */
 function profileShape({ properties }: Type.TObject, { fields }: PublicView): Type.TObject {
-  const shown = Object.entries(properties).filter(([name]) => fields.has(name));
+  const visible = Object.entries(properties).filter(([name]) => fields.has(name));
   return Type.Object(
-    { _id: Type.String({ format: 'uuid' }), ...Object.fromEntries(shown) },
+    { _id: Type.String({ format: 'uuid' }), ...Object.fromEntries(visible) },
     // No schema has such a name.
-    { record: 'User.Profile', shownFor: 'User' },
+    { record: 'User.Profile', partOf: 'User' },
   );
 }

@@ -95,8 +95,8 @@ export function evaluationContextOf(
     throw invalid('contextual', 'maxItems', `at most ${limits.contextual} tuples for one question`);
   }
   for (const tuple of contextual) {
-    const fault = tupleProblem(model, tuple);
-    if (fault) throw fault;
+    const problem = tupleProblem(model, tuple);
+    if (problem) throw problem;
   }
   return { context, contextual };
 }

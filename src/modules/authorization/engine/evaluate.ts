@@ -1,6 +1,6 @@
 /**
  * The meaning of a check, over tuples that are loaded already. The nodes of the
- * question are settled to their least fixed point, exclusions stratum by
+ * question are resolved to their least fixed point, exclusions stratum by
  * stratum, so that cycles end and write order never matters. A question whose
  * bounds differ has no answer; it is never answered with "allowed".
  */
@@ -28,7 +28,7 @@ import {
 export interface Verdict extends Bounds {
   /** Context values that some condition on the way needs and that were not given. */
   readonly missing: ReadonlySet<string>;
-  /** With its nodes settled, for the explanation. */
+  /** With its nodes resolved, for the explanation. */
   readonly state: EvaluationState;
 }
 
@@ -53,7 +53,7 @@ export function evaluate(evaluation: Evaluation, object: ObjectRef, name: Name):
 
 function computeFixpoint(state: EvaluationState): void {
   const { model } = state.evaluation;
-  // What lies far away is settled first: fewer rounds.
+  // What lies far away is resolved first: fewer rounds.
   const nodes = [...state.nodes.values()].filter(({ given }) => !given).reverse();
   const byStratum = Map.groupBy(nodes, (node) => model.stratum(node.name));
   let rank = 0;
@@ -135,7 +135,7 @@ function ruleBounds(state: EvaluationState, object: ObjectRef, rule: RecordRule)
   return bounds;
 }
 
-/** Bounds of a settled node. Every node that counts was discovered; nothing is allowed by one that was not. */
+/** Bounds of a resolved node. Every node that counts was discovered; nothing is allowed by one that was not. */
 export function nodeBounds(state: EvaluationState, object: ObjectRef, name: Name): Bounds {
   const node = state.nodes.get(nodeKey(object, name));
   if (node) return node.bounds;

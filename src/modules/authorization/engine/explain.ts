@@ -1,5 +1,5 @@
 /**
- * Why the answer of a check is as it is: the settled nodes of the same
+ * Why the answer of a check is as it is: the resolved nodes of the same
  * evaluation, told from the question downwards. For "yes" the line of reasoning
  * that decides; for "no" everything that was tried and what is missing.
  */

@@ -51,15 +51,15 @@ export async function readPage(
   const items: string[] = [];
   let after = readCursor(source.question, cursor);
   for (let seen = 0; seen < MOST_CANDIDATES; ) {
-    const wanted = Math.max(limit + 1, LEAST_CANDIDATES);
-    const candidates = await source.candidates(after, wanted);
+    const size = Math.max(limit + 1, LEAST_CANDIDATES);
+    const candidates = await source.candidates(after, size);
     items.push(...(await source.keep(candidates)));
     if (items.length > limit)
       return {
         items: items.slice(0, limit),
         cursor: writeCursor(source.question, items[limit - 1] ?? ''),
       };
-    if (candidates.length < wanted) return { items };
+    if (candidates.length < size) return { items };
     after = candidates.at(-1) ?? after;
     seen += candidates.length;
   }

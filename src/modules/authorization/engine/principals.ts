@@ -58,13 +58,13 @@ export async function principalsAmong(
   evaluationContext: EvaluationContext,
 ): Promise<readonly Principal[]> {
   const { model } = engineScope;
-  const wanted = new Map(names.map((name) => [keyOf(name), name]));
-  const candidates = reached.filter((r) => wanted.has(r.name));
+  const requested = new Map(names.map((name) => [keyOf(name), name]));
+  const candidates = reached.filter((r) => requested.has(r.name));
   const inexact = new Set(names.filter((n) => !isExact(model, n)).map(keyOf));
   const questions = candidates
     .filter((c) => inexact.has(c.name))
     .flatMap((candidate) => {
-      const name = wanted.get(candidate.name);
+      const name = requested.get(candidate.name);
       return name
         ? [
             {

@@ -67,7 +67,7 @@ export function ruleInputs(rule: RecordRule, { subject, context, now }: RuleValu
   return (name) => {
     if (name === 'caller.type') return { value: subject.type };
     if (name !== 'caller.id') return inputs(name);
-    if (subject.relation !== '') return 'fault';
+    if (subject.relation !== '') return 'error';
     return subject.id === '*' ? undefined : { value: subject.id };
   };
 }

@@ -56,7 +56,7 @@ interface Parsing {
   readonly budget: { left: number };
 }
 
-const fault = (parsing: Parsing, path: string, rule: string, message: string): undefined => {
+const report = (parsing: Parsing, path: string, rule: string, message: string): undefined => {
   parsing.problems.push({ path, rule, message });
   return undefined;
 };
@@ -67,11 +67,11 @@ const isPlain = (value: unknown): value is Record<string, unknown> =>
 function node(input: unknown, path: string, parsing: Parsing): ValueCondition | undefined {
   parsing.budget.left -= 1;
   if (parsing.budget.left < 0)
-    return fault(parsing, path, 'size', `a condition has at most ${maxNodes} parts`);
+    return report(parsing, path, 'size', `a condition has at most ${maxNodes} parts`);
   const entry = isPlain(input) ? Object.entries(input) : [];
   const [key, value] = entry[0] ?? [];
   if (entry.length !== 1 || key === undefined)
-    return fault(parsing, path, 'condition', 'must be an object with exactly one operator');
+    return report(parsing, path, 'condition', 'must be an object with exactly one operator');
   const place = `${path}.${key}`;
   if (key === 'all' || key === 'any') return group(key, value, place, parsing);
   if (key === 'not') {
@@ -93,7 +93,7 @@ function comparison(
 ): ValueCondition | undefined {
   const kind = comparisons.get(key);
   if (!kind) {
-    return fault(
+    return report(
       parsing,
       place,
       'operator',
@@ -101,7 +101,7 @@ function comparison(
     );
   }
   if (!Array.isArray(value) || value.length !== 2)
-    return fault(parsing, place, 'operands', 'must be a list of two operands');
+    return report(parsing, place, 'operands', 'must be a list of two operands');
   const left = operand(value[0], `${place}[0]`, parsing);
   const right = operand(value[1], `${place}[1]`, parsing);
   if (!left || !right) return undefined;
@@ -116,7 +116,7 @@ function group(
   parsing: Parsing,
 ): ValueCondition | undefined {
   if (!Array.isArray(value) || value.length === 0)
-    return fault(parsing, path, 'operands', 'must be a list with at least one condition');
+    return report(parsing, path, 'operands', 'must be a list with at least one condition');
   const of = value.map((child, i) => node(child, `${path}[${i}]`, parsing));
   return of.every((c) => c !== undefined) ? { kind, of } : undefined;
 }
@@ -125,7 +125,7 @@ function operand(input: unknown, path: string, parsing: Parsing): Operand | unde
   if (!isPlain(input)) {
     return isLiteral(input)
       ? literal(input)
-      : fault(parsing, path, 'operand', 'must be a literal, {context}, {attribute} or {now}');
+      : report(parsing, path, 'operand', 'must be a literal, {context}, {attribute} or {now}');
   }
   const [key, value] = Object.entries(input)[0] ?? [];
   if (Object.keys(input).length === 1) {
@@ -133,7 +133,7 @@ function operand(input: unknown, path: string, parsing: Parsing): Operand | unde
       return { kind: key, name: value };
     if (key === 'now' && value === true) return { kind: 'now' };
   }
-  return fault(
+  return report(
     parsing,
     path,
     'operand',

@@ -251,7 +251,7 @@ describe('definitions', () => {
     ).toEqual([]);
   });
 
-  it('name every fault at once', () => {
+  it('name every problem at once', () => {
     expect(
       problemsOf(doc({ relations: { a: ['?'], b: 'x' }, permissions: { read: ['nope'] } })).map(
         (p) => p.path,

@@ -62,7 +62,7 @@ export interface Definition {
 
 const limits = { relations: 64, actions: 64, subjects: 32 };
 
-/** Parses a definition; 400 with every fault and its place. */
+/** Parses a definition; 400 with every problem and its place. */
 export function parseDefinition(input: DefinitionInput): Definition {
   const problems: Problem[] = [];
   if (!isName(input.name)) problems.push(nameProblem('name'));
@@ -264,7 +264,7 @@ function fieldRelations({ relations, fields = {} }: DefinitionInput) {
 /** Actions that are defined by themselves, directly or in a ring. */
 function cycles(actions: ReadonlyMap<string, Expression>): Problem[] {
   const problems: Problem[] = [];
-  const settled = new Set<string>();
+  const resolved = new Set<string>();
   const follow = (action: string, trail: readonly string[]): void => {
     if (trail.includes(action)) {
       const ring = [...trail.slice(trail.indexOf(action)), action].join(' -> ');
@@ -276,9 +276,9 @@ function cycles(actions: ReadonlyMap<string, Expression>): Problem[] {
         });
       return;
     }
-    if (settled.has(action)) return;
+    if (resolved.has(action)) return;
     for (const next of referencedActions(actions.get(action))) follow(next, [...trail, action]);
-    settled.add(action);
+    resolved.add(action);
   };
   for (const action of actions.keys()) follow(action, []);
   return problems;

@@ -115,7 +115,7 @@ function counter(actions: ReadonlyMap<string, Expression>): (expression: Express
   return partsOf;
 }
 
-/* Parses what an action means: a list (union), or the object form, with the place of each fault. */
+/* Parses what an action means: a list (union), or the object form, with the place of each problem. */
 
 const limits = { roles: 64, nesting: 8 };
 

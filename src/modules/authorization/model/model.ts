@@ -1,7 +1,7 @@
 /**
  * All definitions of one revision, with what follows from them: which names an
  * action depends on across types, which tuples a question can touch, and in
- * which order exclusions must be settled.
+ * which order exclusions must be resolved.
  */
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import type { Condition } from './condition.ts';
@@ -55,7 +55,7 @@ export interface Model {
   member(type: string, name: string): Name | undefined;
   dependencies(name: Name): readonly Dependency[];
   expression(name: Name): Expression | undefined;
-  /** Exclusions that must be settled before this name. */
+  /** Exclusions that must be resolved before this name. */
   stratum(name: Name): number;
   condition(type: string, name: string): Condition | undefined;
   /** The field that the relation is, if it is one. */

@@ -106,8 +106,8 @@ function attributesProblem(
 ): PenstockError | undefined {
   const condition = name === undefined ? undefined : model.condition(resource.type, name);
   if (condition?.kind !== 'rule') return undefined;
-  const fault = attributeProblem(condition, attributes);
-  return fault && invalid(fault.path, fault.rule, fault.message);
+  const problem = attributeProblem(condition, attributes);
+  return problem && invalid(problem.path, problem.rule, problem.message);
 }
 
 function grantProblem(model: Model, { subject, resource }: Tuple, action: string): PenstockError {
@@ -131,14 +131,14 @@ function relationProblem(model: Model, { subject, relation, resource }: Tuple): 
   const matching = subjects.filter((allowed) => allows(allowed, subject));
   if (matching.length === 0)
     return invalid('subject', 'type', `${place} takes ${describe(subjects)}, not this subject`);
-  const wanted = matching.flatMap((allowed) =>
+  const conditions = matching.flatMap((allowed) =>
     allowed.condition === undefined ? [] : [`"${allowed.condition}"`],
   );
-  return wanted.length === matching.length
+  return conditions.length === matching.length
     ? invalid(
         'condition',
         'condition',
-        `${place} takes this subject only with the condition ${wanted.join(' or ')}`,
+        `${place} takes this subject only with the condition ${conditions.join(' or ')}`,
       )
     : invalid('condition', 'condition', `${place} takes this subject without this condition`);
 }

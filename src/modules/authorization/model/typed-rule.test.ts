@@ -18,7 +18,7 @@ function ask(
   return evaluateCondition(condition, { attributes, context, now });
 }
 
-const faults = (input: unknown): readonly string[] => {
+const messagesOf = (input: unknown): readonly string[] => {
   const problems: Problem[] = [];
   parseCondition(input, 'conditions.c', problems);
   return problems.map(({ path, message }) => `${path}: ${message}`);
@@ -53,16 +53,16 @@ describe('conditions in CEL', () => {
   });
 
   it('say what is wrong with them, and where', () => {
-    expect(faults({ params: { a: 'time' }, rule: 'a' })[0]).toMatch(
+    expect(messagesOf({ params: { a: 'time' }, rule: 'a' })[0]).toMatch(
       /^conditions\.c\.params\.a: must be one of bool/,
     );
-    expect(faults({ params: { a: 'int' }, rule: 'a >\n "x"' })).toEqual([
+    expect(messagesOf({ params: { a: 'int' }, rule: 'a >\n "x"' })).toEqual([
       'conditions.c.rule: line 1, column 3: int and string have no order',
     ]);
-    expect(faults({ rule: 'record.x == 1' })).toEqual([
+    expect(messagesOf({ rule: 'record.x == 1' })).toEqual([
       'conditions.c.rule: line 1, column 1: "record" is not known here: there are now',
     ]);
-    expect(faults({ rule: 'true', also: 1 })).toEqual([
+    expect(messagesOf({ rule: 'true', also: 1 })).toEqual([
       'conditions.c.also: a rule has only "rule" and "params"',
     ]);
   });

@@ -140,7 +140,7 @@ function storedInput(type: RuleType, value: unknown, name: string) {
   try {
     return { value: readValue(type, value, name) };
   } catch (error) {
-    if (error instanceof ValueError) return 'fault' as const;
+    if (error instanceof ValueError) return 'error' as const;
     throw error;
   }
 }

@@ -177,18 +177,18 @@ function bounded(
     parts,
   }: Reason): Static<typeof ReasonShape> => {
     budget.lines -= 1;
-    const shown: Static<typeof ReasonShape>[] = [];
+    const visible: Static<typeof ReasonShape>[] = [];
     for (const part of parts) {
       if (budget.lines <= 0) break;
-      shown.push(lineOf(part));
+      visible.push(lineOf(part));
     }
-    const left = parts.length - shown.length;
+    const left = parts.length - visible.length;
     return {
       allowed,
       about,
       because,
       ...(tuple !== undefined && { tuple }),
-      parts: shown,
+      parts: visible,
       ...(left > 0 && { left }),
     };
   };

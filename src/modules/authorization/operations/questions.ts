@@ -91,8 +91,8 @@ export async function askOptions(
       { ...input, relation: nameOf(input.relation, `${place}relation`) },
       place,
     );
-    const [fault] = tupleProblem(model, tuple)?.errors ?? [];
-    if (fault) throw invalid(place + fault.path, fault.rule, fault.message);
+    const [problem] = tupleProblem(model, tuple)?.errors ?? [];
+    if (problem) throw invalid(place + problem.path, problem.rule, problem.message);
     return { ...tuple, ...(expiresAt === undefined ? {} : { expired: expiresAt <= now }) };
   });
   return { context, contextual };

@@ -152,11 +152,11 @@ const createMany = ({ tuples, tokens, maxBatch }: RelationServices): Operation =
         relation: nameOf(rest.relation, 'relation'),
         resource: 'Any:any',
       });
-      const wanted = resources.map((resource, i) => ({
+      const requested = resources.map((resource, i) => ({
         ...shared,
         resource: parseObject(resource, `resources.${i}`),
       }));
-      const stored = await asRequested(ofMany, () => tuples.write(caller, wanted));
+      const stored = await asRequested(ofMany, () => tuples.write(caller, requested));
       return written(tokens, stored.map(relationOnWire));
     },
   });

@@ -62,19 +62,19 @@ export const defineTogether = (definitions: Definitions): Operation =>
       'All of them or none, in one transaction; they may refer to one another. Types that are there are replaced, and take the next version. What would break stored relations or other definitions is 409. In force on every node when the answer comes.',
     async handler({ caller }, { body: { definitions: given, dryRun = false } }) {
       const contents = given.map(({ name, ...rest }) => ({ name, ...contentOf(rest) }));
-      const wanted = contents.map(({ version: _version, ...content }) => content);
-      requireDistinct(wanted);
-      const plan = await planOf(definitions, wanted);
+      const requested = contents.map(({ version: _version, ...content }) => content);
+      requireDistinct(requested);
+      const plan = await planOf(definitions, requested);
       if (dryRun) return { plan, resources: [] };
-      await definitions.defineAll(caller, wanted);
-      const stored = await Promise.all(wanted.map(({ name }) => definitions.get(name)));
+      await definitions.defineAll(caller, requested);
+      const stored = await Promise.all(requested.map(({ name }) => definitions.get(name)));
       return { plan, resources: stored.map(definitionOnWire) };
     },
   });
 
-function requireDistinct(wanted: readonly DefinitionContent[]): void {
+function requireDistinct(requested: readonly DefinitionContent[]): void {
   const seen = new Set<string>();
-  for (const [i, { name }] of wanted.entries()) {
+  for (const [i, { name }] of requested.entries()) {
     if (seen.has(name))
       throw invalid(`definitions.${i}.name`, 'unique', 'this type is there twice');
     seen.add(name);
@@ -82,15 +82,15 @@ function requireDistinct(wanted: readonly DefinitionContent[]): void {
 }
 
 /** Throws what is wrong, with the place of the definition. */
-async function planOf(definitions: Definitions, wanted: readonly DefinitionContent[]) {
-  const places = new Map(wanted.map(({ name }, i) => [name, `definitions.${i}`]));
+async function planOf(definitions: Definitions, requested: readonly DefinitionContent[]) {
+  const places = new Map(requested.map(({ name }, i) => [name, `definitions.${i}`]));
   const nothing: ReadonlySet<string> = new Set();
   // One that is no definition at all would be missed by those that need it.
-  for (const [i, content] of wanted.entries())
+  for (const [i, content] of requested.entries())
     await placed(`definitions.${i}`, () => parsedDefinition(content));
   await definitions.checkAll(
     {
-      defined: wanted,
+      defined: requested,
       removed: [],
       withoutSchema: nothing,
       withRecords: nothing,
@@ -99,7 +99,7 @@ async function planOf(definitions: Definitions, wanted: readonly DefinitionConte
     (name) => places.get(name) ?? name,
   );
   const stored = new Map((await definitions.all()).map((one) => [one.name, one]));
-  return wanted.map((content) => {
+  return requested.map((content) => {
     const before = stored.get(content.name);
     const change = !before ? 'create' : sameContent(before, content) ? 'none' : 'change';
     return { name: content.name, change } as const;

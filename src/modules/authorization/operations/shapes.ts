@@ -21,7 +21,7 @@ import type { DefinitionOutcome } from '../services/definitions/put-definition.t
 import type { StoredDefinition } from '../services/definitions/stored-definition.ts';
 import type { ConsistencyTokens } from '../services/tokens.ts';
 
-/* Places of faults, as requests name them: the engine and the tuples have one set of names, the routes have theirs. */
+/* Places of problems, as requests name them: the engine and the tuples have one set of names, the routes have theirs. */
 
 type Rename = (path: string) => string;
 

@@ -95,7 +95,7 @@ export interface PermissionTestFile {
   }[];
 }
 
-/** Reads what YAML or JSON gave. Answers every fault with its place instead when it makes no sense. */
+/** Reads what YAML or JSON gave. Answers every problem with its place instead when it makes no sense. */
 export function readPermissionTests(document: unknown): PermissionTestFile | readonly Problem[] {
   if (!shape.Check(document)) {
     return problemsOf(
@@ -163,9 +163,12 @@ function readModel(
   );
   if (problems.length > 0) return undefined;
   for (const definition of definitions) {
-    const faults = checkAgainst(definition, definitions);
+    const refused = checkAgainst(definition, definitions);
     problems.push(
-      ...faults.map((fault) => ({ ...fault, path: `model.${definition.name}.${fault.path}` })),
+      ...refused.map((refusal) => ({
+        ...refusal,
+        path: `model.${definition.name}.${refusal.path}`,
+      })),
     );
   }
   return problems.length > 0 ? undefined : buildModel(definitions, 0);
@@ -192,12 +195,12 @@ function readTuples(
       subject: parseSubject(entry.subject, 'subject'),
       resource: parseObject(entry.resource, 'resource'),
     }));
-    const fault = tuple && tupleProblem(model, tuple);
-    if (fault)
+    const refusal = tuple && tupleProblem(model, tuple);
+    if (refusal)
       problems.push(
-        ...(fault.errors ?? []).map((problem) => ({ ...problem, path: `${at}.${problem.path}` })),
+        ...(refusal.errors ?? []).map((problem) => ({ ...problem, path: `${at}.${problem.path}` })),
       );
-    return tuple && !fault ? [tuple] : [];
+    return tuple && !refusal ? [tuple] : [];
   });
 }
 

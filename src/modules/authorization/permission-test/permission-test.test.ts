@@ -117,7 +117,7 @@ describe('permission tests', () => {
     ['tuples.0.subject', { model, tuples: ['Usera owner Doc:1'], tests: [{ name: 'x' }] }],
     ['tests.0.tuples.0.relation', { model, tests: [{ name: 'x', tuples: ['User:a boss Doc:1'] }] }],
     ['grants.0.permission', { model, grants: ['User:a fly Doc:1'], tests: [{ name: 'x' }] }],
-  ])('name the place of a fault: %s', (place, document) => {
+  ])('name the place of a problem: %s', (place, document) => {
     const problems = readPermissionTests(document);
     expect('length' in problems ? problems.map(({ path }) => path) : []).toContain(place);
   });

@@ -103,13 +103,13 @@ const assertionsOf = (
     about: `denied: ${text}`,
     ask: () => askCheck(testModel, text, false),
   })),
-  ...Object.entries(list).map(([text, wanted]) => ({
+  ...Object.entries(list).map(([text, right]) => ({
     about: `list: ${text}`,
-    ask: () => askList(testModel, text, wanted),
+    ask: () => askList(testModel, text, right),
   })),
-  ...Object.entries(who).map(([text, wanted]) => ({
+  ...Object.entries(who).map(([text, right]) => ({
     about: `who: ${text}`,
-    ask: () => askWho(testModel, text, wanted),
+    ask: () => askWho(testModel, text, right),
   })),
 ];
 
@@ -139,7 +139,7 @@ const somebody = 'somebody-else';
 async function askList(
   testModel: TestModel,
   text: string,
-  wanted: readonly string[],
+  right: readonly string[],
 ): Promise<Verdict> {
   const { subject, relation: action, resource: type } = tupleOfWords(text);
   // Asked for its words only: an empty list of what does not exist must not hold.
@@ -151,7 +151,7 @@ async function askList(
   const known = testModel.tuples
     .flatMap((tuple) => [tuple.resource, tuple.subject])
     .filter((object) => object.type === type && object.id !== '*');
-  const candidates = uniqueOf([...known.map(formatObject), ...wanted]);
+  const candidates = uniqueOf([...known.map(formatObject), ...right]);
   const questions = candidates.map((candidate) => ({
     candidate,
     question: {
@@ -160,20 +160,20 @@ async function askList(
       resource: parseObject(candidate, 'resource'),
     },
   }));
-  return compare(testModel, questions, wanted);
+  return compare(testModel, questions, right);
 }
 
 /** May somebody whom no tuple names, then everybody may who is not named. */
 async function askWho(
   testModel: TestModel,
   text: string,
-  wanted: readonly string[],
+  right: readonly string[],
 ): Promise<Verdict> {
   const [action = '', resource = ''] = text.trim().split(/\s+/);
   const named = testModel.tuples
     .map(({ subject }) => subject)
     .filter(({ type, id, relation }) => type === 'User' && id !== '*' && relation === '');
-  const candidates = uniqueOf([...named.map(formatSubject), ...wanted, 'User:*']);
+  const candidates = uniqueOf([...named.map(formatSubject), ...right, 'User:*']);
   const object = parseObject(resource, 'resource');
   const questions = candidates.map((candidate) => {
     const subject = parseSubject(
@@ -182,7 +182,7 @@ async function askWho(
     );
     return { candidate, question: { subject, action, resource: object } };
   });
-  return compare(testModel, questions, wanted);
+  return compare(testModel, questions, right);
 }
 
 interface Candidate {
@@ -193,13 +193,13 @@ interface Candidate {
 async function compare(
   testModel: TestModel,
   candidates: readonly Candidate[],
-  wanted: readonly string[],
+  right: readonly string[],
 ): Promise<Verdict> {
   const missing: Candidate[] = [];
   const surplus: Candidate[] = [];
   for (const one of candidates) {
     const allowed = await testModel.can(one.question);
-    if (allowed === wanted.includes(one.candidate)) continue;
+    if (allowed === right.includes(one.candidate)) continue;
     (allowed ? surplus : missing).push(one);
   }
   const [first] = [...surplus, ...missing];
@@ -226,8 +226,8 @@ export const resultLines = ({ assertions, failures }: PermissionTestResult): rea
 
 function failureLines({ test, about, message, reason }: Failure): readonly string[] {
   const why = reason ? reasonLines(reason, '      ') : [];
-  const shown = why.length > maxLines ? [...why.slice(0, maxLines), '      ...'] : why;
-  return [`  FAILED ${test}`, `    ${about}: ${message}`, ...shown];
+  const lines = why.length > maxLines ? [...why.slice(0, maxLines), '      ...'] : why;
+  return [`  FAILED ${test}`, `    ${about}: ${message}`, ...lines];
 }
 
 /** A tree of reasons, indented. */

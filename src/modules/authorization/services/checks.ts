@@ -161,24 +161,24 @@ const farOnly: readonly ProbeReach[] = ['graph'];
  * object alone only comes before the statement that decides. A new sample is taken now and then.
  */
 function probeReaches() {
-  const kinds = new Map<string, { asked: number; settled: number }>();
+  const kinds = new Map<string, { asked: number; resolved: number }>();
   const keyOf = ({ resource, action }: Question): string => `${resource.type}#${action}`;
   return {
     try(question: Question): readonly ProbeReach[] {
       const key = keyOf(question);
       const kind = kinds.get(key);
-      if (!kind || kind.asked < SAMPLE || kind.settled * 4 >= SAMPLE) return nearFirst;
+      if (!kind || kind.asked < SAMPLE || kind.resolved * 4 >= SAMPLE) return nearFirst;
       kind.asked += 1;
       if (kind.asked >= SAMPLE * 64) kinds.delete(key);
       return farOnly;
     },
-    note(question: Question, settled: boolean): void {
+    note(question: Question, resolved: boolean): void {
       const key = keyOf(question);
       if (kinds.size >= MAX_KINDS && !kinds.has(key)) kinds.clear();
-      const kind = kinds.get(key) ?? { asked: 0, settled: 0 };
-      if (kind.asked >= SAMPLE) Object.assign(kind, { asked: 0, settled: 0 });
+      const kind = kinds.get(key) ?? { asked: 0, resolved: 0 };
+      if (kind.asked >= SAMPLE) Object.assign(kind, { asked: 0, resolved: 0 });
       kind.asked += 1;
-      if (settled) kind.settled += 1;
+      if (resolved) kind.resolved += 1;
       kinds.set(key, kind);
     },
   };

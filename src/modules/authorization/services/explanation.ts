@@ -157,6 +157,6 @@ function sentenceOf(
     return `${who} may ${question.action} ${what}: ${why}.`;
   }
   const [nearest] = wouldAllow;
-  const wish = nearest === undefined ? '' : ` It would be enough if ${nearest.sentence}.`;
-  return `${who} may not ${question.action} ${what}.${wish}`;
+  const remedy = nearest === undefined ? '' : ` It would be enough if ${nearest.sentence}.`;
+  return `${who} may not ${question.action} ${what}.${remedy}`;
 }

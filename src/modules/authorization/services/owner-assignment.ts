@@ -100,10 +100,10 @@ async function assignPage(
 ): Promise<{ readonly owned: number; readonly last: string | undefined }> {
   const { name: type, table } = schema;
   const parts = inRecords
-    ? ownText({ type, table, rows: 'wanted', actor: '$2' })
+    ? ownText({ type, table, rows: 'requested', actor: '$2' })
     : storedOwners(schema);
   const text = `with page as (select "_id", ${identifier(ownerField)}::text as owner from ${lockable(schema)} t where "_id" > $1 order by "_id" limit ${pageSize}${schema.mapping ? '' : ' for key share'}),
-    wanted as (select p."_id", u."_id" as "user" from page p join "app"."User" u on u."_id" = ${uuidOf('p.owner')}),
+    requested as (select p."_id", u."_id" as "user" from page p join "app"."User" u on u."_id" = ${uuidOf('p.owner')}),
     ${parts.join(', ')}
     select (select count(*)::int from owned) as owned, (select count(*)::int from page) as seen, (select "_id" from page order by "_id" desc limit 1) as last`;
   const { rows } = await database.query<{ owned: number; seen: number; last: string | null }>({
@@ -123,7 +123,7 @@ function storedOwners({ name, table }: CompiledSchema): readonly string[] {
     `owned as (
       insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id, row_of)
       select gen_random_uuid(), 'User', w."user"::text, '${ownerRelation}', ${type}, w."_id"::text, ${trackedOid(name, table)}
-        from wanted w
+        from requested w
        where not exists (select 1 from penstock.tuples t
          where t.resource_type = ${type} and t.resource_id = w."_id"::text and t.relation = '${ownerRelation}')
       on conflict do nothing returning *)`,

@@ -35,7 +35,7 @@ export interface RelationOutcome {
   readonly deleted: number;
 }
 
-/** Throws 400 with the place of the fault, 409, and 412 with the place of the first precondition that does not hold. */
+/** Throws 400 with the place of the problem, 409, and 412 with the place of the first precondition that does not hold. */
 export type ChangeRelations = (
   caller: Caller,
   changes: RelationChanges,
@@ -51,8 +51,8 @@ export function createRelationChanges({ database, models, tuples }: Dependencies
   const requireFit = async (writes: readonly TimedTuple[]): Promise<void> => {
     const { model } = await models.engine();
     for (const [i, tuple] of writes.entries()) {
-      const [fault] = tupleProblem(model, tuple)?.errors ?? [];
-      if (fault) throw invalid(`writes.${i}.${fault.path}`, fault.rule, fault.message);
+      const [problem] = tupleProblem(model, tuple)?.errors ?? [];
+      if (problem) throw invalid(`writes.${i}.${problem.path}`, problem.rule, problem.message);
     }
   };
 

@@ -111,8 +111,8 @@ const listedTuple = (row: ListedRow): StoredTuple => ({
 /** Whether some record can say something in this field that the filter takes. */
 export function mayMatch({ type, relation, field }: FieldRelation, filter: TupleFilter): boolean {
   const { subject, resource } = filter;
-  const isOfType = (wanted: string | undefined): boolean =>
-    wanted === undefined || field.typeColumn !== undefined || wanted === field.type;
+  const isOfType = (requested: string | undefined): boolean =>
+    requested === undefined || field.typeColumn !== undefined || requested === field.type;
   return (
     (filter.relation ?? relation) === relation &&
     (resource?.type ?? type) === type &&

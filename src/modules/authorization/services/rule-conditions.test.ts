@@ -59,7 +59,7 @@ describe('conditions of rules', () => {
     ['conditions.a.exists', { a: { exists: 'yes' } }],
     ['conditions.a.eq', { a: { eq: { caller: 'a.b' } } }],
     ['conditions', Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`f${i}`, 1]))],
-  ])('a fault has its place: %s', (path, conditions) => {
-    expect(conditionProblems(conditions).map((fault) => fault.path)).toEqual([path]);
+  ])('a problem has its place: %s', (path, conditions) => {
+    expect(conditionProblems(conditions).map((problem) => problem.path)).toEqual([path]);
   });
 });

@@ -37,40 +37,40 @@ const isPlain = (value: unknown): value is Record<string, unknown> =>
 const isScalar = (value: unknown): boolean =>
   value === null || ['string', 'number', 'boolean'].includes(typeof value);
 
-/** Faults of conditions as they are written, with dotted places. */
+/** Problems of conditions as they are written, with dotted places. */
 export function conditionProblems(conditions: RuleConditions): readonly Problem[] {
   const entries = Object.entries(conditions);
   if (entries.length > maxConditions)
-    return [fault('conditions', 'maxItems', `at most ${maxConditions} conditions`)];
+    return [problem('conditions', 'maxItems', `at most ${maxConditions} conditions`)];
   return entries.flatMap(([key, value]) => {
     const path = `conditions.${cutText(key, 80)}`;
     if (!fieldName.test(key))
-      return [fault(path, 'name', 'must be a field of the record, or caller.<field>')];
+      return [problem(path, 'name', 'must be a field of the record, or caller.<field>')];
     if (isScalar(value)) return [];
     if (!isPlain(value))
-      return [fault(path, 'type', 'must be a literal or an object of operators')];
+      return [problem(path, 'type', 'must be a literal or an object of operators')];
     return Object.entries(value).flatMap(([operator, operand]) =>
       operatorProblems(`${path}.${cutText(operator, 32)}`, operator, operand),
     );
   });
 }
 
-const fault = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
+const problem = (path: string, rule: string, message: string): Problem => ({ path, rule, message });
 
 function operatorProblems(path: string, written: string, operand: unknown): readonly Problem[] {
   const operator = plainName(written);
   if (!operators.has(operator))
-    return [fault(path, 'operator', `unknown operator; use one of ${[...operators].join(', ')}`)];
+    return [problem(path, 'operator', `unknown operator; use one of ${[...operators].join(', ')}`)];
   if (operator === 'exists')
-    return typeof operand === 'boolean' ? [] : [fault(path, 'type', 'must be true or false')];
+    return typeof operand === 'boolean' ? [] : [problem(path, 'type', 'must be true or false')];
   if (reference(operand)) return [];
   if (operator === 'in' || operator === 'nin') {
     const isList = Array.isArray(operand) && operand.length <= maxItems && operand.every(isScalar);
-    return isList ? [] : [fault(path, 'type', `must be a list of at most ${maxItems} literals`)];
+    return isList ? [] : [problem(path, 'type', `must be a list of at most ${maxItems} literals`)];
   }
   return isScalar(operand)
     ? []
-    : [fault(path, 'type', 'must be a literal, {"caller": field} or {"record": field}')];
+    : [problem(path, 'type', 'must be a literal, {"caller": field} or {"record": field}')];
 }
 
 const userField = /^\$user\.([A-Za-z_]\w{0,63})$/;

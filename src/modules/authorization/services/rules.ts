@@ -106,6 +106,6 @@ async function roleIdOf(transaction: Transaction, name: string): Promise<string>
 }
 
 function requireSound(conditions: Readonly<Record<string, unknown>>): void {
-  const faults = conditionProblems(conditions);
-  if (faults.length > 0) throw invalidDefinition(faults);
+  const problems = conditionProblems(conditions);
+  if (problems.length > 0) throw invalidDefinition(problems);
 }

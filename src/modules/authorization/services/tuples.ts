@@ -261,11 +261,11 @@ const inTheRecord = (
     `${type}.${relation} is the field "${field?.field}" of the record: change the record`,
   );
 
-/** Throws the fault; of several tuples, with the place of the one that has it. */
-function requireFit(fault: ReturnType<typeof tupleProblem>, index: number | undefined): void {
-  if (!fault) return;
-  const [problem] = fault.errors ?? [];
-  if (index === undefined || !problem) throw fault;
+/** Throws the problem; of several tuples, with the place of the one that has it. */
+function requireFit(refusal: ReturnType<typeof tupleProblem>, index: number | undefined): void {
+  if (!refusal) return;
+  const [problem] = refusal.errors ?? [];
+  if (index === undefined || !problem) throw refusal;
   const path = problem.path === 'resource' ? `resources.${index}` : problem.path;
   throw invalid(path, problem.rule, problem.message);
 }

@@ -67,8 +67,8 @@ const listOperation = (
       const { rows, count } = await invitations[which](userOf(context), query);
       const other = which === 'received' ? 'sender' : 'receiver';
       const documents = rows.map(invitationDocument);
-      const shown = await populated(parts, context.caller as Caller, documents, [other]);
-      return { invitations: [...shown], count };
+      const filled = await populated(parts, context.caller as Caller, documents, [other]);
+      return { invitations: [...filled], count };
     },
   });
 

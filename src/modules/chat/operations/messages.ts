@@ -158,8 +158,8 @@ const getOperation = ({ messages, parts }: ChatServices): Operation =>
     async handler(context, { params, query }) {
       const document = messageDocument(await messages.get(userOf(context), params.messageId));
       const fields: Populate[] = [...new Set<Populate>(['room', ...(query.populate ?? [])])];
-      const [shown] = await populated(parts, context.caller, [document], fields);
-      return shown ?? document;
+      const [filled] = await populated(parts, context.caller, [document], fields);
+      return filled ?? document;
     },
   });
 
@@ -205,7 +205,7 @@ const deleteOperation = ({ messages, parts }: ChatServices): Operation =>
   });
 
 const Reacted = Type.Object({ reactions: Reactions });
-const shownReactions = (
+const reactionsView = (
   reactions: readonly {
     readonly emoji: string;
     readonly count: number;
@@ -233,7 +233,7 @@ const reactOperation = ({ messages }: ChatServices): Operation =>
         body.emoji,
         false,
       );
-      return shownReactions(reactions);
+      return reactionsView(reactions);
     },
   });
 
@@ -254,7 +254,7 @@ const unreactOperation = ({ messages }: ChatServices): Operation =>
         query.emoji,
         true,
       );
-      return shownReactions(reactions);
+      return reactionsView(reactions);
     },
   });
 

@@ -121,8 +121,8 @@ const getOperation = ({ rooms, parts }: ChatServices): Operation =>
     summary: 'Read a room of yours',
     async handler(context, { params, query }) {
       const room = roomDocument(await rooms.get(userOf(context), params.id));
-      const [shown] = await populated(parts, context.caller, [room], query.populate ?? []);
-      return shown ?? room;
+      const [filled] = await populated(parts, context.caller, [room], query.populate ?? []);
+      return filled ?? room;
     },
   });
 

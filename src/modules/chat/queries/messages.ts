@@ -118,19 +118,19 @@ export async function messagesOfAll(
   },
 ): Promise<{ readonly rows: readonly ListedMessage[]; readonly count: number }> {
   const mine = `"app"."ChatMember" m join "app"."ChatRoom" r on r."_id" = m."room" where m."user" = $1::uuid and not r."deleted"`;
-  const shown = `t."room" = a."_id" and not t."deleted" and t."seq" > case when $2::boolean then a."joinedSeq" else 0 end`;
-  const found = `${shown} and ${has} $5)`;
+  const visible = `t."room" = a."_id" and not t."deleted" and t."seq" > case when $2::boolean then a."joinedSeq" else 0 end`;
+  const found = `${visible} and ${has} $5)`;
   const text = `with active as (select r."_id", m."joinedSeq" from ${mine} and r."lastMessageAt" is not null
       order by r."lastMessageAt" desc ${search === undefined ? 'limit $3::integer + $4::integer' : ''}),
     newest as (select n.id from active a cross join lateral (select t."_id" as id, t."createdAt" from "app"."ChatMessage" t
-      where ${search === undefined ? shown : found} order by t."seq" desc limit $3::integer + $4::integer) n
+      where ${search === undefined ? visible : found} order by t."seq" desc limit $3::integer + $4::integer) n
       order by n."createdAt" desc, n.id desc offset $3::integer limit $4::integer)
     select ${listed} from newest join "app"."ChatMessage" t on t."_id" = newest.id order by t."createdAt" desc, t."_id" desc`;
   const counting =
     search === undefined && !joinedOnly
       ? `select coalesce(sum(r."lastSeq" - r."removedCount"), 0)::integer as count from ${mine}`
       : `with a as (select r."_id", m."joinedSeq" from ${mine}) select count(*)::integer as count from a
-          join "app"."ChatMessage" t on ${shown}${search === undefined ? '' : ` and ${has} $3)`}`;
+          join "app"."ChatMessage" t on ${visible}${search === undefined ? '' : ` and ${has} $3)`}`;
   const counted =
     search === undefined && !joinedOnly
       ? [userId]

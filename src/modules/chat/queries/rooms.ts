@@ -46,7 +46,7 @@ export const COUNTED = 10_000;
 
 const plain = `r."_id" as id, r."name", r."creator", r."deleted", r."directKey" is not null as "isDirect", r."lastSeq", r."lastChange"`;
 
-const shown = `${plain}, r."metadata", r."lastMessageAt", r."createdAt", r."updatedAt",
+const columns = `${plain}, r."metadata", r."lastMessageAt", r."createdAt", r."updatedAt",
   (select count(*)::integer from "app"."ChatMember" c where c."room" = r."_id") as "participantCount",
   array(select p."user" from "app"."ChatMember" p where p."room" = r."_id" order by p."joinedAt", p."user" limit ${SHOWN}) as participants,
   array(select l."_id" from "app"."ChatParticipantsLog" l where l."chatRoom" = r."_id" order by l."createdAt" desc, l."_id" desc limit ${SHOWN_LOG}) as "participantsLog"`;
@@ -56,7 +56,7 @@ export const unreadOf = (room: string, member: string): string =>
   `(select count(*)::integer from (select from "app"."ChatMessage" u where u."room" = ${room} and u."seq" > ${member}."lastReadSeq"
     and not u."deleted" and u."senderUser" is distinct from ${member}."user" limit ${COUNTED}) x)`;
 
-const forMember = `${shown}, m."role", m."muted", m."lastReadSeq", ${unreadOf('r."_id"', 'm')} as "unreadCount",
+const forMember = `${columns}, m."role", m."muted", m."lastReadSeq", ${unreadOf('r."_id"', 'm')} as "unreadCount",
   (select json_build_object('_id', t."_id", 'content', t."message", 'contentType', t."messageType", 'sender', t."senderUser",
       'createdAt', t."createdAt", 'seq', t."seq")
     from "app"."ChatMessage" t where t."room" = r."_id" and not t."deleted" and t."seq" > case when $2::boolean then m."joinedSeq" else 0 end
@@ -123,7 +123,7 @@ export async function findRooms(
   { ids, search, users, deleted, order, skip, limit }: RoomFilter,
 ): Promise<{ readonly rows: readonly ListedRoom[]; readonly count: number }> {
   const values = [ids ?? null, search ?? null, deleted ?? null, users ?? null];
-  const text = `select ${shown}, null as role, null as muted, null as "lastReadSeq", null as "unreadCount", null as "lastMessage"
+  const text = `select ${columns}, null as role, null as muted, null as "lastReadSeq", null as "unreadCount", null as "lastMessage"
     from "app"."ChatRoom" r where ${matching} order by ${order} offset $5::integer limit $6::integer`;
   const [rows, counted] = await Promise.all([
     database.query<ListedRoom>({ text, values: [...values, skip, limit] }),

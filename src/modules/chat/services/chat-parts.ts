@@ -48,11 +48,11 @@ export async function requireMember(
 }
 
 /** Whether the holder of one role can do what another can. */
-export const reaches = (own: RoomRole, wanted: RoomRole): boolean =>
-  roomRoles.indexOf(own) >= roomRoles.indexOf(wanted);
+export const reaches = (own: RoomRole, requested: RoomRole): boolean =>
+  roomRoles.indexOf(own) >= roomRoles.indexOf(requested);
 
-export function requireRole({ role }: Pick<MemberRow, 'role'>, wanted: RoomRole): void {
-  if (!reaches(role, wanted)) throw chatErrors.ROOM_ROLE_REQUIRED();
+export function requireRole({ role }: Pick<MemberRow, 'role'>, requested: RoomRole): void {
+  if (!reaches(role, requested)) throw chatErrors.ROOM_ROLE_REQUIRED();
 }
 
 /** Messages up to this one are not shown to the member. */

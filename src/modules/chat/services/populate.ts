@@ -42,20 +42,20 @@ export async function populated<D extends Document>(
       ),
     ),
   ];
-  const wantedUsers = fields.filter((field) => userFields.includes(field));
+  const requestedUsers = fields.filter((field) => userFields.includes(field));
   const [users, rooms, files] = await Promise.all([
-    usersOf(parts, caller, idsOf(wantedUsers)),
+    usersOf(parts, caller, idsOf(requestedUsers)),
     fields.includes('room') ? roomsById(parts, idsOf(['room'])) : none,
     fields.includes('files') ? filesOf(parts, caller, idsOf(['files'])) : none,
   ]);
   const known = new Map([...users, ...rooms, ...files]);
-  const shown = (value: unknown): unknown =>
-    Array.isArray(value) ? value.map(shown) : (known.get(value as string) ?? value);
+  const filled = (value: unknown): unknown =>
+    Array.isArray(value) ? value.map(filled) : (known.get(value as string) ?? value);
   return documents.map((document) => ({
     ...document,
     ...Object.fromEntries(
       fields.flatMap((field) =>
-        document[field] === undefined ? [] : [[field, shown(document[field])]],
+        document[field] === undefined ? [] : [[field, filled(document[field])]],
       ),
     ),
   }));

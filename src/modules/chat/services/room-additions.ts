@@ -21,10 +21,10 @@ export function createRoomAdditions(
   const add = async (
     caller: Caller,
     roomId: string,
-    wanted: readonly string[],
+    requested: readonly string[],
     by: string | null,
   ): Promise<void> => {
-    const users = distinct(wanted);
+    const users = distinct(requested);
     await database.transaction(async (transaction) => {
       await requireAddable(parts, transaction, { roomId, users, by });
       const { isDirect } = await enter(transaction, caller, { roomId, users, action: 'add' });
@@ -34,15 +34,15 @@ export function createRoomAdditions(
   };
 
   return {
-    async addUsers(caller, roomId, wanted) {
+    async addUsers(caller, roomId, requested) {
       const member = await requireMember(parts, roomId, caller.userId);
       const { addUsers } = config().permissions;
       if (addUsers !== 'anyMember') requireRole(member, addUsers === 'admins' ? 'admin' : 'owner');
       if (!config().explicit_room_joins.enabled) {
-        await add(caller, roomId, wanted, caller.userId);
+        await add(caller, roomId, requested, caller.userId);
         return false;
       }
-      const users = distinct(wanted);
+      const users = distinct(requested);
       await database.transaction(async (transaction) => {
         const room = await lockRoom(transaction, roomId);
         if (!room) throw chatErrors.CHAT_ROOM_NOT_FOUND();

@@ -36,10 +36,10 @@ export function createRoomCreation(
   const { database, config } = parts;
   return {
     direct: createDirect(parts, entry),
-    async create(caller, { name, users: wanted, metadata }) {
+    async create(caller, { name, users: requested, metadata }) {
       const id = newId();
       const creator = caller.userId;
-      const others = distinct(wanted).filter((user) => user !== creator);
+      const others = distinct(requested).filter((user) => user !== creator);
       requireCapacity(parts, others.length + 1);
       const explicit = config().explicit_room_joins.enabled;
       const users = explicit ? [creator] : [creator, ...others];
@@ -73,8 +73,8 @@ export function createRoomCreation(
 
 function createDirect(parts: ChatParts, { entered }: RoomEntry): RoomCreation['direct'] {
   const { database } = parts;
-  return async (caller, wanted) => {
-    const other = wanted.toLowerCase();
+  return async (caller, requested) => {
+    const other = requested.toLowerCase();
     if (other === caller.userId) throw invalid('user', 'self', 'name somebody else');
     const users = [caller.userId, other].sort();
     const directKey = users.join(':');

@@ -41,10 +41,10 @@ export function createRoomDepartures(parts: ChatParts): RoomDepartures {
   };
 
   return {
-    async removeUsers(caller, roomId, wanted) {
+    async removeUsers(caller, roomId, requested) {
       const member = await requireMember(parts, roomId, caller.userId);
       requireRole(member, 'admin');
-      const users = distinct(wanted);
+      const users = distinct(requested);
       const gone = await database.transaction(async (transaction) => {
         const roles = await membersAmong(transaction, roomId, users);
         if (roles.size === 0) throw chatErrors.CHAT_MEMBER_NOT_FOUND();

@@ -77,8 +77,8 @@ function upkeep(parts: ChatParts): RoomUpkeep {
       await updateRoom(database, roomId, change);
       hub.toRoom(roomId, 'room-updated', { room: roomId, ...change });
     },
-    async setRoles(caller, roomId, wanted, role) {
-      const users = distinct(wanted);
+    async setRoles(caller, roomId, requested, role) {
+      const users = distinct(requested);
       await database.transaction(async (transaction) => {
         if (!(await lockRoom(transaction, roomId))) throw chatErrors.CHAT_ROOM_NOT_FOUND();
         const { role: own } = await requireMember(parts, roomId, caller.userId);

@@ -58,7 +58,7 @@ const lookEveryMs = 200;
 const sendingMs = 30_000;
 
 const contextOf = (id: string): string => `communications:chain:${id}`;
-const shown = ({
+const viewOf = ({
   contentSealed: _content,
   notificationId: _entry,
   ...chain
@@ -96,9 +96,9 @@ export function createChains(dependencies: Dependencies): Chains {
         await jobs.enqueue(jobName, { id }, { transaction, startAfterSeconds: 2 });
       });
       const look = async () => required(await advance(id, true));
-      return shown(await follow(deliverNow, look, Date.now() + waitMs));
+      return viewOf(await follow(deliverNow, look, Date.now() + waitMs));
     },
-    get: async (id) => shown(required(await chainById(database, id))),
+    get: async (id) => viewOf(required(await chainById(database, id))),
     cancel: (id) =>
       database.transaction(async (transaction) => {
         const chain = required(await lockChain(transaction, id));
@@ -244,7 +244,7 @@ async function judge(moving: Moving, chain: ChainRow): Promise<ChainRow> {
   return overdue(moving, chain, { messageId, status });
 }
 
-/** Its time is over. What waits is taken back; what is on its way may arrive, and is not doubled unless that is wanted. */
+/** Its time is over. What waits is taken back; what is on its way may arrive, and is not doubled unless that is requested. */
 async function overdue(
   { transaction, secrets, jobs }: Moving,
   chain: ChainRow,

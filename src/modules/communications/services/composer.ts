@@ -11,7 +11,7 @@ import type { Inbox } from './inbox.ts';
 import { writePlain } from './mail-content.ts';
 import type { MessageStore } from './messages.ts';
 import type { PlainEmail, Storing, TemplatedEmail } from './outgoing.ts';
-import { isWanted, type Preferences } from './preferences.ts';
+import { isEnabled, type Preferences } from './preferences.ts';
 import type { Variables } from './template-language.ts';
 import type { Templates } from './templates.ts';
 import type { ChannelTexts, UnifiedTemplate, UnifiedTemplates } from './unified-templates.ts';
@@ -276,7 +276,7 @@ const writePush: Writer = async (whole, storing) => {
     category === undefined || storing.critical
       ? undefined
       : (await preferences.choices(transaction, [address])).get(address);
-  if (choices && category !== undefined && !isWanted(choices, category, 'inbox'))
+  if (choices && category !== undefined && !isEnabled(choices, category, 'inbox'))
     return { messageId };
   const notificationId = newId();
   await inbox.add(transaction, [

@@ -185,7 +185,7 @@ async function deliver(
   { database, secrets, transports, config }: Dependencies,
   message: ClaimedMessage,
 ): Promise<Delivery> {
-  const { id, channel, recipient, contentSealed, settled, retaken } = message;
+  const { id, channel, recipient, contentSealed, completed, retaken } = message;
   if (retaken)
     await noteEvent(database, id, {
       kind: 'retaken',
@@ -209,7 +209,7 @@ async function deliver(
     userId: recipient,
     note,
     platform: platform ?? null,
-    settled: settled ?? [],
+    completed: completed ?? [],
   });
 }
 

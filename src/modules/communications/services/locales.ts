@@ -4,7 +4,7 @@ import { invalid } from '../../../kernel/errors.ts';
 /** A tag of a language as browsers and devices name them, such as `pt-BR`. */
 export const localePattern = '^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}$';
 
-/** What there is in the wanted language, else in its general form (`pt` for `pt-BR`), else nothing. */
+/** What there is in the requested language, else in its general form (`pt` for `pt-BR`), else nothing. */
 export function inLanguage<T>(
   translations: Readonly<Record<string, T>> | null | undefined,
   locale: string | undefined,

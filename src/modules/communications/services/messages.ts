@@ -28,7 +28,7 @@ import { type MessageContent, type PushNote, sealContent } from './content.ts';
 import { deliveryJob, lostAfterSeconds } from './delivery.ts';
 import { writeMail } from './mail-content.ts';
 import type { PlainEmail, Push, Recipient, Sms, Storing, TemplatedEmail } from './outgoing.ts';
-import { isWanted, type Preferences } from './preferences.ts';
+import { isEnabled, type Preferences } from './preferences.ts';
 import type { Templates } from './templates.ts';
 import type { Unsubscribe } from './unsubscribe.ts';
 
@@ -173,7 +173,7 @@ async function requireWilling(
     });
   if (userId === undefined || category === undefined || critical) return;
   const choices = (await preferences.choices(database, [userId])).get(userId);
-  if (choices && !isWanted(choices, category, channel)) throw messageErrors.RECIPIENT_OPTED_OUT();
+  if (choices && !isEnabled(choices, category, channel)) throw messageErrors.RECIPIENT_OPTED_OUT();
 }
 
 /** What a mail says, in the language of its user, and how they say no to more of its kind. */
@@ -212,7 +212,7 @@ function createStore(dependencies: Dependencies): Store {
     const earlier = idempotency && (await earlierMessage(transaction, idempotency));
     if (earlier !== undefined) return earlier;
     const dueAt = await dueTime(dependencies, transaction, message, storing);
-    if (dueAt === 'unwanted') return undefined;
+    if (dueAt === 'optedOut') return undefined;
     if (!essential && !(await mayReceive(message.channel, message.recipient))) return undefined;
     const id = newId();
     await insertMessage(transaction, {
@@ -252,18 +252,18 @@ function waitSeconds(dueAt: Date | undefined, firstAttempt: boolean): number | u
   return firstAttempt ? lostAfterSeconds : undefined;
 }
 
-/** When a message goes out, if not now; `unwanted` where its user said no to this kind. */
+/** When a message goes out, if not now; `optedOut` where its user said no to this kind. */
 async function dueTime(
   { preferences }: Dependencies,
   transaction: Queryable,
   { channel, userId }: Pick<Prepared, 'channel' | 'userId'>,
   { category, critical = false, sendAt, choices: known }: Storing,
-): Promise<Date | 'unwanted' | undefined> {
+): Promise<Date | 'optedOut' | undefined> {
   const later = sendAt && sendAt.getTime() > Date.now() ? sendAt : undefined;
   if (category === undefined || critical || userId === null) return later;
   const choices = known ?? (await preferences.choices(transaction, [userId])).get(userId);
   if (!choices) return later;
-  if (!isWanted(choices, category, channel)) return 'unwanted';
+  if (!isEnabled(choices, category, channel)) return 'optedOut';
   return preferences.waitsUntil(choices, later) ?? later;
 }
 

@@ -124,8 +124,8 @@ export function createNotifier(dependencies: Dependencies): Notifier {
     async get(id) {
       const found = await broadcastById(database, id);
       if (!found) throw messageErrors.BROADCAST_NOT_FOUND();
-      const { contentSealed: _content, userIds: _users, position: _position, ...shown } = found;
-      return shown;
+      const { contentSealed: _content, userIds: _users, position: _position, ...view } = found;
+      return view;
     },
     async stop(id) {
       if (!(await broadcastById(database, id))) throw messageErrors.BROADCAST_NOT_FOUND();

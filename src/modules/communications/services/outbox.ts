@@ -92,7 +92,7 @@ function createReading({
   return {
     async list(filter) {
       const { rows, count } = await listMessages(database, filter);
-      return { messages: rows.map(shown), count };
+      return { messages: rows.map(viewOf), count };
     },
     async read(id) {
       const row = await messageById(database, id);
@@ -103,9 +103,9 @@ function createReading({
         at: at.toISOString(),
       }));
       if (row.status !== 'captured' || row.contentSealed === null)
-        return { ...shown(row), timeline };
+        return { ...viewOf(row), timeline };
       const content = openContent(secrets, id, row.contentSealed);
-      return { ...shown(row), timeline, content: { ...content, links: linksOf(content) } };
+      return { ...viewOf(row), timeline, content: { ...content, links: linksOf(content) } };
     },
     retry: (id) =>
       database.transaction(async (transaction) => {
@@ -198,7 +198,7 @@ function wasTaken(outcome: Delivery | Error | undefined): boolean {
   return outcome.outcome === 'accepted';
 }
 
-const shown = ({
+const viewOf = ({
   contentSealed: _sealed,
   createdAt,
   finishedAt,

@@ -39,15 +39,15 @@ export async function partialsOf(
   templates: readonly Template[],
 ): Promise<Partials> {
   const found = new Map<string, Template['nodes']>();
-  let wanted = new Set(templates.flatMap(({ partials }) => partials));
-  for (let level = 0; wanted.size > 0 && level < maxLevels; level += 1) {
+  let missing = new Set(templates.flatMap(({ partials }) => partials));
+  for (let level = 0; missing.size > 0 && level < maxLevels; level += 1) {
     const next = new Set<string>();
-    for (const { name, body } of await partialsNamed(database, [...wanted])) {
+    for (const { name, body } of await partialsNamed(database, [...missing])) {
       const template = parseTemplate(body);
       found.set(name, template.nodes);
       for (const inner of template.partials) next.add(inner);
     }
-    wanted = new Set([...next].filter((name) => !found.has(name)));
+    missing = new Set([...next].filter((name) => !found.has(name)));
   }
   return found;
 }

@@ -61,8 +61,8 @@ export const createPreferences = ({
         const { preferences = [] } = change;
         if (preferences.length === 0) return;
         await savePreferences(transaction, userId, lastOfEach(preferences));
-        const wanted = preferences.filter(({ enabled }) => enabled);
-        if (wanted.length > 0) await liftUnsubscribes(transaction, userId, wanted);
+        const requested = preferences.filter(({ enabled }) => enabled);
+        if (requested.length > 0) await liftUnsubscribes(transaction, userId, requested);
         if ((await countPreferences(transaction, userId)) > most)
           throw invalid('preferences', 'maxItems', `a user keeps at most ${most} choices`);
       });
@@ -119,12 +119,12 @@ function hoursOf(
 }
 
 /** Whether a user wants this kind of message on this channel: what is said about it goes before what is said about all. */
-export function isWanted(
+export function isEnabled(
   { preferences }: Pick<ChoicesRow, 'preferences'>,
   category: string,
   channel: Channel | 'inbox',
 ): boolean {
-  const of = (wanted: string) =>
-    preferences.find((one) => one.category === wanted && one.channel === channel)?.enabled;
+  const of = (requested: string) =>
+    preferences.find((one) => one.category === requested && one.channel === channel)?.enabled;
   return of(category) ?? of(allButCritical) ?? true;
 }

@@ -114,7 +114,7 @@ const requestOf = ({ prune = false, onConflict = 'overwrite' }: PlanQuery) => ({
   onConflict,
 });
 
-const shownPlan = ({ entries, checksum, warnings, refusals }: StatePlan): Reply =>
+const planView = ({ entries, checksum, warnings, refusals }: StatePlan): Reply =>
   Reply.json(JSON.stringify({ plan: entries, checksum, warnings, obstacles: refusals.problems() }));
 
 /** The audit log learns how much of what was sent; the plan, which knows the secrets, says what changed. */
@@ -231,7 +231,7 @@ const planState = (state: State): Operation =>
     description:
       'What an import would do, without doing it; with the document of the last import: what has drifted since.',
     handler: async ({ caller }, { query, body }) =>
-      shownPlan(await state.plan(caller, body, requestOf(query))),
+      planView(await state.plan(caller, body, requestOf(query))),
   });
 
 const TypeOutcome = Type.Object({
@@ -293,7 +293,7 @@ const importState = (state: State): Operation =>
     auditChanges: sentParts,
     async handler(context, { query, body }) {
       const request = requestOf(query);
-      if (query.dryRun) return shownPlan(await state.plan(context.caller, body, request));
+      if (query.dryRun) return planView(await state.plan(context.caller, body, request));
       const { confirm, continueOnError = false, compat = false } = query;
       const { plan, complete, ...results } = await state.import(context.caller, body, {
         ...request,

@@ -253,11 +253,11 @@ describe('introspection', () => {
     const id = await platform.schemaId('imp_film');
     const { fields } = (await admin.get(`/database/schemas/${id}`)).body;
     const put = (change: Json) => admin.put(`/database/schemas/${id}`, { fields: change });
-    const { description, ...shown } = fields;
+    const { description, ...others } = fields;
     expect(
       (
         await put({
-          ...shown,
+          ...others,
           title: { type: 'String', required: true, validate: { minLength: 3 } },
         })
       ).status,
@@ -265,16 +265,16 @@ describe('introspection', () => {
     expect((await admin.get('/database/schemas/imp_film/docs/1')).body).not.toHaveProperty(
       'description',
     );
-    expect((await put({ ...shown, extra: 'String' })).status).toBe(400);
-    expect((await put({ ...shown, length: 'String' })).status).toBe(403);
-    expect((await put({ ...shown, title: { type: 'String', index: true } })).status).toBe(400);
+    expect((await put({ ...others, extra: 'String' })).status).toBe(400);
+    expect((await put({ ...others, length: 'String' })).status).toBe(403);
+    expect((await put({ ...others, title: { type: 'String', index: true } })).status).toBe(400);
     expect((await put(fields)).status).toBe(200);
     expect((await admin.get('/database/schemas/imp_film/docs/1')).body).toHaveProperty(
       'description',
     );
     const refused = [
       await admin.put(`/database/schemas/${id}`, {
-        fields: { ...shown, text: 'String' },
+        fields: { ...others, text: 'String' },
         renames: { description: 'text' },
       }),
       await admin.post(`/database/schemas/${id}/extensions`, { fields: { more: 'String' } }),
@@ -283,7 +283,7 @@ describe('introspection', () => {
     ];
     expect(refused.map(({ status }) => status)).toEqual([403, 403, 403, 403]);
     expect(
-      (await admin.post(`/database/schemas/${id}/plan`, { fields: shown })).body,
+      (await admin.post(`/database/schemas/${id}/plan`, { fields: others })).body,
     ).toMatchObject({ steps: [], destructive: false });
     expect(description).toBeDefined();
   });

@@ -19,7 +19,7 @@ import { docsReply, recordReply } from './record-facts.ts';
 
 /*
  * What the audit log says about records that operators write: which fields, of which records. Never what is in
- * them: that is the app's data, may be encrypted in its table, and is kept by the history of records where it is wanted.
+ * them: that is the app's data, may be encrypted in its table, and is kept by the history of records where it is requested.
  */
 
 type Told = (input: Pick<DecodedInput, 'body'>) => unknown;

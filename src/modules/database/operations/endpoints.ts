@@ -72,7 +72,7 @@ export const newEndpoint = Type.Object({
   ...changeFields,
 });
 
-function shown({ schemas, serving }: EndpointParts, endpoint: StoredEndpoint) {
+function viewOf({ schemas, serving }: EndpointParts, endpoint: StoredEndpoint) {
   const warnings = serving.problems(endpoint).map(({ path, message }) => `${path}: ${message}`);
   return endpointView(endpoint, schemas.get(endpoint.selectedSchemaName), warnings);
 }
@@ -118,7 +118,7 @@ const list = (parts: EndpointParts): Operation =>
         );
       const page = ordered(found, sort).slice(skip, skip + limit);
       return {
-        customEndpoints: page.map((endpoint) => shown(parts, endpoint)),
+        customEndpoints: page.map((endpoint) => viewOf(parts, endpoint)),
         count: found.length,
       };
     },
@@ -150,7 +150,7 @@ const get = (parts: EndpointParts): Operation =>
     output: EndpointView,
     errors: [ENDPOINT_NOT_FOUND],
     summary: 'Read a custom endpoint',
-    handler: (_, { params: { id } }) => shown(parts, parts.admin.get(id)),
+    handler: (_, { params: { id } }) => viewOf(parts, parts.admin.get(id)),
   });
 
 const create = (parts: EndpointParts): Operation =>
@@ -166,7 +166,7 @@ const create = (parts: EndpointParts): Operation =>
     summary: 'Create a custom endpoint',
     description: 'Its client route is there, on every node, when the answer comes.',
     handler: async ({ caller }, { body }) =>
-      shown(parts, await parts.admin.create(caller, body as EndpointBody)),
+      viewOf(parts, await parts.admin.create(caller, body as EndpointBody)),
   });
 
 const update = (parts: EndpointParts): Operation =>
@@ -183,7 +183,7 @@ const update = (parts: EndpointParts): Operation =>
     description:
       'What is left out stays; the schema must be named. Name and operation never change.',
     handler: async ({ caller }, { params: { id }, body }) =>
-      shown(parts, await parts.admin.update(caller, id, body as EndpointBody)),
+      viewOf(parts, await parts.admin.update(caller, id, body as EndpointBody)),
   });
 
 const remove = ({ admin }: EndpointParts): Operation =>

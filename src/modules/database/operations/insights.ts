@@ -14,7 +14,7 @@ import {
 import { databaseErrors } from '../errors.ts';
 import { type ExplainDependencies, explain, type Question } from '../services/insights/explain.ts';
 import { type InsightDependencies, readInsights } from '../services/insights/insights.ts';
-import { figure, insightsView, Shown, whole } from '../services/insights/insights-view.ts';
+import { figure, InsightsView, insightsView, whole } from '../services/insights/insights-view.ts';
 import { countQuery, cursorQuery } from '../services/listing.ts';
 
 export const insightOperations = (
@@ -40,7 +40,7 @@ const read = (dependencies: InsightDependencies): Operation =>
         ),
       }),
     },
-    output: Shown,
+    output: InsightsView,
     errors: [errors.UNAVAILABLE, errors.TIMEOUT],
     summary: 'Say what is slow or wasted in the database, and what to do',
     description:

@@ -92,8 +92,8 @@ function changed(
 
 /** A schema with its ETag. Others have a part in how it is shown: relations may lead to what does not exist yet. */
 export function schemaReply(schema: CompiledSchema): Reply {
-  const shown = schemaView(schema);
-  return Reply.value(shown, { etag: etagOf(schema.__v, renditionOf(JSON.stringify(shown))) });
+  const view = schemaView(schema);
+  return Reply.value(view, { etag: etagOf(schema.__v, renditionOf(JSON.stringify(view))) });
 }
 
 /** A schema is stored with `modelOptions`; the bodies of these routes have what is in them elsewhere. */

@@ -95,8 +95,8 @@ export function newSchemaOf(
     throw schemaErrors.SCHEMA_OWNED({
       message: `${place}: ${cutText(name, 64)} belongs to the module ${cutText(owner, 64)}`,
     });
-  const faults = checkModelOptions(modelOptions, `${place}.modelOptions`);
-  if (faults.length > 0) throw invalidSchema(faults);
+  const problems = checkModelOptions(modelOptions, `${place}.modelOptions`);
+  if (problems.length > 0) throw invalidSchema(problems);
   const { timestamps, conduit, indexes } = modelOptions as {
     timestamps?: boolean;
     conduit?: PlatformOptions;

@@ -153,11 +153,11 @@ function transferredOf(schema: CompiledSchema): TransferredIndex[] {
 /** Those of a table that belongs to somebody else, as introspection found them. */
 const foreignIndexes = ({ layout }: CompiledSchema): readonly IndexView[] =>
   Object.entries(layout.indexes).map(([name, index]) => {
-    const shownOne = indexView(
+    const view = indexView(
       { name, physical: name, layout: index, source: 'schema' },
       { state: 'ready', reason: null },
     );
-    return { ...shownOne, source: 'table' };
+    return { ...view, source: 'table' };
   });
 
 const methods = { btree: 'BTREE', hash: 'HASH', gin: 'GIN', brin: 'BRIN' } as const;

@@ -172,7 +172,7 @@ async function checkRows(
     await inImport(i, () => rows.check(name, options));
 }
 
-/** Faults of the options of one schema among many, where they stand in an import. */
+/** Problems of the options of one schema among many, where they stand in an import. */
 async function inImport<T>(index: number, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

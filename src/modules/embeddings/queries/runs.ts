@@ -131,7 +131,7 @@ export async function cancelRuns(database: Queryable, configId: string): Promise
 }
 
 /** Runs whose records are all queued, and none of them waits any more. */
-export async function settledRuns(database: Queryable): Promise<readonly RunRow[]> {
+export async function completedRuns(database: Queryable): Promise<readonly RunRow[]> {
   const text = `select ${columns} from penstock.embeddings_runs r where r.state = 'running' and r.scanned
     and not exists (select 1 from penstock.embeddings_pending p where p.run_id = r.id and p.state = 'waiting')`;
   const { rows } = await database.query<RunRow>({ text, name: statementName(text) });

@@ -43,10 +43,10 @@ it.each(['cosine', 'euclidean', 'dotProduct'] as const)(
       const found = table.nearest(Float32Array.from(query), 7, within);
       expect(found.ids).toEqual(expected.map(({ one }) => one));
       found.distances.forEach((d, i) => {
-        const { one = '', d: wanted = 0 } = expected[i] ?? {};
-        expect(d).toBeCloseTo(wanted, 6);
+        const { one = '', d: right = 0 } = expected[i] ?? {};
+        expect(d).toBeCloseTo(right, 6);
         const passage = world.get(one)?.[found.ordinals[i] ?? -1] ?? [];
-        expect(distance(passage, query)).toBeCloseTo(wanted, 6);
+        expect(distance(passage, query)).toBeCloseTo(right, 6);
       });
       const passagesOfAll = [...world.values()].reduce((sum, own) => sum + own.length, 0);
       expect(table.passages).toBe(passagesOfAll);

@@ -9,7 +9,7 @@ import {
   switchGeneration,
 } from '../queries/configs.ts';
 import { reviveFailed } from '../queries/pending.ts';
-import { moveRun, type RunRow, settledRuns } from '../queries/runs.ts';
+import { completedRuns, moveRun, type RunRow } from '../queries/runs.ts';
 import type { Backfills } from './backfills.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { followEvents } from './follow.ts';
@@ -92,7 +92,7 @@ export function createBackground(parts: BackgroundParts): Background {
     const results = await Promise.allSettled(batches);
     const failed = results.find((result) => result.status === 'rejected');
     if (failed) throw failed.reason;
-    for (const run of await settledRuns(all.database)) await settle(all, run);
+    for (const run of await completedRuns(all.database)) await settle(all, run);
     return true;
   }
 }

@@ -50,20 +50,20 @@ export async function hitsOf(
   const { caller, input, generation, filter } = request;
   const { minScore = 0, schemaName, scope, select, populate } = input;
   const { similarity, sourceFields } = generation;
-  const wanted = found.filter((one) => scoreOf(one, similarity) >= minScore);
-  if (wanted.length === 0) return [];
+  const near = found.filter((one) => scoreOf(one, similarity) >= minScore);
+  if (near.length === 0) return [];
   const records = await parts.records.ranked(caller, schemaName, {
     filter,
     looksInto: sourceFields,
-    ids: wanted.map(({ id }) => id),
-    limit: wanted.length,
+    ids: near.map(({ id }) => id),
+    limit: near.length,
     ...(scope !== undefined && { scope }),
     ...(select && { select }),
     ...(populate && { populate }),
   });
-  const places = await placesBy(parts, generation.id, wanted);
+  const places = await placesBy(parts, generation.id, near);
   return records.flatMap(({ place, json }) => {
-    const one = wanted[place];
+    const one = near[place];
     if (!one) return [];
     const document = JSON.parse(json) as Hit['document'];
     return {

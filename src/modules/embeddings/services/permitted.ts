@@ -35,16 +35,17 @@ export async function bestReadable<T extends Ranked>(
 ): Promise<readonly T[]> {
   for (let k = Math.max(10 * limit, FIRST), isFirst = true; ; k *= DEEPER, isFirst = false) {
     const ranked = await ranking.best(k);
-    const shown = await shownOf(ranked, readable, limit);
-    if (shown.length >= limit || ranked.length < k) return shown;
+    const permitted = await permittedOf(ranked, readable, limit);
+    if (permitted.length >= limit || ranked.length < k) return permitted;
     if (isFirst) {
       const few = await readable.some(FEW + 1);
-      if (few.length <= FEW) return shownOf(await ranking.best(few.length, few), readable, limit);
+      if (few.length <= FEW)
+        return permittedOf(await ranking.best(few.length, few), readable, limit);
     }
   }
 }
 
-async function shownOf<T extends Ranked>(
+async function permittedOf<T extends Ranked>(
   ranked: readonly T[],
   readable: Readable,
   limit: number,

@@ -34,7 +34,7 @@ export async function byMeaning(
 export async function byWords(
   { database }: SearchParts,
   { generation, text, readable, limit }: SearchRequest,
-  wanted = limit,
+  size = limit,
 ): Promise<readonly Found[]> {
   const { id: generationId, language } = generation;
   const ranking: Ranking<Found> = {
@@ -44,7 +44,7 @@ export async function byWords(
       return rows.map(({ id, score }) => ({ id, words: score }));
     },
   };
-  return bestReadable(ranking, readable, wanted);
+  return bestReadable(ranking, readable, size);
 }
 
 /** Of each order, so many are put together. */
@@ -57,10 +57,10 @@ export async function byBoth(
   parts: SearchParts,
   request: SearchRequest,
 ): Promise<readonly Found[]> {
-  const wanted = Math.max(request.limit * POOL, 50);
+  const size = Math.max(request.limit * POOL, 50);
   const [meaning, words] = await Promise.all([
-    byMeaning(parts, request, wanted),
-    byWords(parts, request, wanted),
+    byMeaning(parts, request, size),
+    byWords(parts, request, size),
   ]);
   const fused = new Map<string, Found>();
   for (const list of [meaning, words])

@@ -120,8 +120,8 @@ function openaiChoice(
   const { endpoint, models, defaultModel } = providers[openaiProvider];
   if (endpoint === '')
     throw invalid('provider', 'config', 'set providers.openai-compatible.endpoint first');
-  const wanted = input.model ?? (defaultModel === '' ? models[0]?.name : defaultModel);
-  const known = models.find(({ name }) => name === wanted);
+  const requested = input.model ?? (defaultModel === '' ? models[0]?.name : defaultModel);
+  const known = models.find(({ name }) => name === requested);
   if (!known) throw invalid('model', 'oneOf', 'must be one of providers.openai-compatible.models');
   if (input.dimensions !== undefined && input.dimensions !== known.dimensions)
     throw invalid('dimensions', 'const', `${shortName(known.name)} has ${known.dimensions}`);

@@ -184,9 +184,9 @@ function valuesOf({ rows, definition, form }, further) {
 }
 
 /** JSON, or a form where there are files to send. */
-function contentOf(shown, further) {
-  const values = valuesOf(shown, further);
-  const files = shown.rows
+function contentOf(view, further) {
+  const values = valuesOf(view, further);
+  const files = view.rows
     .filter(({ field }) => field.type === 'file')
     .flatMap(({ field, input }) => [...input.files].map((file) => [field.name, file]));
   if (files.length === 0)
@@ -198,77 +198,77 @@ function contentOf(shown, further) {
   return { body, headers: {} };
 }
 
-function tell(shown, text, isProblem) {
-  shown.status.textContent = text;
-  shown.status.className = isProblem ? 'penstock-status penstock-failed' : 'penstock-status';
+function tell(view, text, isProblem) {
+  view.status.textContent = text;
+  view.status.className = isProblem ? 'penstock-status penstock-failed' : 'penstock-status';
 }
 
-function tellProblems(shown, problems = []) {
-  for (const { field, input, problem } of shown.rows) {
+function tellProblems(view, problems = []) {
+  for (const { field, input, problem } of view.rows) {
     const found = problems.find((one) => (one.field ?? one.path) === field.name);
     problem.textContent = found ? found.message : '';
     if (found) input.setAttribute('aria-invalid', 'true');
     else input.removeAttribute('aria-invalid');
   }
-  shown.rows.find(({ problem }) => problem.textContent !== '')?.input.focus();
+  view.rows.find(({ problem }) => problem.textContent !== '')?.input.focus();
 }
 
 const challengeFor = (id) =>
   ask(`/forms/${id}/challenge`, {}).then(({ ok, body }) => (ok ? body : undefined));
 
-async function send(shown) {
-  const { id, key } = shown;
-  if (shown.challenge && Date.parse(shown.challenge.expiresAt) < Date.now() + 60_000)
-    shown.challenge = await challengeFor(id);
-  const proof = shown.challenge && {
-    _challenge: shown.challenge.challenge,
-    _solution: await solve(shown.challenge),
+async function send(view) {
+  const { id, key } = view;
+  if (view.challenge && Date.parse(view.challenge.expiresAt) < Date.now() + 60_000)
+    view.challenge = await challengeFor(id);
+  const proof = view.challenge && {
+    _challenge: view.challenge.challenge,
+    _solution: await solve(view.challenge),
   };
-  const { body, headers } = contentOf(shown, proof);
+  const { body, headers } = contentOf(view, proof);
   return ask(`/forms/submit/${id}`, {
     method: 'POST',
     body,
-    headers: { ...headers, ...shown.headers, accept: 'application/json', 'idempotency-key': key },
+    headers: { ...headers, ...view.headers, accept: 'application/json', 'idempotency-key': key },
   });
 }
 
-async function submit(shown) {
-  shown.button.disabled = true;
-  tellProblems(shown);
-  tell(shown, '…', false);
+async function submit(view) {
+  view.button.disabled = true;
+  tellProblems(view);
+  tell(view, '…', false);
   try {
-    let answer = await send(shown);
+    let answer = await send(view);
     if (answer.body.code === 'FORM_CHALLENGE_FAILED') {
-      shown.challenge = await challengeFor(shown.id);
-      answer = await send(shown);
+      view.challenge = await challengeFor(view.id);
+      answer = await send(view);
     }
-    finish(shown, answer);
+    finish(view, answer);
   } catch {
-    tell(shown, 'This could not be sent. Try again.', true);
+    tell(view, 'This could not be sent. Try again.', true);
   }
-  shown.button.disabled = false;
+  view.button.disabled = false;
 }
 
-function finish(shown, { ok, status, body }) {
+function finish(view, { ok, status, body }) {
   if (ok) {
     const done = new CustomEvent('penstock:submitted', {
       bubbles: true,
       cancelable: true,
       detail: body,
     });
-    if (!shown.place.dispatchEvent(done)) return;
+    if (!view.place.dispatchEvent(done)) return;
     if (body.redirectUrl) location.assign(body.redirectUrl);
     else {
-      shown.form.replaceChildren(shown.status);
-      tell(shown, body.message, false);
+      view.form.replaceChildren(view.status);
+      tell(view, body.message, false);
     }
     return;
   }
   // What is sent after a refusal is another submission.
-  if (status < 500) shown.key = newKey();
-  if (body.errors) tellProblems(shown, body.errors);
+  if (status < 500) view.key = newKey();
+  if (body.errors) tellProblems(view, body.errors);
   tell(
-    shown,
+    view,
     body.errors ? '' : (body.message ?? 'This could not be sent. Try again.'),
     !body.errors,
   );
@@ -303,13 +303,13 @@ async function show(place) {
     status,
   );
   form.setAttribute('aria-label', definition.name);
-  const shown = { id, place, definition, rows, form, button, status, headers, key: newKey() };
+  const view = { id, place, definition, rows, form, button, status, headers, key: newKey() };
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    submit(shown);
+    submit(view);
   });
   place.replaceChildren(form);
-  shown.challenge = await challengeFor(id);
+  view.challenge = await challengeFor(id);
 }
 
 /** A plain look, which the rules of the page win over. */

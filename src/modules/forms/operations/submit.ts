@@ -50,7 +50,7 @@ const Headers = Type.Object({
 });
 const Values = Type.Record(Type.String(), Type.Unknown(), {
   description:
-    'Values by the names of the fields; captchaToken where a captcha is wanted, _challenge and _solution for a challenge. Files: the id of one, or a data URL',
+    'Values by the names of the fields; captchaToken where a captcha is required, _challenge and _solution for a challenge. Files: the id of one, or a data URL',
 });
 
 const output = Type.Object({

@@ -155,8 +155,8 @@ function refuseType({ name, mimeTypes }: FormField, { mimeType }: ModuleFile): v
   if (!mimeTypes) return;
   const type = mimeType ?? 'application/octet-stream';
   const fits = mimeTypes.some((one) => {
-    const wanted = one.toLowerCase();
-    return wanted.endsWith('/*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted;
+    const accepted = one.toLowerCase();
+    return accepted.endsWith('/*') ? type.startsWith(accepted.slice(0, -1)) : type === accepted;
   });
   if (!fits) throw refused(name, 'mimeTypes', `must be a file of type ${mimeTypes.join(', ')}`);
 }

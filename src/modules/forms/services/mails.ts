@@ -109,7 +109,7 @@ function createSend({ messages, log }: Parts) {
   };
 }
 
-const shown = (value: unknown): string => {
+const textOf = (value: unknown): string => {
   if (value === undefined || value === null) return '';
   return Array.isArray(value) ? value.join(', ') : String(value);
 };
@@ -128,7 +128,7 @@ function variablesOf(
   const fields = declared.map(({ name, label = name, type }) => ({
     name,
     label,
-    value: type === 'file' ? named(name) : shown(data[name]),
+    value: type === 'file' ? named(name) : textOf(data[name]),
   }));
   return {
     form,

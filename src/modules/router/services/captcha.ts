@@ -34,7 +34,7 @@ interface ServiceAnswer {
 
 const maxTokenLength = 8192;
 /** Our mistake, not that of whoever sent the token. */
-const ownFaults = [
+const ownErrors = [
   'missing-input-secret',
   'invalid-input-secret',
   'sitekey-secret-mismatch',
@@ -65,8 +65,8 @@ export function createCaptcha(config: () => CaptchaConfig, log: Logger): Captcha
     const answer: unknown = await response.json();
     if (typeof answer !== 'object' || answer === null)
       throw new Error('the service answered no object');
-    const fault = codesOf(answer).find((code) => ownFaults.includes(code));
-    if (fault !== undefined) throw new Error(`the service answered ${fault}`);
+    const reason = codesOf(answer).find((code) => ownErrors.includes(code));
+    if (reason !== undefined) throw new Error(`the service answered ${reason}`);
     return answer;
   };
 

@@ -27,13 +27,13 @@ import { type ClientGate, canonicalDomain } from './gate.ts';
 const RENEW_MS = 30_000;
 
 export function measureClients({ metrics, database }: Pick<Kernel, 'metrics' | 'database'>): void {
-  const shown = (counts: ReadonlyMap<Platform, number>): GaugeReading =>
+  const readingOf = (counts: ReadonlyMap<Platform, number>): GaugeReading =>
     platforms.map((platform) => ({
       labels: { module_name: 'router', platform },
       value: counts.get(platform) ?? 0,
     }));
-  const read = remembered(RENEW_MS, shown(new Map()), async () =>
-    shown(await countClients(database)),
+  const read = remembered(RENEW_MS, readingOf(new Map()), async () =>
+    readingOf(await countClients(database)),
   );
   metrics.gauge('security_clients_total', 'Registered apps, as of the last half minute', read, [
     'module_name',

@@ -4,7 +4,7 @@ import { afterEach, expect, test } from 'vitest';
 import { createRenderer, type Renderer, usualRendererLimits } from './renderer.ts';
 
 const options = { w: 32, fit: 'inside', format: 'webp', quality: 80 } as const;
-const wish = { options, maxPixels: 50_000_000 };
+const request = { options, maxPixels: 50_000_000 };
 const noise = (side: number) =>
   sharp({
     create: {
@@ -25,19 +25,19 @@ test('a picture that takes too long is refused, the next one is made', async () 
   renderer = createRenderer({ ...usualRendererLimits, processes: 1, timeMs: 1_500 });
   const slow = await noise(3_000);
   const avif = { ...options, w: 3_000, format: 'avif', quality: 100 } as const;
-  const answer = await renderer.render(async () => slow, { ...wish, options: avif });
+  const answer = await renderer.render(async () => slow, { ...request, options: avif });
   expect(answer.outcome).toBe('refused');
   renderer.close();
   renderer = createRenderer({ ...usualRendererLimits, processes: 1 });
   const small = await noise(64);
-  expect((await renderer.render(async () => small, wish)).outcome).toBe('rendered');
+  expect((await renderer.render(async () => small, request)).outcome).toBe('rendered');
 });
 
 test('a process that grows is ended', async () => {
   renderer = createRenderer({ ...usualRendererLimits, processes: 1, memoryBytes: 40 * 1_048_576 });
   const large = await noise(2_500);
   const answer = await renderer.render(async () => large, {
-    ...wish,
+    ...request,
     options: { ...options, w: 2_500, format: 'avif' },
   });
   expect(answer.outcome).toBe(process.platform === 'linux' ? 'refused' : 'rendered');
@@ -47,7 +47,7 @@ test('beyond those that may wait, requests are refused at once', async () => {
   renderer = createRenderer({ ...usualRendererLimits, processes: 1, waiting: 2 });
   const small = await noise(64);
   const asked = await Promise.allSettled(
-    Array.from({ length: 8 }, () => renderer.render(async () => small, wish)),
+    Array.from({ length: 8 }, () => renderer.render(async () => small, request)),
   );
   expect(asked.filter(({ status }) => status === 'fulfilled')).toHaveLength(3);
   for (const one of asked)
@@ -56,8 +56,8 @@ test('beyond those that may wait, requests are refused at once', async () => {
 
 test('a source that cannot be read passes on why, and gives its turn back', async () => {
   renderer = createRenderer({ ...usualRendererLimits, processes: 1 });
-  const gone = renderer.render(() => Promise.reject(new Error('gone')), wish);
+  const gone = renderer.render(() => Promise.reject(new Error('gone')), request);
   await expect(gone).rejects.toThrow('gone');
   const small = await noise(64);
-  expect((await renderer.render(async () => small, wish)).outcome).toBe('rendered');
+  expect((await renderer.render(async () => small, request)).outcome).toBe('rendered');
 });

@@ -33,7 +33,7 @@ export interface Renderer {
    */
   render(
     source: () => Promise<Uint8Array>,
-    wish: Omit<RenderTask, 'id' | 'source'>,
+    request: Omit<RenderTask, 'id' | 'source'>,
   ): Promise<RenderAnswer>;
   close(): void;
 }
@@ -52,10 +52,10 @@ export function createRenderer(limits: RendererLimits = usualRendererLimits): Re
   const turns = createTurns(limits);
   let next = 0;
   return {
-    async render(source, wish) {
+    async render(source, request) {
       await turns.enter();
       try {
-        const task = { ...wish, id: ++next, source: await source() };
+        const task = { ...request, id: ++next, source: await source() };
         const worker = pool.take();
         const answer = await ask(worker.child, task, limits);
         pool.give(worker);

@@ -21,9 +21,9 @@ import {
   pageOf,
   patchOf,
   preferHeaders,
+  requestOf,
   Success,
   wantsOverwrite,
-  wishOf,
 } from './shapes.ts';
 import {
   FORM_BYTES,
@@ -101,11 +101,11 @@ const create = (services: StorageServices): Operation =>
     output: FileDocument,
     errors: [storageErrors.INVALID_BASE64, ...uploadErrors],
     summary: 'Upload a small file as base64',
-    async handler({ caller }, { headers, body: { data: base64, upsert, ...wish } }) {
+    async handler({ caller }, { headers, body: { data: base64, upsert, ...request } }) {
       const overwrite = wantsOverwrite(upsert, headers);
       const body = bodyOf(services, base64);
       return fileDocument(
-        await services.files.create(caller, { ...wishOf(wish), overwrite }, body),
+        await services.files.create(caller, { ...requestOf(request), overwrite }, body),
         services.links,
       );
     },
@@ -144,12 +144,12 @@ const upload = (services: StorageServices): Operation =>
     summary: 'Upload a file',
     async handler(context, { headers, body, stream }) {
       if (stream) return uploadedForm(services, context, { stream, headers });
-      const { upsert, size = 0, ...wish } = body ?? {};
+      const { upsert, size = 0, ...request } = body ?? {};
       const overwrite = wantsOverwrite(upsert, headers);
       const { signedUploads } = services;
       return signedAnswer(
         services,
-        await signedUploads.begin(context.caller, { ...wishOf(wish), overwrite }, size),
+        await signedUploads.begin(context.caller, { ...requestOf(request), overwrite }, size),
       );
     },
   });

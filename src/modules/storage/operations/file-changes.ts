@@ -17,9 +17,9 @@ import {
   newFileFields,
   patchOf,
   preferHeaders,
+  requestOf,
   Success,
   wantsOverwrite,
-  wishOf,
 } from './shapes.ts';
 import { TRANSFER_MS, uploadErrors } from './uploads.ts';
 
@@ -66,11 +66,11 @@ const createWithData = (services: StorageServices): Operation =>
     output: FileDocument,
     errors: [storageErrors.INVALID_BASE64, ...uploadErrors],
     summary: 'Upload a small file as base64',
-    async handler({ caller }, { headers, query, body: { data: base64, upsert, ...wish } }) {
+    async handler({ caller }, { headers, query, body: { data: base64, upsert, ...request } }) {
       const overwrite = wantsOverwrite(upsert, headers);
       const body = bodyOf(services, base64);
-      const wanted = { ...wishOf(wish), ...query, overwrite };
-      const file = await services.files.create(caller, wanted, body);
+      const requested = { ...requestOf(request), ...query, overwrite };
+      const file = await services.files.create(caller, requested, body);
       return fileDocument(file, services.links);
     },
   });
@@ -152,10 +152,10 @@ const copy = (services: StorageServices): Operation =>
     summary: 'Copy a file',
     description:
       'Into the same folder unless another is named. The copy belongs to whoever makes it.',
-    async handler({ caller }, { params, query, headers, body: { upsert, ...wish } }) {
+    async handler({ caller }, { params, query, headers, body: { upsert, ...request } }) {
       const overwrite = wantsOverwrite(upsert, headers);
-      const wanted = { ...wishOf(wish), ...query, overwrite };
-      const made = await services.files.copy(caller, params.id, wanted);
+      const requested = { ...requestOf(request), ...query, overwrite };
+      const made = await services.files.copy(caller, params.id, requested);
       return fileDocument(made, services.links);
     },
   });

@@ -92,8 +92,8 @@ const create = ({ sharedLinks }: StorageServices): Operation =>
     description:
       'Whoever has it reads the file, until it expires, is used up or is taken back. The address is shown only here.',
     async handler({ caller }, { params, body: { expiresIn = 86_400, ...rest } }) {
-      const wish = { ...rest, expiresInSeconds: expiresIn };
-      const { link, url } = await sharedLinks.create(caller, params.id, wish);
+      const request = { ...rest, expiresInSeconds: expiresIn };
+      const { link, url } = await sharedLinks.create(caller, params.id, request);
       return { link: linkDocument(link), url };
     },
   });

@@ -49,7 +49,7 @@ export const patchOf = <T extends { readonly expiresAt?: string | null }>({
 });
 
 /** The same of a new file, which needs no word to have no end. */
-export const wishOf = <T extends { readonly expiresAt?: string }>({
+export const requestOf = <T extends { readonly expiresAt?: string }>({
   expiresAt: at,
   ...rest
 }: T) => ({ ...rest, ...(at !== undefined && { expiresAt: new Date(at) }) });

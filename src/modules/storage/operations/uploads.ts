@@ -14,7 +14,7 @@ import { fileNameOf } from '../names.ts';
 import type { FileRow } from '../queries/files.ts';
 import { FileDocument, fileDocument } from '../services/documents.ts';
 import { readForm } from '../services/multipart.ts';
-import type { FileWish } from '../services/placing.ts';
+import type { FileRequest } from '../services/placing.ts';
 import type { SignedUpload } from '../services/signed-uploads.ts';
 import type { StorageServices } from '../services/storage-services.ts';
 import {
@@ -22,9 +22,9 @@ import {
   fileFields,
   newFileFields,
   preferHeaders,
+  requestOf,
   scopeField,
   wantsOverwrite,
-  wishOf,
 } from './shapes.ts';
 
 const facts = { surface: 'client', limit: standardLimit } as const;
@@ -108,11 +108,11 @@ const upload = (services: StorageServices): Operation =>
       'As `multipart/form-data` the file itself: its part is called `file`, fields may stand anywhere. As JSON it answers an address to which the bytes are sent with PUT and without a credential.',
     async handler(context, { headers, query: { scope }, body, stream }) {
       if (stream) return uploadedForm(services, context, { stream, headers, scope });
-      const { upsert, size = 0, ...wish } = body ?? {};
+      const { upsert, size = 0, ...request } = body ?? {};
       const overwrite = wantsOverwrite(upsert, headers);
       const signed = await services.signedUploads.begin(
         context.caller,
-        { ...wishOf(wish), scope, overwrite },
+        { ...requestOf(request), scope, overwrite },
         size,
       );
       return signedAnswer(services, signed);
@@ -130,13 +130,13 @@ export async function uploadedForm(
   }: { stream: BodyStream; headers: { prefer?: string }; scope?: string | undefined },
 ) {
   const { result: file } = await readForm(stream, ({ fileName, mimeType, body, fields }) => {
-    const wish = (): FileWish => ({
-      ...wishOfForm(fields, headers),
+    const request = (): FileRequest => ({
+      ...requestOfForm(fields, headers),
       scope,
       name: fields.get('name') || sanitized(fileName),
       mimeType: fields.get('mimeType') || mimeType,
     });
-    return files.create(caller, wish(), { source: body, signal }, wish);
+    return files.create(caller, request(), { source: body, signal }, request);
   });
   return {
     id: file._id,
@@ -154,7 +154,10 @@ const booleans = new Map([
 ]);
 
 /** The fields of a form. Throws 400 for a switch that is none. */
-function wishOfForm(fields: ReadonlyMap<string, string>, headers: { prefer?: string }): FileWish {
+function requestOfForm(
+  fields: ReadonlyMap<string, string>,
+  headers: { prefer?: string },
+): FileRequest {
   const flag = (name: string): boolean | undefined => {
     const text = fields.get(name);
     if (text === undefined || text === '') return undefined;

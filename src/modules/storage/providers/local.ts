@@ -14,7 +14,7 @@ import {
 } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import type { Readable } from 'node:stream';
-import { codeOf, faultOf, onDisk, unlessMissing } from './local/faults.ts';
+import { codeOf, diskErrorOf, onDisk, unlessMissing } from './local/disk-errors.ts';
 import {
   isFolder,
   moveInto,
@@ -200,7 +200,7 @@ async function publish(disk: Disk, temporary: string, place: ObjectPlace): Promi
     return factsOf(facts);
   } catch (error) {
     await rm(temporary, { force: true });
-    throw faultOf(error);
+    throw diskErrorOf(error);
   }
 }
 

@@ -4,7 +4,7 @@ import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { faultOf } from './local/faults.ts';
+import { diskErrorOf } from './local/disk-errors.ts';
 import { ProviderError } from './provider.ts';
 
 const READ_BYTES = 256 * 1024;
@@ -34,6 +34,6 @@ export async function openSpool(): Promise<FileHandle> {
     await unlink(path);
     return file;
   } catch (error) {
-    throw faultOf(error);
+    throw diskErrorOf(error);
   }
 }

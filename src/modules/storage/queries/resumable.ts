@@ -21,7 +21,7 @@ export interface ResumableRow extends ResumableState {
   readonly bucket: string;
   readonly objectKey: string;
   readonly size: number;
-  readonly wish: Readonly<Record<string, unknown>>;
+  readonly request: Readonly<Record<string, unknown>>;
   readonly metadata: Readonly<Record<string, string | null>> | null;
   /** The file that it has become. */
   readonly fileId: string | null;
@@ -29,7 +29,7 @@ export interface ResumableRow extends ResumableState {
 }
 
 const columns = `id, caller, upload_id as "uploadId", tail_upload_id as "tailUploadId", bucket, object_key as "objectKey",
-  size, "offset", tail, multipart, parts, wish, metadata, file_id as "fileId", created_at as "createdAt"`;
+  size, "offset", tail, multipart, parts, wish as request, metadata, file_id as "fileId", created_at as "createdAt"`;
 
 export const insertResumable = (
   database: Queryable,
@@ -42,7 +42,7 @@ export const insertResumable = (
     | 'bucket'
     | 'objectKey'
     | 'size'
-    | 'wish'
+    | 'request'
     | 'metadata'
   > & { readonly expiresInSeconds: number },
 ): Promise<unknown> =>
@@ -58,7 +58,7 @@ export const insertResumable = (
         row.bucket,
         row.objectKey,
         row.size,
-        JSON.stringify(row.wish),
+        JSON.stringify(row.request),
         row.metadata === null ? null : JSON.stringify(row.metadata),
         row.expiresInSeconds,
       ],
@@ -94,23 +94,23 @@ export const lockResumable = async (
     )
   )?.held;
 
-/** Holds the lock for longer. `lost`: somebody else has it; `wanted`: somebody waits for it. */
+/** Holds the lock for longer. `lost`: somebody else has it; `requested`: somebody waits for it. */
 export const holdResumable = async (
   database: Queryable,
   id: string,
   { token, seconds }: { readonly token: string; readonly seconds: number },
-): Promise<'held' | 'wanted' | 'lost'> => {
+): Promise<'held' | 'requested' | 'lost'> => {
   const row = await firstOf(
-    database.query<{ wanted: boolean }>(
+    database.query<{ requested: boolean }>(
       statement(
         `update penstock.storage_resumable set locked_until = now() + $3::double precision * interval '1 second'
-         where id = $1::uuid and lock_token = $2::uuid returning lock_wanted as wanted`,
+         where id = $1::uuid and lock_token = $2::uuid returning lock_wanted as requested`,
         [id, token, seconds],
       ),
     ),
   );
   if (!row) return 'lost';
-  return row.wanted ? 'wanted' : 'held';
+  return row.requested ? 'requested' : 'held';
 };
 
 export const unlockResumable = (database: Queryable, id: string, token: string): Promise<unknown> =>

@@ -27,9 +27,9 @@ const MAX_BUCKET = 63;
 
 /** Names are shared with everybody on most stores, and know hyphens only, one at a time. */
 function bucketName(parts: readonly string[]): string {
-  const wanted = parts.filter((part) => part !== '').join('-');
-  const name = wanted.replaceAll(/[^a-z0-9]+/g, '-');
-  if (name === wanted && name.length <= MAX_BUCKET) return name;
-  const digest = createHash('sha256').update(wanted).digest('hex').slice(0, 10);
+  const joined = parts.filter((part) => part !== '').join('-');
+  const name = joined.replaceAll(/[^a-z0-9]+/g, '-');
+  if (name === joined && name.length <= MAX_BUCKET) return name;
+  const digest = createHash('sha256').update(joined).digest('hex').slice(0, 10);
   return `${name.slice(0, MAX_BUCKET - digest.length - 1)}-${digest}`;
 }

@@ -3,7 +3,7 @@ import { Reply } from '../../../kernel/operations/operation.ts';
 import { storageErrors } from '../errors.ts';
 import type { ByteRange, ObjectPlace } from '../providers/provider.ts';
 import { type FileRow, fileById } from '../queries/files.ts';
-import { dispositionOf, isShownInline } from './disposition.ts';
+import { dispositionOf, isInline } from './disposition.ts';
 import { placeOf } from './places.ts';
 import { rangeOf } from './range.ts';
 import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
@@ -104,7 +104,7 @@ const headersOf = (file: FileRow, download: boolean): Record<string, string> => 
   'cache-control': `${file.isPublic ? 'public' : 'private'}, max-age=0, must-revalidate`,
   ...(file.isPublic && { 'cross-origin-resource-policy': 'cross-origin' }),
   'content-disposition': dispositionOf(
-    download || !isShownInline(file.mimeType ?? '') ? 'attachment' : 'inline',
+    download || !isInline(file.mimeType ?? '') ? 'attachment' : 'inline',
     file.alias || file.name,
   ),
 });

@@ -1,7 +1,7 @@
 /** How a browser is told what to do with a content: show it or keep it, and under which name (RFC 6266, RFC 8187). */
 
 /** Types that browsers show without running anything in them. An allow-list: whatever is not here is only downloaded. */
-const shown = new Set([
+const inlineTypes = new Set([
   'image/png',
   'image/jpeg',
   'image/gif',
@@ -23,7 +23,7 @@ const shown = new Set([
   'application/pdf',
 ]);
 
-export const isShownInline = (mimeType: string): boolean => shown.has(mimeType);
+export const isInline = (mimeType: string): boolean => inlineTypes.has(mimeType);
 
 /** The value of `Content-Disposition`. Old readers get a name in ASCII, the others the real one. */
 export function dispositionOf(kind: 'inline' | 'attachment', name: string): string {

@@ -54,10 +54,10 @@ export function fileDocument(file: FileRow | ListedFile, links: Links): FileDocu
     bucket: _bucket,
     objectKey: _key,
     pendingUpload: _upload,
-    ...shown
+    ...visible
   } = { bucket: null, objectKey: null, pendingUpload: null, ...file };
   return {
-    ...shown,
+    ...visible,
     id: file._id,
     url: file.isPublic ? links.publicUrl(file) : null,
     uri: `/storage/getFileUrl/${file._id}`,

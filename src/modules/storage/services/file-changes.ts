@@ -19,7 +19,7 @@ import { takeUpload } from '../queries/uploads.ts';
 import { type Containers, ensureFolders } from './containers.ts';
 import type { ArrivedContent, Contents } from './contents.ts';
 import { contentOf, placeOf } from './places.ts';
-import { type FileWish, visibilityIn } from './placing.ts';
+import { type FileRequest, visibilityIn } from './placing.ts';
 import { enqueueRemoval } from './removal.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
 
@@ -33,7 +33,7 @@ export interface FileBody {
 
 /** What may be said about a file that is there. */
 export type FilePatch = Pick<
-  FileWish,
+  FileRequest,
   'name' | 'alias' | 'folder' | 'container' | 'mimeType' | 'metadata' | 'isPublic' | 'scope'
 > & {
   /** Null: never. */

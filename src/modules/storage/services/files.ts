@@ -12,7 +12,7 @@ import type { Containers } from './containers.ts';
 import type { ArrivedContent, Contents } from './contents.ts';
 import { createFileChanges, type FileBody, type FilePatch } from './file-changes.ts';
 import { contentOf } from './places.ts';
-import type { FileWish, Placement, Placing } from './placing.ts';
+import type { FileRequest, Placement, Placing } from './placing.ts';
 import { createRemoveAll, type RemoveAll } from './removing.ts';
 import { enqueueScan, servable } from './scanning.ts';
 import { existing, type StorageParts } from './storage-parts.ts';
@@ -26,15 +26,15 @@ export interface Files {
    */
   create(
     caller: Caller,
-    wish: FileWish,
+    request: FileRequest,
     body: FileBody,
-    wishAtEnd?: () => FileWish,
+    requestAtEnd?: () => FileRequest,
   ): Promise<FileRow>;
   /** A new file of bytes that have arrived, or new bytes for one of that name. What fails gives the bytes up. */
-  adopt(caller: Caller, wish: FileWish, arrived: ArrivedContent): Promise<FileRow>;
+  adopt(caller: Caller, request: FileRequest, arrived: ArrivedContent): Promise<FileRow>;
   /** Changes what is said, and the bytes where there are new ones. */
   update(caller: Caller, id: string, patch: FilePatch, body?: FileBody): Promise<FileRow>;
-  copy(caller: Caller, id: string, wish: FileWish): Promise<FileRow>;
+  copy(caller: Caller, id: string, request: FileRequest): Promise<FileRow>;
   remove(caller: Caller, id: string, scope?: string): Promise<void>;
   /** Deletes locked files inside a transaction. Asks nothing of the caller. */
   removeAll: RemoveAll;
@@ -56,8 +56,8 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
   return {
     find,
     removeAll,
-    async create(caller, wish, { source, size, signal }, wishAtEnd) {
-      const early = await placing.place(caller, wish);
+    async create(caller, request, { source, size, signal }, requestAtEnd) {
+      const early = await placing.place(caller, request);
       await placing.requireFree(caller, early);
       const { container, name, mimeType } = early;
       const arrived = await contents.receive(
@@ -66,20 +66,21 @@ export function createFiles(parts: StorageParts, dependencies: Dependencies): Fi
         source,
       );
       return make(caller, arrived, async () => {
-        const last = wishAtEnd?.();
+        const last = requestAtEnd?.();
         return last ? placing.place(caller, { ...last, name: last.name ?? early.name }) : early;
       });
     },
-    adopt: (caller, wish, arrived) => make(caller, arrived, () => placing.place(caller, wish)),
+    adopt: (caller, request, arrived) =>
+      make(caller, arrived, () => placing.place(caller, request)),
     async update(caller, id, patch, body) {
       const file = await find(id);
       await access.require(caller, 'edit', file, patch.scope);
       return change(caller, file, patch, body);
     },
-    async copy(caller, id, wish) {
+    async copy(caller, id, request) {
       const from = await find(id);
-      await access.require(caller, 'read', from, wish.scope);
-      const placement = await placing.place(caller, wishOfCopy(from, wish));
+      await access.require(caller, 'read', from, request.scope);
+      const placement = await placing.place(caller, requestOfCopy(from, request));
       await placing.requireFree(caller, placement);
       const { bucket } = placement.container;
       const to = { fileId: newId(), kind: 'create', bucket } as const;
@@ -109,13 +110,13 @@ async function findFile(database: Queryable, id: string): Promise<FileRow> {
 }
 
 /** A copy is what its original is, but for what is said about it. */
-const wishOfCopy = (from: FileRow, wish: FileWish): FileWish => ({
+const requestOfCopy = (from: FileRow, request: FileRequest): FileRequest => ({
   isPublic: from.isPublic,
   mimeType: from.mimeType ?? undefined,
   container: from.container,
   folder: from.folder,
   alias: from.alias ?? undefined,
-  ...wish,
+  ...request,
 });
 
 /** Makes a file of what has arrived; gives the bytes up when that is refused. */

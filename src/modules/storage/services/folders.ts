@@ -25,7 +25,7 @@ export interface Folders {
   /** Makes a folder and those above it. Throws FOLDER_EXISTS where the deepest is there. */
   create(
     caller: Caller,
-    wish: { readonly name: string; readonly container?: string; readonly isPublic?: boolean },
+    request: { readonly name: string; readonly container?: string; readonly isPublic?: boolean },
   ): Promise<FolderRow>;
   /**
    * Throws FOLDER_NOT_EMPTY without `recursive`, and FILE_ACCESS_DENIED when there are files that the caller may not delete.

@@ -51,13 +51,13 @@ export function createModuleFiles({
   return {
     async store({ container, name, alias, mimeType }, body) {
       if (!isModuleContainer(container)) throw new Error(`${container} is no container of modules`);
-      return shown(await files.create(asModule, { container, name, alias, mimeType }, body));
+      return viewOf(await files.create(asModule, { container, name, alias, mimeType }, body));
     },
     async readable(caller, id) {
       const file = await files.find(id).catch(() => undefined);
       if (!file || file.generation === 0 || !(await access.may(caller, 'read', file)))
         return undefined;
-      return shown(file);
+      return viewOf(file);
     },
     readUrl: async (id) => links.readUrl(await files.find(id), true),
     removeNamed: async (transaction, container, names) =>
@@ -70,7 +70,7 @@ export function createModuleFiles({
   };
 }
 
-const shown = ({ _id, name, alias, size, mimeType, checksum }: FileRow): ModuleFile => ({
+const viewOf = ({ _id, name, alias, size, mimeType, checksum }: FileRow): ModuleFile => ({
   id: _id,
   name: alias ?? name,
   size,

@@ -22,7 +22,7 @@ import { type Containers, ensureFolders } from './containers.ts';
 import type { StorageParts } from './storage-parts.ts';
 
 /** What a caller says about a new file. */
-export interface FileWish {
+export interface FileRequest {
   readonly name?: string | undefined;
   readonly alias?: string | undefined;
   readonly folder?: string | undefined;
@@ -37,7 +37,7 @@ export interface FileWish {
   readonly scope?: string | undefined;
 }
 
-/** A wish that was found possible. */
+/** A request that was found possible. */
 export interface Placement {
   readonly container: ContainerRow;
   readonly folder: string;
@@ -56,7 +56,7 @@ export interface Placement {
 
 export interface Placing {
   /** Throws for names that are none, for containers that may not be made, and for a private file among public ones. */
-  place(caller: Caller, wish: FileWish): Promise<Placement>;
+  place(caller: Caller, request: FileRequest): Promise<Placement>;
   /** Throws FILE_EXISTS when it is known already that the name is taken, before bytes are sent for nothing. */
   requireFree(caller: Caller, placement: Placement): Promise<void>;
   /**
@@ -78,30 +78,31 @@ export function createPlacing(parts: StorageParts, containers: Containers): Plac
   const { database, config, access } = parts;
   const { tuples } = parts.permissions;
   return {
-    async place(caller, wish) {
-      const folder = folderOf(wish.folder ?? '');
-      const name = wish.name === undefined || wish.name === '' ? newId() : fileNameOf(wish.name);
+    async place(caller, request) {
+      const folder = folderOf(request.folder ?? '');
+      const name =
+        request.name === undefined || request.name === '' ? newId() : fileNameOf(request.name);
       requirePathLength(folder, name);
       const container = await containers.resolve(
         caller,
-        wish.container || undefined,
-        wish.isPublic,
+        request.container || undefined,
+        request.isPublic,
       );
       access.requireCreate(caller, container.name);
-      const owner = await access.ownerFor(caller, wish.scope);
+      const owner = await access.ownerFor(caller, request.scope);
       return {
         container,
         folder,
         name,
-        isNamed: wish.name !== undefined && wish.name !== '',
-        alias: wish.alias ? aliasOf(wish.alias) : undefined,
-        mimeType: wish.mimeType ? mediaTypeOf(wish.mimeType) : undefined,
-        isPublic: visibilityIn(container, wish.isPublic),
-        metadata: metadataOf(wish.metadata),
-        expiresAt: wish.expiresAt,
-        overwrite: wish.overwrite ?? false,
+        isNamed: request.name !== undefined && request.name !== '',
+        alias: request.alias ? aliasOf(request.alias) : undefined,
+        mimeType: request.mimeType ? mediaTypeOf(request.mimeType) : undefined,
+        isPublic: visibilityIn(container, request.isPublic),
+        metadata: metadataOf(request.metadata),
+        expiresAt: request.expiresAt,
+        overwrite: request.overwrite ?? false,
         owner,
-        scope: wish.scope,
+        scope: request.scope,
       };
     },
     async requireFree(caller, placement) {

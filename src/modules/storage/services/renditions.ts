@@ -13,7 +13,7 @@ import type { Delivery } from './delivery.ts';
 import { placeOf } from './places.ts';
 import { isMissingObject, publicError, type StorageParts } from './storage-parts.ts';
 
-export interface ImageWish extends Partial<ImageOptions> {
+export interface ImageRequest extends Partial<ImageOptions> {
   readonly preset?: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface Rendition {
 
 export interface Renditions {
   /** Undefined: an animated picture, which is shown as it is. The caller may read the file. Throws 400 for what is no picture. */
-  of(caller: Caller, file: FileRow, wish: ImageWish): Promise<Rendition | undefined>;
+  of(caller: Caller, file: FileRow, request: ImageRequest): Promise<Rendition | undefined>;
   close(): void;
 }
 
@@ -81,8 +81,8 @@ export function createRenditions(parts: StorageParts, delivery: Delivery): Rendi
 
   return {
     close: () => renderer.close(),
-    async of(caller, file, wish) {
-      const options = optionsOf(wish, config().images.presets, caller);
+    async of(caller, file, request) {
+      const options = optionsOf(request, config().images.presets, caller);
       if (!rendered.has(file.mimeType ?? '')) throw storageErrors.IMAGE_UNSUPPORTED();
       if (file.size > config().images.maxSourceBytes) throw storageErrors.IMAGE_UNSUPPORTED();
       const { bucket, key } = placeOf(file);
@@ -104,7 +104,11 @@ type Presets = Readonly<Record<string, Partial<ImageOptions>>>;
 const usual = { fit: 'inside', format: 'webp', quality: 80 } as const;
 
 /** Throws 400 for an unknown preset, and 403 for visitors who ask for more than presets: the store would fill up. */
-function optionsOf({ preset, ...own }: ImageWish, presets: Presets, caller: Caller): ImageOptions {
+function optionsOf(
+  { preset, ...own }: ImageRequest,
+  presets: Presets,
+  caller: Caller,
+): ImageOptions {
   const all = new Map(Object.entries(presets));
   const found = preset === undefined ? undefined : all.get(preset);
   if (preset !== undefined && !found)
@@ -113,13 +117,13 @@ function optionsOf({ preset, ...own }: ImageWish, presets: Presets, caller: Call
     });
   const options = { ...usual, ...found, ...defined(own) };
   if (caller.kind !== 'anonymous') return options;
-  const wanted = hashOf(options);
-  if ([...all.values()].some((one) => hashOf({ ...usual, ...one }) === wanted)) return options;
+  const requested = hashOf(options);
+  if ([...all.values()].some((one) => hashOf({ ...usual, ...one }) === requested)) return options;
   throw storageErrors.PRESET_REQUIRED();
 }
 
-const defined = (wish: Partial<ImageOptions>): Partial<ImageOptions> =>
-  Object.fromEntries(Object.entries(wish).filter(([, value]) => value !== undefined));
+const defined = (request: Partial<ImageOptions>): Partial<ImageOptions> =>
+  Object.fromEntries(Object.entries(request).filter(([, value]) => value !== undefined));
 
 const hashOf = ({ w, h, fit, format, quality }: ImageOptions): string =>
   createHash('sha256')

@@ -22,7 +22,7 @@ import { contentTypeOf } from './content-types.ts';
 import type { Contents } from './contents.ts';
 import type { Files } from './files.ts';
 import { keyOf } from './places.ts';
-import type { FileWish, Placing } from './placing.ts';
+import type { FileRequest, Placing } from './placing.ts';
 import { enqueueRemoval } from './removal.ts';
 import { createResumableBytes, type ResumableBytes, tailKeyOf } from './resumable-bytes.ts';
 import { toScan } from './scanning.ts';
@@ -41,7 +41,7 @@ export interface NewResumable {
   readonly id: string;
   /** Bytes. */
   readonly size: number;
-  readonly wish: FileWish;
+  readonly request: FileRequest;
   /** As the client wrote it. */
   readonly metadata: Readonly<Record<string, string | null>> | null;
 }
@@ -97,9 +97,9 @@ interface ResumableParts extends StorageParts, Dependencies {
 async function create(
   { database, config, contents, placing }: ResumableParts,
   caller: Caller,
-  { id, size, wish, metadata }: NewResumable,
+  { id, size, request, metadata }: NewResumable,
 ): Promise<void> {
-  const placement = await placing.place(caller, wish);
+  const placement = await placing.place(caller, request);
   const limit = contents.limitOf(placement.container);
   if (size > limit) throw tooLarge(limit);
   await placing.requireFree(caller, placement);
@@ -129,7 +129,7 @@ async function create(
       bucket,
       objectKey: main.objectKey,
       size,
-      wish: { ...wish },
+      request: { ...request },
       metadata,
       expiresInSeconds: seconds,
     });
@@ -154,20 +154,20 @@ async function finish(
 async function adopted(parts: ResumableParts, caller: Caller, row: ResumableRow): Promise<FileRow> {
   const { database, placing, files, bytes, provider, log } = parts;
   const facts = await bytes.complete(row);
-  const wish = row.wish as FileWish;
+  const request = row.request as FileRequest;
   const place = { bucket: row.bucket, key: row.objectKey };
-  const placement = await placing.place(caller, wish);
+  const placement = await placing.place(caller, request);
   const container =
     (await containerByName(database, placement.container.name)) ?? placement.container;
   const head = await onStore(log, async () => headOf(await provider(), place, row.size));
   try {
-    const mimeType = await contentTypeOf(head, placement.name, wish.mimeType, container);
+    const mimeType = await contentTypeOf(head, placement.name, request.mimeType, container);
     const { bucket, objectKey, size } = row;
     const upload = { id: row.uploadId, fileId: row.id, bucket, objectKey, generation: 1 };
     const etag = `${objectKey}-${facts.etag}`.replaceAll(/[^\w.~-]/g, '');
     const scan = toScan(parts);
     const content = { ...place, objectKey, size, mimeType, checksum: undefined, etag, scan };
-    return await files.adopt(caller, { ...wish, name: placement.name }, { upload, content });
+    return await files.adopt(caller, { ...request, name: placement.name }, { upload, content });
   } catch (error) {
     // Somebody who died may have made it.
     const made = await fileById(database, row.id);

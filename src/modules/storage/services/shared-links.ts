@@ -1,5 +1,5 @@
 /**
- * Links that somebody gives to others: each has a secret of its own, an end, a number of uses if wanted, and can be taken
+ * Links that somebody gives to others: each has a secret of its own, an end, a number of uses if requested, and can be taken
  * back. Signed addresses (links.ts) are for a moment and are not kept; these are rows, and the row counts.
  */
 import type { Caller } from '../../../kernel/caller.ts';
@@ -22,7 +22,7 @@ export interface NewLink {
 
 export interface SharedLinks {
   /** The secret is shown here and never again. Throws 403 for who may not share the file. */
-  create(caller: Caller, fileId: string, wish: NewLink): Promise<{ link: LinkRow; url: string }>;
+  create(caller: Caller, fileId: string, request: NewLink): Promise<{ link: LinkRow; url: string }>;
   /** Those that still have time. */
   list(
     caller: Caller,

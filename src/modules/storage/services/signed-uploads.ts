@@ -17,7 +17,7 @@ import type { Contents } from './contents.ts';
 import type { FilePatch } from './file-changes.ts';
 import type { Files } from './files.ts';
 import { keyOf } from './places.ts';
-import type { FileWish, Placing } from './placing.ts';
+import type { FileRequest, Placing } from './placing.ts';
 import { onStore, type StorageParts } from './storage-parts.ts';
 import { createArrivals, type SentBody } from './upload-arrivals.ts';
 
@@ -36,7 +36,7 @@ export interface SignedUpload {
 }
 
 export interface SignedUploads {
-  begin(caller: Caller, wish: FileWish, size: number): Promise<SignedUpload>;
+  begin(caller: Caller, request: FileRequest, size: number): Promise<SignedUpload>;
   /** New bytes for a file that is there. What else is said about it holds at once. */
   beginAgain(caller: Caller, id: string, patch: FilePatch, size: number): Promise<SignedUpload>;
   /** Takes the bytes that are sent to an address of ours. Whoever comes here has a valid signature. */
@@ -128,8 +128,8 @@ function createUploadOpening(
 
   return {
     beginAgain,
-    async begin(caller, wish, size) {
-      const placement = await placing.place(caller, wish);
+    async begin(caller, request, size) {
+      const placement = await placing.place(caller, request);
       const { container, mimeType } = placement;
       requireSize(contents, size, container);
       if (mimeType) await contentTypeOf(Buffer.alloc(0), placement.name, mimeType, container);

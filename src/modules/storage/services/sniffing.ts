@@ -63,21 +63,25 @@ export async function sniffContentType(
   hint: string | undefined,
 ): Promise<string> {
   const said = hint === undefined || hint === '' ? undefined : mediaTypeOf(hint);
-  const wish = said === UNKNOWN ? undefined : said;
+  const declared = said === UNKNOWN ? undefined : said;
   const ending = byEnding.get(name.slice(name.lastIndexOf('.') + 1).toLowerCase());
   const head = firstBytes.subarray(0, LOOKED_AT);
-  if (head.length === 0) return wish ?? ending ?? UNKNOWN;
+  if (head.length === 0) return declared ?? ending ?? UNKNOWN;
   const text = textOf(head);
-  if (text !== undefined) return textType(text, wish ?? ending);
+  if (text !== undefined) return textType(text, declared ?? ending);
   // Known by its bytes; the library is large, and most platforms keep few files.
   const { fileTypeFromBuffer } = await import('file-type');
   const found = (await fileTypeFromBuffer(head))?.mime.split(';', 1)[0];
-  if (found !== undefined) return isOfFamily(found, wish) ? wish : found;
-  return wish === undefined || provable.test(wish) || textual.test(wish) ? UNKNOWN : wish;
+  if (found !== undefined) return isOfFamily(found, declared) ? declared : found;
+  return declared === undefined || provable.test(declared) || textual.test(declared)
+    ? UNKNOWN
+    : declared;
 }
 
-function isOfFamily(found: string, wish: string | undefined): wish is string {
-  return wish !== undefined && (families.get(found) ?? []).some((type) => wish.startsWith(type));
+function isOfFamily(found: string, declared: string | undefined): declared is string {
+  return (
+    declared !== undefined && (families.get(found) ?? []).some((type) => declared.startsWith(type))
+  );
 }
 
 /** The beginning as text; undefined where it is none. A character that is cut off at the end counts. */
@@ -109,14 +113,14 @@ function hasControls(text: string): boolean {
 const pageStart =
   /^<(?:!doctype html|html|head|body|script|iframe|style|title|h1|div|font|table|a|b|br|p|meta|link|img|form|object|embed)(?=[\s/>]|$)/i;
 
-function textType(text: string, wish: string | undefined): string {
+function textType(text: string, declared: string | undefined): string {
   const markup = afterProlog(text);
   if (/^<svg(?=[\s/>:]|$)/i.test(markup) || /^<!doctype svg/i.test(markup)) return 'image/svg+xml';
-  if (pageStart.test(markup)) return wish === 'application/xhtml+xml' ? wish : 'text/html';
+  if (pageStart.test(markup)) return declared === 'application/xhtml+xml' ? declared : 'text/html';
   if (text.startsWith('%PDF-')) return 'application/pdf';
   if (text.trimStart().startsWith('<?xml'))
-    return wish !== undefined && textual.test(wish) ? wish : 'application/xml';
-  return wish !== undefined && textual.test(wish) ? wish : 'text/plain';
+    return declared !== undefined && textual.test(declared) ? declared : 'application/xml';
+  return declared !== undefined && textual.test(declared) ? declared : 'text/plain';
 }
 
 /** What comes after spaces, comments and the XML declaration: those may stand before any page. */

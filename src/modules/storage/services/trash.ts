@@ -28,7 +28,7 @@ export interface Trash {
     page: ListPage & { readonly container?: string | undefined },
   ): Promise<{ readonly rows: readonly TrashedFile[]; readonly count: number }>;
   /**
-   * Brings a file back to where it was, under another name if wanted. Throws TRASHED_FILE_NOT_FOUND, FILE_EXISTS,
+   * Brings a file back to where it was, under another name if requested. Throws TRASHED_FILE_NOT_FOUND, FILE_EXISTS,
    * CONTAINER_NOT_FOUND, QUOTA_EXCEEDED.
    */
   restore(caller: Caller, id: string, name?: string): Promise<FileRow>;

@@ -12,7 +12,7 @@ import { storageErrors } from '../errors.ts';
 import { fileNameOf } from '../names.ts';
 import { openSpool, spooled } from '../providers/spool.ts';
 import type { FileRow } from '../queries/files.ts';
-import type { FileWish } from './placing.ts';
+import type { FileRequest } from './placing.ts';
 import type { Resumable, ResumableLock } from './resumable.ts';
 
 const TUS_VERSION = '1.0.0';
@@ -146,8 +146,8 @@ function createStore(
     async create(upload: Upload): Promise<Upload> {
       const metadata = upload.metadata ?? null;
       const size = upload.size ?? 0;
-      const wish = wishOf(new Map(Object.entries(metadata ?? {})));
-      await resumable.create(caller, { id: upload.id, size, wish, metadata });
+      const fileRequest = requestOf(new Map(Object.entries(metadata ?? {})));
+      await resumable.create(caller, { id: upload.id, size, request: fileRequest, metadata });
       upload.creation_date = new Date().toISOString();
       return upload;
     },
@@ -176,7 +176,7 @@ function createStore(
 }
 
 /** What the metadata of an upload say about its file; the usual names of clients among them. */
-function wishOf(metadata: ReadonlyMap<string, string | null>): FileWish {
+function requestOf(metadata: ReadonlyMap<string, string | null>): FileRequest {
   const text = (...names: readonly string[]): string | undefined =>
     names
       .map((name) => metadata.get(name))

@@ -1,7 +1,7 @@
 /**
  * The pattern language of `validate.pattern` and `$regex`: the regular part of JavaScript's regular expressions
  * with the flag `u`. Whatever would need backtracking (references, lookaround) is refused. Reading takes time in
- * proportion to the text; what the pattern grows to is settled by size.ts before anything is built from it.
+ * proportion to the text; what the pattern grows to is resolved by size.ts before anything is built from it.
  */
 
 import {
@@ -44,11 +44,11 @@ export function readPattern(source: string): Node {
     throw new PatternError(`a pattern has at most ${MAX_SOURCE} characters`);
   const cursor: Cursor = { text: Array.from(source), at: 0, depth: 0, classes: 0 };
   const node = choice(cursor);
-  if (cursor.at < cursor.text.length) fault(cursor, 'there is a ) without its (');
+  if (cursor.at < cursor.text.length) refuse(cursor, 'there is a ) without its (');
   return node;
 }
 
-function fault(cursor: Cursor, message: string): never {
+function refuse(cursor: Cursor, message: string): never {
   throw new PatternError(`${message} (at character ${cursor.at + 1} of the pattern)`);
 }
 
@@ -64,7 +64,7 @@ function eat(cursor: Cursor, token: string): boolean {
 }
 
 function choice(cursor: Cursor): Node {
-  if (++cursor.depth > MAX_NESTING) fault(cursor, 'groups are nested too deeply');
+  if (++cursor.depth > MAX_NESTING) refuse(cursor, 'groups are nested too deeply');
   const nodes = [sequence(cursor)];
   while (eat(cursor, '|')) nodes.push(sequence(cursor));
   cursor.depth--;
@@ -94,10 +94,10 @@ function quantified(cursor: Cursor): Node {
   const node = atom(cursor);
   const bounds = quantifier(cursor);
   if (!bounds) return node;
-  if (isPlace(node)) fault(cursor, '^, $, \\b and \\B cannot be repeated');
+  if (isPlace(node)) refuse(cursor, '^, $, \\b and \\B cannot be repeated');
   // Greedy or not changes what is found first, never whether something is found.
   eat(cursor, '?');
-  if (quantifiers.has(peek(cursor))) fault(cursor, 'nothing to repeat');
+  if (quantifiers.has(peek(cursor))) refuse(cursor, 'nothing to repeat');
   return { kind: 'repeat', node, ...bounds };
 }
 
@@ -114,12 +114,12 @@ function quantifier(cursor: Cursor): { readonly min: number; readonly max: numbe
 function repetition(cursor: Cursor): { readonly min: number; readonly max: number } {
   const found =
     /^\{(\d{1,4})(,(\d{1,4})?)?\}/.exec(rest(cursor, 12)) ??
-    fault(cursor, '{ must be a repetition such as {2,5}, or be written \\{');
+    refuse(cursor, '{ must be a repetition such as {2,5}, or be written \\{');
   cursor.at += found[0].length;
   const min = Number(found[1]);
   const upper = found[3] === undefined ? Number.POSITIVE_INFINITY : Number(found[3]);
   const max = found[2] === undefined ? min : upper;
-  if (max < min) fault(cursor, 'the bounds of a repetition are in the wrong order');
+  if (max < min) refuse(cursor, 'the bounds of a repetition are in the wrong order');
   return { min, max };
 }
 
@@ -142,22 +142,22 @@ function atom(cursor: Cursor): Node {
       if (eat(cursor, 'B')) return { kind: 'inside' };
       return { kind: 'set', set: escaped(cursor) };
     default:
-      if ('*+?{}]'.includes(char)) fault(cursor, `write \\${char} for the character itself`);
+      if ('*+?{}]'.includes(char)) refuse(cursor, `write \\${char} for the character itself`);
       return { kind: 'set', set: one(char.codePointAt(0) ?? 0) };
   }
 }
 
 function group(cursor: Cursor): Node {
   if (!eat(cursor, '?:') && peek(cursor) === '?') {
-    fault(cursor, 'only plain groups ( ) and (?: ) are supported: no lookaround, no named groups');
+    refuse(cursor, 'only plain groups ( ) and (?: ) are supported: no lookaround, no named groups');
   }
   const inner = choice(cursor);
-  if (!eat(cursor, ')')) fault(cursor, 'a group is not closed');
+  if (!eat(cursor, ')')) refuse(cursor, 'a group is not closed');
   return inner;
 }
 
 function escaped(cursor: Cursor): CharSet {
-  const char = peek(cursor) ?? fault(cursor, 'the pattern ends in a backslash');
+  const char = peek(cursor) ?? refuse(cursor, 'the pattern ends in a backslash');
   cursor.at++;
   const known = classes.get(char);
   if (known) return known;
@@ -165,19 +165,19 @@ function escaped(cursor: Cursor): CharSet {
   if (control !== undefined) return one(control);
   if (char === 'p' || char === 'P') return property(cursor, char === 'P');
   if (char === 'x' || char === 'u') return one(codePoint(cursor, char));
-  if (/[A-Za-z0-9]/.test(char)) fault(cursor, `\\${char} is not supported`);
+  if (/[A-Za-z0-9]/.test(char)) refuse(cursor, `\\${char} is not supported`);
   return one(char.codePointAt(0) ?? 0);
 }
 
 function property(cursor: Cursor, negated: boolean): CharSet {
   const found =
     /^\{([A-Za-z=]{1,24})\}/.exec(rest(cursor, 26)) ??
-    fault(cursor, '\\p needs the name of a class, such as \\p{L}');
+    refuse(cursor, '\\p needs the name of a class, such as \\p{L}');
   if (++cursor.classes > MAX_CLASSES)
-    fault(cursor, `a pattern has at most ${MAX_CLASSES} of \\p{...}`);
+    refuse(cursor, `a pattern has at most ${MAX_CLASSES} of \\p{...}`);
   const set =
     unicodeClass(found[1] ?? '') ??
-    fault(cursor, `there is no class ${found[0]}: use a general category such as L, or a script`);
+    refuse(cursor, `there is no class ${found[0]}: use a general category such as L, or a script`);
   cursor.at += found[0].length;
   return { ...set, negated };
 }
@@ -186,10 +186,10 @@ function codePoint(cursor: Cursor, kind: 'x' | 'u'): number {
   const form = kind === 'x' ? /^([0-9a-f]{2})/i : /^(?:([0-9a-f]{4})|\{([0-9a-f]{1,6})\})/i;
   const found =
     form.exec(rest(cursor, 8)) ??
-    fault(cursor, `\\${kind} needs ${kind === 'x' ? 'two' : 'four'} hexadecimal digits`);
+    refuse(cursor, `\\${kind} needs ${kind === 'x' ? 'two' : 'four'} hexadecimal digits`);
   cursor.at += found[0].length;
   const point = Number.parseInt(found[1] ?? found[2] ?? '', 16);
-  return point > 0x10ffff ? fault(cursor, 'there is no such character') : point;
+  return point > 0x10ffff ? refuse(cursor, 'there is no such character') : point;
 }
 
 function bracket(cursor: Cursor): CharSet {
@@ -214,13 +214,13 @@ function span(cursor: Cursor, from: CharSet, to: CharSet): readonly [number, num
       ? range[0]
       : undefined;
   };
-  const low = single(from) ?? fault(cursor, 'a range needs a character on both sides');
-  const high = single(to) ?? fault(cursor, 'a range needs a character on both sides');
-  return low > high ? fault(cursor, 'a range is in the wrong order') : [low, high];
+  const low = single(from) ?? refuse(cursor, 'a range needs a character on both sides');
+  const high = single(to) ?? refuse(cursor, 'a range needs a character on both sides');
+  return low > high ? refuse(cursor, 'a range is in the wrong order') : [low, high];
 }
 
 function member(cursor: Cursor): CharSet {
-  const char = peek(cursor) ?? fault(cursor, 'a character class is not closed');
+  const char = peek(cursor) ?? refuse(cursor, 'a character class is not closed');
   if (char === '\\') {
     cursor.at++;
     return escaped(cursor);

@@ -84,14 +84,14 @@ export const createProving =
     try {
       return await work();
     } catch (error) {
-      const refused = error instanceof PenstockError && !nobodysFault.has(error.code);
+      const refused = error instanceof PenstockError && !harmlessCodes.has(error.code);
       if (refused) await signIn.refused({ strategy: settings.name, outcome: 'wrong', origin });
       throw error;
     }
   };
 
 /** Somebody changed their mind, or the provider is down. */
-const nobodysFault: ReadonlySet<string> = new Set([
+const harmlessCodes: ReadonlySet<string> = new Set([
   externalErrors.EXTERNAL_SIGN_IN_DENIED.code,
   externalErrors.EXTERNAL_PROVIDER_UNAVAILABLE.code,
 ]);

@@ -84,7 +84,8 @@ const codeStatement = (key: 'hash' | 'subject_hash'): string => `
 
 const useCode = { byToken: codeStatement('hash'), bySubject: codeStatement('subject_hash') };
 
-const shown = 'id, user_id as "userId", data, used_at as "usedAt", expires_at <= now() as expired';
+const columns =
+  'id, user_id as "userId", data, used_at as "usedAt", expires_at <= now() as expired';
 
 export const tokenRow = (
   database: Queryable,
@@ -93,7 +94,7 @@ export const tokenRow = (
 ): Promise<OneTimeRow | undefined> =>
   first(
     database.query<OneTimeRow>({
-      text: `select ${shown} from penstock.one_time_tokens where hash = $1 and purpose = $2 and code_hash is null`,
+      text: `select ${columns} from penstock.one_time_tokens where hash = $1 and purpose = $2 and code_hash is null`,
       values: [hash, purpose],
       class: 'identity',
     }),
@@ -107,7 +108,7 @@ export const newestTokenRow = (
 ): Promise<OneTimeRow | undefined> =>
   first(
     database.query<OneTimeRow>({
-      text: `select ${shown} from penstock.one_time_tokens
+      text: `select ${columns} from penstock.one_time_tokens
         where purpose = $1 and subject_hash = $2 and used_at is null and expires_at > now() and code_hash is null
         order by created_at desc, id desc limit 1`,
       values: [purpose, subjectHash],
@@ -122,7 +123,7 @@ export const latestTokenRowOf = (
 ): Promise<OneTimeRow | undefined> =>
   first(
     database.query<OneTimeRow>({
-      text: `select ${shown} from penstock.one_time_tokens where user_id = $1::uuid and purpose = $2 order by created_at desc, id desc limit 1`,
+      text: `select ${columns} from penstock.one_time_tokens where user_id = $1::uuid and purpose = $2 order by created_at desc, id desc limit 1`,
       values: [userId, purpose],
     }),
   );
@@ -134,7 +135,7 @@ export const tokenRowById = (
 ): Promise<OneTimeRow | undefined> =>
   first(
     database.query<OneTimeRow>({
-      text: `select ${shown} from penstock.one_time_tokens where id = $1::uuid and purpose = $2`,
+      text: `select ${columns} from penstock.one_time_tokens where id = $1::uuid and purpose = $2`,
       values: [id, purpose],
       class: 'identity',
     }),

@@ -89,10 +89,10 @@ export function createGrantCache<T extends object>(database: Queryable): GrantCa
     for (const subject of found.subjects) addToIndex(bySubject, subject, key);
   }
 
-  async function search({ key, types: wanted, find }: CacheLookup<T>): Promise<CacheEntry<T>> {
-    const missedAll = wanted.some((type) => !followed.has(type));
+  async function search({ key, types: requested, find }: CacheLookup<T>): Promise<CacheEntry<T>> {
+    const missedAll = requested.some((type) => !followed.has(type));
     const flight: RunningSearch = { missed: new Set(), missedAll };
-    for (const type of wanted) types.add(type);
+    for (const type of requested) types.add(type);
     flights.add(flight);
     try {
       const found = await find();
@@ -105,16 +105,16 @@ export function createGrantCache<T extends object>(database: Queryable): GrantCa
   }
 
   return {
-    async read(wanted) {
-      const kept = entries.get(wanted.key);
-      if (!kept) return { value: (await search(wanted)).value, stands: () => true };
-      const isKept = (): boolean => entries.peek(wanted.key) === kept;
+    async read(requested) {
+      const kept = entries.get(requested.key);
+      if (!kept) return { value: (await search(requested)).value, stands: () => true };
+      const isKept = (): boolean => entries.peek(requested.key) === kept;
       const stands = ({ now }: DatabaseSnapshot): boolean => {
         const inTime = kept.until === undefined || kept.until > now;
-        if (!inTime && isKept()) entries.delete(wanted.key);
+        if (!inTime && isKept()) entries.delete(requested.key);
         return inTime && isKept();
       };
-      const rests = restsOn(tracker.position(), wanted.types, kept.until);
+      const rests = restsOn(tracker.position(), requested.types, kept.until);
       return { value: kept.value, stands, ...(rests && { rests }) };
     },
     catchUp: tracker.catchUp,

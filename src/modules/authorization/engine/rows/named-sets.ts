@@ -78,7 +78,7 @@ function restingOnNothing(
   };
 }
 
-interface Wanted {
+interface SetRequest {
   readonly goal: Name;
   readonly way: ReachableQuery;
   /** Whether what was kept may be used. */
@@ -88,7 +88,7 @@ interface Wanted {
 /** The same, or `unnamed` where it is too much and each object can be asked in the database instead. */
 export async function namedSetOf(
   engineScope: EngineScope,
-  { goal, way, useKept }: Wanted,
+  { goal, way, useKept }: SetRequest,
   memory: ReachMemory,
 ): Promise<CachedValue<ReachableSet>> {
   const key = `${formatSubject(way.subject)} ${keyOf(goal)}`;

@@ -197,10 +197,10 @@ function renderField(
 }
 
 /** `... and `, where the type of what a field names is said by the row. */
-function typeTest(row: string, { type, typeColumn }: RecordField, wanted: string): string {
+function typeTest(row: string, { type, typeColumn }: RecordField, requested: string): string {
   if (typeColumn === undefined) return '';
   const said = `${row}.${identifier(typeColumn)}`;
-  return wanted === type ? `${said} is null and ` : `${said} = ${literal(wanted)} and `;
+  return requested === type ? `${said} is null and ` : `${said} = ${literal(requested)} and `;
 }
 
 interface FieldValues extends Pick<Arm, 'ids' | 'except'> {

@@ -51,7 +51,7 @@ export const lookupColumns = (lookups: readonly Lookup[]): readonly string[] => 
 
 const columnTypes = ['text', 'text', 'text', 'text', 'boolean'];
 
-/** `l(...)`: lookups as a relation, if wanted with their number `n` from 1; in sub-selects, so that one plan fits all (tuple-loading.ts). */
+/** `l(...)`: lookups as a relation, if requested with their number `n` from 1; in sub-selects, so that one plan fits all (tuple-loading.ts). */
 export function lookupRows(next: (i: number) => string, numbered = false): string {
   const rows = `unnest(${columnTypes.map((type, i) => `(select ${next(i)}::${type}[])`).join(', ')})`;
   return numbered

@@ -133,7 +133,7 @@ const deadReasons = new Set([
   'Unregistered',
   'ExpiredToken',
 ]);
-const ourFault = new Set([
+const accountReasons = new Set([
   'InvalidProviderToken',
   'MissingProviderToken',
   'ExpiredProviderToken',
@@ -143,7 +143,8 @@ const ourFault = new Set([
 function resultOf({ status, reason, timestamp }: ApnsAnswer, device: Device): DeviceResult {
   const result = { device: device.id, provider: name, detail: words(`${status} ${reason}`) };
   if (status === 200) return { ...result, outcome: 'accepted' };
-  if (status === 403 && ourFault.has(reason)) throw new DeliveryError('auth', name, result.detail);
+  if (status === 403 && accountReasons.has(reason))
+    throw new DeliveryError('auth', name, result.detail);
   // A device that was registered since then is another one.
   const stale = timestamp === undefined || device.updatedAt.getTime() < timestamp;
   if (deadReasons.has(reason) && (status === 400 || stale)) return { ...result, outcome: 'dead' };

@@ -1,7 +1,7 @@
 /** Brings one message to the devices of its user, each in the way that reaches it. */
 import type { Kernel } from '../../../../host/kernel.ts';
 import type { CommunicationsConfig } from '../../config.ts';
-import { noteSettled } from '../../delivery-queries.ts';
+import { noteCompleted } from '../../delivery-queries.ts';
 import { deleteDeadDevices, devicesOf, noteEndpoint } from '../../push-queries.ts';
 import type { PushNote } from '../content.ts';
 import { createCaller, type Delivery, DeliveryError, words } from '../providers/outcome.ts';
@@ -18,7 +18,7 @@ export interface OutgoingPush {
   readonly note: PushNote;
   readonly platform: string | null;
   /** Devices that an earlier attempt has done with. */
-  readonly settled: readonly string[];
+  readonly completed: readonly string[];
 }
 
 export interface PushTransport {
@@ -64,20 +64,20 @@ export function createPushTransport(
   };
 
   return {
-    async deliver({ id, userId, note, platform, settled }) {
+    async deliver({ id, userId, note, platform, completed }) {
       const startedAt = new Date();
-      const done = new Set(settled);
+      const done = new Set(completed);
       const devices = await devicesOf(database, userId, platform);
       const waiting = devices.filter((device) => !done.has(device.id));
       if (isPushSandbox(config())) return { outcome: 'captured' };
       const results = await sendAll(byProvider(waiting, providerOf), note, id);
       await keepResults(database, results, startedAt);
-      const settledNow = results.filter(({ outcome }) => outcome !== 'later');
-      for (const { device } of settledNow) done.add(device);
+      const completedNow = results.filter(({ outcome }) => outcome !== 'later');
+      for (const { device } of completedNow) done.add(device);
       return summaryOf(results, {
         devices: devices.length,
-        note: () => noteSettled(database, id, [...done]).then(() => undefined),
-        already: settled.length,
+        note: () => noteCompleted(database, id, [...done]).then(() => undefined),
+        already: completed.length,
       });
     },
     close: () => apns.close?.(),

@@ -137,7 +137,7 @@ function refusalOf(answer: ProviderAnswer): {
   if (code === 'QUOTA_EXCEEDED' || code === 'UNAVAILABLE' || code === 'INTERNAL')
     return { outcome: 'later', detail, retryAfter: retryAfterOf(answer) };
   if (code !== 'THIRD_PARTY_AUTH_ERROR') refuseCommon(name, answer, detail);
-  // The key that Firebase holds for Apple or the browser is not in order: no fault of the device.
+  // The key that Firebase holds for Apple or the browser is not in order: not the problem of the device.
   if (code === 'THIRD_PARTY_AUTH_ERROR') return { outcome: 'later', detail };
   return { outcome: 'refused', detail };
 }
@@ -145,7 +145,7 @@ function refusalOf(answer: ProviderAnswer): {
 /** A visible message carries a notification and data; a silent one only data, and wakes the app. */
 function messageOf(note: PushNote, { token }: Device): object {
   const { title, body, data = {}, silent, badge, sound, image, collapseKey, ttl } = note;
-  const shown = {
+  const visible = {
     ...(title ? { title } : {}),
     ...(body ? { body } : {}),
     ...(image ? { image } : {}),
@@ -155,7 +155,7 @@ function messageOf(note: PushNote, { token }: Device): object {
   return {
     token,
     data,
-    ...(silent ? {} : { notification: shown }),
+    ...(silent ? {} : { notification: visible }),
     android: {
       priority: silent || !note.collapseKey ? 'high' : 'normal',
       ...lifetime,

@@ -144,7 +144,7 @@ async function planConfigs(
       { module, node, current, place },
       { given, environment, isTrusted: isSuperAdmin(caller) },
     );
-    refusals.addFaults(problems);
+    refusals.addProblems(problems);
     const preview = await refusals.of(() =>
       placed(place, () => config.preview(caller, module, patch, { strict })),
     );

@@ -19,10 +19,10 @@ export function differencesOf(before: unknown, after: unknown): readonly ConfigD
 }
 
 export interface Refusals {
-  /** Nothing where the work refuses; what it throws as our own fault goes on. */
+  /** Nothing where the work refuses; what it throws as our own error goes on. */
   of<T>(work: () => Promise<T>): Promise<T | undefined>;
-  /** Faults of the document. */
-  addFaults(problems: readonly Problem[]): void;
+  /** Problems of the document. */
+  addProblems(problems: readonly Problem[]): void;
   /** What the stored data does not allow. */
   addConflicts(problems: readonly Problem[]): void;
   /** Each once, with its place. */
@@ -55,7 +55,7 @@ export function collectRefusals(): Refusals {
         return undefined;
       }
     },
-    addFaults(given) {
+    addProblems(given) {
       if (given.length > 0) found.push(invalidInput(given));
     },
     addConflicts(given) {

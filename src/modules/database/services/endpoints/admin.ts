@@ -95,7 +95,7 @@ export interface EndpointBody {
 export interface EndpointAdmin {
   /** Throws 404. */
   get(id: string): StoredEndpoint;
-  /** Throws 400 with all faults, 404 for an unknown schema, 409 for a name that is taken. */
+  /** Throws 400 with all problems, 404 for an unknown schema, 409 for a name that is taken. */
   create(caller: Caller, body: EndpointBody): Promise<StoredEndpoint>;
   /** What the body leaves out stays; name and operation always do. */
   update(caller: Caller, id: string, body: EndpointBody): Promise<StoredEndpoint>;

@@ -1,4 +1,4 @@
-/** Everything that must be right about an endpoint before it is stored, each fault with its place. */
+/** Everything that must be right about an endpoint before it is stored, each problem with its place. */
 
 import { type Condition, leavesOf, type Operand } from '../../../../data/conditions/condition.ts';
 import { bindCondition } from '../../../../data/records/filter/bind.ts';

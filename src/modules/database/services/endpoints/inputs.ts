@@ -146,27 +146,27 @@ const nameRule = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/;
 export function inputProblems({ inputs, operation }: EndpointDefinition): readonly Problem[] {
   const seen = new Set<string>();
   return inputs.flatMap((input, index) => {
-    const fault =
-      inputFault(input, methodOf[operation] ?? 'GET') ?? (seen.has(input.name) ? twin : undefined);
+    const problem =
+      problemOf(input, methodOf[operation] ?? 'GET') ?? (seen.has(input.name) ? twin : undefined);
     seen.add(input.name);
-    return fault
-      ? [{ path: `inputs.${index}.${fault.key}`, rule: fault.rule, message: fault.message }]
+    return problem
+      ? [{ path: `inputs.${index}.${problem.key}`, rule: problem.rule, message: problem.message }]
       : [];
   });
 }
 
-interface Fault {
+interface InputProblem {
   readonly key: string;
   readonly rule: string;
   readonly message: string;
 }
 
-const twin: Fault = { key: 'name', rule: 'unique', message: 'another input has this name' };
+const twin: InputProblem = { key: 'name', rule: 'unique', message: 'another input has this name' };
 
-function inputFault(
+function problemOf(
   { name, type, location, array, optional }: EndpointInput,
   method: string,
-): Fault | undefined {
+): InputProblem | undefined {
   if (!nameRule.test(name) || name in Object.prototype) {
     return {
       key: 'name',

@@ -18,20 +18,20 @@ export function requiresProblems(
   { endpoint, schema, schemas }: CheckContext,
   { record }: EndpointRequires,
 ): readonly Problem[] {
-  const fault = (path: string, rule: string, message: string): readonly Problem[] => [
+  const problem = (path: string, rule: string, message: string): readonly Problem[] => [
     { path: `requires${path}`, rule, message },
   ];
   if (!endpoint.authentication)
-    return fault('', 'authentication', 'needs authentication: visitors have no actions');
+    return problem('', 'authentication', 'needs authentication: visitors have no actions');
   if (!record) {
     if (endpoint.operation === endpointOperation.post)
-      return fault('.record', 'required', 'a create means no record that is there: name one');
+      return problem('.record', 'required', 'a create means no record that is there: name one');
     return rowAuthorised(schema)
       ? []
-      : fault('', 'authorization', `${schema.name} has no row authorization: name a record`);
+      : problem('', 'authorization', `${schema.name} has no row authorization: name a record`);
   }
   if (!rowAuthorised(schemas.get(record.schema)))
-    return fault('.record.schema', 'authorization', 'must be a schema with row authorization');
+    return problem('.record.schema', 'authorization', 'must be a schema with row authorization');
   const input = endpoint.inputs.find(({ name }) => name === record.input);
   const isId =
     input !== undefined &&
@@ -40,7 +40,7 @@ export function requiresProblems(
     !input.optional;
   return isId
     ? []
-    : fault('.record.input', 'reference', 'must be an input of one id that is not optional');
+    : problem('.record.input', 'reference', 'must be an input of one id that is not optional');
 }
 
 /** What the record engine asks. */

@@ -166,10 +166,10 @@ function createEndpointServing(parts: RouteParts, log: Logger): EndpointServing 
   function operationOf(endpoint: StoredEndpoint): readonly Operation[] {
     const schema = schemas.get(endpoint.selectedSchemaName);
     if (!schema || !isServed(schema)) return [];
-    const faults = problems(endpoint);
-    if (faults.length > 0) {
+    const found = problems(endpoint);
+    if (found.length > 0) {
       log.warn(
-        { endpoint: endpoint.name, problems: faults },
+        { endpoint: endpoint.name, problems: found },
         'A custom endpoint no longer fits its schema and is not served',
       );
       return [];

@@ -40,7 +40,7 @@ const AdviceView = Type.Object({
   ),
 });
 
-export const Shown = Type.Object({
+export const InsightsView = Type.Object({
   advice: Type.Array(AdviceView, { description: 'Most urgent first' }),
   statements: Type.Array(
     Type.Object({
@@ -145,7 +145,7 @@ export function insightsView({
   indexes,
   server,
   known,
-}: Insights): Static<typeof Shown> {
+}: Insights): Static<typeof InsightsView> {
   const named = (table: string) => {
     const found = known.get(table);
     return { ...(found && { schema: found.name }), table };

@@ -11,6 +11,6 @@ it.each([
   ['select $tag$secret$tag$ from t', 'select ...'],
   [`select 'not closed secret`, `select '...'`],
   ['select /* not closed secret', 'select'],
-])('takes the values out of %j', (text, shown) => {
-  expect(withoutValues(text)).toBe(shown);
+])('takes the values out of %j', (text, view) => {
+  expect(withoutValues(text)).toBe(view);
 });

@@ -76,11 +76,11 @@ export function mergedEdits(
   return { ...edits, known: Object.keys(columns) };
 }
 
-/** Throws 400 for fields that are none of the table, that are faulty, or that are of another type than their column. */
+/** Throws 400 for fields that are none of the table, that are invalid, or that are of another type than their column. */
 function requireFields(columns: FieldMap, requested: FieldMap): void {
   const { problems } = parseFields(requested);
   if (problems.length > 0) throw invalidSchema(problems);
-  const faults = Object.keys(requested)
+  const refused = Object.keys(requested)
     .filter((name) => !fits(columns, name, requested[name]))
     .map((name): Problem => {
       const message = Object.hasOwn(columns, name)
@@ -88,7 +88,7 @@ function requireFields(columns: FieldMap, requested: FieldMap): void {
         : 'the table has no such column';
       return { path: `fields.${shortName(name)}`, rule: 'imported', message };
     });
-  if (faults.length > 0) throw invalidSchema(faults);
+  if (refused.length > 0) throw invalidSchema(refused);
 }
 
 /** Whether a field is what its column is; what the platform has in every record may be written down too. */

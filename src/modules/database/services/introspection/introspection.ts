@@ -220,8 +220,8 @@ function requireName(
   others: Awaited<ReturnType<typeof pendingNames>>,
   id: string,
 ): void {
-  const fault = schemaNameProblem(name);
-  if (fault) throw invalid('name', 'name', `"${shortName(name)}": ${fault}`);
+  const problem = schemaNameProblem(name);
+  if (problem) throw invalid('name', 'name', `"${shortName(name)}": ${problem}`);
   const taken = others.some(
     (other) => other.id !== id && other.pending.toLowerCase() === name.toLowerCase(),
   );

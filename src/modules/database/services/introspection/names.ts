@@ -34,13 +34,13 @@ function distinctNames(
   originals: readonly { readonly name: string; readonly identity: string }[],
   {
     compare,
-    fault,
-  }: { readonly compare: (name: string) => string; readonly fault: (name: string) => boolean },
+    isRefused,
+  }: { readonly compare: (name: string) => string; readonly isRefused: (name: string) => boolean },
 ): string[] {
   const plain = originals.map(({ name }) => plainName(name));
   const exact = new Set(
     originals
-      .filter(({ name }, i) => name === plain[i] && !fault(name))
+      .filter(({ name }, i) => name === plain[i] && !isRefused(name))
       .map(({ name }) => compare(name)),
   );
   const seen = new Set<string>();
@@ -48,9 +48,9 @@ function distinctNames(
     const requested = plain[i] ?? 'unnamed';
     const key = compare(requested);
     // A name that had to be changed gives way to one that did not.
-    const free = !seen.has(key) && !fault(requested) && (name === requested || !exact.has(key));
+    const free = !seen.has(key) && !isRefused(requested) && (name === requested || !exact.has(key));
     let chosen = free ? requested : `${requested}_${digest(identity)}`;
-    while (seen.has(compare(chosen)) || fault(chosen)) chosen += '_';
+    while (seen.has(compare(chosen)) || isRefused(chosen)) chosen += '_';
     seen.add(compare(chosen));
     return chosen;
   });
@@ -62,7 +62,7 @@ export const fieldNames = (columns: readonly string[], reserved: ReadonlySet<str
     columns.map((name) => ({ name, identity: name })),
     {
       compare: (name) => name,
-      fault: (name) => reserved.has(name) || fieldNameProblem(name, true) !== undefined,
+      isRefused: (name) => reserved.has(name) || fieldNameProblem(name, true) !== undefined,
     },
   );
 
@@ -75,7 +75,7 @@ export const schemaNames = (
     tables.map(({ schema, name }) => ({ name, identity: `${schema}\0${name}` })),
     {
       compare: (name) => name.toLowerCase(),
-      fault: (name) => taken.has(`${importedPrefix}${name}`.toLowerCase()),
+      isRefused: (name) => taken.has(`${importedPrefix}${name}`.toLowerCase()),
     },
   );
 

@@ -40,7 +40,7 @@ export async function* parseCsv(
  */
 type State = 'start' | 'plain' | 'quoted' | 'quote' | 'lost';
 
-const faults = {
+const messages = {
   opening:
     'a quote stands in the middle of a cell: quote the whole cell and double the quotes inside',
   closing: 'something stands behind a closing quote: double the quotes inside of a cell',
@@ -48,9 +48,9 @@ const faults = {
   long: `is longer than ${MAX_ROW_BYTES} bytes: is a quote not closed?${notRead}`,
 } as const;
 
-const faulty = (line: number, fault: keyof typeof faults): ParsedRow => ({
+const invalid = (line: number, kind: keyof typeof messages): ParsedRow => ({
   line,
-  problem: { path: '', rule: 'csv', message: faults[fault] },
+  problem: { path: '', rule: 'csv', message: messages[kind] },
 });
 
 const QUOTE = '"';
@@ -87,7 +87,7 @@ class CsvParser {
       this.#size += at - from + 1;
       if (this.#size > MAX_ROW_BYTES) {
         this.ended = true;
-        yield faulty(this.line, 'long');
+        yield invalid(this.line, 'long');
         return;
       }
       const char = piece[at];
@@ -99,7 +99,7 @@ class CsvParser {
   }
 
   *end(): Generator<ParsedRow> {
-    if (this.#state === 'quoted') yield faulty(this.#openedAt, 'open');
+    if (this.#state === 'quoted') yield invalid(this.#openedAt, 'open');
     else {
       const row = this.#endOfRow();
       if (row) yield row;
@@ -201,10 +201,10 @@ class CsvParser {
     return isNone ? undefined : { line: this.line, cells };
   }
 
-  #giveUp(fault: 'opening' | 'closing'): ParsedRow {
+  #giveUp(kind: 'opening' | 'closing'): ParsedRow {
     this.#cells = [];
     this.#state = 'lost';
-    return faulty(this.line, fault);
+    return invalid(this.line, kind);
   }
 }
 

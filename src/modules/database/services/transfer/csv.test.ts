@@ -168,10 +168,10 @@ describe('rows as text', () => {
     ['\na', [0xc3], ''],
   ])(
     'are read to the byte that is no UTF-8, wherever the pieces are cut: text%j, then %j',
-    async (before, fault, after) => {
+    async (before, invalid, after) => {
       const bytes = Buffer.concat([
         Buffer.from(`text${before}`),
-        Buffer.from(fault),
+        Buffer.from(invalid),
         Buffer.from(after),
       ]);
       const lines = before.split('\n').slice(1, -1);
@@ -226,7 +226,7 @@ describe('rows as text', () => {
         [4, '3'],
       ],
     ],
-  ])('a fault %s costs that line only', async (_, text, expected) => {
+  ])('a problem %s costs that line only', async (_, text, expected) => {
     const rows = await read(text);
     expect(
       rows.map(({ line, input, problems }) => [line, input?.text ?? problems?.[0]?.rule]),
@@ -285,7 +285,7 @@ describe('rows as text', () => {
     expect((await read(broken('must\nx\n'))).at(-1)).toMatchObject({
       problems: [{ rule: 'encoding' }],
     });
-    // A file comes in large pieces: what stands in front of the fault is read all the same, and its line is named.
+    // A file comes in large pieces: what stands in front of the problem is read all the same, and its line is named.
     async function* whole(bytes: Buffer): AsyncGenerator<Buffer> {
       yield bytes;
     }

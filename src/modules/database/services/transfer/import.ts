@@ -78,11 +78,11 @@ async function loadAll(request: ImportRequest, builder: ReportBuilder, run: Run)
     builder.add(batch.length, await run(() => loadBatch(loading, batch)));
   }
   if (!postponed) return;
-  const faults = [
-    ...(await settled(database, schema)),
+  const failures = [
+    ...(await finalFailures(database, schema)),
     ...(await lostLinks(database, schema, later)),
   ];
-  builder.add(0, { created: 0, updated: 0, faults });
+  builder.add(0, { created: 0, updated: 0, failures });
 }
 
 /** Links to ask about at once. */
@@ -93,25 +93,28 @@ async function lostLinks(
   database: Database,
   schema: CompiledSchema,
   later: readonly LaterLink[],
-): Promise<Outcome['faults']> {
-  const faults: Outcome['faults'][number][] = [];
+): Promise<Outcome['failures']> {
+  const failures: Outcome['failures'][number][] = [];
   for (let start = 0; start < later.length; start += LINKS) {
     const links = later.slice(start, start + LINKS);
     const found = await storedIds(database, schema, [...new Set(links.map(({ id }) => id))]);
     const lost = links.filter(({ id }) => !found.has(id));
-    faults.push(
+    failures.push(
       ...lost.map(({ line, path }) => ({
         line,
         problems: [{ path, rule: 'relation', message: noRecord(schema.name) }],
       })),
     );
   }
-  return faults;
+  return failures;
 }
 
 const noRecord = (schema: string): string => `there is no such record of ${schema}`;
 
-async function settled(database: Database, schema: CompiledSchema): Promise<Outcome['faults']> {
+async function finalFailures(
+  database: Database,
+  schema: CompiledSchema,
+): Promise<Outcome['failures']> {
   try {
     await checkRelations(database);
     return [];

@@ -51,7 +51,7 @@ export interface Loading {
   readonly mode: 'insert' | 'upsert';
   /** Who will own new records of a row-authorised schema, as `<Type>:<id>`; nobody unless given. */
   readonly owner?: string | undefined;
-  /** Takes links to records of the same schema that may come later; without it they are faults. */
+  /** Takes links to records of the same schema that may come later; without it they are problems. */
   readonly later?: LaterLink[] | undefined;
 }
 
@@ -83,12 +83,12 @@ export async function loadBatch(loading: Loading, batch: readonly ReadRow[]): Pr
   return {
     created: created.stored,
     updated: updated.stored,
-    faults: [...unread, ...updated.faults, ...created.faults].sort(byLine),
+    failures: [...unread, ...updated.failures, ...created.failures].sort(byLine),
   };
 }
 
 const noIds: ReadonlySet<string> = new Set();
-const byLine = (a: Fault, b: Fault): number => a.line - b.line;
+const byLine = (a: RowFailure, b: RowFailure): number => a.line - b.line;
 
 /** The id that a row has, or none. What is no id is left to the engine to refuse. */
 const idOf =
@@ -112,11 +112,11 @@ const createRows: Store = ({ records, caller, schema, owner }, inputs, options) 
 const updateRows: Store = ({ records, caller, schema }, inputs, options) =>
   records.updateMany(caller, schema.name, inputs, options);
 
-type Fault = Outcome['faults'][number];
+type RowFailure = Outcome['failures'][number];
 
 interface Stored {
   readonly stored: number;
-  readonly faults: readonly Fault[];
+  readonly failures: readonly RowFailure[];
 }
 
 async function storeWhatFits(
@@ -124,42 +124,47 @@ async function storeWhatFits(
   rows: readonly LoadRow[],
   store: Store,
 ): Promise<Stored> {
-  if (rows.length === 0) return { stored: 0, faults: [] };
+  if (rows.length === 0) return { stored: 0, failures: [] };
   const inputs = rows.map(({ input }) => input);
   const { database, later } = loading;
   const links: UnresolvedReference[] = [];
   const options =
     later && later.length < MAX_LATER
-      ? { unsettled: (link: UnresolvedReference) => void links.push(link) }
+      ? { unresolved: (link: UnresolvedReference) => void links.push(link) }
       : {};
   const error = await refusalOf(database, () => store(loading, inputs, options));
   if (!error) {
     later?.push(...links.map(({ id, path }) => laterLink(rows, path, id)));
-    return { stored: rows.length, faults: [] };
+    return { stored: rows.length, failures: [] };
   }
   const named = problemsByRow(error, rows.length);
   if (named) {
-    const faults = rows.flatMap(({ line }, i) => faultsOf(line, named.get(i)));
+    const failures = rows.flatMap(({ line }, i) => failuresOf(line, named.get(i)));
     const others = await storeWhatFits(
       loading,
       rows.filter((_, i) => !named.has(i)),
       store,
     );
-    return together({ stored: 0, faults }, others);
+    return together({ stored: 0, failures }, others);
   }
   if (rows.length === 1)
-    return { stored: 0, faults: rows.flatMap(({ line }) => faultsOf(line, ownProblems(error))) };
+    return {
+      stored: 0,
+      failures: rows.flatMap(({ line }) => failuresOf(line, ownProblems(error))),
+    };
   const middle = Math.ceil(rows.length / 2);
   const first = await storeWhatFits(loading, rows.slice(0, middle), store);
   return together(first, await storeWhatFits(loading, rows.slice(middle), store));
 }
 
-const faultsOf = (line: number, problems: readonly Problem[] | undefined): readonly Fault[] =>
-  problems ? [{ line, problems }] : [];
+const failuresOf = (
+  line: number,
+  problems: readonly Problem[] | undefined,
+): readonly RowFailure[] => (problems ? [{ line, problems }] : []);
 
 const together = (a: Stored, b: Stored): Stored => ({
   stored: a.stored + b.stored,
-  faults: [...a.faults, ...b.faults],
+  failures: [...a.failures, ...b.failures],
 });
 
 /** Errors that are about the rows; everything else ends the import. */

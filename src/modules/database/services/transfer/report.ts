@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PenstockError, type Problem } from '../../../../kernel/errors.ts';
 
-interface RowFault {
+interface RowProblem {
   /** Line of the upload, from 1; 0 where the database could not say which. */
   readonly line: number;
   /** Dotted name of the field; empty: the row as a whole. */
@@ -23,7 +23,7 @@ interface ImportCounts {
 
 export interface ImportReport extends Readonly<ImportCounts> {
   readonly dryRun: boolean;
-  readonly errors: RowFault[];
+  readonly errors: RowProblem[];
   /** True when there are more errors than are listed. */
   readonly truncated: boolean;
 }
@@ -35,7 +35,7 @@ const MAX_FAULTS = 100;
 export interface Outcome {
   readonly created: number;
   readonly updated: number;
-  readonly faults: readonly { readonly line: number; readonly problems: readonly Problem[] }[];
+  readonly failures: readonly { readonly line: number; readonly problems: readonly Problem[] }[];
 }
 
 export interface ReportBuilder {
@@ -46,16 +46,16 @@ export interface ReportBuilder {
 
 export function createReportBuilder(): ReportBuilder {
   const counts: ImportCounts = { read: 0, created: 0, updated: 0, failed: 0 };
-  const errors: RowFault[] = [];
+  const errors: RowProblem[] = [];
   let found = 0;
   return {
     counts,
-    add(read, { created, updated, faults }) {
+    add(read, { created, updated, failures }) {
       counts.read += read;
       counts.created += created;
       counts.updated += updated;
-      counts.failed += faults.length;
-      for (const { line, problems } of faults) {
+      counts.failed += failures.length;
+      for (const { line, problems } of failures) {
         found += problems.length;
         const listed = problems.slice(0, MAX_FAULTS - errors.length);
         errors.push(

@@ -78,13 +78,13 @@ export const notUtf8: Problem = {
   message: `holds bytes that are not UTF-8${notRead}`,
 };
 
-/** Text of the upload. Throws `NotUtf8Error`, when it has given out what stands in front of the fault. */
+/** Text of the upload. Throws `NotUtf8Error`, when it has given out what stands in front of the problem. */
 export async function* textOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = newDecoder();
   let begun: Buffer = Buffer.alloc(0);
   for await (const chunk of chunks) {
     const text = decoded(decoder, chunk);
-    yield text ?? textBeforeFault(Buffer.concat([begun, chunk]));
+    yield text ?? textBeforeProblem(Buffer.concat([begun, chunk]));
     if (text === undefined) throw new NotUtf8Error('The text is not UTF-8');
     begun = begunCharacter(Buffer.concat([begun, chunk.subarray(-3)]));
   }
@@ -115,11 +115,11 @@ function begunCharacter(bytes: Buffer): Buffer {
 }
 
 /** The longest part that can be read. The bytes begin with a character. */
-function textBeforeFault(bytes: Buffer): string {
-  let [readable, faulty] = [0, bytes.length];
-  while (faulty - readable > 1) {
-    const middle = (readable + faulty) >> 1;
-    if (decoded(newDecoder(), bytes.subarray(0, middle)) === undefined) faulty = middle;
+function textBeforeProblem(bytes: Buffer): string {
+  let [readable, invalid] = [0, bytes.length];
+  while (invalid - readable > 1) {
+    const middle = (readable + invalid) >> 1;
+    if (decoded(newDecoder(), bytes.subarray(0, middle)) === undefined) invalid = middle;
     else readable = middle;
   }
   return decoded(newDecoder(), bytes.subarray(0, readable)) ?? '';

@@ -2,7 +2,7 @@
 import { lstat, mkdir, open, realpath, rename, rmdir } from 'node:fs/promises';
 import { dirname, join, relative, sep } from 'node:path';
 import { ProviderError } from '../provider.ts';
-import { codeOf, unlessMissing } from './faults.ts';
+import { codeOf, unlessMissing } from './disk-errors.ts';
 
 /** Deleting takes empty folders away, which may be just when somebody puts a file there. */
 const ATTEMPTS = 20;

@@ -2,11 +2,11 @@
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ListedObject, ObjectPage } from '../provider.ts';
-import { unlessMissing } from './faults.ts';
+import { unlessMissing } from './disk-errors.ts';
 import { bytesOfKey, folderOfPrefix, keyOfBytes, readEntryName } from './key-path.ts';
 
 /** All texts with one character per byte. */
-interface Wanted {
+interface Listing {
   readonly prefix: string;
   /** Only keys behind this one; none: from the first. */
   readonly after: string;
@@ -24,7 +24,7 @@ export async function listFolder(
   { cursor, limit }: { readonly cursor: string | undefined; readonly limit: number },
 ): Promise<ObjectPage> {
   const whole = prefix.slice(0, prefix.lastIndexOf('/') + 1);
-  const wanted: Wanted = {
+  const requested: Listing = {
     prefix: bytesOfKey(prefix),
     after: cursor === undefined ? '' : Buffer.from(cursor, 'base64url').toString('latin1'),
   };
@@ -32,7 +32,7 @@ export async function listFolder(
   for await (const file of filesOf(
     join(bucket, folderOfPrefix(prefix)),
     bytesOfKey(whole),
-    wanted,
+    requested,
   )) {
     found.push(file);
     if (found.length > limit) break;
@@ -45,24 +45,24 @@ export async function listFolder(
   };
 }
 
-async function* filesOf(folder: string, parent: string, wanted: Wanted): AsyncGenerator<Found> {
+async function* filesOf(folder: string, parent: string, requested: Listing): AsyncGenerator<Found> {
   const entries = (await unlessMissing(() => readdir(folder, { withFileTypes: true }))) ?? [];
   const within = entries.flatMap((entry) => {
     const name = readEntryName(parent, entry.name);
     // Links and whatever else lies here are not ours.
     if (!name || !(name.isFile ? entry.isFile() : entry.isDirectory())) return [];
-    return mayHold(name, wanted) ? [{ ...name, path: join(folder, entry.name) }] : [];
+    return mayHold(name, requested) ? [{ ...name, path: join(folder, entry.name) }] : [];
   });
   within.sort((a, b) => (a.key < b.key ? -1 : 1));
   for (const { isFile, key, path } of within) {
     if (isFile) yield { key, path };
-    else yield* filesOf(path, key, wanted);
+    else yield* filesOf(path, key, requested);
   }
 }
 
 function mayHold(
   { isFile, key }: { readonly isFile: boolean; readonly key: string },
-  { prefix, after }: Wanted,
+  { prefix, after }: Listing,
 ): boolean {
   if (isFile) return key.startsWith(prefix) && key > after;
   return (

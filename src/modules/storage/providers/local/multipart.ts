@@ -11,7 +11,7 @@ import {
   type ObjectPlace,
   ProviderError,
 } from '../provider.ts';
-import { onDisk, unlessMissing } from './faults.ts';
+import { onDisk, unlessMissing } from './disk-errors.ts';
 import { isFolder, syncFolder } from './folders.ts';
 import type { Writing } from './write.ts';
 

@@ -1,7 +1,7 @@
 /** What earlier processes left behind when they died in the middle of a write. */
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { unlessMissing } from './faults.ts';
+import { unlessMissing } from './disk-errors.ts';
 
 /** Milliseconds. A file that is being written changes; other nodes may share the folder. */
 const TEMPORARY_AGE_MS = 24 * 3_600_000;

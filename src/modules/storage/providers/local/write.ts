@@ -4,7 +4,7 @@ import { type Readable, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { ProviderError } from '../provider.ts';
-import { onDisk } from './faults.ts';
+import { onDisk } from './disk-errors.ts';
 
 const openFile = promisify(open);
 const syncFile = promisify(fsync);

@@ -4,7 +4,7 @@
  */
 import type { FileHandle } from 'node:fs/promises';
 import { Readable } from 'node:stream';
-import { faultOf } from '../local/faults.ts';
+import { diskErrorOf } from '../local/disk-errors.ts';
 import { type ObjectFacts, type PartTag, ProviderError } from '../provider.ts';
 import { openSpool, spooled } from '../spool.ts';
 import type { RequestBody } from './transport.ts';
@@ -135,7 +135,7 @@ async function fill(
     try {
       await file.write(next.value, 0, next.value.length, bytes);
     } catch (error) {
-      throw faultOf(error);
+      throw diskErrorOf(error);
     }
     bytes += next.value.length;
   }

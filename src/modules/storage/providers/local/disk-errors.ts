@@ -22,7 +22,7 @@ export const codeOf = (error: unknown): string | undefined =>
     : undefined;
 
 /** Errors without a meaning of their own (EIO, EMFILE, ...) are `UNAVAILABLE`: another try may work. */
-export function faultOf(error: unknown): ProviderError {
+export function diskErrorOf(error: unknown): ProviderError {
   if (error instanceof ProviderError) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new ProviderError(problems.get(codeOf(error) ?? '') ?? 'UNAVAILABLE', message, {
@@ -35,7 +35,7 @@ export async function onDisk<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw faultOf(error);
+    throw diskErrorOf(error);
   }
 }
 
@@ -46,6 +46,6 @@ export async function unlessMissing<T>(work: () => Promise<T>): Promise<T | unde
   } catch (error) {
     const code = codeOf(error);
     if (code === 'ENOENT' || code === 'ENOTDIR') return undefined;
-    throw faultOf(error);
+    throw diskErrorOf(error);
   }
 }

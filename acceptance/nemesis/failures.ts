@@ -1,11 +1,11 @@
-/** What happens to the processes while they are written to. Each fault is over, or on its way to be, when it returns. */
+/** What happens to the processes while they are written to. Each failure is over, or on its way to be, when it returns. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { descendants } from '../../test/support/processes.ts';
 import type { SpawnedPlatform } from '../../test/support/spawn.ts';
 import type { Cluster } from './cluster.ts';
 
-export interface Fault {
+export interface Failure {
   readonly name: string;
   /** It ends a process. */
   readonly kills: boolean;
@@ -59,7 +59,7 @@ const embeddedPostmaster = async (node: SpawnedPlatform): Promise<number> => {
   return found.pid;
 };
 
-export const faults: readonly Fault[] = [
+export const failures: readonly Failure[] = [
   {
     name: 'kill -9 of a node',
     kills: true,

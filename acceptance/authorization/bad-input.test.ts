@@ -4,7 +4,7 @@ import type { Api } from '../../test/support/api.ts';
 import { liftLimits, type PermissionsApi, permissionsApi } from '../../test/support/permissions.ts';
 import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
 
-describe('faults of requests about permissions', () => {
+describe('problems of requests about permissions', () => {
   let platform: TestPlatform;
   let admin: Api;
   let permissions: PermissionsApi;
@@ -94,16 +94,16 @@ describe('faults of requests about permissions', () => {
       resources: ['Ghost:1'],
     });
     expect([many.status, many.body.errors[0].path]).toEqual([400, 'resources.0']);
-    const fault = async (...checks: object[]) =>
+    const refusal = async (...checks: object[]) =>
       (await admin.post('/authorization/permissions/check', { checks })).body;
     const good = { subject: 'User:q', permission: 'read', resource: 'Project:q' };
-    expect((await fault(good, good, { ...good, permission: 'fly' })).errors[0].path).toBe(
+    expect((await refusal(good, good, { ...good, permission: 'fly' })).errors[0].path).toBe(
       'checks.2.permission',
     );
-    expect((await fault({ ...good, permission: 'fly' })).errors[0].path).toBe(
+    expect((await refusal({ ...good, permission: 'fly' })).errors[0].path).toBe(
       'checks.0.permission',
     );
-    expect((await fault(good, { ...good, resource: 'Ghost:1' })).message).toMatch(
+    expect((await refusal(good, { ...good, resource: 'Ghost:1' })).message).toMatch(
       /^checks\.1\.resource: /,
     );
   });

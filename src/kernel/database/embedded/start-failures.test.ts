@@ -16,7 +16,7 @@ import { sql } from '../sql.ts';
 
 let dataDir = '';
 beforeEach(async () => {
-  dataDir = await mkdtemp(join(tmpdir(), 'penstock-test-faults-'));
+  dataDir = await mkdtemp(join(tmpdir(), 'penstock-test-failures-'));
 });
 afterEach(() => rm(dataDir, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }));
 
