@@ -91,7 +91,10 @@ describe('owners in records', () => {
     expect((await remove(`${schema}.owner.${id}`)).status).toBe(200);
     expect((await remove(`${schema}.owner.${id}`)).status).toBe(404);
     expect(await idsFor(ada, schema)).toEqual([]);
-    await permissions.relate(`User:${bob.userId} owner ${schema}:${id}`);
+    const [written] = await permissions.relate(`User:${bob.userId} owner ${schema}:${id}`);
+    // One representation of one fact: the record says it, and no relation is stored.
+    expect(written).toMatchObject({ _id: `${schema}.owner.${id}`, source: 'record' });
+    expect(await stored(id)).toBe(0);
     expect([await idsFor(ada, schema), await idsFor(bob, schema)]).toEqual([[], [id]]);
     expect((await bob.api.patch(`/database/${schema}/${id}`, { text: 'mine' })).status).toBe(200);
     const told = async (): Promise<boolean> => {
@@ -115,6 +118,45 @@ describe('owners in records', () => {
     expect(again).toMatchObject({ _id: `${schema}.owner.${id}`, source: 'record' });
     await permissions.unrelate(`User:${ada.userId} owner ${schema}:${id}`);
     expect([await idsFor(ada, schema), await idsFor(bob, schema)]).toEqual([[], [id]]);
+  });
+
+  it('of many owners each record says one, and what it cannot say is stored', async () => {
+    const schema = await newSchema();
+    const ids = [await create(ada, schema), await create(ada, schema)];
+    const query = { subject: `User:${ada.userId}`, resourceType: schema };
+    expectStatus(await platform.admin.delete('/authorization/relations', { query }), 200, 'delete');
+    const resources = [...ids, '01900000-0000-7000-8000-00000000000f', 'none'].map(
+      (id) => `${schema}:${id}`,
+    );
+    const many = { subject: `User:${bob.userId}`, relation: 'owner', resources };
+    const answer = await platform.admin.post('/authorization/relations/many', many);
+    const { body } = expectStatus(answer, 200, 'many');
+    expect(body.map(({ source }: Json) => source)).toEqual([
+      'record',
+      'record',
+      undefined,
+      undefined,
+    ]);
+    expect(await Promise.all(ids.map(stored))).toEqual([0, 0]);
+    await permissions.relate(`User:${ada.userId} owner ${schema}:${ids[0]}`);
+    expect(await Promise.all(ids.map(stored))).toEqual([1, 0]);
+    expect([await idsFor(ada, schema), await idsFor(bob, schema)]).toEqual([[ids[0]], ids.sort()]);
+  });
+
+  it('one of many who write an owner at once is said, the others are stored', async () => {
+    const schema = await newSchema();
+    const id = await create(ada, schema);
+    await remove(`${schema}.owner.${id}`);
+    const users = Array.from(
+      { length: 10 },
+      (_, i) => `01900000-0000-7000-8000-0000000000${10 + i}`,
+    );
+    await Promise.all(
+      users.map((user) => permissions.relate(`User:${user} owner ${schema}:${id}`)),
+    );
+    expect(await stored(id)).toBe(9);
+    const owners = await relations({ resource: `${schema}:${id}` });
+    expect(owners.map(({ subject }) => subject).sort()).toEqual(users.map((one) => `User:${one}`));
   });
 
   it('a right for some time takes the place of one without end', async () => {

@@ -39,12 +39,18 @@ export interface RowPredicate {
 export interface FirstRows {
   /** So many rows at most. */
   readonly most: number;
+  /** The first rows in the order of a field are found as fast as those in the order of the ids. */
+  readonly sorts: boolean;
   /**
-   * A query of whole rows of `rows` (what stands behind `from`) on which the subject may act, in order; the first
-   * `count` (SQL) of all are its first.
+   * A query of whole rows of `rows` (what stands behind `from`) on which the subject may act; the first `count` (SQL) of
+   * all are among them, by `order` (SQL over rows `d`) or else by the ids.
    */
   compile(
-    requested: { readonly rows: string; readonly count: string },
+    requested: {
+      readonly rows: string;
+      readonly count: string;
+      readonly order?: string | undefined;
+    },
     next: (value: unknown) => string,
   ): string;
 }

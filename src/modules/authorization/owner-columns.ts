@@ -2,6 +2,7 @@
  * Columns in which records say who owns them: what is written in them and taken out of them. A change writes its
  * events in the same statement, as with stored tuples.
  */
+import { createHash } from 'node:crypto';
 import { tableName } from '../../data/schema/compile/layout.ts';
 import type { Queryable } from '../../kernel/database/database.ts';
 import { literalOf } from '../../kernel/database/literal.ts';
@@ -25,6 +26,38 @@ export const indexName = (type: string): string =>
 
 export const addIndexText = (type: string, table: string, concurrently = false): string =>
   `create index ${concurrently ? 'concurrently ' : ''}if not exists ${identifier(indexName(type))} on ${table} (${owner}, "_id") include (${ownerType})`;
+
+/* Indexes beside those that operators declare, for lists of what somebody owns in the order of a field. */
+
+const sortIndexMark = '@owner-';
+
+/** The index for the order of a field. `name` is that of the type. */
+export const sortIndexName = (type: string, column: string): string => {
+  const mark = createHash('sha256').update(`${type}\n${column}`).digest('hex').slice(0, 12);
+  return `${withoutEnd(Buffer.from(type).subarray(0, 40).toString(), '\ufffd')}${sortIndexMark}${mark}`;
+};
+
+export const addSortIndexText = (
+  {
+    type,
+    table,
+    column,
+  }: { readonly type: string; readonly table: string; readonly column: string },
+  concurrently = false,
+): string =>
+  `create index ${concurrently ? 'concurrently ' : ''}if not exists ${identifier(sortIndexName(type, column))} on ${table} (${owner}, ${identifier(column)}, "_id") include (${ownerType})`;
+
+/** Those that a table has, and whether they are whole. `table` is a quoted name. */
+export async function sortIndexes(
+  database: Queryable,
+  table: string,
+): Promise<ReadonlyMap<string, boolean>> {
+  const { rows } = await database.query<{ name: string; valid: boolean }>({
+    text: `select c.relname as name, i.indisvalid as valid from pg_index i join pg_class c on c.oid = i.indexrelid
+      where i.indrelid = ${literalOf(table, 'regclass')} and strpos(c.relname, '${sortIndexMark}') > 0`,
+  });
+  return new Map(rows.map(({ name, valid }) => [name, valid]));
+}
 
 /** One event for each row of `rows` (`id` of the record, `subject_type`, `subject_id`). `actor` is a placeholder. */
 const ownerEvents = (what: TupleEvent, type: string, rows: string, actor: string): string => `
@@ -57,6 +90,45 @@ export async function clearOwners(
     values: actor === undefined ? [...values] : [...values, actor],
   });
   return rows[0]?.count ?? 0;
+}
+
+/** A record and who shall own it. */
+export interface RecordOwner {
+  readonly record: string;
+  readonly type: string;
+  readonly id: string;
+}
+
+/**
+ * Lets records that name no owner yet name these, one for each record; those that are not there, and owners that are
+ * stored already, are left as they are.
+ */
+export async function setOwners(
+  database: Queryable,
+  type: string,
+  owners: readonly RecordOwner[],
+  actor: string,
+): Promise<void> {
+  const text = `with input as (select * from unnest($1::uuid[], $2::text[], $3::uuid[]) i(record, type, id)),
+    free as materialized (
+      select d."_id" from ${tableName(type)} d where d."_id" in (select record from input) and d.${owner} is null
+       order by d."_id" for no key update),
+    owned as (
+      update ${tableName(type)} d set ${owner} = i.id, ${ownerType} = nullif(i.type, '${ownerColumn.type}')
+        from input i, free f where d."_id" = f."_id" and i.record = f."_id" and not exists (
+          select 1 from penstock.tuples t where t.resource_type = ${literalOf(type, 'text')} and t.resource_id = i.record::text
+             and t.relation = '${ownerRelation}' and t.subject_type = i.type and t.subject_id = i.id::text and t.subject_relation = '')
+      returning d."_id" as id, i.type as subject_type, i.id::text as subject_id)
+    ${ownerEvents('create', type, 'owned', '$4')}`;
+  await database.query({
+    text,
+    values: [
+      owners.map(({ record }) => record),
+      owners.map((one) => one.type),
+      owners.map(({ id }) => id),
+      actor,
+    ],
+  });
 }
 
 /** Types of those who own records, with the number of the records. */

@@ -53,14 +53,16 @@ export function sortTerms(schema: CompiledSchema, sort: readonly string[]): read
 }
 
 /** What stands behind `order by`. */
-const orderText = (terms: readonly SortTerm[]): string =>
+const orderText = (terms: readonly SortTerm[], alias = 't0'): string =>
   terms
-    .map(({ name, descending }) => `t0.${identifier(name)}${descending ? ' desc' : ''}`)
+    .map(({ name, descending }) => `${alias}.${identifier(name)}${descending ? ' desc' : ''}`)
     .join(', ');
 
 /** `order by` of what a caller asked for. */
-export const orderOf = (schema: CompiledSchema, sort: readonly string[]): string =>
-  sort.length === 0 && !schema.mapping ? 't0."_id"' : orderText(sortTerms(schema, sort));
+export const orderOf = (schema: CompiledSchema, sort: readonly string[], alias = 't0'): string =>
+  sort.length === 0 && !schema.mapping
+    ? `${alias}."_id"`
+    : orderText(sortTerms(schema, sort), alias);
 
 /*
  * Cursors of lists: the values by which the last record of a page stands in the

@@ -106,12 +106,19 @@ export interface Page {
   readonly values: unknown[];
   /** What of it decides the text. */
   readonly shape: string;
-  /** Set for a page in the order of the ids: it is among so many first rows. `fixed`: the number is part of the shape. */
-  readonly among?: { readonly count: number; readonly fixed: boolean };
+  /** Set for a page by number: it is among so many first rows. `fixed`: the number is part of the shape. */
+  readonly among?: Among;
   /** `source` stands in the place of the schema's rows; only for a page that is `among` the first. */
   text(where: string, source?: string): PageText;
   /** The answer to a list, from the row that the statement answered. */
   answer(row: PageRow | undefined): string;
+}
+
+interface Among {
+  readonly count: number;
+  readonly fixed: boolean;
+  /** Another order than that of the ids (SQL over rows of an alias). */
+  readonly order: ((alias: string) => string) | undefined;
 }
 
 /** Parts of a statement that answers a page. */
@@ -148,7 +155,12 @@ export function pageOf(request: PageRequest): Page {
   return {
     values: skip > 0 ? [skip] : [],
     shape: `${skip > 0}|${limit}|${order}`,
-    ...(order === 't0."_id"' && { among: { count: skip + limit, fixed: skip === 0 } }),
+    among: {
+      count: skip + limit,
+      fixed: skip === 0,
+      order:
+        order === 't0."_id"' ? undefined : (alias) => orderOf(schema, options.sort ?? [], alias),
+    },
     text: (where, source = schema.rows) => ({
       before: '',
       rows: `select t0.* from ${source} t0 where ${where} order by ${order} ${rangeText(skip, limit)}`,

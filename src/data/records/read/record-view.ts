@@ -258,8 +258,9 @@ function firstRows(
 ): ((parameters: Parameters) => string) | undefined {
   const first = predicate?.first;
   if (!first || !among || among.count > first.most || mapping) return undefined;
+  if (among.order && !first.sorts) return undefined;
   return ({ next }) => {
     const count = among.fixed ? String(among.count) : `(select ${next(among.count)}::bigint)`;
-    return `(${first.compile({ rows, count }, next)})`;
+    return `(${first.compile({ rows, count, order: among.order?.('d') }, next)})`;
   };
 }

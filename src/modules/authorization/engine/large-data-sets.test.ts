@@ -4,6 +4,7 @@ import { openTupleTable, type TupleTable } from '../../../../test/support/tuple-
 import { parseDefinition } from '../model/definition.ts';
 import { parseObject, parseSubject, type SubjectRef } from '../model/grammar.ts';
 import { buildModel } from '../model/model.ts';
+import { addIndexText, addSortIndexText, sortIndexName } from '../owner-columns.ts';
 import { createEngine } from './create-engine.ts';
 import type { Engine, Question } from './engine.ts';
 
@@ -192,5 +193,87 @@ describe('somebody who sees many rows of very many', () => {
   it('is tested for denials by an index that knows the row', async () => {
     const plan = await planOf('calm', 'row');
     expect(plan).not.toMatch(/tuples_counted/);
+  });
+});
+
+describe('somebody who owns many records, in the order of a field', () => {
+  const owner = '01900000-0000-7000-8000-000000000001';
+  const note = 'app."Note"';
+  const notes = createEngine(
+    buildModel(
+      [
+        { name: 'User', relations: {}, permissions: {} },
+        {
+          name: 'Note',
+          relations: { owner: ['User'], reader: ['User'] },
+          permissions: { read: ['owner', 'reader'] },
+          ownerColumns: true,
+        },
+      ].map(parseDefinition),
+      0,
+    ),
+  );
+  const run = async (...texts: readonly string[]): Promise<void> => {
+    for (const text of texts) await table.database.query({ text });
+  };
+  /** As the record engine reads a page: what the predicate finds first stands in the place of the table. */
+  const pageText = async (field: string): Promise<{ text: string; values: unknown[] }> => {
+    const predicate = await notes.predicate(table.database, {
+      subject: user(owner),
+      action: 'read',
+      type: 'Note',
+    });
+    expect(predicate.first?.sorts).toBe(true);
+    const values: unknown[] = [];
+    const order = (alias: string): string => `${alias}."${field}" desc, ${alias}."_id"`;
+    const first = predicate.first?.compile(
+      { rows: note, count: '20', order: order('d') },
+      (value) => `$${values.push(value)}`,
+    );
+    return { text: `select t0.* from (${first}) t0 order by ${order('t0')} limit 20`, values };
+  };
+  const planOf = async (field: string): Promise<string> => {
+    const { text, values } = await pageText(field);
+    const { rows } = await table.database.query<{ 'QUERY PLAN': string }>({
+      text: `explain (analyze, costs off, timing off) ${text}`,
+      values,
+    });
+    return rows.map((row) => row['QUERY PLAN']).join('\n');
+  };
+
+  beforeAll(async () => {
+    await table.replace([]);
+    await run(
+      'create schema if not exists app',
+      `create table ${note} ("_id" uuid primary key, rank int, other int, "@owner" uuid, "@ownerType" text collate "C")`,
+      `insert into ${note} select gen_random_uuid(), n, n, case when n % 5 = 0 then '${owner}'::uuid else gen_random_uuid() end from generate_series(1, 40000) n`,
+      `create index on ${note} (rank)`,
+      addIndexText('Note', note),
+      addSortIndexText({ type: 'Note', table: note, column: 'rank' }),
+      `analyze ${note}`,
+      `insert into penstock.tuples (id, subject_type, subject_id, relation, resource_type, resource_id)
+        select gen_random_uuid(), 'User', '${owner}', 'reader', 'Note', "_id"::text from ${note} where rank in (39999, 7)`,
+    );
+  });
+
+  it('gets the first of them, and of what is shared with them', async () => {
+    const { rows } = await table.database.query<{ rank: number }>(await pageText('rank'));
+    const expected = [40_000, 39_999, ...Array.from({ length: 18 }, (_, i) => 39_995 - 5 * i)];
+    expect(rows.map(({ rank }) => rank)).toEqual(expected);
+  });
+
+  it('has them read from an index in that order, and no others', async () => {
+    const plan = await planOf('rank');
+    expect(plan).toContain(sortIndexName('Note', 'rank'));
+    expect(plan).not.toMatch(/Seq Scan on "?Note/);
+    expect(Math.max(...[...plan.matchAll(/rows=(\d+)/g)].map(([, n]) => Number(n)))).toBeLessThan(
+      60,
+    );
+  });
+
+  it('has no more than their own looked at where no index gives the order', async () => {
+    const plan = await planOf('other');
+    expect(plan).toContain('Note@owner');
+    expect(plan).not.toMatch(/Seq Scan on "?Note/);
   });
 });

@@ -7,8 +7,8 @@ import type { Database, Queryable } from '../../../kernel/database/database.ts';
 import { migrations as eventTables } from '../../../kernel/events/migrations.ts';
 import { newId } from '../../../kernel/ids.ts';
 import { migrations } from '../migrations.ts';
-import { moveOwners } from '../owner-columns.ts';
-import { createOwnerColumns, type OwnerColumns } from './owner-columns.ts';
+import { moveOwners, sortIndexName } from '../owner-columns.ts';
+import { createOwnerColumns, guardOwnerColumns, type OwnerColumns } from './owner-columns.ts';
 import { createRowTracking } from './row-tracking.ts';
 
 const table = 'app."Doc"';
@@ -16,9 +16,11 @@ const one = { type: 'Doc', table };
 const schema = {
   name: 'Doc',
   table,
+  layout: { indexes: {} },
+  relations: new Map(),
   modelOptions: { conduit: { authorization: { enabled: true } } },
 } as unknown as CompiledSchema;
-const schemas = { get: () => schema };
+const schemas = { get: (): CompiledSchema => schema };
 const large = 10_001;
 
 describe('owners in records', () => {
@@ -95,6 +97,23 @@ describe('owners in records', () => {
     });
     return rows.map(({ owner }) => owner);
   };
+  const indexNames = async (): Promise<readonly string[]> => {
+    const { rows } = await database.query<{ name: string }>({
+      text: `select indexname collate "C" as name from pg_indexes where tablename = 'Doc' order by 1`,
+    });
+    return rows.map(({ name }) => name);
+  };
+  /** With an ordered index of each of these fields; `folder` is a relation. */
+  const indexed = (...fields: readonly string[]): CompiledSchema => ({
+    ...schema,
+    layout: {
+      ...schema.layout,
+      indexes: Object.fromEntries(
+        fields.map((field) => [field, { columns: [field], unique: false, method: 'btree' }]),
+      ),
+    },
+    relations: new Map([['folder', { model: 'Folder', many: false }]]) as never,
+  });
   const state = async (): Promise<unknown> =>
     (await database.query({ text: `select owned, moved from penstock.tuple_tables` })).rows[0];
 
@@ -102,10 +121,39 @@ describe('owners in records', () => {
     await columns.add([schema]);
     expect(await state()).toEqual({ owned: true, moved: true });
     await columns.add([schema]);
-    const { rows } = await database.query<{ name: string }>({
-      text: `select indexname as name from pg_indexes where tablename = 'Doc' order by 1`,
-    });
-    expect(rows.map(({ name }) => name)).toEqual(['Doc@owner', 'Doc_pkey']);
+    expect(await indexNames()).toEqual(['Doc@owner', 'Doc_pkey']);
+  });
+
+  it('a table that is made gets them in the transaction that declares it', async () => {
+    await run(
+      'delete from penstock.tuple_tables',
+      'delete from penstock.resource_definition_versions',
+      `insert into penstock.resource_definitions (id, name, relations, permissions) values (gen_random_uuid(), 'Doc', '{}', '{}') on conflict do nothing`,
+      `insert into penstock.resource_definition_versions (name, definition, changed_by) values ('Doc', '{}', 'test')`,
+    );
+    const versions = async (): Promise<number> =>
+      (await database.query({ text: 'select 1 from penstock.resource_definition_versions' })).rows
+        .length;
+    const declare = () =>
+      database.transaction((transaction) =>
+        guardOwnerColumns(transaction, new Map([['Doc', indexed('text')]])),
+      );
+    await declare();
+    expect([await state(), await versions()]).toEqual([{ owned: true, moved: true }, 2]);
+    expect(await indexNames()).toEqual(['Doc@owner', sortIndexName('Doc', 'text'), 'Doc_pkey']);
+    await declare();
+    expect(await versions()).toBe(2);
+  });
+
+  it('lists of own records have an index for each order that has one', async () => {
+    await columns.add([indexed('text')]);
+    expect(await indexNames()).toContain(sortIndexName('Doc', 'text'));
+    await columns.add([indexed('_id', 'folder')]);
+    expect(await indexNames()).toEqual(['Doc@owner', 'Doc_pkey']);
+    schemas.get = () => indexed('text');
+    await finish();
+    schemas.get = () => schema;
+    expect(await indexNames()).toContain(sortIndexName('Doc', 'text'));
   });
 
   it('a large table gets them by the job, which can be cut off anywhere', async () => {

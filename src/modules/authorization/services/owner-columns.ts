@@ -5,17 +5,27 @@
  */
 import Type from 'typebox';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import { deletedColumn } from '../../../data/schema/compile/layout.ts';
 import { isLarge } from '../../../data/schema/plan/index-steps.ts';
 import type { SchemaGuard, SchemaRegistry } from '../../../data/schema/registry/registry.ts';
 import { callerKey, system } from '../../../kernel/caller.ts';
-import type { Database, Queryable } from '../../../kernel/database/database.ts';
+import type { Database, Queryable, Statement } from '../../../kernel/database/database.ts';
+import { literalOf } from '../../../kernel/database/literal.ts';
 import { identifier, sql } from '../../../kernel/database/sql.ts';
 import { defineJob, type JobDefinition } from '../../../kernel/jobs/jobs.ts';
 import type { Logger } from '../../../kernel/telemetry/logger.ts';
-import { addColumnsText, addIndexText, indexName, moveOwners } from '../owner-columns.ts';
-import type { Models } from './definitions/models.ts';
+import {
+  addColumnsText,
+  addIndexText,
+  addSortIndexText,
+  indexName,
+  moveOwners,
+  sortIndexes,
+  sortIndexName,
+} from '../owner-columns.ts';
+import { definitionsLock, type Models } from './definitions/models.ts';
 import { repeatVersion } from './definitions/queries.ts';
-import { trackedTable } from './row-tracking.ts';
+import { trackedTable, trackWithin } from './row-tracking.ts';
 
 export interface OwnerColumns {
   /**
@@ -52,9 +62,13 @@ export function createOwnerColumns(dependencies: Dependencies): OwnerColumns {
         const table = trackedTable(schema);
         if (table === undefined) continue;
         try {
-          if ((await isOwned(database, type)) !== false || (await isLarge(database, type)))
-            continue;
-          await beginOwning(dependencies, { type, table });
+          const owned = await isOwned(database, type);
+          if (owned === undefined || (await isLarge(database, type))) continue;
+          if (!owned) await beginOwning(dependencies, { type, table });
+          await database.transaction(async (transaction) => {
+            await transaction.query({ text: lockTimeout });
+            await matchSortIndexes(transaction, { type, table }, schema);
+          });
         } catch (error) {
           const message = 'Owners of these records are stored as relations for now';
           log.warn({ err: error, schema: type }, message);
@@ -66,17 +80,53 @@ export function createOwnerColumns(dependencies: Dependencies): OwnerColumns {
       data: Type.Object({}),
       schedule: '*/5 * * * *',
       async handler(_data, { signal }) {
-        const { rows } = await database.query<{ type: string }>(
-          sql`select type from penstock.tuple_tables where not (owned and moved) order by type`,
+        const { rows } = await database.query<{ type: string; whole: boolean }>(
+          sql`select type, owned and moved as whole from penstock.tuple_tables order by type`,
         );
-        for (const { type } of rows) {
-          const table = trackedTable(schemas.get(type));
-          if (table === undefined || signal.aborted) continue;
-          await finish(dependencies, { type, table }, signal);
+        for (const { type, whole } of rows) {
+          const schema = schemas.get(type);
+          const table = trackedTable(schema);
+          if (!schema || table === undefined || signal.aborted) continue;
+          if (!whole) await finish(dependencies, { type, table }, signal);
+          await matchSortIndexes(database, { type, table }, schema, true);
         }
       },
     }),
   };
+}
+
+/** More orders would make every record dear. */
+const MOST_ORDERS = 8;
+
+/** Fields in whose order lists of own records can be read from an index: those that begin an index of their own. */
+function ordersOf({ layout, relations }: CompiledSchema): readonly string[] {
+  const columns = Object.values(layout.indexes)
+    .filter(({ method, text }) => method === 'btree' && !text)
+    .flatMap(({ columns: [first] }) => first ?? []);
+  const sortable = columns.filter(
+    (column) => column !== '_id' && column !== deletedColumn && !relations.has(column),
+  );
+  return [...new Set(sortable)].sort().slice(0, MOST_ORDERS);
+}
+
+/** Makes the indexes for orders that are missing, and takes away those whose order has no index any more. */
+async function matchSortIndexes(
+  database: Queryable,
+  { type, table }: OwnedTable,
+  schema: CompiledSchema,
+  concurrently = false,
+): Promise<void> {
+  const there = await sortIndexes(database, table);
+  const requested = new Map(
+    ordersOf(schema).map((column) => [sortIndexName(type, column), column]),
+  );
+  const beside = concurrently ? 'concurrently ' : '';
+  for (const [name, valid] of there)
+    if (!valid || !requested.has(name))
+      await database.query({ text: `drop index ${beside}if exists "app".${identifier(name)}` });
+  for (const [name, column] of requested)
+    if (there.get(name) !== true)
+      await database.query({ text: addSortIndexText({ type, table, column }, concurrently) });
 }
 
 /** Whether records of the type say who owns them; `undefined` for tables that are not tracked. */
@@ -103,12 +153,14 @@ async function beginOwning(
 
 /** From its commit on, new records say who owns them: the definition counts as changed. */
 async function use(transaction: Queryable, type: string): Promise<void> {
-  await transaction.query(sql`
-    update penstock.tuple_tables set owned = true,
-      moved = not exists (select 1 from penstock.tuples where resource_type = ${type} and relation = 'owner')
-    where type = ${type}`);
+  await transaction.query(markOwned(type));
   await repeatVersion(transaction, type, actor);
 }
+
+const markOwned = (type: string): Statement => sql`
+  update penstock.tuple_tables set owned = true,
+    moved = not exists (select 1 from penstock.tuples where resource_type = ${type} and relation = 'owner')
+  where type = ${type}`;
 
 /** What is left to do for a table, in steps that can be done again. */
 async function finish(
@@ -151,12 +203,51 @@ async function moveAll(database: Database, one: OwnedTable, signal: AbortSignal)
   return after === null && !left;
 }
 
-/** With a table, what its records say goes in the same transaction. */
+/**
+ * A table that is made, or empty, gets everything in the transaction that declares it, so that its first record costs
+ * what any other does. With a table, what its records say goes.
+ */
 export const guardOwnerColumns: SchemaGuard = async (transaction, schemas) => {
   const gone = [...schemas].flatMap(([name, schema]) => (schema === undefined ? [name] : []));
-  if (gone.length === 0) return;
-  const { rows } = await transaction.query<{ type: string }>(
-    sql`delete from penstock.tuple_tables where type = any(${gone}) and owned returning type`,
-  );
-  for (const { type } of rows) await repeatVersion(transaction, type, actor);
+  const begun = await beginEmpty(transaction, [...schemas.values()]);
+  const { rows } =
+    gone.length === 0
+      ? { rows: [] }
+      : await transaction.query<{ type: string }>(
+          sql`delete from penstock.tuple_tables where type = any(${gone}) and owned returning type`,
+        );
+  const types = [...begun, ...rows.map(({ type }) => type)];
+  if (types.length === 0) return;
+  // One after the other, as every change of definitions: revisions appear in their order.
+  await transaction.query({ text: `select pg_advisory_xact_lock(${definitionsLock})` });
+  for (const type of types) await repeatVersion(transaction, type, actor);
 };
+
+/** Gives columns and index to those of the tables that hold nothing yet; answers their types. */
+async function beginEmpty(
+  transaction: Queryable,
+  schemas: readonly (CompiledSchema | undefined)[],
+): Promise<readonly string[]> {
+  const begun: string[] = [];
+  for (const schema of schemas) {
+    const table = trackedTable(schema);
+    if (!schema || table === undefined || !(await isEmptyTable(transaction, schema.name, table)))
+      continue;
+    const { name: type } = schema;
+    await trackWithin(transaction, type, table);
+    await transaction.query({ text: addColumnsText(table) });
+    await transaction.query({ text: addIndexText(type, table) });
+    await matchSortIndexes(transaction, { type, table }, schema);
+    await transaction.query(markOwned(type));
+    begun.push(type);
+  }
+  return begun;
+}
+
+/** Whether the table holds nothing, and its records do not say yet who owns them. */
+async function isEmptyTable(database: Queryable, type: string, table: string): Promise<boolean> {
+  const text = `select not exists (select 1 from ${table}) and not exists (select 1 from penstock.tuple_tables
+    where type = $1 and owned and table_oid = ${literalOf(table, 'regclass')}::oid) as empty`;
+  const { rows } = await database.query<{ empty: boolean }>({ text, values: [type] });
+  return rows[0]?.empty === true;
+}

@@ -1,9 +1,10 @@
 /** What records say about their owners, where relations are written and deleted. */
 import type { Queryable } from '../../../kernel/database/database.ts';
+import { isId } from '../../../kernel/ids.ts';
 import type { SubjectRef } from '../model/grammar.ts';
 import type { FieldRelation, Model } from '../model/model.ts';
 import { formatTuple, type Tuple } from '../model/tuple.ts';
-import { clearOwners } from '../owner-columns.ts';
+import { clearOwners, setOwners } from '../owner-columns.ts';
 import type { StoredTuple, TupleFilter } from '../queries.ts';
 import type { RelationOfObjects } from '../tuple-removals.ts';
 import { fieldTuples, mayMatch, type RecordFilter, recordTuplesOf } from './relation-list.ts';
@@ -29,6 +30,10 @@ const byColumn = (
         return of.length === 0 ? [] : [[column, of] as const];
       });
 
+/** Whether some of these may stand in columns. */
+export const hasColumns = (model: Model, tuples: readonly Tuple[]): boolean =>
+  byColumn(model, tuples).length > 0;
+
 /** Those that their records say already, by their text. */
 export async function saidByRecords(
   database: Queryable,
@@ -40,6 +45,29 @@ export async function saidByRecords(
     for (const found of await recordTuplesOf(database, column, { tuples: of }, of.length))
       said.set(formatTuple(found), found);
   return said;
+}
+
+const isRowId = (id: string): boolean => isId(id) && id === id.toLowerCase();
+
+/**
+ * Lets records say these themselves as far as they can: those that are there and name nobody yet. Answers what they say
+ * then, by its text. What a record can not say is left to be stored.
+ */
+export async function sayInRecords(
+  database: Queryable,
+  model: Model,
+  tuples: readonly Tuple[],
+  actor: string,
+): Promise<ReadonlyMap<string, StoredTuple>> {
+  const sayable = tuples.filter(
+    ({ subject, resource }) => isRowId(subject.id) && isRowId(resource.id),
+  );
+  for (const [{ type }, of] of byColumn(model, sayable)) {
+    const first = new Map(of.toReversed().map((tuple) => [tuple.resource.id, tuple.subject]));
+    const owners = [...first].map(([record, subject]) => ({ record, ...subject }));
+    await setOwners(database, type, owners, actor);
+  }
+  return saidByRecords(database, model, sayable);
 }
 
 /** Takes out of records what these tuples say; answers how many. Without an actor nothing tells it. */

@@ -87,28 +87,37 @@ async function isTracked(database: Queryable, type: string, table: string): Prom
 /** Gives the table its triggers; from its commit on, writes note what they know. `table` is a quoted name. */
 export const beginTracking = (database: Database, type: string, table: string): Promise<void> =>
   database.transaction(async (transaction) => {
-    await transaction.query({
-      text: `select pg_advisory_xact_lock(hashtextextended('${lock}', 0))`,
-    });
-    if (await isTracked(transaction, type, table)) return;
     // Rather slow counts than writers that wait for long.
     await transaction.query({ text: `set local lock_timeout = '3s'` });
-    const argument = literalOf(type, 'text').replace(/::text$/, '');
-    await transaction.query({
-      text: `create or replace trigger penstock_rows_gone after delete on ${table} referencing old table as gone
-        for each statement execute function penstock.forget_rows(${argument})`,
-    });
-    await transaction.query({
-      text: `create or replace trigger penstock_all_rows_gone after truncate on ${table}
-        for each statement execute function penstock.forget_all_rows(${argument})`,
-    });
-    await transaction.query({
-      text: `insert into penstock.tuple_tables (type, table_oid, noted)
-        values ($1, ${literalOf(table, 'regclass')}::oid, not exists (select 1 from penstock.tuples where resource_type = $1))
-        on conflict (type) do update set table_oid = excluded.table_oid, noted = excluded.noted, owned = false, moved = false`,
-      values: [type],
-    });
+    await trackWithin(transaction, type, table);
   });
+
+/** The same as a part of a transaction. */
+export async function trackWithin(
+  transaction: Queryable,
+  type: string,
+  table: string,
+): Promise<void> {
+  await transaction.query({
+    text: `select pg_advisory_xact_lock(hashtextextended('${lock}', 0))`,
+  });
+  if (await isTracked(transaction, type, table)) return;
+  const argument = literalOf(type, 'text').replace(/::text$/, '');
+  await transaction.query({
+    text: `create or replace trigger penstock_rows_gone after delete on ${table} referencing old table as gone
+      for each statement execute function penstock.forget_rows(${argument})`,
+  });
+  await transaction.query({
+    text: `create or replace trigger penstock_all_rows_gone after truncate on ${table}
+      for each statement execute function penstock.forget_all_rows(${argument})`,
+  });
+  await transaction.query({
+    text: `insert into penstock.tuple_tables (type, table_oid, noted)
+      values ($1, ${literalOf(table, 'regclass')}::oid, not exists (select 1 from penstock.tuples where resource_type = $1))
+      on conflict (type) do update set table_oid = excluded.table_oid, noted = excluded.noted, owned = false, moved = false`,
+    values: [type],
+  });
+}
 
 /** Notes what is known of the tuples after a resource, in the order of resources; answers where it came to, null at the end. */
 export async function noteRows(

@@ -27,7 +27,14 @@ import {
   type RelationOfObjects,
 } from '../tuple-removals.ts';
 import { definitionsLock, type Models } from './definitions/models.ts';
-import { clearExactly, clearMatching, clearRelation, saidByRecords } from './owners-in-records.ts';
+import {
+  clearExactly,
+  clearMatching,
+  clearRelation,
+  hasColumns,
+  saidByRecords,
+  sayInRecords,
+} from './owners-in-records.ts';
 import {
   type FieldRelationId,
   fieldRelationId,
@@ -92,7 +99,10 @@ async function requireStillFit(
   const { model } = await models.engine();
   if (model === before) return;
   const invalid = stored.filter((tuple) => writeProblem(model, tuple) !== undefined);
-  for (const { id, relation } of invalid) {
+  const inRecords = invalid.filter(({ source }) => source === 'record');
+  await clearExactly(database, before, inRecords, callerKey(caller));
+  for (const { id, relation, source } of invalid) {
+    if (source === 'record') continue;
     await deleteTuple(
       database,
       grantedAction(relation) === undefined ? 'relation' : 'permission',
@@ -117,26 +127,10 @@ export function createTuples(dependencies: Dependencies): Tuples {
       const model = await modelFor(dependencies, tuples);
       for (const [i, tuple] of tuples.entries())
         requireFit(writeProblem(model, tuple), tuples.length > 1 ? i : undefined);
-      const inRecords = await saidByRecords(database, model, tuples);
-      const isSaid = (tuple: TimedTuple): boolean =>
-        tuple.condition === undefined &&
-        tuple.expiresAt === undefined &&
-        inRecords.has(formatTuple(tuple));
-      const stored = await writeAll(
-        caller,
-        tuples.filter((tuple) => !isSaid(tuple)),
-      );
-      // Narrower than what the record says: that says it no longer.
-      const narrowed = tuples.filter(
-        (tuple) => inRecords.has(formatTuple(tuple)) && !isSaid(tuple),
-      );
-      await clearExactly(database, model, narrowed);
+      const written = await writeFitting(dependencies, writeAll, { caller, model, tuples });
       announce();
-      await requireStillFit(dependencies, caller, model, [...stored.values()]);
-      return tuples.flatMap((tuple) => {
-        const text = formatTuple(tuple);
-        return (isSaid(tuple) ? inRecords.get(text) : stored.get(text)) ?? [];
-      });
+      await requireStillFit(dependencies, caller, model, [...written.values()]);
+      return tuples.flatMap((tuple) => written.get(formatTuple(tuple)) ?? []);
     },
     async get(id) {
       const found = await findAny(dependencies, id);
@@ -150,6 +144,42 @@ export function createTuples(dependencies: Dependencies): Tuples {
         : listTuples(database, kind, filter, page),
     ...createRemoval(dependencies, announce),
   };
+}
+
+/** True always, so that a record can say it. */
+const isLasting = ({ condition, expiresAt }: TimedTuple): boolean =>
+  condition === undefined && expiresAt === undefined;
+
+interface FittingTuples {
+  readonly caller: Caller;
+  readonly model: Model;
+  readonly tuples: readonly TimedTuple[];
+}
+
+/**
+ * Owners are written where records say them, as far as these can; everything else is stored. All or nothing; answers what
+ * is there then, by its text.
+ */
+async function writeFitting(
+  { database }: Pick<Dependencies, 'database'>,
+  writeAll: ReturnType<typeof createTupleWriter>,
+  { caller, model, tuples }: FittingTuples,
+): Promise<ReadonlyMap<string, StoredTuple>> {
+  const before = await saidByRecords(database, model, tuples);
+  const mayBeSaid = tuples.filter((tuple) => isLasting(tuple) && !before.has(formatTuple(tuple)));
+  const narrowed = tuples.filter((tuple) => !isLasting(tuple) && before.has(formatTuple(tuple)));
+  if (narrowed.length === 0 && !hasColumns(model, mayBeSaid)) {
+    const rest = tuples.filter((tuple) => !before.has(formatTuple(tuple)));
+    return new Map([...before, ...(await writeAll(caller, rest))]);
+  }
+  return database.transaction(async (transaction) => {
+    const said = await sayInRecords(transaction, model, mayBeSaid, callerKey(caller));
+    const inRecords = new Map([...before, ...said]);
+    // Narrower than what the record says: that says it no longer.
+    await clearExactly(transaction, model, narrowed);
+    const rest = tuples.filter((tuple) => !isLasting(tuple) || !inRecords.has(formatTuple(tuple)));
+    return new Map([...inRecords, ...(await writeAll(caller, rest))]);
+  });
 }
 
 /** Stored tuples and what records say go together. */

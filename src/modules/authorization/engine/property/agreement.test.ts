@@ -396,14 +396,16 @@ async function rowsOf(
 async function firstOf(
   { predicate, database }: Asked,
   count: number,
+  direction: '' | ' desc',
 ): Promise<readonly string[] | undefined> {
   const values: unknown[] = [];
+  const order = direction === '' ? undefined : `d."_id"${direction}`;
   const first = predicate.first?.compile(
-    { rows: 'rows', count: String(count) },
+    { rows: 'rows', count: String(count), order },
     (value) => `$${values.push(value)}`,
   );
   if (first === undefined) return undefined;
-  const text = `select t0._id as id from (${first}) t0 order by 1 limit ${count}`;
+  const text = `select t0._id as id from (${first}) t0 order by 1${direction} limit ${count}`;
   return (await database.query<{ id: string }>({ text, values })).rows.map((r) => r.id);
 }
 
@@ -433,9 +435,11 @@ async function compareForms(
     dataSet: dataSet.number,
     database,
   });
-  const few = await forms({ amount: 'few', known: true, largest: undefined });
+  const smallest = { amount: 'few', storedFew: true, known: true, largest: undefined } as const;
+  const few = await forms(smallest);
   const many = await forms({
     amount: 'many',
+    storedFew: true,
     known: true,
     largest: await someLookup(comparison, question),
   });
@@ -450,7 +454,7 @@ async function compareForms(
       `many ${use}`,
       ...rows,
     ]);
-  const unnamed = await forms({ amount: 'few', known: true, largest: undefined }, true);
+  const unnamed = await forms(smallest, true);
   for (const use of ['row', 'count'] as const)
     expect([label, `unnamed ${use}`, ...(await rowsOf(unnamed, use))]).toEqual([
       label,
@@ -458,8 +462,16 @@ async function compareForms(
       ...rows,
     ]);
   const count = 1 + (dataSet.number % 2);
-  const first = await firstOf(many, count);
-  if (first) expect([label, 'first', ...first]).toEqual([label, 'first', ...rows.slice(0, count)]);
+  for (const order of ['', ' desc'] as const) {
+    const first = await firstOf(many, count, order);
+    const ordered = order === '' ? rows : rows.toReversed();
+    if (first)
+      expect([label, `first${order}`, ...first]).toEqual([
+        label,
+        `first${order}`,
+        ...ordered.slice(0, count),
+      ]);
+  }
   expect([label, (await numberOf(many)) ?? rows.length]).toEqual([label, rows.length]);
   return rows;
 }

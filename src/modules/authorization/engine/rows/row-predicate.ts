@@ -178,7 +178,7 @@ function compiled(
   size: Size | undefined,
 ): RowPredicate {
   const pieces = piecesOf(plan, row.type, size);
-  const key = `${size?.amount} ${size?.known} ${size?.largest}`;
+  const key = `${size?.amount} ${size?.storedFew} ${size?.known} ${size?.largest}`;
   let shape = plan.shapes.get(key);
   if (shape === undefined) {
     shape = shapeOf(pieces);
@@ -219,12 +219,11 @@ function piecesOf(
   const first: RowPredicate['first'] = source.from.beside
     ? {
         most: Math.floor(MOST_FIRST / Math.max(1, source.lookups.length)),
-        compile({ rows, count }, next) {
-          const found = firstRows(
-            source,
-            { rows, count, test: exact ? undefined : tested('d."_id"', next, 'rows', 'd') },
-            next,
-          );
+        // Few rows lead there by stored tuples, and an index says in order what the subject owns.
+        sorts: size.storedFew && size.amount !== 'few',
+        compile({ rows, count, order }, next) {
+          const rowTest = exact ? undefined : tested('d."_id"', next, 'rows', 'd');
+          const found = firstRows(source, { rows, count, order, test: rowTest }, next);
           const own =
             self === undefined
               ? ''

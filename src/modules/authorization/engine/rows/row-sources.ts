@@ -147,10 +147,16 @@ interface FirstRows {
   readonly count: string;
   /** What the row `d` must fulfil besides, if anything. */
   readonly test: string | undefined;
+  /** Another order than that of the ids (SQL over `d`). */
+  readonly order: string | undefined;
 }
 
-/** The first rows of each lookup in the order of the ids, some more than once: the first of all are among them. */
-export function firstRows(source: RowSource, { rows, count, test }: FirstRows, next: Next): string {
+/** The first rows of each lookup in order, some more than once: the first of all are among them. */
+export function firstRows(
+  source: RowSource,
+  { rows, count, test, order }: FirstRows,
+  next: Next,
+): string {
   // Ids of rows are written in one way only, so the order of the texts is theirs. The offset makes the row a
   // question per tuple: as a join it might be answered for all tuples before the first is taken.
   const tested = test === undefined ? '' : ` and (${test})`;
@@ -158,11 +164,11 @@ export function firstRows(source: RowSource, { rows, count, test }: FirstRows, n
   const stored = `select r.* from ${lookups} cross join lateral (
     select d.* from penstock.tuples t cross join lateral (select * from ${rows} d where d."_id" = t.resource_uuid offset 0) d
      where ${foundBy(storedPart(source))}${tested}
-     order by t.resource_id limit ${count}) r`;
+     order by ${order ?? 't.resource_id'} limit ${count}) r`;
   const beside = (source.from.beside ?? []).map(
     ({ relation, field }) => `select r.* from ${lookups} cross join lateral (
     select d.* from ${rows} d where ${saidBy(field)}${tested}
-     order by d."_id" limit ${count}) r where ${ofColumn(source, relation)}`,
+     order by ${order ?? 'd."_id"'} limit ${count}) r where ${ofColumn(source, relation)}`,
   );
   return [stored, ...beside].join(' union all ');
 }

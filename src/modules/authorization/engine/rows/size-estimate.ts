@@ -33,6 +33,8 @@ const HINT_MS = 60_000;
 export interface Size {
   /** How many rows the subject sees: few and some are found from its tuples, of many each row is asked where that may end early. */
   readonly amount: 'few' | 'some' | 'many';
+  /** Few of them are found from stored tuples; all others say it in columns, which have indexes for orders. */
+  readonly storedFew: boolean;
   /** Most of the tuples are known to lead to rows, so that they can be counted without looking for those. */
   readonly known: boolean;
   /** `lookupKey` of the one that finds at least half of everything, where there is such a one. */
@@ -114,9 +116,11 @@ async function measure(
 ): Promise<Size> {
   const values = [...lookupColumns(lookups), goal.type];
   const from = lookupSource(model, lookups);
+  let storedFew = false;
   if (from.beside && from.beside.length > 0) {
-    const likely = await likelyFew(database, { ...likelyStatement(from), values });
-    if (likely) return likely;
+    const likely = await likelySize(database, { ...likelyStatement(from), values });
+    if (likely.amount === 'few') return { ...likely, amount: 'few', largest: undefined };
+    ({ storedFew } = likely);
   }
   const { rows } = await database.query<{ count: number; known: number }>({
     ...fewStatement(from),
@@ -124,13 +128,14 @@ async function measure(
   });
   const { count: some, known: ofThem } = rows[0] ?? { count: 0, known: 0 };
   const known = ofThem * 2 >= some;
-  if (some <= FEW) return { amount: 'few', known, largest: undefined };
+  if (some <= FEW) return { amount: 'few', storedFew, known, largest: undefined };
   if (lookups.length > COUNTED_LOOKUPS) {
     const total = await database.query<{ count: number }>({
       ...totalStatement(from),
       values,
     });
-    return { amount: amountOf(total.rows[0]?.count ?? 0), known, largest: undefined };
+    const amount = amountOf(total.rows[0]?.count ?? 0);
+    return { amount, storedFew, known, largest: undefined };
   }
   const { rows: counts } = await database.query<{ n: number; count: number }>({
     ...sizesStatement(from),
@@ -141,6 +146,7 @@ async function measure(
   const largest = known && most.count * 2 >= all ? lookups[most.n - 1] : undefined;
   return {
     amount: most.count >= MOST ? 'many' : amountOf(all),
+    storedFew,
     known,
     largest: largest && lookupKey(largest),
   };
@@ -152,12 +158,18 @@ interface Likely {
   readonly estimated: number | null;
 }
 
-/** Few rows, by what is stored and what statistics say of columns; nothing where they are more or it is not known. */
-async function likelyFew(database: Queryable, statement: Statement): Promise<Size | undefined> {
+/** By what is stored and what statistics say of columns; no amount where they are more than few or it is not known. */
+async function likelySize(
+  database: Queryable,
+  statement: Statement,
+): Promise<Pick<Size, 'known' | 'storedFew'> & { readonly amount: 'few' | undefined }> {
   const { rows } = await database.query<Likely>(statement);
   const { count, known, estimated } = rows[0] ?? { count: 0, known: 0, estimated: null };
-  if (estimated === null || count + estimated > LIKELY_FEW) return undefined;
-  return { amount: 'few', known: known * 2 >= count, largest: undefined };
+  return {
+    amount: estimated !== null && count + estimated <= LIKELY_FEW ? 'few' : undefined,
+    known: known * 2 >= count,
+    storedFew: count <= FEW,
+  };
 }
 
 const amountOf = (count: number): Size['amount'] => (count > MOST ? 'many' : 'some');
