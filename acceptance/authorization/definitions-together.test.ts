@@ -33,8 +33,8 @@ describe('several definitions', () => {
     const dry = expectStatus(await define([crew, ship], { dryRun: true }), 200, 'dry').body;
     expect(dry).toEqual({
       plan: [
-        { name: 'Crew', change: 'create' },
-        { name: 'Ship', change: 'create' },
+        { name: 'Crew', change: 'create', warnings: [] },
+        { name: 'Ship', change: 'create', warnings: [] },
       ],
       resources: [],
     });

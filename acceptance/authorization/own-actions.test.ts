@@ -228,6 +228,44 @@ describe("actions of one's own", () => {
     ).toContain('requires');
   });
 
+  it('are told apart when an endpoint is imported', async () => {
+    const exported = expectStatus(await platform.admin.get('/state/export'), 200, 'export').body;
+    const imported = (action: string, definitions: readonly Json[] = []) =>
+      platform.admin.post('/state/import', {
+        ...exported,
+        modules: {
+          authorization: { resourceDefinitions: definitions },
+          database: {
+            customEndpoints: [
+              {
+                name: 'approveByImport',
+                selectedSchemaName: 'Report',
+                operation: operation.patch,
+                authentication: true,
+                inputs: idInput,
+                query: byId,
+                assignments: [assign('status', 0, 'Custom', 'approved')],
+                requires: { action },
+              },
+            ],
+          },
+        },
+      });
+    const refused = await imported('aprove');
+    expect([refused.status, refused.body.errors[0].path]).toEqual([
+      400,
+      'modules.database.customEndpoints.0.requires.action',
+    ]);
+    const { body: current } = await platform.admin.get('/authorization/resources/Report');
+    const { name, relations, permissions: actions } = current;
+    const withAction = { name, relations, permissions: { ...actions, archive: ['owner'] } };
+    expect((await imported('archive')).status).toBe(400);
+    expectStatus(await imported('archive', [withAction]), 200, 'with its definition');
+    const without = { name, relations, permissions: actions };
+    expectStatus(await imported('approve', [without]), 200, 'one that is there');
+    expect((await imported('archive', [without])).status).toBe(400);
+  });
+
   it('say who may set a field', async () => {
     const set = (who: TestUser, body: object) => who.api.patch(`/database/Report/${report}`, body);
     await permissions.relate(`User:${author.userId} approver Report:${other}`);

@@ -146,7 +146,7 @@ export interface PermissionEngine {
     schema: string,
     scope?: string,
   ): Promise<RowPredicate>;
-  /** Whether the type has this action, or relation. */
+  /** Whether the type has this action, or relation; where it is not defined, whether it will have it with row authorization. */
   knows(schema: string, action: string): Promise<boolean>;
   /** Names of the roles that the caller holds. */
   roles(caller: Caller): Promise<ReadonlySet<string>>;

@@ -64,6 +64,19 @@ export const definitionState = (definitions: Definitions): StateType => ({
       (name) => places.get(name) ?? name,
     );
   },
+  async outlook(_caller, changes) {
+    const found = await definitions.warnings(
+      changes.flatMap(({ action, after }) =>
+        action === 'update' && after ? [contentOf(after)] : [],
+      ),
+    );
+    const closing = [...found.values()].flat().filter(({ closed }) => closed > 0);
+    return {
+      effects: new Map(),
+      obstacles: [],
+      warnings: closing.map(({ message }) => message),
+    };
+  },
   async apply(caller, changes) {
     await definitions.defineAll(
       caller,

@@ -15,7 +15,7 @@ import {
   sameContent,
 } from '../services/definitions/stored-definition.ts';
 import { contentOf, NewDefinitionShape } from './resources.ts';
-import { Definition, definitionOnWire } from './shapes.ts';
+import { Definition, definitionOnWire, Warning } from './shapes.ts';
 
 const MOST = 100;
 const { version: _, ...written } = NewDefinitionShape.properties;
@@ -50,7 +50,11 @@ export const defineTogether = (definitions: Definitions): Operation =>
     },
     output: Type.Object({
       plan: Type.Array(
-        Type.Object({ name: Type.String(), change: Type.Enum(['create', 'change', 'none']) }),
+        Type.Object({
+          name: Type.String(),
+          change: Type.Enum(['create', 'change', 'none']),
+          warnings: Type.Array(Warning, { description: 'What the change does to people' }),
+        }),
       ),
       resources: Type.Array(Definition, {
         description: 'As they are in force now; none of a dry run',
@@ -99,9 +103,14 @@ async function planOf(definitions: Definitions, requested: readonly DefinitionCo
     (name) => places.get(name) ?? name,
   );
   const stored = new Map((await definitions.all()).map((one) => [one.name, one]));
+  const warnings = await definitions.warnings(requested);
   return requested.map((content) => {
     const before = stored.get(content.name);
-    const change = !before ? 'create' : sameContent(before, content) ? 'none' : 'change';
-    return { name: content.name, change } as const;
+    const change: 'create' | 'change' | 'none' = !before
+      ? 'create'
+      : sameContent(before, content)
+        ? 'none'
+        : 'change';
+    return { name: content.name, change, warnings: [...(warnings.get(content.name) ?? [])] };
   });
 }

@@ -275,22 +275,37 @@ export function definitionOnWire({
   };
 }
 
+/** What a change of a definition does to people. */
+export const Warning = Type.Object({
+  action: Type.String(),
+  changed: Type.Integer({
+    description:
+      'On so many objects the action is given by something else than before; counted up to 100,000',
+  }),
+  closed: Type.Integer({ description: 'Of so many nothing gives it to anybody any more' }),
+  lockedOut: Type.Boolean({ description: 'No object is left on which somebody may do it' }),
+  message: Type.String(),
+});
+
 export const Outcome = Type.Object({
   status: Type.Enum(['processed', 'acknowledged', 'ignored']),
   resourceDefinition: Definition,
   removedRelations: Type.Integer({
     description: 'Stored relations that did not fit any more and were deleted; only with force',
   }),
+  warnings: Type.Array(Warning, { description: 'What the change does to people' }),
 });
 
 export const outcomeOnWire = ({
   status,
   resourceDefinition,
   removedRelations,
+  warnings,
 }: DefinitionOutcome): Static<typeof Outcome> => ({
   status,
   resourceDefinition: definitionOnWire(resourceDefinition),
   removedRelations,
+  warnings: [...warnings],
 });
 
 /** The user of an operation with user access, also as a subject. */

@@ -88,8 +88,12 @@ export function createPermissionEngine(dependencies: Dependencies): PermissionEn
       const held = await rolesByIds(database, await heldRoles(caller.userId));
       return new Set([everybodysRole, ...held.map(({ name }) => name)]);
     },
-    knows: async (schema, action) =>
-      (await models.engine()).model.action(schema, action) !== undefined,
+    async knows(schema, action) {
+      const { model } = await models.engine();
+      return model.get(schema)
+        ? model.action(schema, action) !== undefined
+        : recordWords.has(action);
+    },
     changeOwner: (caller, schema, ids, owner) =>
       changeOwner(tuples, caller, { type: schema, ids, owner }),
     prepare: (caller, schema) => prepareRecords(dependencies, caller, schema),
@@ -127,6 +131,14 @@ function knownSubjects(model: Model, subjects: readonly string[]): readonly stri
   const message = `The setting recordSubjects of the module authorization names ${unknown.join(', ')}, which no resource definition knows`;
   throw authorizationErrors.RESOURCE_INCOMPATIBLE({ message });
 }
+
+/** Actions and relations that a type gets with row authorization. */
+const recordWords: ReadonlySet<string> = new Set(
+  [recordDefinition('', [])].flatMap(({ relations, permissions }) => [
+    ...Object.keys(relations),
+    ...Object.keys(permissions),
+  ]),
+);
 
 /** What had ended by itself, or hangs on a condition that nobody can ask now, gave nothing. */
 const stillCounted = ({ condition, expiresAt }: LostRelation): boolean =>

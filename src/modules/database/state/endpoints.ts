@@ -3,7 +3,8 @@ import Type from 'typebox';
 import { requireAuthority, schemaObject } from '../../../kernel/authority.ts';
 import type { Problem } from '../../../kernel/errors.ts';
 import { invalidInput } from '../../../kernel/operations/problems.ts';
-import type { StateDocument, StateImport, StateType } from '../../../kernel/state.ts';
+import type { StateChange, StateDocument, StateImport, StateType } from '../../../kernel/state.ts';
+import { cutText } from '../../../kernel/text.ts';
 import { newEndpoint } from '../operations/endpoints.ts';
 import type { EndpointBody } from '../services/endpoints/admin.ts';
 import type { EndpointDefinition, StoredEndpoint } from '../services/endpoints/definition.ts';
@@ -47,6 +48,7 @@ export const endpointState = ({ endpoints: { admin, store }, declarations }: Par
     const { registry } = await declarations.after(caller, whole);
     requireAuthority(caller, ...schemas.flatMap((name) => schemaObject(registry.get(name))));
     requireDistinct(store.all(), whole);
+    await requireKnownActions(admin, changes, whole);
   },
   async apply(caller, changes) {
     const requested = changes.flatMap(({ after }) =>
@@ -75,6 +77,35 @@ const missingSchema = (place: string): Problem => ({
   rule: 'exists',
   message: 'there is no schema of this name, and none comes with the document',
 });
+
+/** An action that an endpoint asks for is one that its type has now, or will have with the same import. */
+async function requireKnownActions(
+  { knowsAction }: Pick<Endpoints['admin'], 'knowsAction'>,
+  changes: readonly StateChange[],
+  whole: StateImport,
+): Promise<void> {
+  const definitions = new Map(
+    whole.changes('authorization', 'resourceDefinitions').map((one) => [one.key, one]),
+  );
+  const problems: Problem[] = [];
+  for (const { after, place } of changes) {
+    const requires = after?.requires as EndpointDefinition['requires'] | undefined;
+    if (!requires) continue;
+    const { action, record } = requires;
+    const schema = record?.schema ?? String(after?.selectedSchemaName);
+    const change = definitions.get(schema);
+    const isKnown = change ? hasWord(change.after, action) : await knowsAction(schema, action);
+    if (isKnown) continue;
+    const message = `"${cutText(action, 64)}" is not an action of the resource definition ${schema}`;
+    problems.push({ path: `${place}.requires.action`, rule: 'action', message });
+  }
+  if (problems.length > 0) throw invalidInput(problems);
+}
+
+const hasWord = (definition: StateDocument | undefined, word: string): boolean =>
+  [definition?.permissions, definition?.relations].some(
+    (words) => typeof words === 'object' && words !== null && Object.hasOwn(words, word),
+  );
 
 /** As the database compares names, because generated clients do. */
 const plain = (name: string): string => name.replaceAll(/[_-]/g, '').toLowerCase();

@@ -26,6 +26,7 @@ import {
   type Stored,
   withContents,
 } from './change-check.ts';
+import { type ChangeWarning, changeWarnings } from './change-warnings.ts';
 import type { Models } from './models.ts';
 import {
   type DefinitionChange,
@@ -70,6 +71,10 @@ export interface Definitions {
   bindAgain(caller: Caller, names: readonly string[]): Promise<void>;
   /** Throws what `defineAll` throws, with `place(name)` before the paths. Changes nothing. */
   checkAll(change: DefinitionsChange, place: (name: string) => string): Promise<void>;
+  /** What changes to these would do to people, by name; what is new does nothing to anybody. Changes nothing. */
+  warnings(
+    contents: readonly DefinitionContent[],
+  ): Promise<ReadonlyMap<string, readonly ChangeWarning[]>>;
   /** Deletes a type with all its tuples; answers how many. */
   remove(caller: Caller, idOrName: string, options?: ForceOption): Promise<number>;
   versions(idOrName: string, limit: number): Promise<readonly DefinitionVersion[]>;
@@ -181,6 +186,18 @@ export function createDefinitions(dependencies: Dependencies): Definitions {
       );
       const situation = { database, stored: await models.definitions(), hasRecords };
       return checkDefinitions(situation, { ...requested, defined }, place);
+    },
+    async warnings(contents) {
+      const stored = await models.definitions();
+      const next = contents.map((content) => bound(content, true));
+      const others = parsed(withContents(stored, next));
+      const found = new Map<string, readonly ChangeWarning[]>();
+      for (const after of next) {
+        const before = stored.get(after.name);
+        if (before && !sameContent(before, after))
+          found.set(after.name, await changeWarnings({ database, before, after, others }));
+      }
+      return found;
     },
     remove: (caller, idOrName, { force = false } = {}) =>
       change(caller, async (transaction, stored, about) => {
@@ -295,6 +312,7 @@ const untouched = (
   status,
   resourceDefinition,
   removedRelations: 0,
+  warnings: [],
 });
 
 function sameVersion(current: StoredDefinition, content: DefinitionContent): DefinitionOutcome {

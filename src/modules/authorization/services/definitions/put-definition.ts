@@ -15,6 +15,7 @@ import {
   requireValidTuples,
   type Stored,
 } from './change-check.ts';
+import { type ChangeWarning, changeWarnings } from './change-warnings.ts';
 import { saveDefinition } from './queries.ts';
 import { withFields } from './record-fields.ts';
 import { recordRuleProblems } from './record-rules.ts';
@@ -32,6 +33,8 @@ export interface DefinitionOutcome {
   readonly resourceDefinition: StoredDefinition;
   /** Tuples that were deleted because they do not fit any more; only with `force`. */
   readonly removedRelations: number;
+  /** What the change does to people. */
+  readonly warnings: readonly ChangeWarning[];
 }
 
 export interface DefinitionChange {
@@ -72,6 +75,9 @@ export async function putDefinition(
   if (!change.force && hasRecords(content.name) && !servesRecords(definition))
     throw neededByRecords(content.name);
   const before = stored.get(content.name);
+  const warnings = before
+    ? await changeWarnings({ database: transaction, before, after: content, others })
+    : [];
   const removedRelations = before
     ? await migrateLiveTuples(change, [...others, definition], parsed(stored))
     : 0;
@@ -90,7 +96,7 @@ export async function putDefinition(
     createdAt: before?.createdAt ?? now,
     updatedAt: now,
   };
-  return { status: 'processed', resourceDefinition, removedRelations };
+  return { status: 'processed', resourceDefinition, removedRelations, warnings };
 }
 
 /** Refuses a change that breaks something, or deletes what would be broken; answers how many tuples that were. */

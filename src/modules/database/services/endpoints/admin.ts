@@ -103,6 +103,8 @@ export interface EndpointAdmin {
   import(caller: Caller, bodies: readonly EndpointBody[]): Promise<void>;
   /** What a body means beside these schemas, which may not be declared yet. Throws like `create`; `place` comes before each path. */
   defined(body: EndpointBody, place: string, among: SchemaRegistry): EndpointDefinition;
+  /** Whether a type has an action; true while nobody can say. */
+  knowsAction(schema: string, action: string): Promise<boolean>;
   /** Throws 409 when endpoints use one of these schemas. */
   requireUnused(schemas: readonly string[]): void;
   /** Names of the endpoints that use one of these schemas. */
@@ -158,6 +160,8 @@ export function createEndpointAdmin(
       );
       if (definitions.length > 0) await store.import(caller, definitions);
     },
+    knowsAction: async (schema, action) =>
+      (await permissions.engine?.knows(schema, action)) ?? true,
     defined: (body, place, among) => checkedDefinition(body, undefined, { place, among }),
     usersOf,
     brokenBy: (after) => brokenEndpoints(store.all(), schemas, after),

@@ -1,0 +1,173 @@
+/**
+ * What a change of a definition does to people, found before it is made: on how many objects other people may do
+ * something than before, and on how many nobody may any more. By what gives the action on the object itself; who stands
+ * behind a folder or a team is not followed.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { tableName } from '../../../../data/schema/compile/layout.ts';
+import type { Queryable } from '../../../../kernel/database/database.ts';
+import { literalOf } from '../../../../kernel/database/literal.ts';
+import { sourceOf, type TupleSource } from '../../engine/tuple-source.ts';
+import type { Definition } from '../../model/definition.ts';
+import { mayBeOpen, namesOfObject } from '../../model/expansion-rules.ts';
+import { buildModel, grantRelation, type Model, type Name } from '../../model/model.ts';
+import { liveTuple } from '../../tuple-sql.ts';
+import {
+  type DefinitionContent,
+  parsedDefinition,
+  type StoredDefinition,
+  soundDefinitions,
+} from './stored-definition.ts';
+
+export interface ChangeWarning {
+  readonly action: string;
+  /** Objects on which other people may do it than before; counted up to a bound. */
+  readonly changed: number;
+  /** Those of them on which nobody may do it any more. */
+  readonly closed: number;
+  /** No object is left on which anybody may do it. */
+  readonly lockedOut: boolean;
+  readonly message: string;
+}
+
+/** Objects that are looked at for an action: a definition is changed while all others wait. */
+const MOST = 100_000;
+
+export interface WarningSearch {
+  readonly database: Queryable;
+  readonly before: StoredDefinition;
+  readonly after: DefinitionContent;
+  /** The definitions beside it, as they will be. */
+  readonly others: readonly Definition[];
+}
+
+/** By action, for actions that were there. */
+export async function changeWarnings(search: WarningSearch): Promise<readonly ChangeWarning[]> {
+  const { before, others } = search;
+  // What counted for nothing is taken from nobody.
+  if (soundDefinitions([before]).length === 0) return [];
+  // What its records say does not hang on the definition.
+  const after = { ...search.after, ownerColumns: before.ownerColumns === true };
+  const modelOf = (content: DefinitionContent): Model =>
+    buildModel(
+      [...others.filter(({ name }) => name !== content.name), parsedDefinition(content)],
+      0,
+    );
+  const models = { before: modelOf(before), after: modelOf(after) };
+  const warnings: ChangeWarning[] = [];
+  for (const action of Object.keys(before.permissions)) {
+    const [was, is] = [waysTo(models.before, before, action), waysTo(models.after, after, action)];
+    if (isDeepStrictEqual(was.words, is.words)) continue;
+    const { changed, closed, some } = await countOf(search.database, before, { was, is });
+    if (changed === 0) continue;
+    const lockedOut = closed > 0 && !some;
+    const counts = { type: before.name, action, changed, closed, lockedOut };
+    warnings.push({ action, changed, closed, lockedOut, message: messageOf(counts) });
+  }
+  return warnings;
+}
+
+const countText = (count: number): string => (count >= MOST ? `at least ${count}` : String(count));
+
+function messageOf({
+  type,
+  action,
+  changed,
+  closed,
+  lockedOut,
+}: Omit<ChangeWarning, 'message'> & { readonly type: string }): string {
+  const whole = `${countText(changed)} of ${type} change hands for "${action}"`;
+  if (lockedOut) return `Nobody may ${action} any ${type} any more: ${whole}`;
+  return closed === 0
+    ? whole
+    : `${whole}; nobody may ${action} ${countText(closed)} of them any more`;
+}
+
+/** How somebody comes to an action by what is written about an object itself. */
+interface Ways {
+  /** Relations of the object, and grants, with what they mean where they lead on. */
+  readonly relations: ReadonlyMap<string, unknown>;
+  /** Everybody may, or a rule says who, without any relation. */
+  readonly open: boolean;
+  /** All that it says, in the words of the definition. */
+  readonly words: unknown;
+  readonly source: TupleSource;
+}
+
+function waysTo(model: Model, content: DefinitionContent, action: string): Ways {
+  const name: Name = { type: content.name, kind: 'action', name: action };
+  const exists = content.permissions[action] !== undefined;
+  const names = exists ? namesOfObject(model, name, true) : [];
+  const actions = names.filter(({ kind }) => kind === 'action').map((one) => one.name);
+  const said = actions.map((one) => [one, content.permissions[one]] as const);
+  const direct = names.filter(({ kind }) => kind === 'relation').map((one) => one.name);
+  const led = names.flatMap((one) =>
+    model.dependencies(one).flatMap(({ through }) => through ?? []),
+  );
+  const held = [...new Set([...direct, ...led])];
+  const meaning = (relation: string): unknown => [
+    direct.includes(relation),
+    names.flatMap((one) =>
+      model
+        .dependencies(one)
+        .filter(({ through }) => through === relation)
+        .map(({ on, negative }) => [on, negative]),
+    ),
+    content.relations[relation],
+  ];
+  const relations = new Map<string, unknown>(held.map((one) => [one, meaning(one)]));
+  for (const one of actions) relations.set(grantRelation(one), true);
+  return {
+    relations,
+    open: exists && mayBeOpen(model, name),
+    words: [said, held.map((one) => [one, content.relations[one]]), content.conditions],
+    source: sourceOf(
+      model,
+      held.map((relation) => ({ type: content.name, relation })),
+    ),
+  };
+}
+
+interface Counts {
+  readonly changed: number;
+  readonly closed: number;
+  /** Somebody may on some object. */
+  readonly some: boolean;
+}
+
+async function countOf(
+  database: Queryable,
+  content: DefinitionContent,
+  { was, is }: { readonly was: Ways; readonly is: Ways },
+): Promise<Counts> {
+  const type = literalOf(content.name, 'text');
+  const values: unknown[] = [];
+  const list = (relations: Iterable<string>): string =>
+    `(select $${values.push([...relations])}::text[])`;
+  const counts = (relations: string): string =>
+    `t.resource_type = ${type} and t.relation = any(${relations}::text[]) and ${liveTuple('t')}`;
+  const through = ({ source }: Ways, relations: Iterable<string>): string =>
+    `select t.resource_id as id from ${source.rows} t where ${counts(list(relations))}`;
+  // What is open is so on every object: those that something is written about, or that are records of the platform.
+  const all = content.ownerColumns
+    ? `select d."_id"::text as id from ${tableName(content.name)} d`
+    : `select t.resource_id as id from penstock.tuples t where t.resource_type = ${type}`;
+  const some = (rows: string): string =>
+    `select distinct x.id from (select * from (${rows}) u limit ${MOST}) x`;
+  const differing = [...new Set([...was.relations.keys(), ...is.relations.keys()])].filter(
+    (one) => !isDeepStrictEqual(was.relations.get(one), is.relations.get(one)),
+  );
+  // With the same relations it says something else about them.
+  const about = differing.length > 0 ? differing : [...was.relations.keys()];
+  const touched =
+    was.open === is.open ? `${through(was, about)} union all ${through(is, about)}` : all;
+  const closed = (): string => {
+    const before = was.open ? all : through(was, was.relations.keys());
+    const left = `exists (select 1 from ${is.source.rows} t where t.resource_id = x.id${is.source.resource('t', 'x.id')} and ${counts(list(is.relations.keys()))})`;
+    return `(select count(*)::int from (${some(before)}) x where not ${left})`;
+  };
+  const text = `select (select count(*)::int from (${some(touched)}) c) as changed, ${is.open ? '0' : closed()} as closed,
+    ${is.open ? 'true' : `exists (${through(is, is.relations.keys())})`} as some`;
+  const { rows } = await database.query<Counts>({ text, values });
+  return rows[0] ?? { changed: 0, closed: 0, some: true };
+}
