@@ -63,6 +63,17 @@ const security = Type.Object({
 
 const search = Type.Object({
   defaultLimit: harmlessWhole(10, [1, 50], 'Hits of a search that names no limit.'),
+  index: Type.Enum(['auto', 'memory', 'exact'], {
+    ...harmless,
+    default: 'auto',
+    description:
+      '`auto`: pgvector where the database has it, an index in memory elsewhere. `memory`: never pgvector. `exact`: every vector is looked at.',
+  }),
+  exactUpTo: harmlessWhole(
+    10_000,
+    [0, 10_000_000],
+    'Passages of a configuration up to which every vector is looked at; of more there is an index.',
+  ),
   maxIndexMegabytes: whole(
     512,
     [16, 65_536],

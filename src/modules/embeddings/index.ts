@@ -1,7 +1,7 @@
 /** Embeddings: texts of records become searchable by what they mean, and by their words. */
 import { defineModule, type ModuleContext, type RunningModule } from '../../host/module.ts';
 import { type EmbeddingsConfig, embeddingsConfig } from './config.ts';
-import { purgeJob } from './jobs.ts';
+import { indexJob, purgeJob } from './jobs.ts';
 import { measuresOf } from './measure.ts';
 import { migrations } from './migrations.ts';
 import { createModelSource } from './models/model-source.ts';
@@ -9,7 +9,7 @@ import { backfillOperations } from './operations/backfills.ts';
 import { configOperations } from './operations/configs.ts';
 import { searchOperations } from './operations/search.ts';
 import { statusOperations } from './operations/status.ts';
-import { createVectorIndex } from './scan/vector-index.ts';
+import { createVectorIndex } from './scan/pgvector-index.ts';
 import { createBackfills } from './services/backfills.ts';
 import { createBackground } from './services/background.ts';
 import { createConfigs } from './services/configs.ts';
@@ -53,9 +53,9 @@ async function start({
       ...searchOperations(createSearch({ ...parts, index })),
       ...configOperations(configs),
       ...backfillOperations(backfills, configs, kernel.database),
-      ...statusOperations(parts),
+      ...statusOperations({ ...parts, index }),
     ],
-    jobs: [backfills.job, purgeJob(parts)],
+    jobs: [backfills.job, purgeJob(parts), indexJob(parts)],
     async stop() {
       stopListening();
       await background.stop();

@@ -3,10 +3,11 @@ import Type from 'typebox';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import { defineOperation, type Operation } from '../../../kernel/operations/operation.ts';
 import type { EmbeddingParts } from '../services/embedding-parts.ts';
+import type { SearchParts } from '../services/search-request.ts';
 import { capabilitiesOf, statusOf } from '../services/status.ts';
 import { adminFacts, SchemaName } from './shapes.ts';
 
-export const statusOperations = (parts: EmbeddingParts): readonly Operation[] => [
+export const statusOperations = (parts: SearchParts): readonly Operation[] => [
   capabilities(parts),
   status(parts),
 ];
@@ -39,6 +40,24 @@ const Generation = Type.Object({
   waiting: whole,
   failed: whole,
   lagSeconds: Type.Number({ description: 'Age of the oldest change that waits' }),
+  index: Type.Object(
+    {
+      kind: Type.Enum(['memory', 'usearch', 'pgvector'], {
+        description: 'memory: every vector is looked at; the others are indexes',
+      }),
+      state: Type.Enum(['idle', 'loading', 'building', 'ready'], {
+        description: 'idle: this node has not been asked for a while, and holds nothing',
+      }),
+      passages: whole,
+      indexed: Type.Integer({ description: 'Passages that the index finds by now' }),
+      megabytes: Type.Integer({ description: 'Memory of this node, or size in the database' }),
+      recall: Type.Optional(
+        Type.Number({ description: 'Of the ten nearest, how many the index finds: 0 to 1' }),
+      ),
+      reason: Type.Optional(Type.String()),
+    },
+    { description: 'How the node that answers searches it' },
+  ),
 });
 
 const capabilities = ({ schemas }: EmbeddingParts): Operation =>
@@ -59,7 +78,7 @@ const capabilities = ({ schemas }: EmbeddingParts): Operation =>
     },
   });
 
-const status = (parts: EmbeddingParts): Operation =>
+const status = (parts: SearchParts): Operation =>
   defineOperation({
     ...adminFacts,
     id: 'embeddings.status',

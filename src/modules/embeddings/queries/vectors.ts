@@ -1,6 +1,7 @@
 /** The SQL of vectors and words. */
 import type { Queryable } from '../../../kernel/database/database.ts';
 import { shortSql, sql } from '../../../kernel/database/sql.ts';
+import { fillRecords, hasColumn } from './pgvector.ts';
 
 /** A passage on its way into the table. */
 export interface PassageRow {
@@ -50,6 +51,7 @@ export async function replacePassages(
       ${passages.map((p) => p.recordId)}::text[], ${passages.map((p) => p.ordinal)}::integer[],
       ${passages.map((p) => p.starts)}::integer[], ${passages.map((p) => p.ends)}::integer[],
       ${passages.map((p) => p.hash)}::bytea[], ${passages.map((p) => p.vector)}::bytea[]) p`);
+  if (await hasColumn(database)) await fillRecords(database, generationId, passages);
 }
 
 export interface WordsRow {

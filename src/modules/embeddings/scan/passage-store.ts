@@ -13,9 +13,10 @@ export interface PassageStore {
   /** Vectors by slot; another array once more are needed than it takes. */
   vectors(): Float32Array;
   numberOf(id: string): number | undefined;
-  put(id: string, ordinal: number, vector: Float32Array): void;
-  /** All passages of a record. */
-  forget(id: string): void;
+  /** Answers its slot. */
+  put(id: string, ordinal: number, vector: Float32Array): number;
+  /** All passages of a record. Answers the slots that they had. */
+  forget(id: string): readonly number[];
   passages(): number;
 }
 
@@ -62,11 +63,13 @@ export function createPassageStore(dimensions: number): PassageStore {
       ordinals[at] = ordinal;
       vectors.set(vector, at * dimensions);
       slotsOf[number]?.push(at);
+      return at;
     },
     forget(id) {
       const number = numbers.get(id);
-      if (number === undefined) return;
-      for (const slot of slotsOf[number] ?? []) {
+      if (number === undefined) return [];
+      const slots = slotsOf[number] ?? [];
+      for (const slot of slots) {
         owners[slot] = -1;
         freeSlots.push(slot);
       }
@@ -74,6 +77,7 @@ export function createPassageStore(dimensions: number): PassageStore {
       slotsOf[number] = [];
       freeNumbers.push(number);
       numbers.delete(id);
+      return slots;
     },
     passages: () => owners.length - freeSlots.length,
   };

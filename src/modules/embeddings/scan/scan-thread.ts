@@ -1,7 +1,12 @@
 /** The thread that holds vectors and searches through them. */
 import { type Serve, serveCalls } from '../../../kernel/threads/serve-calls.ts';
 import type { Similarity } from '../model.ts';
-import { createVectorTable, type TableChange, type VectorTable } from './table.ts';
+import {
+  createVectorTable,
+  type SearchOptions,
+  type TableChange,
+  type VectorTable,
+} from './table.ts';
 
 export interface ApplyInput extends TableChange {
   readonly table: string;
@@ -9,11 +14,20 @@ export interface ApplyInput extends TableChange {
   readonly similarity: Similarity;
 }
 
-export interface NearestInput {
+export interface NearestInput extends SearchOptions {
   readonly table: string;
   readonly query: Float32Array;
-  readonly k: number;
-  readonly within?: readonly string[];
+}
+
+export interface GrowInput {
+  readonly table: string;
+  readonly milliseconds: number;
+}
+
+export interface RecallInput {
+  readonly table: string;
+  /** Which passage is searched for, 0 to 1. */
+  readonly at: number;
 }
 
 const tables = new Map<string, VectorTable>();
@@ -26,12 +40,22 @@ const apply: Serve = (input) => {
     tables.set(name, table);
   }
   table.apply(change);
-  return { result: table.passages };
+  return { result: table.facts() };
 };
 
 const nearest: Serve = (input) => {
-  const { table, query, k, within } = input as NearestInput;
-  return { result: tables.get(table)?.nearest(query, k, within) };
+  const { table, query, ...options } = input as NearestInput;
+  return { result: tables.get(table)?.nearest(query, options) };
+};
+
+const grow: Serve = async (input) => {
+  const { table, milliseconds } = input as GrowInput;
+  return { result: await tables.get(table)?.grow(milliseconds) };
+};
+
+const recall: Serve = (input) => {
+  const { table, at } = input as RecallInput;
+  return { result: tables.get(table)?.recall(at) };
 };
 
 const drop: Serve = (input) => ({ result: tables.delete(String(input)) });
@@ -40,6 +64,8 @@ serveCalls(
   new Map([
     ['apply', apply],
     ['nearest', nearest],
+    ['grow', grow],
+    ['recall', recall],
     ['drop', drop],
   ]),
 );

@@ -40,7 +40,7 @@ it.each(['cosine', 'euclidean', 'dotProduct'] as const)(
         .map(([one, own]) => ({ one, d: Math.min(...own.map((v) => distance(v, query))) }))
         .sort((a, b) => a.d - b.d)
         .slice(0, 7);
-      const found = table.nearest(Float32Array.from(query), 7, within);
+      const found = table.nearest(Float32Array.from(query), { k: 7, ...(within && { within }) });
       expect(found.ids).toEqual(expected.map(({ one }) => one));
       found.distances.forEach((d, i) => {
         const { one = '', d: right = 0 } = expected[i] ?? {};
@@ -49,7 +49,53 @@ it.each(['cosine', 'euclidean', 'dotProduct'] as const)(
         expect(distance(passage, query)).toBeCloseTo(right, 6);
       });
       const passagesOfAll = [...world.values()].reduce((sum, own) => sum + own.length, 0);
-      expect(table.passages).toBe(passagesOfAll);
+      expect(table.facts().passages).toBe(passagesOfAll);
     }
+  },
+);
+
+it.each(['cosine', 'euclidean', 'dotProduct'] as const)(
+  '%s: with an index it finds nearly all of what is nearest, and changes at once',
+  async (similarity) => {
+    const random = seeded(similarity.length);
+    const dimensions = 24;
+    const table = createVectorTable(dimensions, similarity);
+    const unit = (values: readonly number[]): number[] => {
+      const length = similarity === 'dotProduct' ? 1 : Math.hypot(...values);
+      return values.map((x) => Math.fround(x / length));
+    };
+    const vector = () => unit(Array.from({ length: dimensions }, () => random() - 0.5));
+    const put = (id: string, values: readonly number[]) =>
+      table.apply({ ids: [id], ordinals: [0], vectors: Float32Array.from(values) });
+    const remove = (id: string) =>
+      table.apply({ ids: [id], ordinals: [-1], vectors: new Float32Array() });
+    for (let i = 0; i < 5_000; i++) put(`r${i}`, vector());
+    while ((await table.grow(50)).indexed < 5_000);
+    const recall = (): number => {
+      let [right, all] = [0, 0];
+      for (let i = 0; i < 40; i++) {
+        const query = Float32Array.from(vector());
+        const exact = table.nearest(query, { k: 10, exact: true });
+        const found = new Set(table.nearest(query, { k: 10 }).ids);
+        right += exact.ids.filter((id) => found.has(id)).length;
+        all += exact.ids.length;
+      }
+      return right / all;
+    };
+    expect(recall()).toBeGreaterThan(0.95);
+    // What has no place in the index yet is found, what is gone is not, before and after the index has followed.
+    for (let round = 0; round < 3; round++) {
+      for (let i = 0; i < 1_500; i++) put(`r${Math.floor(random() * 6_000)}`, vector());
+      const target = vector().map((x) => x * 10);
+      put('new', similarity === 'dotProduct' ? target : unit(target));
+      const query = Float32Array.from(similarity === 'dotProduct' ? target : unit(target));
+      expect(table.nearest(query, { k: 10 }).ids[0]).toBe('new');
+      while ((await table.grow(50)).indexed < table.facts().passages);
+      expect(table.nearest(query, { k: 10 }).ids[0]).toBe('new');
+      remove('new');
+      expect(table.nearest(query, { k: 10 }).ids).not.toContain('new');
+      expect(recall()).toBeGreaterThan(0.95);
+    }
+    expect(table.recall(0.5)).toBeGreaterThan(0.8);
   },
 );

@@ -1,6 +1,7 @@
 /**
  * The vectors that a node searches through: in memory, in a thread of their own, read from the database when they are
- * first asked for and brought up to date before each search. Nothing but the database knows them for good.
+ * first asked for and brought up to date before each search. Nothing but the database knows them for good. Many of them
+ * get an index, which is made in the thread while searches go on.
  */
 import type { Database } from '../../../kernel/database/database.ts';
 import { createWorkerLink, type WorkerLink } from '../../../kernel/threads/worker-link.ts';
@@ -8,20 +9,27 @@ import type { EmbeddingsConfig } from '../config.ts';
 import { embeddingErrors } from '../errors.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import { countVectors, type Place, passagesAfter, versionOf } from '../queries/vectors.ts';
+import { LINK_BYTES } from './graph.ts';
+import { growIndex, type IndexFacts, type Loaded } from './index-growth.ts';
 import type { ApplyInput, NearestInput } from './scan-thread.ts';
-import type { Nearest } from './table.ts';
+import type { Nearest, TableFacts } from './table.ts';
 
 export interface VectorIndex {
-  /** The records with the nearest passages, exactly; `within`: of these. Throws 412 when they are too many for this node. */
+  /**
+   * The records with the nearest passages: of few passages and of `within` exactly, of many as an index finds them. Throws
+   * 412 when they are too many for this node.
+   */
   nearest(
     generation: GenerationRow,
     query: Float32Array,
     options: { readonly k: number; readonly within?: readonly string[] },
   ): Promise<Nearest>;
+  /** What this node holds of a generation. */
+  facts(generation: GenerationRow): Promise<IndexFacts>;
   close(): Promise<void>;
 }
 
-interface VectorIndexParts {
+export interface VectorIndexParts {
   readonly database: Database;
   readonly config: () => EmbeddingsConfig;
 }
@@ -34,19 +42,19 @@ const PAGE = 2_000;
 /** Bytes of a passage beside its vector. */
 const ENTRY_BYTES = 200;
 
-/** What is known of a generation: everything up to a version. */
-interface Loaded {
-  version: number;
-  /** Reads that go on are waited for, not repeated. */
-  reading: Promise<void> | undefined;
-  bytes: number;
-}
-
 const nothing: Nearest = { ids: [], ordinals: [], distances: [] };
 const atStart: Place = { version: 0, recordId: '', ordinal: -1 };
+const fresh = (): Loaded => ({
+  version: -1,
+  reading: undefined,
+  bytes: 0,
+  table: { passages: 0, indexed: 0, unavailable: false },
+  growing: false,
+  recall: undefined,
+});
 
-export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
-  const { database } = parts;
+export function createMemoryIndex(parts: VectorIndexParts): VectorIndex {
+  const { database, config } = parts;
   const loaded = new Map<string, Loaded>();
   const thread = createWorkerLink({
     file: new URL('scan-thread.ts', import.meta.url),
@@ -60,38 +68,31 @@ export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
     const version = await versionOf(database, generation.id);
     if (known?.reading) await known.reading;
     if (known && known.version >= version) return;
-    const state = known ?? { version: -1, reading: undefined, bytes: 0 };
-    if (!known) await makeRoom(generation);
+    const state = known ?? fresh();
+    if (!known) await makeRoom({ ...parts, thread }, loaded, generation);
     loaded.set(generation.id, state);
     state.reading ??= readPassages({ database, thread }, generation, state, version).finally(() => {
       state.reading = undefined;
     });
     try {
       await state.reading;
+      growIndex({ thread, config }, generation.id, state);
     } catch (error) {
       loaded.delete(generation.id);
       throw error;
     }
   };
 
-  /** Lets go of what was used longest ago. Throws 412 when that is not enough. */
-  const makeRoom = async (generation: GenerationRow): Promise<void> => {
-    const most = parts.config().search.maxIndexMegabytes * 1_000_000;
-    const limit = Math.ceil(most / bytesOf(generation)) + 1;
-    const bytes = (await countVectors(database, generation.id, limit)) * bytesOf(generation);
-    if (bytes > most) throw embeddingErrors.INDEX_NOT_QUERYABLE();
-    const used = () => [...loaded.values()].reduce((sum, one) => sum + one.bytes, 0);
-    for (const [id, state] of loaded) {
-      if (used() + bytes <= most) break;
-      if (state.reading) continue;
-      loaded.delete(id);
-      await thread.call('drop', id);
-    }
-  };
-
   return {
     async nearest(generation, query, { k, within }) {
-      const input: NearestInput = { table: generation.id, query, k, ...(within && { within }) };
+      const exact = config().search.index === 'exact';
+      const input: NearestInput = {
+        table: generation.id,
+        query,
+        k,
+        exact,
+        ...(within && { within }),
+      };
       await refresh(generation);
       const found = await thread.call<Nearest | undefined>('nearest', input);
       if (found) return found;
@@ -100,7 +101,41 @@ export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
       await refresh(generation);
       return (await thread.call<Nearest | undefined>('nearest', input)) ?? nothing;
     },
+    facts: async ({ id }) => factsOf(loaded.get(id)),
     close: () => thread.close(),
+  };
+}
+
+/** Lets go of what was used longest ago. Throws 412 when that is not enough. */
+async function makeRoom(
+  { database, config, thread }: VectorIndexParts & { readonly thread: WorkerLink },
+  loaded: Map<string, Loaded>,
+  generation: GenerationRow,
+): Promise<void> {
+  const most = config().search.maxIndexMegabytes * 1_000_000;
+  const limit = Math.ceil(most / bytesOf(generation)) + 1;
+  const bytes = (await countVectors(database, generation.id, limit)) * bytesOf(generation);
+  if (bytes > most) throw embeddingErrors.INDEX_NOT_QUERYABLE();
+  const used = () => [...loaded.values()].reduce((sum, one) => sum + one.bytes, 0);
+  for (const [id, state] of loaded) {
+    if (used() + bytes <= most) break;
+    if (state.reading) continue;
+    loaded.delete(id);
+    await thread.call('drop', id);
+  }
+}
+
+function factsOf(state: Loaded | undefined): IndexFacts {
+  if (!state) return { kind: 'memory', state: 'idle', passages: 0, indexed: 0, megabytes: 0 };
+  const { table, growing, reading, bytes, recall } = state;
+  return {
+    kind: table.indexed > 0 || growing ? 'usearch' : 'memory',
+    state: state.version < 0 && reading ? 'loading' : growing ? 'building' : 'ready',
+    passages: table.passages,
+    indexed: table.indexed,
+    megabytes: Math.ceil(bytes / 1_000_000),
+    ...(recall !== undefined && { recall }),
+    ...(table.unavailable && { reason: 'usearch has no binary for this machine' }),
   };
 }
 
@@ -117,10 +152,10 @@ async function readPassages(
     const last = rows.at(-1);
     if (!last && state.version >= 0) break;
     const change = changeOf(generation, rows);
-    const passages = await thread.call<number>('apply', change, [
+    state.table = await thread.call<TableFacts>('apply', change, [
       change.vectors.buffer as ArrayBuffer,
     ]);
-    state.bytes = passages * bytesOf(generation);
+    state.bytes = state.table.passages * bytesOf(generation);
     if (!last) break;
     after = { version: Number(last.version), recordId: last.recordId, ordinal: last.ordinal };
     if (rows.length < PAGE) break;
@@ -128,7 +163,9 @@ async function readPassages(
   state.version = upTo;
 }
 
-const bytesOf = ({ dimensions }: GenerationRow): number => dimensions * 4 + ENTRY_BYTES;
+/** With the index of many: half of the vector once more, and the links. */
+const bytesOf = ({ dimensions, similarity }: GenerationRow): number =>
+  dimensions * (similarity === 'cosine' ? 6 : 8) + ENTRY_BYTES + LINK_BYTES;
 
 type Row = Awaited<ReturnType<typeof passagesAfter>>[number];
 

@@ -6,8 +6,10 @@ import { type QueueFigures, queueFigures } from '../queries/pending.ts';
 import { listRuns } from '../queries/runs.ts';
 import { recentUsage, type UsageRow } from '../queries/usage.ts';
 import { type Coverage, coverage } from '../queries/vectors.ts';
+import type { IndexFacts } from '../scan/index-growth.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { requireEligible } from './recipe.ts';
+import type { SearchParts } from './search-request.ts';
 
 export interface Capabilities {
   readonly supported: boolean;
@@ -36,6 +38,8 @@ interface GenerationStatus {
   readonly waiting: number;
   readonly failed: number;
   readonly lagSeconds: number;
+  /** How this node searches it. */
+  readonly index: IndexFacts;
 }
 
 interface ConfigStatus {
@@ -61,10 +65,11 @@ export interface Status {
 export const capabilities: Capabilities = {
   supported: true,
   storage: true,
-  indexing: false,
+  indexing: true,
   search: true,
-  provider: 'exact',
-  reason: 'Every vector is looked at, in memory: searches are exact, and need no index',
+  provider: 'automatic',
+  reason:
+    'Few vectors are all looked at, in memory; many get an index, in the database where it has pgvector, in memory elsewhere',
 };
 
 /** What could be searched in a schema. */
@@ -80,7 +85,7 @@ export function capabilitiesOf(schema: CompiledSchema): Capabilities {
 
 const USAGE_DAYS = 30;
 
-export async function statusOf(parts: EmbeddingParts, schemaName?: string): Promise<Status> {
+export async function statusOf(parts: SearchParts, schemaName?: string): Promise<Status> {
   const { database, config } = parts;
   const configs = (await allConfigs(database)).filter(
     (one) => schemaName === undefined || one.schemaName === schemaName,
@@ -98,7 +103,7 @@ export async function statusOf(parts: EmbeddingParts, schemaName?: string): Prom
     capabilities,
     generationQueue: queueOf(own, covered),
     backfillQueue: await runsOf(parts, schemaName),
-    configs: configs.map((one) => configStatus(one, own, covered)),
+    configs: await Promise.all(configs.map((one) => configStatus(parts, one, own, covered))),
     usage: [...(await recentUsage(database, USAGE_DAYS))],
     warnings: warningsOf(parts, configs, own),
   };
@@ -130,12 +135,13 @@ async function runsOf({ database }: EmbeddingParts, schemaName?: string): Promis
   };
 }
 
-function configStatus(
+async function configStatus(
+  { index }: Pick<SearchParts, 'index'>,
   { id, schemaName, targetField, enabled, current, next }: ConfigRow,
   figures: readonly QueueFigures[],
   covered: readonly Coverage[],
-): ConfigStatus {
-  const of = (generation: GenerationRow): GenerationStatus => {
+): Promise<ConfigStatus> {
+  const of = async (generation: GenerationRow): Promise<GenerationStatus> => {
     const queue = figures.find(({ generationId }) => generationId === generation.id);
     const there = covered.find(({ generationId }) => generationId === generation.id);
     return {
@@ -146,6 +152,7 @@ function configStatus(
       waiting: (queue?.waiting ?? 0) + (queue?.active ?? 0) + (queue?.delayed ?? 0),
       failed: queue?.failed ?? 0,
       lagSeconds: Math.max(0, queue?.lagSeconds ?? 0),
+      index: await index.facts(generation),
     };
   };
   return {
@@ -153,8 +160,8 @@ function configStatus(
     schemaName,
     targetField,
     enabled,
-    current: of(current),
-    next: next && of(next),
+    current: await of(current),
+    next: next && (await of(next)),
   };
 }
 

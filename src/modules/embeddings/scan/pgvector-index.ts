@@ -1,0 +1,125 @@
+/** The search in the database itself, where it has pgvector; other generations are searched in memory. */
+import type { GenerationRow } from '../queries/configs.ts';
+import {
+  addColumn,
+  buildIndex,
+  dropIndex,
+  fillColumn,
+  hasColumn,
+  indexedGenerations,
+  isAvailable,
+  isIndexable,
+  type NearPassage,
+  nearestOfRecords,
+  nearPassages,
+} from '../queries/pgvector.ts';
+import { countVectors } from '../queries/vectors.ts';
+import type { EmbeddingParts } from '../services/embedding-parts.ts';
+import type { IndexFacts } from './index-growth.ts';
+import type { Nearest } from './table.ts';
+import { createMemoryIndex, type VectorIndex, type VectorIndexParts } from './vector-index.ts';
+
+/** Milliseconds for which a node relies on what it knows of indexes. */
+const KNOWN_MS = 5_000;
+
+type Indexes = Awaited<ReturnType<typeof indexedGenerations>>;
+
+/** The way to search that fits each generation. */
+export function createVectorIndex(parts: VectorIndexParts): VectorIndex {
+  const { database, config } = parts;
+  const memory = createMemoryIndex(parts);
+  let known: { readonly indexes: Promise<Indexes>; readonly at: number } | undefined;
+
+  const indexes = (): Promise<Indexes> => {
+    if (!known || Date.now() - known.at > KNOWN_MS) {
+      known = { indexes: indexedGenerations(database), at: Date.now() };
+      known.indexes.catch(() => {
+        known = undefined;
+      });
+    }
+    return known.indexes;
+  };
+  const isInDatabase = async ({ id }: GenerationRow): Promise<boolean> =>
+    config().search.index === 'auto' && (await indexes()).get(id)?.valid === true;
+
+  return {
+    async nearest(generation, query, options) {
+      if (!(await isInDatabase(generation))) return memory.nearest(generation, query, options);
+      const { k, within } = options;
+      if (!within) return nearestRecords(parts, generation, query, k);
+      return listed(await nearestOfRecords(database, generation, query, { ids: within, k }));
+    },
+    async facts(generation) {
+      if (!(await isInDatabase(generation))) return memory.facts(generation);
+      return databaseFacts(parts, generation, (await indexes()).get(generation.id)?.bytes ?? 0);
+    },
+    close: memory.close,
+  };
+}
+
+/** Several passages of a record are one hit: more of them are asked for until there are enough records. */
+async function nearestRecords(
+  { database }: Pick<VectorIndexParts, 'database'>,
+  generation: GenerationRow,
+  query: Float32Array,
+  k: number,
+): Promise<Nearest> {
+  for (let limit = k; ; limit *= 2) {
+    const passages = await nearPassages(database, generation, query, limit);
+    const records = new Map<string, NearPassage>();
+    for (const one of passages) if (!records.has(one.recordId)) records.set(one.recordId, one);
+    if (records.size >= k || passages.length < limit)
+      return listed([...records.values()].slice(0, k));
+  }
+}
+
+const listed = (passages: readonly NearPassage[]): Nearest => ({
+  ids: passages.map(({ recordId }) => recordId),
+  ordinals: passages.map(({ ordinal }) => ordinal),
+  distances: passages.map(({ distance }) => distance),
+});
+
+const MAX_COUNTED = 10_000_000;
+
+async function databaseFacts(
+  { database }: VectorIndexParts,
+  { id }: GenerationRow,
+  bytes: number,
+): Promise<IndexFacts> {
+  const passages = await countVectors(database, id, MAX_COUNTED);
+  const megabytes = Math.ceil(bytes / 1_000_000);
+  return { kind: 'pgvector', state: 'ready', passages, indexed: passages, megabytes };
+}
+
+const FILL = 1_000;
+
+/** Follows the database in the background: writes vectors into its column, makes indexes, and drops those of generations that are gone. */
+export async function keepDatabaseIndexes(
+  parts: Pick<EmbeddingParts, 'database' | 'config' | 'log'>,
+  generations: readonly GenerationRow[],
+  signal: AbortSignal,
+): Promise<void> {
+  const { database, config } = parts;
+  if (!(await hasColumn(database))) {
+    if (config().search.index !== 'auto' || !(await isAvailable(database))) return;
+    await addColumn(database);
+  }
+  while (!signal.aborted && (await fillColumn(database, FILL)) > 0);
+  const there = await indexedGenerations(database);
+  for (const generation of generations) {
+    const isDone = there.get(generation.id)?.valid === true;
+    if (!isDone && !signal.aborted && (await isLarge(parts, generation)))
+      await database.session((session) => buildIndex(session, generation));
+  }
+  const used = new Set(generations.map(({ id }) => id));
+  for (const id of there.keys())
+    if (!used.has(id)) await database.session((session) => dropIndex(session, id));
+}
+
+async function isLarge(
+  { database, config }: Pick<EmbeddingParts, 'database' | 'config'>,
+  generation: GenerationRow,
+): Promise<boolean> {
+  const most = config().search.exactUpTo;
+  return isIndexable(generation) && (await countVectors(database, generation.id, most + 1)) > most;
+}
