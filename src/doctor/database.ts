@@ -19,6 +19,7 @@ export async function checkDatabase(
     (await client.query<R>(text)).rows;
   return [
     ...(await checkServer(ask)),
+    await checkVectors(ask),
     await checkMigrations(ask, migrations),
     ...(await checkIndexes(ask)),
     await checkConnections(ask),
@@ -60,6 +61,19 @@ async function checkServer(ask: Ask): Promise<Finding[]> {
         )
       : ok('Clock', 'This machine and the database agree'),
   ];
+}
+
+/** How searches by meaning find their way, once there are many vectors. */
+async function checkVectors(ask: Ask): Promise<Finding> {
+  const [row] = await ask<{ version: string }>(
+    `select default_version as version from pg_available_extensions where name = 'vector'`,
+  );
+  return ok(
+    'Search',
+    row
+      ? `The server has pgvector ${row.version}: many vectors are searched by an index of the database`
+      : 'The server has no pgvector: many vectors are searched by an index in the memory of each node',
+  );
 }
 
 async function checkMigrations(ask: Ask, sets: readonly MigrationSet[]): Promise<Finding> {

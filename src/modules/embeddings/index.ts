@@ -33,7 +33,7 @@ async function start({
   const measures = measuresOf(kernel);
   const current = () => config.current();
   const models = createModelSource({ config: current, database: kernel.database, measures });
-  const index = createVectorIndex({ database: kernel.database, config: current });
+  const index = createVectorIndex({ database: kernel.database, config: current, measures });
   const parts: EmbeddingParts = { ...kernel, config: current, models, measures, log };
   const background = createBackground({
     ...parts,

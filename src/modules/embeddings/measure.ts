@@ -3,6 +3,7 @@ import type { Kernel } from '../../host/kernel.ts';
 import type { GaugeReading, Histogram } from '../../kernel/telemetry/metrics.ts';
 import { remembered } from '../../kernel/telemetry/metrics.ts';
 import { queueFigures } from './queries/pending.ts';
+import type { IndexFacts } from './scan/index-growth.ts';
 
 interface Counter {
   inc(labels?: Record<string, string>, by?: number): void;
@@ -16,6 +17,8 @@ export interface EmbeddingMeasures {
   readonly tokens: Counter;
   readonly provider: Histogram;
   readonly searches: Histogram;
+  /** What this node holds in memory; the running module says it. */
+  readonly indexes: { read: () => readonly IndexFacts[] };
 }
 
 const measured = new WeakMap<Kernel['metrics'], EmbeddingMeasures>();
@@ -44,12 +47,31 @@ export function measuresOf({
       ['provider'],
     ),
     searches: metrics.histogram('embedding_search_duration_seconds', 'Time of a search', ['mode']),
+    indexes: { read: () => [] },
   };
   const waiting = remembered(REMEMBERED_MS, 0, async (): Promise<GaugeReading> => {
     const figures = await queueFigures(database);
     return figures.reduce((sum, one) => sum + one.waiting + one.active + one.delayed, 0);
   });
+  gaugeIndexes(metrics, made);
   metrics.gauge('embeddings_waiting', 'Records whose texts are to be looked at', waiting);
   measured.set(metrics, made);
   return made;
+}
+
+function gaugeIndexes(metrics: Kernel['metrics'], { indexes }: EmbeddingMeasures): void {
+  const sum = (of: 'passages' | 'indexed' | 'megabytes') => (): GaugeReading =>
+    indexes.read().reduce((total, one) => total + one[of], 0);
+  metrics.gauge(
+    'embeddings_loaded_passages',
+    'Passages in the memory of this node',
+    sum('passages'),
+  );
+  metrics.gauge('embeddings_indexed_passages', 'Of these, in an index', sum('indexed'));
+  metrics.gauge('embeddings_index_megabytes', 'Memory of these', sum('megabytes'));
+  metrics.gauge(
+    'embeddings_index_recall',
+    'Of the ten nearest, how many the worst index finds; 1 without an index',
+    () => Math.min(1, ...indexes.read().map(({ recall = 1 }) => recall)),
+  );
 }

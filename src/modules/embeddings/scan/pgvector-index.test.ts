@@ -106,7 +106,7 @@ it('searches by an index of the database, with what was written before and after
     first.map((vectors, i) => [`r${i}`, vectors]),
     '1',
   );
-  const parts = { database, config, log };
+  const parts = { database, config, log, measures: { indexes: { read: () => [] } } };
   await keepDatabaseIndexes(parts, [generation], new AbortController().signal);
   expect((await indexedGenerations(database)).get(id)).toMatchObject({ valid: true });
   await put(

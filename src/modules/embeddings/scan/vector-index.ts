@@ -7,6 +7,7 @@ import type { Database } from '../../../kernel/database/database.ts';
 import { createWorkerLink, type WorkerLink } from '../../../kernel/threads/worker-link.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import { embeddingErrors } from '../errors.ts';
+import type { EmbeddingMeasures } from '../measure.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import { countVectors, type Place, passagesAfter, versionOf } from '../queries/vectors.ts';
 import { LINK_BYTES } from './graph.ts';
@@ -32,6 +33,7 @@ export interface VectorIndex {
 export interface VectorIndexParts {
   readonly database: Database;
   readonly config: () => EmbeddingsConfig;
+  readonly measures: Pick<EmbeddingMeasures, 'indexes'>;
 }
 
 /** Milliseconds without a search after which the memory is given back. */
@@ -56,6 +58,7 @@ const fresh = (): Loaded => ({
 export function createMemoryIndex(parts: VectorIndexParts): VectorIndex {
   const { database, config } = parts;
   const loaded = new Map<string, Loaded>();
+  parts.measures.indexes.read = () => [...loaded.values()].map(factsOf);
   const thread = createWorkerLink({
     file: new URL('scan-thread.ts', import.meta.url),
     idleMs: IDLE_MS,
