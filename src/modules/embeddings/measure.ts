@@ -3,7 +3,20 @@ import type { Kernel } from '../../host/kernel.ts';
 import type { GaugeReading, Histogram } from '../../kernel/telemetry/metrics.ts';
 import { remembered } from '../../kernel/telemetry/metrics.ts';
 import { queueFigures } from './queries/pending.ts';
-import type { IndexFacts } from './scan/index-growth.ts';
+
+/** What operators are told about the search through a generation, on the node that they ask. */
+export interface IndexFacts {
+  /** `memory`: every vector is looked at. */
+  readonly kind: 'memory' | 'usearch' | 'pgvector';
+  /** `idle`: nobody has searched for a while, so nothing of it is held. */
+  readonly state: 'idle' | 'loading' | 'building' | 'ready';
+  readonly passages: number;
+  readonly indexed: number;
+  readonly megabytes: number;
+  /** Of the ten nearest passages, how many are found: 0 to 1, measured with passages of its own. */
+  readonly recall?: number;
+  readonly reason?: string;
+}
 
 interface Counter {
   inc(labels?: Record<string, string>, by?: number): void;

@@ -4,20 +4,6 @@ import type { EmbeddingsConfig } from '../config.ts';
 import type { GrowInput, RecallInput } from './scan-thread.ts';
 import type { TableFacts } from './table.ts';
 
-/** What operators are told about the search through a generation, on the node that they ask. */
-export interface IndexFacts {
-  /** `memory`: every vector is looked at. */
-  readonly kind: 'memory' | 'usearch' | 'pgvector';
-  /** `idle`: nobody has searched for a while, so nothing of it is held. */
-  readonly state: 'idle' | 'loading' | 'building' | 'ready';
-  readonly passages: number;
-  readonly indexed: number;
-  readonly megabytes: number;
-  /** Of the ten nearest passages, how many are found: 0 to 1, measured with passages of its own. */
-  readonly recall?: number;
-  readonly reason?: string;
-}
-
 /** What is known of a generation: everything up to a version. */
 export interface Loaded {
   version: number;

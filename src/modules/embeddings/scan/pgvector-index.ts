@@ -1,4 +1,6 @@
 /** The search in the database itself, where it has pgvector; other generations are searched in memory. */
+
+import type { IndexFacts } from '../measure.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import {
   addColumn,
@@ -14,8 +16,6 @@ import {
   nearPassages,
 } from '../queries/pgvector.ts';
 import { countVectors } from '../queries/vectors.ts';
-import type { EmbeddingParts } from '../services/embedding-parts.ts';
-import type { IndexFacts } from './index-growth.ts';
 import type { Nearest } from './table.ts';
 import { createMemoryIndex, type VectorIndex, type VectorIndexParts } from './vector-index.ts';
 
@@ -95,7 +95,7 @@ const FILL = 1_000;
 
 /** Follows the database in the background: writes vectors into its column, makes indexes, and drops those of generations that are gone. */
 export async function keepDatabaseIndexes(
-  parts: Pick<EmbeddingParts, 'database' | 'config' | 'log'>,
+  parts: Pick<VectorIndexParts, 'database' | 'config'>,
   generations: readonly GenerationRow[],
   signal: AbortSignal,
 ): Promise<void> {
@@ -117,7 +117,7 @@ export async function keepDatabaseIndexes(
 }
 
 async function isLarge(
-  { database, config }: Pick<EmbeddingParts, 'database' | 'config'>,
+  { database, config }: Pick<VectorIndexParts, 'database' | 'config'>,
   generation: GenerationRow,
 ): Promise<boolean> {
   const most = config().search.exactUpTo;

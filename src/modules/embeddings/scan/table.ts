@@ -60,28 +60,11 @@ const RECALL_AT = 10;
 
 export function createVectorTable(dimensions: number, similarity: Similarity): VectorTable {
   const store = createPassageStore(dimensions);
-  const { bestOf, offerAll } = createPassageSearch(store, dimensions, similarity);
+  const { bestOf } = createPassageSearch(store, dimensions, similarity);
   let graph: PassageGraph | undefined;
   let unavailable = false;
 
-  const everything = (query: Float32Array, k: number): Top => {
-    const top = createTop(k);
-    offerAll(top, query);
-    return top;
-  };
-
-  const search = (query: Float32Array, { k, within, exact = false }: SearchOptions): Top => {
-    const records = within
-      ? new Set(within.map((id) => store.numberOf(id) ?? -1))
-      : graph && !exact && candidates(store, graph, { query, k });
-    if (!records) return everything(query, k);
-    const top = createTop(k);
-    for (const number of records) {
-      const id = store.ids[number];
-      if (id !== undefined) top.offer(bestOf(id, number, query));
-    }
-    return top;
-  };
+  const { search, everything } = createTableSearch(store, dimensions, similarity);
 
   const facts = (): TableFacts => ({
     passages: store.passages(),
@@ -104,7 +87,7 @@ export function createVectorTable(dimensions: number, similarity: Similarity): V
     },
     nearest(query, options) {
       // Which passage it was is found out for the few that are answered.
-      const found = search(query, options)
+      const found = search(graph, query, options)
         .sorted()
         .map(({ id }) => bestOf(id, store.numberOf(id) ?? -1, query));
       return {
@@ -126,13 +109,46 @@ export function createVectorTable(dimensions: number, similarity: Similarity): V
       const query = store.vectors().slice(slot * dimensions, (slot + 1) * dimensions);
       const exact = everything(query, RECALL_AT).sorted();
       // As a search for ten asks.
-      const found = search(query, { k: 10 * RECALL_AT })
+      const found = search(graph, query, { k: 10 * RECALL_AT })
         .sorted()
         .slice(0, RECALL_AT);
       const right = new Set(exact.map(({ id }) => id));
       return found.filter(({ id }) => right.has(id)).length / Math.max(1, exact.length);
     },
     facts,
+  };
+}
+
+interface TableSearch {
+  everything(query: Float32Array, k: number): Top;
+  search(graph: PassageGraph | undefined, query: Float32Array, options: SearchOptions): Top;
+}
+
+function createTableSearch(
+  store: PassageStore,
+  dimensions: number,
+  similarity: Similarity,
+): TableSearch {
+  const { bestOf, offerAll } = createPassageSearch(store, dimensions, similarity);
+  const everything = (query: Float32Array, k: number): Top => {
+    const top = createTop(k);
+    offerAll(top, query);
+    return top;
+  };
+  return {
+    everything,
+    search(graph, query, { k, within, exact = false }) {
+      const records = within
+        ? new Set(within.map((id) => store.numberOf(id) ?? -1))
+        : graph && !exact && candidates(store, graph, { query, k });
+      if (!records) return everything(query, k);
+      const top = createTop(k);
+      for (const number of records) {
+        const id = store.ids[number];
+        if (id !== undefined) top.offer(bestOf(id, number, query));
+      }
+      return top;
+    },
   };
 }
 

@@ -7,11 +7,11 @@ import type { Database } from '../../../kernel/database/database.ts';
 import { createWorkerLink, type WorkerLink } from '../../../kernel/threads/worker-link.ts';
 import type { EmbeddingsConfig } from '../config.ts';
 import { embeddingErrors } from '../errors.ts';
-import type { EmbeddingMeasures } from '../measure.ts';
+import type { EmbeddingMeasures, IndexFacts } from '../measure.ts';
 import type { GenerationRow } from '../queries/configs.ts';
 import { countVectors, type Place, passagesAfter, versionOf } from '../queries/vectors.ts';
 import { LINK_BYTES } from './graph.ts';
-import { growIndex, type IndexFacts, type Loaded } from './index-growth.ts';
+import { growIndex, type Loaded } from './index-growth.ts';
 import type { ApplyInput, NearestInput } from './scan-thread.ts';
 import type { Nearest, TableFacts } from './table.ts';
 

@@ -1,12 +1,12 @@
 /** How far embeddings are: what operators look at. */
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
+import type { IndexFacts } from '../measure.ts';
 import { builtInProvider, noProvider, openaiProvider } from '../model.ts';
 import { allConfigs, type ConfigRow, type GenerationRow } from '../queries/configs.ts';
 import { type QueueFigures, queueFigures } from '../queries/pending.ts';
 import { listRuns } from '../queries/runs.ts';
 import { recentUsage, type UsageRow } from '../queries/usage.ts';
 import { type Coverage, coverage } from '../queries/vectors.ts';
-import type { IndexFacts } from '../scan/index-growth.ts';
 import type { EmbeddingParts } from './embedding-parts.ts';
 import { requireEligible } from './recipe.ts';
 import type { SearchParts } from './search-request.ts';
