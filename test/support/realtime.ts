@@ -9,6 +9,7 @@ import type { EventHandler, Events, PublishedEvent } from '../../src/kernel/even
 import { createUserSignals } from '../../src/kernel/events/user-signals.ts';
 import { createIdentity } from '../../src/kernel/identity.ts';
 import { createLimits } from '../../src/kernel/limits/create-limits.ts';
+import { createOperationRegistry } from '../../src/kernel/operations/registry.ts';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { createSocketNamespaces } from '../../src/kernel/sockets/socket-namespace.ts';
 import {
@@ -130,6 +131,7 @@ function createKernel() {
       onChange: (listener: SchemaListener) => void schemaListeners.push(listener),
     } as unknown as SchemaRegistry,
     records: records as unknown as RecordStore,
+    operations: createOperationRegistry(),
   };
   return { kernel, tokens, schemas, readable, readableBefore, identity, tellSchemas, ...stream };
 }

@@ -7,6 +7,7 @@ import type { SchemaRegistry } from '../schema/registry/registry.ts';
 import { rightsOf } from './access/field-access.ts';
 import { createRequestScopes, type RequestScope } from './access/request-scope.ts';
 import { createCursors } from './page/keyset.ts';
+import { createLiveRecords } from './read/live.ts';
 import { createRecordAccess } from './read/readable.ts';
 import { createReads, retryingHistory, retryingReads } from './read/record-reads.ts';
 import { createPlanCache } from './sql/prepared-statements.ts';
@@ -57,6 +58,7 @@ export function createRecordStore(options: RecordStoreOptions): RecordStore {
   return {
     ...retryingReads(options.database, createReads(requestScopeOf)),
     ...createRecordAccess(requestScopeOf),
+    ...createLiveRecords(requestScopeOf, dependencies),
     create: async (caller, name, input, writeOptions) =>
       createRecord(await write(caller, name, 'create', writeOptions), input),
     createMany: async (caller, name, inputs, writeOptions) =>

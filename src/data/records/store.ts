@@ -4,8 +4,17 @@
  */
 import type { Caller } from '../../kernel/caller.ts';
 import type { SelectedFields } from '../../kernel/operations/operation-input.ts';
-import type { LostRelation } from '../../kernel/permissions.ts';
 import type { Condition } from '../conditions/condition.ts';
+import type { Grant, LiveRecords, ReadOptions, RecordAccess } from './read-contract.ts';
+
+export type {
+  Grant,
+  LiveOptions,
+  LiveRecords,
+  NeededAction,
+  ReadOptions,
+  RecordAccess,
+} from './read-contract.ts';
 
 /** A record on its way out. */
 export interface RecordText {
@@ -14,14 +23,6 @@ export interface RecordText {
   readonly json: string;
   /** Counts up with each change; the number in the ETag. */
   readonly version: number;
-}
-
-export interface ReadOptions {
-  /** Relation paths, dotted for depth: `author.company`. */
-  readonly populate?: readonly string[];
-  readonly scope?: string;
-  /** Records in the trash instead, with `deletedAt`. For operators only. */
-  readonly deleted?: boolean;
 }
 
 export interface ListOptions extends ReadOptions {
@@ -48,26 +49,6 @@ export interface ListOptions extends ReadOptions {
  * - `none`: no `count` in the answer
  */
 export type CountMode = 'exact' | 'estimated' | 'none';
-
-/**
- * `granted`: the caller was offered this in another way than by the client routes of the schema (a
- * custom endpoint), so that their switches do not count. Permissions on rows always do.
- */
-export interface Grant {
-  readonly granted?: boolean;
-  /** An action of one's own on the records: in the place of `edit` and `delete`, and beside `read`. */
-  readonly action?: string;
-  /** An action on a record, of whichever schema; 403 without it. */
-  readonly needs?: NeededAction;
-  /** Fields whose values are from who made the offer: their links may lead to what the caller cannot read. */
-  readonly authored?: ReadonlySet<string>;
-}
-
-export interface NeededAction {
-  readonly schema: string;
-  readonly id: string;
-  readonly action: string;
-}
 
 /** Reading by condition. */
 export interface SelectOptions extends ListOptions, Grant {
@@ -229,7 +210,6 @@ export interface RecordTrash {
 
 export type RecordInput = Readonly<Record<string, unknown>>;
 
-/** Every call names its caller; permissions, visibility and validation are applied inside. */
 /** Records that one transaction is about to change. */
 export interface RecordHolder {
   /** Throws 401, 403, 404 or 503 when the caller may change no record of the schema in this way. */
@@ -243,7 +223,8 @@ export interface RecordHolder {
   lock(): Promise<void>;
 }
 
-export interface RecordStore extends RecordAccess {
+/** Every call names its caller; permissions, visibility and validation are applied inside. */
+export interface RecordStore extends RecordAccess, LiveRecords {
   /** `{"documents":[...],"count":n}` as text; without `count`, or with `estimated`, as the options say. */
   list(caller: Caller, schema: string, options?: ListOptions): Promise<string>;
   /** The same for the records that fit a condition. */
@@ -333,18 +314,4 @@ export interface RecordStore extends RecordAccess {
   holder(caller: Caller): RecordHolder;
   readonly trash: RecordTrash;
   readonly history: RecordHistory;
-}
-
-export interface RecordAccess {
-  /** `all`: whatever is there; `some`: each record must be asked about. Throws 401 and 404 as `list` does. */
-  readable(caller: Caller, schema: string): Promise<'all' | 'some'>;
-  /** Whether `get` would answer the record now. Throws 401, 404 for the schema, 503 while nobody can tell. */
-  mayRead(caller: Caller, schema: string, id: string): Promise<boolean>;
-  /** Whether the caller could read a record right before it was deleted, and `lost` with it. */
-  couldRead(
-    caller: Caller,
-    schema: string,
-    id: string,
-    lost: readonly LostRelation[],
-  ): Promise<boolean>;
 }

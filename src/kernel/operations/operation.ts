@@ -9,6 +9,7 @@ import Type from 'typebox';
 import type { ErrorFactory } from '../errors.ts';
 import type { AccountItem } from '../request-account/request-account.ts';
 import { type InputObject, undeclaredObject } from './input-object.ts';
+import type { OpenLiveRead } from './live-read.ts';
 import type {
   BodyType,
   DecodedInput,
@@ -159,6 +160,8 @@ interface OperationFacts {
   readonly beforePasswordChange?: boolean;
   /** Other spellings of the same route that existing clients use. Same checks, never MCP or GraphQL. */
   readonly aliases?: readonly { readonly method: Method; readonly path: string }[];
+  /** Its answer can be listened to (realtime): what has to be read for that. For operations of users that only read. */
+  readonly live?: OpenLiveRead;
   /** Answers with the output's shape but another status, and when (`GET /ready`: 503 while not ready). */
   readonly otherStatuses?: Readonly<Record<number, string>>;
   /** When the operation answers plain text instead of its output, in words (the health routes, for old probes). */

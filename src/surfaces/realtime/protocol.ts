@@ -4,6 +4,8 @@ import { Compile } from 'typebox/compile';
 import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import { invalidInput, problemsOf, type ValidatorError } from '../../kernel/operations/problems.ts';
 import type { SocketConnection, SocketNamespace } from '../../kernel/sockets/socket-namespace.ts';
+import { Watch } from './live/live-engine.ts';
+import { createSocketWatches, type SocketWatchParts, Unwatch } from './live/socket-watches.ts';
 import { createSubscriptions, Subscribe, type SubscriptionParts, Target } from './subscriptions.ts';
 
 /** What goes into the acknowledgement beside `ok`. */
@@ -25,18 +27,24 @@ export interface Protocol {
 
 /** Of `/database/` and `/communications/`. `end` closes the socket with an error. */
 export function platformProtocol(
-  parts: SubscriptionParts,
+  parts: SubscriptionParts & SocketWatchParts,
   end: (error: unknown) => void,
 ): Protocol {
   const subscriptions = createSubscriptions(parts, end);
+  const watches = createSocketWatches(parts, end);
   return {
     errorEvent: 'conduit_error',
     alwaysTells: false,
     handlers: new Map([
       ['subscribe', { heavy: true, handle: accepting(Subscribe, subscriptions.subscribe) }],
       ['unsubscribe', { heavy: false, handle: accepting(Target, subscriptions.unsubscribe) }],
+      ['watch', { heavy: true, handle: accepting(Watch, watches.watch) }],
+      ['unwatch', { heavy: false, handle: accepting(Unwatch, watches.unwatch) }],
     ]),
-    clear: subscriptions.clear,
+    clear() {
+      subscriptions.clear();
+      watches.clear();
+    },
   };
 }
 

@@ -26,6 +26,8 @@ import { createChangeHub, createLostRelations } from './changes.ts';
 import { type Connection, type ConnectionParts, createConnection } from './connection.ts';
 import { asKnown, describeError, tooMany } from './errors.ts';
 import { createPlainServer, listenOn } from './http-server.ts';
+import { createLiveEngine, type LiveEngine } from './live/live-engine.ts';
+import { createSocketChannels, type SocketChannels } from './live/socket-watches.ts';
 import { createModuleServer, type FindServed, type ServedSocket } from './module-server.ts';
 import { platformProtocol } from './protocol.ts';
 import { openSession, originAllowed, presented, type Session } from './session.ts';
@@ -43,11 +45,14 @@ export type RealtimeKernel = Pick<
   | 'identity'
   | 'schemas'
   | 'records'
+  | 'operations'
 >;
 
 export interface RealtimeOptions {
   /** Those of the HTTP surfaces, so that a user's messages and requests share one bound. */
   readonly pipeline?: Pick<Pipeline, 'accounts' | 'gates'> | undefined;
+  /** What is listened to; shared with event streams and GraphQL. */
+  readonly engine?: LiveEngine | undefined;
   /** Cross-origin rules; those of the client surface. */
   readonly client?: SurfaceOptionsSource;
 }
@@ -111,7 +116,15 @@ export async function startRealtimeSurface(
   );
 
   const requests = options.pipeline ?? usualBounds();
-  const connections = createConnections(kernel, requests);
+  const engine = options.engine ?? createLiveEngine(kernel, requests.accounts);
+  const connections: Connections = createConnections(kernel, {
+    ...requests,
+    engine,
+    channels: createSocketChannels(io, {
+      namespaces,
+      onDelivered: (count) => connections.delivered(count),
+    }),
+  });
   const serving = { kernel, connections, take, requests };
   for (const name of namespaces) serve(io.of(name), serving);
   const detach = kernel.sockets.attach(
@@ -131,6 +144,7 @@ export async function startRealtimeSurface(
       detach();
       await io.close();
       connections.close();
+      if (!options.engine) engine.stop();
     },
   };
 }
@@ -257,10 +271,15 @@ const passSignals = (
         if (connection.isIn(namespace)) void connection.tell(event, data);
   });
 
+interface ConnectionsParts extends RequestBounds {
+  readonly engine: LiveEngine;
+  readonly channels: SocketChannels;
+}
+
 /** All sockets of this node. Follows the events only while there is one. */
 function createConnections(
   kernel: RealtimeKernel,
-  { accounts, gates }: RequestBounds,
+  { accounts, gates, engine, channels }: ConnectionsParts,
 ): Connections {
   const { events, limits, metrics } = kernel;
   const log = kernel.log.child({ surface: 'realtime' });
@@ -271,7 +290,9 @@ function createConnections(
   const deliveries = metrics.counter('realtime_deliveries_total', 'Messages sent to sockets');
   const onDelivered = (): void => deliveries.inc();
   const { catchUp } = kernel.bus.freshness;
-  const shared = { kernel, events, hub, lost, limits, accounts, gates, log, onDelivered, catchUp };
+  const live = { engine, channels, ofUsers: new Map<string, number>() };
+  const watched = { events, hub, lost, onDelivered, ...live };
+  const shared = { kernel, limits, accounts, gates, log, catchUp, ...watched };
   let count = 0;
   let unfollow: (() => void) | undefined;
   metrics.gauge('realtime_sockets', 'Connected sockets', () => count);

@@ -50,9 +50,7 @@ describe('realtime surface', () => {
     [{ schema: 'Hidden' }, 404],
     [{ schema: 'WriteOnly' }, 404],
     [{ schema: '__proto__' }, 404],
-    [{ schema: 'Private' }, 403],
     [{ schema: 'Private', documentId: document(1) }, 403],
-    [{ schema: 'Owned' }, 403],
     [{ schema: 'Owned', documentId: document(1) }, 403],
     [{ schema: 'Post', documentId: 'x' }, 400],
     [{ schema: 'Post', since: -1 }, 400],
@@ -79,6 +77,21 @@ describe('realtime surface', () => {
     await waitFor(() => failures.length === 1);
     expect(failures[0]).toMatchObject({ status: 403, schema: 'Private', documentId: document(1) });
     expect(changes).toHaveLength(1);
+  });
+
+  it('tells listeners to a schema of the records that they may read, and of no others', async () => {
+    const { changes, failures, ask } = await fixture.connected();
+    expect(await ask('subscribe', { schema: 'Private' })).toMatchObject({ ok: true });
+    fixture.readable.add(`Private:${document(2)}`);
+    await fixture.change('Private', document(1), document(2), document(3));
+    await waitFor(() => changes.length === 1);
+    fixture.readable.clear();
+    await fixture.change('Private', document(2));
+    fixture.readableBefore.add(`Private:${document(3)}`);
+    await fixture.remove('Private', document(2), document(3));
+    await waitFor(() => changes.length === 2);
+    expect(changes.map(({ documentId }) => documentId)).toEqual([document(2), document(3)]);
+    expect(failures).toEqual([]);
   });
 
   it('tells the owner alone of records that only their owner reads', async () => {

@@ -22,20 +22,23 @@ type AccessKernel = Pick<Kernel, 'bus' | 'schemas' | 'records'>;
 interface SubscriptionRights {
   readonly schema: string;
   readonly documentId?: string | undefined;
+  /** The record that changed, where all of the schema are listened to. */
+  readonly changed?: string | undefined;
   /** The record is gone: finds the relations that went with it, so that only those hear of it who could read it until then. */
   readonly lost?: (() => Promise<readonly LostRelation[]>) | undefined;
 }
 
 /**
- * Throws unless the user may hear of changes of this record, or of all records without `documentId`: 404 for a schema
- * that is not served or not offered to subscribers, 403 without permission, 503 while nobody can tell.
+ * Throws unless the user may hear of changes of this record, or of the schema without `documentId`: 404 for a schema
+ * that is not served or not offered to subscribers, 403 without permission, 503 while nobody can tell. Answers whether
+ * they hear of this change: those who listen to a schema hear of the records that they may read.
  */
-async function assertMaySubscribe(
+async function maySubscribe(
   { schemas, records }: AccessKernel,
   caller: UserCaller,
   rights: SubscriptionRights,
-): Promise<void> {
-  const { schema: name, documentId, lost } = rights;
+): Promise<boolean> {
+  const { schema: name, documentId, changed, lost } = rights;
   const schema = schemas.get(name);
   if (!schema || schema.modelOptions.conduit.realtime?.enabled === false)
     throw errors.NOT_FOUND({
@@ -44,12 +47,14 @@ async function assertMaySubscribe(
   const readable = await records.readable(caller, name);
   if (documentId !== undefined && !isRecordId(schema.key, documentId))
     throw invalid('documentId', 'format', 'is not the id of a record');
-  if (readable === 'all') return;
-  if (documentId === undefined) throw realtimeErrors.DOCUMENT_REQUIRED();
+  const id = documentId ?? changed;
+  if (readable === 'all' || id === undefined) return true;
   const allowed = await (lost
-    ? records.couldRead(caller, name, documentId, await lost())
-    : records.mayRead(caller, name, documentId));
-  if (!allowed) throw errors.FORBIDDEN({ message: 'You may not read this record' });
+    ? records.couldRead(caller, name, id, await lost())
+    : records.mayRead(caller, name, id));
+  if (!allowed && documentId !== undefined)
+    throw errors.FORBIDDEN({ message: 'You may not read this record' });
+  return allowed;
 }
 
 export interface SubscriptionParts {
@@ -126,7 +131,7 @@ export function createSubscriptions(
   return {
     async subscribe({ since, ...given }) {
       const target = canonical(parts, given);
-      await assertMaySubscribe(parts.kernel, await session.caller(), target);
+      await maySubscribe(parts.kernel, await session.caller(), target);
       const key = keyOf(target);
       drop(key);
       if (held.size >= maxSubscriptions) throw realtimeErrors.SUBSCRIPTION_LIMIT_EXCEEDED();
@@ -170,7 +175,11 @@ function subscriptionTo(
       onOwnAccount(() =>
         admits(
           parts,
-          { ...target, ...(change.operation === 'delete' && { lost: () => parts.lost(change) }) },
+          {
+            ...target,
+            changed: change.documentId,
+            ...(change.operation === 'delete' && { lost: () => parts.lost(change) }),
+          },
           refuse,
         ),
       ),
@@ -227,9 +236,9 @@ function admitsNow(
     const caller = session.caller();
     const checked =
       caller instanceof Promise
-        ? caller.then((user) => assertMaySubscribe(kernel, user, rights))
-        : assertMaySubscribe(kernel, caller, rights);
-    return checked ? checked.then(() => true, refuse) : true;
+        ? caller.then((user) => maySubscribe(kernel, user, rights))
+        : maySubscribe(kernel, caller, rights);
+    return checked.catch(refuse);
   } catch (error) {
     return refuse(error);
   }

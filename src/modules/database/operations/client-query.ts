@@ -18,7 +18,7 @@ import type { Problem } from '../../../kernel/errors.ts';
 import { defineOperation, Reply } from '../../../kernel/operations/operation.ts';
 import { invalidInput } from '../../../kernel/operations/problems.ts';
 import { listFacts } from '../services/listing.ts';
-import { listQuery, type RecordOperation, recordFacts } from './record-facts.ts';
+import { listQuery, liveQuery, type RecordOperation, recordFacts } from './record-facts.ts';
 
 /* What clients may ask when a schema lets them filter: fields, operators and effort that its author allowed. */
 
@@ -125,6 +125,12 @@ export function clientQueryOperations(
   const facts = recordFacts(schema, 'read');
   const urlQuery = listQuery(schema);
   const inUrl: ReadonlySet<string> = new Set(Object.keys(urlQuery.properties));
+  const filterOf = (body: { readonly query?: unknown }): Condition => {
+    requireNothingElse(body, inUrl);
+    const filter = parseFilter(body.query);
+    requireAllowed(schemas, schema, filter);
+    return filter;
+  };
   const operation = defineOperation({
     ...facts,
     id: `database.records.${name}.query`,
@@ -147,12 +153,10 @@ export function clientQueryOperations(
     },
     output: Type.Object({ documents: Type.Array(schema.shapes.record), ...listFacts }),
     summary: `Find ${name} records`,
-    async handler({ caller }, { query, body }) {
-      requireNothingElse(body, inUrl);
-      const filter = parseFilter(body.query);
-      requireAllowed(schemas, schema, filter);
-      return Reply.json(await records.select(caller, name, { ...query, filter }));
-    },
+    live: async (caller, { query, body }) =>
+      records.live(caller, name, { ...liveQuery(query), filter: filterOf(body as object) }),
+    handler: async ({ caller }, { query, body }) =>
+      Reply.json(await records.select(caller, name, { ...query, filter: filterOf(body) })),
   });
   return [{ crud: 'read', operation }];
 }

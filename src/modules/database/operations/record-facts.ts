@@ -3,11 +3,11 @@ import Type, { type TObject, type TProperties } from 'typebox';
 import { needsUser } from '../../../data/records/access/operation-access.ts';
 import { recordErrors } from '../../../data/records/errors.ts';
 import { externalTableErrors } from '../../../data/records/external-table-errors.ts';
-import type { RecordText } from '../../../data/records/store.ts';
+import type { ListOptions, LiveOptions, RecordText } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
 import { schemaErrors } from '../../../data/schema/errors.ts';
 import type { CrudOperation } from '../../../data/schema/language/options.ts';
-import { errors } from '../../../kernel/errors.ts';
+import { errors, invalid } from '../../../kernel/errors.ts';
 import { etagOf, renditionOf } from '../../../kernel/operations/if-match.ts';
 import { type Operation, Reply, standardLimit } from '../../../kernel/operations/operation.ts';
 import { countQuery, cursorQuery } from '../services/listing.ts';
@@ -117,3 +117,18 @@ export const recordReply = ({ json, version }: RecordText): Reply =>
 /** `{docs: [...]}` of records that are JSON text. */
 export const docsReply = (records: readonly RecordText[]): Reply =>
   Reply.json(`{"docs":[${records.map(({ json }) => json).join(',')}]}`);
+
+/** What of a list's query a list that is kept current takes. Throws 400 for a part of a list that is not its beginning. */
+export function liveQuery(query: Readonly<Record<string, unknown>>): Omit<LiveOptions, 'filter'> {
+  const { skip, cursor, sort, limit, populate, scope } = query as ListOptions;
+  if (skip !== undefined && skip > 0)
+    throw invalid('skip', 'live', 'cannot be kept current: listen to the beginning of the list');
+  if (cursor !== undefined)
+    throw invalid('cursor', 'live', 'cannot be kept current: listen to the beginning of the list');
+  return {
+    ...(sort && { sort }),
+    ...(limit !== undefined && { limit }),
+    ...(populate && { populate }),
+    ...(scope !== undefined && { scope }),
+  };
+}

@@ -2,6 +2,7 @@
 
 import type { TObject } from 'typebox';
 import Type from 'typebox';
+import { all, equals } from '../../../data/conditions/condition.ts';
 import { recordErrors } from '../../../data/records/errors.ts';
 import type { ListOptions, RecordInput, RecordStore } from '../../../data/records/store.ts';
 import type { CompiledSchema } from '../../../data/schema/compile/compiled.ts';
@@ -13,6 +14,7 @@ import { listFacts } from '../services/listing.ts';
 import {
   idParams,
   listQuery,
+  liveQuery,
   type RecordOperation,
   readQuery,
   recordFacts,
@@ -50,6 +52,7 @@ function list(records: RecordStore, schema: CompiledSchema): RecordOperation {
     summary: `List ${name} records`,
     description:
       '`count` is the number of all records that you may see: exact, unless you ask otherwise.',
+    live: (caller, { query }) => records.live(caller, name, { ...liveQuery(query), filter: all() }),
     handler: async ({ caller, requested }, { query }) =>
       Reply.json(
         await records.list(caller, name, requested ? withSelection(query, requested) : query),
@@ -76,6 +79,11 @@ function get(records: RecordStore, schema: CompiledSchema): RecordOperation {
     output: schema.shapes.record,
     summary: `Read a ${name} record`,
     description: 'The ETag header has its version, and a digest of the answer.',
+    live: (caller, { params, query }) =>
+      records.live(caller, name, {
+        ...liveQuery({ ...query, limit: 1 }),
+        filter: equals('_id', params.id),
+      }),
     handler: async ({ caller }, { params, query }) =>
       recordReply(await records.get(caller, name, params.id, query)),
   });

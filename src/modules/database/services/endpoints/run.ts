@@ -3,7 +3,8 @@
 import { type Condition, leavesOf, type Operand } from '../../../../data/conditions/condition.ts';
 import type { Assignment, RecordStore } from '../../../../data/records/store.ts';
 import type { Caller } from '../../../../kernel/caller.ts';
-import { errors, type Problem } from '../../../../kernel/errors.ts';
+import { errors, invalid, type Problem } from '../../../../kernel/errors.ts';
+import { AudienceChanged, type LiveRead } from '../../../../kernel/operations/live-read.ts';
 import { Reply } from '../../../../kernel/operations/operation.ts';
 import type { DecodedInput } from '../../../../kernel/operations/operation-input.ts';
 import { databaseErrors } from '../../errors.ts';
@@ -47,11 +48,9 @@ interface Call {
 export async function runEndpoint(
   records: RecordStore,
   endpoint: StoredEndpoint,
-  { caller, input }: { readonly caller: Caller; readonly input: DecodedInput },
+  { caller, input }: Asked,
 ): Promise<EndpointAnswer> {
-  const context = await readContext(records, caller, contextPaths(endpoint));
-  const sources: Sources = { inputs: inputValues(endpoint, input), context };
-  const call: Call = { records, endpoint, caller, query: input.query as PlatformQuery, sources };
+  const call = await callOf(records, endpoint, { caller, input });
   switch (endpoint.operation) {
     case endpointOperation.post:
       return create(call);
@@ -65,6 +64,70 @@ export async function runEndpoint(
     default:
       return read(call);
   }
+}
+
+interface Asked {
+  readonly caller: Caller;
+  readonly input: DecodedInput;
+}
+
+async function callOf(
+  records: RecordStore,
+  endpoint: StoredEndpoint,
+  { caller, input }: Asked,
+): Promise<Call> {
+  const context = await readContext(records, caller, contextPaths(endpoint));
+  const sources: Sources = { inputs: inputValues(endpoint, input), context };
+  return { records, endpoint, caller, query: input.query as PlatformQuery, sources };
+}
+
+/** Records of an endpoint without pages: as many as its answer holds. */
+const WHOLE_LIST = 1_000;
+
+/** The same answer, to be read again whenever it may have changed. Throws 400 for endpoints that change something. */
+export async function liveEndpoint(
+  records: RecordStore,
+  endpoint: StoredEndpoint,
+  asked: Asked,
+): Promise<LiveRead> {
+  const call = await callOf(records, endpoint, asked);
+  const { caller, query } = call;
+  const { operation, selectedSchemaName: schema, paginated } = endpoint;
+  if (query.cursor !== undefined || (query.skip ?? 0) > 0)
+    throw invalid('skip', 'live', 'cannot be kept current: listen to the beginning of the list');
+  const made = madeFrom(endpoint, caller);
+  const rows = { ...scoped(call), filter: filterOf(call) };
+  if (operation === endpointOperation.aggregate) {
+    const { rows: _, key, ...facts } = await records.live(caller, schema, rows);
+    const text = JSON.stringify([endpoint.name, endpoint.aggregate, query, key]);
+    return {
+      ...facts,
+      ...made,
+      kind: 'value',
+      key: text,
+      async value() {
+        const { audience } = await records.live(caller, schema, rows);
+        if (audience !== facts.audience) throw new AudienceChanged();
+        return aggregated(call);
+      },
+    };
+  }
+  if (operation !== endpointOperation.get)
+    throw invalid('endpoint', 'live', `${endpoint.name} changes something: nothing to listen to`);
+  const limit = paginated ? rangeOf(query) : { limit: WHOLE_LIST };
+  const options = { ...rows, ...sortOf(query), ...populateOf(query), ...limit };
+  return { ...(await records.live(caller, schema, options)), ...made };
+}
+
+/** An endpoint that compares with fields of the user asks something else once these have changed. */
+function madeFrom(
+  endpoint: StoredEndpoint,
+  caller: Caller,
+): Pick<LiveRead, 'madeFrom'> | undefined {
+  const reads = contextPaths(endpoint).some((path) => path !== 'user._id');
+  return reads && caller.kind === 'user'
+    ? { madeFrom: { schema: 'User', id: caller.userId } }
+    : undefined;
 }
 
 interface Sources {
@@ -217,7 +280,9 @@ async function remove(call: Call): Promise<EndpointAnswer> {
   };
 }
 
-async function aggregate(call: Call): Promise<Reply> {
+const aggregate = async (call: Call): Promise<Reply> => Reply.json(await aggregated(call));
+
+async function aggregated(call: Call): Promise<string> {
   const { records, endpoint, caller, query } = call;
   const { groupBy = [], values = [] } = endpoint.aggregate ?? {};
   const options = {
@@ -228,5 +293,5 @@ async function aggregate(call: Call): Promise<Reply> {
     ...sortOf(query),
     ...rangeOf(query),
   };
-  return Reply.json(await records.aggregate(caller, endpoint.selectedSchemaName, options));
+  return records.aggregate(caller, endpoint.selectedSchemaName, options);
 }

@@ -9,12 +9,14 @@ import { schemaErrors } from '../../../../data/schema/errors.ts';
 import type { SchemaRegistry } from '../../../../data/schema/registry/registry.ts';
 import type { Kernel } from '../../../../host/kernel.ts';
 import { adminOwner } from '../../../../kernel/authority.ts';
+import type { Caller } from '../../../../kernel/caller.ts';
 import { errors, type Problem } from '../../../../kernel/errors.ts';
 import {
   defineOperation,
   type Operation,
   standardLimit,
 } from '../../../../kernel/operations/operation.ts';
+import type { DecodedInput } from '../../../../kernel/operations/operation-input.ts';
 import type { Logger } from '../../../../kernel/telemetry/logger.ts';
 import { databaseErrors } from '../../errors.ts';
 import { nextCursor } from '../listing.ts';
@@ -29,7 +31,7 @@ import {
   type StoredEndpoint,
 } from './definition.ts';
 import { inputSchemas } from './inputs.ts';
-import { runEndpoint } from './run.ts';
+import { liveEndpoint, runEndpoint } from './run.ts';
 import { createEndpointStore, type EndpointStore, scopedEndpointStore } from './store.ts';
 
 /* The client route of each endpoint: an operation like any other, made from what the endpoint declares. */
@@ -62,6 +64,10 @@ function endpointRoute(
     errors: errorsOf(endpoint),
     summary: `Call the endpoint ${name}`,
     ...(endpointDescription !== '' && { description: endpointDescription }),
+    ...(methodOf[operation] === 'GET' && {
+      live: (caller: Caller, input: DecodedInput) =>
+        liveEndpoint(records, endpoint, { caller, input }),
+    }),
     handler: ({ caller }, input) =>
       runEndpoint(records, endpoint, { caller, input }) as Promise<never>,
   });

@@ -1,0 +1,208 @@
+/** Lists that are kept current over sockets: as `GET` would answer them at every moment, and never more. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import type { TestUser } from '../../test/support/node.ts';
+import { liftLimits } from '../../test/support/permissions.ts';
+import { createTestPlatform, type TestPlatform } from '../../test/support/platform.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { closeClients, connect, create, createSchemas, grant, listen } from './clients.ts';
+
+describe('live lists', () => {
+  let platform: TestPlatform;
+  let owner: TestUser;
+  let reader: TestUser;
+  let postId: string;
+
+  beforeAll(async () => {
+    platform = await createTestPlatform();
+    await liftLimits(platform.admin);
+    [owner, reader] = await Promise.all([platform.registerUser(), platform.registerUser()]);
+    postId = await createSchemas(platform);
+  });
+  afterEach(closeClients);
+  afterAll(() => platform.close());
+
+  const titles = (list: { readonly records: readonly { readonly title?: string }[] }) =>
+    list.records.map(({ title }) => title);
+
+  it('tells of records where permissions are on: a grant makes one appear, a revocation makes it vanish (S3, F12)', async () => {
+    const id = await create(owner, 'Task', { title: 'one' });
+    const mine = await listen(platform, owner, { schema: 'Task' });
+    const list = await listen(platform, reader, { schema: 'Task' });
+    expect(titles(mine)).toEqual(['one']);
+    expect(titles(list)).toEqual([]);
+    const revoke = await grant(platform, reader, `Task:${id}`);
+    await waitFor(() => list.told.length === 1);
+    await owner.api.patch(`/database/Task/${id}`, { title: 'two' });
+    await waitFor(() => list.told.length === 2);
+    await revoke();
+    await waitFor(() => list.told.length === 3);
+    await owner.api.delete(`/database/Task/${id}`);
+    await waitFor(() => mine.told.includes('removed two'));
+    expect(list.told).toEqual(['added one', 'changed two', 'removed two']);
+    const own = await create(reader, 'Task', { title: 'own' });
+    await waitFor(() => titles(list).includes('own'));
+    expect(list.told).toEqual(['added one', 'changed two', 'removed two', 'added own']);
+    expect(mine.told).toEqual(['changed two', 'removed two']);
+    expect(list.records[0]).toEqual((await reader.api.get(`/database/Task/${own}`)).body);
+  });
+
+  it('follows what makes a right: the membership of a team', async () => {
+    await platform.admin.patch('/config/authentication', {
+      config: { teams: { enabled: true, memberAccess: 'read' } },
+    });
+    const { _id: team } = (await owner.api.post('/authentication/teams', { name: 'live' })).body;
+    await owner.api.post(`/database/Task?scope=Team:${team}`, { title: 'of the team' });
+    const list = await listen(platform, reader, {
+      schema: 'Task',
+      query: { title: 'of the team' },
+    });
+    expect(titles(list)).toEqual([]);
+    const members = `/authentication/teams/${team}/members`;
+    await platform.admin.post(members, { members: [reader.userId] });
+    await waitFor(() => titles(list).length === 1);
+    await owner.api.post(`/database/Task?scope=Team:${team}`, { title: 'of the team' });
+    await waitFor(() => titles(list).length === 2);
+    await platform.admin.delete(members, { query: { members: reader.userId } });
+    await waitFor(() => titles(list).length === 0);
+  });
+
+  it('keeps a filter: records come into it and leave it', async () => {
+    const list = await listen(platform, reader, { schema: 'Post', query: { state: 'open' } });
+    const other = await listen(platform, reader, { schema: 'Post', query: { state: 'done' } });
+    const a = await create(owner, 'Post', { title: 'a', state: 'open' });
+    await create(owner, 'Post', { title: 'b', state: 'done' });
+    await waitFor(() => titles(list).length === 1 && titles(other).length === 1);
+    await owner.api.patch(`/database/Post/${a}`, { state: 'done' });
+    await waitFor(() => titles(other).length === 2);
+    await waitFor(() => list.told.length === 2);
+    expect(list.told).toEqual(['added a', 'removed a']);
+    expect(other.told).toEqual(['added b', 'added a']);
+    expect(titles(other)).toEqual(['a', 'b']);
+  });
+
+  it('keeps the first records of an order, whoever comes in and goes', async () => {
+    const rank = (title: string, rank: number) =>
+      create(owner, 'Post', { title, rank, state: 'ranked' });
+    const request = { schema: 'Post', query: { state: 'ranked' }, sort: ['-rank'], limit: 2 };
+    const first = await rank('one', 1);
+    await rank('three', 3);
+    const list = await listen(platform, reader, request);
+    expect(titles(list)).toEqual(['three', 'one']);
+    await rank('two', 2);
+    await waitFor(() => titles(list).join() === 'three,two');
+    await owner.api.patch(`/database/Post/${first}`, { rank: 4 });
+    await waitFor(() => titles(list).join() === 'one,three');
+    await owner.api.delete(`/database/Post/${first}`);
+    await waitFor(() => titles(list).join() === 'three,two');
+    expect(list.records).toEqual(
+      (
+        await reader.api.post('/database/Post/query?sort=-rank&limit=2', {
+          query: { state: 'ranked' },
+        })
+      ).body.documents,
+    );
+  });
+
+  it('listens to one record, which need not be there yet', async () => {
+    const id = await create(owner, 'Task', { title: 'single' });
+    const list = await listen(platform, reader, { schema: 'Task', documentId: id });
+    expect(titles(list)).toEqual([]);
+    const revoke = await grant(platform, reader, `Task:${id}`);
+    await waitFor(() => titles(list).length === 1);
+    await revoke();
+    await waitFor(() => titles(list).length === 0);
+  });
+
+  it('listens to endpoints, and to what they work out', async () => {
+    const endpoint = (name: string, more: object) =>
+      platform.admin.post('/database/customEndpoints', {
+        name,
+        operation: 0,
+        selectedSchema: postId,
+        authentication: true,
+        inputs: [{ name: 'state', type: 'String', location: 1 }],
+        query: {
+          AND: [
+            {
+              schemaField: 'state',
+              operation: 0,
+              comparisonField: { type: 'Input', value: 'state' },
+            },
+          ],
+        },
+        ...more,
+      });
+    const listed = await endpoint('byState', {});
+    expect(listed.text).toContain('_id');
+    const counted = await endpoint('countState', {
+      operation: 5,
+      aggregate: { groupBy: [], values: [{ as: 'posts', function: 'count' }] },
+    });
+    expect(counted.text).toContain('_id');
+    const input = { state: 'from an endpoint' };
+    const list = await listen(platform, reader, { endpoint: 'byState', input });
+    const count = await listen(platform, reader, { endpoint: 'countState', input });
+    expect(count.value()).toEqual([{ posts: 0 }]);
+    await create(owner, 'Post', { title: 'e', ...input });
+    await waitFor(() => titles(list).length === 1);
+    await waitFor(() => count.value()[0].posts === 1);
+  });
+
+  it('goes on from a position, and says where it cannot', async () => {
+    const request = { schema: 'Post', query: { state: 'resumed' } };
+    const first = await listen(platform, reader, request);
+    await create(owner, 'Post', { title: 'before', state: 'resumed' });
+    await waitFor(() => first.told.length === 1);
+    first.socket.disconnect();
+    const id = await create(owner, 'Post', { title: 'meanwhile', state: 'resumed' });
+    await waitFor(async () => (await reader.api.get(`/database/Post/${id}`)).status === 200);
+    const witness = await listen(platform, reader, request);
+    await waitFor(() => titles(witness).length === 2);
+    const again = await listen(platform, reader, { ...request, since: first.position() });
+    expect(
+      again.acknowledged.missed.flatMap(
+        ({ data }: never) => (data as { changes: object[] }).changes,
+      ),
+    ).toMatchObject([{ kind: 'added', record: { title: 'meanwhile' } }]);
+    const elsewhere = await listen(platform, reader, { ...request, since: 'unknown.7' });
+    expect(elsewhere.acknowledged).toMatchObject({ gap: true, records: [{}, {}] });
+  });
+
+  it('ends when its schema is not offered any more', async () => {
+    const fields = { title: { type: 'String' } } as const;
+    const { _id } = await platform.createSchema({ name: 'Passing', fields });
+    const list = await listen(platform, reader, { schema: 'Passing' });
+    await platform.admin.patch(`/database/schemas/${_id}`, {
+      conduitOptions: { realtime: { enabled: false } },
+    });
+    await waitFor(() => list.told.includes('gap changed'));
+    const { ask } = await connect(platform, reader);
+    expect(await ask('watch', { schema: 'Passing' })).toMatchObject({
+      ok: false,
+      error: { status: 404, code: 'NOT_LIVE' },
+    });
+  });
+
+  it.each([
+    [{}, 400],
+    [{ schema: 'Absent' }, 404],
+    [{ schema: '__proto__' }, 404],
+    [{ endpoint: 'absent' }, 404],
+    [{ schema: 'Post', endpoint: 'byState' }, 400],
+    [{ schema: 'Post', limit: 5_000 }, 400],
+    [{ schema: 'Post', sort: ['nothing'] }, 400],
+    [{ schema: 'Post', documentId: 'x' }, 400],
+    [{ schema: 'Post', query: { owner: 1 } }, 400],
+    [{ schema: 'Post', query: { title: { $regex: '(a+)+$' } } }, 400],
+    [{ schema: 'Post', query: { $where: 'sleep(1)' } }, 400],
+    [{ schema: 'Post', query: 'state' }, 400],
+    [{ schema: 'Task', scope: 'Team:1' }, 403],
+    [{ schema: 'Post', populate: ['title'] }, 400],
+    [{ endpoint: 'byState', input: { state: 'a', other: 1 } }, 400],
+    [null, 400],
+    ['Post', 400],
+  ])('refuses to listen to %j with %i', async (request, status) => {
+    const { ask } = await connect(platform, reader);
+    expect(await ask('watch', request as object)).toMatchObject({ ok: false, error: { status } });
+  });
+});

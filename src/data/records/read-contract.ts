@@ -1,0 +1,73 @@
+/** What reads are told of what is asked for, and what those are told who keep an answer current (contract: store.ts). */
+import type { Caller } from '../../kernel/caller.ts';
+import type { LiveFilter, LiveRead } from '../../kernel/operations/live-read.ts';
+import type { LostRelation } from '../../kernel/permissions.ts';
+import type { Condition } from '../conditions/condition.ts';
+
+export interface ReadOptions {
+  /** Relation paths, dotted for depth: `author.company`. */
+  readonly populate?: readonly string[];
+  readonly scope?: string;
+  /** Records in the trash instead, with `deletedAt`. For operators only. */
+  readonly deleted?: boolean;
+}
+
+/**
+ * `granted`: the caller was offered this in another way than by the client routes of the schema (a
+ * custom endpoint), so that their switches do not count. Permissions on rows always do.
+ */
+export interface Grant {
+  readonly granted?: boolean;
+  /** An action of one's own on the records: in the place of `edit` and `delete`, and beside `read`. */
+  readonly action?: string;
+  /** An action on a record, of whichever schema; 403 without it. */
+  readonly needs?: NeededAction;
+  /** Fields whose values are from who made the offer: their links may lead to what the caller cannot read. */
+  readonly authored?: ReadonlySet<string>;
+}
+
+export interface NeededAction {
+  readonly schema: string;
+  readonly id: string;
+  readonly action: string;
+}
+
+export interface RecordAccess {
+  /** `all`: whatever is there; `some`: each record must be asked about. Throws 401 and 404 as `list` does. */
+  readable(caller: Caller, schema: string): Promise<'all' | 'some'>;
+  /** Whether `get` would answer the record now. Throws 401, 404 for the schema, 503 while nobody can tell. */
+  mayRead(caller: Caller, schema: string, id: string): Promise<boolean>;
+  /** Whether the caller could read a record right before it was deleted, and `lost` with it. */
+  couldRead(
+    caller: Caller,
+    schema: string,
+    id: string,
+    lost: readonly LostRelation[],
+  ): Promise<boolean>;
+}
+
+/** The first records of a list that is kept current. */
+export interface LiveOptions extends ReadOptions, Omit<Grant, 'authored'> {
+  readonly filter: Condition;
+  readonly sort?: readonly string[];
+  /** Records, 25 unless set, at most 1,000. */
+  readonly limit?: number;
+}
+
+export interface LiveRecords {
+  /** The list, to be read again whenever it may have changed: by `select`, with what the caller may see at that time. */
+  live(
+    caller: Caller,
+    schema: string,
+    options: LiveOptions,
+  ): Promise<Extract<LiveRead, { kind: 'rows' }>>;
+  /**
+   * For each of the filters those of the records that fit it, whoever may see them: so that what changed is asked about
+   * only where it may belong. Its answer is shown to nobody.
+   */
+  fitting(
+    schema: string,
+    ids: readonly string[],
+    filters: readonly LiveFilter[],
+  ): Promise<readonly ReadonlySet<string>[]>;
+}

@@ -1,0 +1,225 @@
+/** All questions of this node that somebody listens to, and what of everything that happens concerns which of them. */
+import type { LiveRecords } from '../../../data/records/store.ts';
+import type { PublishedEvent } from '../../../kernel/events/events.ts';
+import type { LiveFilter, LiveRead } from '../../../kernel/operations/live-read.ts';
+import { realtimeErrors } from '../errors.ts';
+import { type LiveBeginning, type LiveListener, LiveQuery } from './live-query.ts';
+
+export interface LiveHubParts {
+  readonly records: Pick<LiveRecords, 'fitting'>;
+  /** Runs work on an account of its own, with what this node remembers up to date. */
+  onOwnAccount<T>(work: () => Promise<T>): Promise<T>;
+  /** Hears of everything that happens from now on; answers how to stop. */
+  follow(handler: (event: PublishedEvent) => void): () => void;
+  readonly log: (error: unknown) => void;
+}
+
+export interface LiveHub {
+  /** Listens to a question. Rejects as its reading does. */
+  listen(
+    read: LiveRead,
+    listener: LiveListener,
+    since: string | undefined,
+  ): Promise<{ readonly query: LiveQuery; readonly beginning: LiveBeginning }>;
+  schemasChanged(names: readonly string[]): void;
+  /** Questions, and those who listen to them. */
+  counts(): { readonly queries: number; readonly listeners: number };
+  stop(): void;
+}
+
+/** Questions of one node. */
+const MOST_QUERIES = 20_000;
+/** Readings at the same time. */
+const READINGS = 4;
+/** Milliseconds in which changes are gathered before it is asked whom they concern. */
+const GATHER_MS = 5;
+/** Changed records of a schema at once, beyond which every list of it is read whole. */
+const MOST_IDS = 1_000;
+/** Milliseconds for which a question without listeners is kept for those who come back. */
+const KEPT_MS = 60_000;
+/** Milliseconds between looks at rights that end by themselves: nothing tells of the end of a grant. */
+const SWEEP_MS = 10_000;
+
+export function createLiveHub(parts: LiveHubParts): LiveHub {
+  const queries = new Map<string, LiveQuery>();
+  const turns = createTurns(parts);
+  const gathered = createGathering((schema, ids) =>
+    concern(parts, [...queries.values()], schema, ids),
+  );
+
+  let unfollow: (() => void) | undefined;
+  const forget = (key: string): void => {
+    queries.delete(key);
+    if (queries.size > 0) return;
+    unfollow?.();
+    unfollow = undefined;
+  };
+  const heard = (event: PublishedEvent): void => {
+    const { topic, schema, ids = [], operation, payload } = event;
+    if (topic.startsWith('authorization:')) touchRights(queries.values(), payload);
+    if (schema === undefined || operation === undefined) return;
+    for (const query of [...queries.values()]) {
+      const { madeFrom } = query.read;
+      if (madeFrom?.schema === schema && ids.includes(madeFrom.id)) query.end('changed');
+    }
+    gathered(schema, ids);
+  };
+
+  const open = (read: LiveRead): LiveQuery => {
+    const key = `${read.kind} ${read.audience} ${read.key}`;
+    const known = queries.get(key);
+    if (known) return known;
+    if (queries.size >= MOST_QUERIES) throw realtimeErrors.TOO_MANY_QUERIES();
+    const query: LiveQuery = new LiveQuery({
+      read,
+      run: turns,
+      log: parts.log,
+      onEnd: () => queries.get(key) === query && forget(key),
+    });
+    queries.set(key, query);
+    unfollow ??= parts.follow(heard);
+    return query;
+  };
+
+  const sweep = setInterval(() => {
+    const now = performance.now();
+    for (const query of [...queries.values()]) {
+      if (query.listeners.size === 0 && now - query.idleSince > KEPT_MS) query.end('lost');
+      else if (query.read.rightsOf !== undefined) query.touch('all');
+    }
+  }, SWEEP_MS);
+  sweep.unref();
+
+  return {
+    async listen(read, listener, since) {
+      const query = open(read);
+      return { query, beginning: await query.join(listener, since) };
+    },
+    schemasChanged(names) {
+      for (const query of [...queries.values()])
+        if (names.some((name) => isAbout(query.read, name))) query.end('changed');
+    },
+    counts: () => ({
+      queries: queries.size,
+      listeners: [...queries.values()].reduce((sum, { listeners }) => sum + listeners.size, 0),
+    }),
+    stop() {
+      clearInterval(sweep);
+      for (const query of [...queries.values()]) query.end('lost');
+    },
+  };
+}
+
+const isAbout = ({ schema, related }: LiveRead, name: string): boolean =>
+  schema === name || related.has(name);
+
+/** A relation whose subject is a user changes what this user may do; any other may change it for everybody. */
+function touchRights(queries: Iterable<LiveQuery>, payload: PublishedEvent['payload']): void {
+  const [, userId] = /^User:([^#*]+)$/.exec(String(payload?.subject ?? '')) ?? [];
+  for (const query of queries) {
+    const { rightsOf } = query.read;
+    if (rightsOf !== undefined && (userId === undefined || userId === rightsOf)) query.touch('all');
+  }
+}
+
+/** One reading after the other, a few at a time: listeners never take the database from those who ask. */
+function createTurns({ onOwnAccount }: LiveHubParts) {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+  const enter = (): Promise<void> | undefined => {
+    if (running < READINGS) {
+      running += 1;
+      return undefined;
+    }
+    return new Promise((resolve) => waiting.push(resolve));
+  };
+  const leave = (): void => {
+    const next = waiting.shift();
+    if (next) next();
+    else running -= 1;
+  };
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    await enter();
+    try {
+      return await onOwnAccount(work);
+    } finally {
+      leave();
+    }
+  };
+}
+
+/** Changes of one schema, as they come in within a few milliseconds; the next ones wait until these have been looked at. */
+function createGathering(look: (schema: string, ids: readonly string[]) => Promise<void>) {
+  const bySchema = new Map<string, Set<string>>();
+  const busy = new Set<string>();
+  const begin = (schema: string): void => {
+    busy.add(schema);
+    setTimeout(async () => {
+      const ids = [...(bySchema.get(schema) ?? [])];
+      bySchema.delete(schema);
+      await look(schema, ids);
+      busy.delete(schema);
+      if (bySchema.has(schema)) begin(schema);
+    }, GATHER_MS);
+  };
+  return (schema: string, ids: readonly string[]): void => {
+    const known = bySchema.get(schema) ?? new Set();
+    bySchema.set(schema, known);
+    for (const id of ids) known.add(id);
+    if (!busy.has(schema)) begin(schema);
+  };
+}
+
+/** Touches the questions that changes of these records may concern. Never rejects. */
+async function concern(
+  parts: LiveHubParts,
+  queries: readonly LiveQuery[],
+  schema: string,
+  ids: readonly string[],
+): Promise<void> {
+  const about = queries.filter(({ read }) => isAbout(read, schema));
+  const lists = about.filter(
+    ({ read }) => read.kind === 'rows' && read.schema === schema && !read.related.has(schema),
+  );
+  for (const query of about) if (!lists.includes(query)) query.touch('all');
+  if (lists.length === 0) return;
+  if (ids.length > MOST_IDS) {
+    for (const query of lists) query.touch('all');
+    return;
+  }
+  const fits = await fittingOf(parts, lists, schema, ids);
+  for (const query of lists) {
+    const filter = filterOf(query);
+    const fitting = filter && fits?.get(filter.key);
+    const concerned = fitting ? ids.filter((id) => query.has(id) || fitting.has(id)) : ids;
+    if (concerned.length > 0) query.touch(concerned);
+  }
+}
+
+const filterOf = ({ read }: LiveQuery): LiveFilter | undefined =>
+  read.kind === 'rows' ? read.rows.filter : undefined;
+
+/** Which of the records fit which filter, asked once for all lists; nothing when that cannot be said. */
+async function fittingOf(
+  { records, onOwnAccount, log }: LiveHubParts,
+  lists: readonly LiveQuery[],
+  schema: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, ReadonlySet<string>> | undefined> {
+  const filters = [
+    ...new Map(
+      lists.flatMap((query) => {
+        const filter = filterOf(query);
+        return filter ? [[filter.key, filter] as const] : [];
+      }),
+    ).values(),
+  ];
+  if (filters.length === 0) return undefined;
+  try {
+    const found = await onOwnAccount(() => records.fitting(schema, ids, filters));
+    return new Map(filters.map(({ key }, at) => [key, found[at] ?? new Set()]));
+  } catch (error) {
+    log(error);
+    return undefined;
+  }
+}

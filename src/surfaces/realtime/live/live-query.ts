@@ -1,0 +1,346 @@
+/**
+ * One question that somebody listens to, asked for all who would be answered the same. It is read again when something
+ * changed that may matter to it, one reading at a time, and what is different then is told.
+ */
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { errors } from '../../../kernel/errors.ts';
+import {
+  AudienceChanged,
+  type LiveRead,
+  type LiveRow,
+} from '../../../kernel/operations/live-read.ts';
+import { asKnown, describeError } from '../errors.ts';
+import { type ListChange, ListState } from './list-state.ts';
+
+/**
+ * Why a listener has to ask anew: `lost`, it was away too long; `slow`, it did not take what it was told; `changed`, who
+ * may see what was defined anew; `refused`, the question is not answered any more; `failed`, the platform could not read.
+ */
+export type GapReason = 'lost' | 'slow' | 'changed' | 'refused' | 'failed';
+
+/** What listeners are told, made once for all of them. */
+export type LiveMessage =
+  | { readonly event: 'records'; readonly data: RecordsMessage }
+  | { readonly event: 'value'; readonly data: ValueMessage }
+  | { readonly event: 'gap'; readonly data: GapMessage };
+
+interface RecordsMessage {
+  readonly watch: string;
+  readonly position: string;
+  readonly changes: readonly Readonly<Record<string, unknown>>[];
+}
+interface ValueMessage {
+  readonly watch: string;
+  readonly position: string;
+  readonly value: unknown;
+}
+interface GapMessage {
+  readonly watch: string;
+  readonly reason: GapReason;
+  readonly error?: unknown;
+}
+
+/** Reaches several listeners with one call. */
+export interface LiveChannel {
+  broadcast(message: LiveMessage): void;
+}
+
+export interface LiveListener {
+  /** Whether it may still hear; a listener whose session has ended ends itself. Never rejects. */
+  admits(): boolean | Promise<boolean>;
+  /** It is one of the listeners from this moment on. */
+  entered(query: LiveQuery): void;
+  /** Listeners of one channel are told together; asked once it has entered. */
+  readonly channel?: LiveChannel | undefined;
+  tell(message: LiveMessage): void;
+  /** The query has ended, after a `gap`. */
+  ended(): void;
+}
+
+/** What a new listener begins with. */
+export type LiveBeginning =
+  | { readonly kind: 'records'; readonly position: string; readonly rows: readonly LiveRow[] }
+  | { readonly kind: 'value'; readonly position: string; readonly json: string }
+  /** What was told since the position that it knows. */
+  | {
+      readonly kind: 'missed';
+      readonly position: string;
+      readonly messages: readonly LiveMessage[];
+    };
+
+export interface LiveQueryParts {
+  readonly read: LiveRead;
+  /** Runs a reading when it is its turn, on an account of its own. */
+  run<T>(work: () => Promise<T>): Promise<T>;
+  /** It has ended; nothing must be asked of it any more. */
+  onEnd(): unknown;
+  readonly log: (error: unknown) => void;
+}
+
+/** Messages that are kept for those who come back. */
+const REMEMBERED = 64;
+const REMEMBERED_BYTES = 256 * 1_024;
+/** Milliseconds between two readings: at least this, five times what a reading takes, and of a value more. */
+const LEAST_PAUSE_MS = 10;
+const VALUE_PAUSE_MS = 1_000;
+const MOST_PAUSE_MS = 2_000;
+/** Readings that fail one after the other until listeners are told to ask anew. */
+const MOST_FAILURES = 5;
+const FAILURE_PAUSE_MS = 500;
+
+export class LiveQuery {
+  readonly id = randomUUID();
+  readonly read: LiveRead;
+  readonly listeners = new Set<LiveListener>();
+  /** When the last listener left, on the clock of `performance.now()`. */
+  idleSince = performance.now();
+  readonly #parts: LiveQueryParts;
+  readonly #list = new ListState();
+  #value: string | undefined;
+  #version = 0;
+  #missed: { readonly version: number; readonly message: LiveMessage; readonly bytes: number }[] =
+    [];
+  #changed: Set<string> | 'all' | undefined = 'all';
+  #running: Promise<void> | undefined;
+  #ended = false;
+  #begun = false;
+  readonly #beginners: ((begin: Beginner) => void)[] = [];
+  #publishing: Promise<void> | undefined;
+  /** Ends the pause between two readings. */
+  #hurry: () => void = () => undefined;
+
+  constructor(parts: LiveQueryParts) {
+    this.read = parts.read;
+    this.#parts = parts;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  has(id: string): boolean {
+    return this.#list.has(id);
+  }
+
+  /** These records changed, or anything may have. */
+  touch(ids: readonly string[] | 'all'): void {
+    if (this.#ended) return;
+    if (ids === 'all' || this.#changed === 'all') this.#changed = 'all';
+    else this.#changed = new Set([...(this.#changed ?? []), ...ids]);
+    this.#running ??= this.#work();
+  }
+
+  /** Lets a listener in, who has been admitted. Rejects as the reading does. */
+  async join(listener: LiveListener, since: string | undefined): Promise<LiveBeginning> {
+    // Who comes back while something is being told must not hear it twice.
+    await this.#publishing;
+    const missed = since === undefined ? undefined : this.#missedSince(since);
+    if (missed) {
+      this.#enter(listener);
+      return { kind: 'missed', position: this.#position(), messages: missed };
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<LiveBeginning>();
+    this.#beginners.push(({ rows, json, error }) => {
+      if (error !== undefined) return reject(error);
+      this.#enter(listener);
+      const position = this.#position();
+      resolve(
+        rows
+          ? { kind: 'records', position, rows }
+          : { kind: 'value', position, json: json ?? 'null' },
+      );
+    });
+    this.touch('all');
+    this.#hurry();
+    return promise;
+  }
+
+  #enter(listener: LiveListener): void {
+    this.listeners.add(listener);
+    listener.entered(this);
+  }
+
+  leave(listener: LiveListener): void {
+    this.listeners.delete(listener);
+    if (this.listeners.size === 0) this.idleSince = performance.now();
+  }
+
+  /** Every listener has to ask anew. */
+  end(reason: GapReason, error?: unknown): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#parts.onEnd();
+    const about = error === undefined ? {} : { error: describeError(error) };
+    const message = { event: 'gap', data: { watch: this.id, reason, ...about } } as const;
+    for (const begin of this.#beginners.splice(0)) begin({ error: error ?? errors.UNAVAILABLE() });
+    const listeners = [...this.listeners];
+    this.listeners.clear();
+    for (const listener of listeners) {
+      listener.tell(message);
+      listener.ended();
+    }
+  }
+
+  #position(): string {
+    return `${this.id}.${this.#version}`;
+  }
+
+  #missedSince(since: string): readonly LiveMessage[] | undefined {
+    const [id, text = ''] = since.split('.', 2);
+    const version = Number(text);
+    const first = this.#missed[0]?.version ?? this.#version + 1;
+    if (id !== this.id || !this.#begun || !Number.isSafeInteger(version)) return undefined;
+    if (version > this.#version || version < first - 1) return undefined;
+    return this.#missed.filter((one) => one.version > version).map(({ message }) => message);
+  }
+
+  async #work(): Promise<void> {
+    let failures = 0;
+    // What was touched in this turn of the loop is read together.
+    await sleep(0);
+    while (this.#changed !== undefined && !this.#ended) {
+      const began = performance.now();
+      const changed = this.#changed;
+      this.#changed = undefined;
+      try {
+        await this.#parts.run(() => this.#readAgain(changed));
+        failures = 0;
+      } catch (error) {
+        failures += 1;
+        this.#failed(error, failures);
+        await sleep(FAILURE_PAUSE_MS);
+      }
+      if (this.#changed !== undefined && !this.#ended)
+        await this.#pause(pauseAfter(this.read.kind, performance.now() - began));
+    }
+    this.#running = undefined;
+  }
+
+  /** Whoever waits for a first answer does not wait for the pace of those who have one. */
+  async #pause(ms: number): Promise<void> {
+    if (this.#beginners.length > 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, ms);
+    this.#hurry = resolve;
+    await promise;
+    clearTimeout(timer);
+  }
+
+  #failed(error: unknown, failures: number): void {
+    if (error instanceof AudienceChanged) this.end('changed');
+    else if (asKnown(error).status < 500) this.#refuse(error);
+    else if (failures >= MOST_FAILURES) {
+      this.#parts.log(error);
+      this.end('failed', error);
+    } else this.#changed = 'all';
+  }
+
+  /** The question is not answered any more: what was shown goes, whatever it was. */
+  #refuse(error: unknown): void {
+    const changes = this.#list.replace([]);
+    if (changes.length > 0)
+      void this.#publish(this.#recordsMessage(changes)).then(() => this.end('refused', error));
+    else this.end('refused', error);
+  }
+
+  async #readAgain(changed: ReadonlySet<string> | 'all'): Promise<void> {
+    const beginners = this.#beginners.length;
+    const { read } = this;
+    if (read.kind === 'value') {
+      const json = await read.value();
+      if (json !== this.#value) {
+        this.#value = json;
+        await this.#tell({
+          event: 'value',
+          data: { watch: this.id, position: this.#next(), value: JSON.parse(json) },
+        });
+      }
+      return this.#begin(beginners, { json });
+    }
+    const { rows } = read;
+    const ids = changed === 'all' ? undefined : [...changed];
+    if (ids && rows.byId && this.#list.size < rows.limit && beginners === 0) {
+      const changes = this.#list.update(ids, await rows.among(ids));
+      if (this.#list.size <= rows.limit) return this.#publishChanges(changes);
+      // More than the list holds: which of them are the first, a whole reading says.
+      await this.#publishChanges(changes);
+    }
+    const all = await rows.all();
+    await this.#publishChanges(this.#list.replace(all));
+    this.#begin(beginners, { rows: all });
+  }
+
+  /** Those who asked before the reading began, once those who were there know what they will know. */
+  #begin(count: number, beginner: Beginner): void {
+    this.#begun = true;
+    for (const begin of this.#beginners.splice(0, count)) begin(beginner);
+  }
+
+  #next(): string {
+    this.#version += 1;
+    return this.#position();
+  }
+
+  #recordsMessage(changes: readonly ListChange[]): LiveMessage {
+    const shown = changes.map((change) => {
+      if (change.kind === 'removed') return change;
+      const { json, ...place } = change;
+      return { ...place, record: JSON.parse(json) as unknown };
+    });
+    return { event: 'records', data: { watch: this.id, position: this.#next(), changes: shown } };
+  }
+
+  async #publishChanges(changes: readonly ListChange[]): Promise<void> {
+    // Nobody has been told of anything yet: there is no difference to be told.
+    if (changes.length === 0 || !this.#begun) return;
+    await this.#publish(this.#recordsMessage(changes), bytesOf(changes));
+  }
+
+  async #tell(message: LiveMessage): Promise<void> {
+    if (this.#begun) await this.#publish(message, REMEMBERED_BYTES / REMEMBERED);
+  }
+
+  #publish(message: LiveMessage, bytes = 0): Promise<void> {
+    this.#remember(message, bytes);
+    const publishing = this.#tellAll(message);
+    this.#publishing = publishing;
+    return publishing;
+  }
+
+  async #tellAll(message: LiveMessage): Promise<void> {
+    const listeners = [...this.listeners];
+    const admitted = listeners.map((listener) => listener.admits());
+    const waited = admitted.some((one) => one instanceof Promise)
+      ? await Promise.all(admitted)
+      : admitted;
+    const channels = new Set<LiveChannel>();
+    for (const [at, listener] of listeners.entries()) {
+      if (!waited[at] || !this.listeners.has(listener)) continue;
+      if (listener.channel) channels.add(listener.channel);
+      else listener.tell(message);
+    }
+    for (const channel of channels) channel.broadcast(message);
+  }
+
+  #remember(message: LiveMessage, bytes: number): void {
+    this.#missed.push({ version: this.#version, message, bytes });
+    let total = this.#missed.reduce((sum, one) => sum + one.bytes, 0);
+    while (this.#missed.length > REMEMBERED || total > REMEMBERED_BYTES)
+      total -= this.#missed.shift()?.bytes ?? total;
+  }
+}
+
+interface Beginner {
+  readonly rows?: readonly LiveRow[];
+  readonly json?: string;
+  readonly error?: unknown;
+}
+
+const bytesOf = (changes: readonly ListChange[]): number =>
+  changes.reduce((sum, change) => sum + (change.kind === 'removed' ? 0 : change.json.length), 64);
+
+function pauseAfter(kind: LiveRead['kind'], tookMs: number): number {
+  const least = kind === 'value' ? VALUE_PAUSE_MS : LEAST_PAUSE_MS;
+  return Math.min(Math.max(least, 5 * tookMs), MOST_PAUSE_MS);
+}
