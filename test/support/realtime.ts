@@ -12,8 +12,8 @@ import { createLimits } from '../../src/kernel/limits/create-limits.ts';
 import { createOperationRegistry } from '../../src/kernel/operations/registry.ts';
 import { readSettings } from '../../src/kernel/settings/settings.ts';
 import { createSocketNamespaces } from '../../src/kernel/sockets/socket-namespace.ts';
+import type { RealtimeKernel } from '../../src/surfaces/realtime/connections.ts';
 import {
-  type RealtimeKernel,
   type RealtimeOptions,
   startRealtimeSurface,
 } from '../../src/surfaces/realtime/realtime-surface.ts';

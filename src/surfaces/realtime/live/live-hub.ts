@@ -81,13 +81,7 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
     return query;
   };
 
-  const sweep = setInterval(() => {
-    const now = performance.now();
-    for (const query of [...queries.values()]) {
-      if (query.listeners.size === 0 && now - query.idleSince > KEPT_MS) query.end('lost');
-      else if (query.read.rightsOf !== undefined) query.touch('all');
-    }
-  }, SWEEP_MS);
+  const sweep = setInterval(() => sweepThrough([...queries.values()]), SWEEP_MS);
   sweep.unref();
 
   return {
@@ -108,6 +102,15 @@ export function createLiveHub(parts: LiveHubParts): LiveHub {
       for (const query of [...queries.values()]) query.end('lost');
     },
   };
+}
+
+/** Ends questions that nobody came back to, and looks at rights that may have ended by themselves. */
+function sweepThrough(queries: readonly LiveQuery[]): void {
+  const now = performance.now();
+  for (const query of queries) {
+    if (query.listeners.size === 0 && now - query.idleSince > KEPT_MS) query.end('lost');
+    else if (query.read.rightsOf !== undefined) query.touch('all');
+  }
 }
 
 const isAbout = ({ schema, related }: LiveRead, name: string): boolean =>

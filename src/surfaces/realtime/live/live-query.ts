@@ -283,12 +283,12 @@ export class LiveQuery {
   }
 
   #recordsMessage(changes: readonly ListChange[]): LiveMessage {
-    const shown = changes.map((change) => {
+    const told = changes.map((change) => {
       if (change.kind === 'removed') return change;
       const { json, ...place } = change;
       return { ...place, record: JSON.parse(json) as unknown };
     });
-    return { event: 'records', data: { watch: this.id, position: this.#next(), changes: shown } };
+    return { event: 'records', data: { watch: this.id, position: this.#next(), changes: told } };
   }
 
   async #publishChanges(changes: readonly ListChange[]): Promise<void> {
