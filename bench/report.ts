@@ -143,7 +143,7 @@ ${details(results.comparison)}
 
 The same requests over a table of ${integer.format(SMALL)} rows and of ${integer.format(LARGE)}: median latencies with four connections. An exact
 count reads every row, so its cost grows with them; \`count=estimated\` (exact up to 10,000) and \`count=none\` do not
-([decision](../docs/decisions/027-insight.md)).
+([decision](../docs/decisions/027-query-insights.md)).
 
 ${growthTable(results.growth)}
 

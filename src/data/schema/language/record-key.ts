@@ -1,7 +1,7 @@
 /**
  * Ids of records. A schema of the platform has UUIDs; a schema that is laid over an existing table has
  * what the primary key of that table gives: the text of a single column, or the texts of several
- * joined by `~` (docs/guides/existing-databases.md).
+ * joined by `~` (docs/guides/existing-database.md).
  */
 
 import { isId } from '../../../kernel/ids.ts';
