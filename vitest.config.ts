@@ -1,4 +1,6 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/longest-first.ts';
 
 /**
  * One worker pool of threads without isolation: modules are loaded once per worker, which makes the
@@ -10,8 +12,9 @@ export default defineConfig({
     globalSetup: ['test/global-setup.ts'],
     pool: 'threads',
     isolate: false,
-    // Tests wait for servers more than they compute: one worker per core, where the default leaves one core out.
-    maxWorkers: '100%',
+    // Tests wait for servers as much as they compute: three workers for two cores, where the default leaves a core out.
+    maxWorkers: Math.ceil(availableParallelism() * 1.5),
+    sequence: { sequencer: LongestFirst },
     testTimeout: 20_000,
     hookTimeout: 60_000,
     teardownTimeout: 20_000,

@@ -60,13 +60,15 @@ function createEntries<V extends object>({ maxEntries, ttlMs }: CacheOptions): L
 }
 
 function createCache<V extends object>(bus: Bus, options: CacheOptions): Cache<V> {
-  const entries = createEntries<V>(options);
+  let entries: LRUCache<string, V> | undefined;
+  /** Made when the first value comes: it takes the room of all its entries at once. */
+  const kept = (): LRUCache<string, V> => (entries ??= createEntries<V>(options));
   const readings = new Map<string, Reading>();
   const topic = `cache.${options.name}`;
 
   const drop = (keys: readonly string[]): void => {
     for (const key of keys) {
-      entries.delete(key);
+      entries?.delete(key);
       forget(key, readings.get(key));
     }
   };
@@ -76,7 +78,7 @@ function createCache<V extends object>(bus: Bus, options: CacheOptions): Cache<V
     readings.delete(key);
   };
   const clear = (): void => {
-    entries.clear();
+    entries?.clear();
     for (const [key, reading] of readings) forget(key, reading);
   };
   const read = <T extends V | undefined>(key: string, loader: () => Promise<T>): Promise<T> => {
@@ -85,7 +87,7 @@ function createCache<V extends object>(bus: Bus, options: CacheOptions): Cache<V
     readings.set(key, reading);
     const finish = (value: T | undefined): void => {
       if (readings.get(key) === reading) readings.delete(key);
-      if (value !== undefined && !reading.stale && bus.connected()) entries.set(key, value);
+      if (value !== undefined && !reading.stale && bus.connected()) kept().set(key, value);
     };
     result.then(finish, () => finish(undefined));
     return result;
@@ -95,13 +97,13 @@ function createCache<V extends object>(bus: Bus, options: CacheOptions): Cache<V
   bus.onReconnect(clear);
 
   return {
-    get: (key) => (bus.connected() ? entries.get(key) : undefined),
+    get: (key) => (bus.connected() ? entries?.get(key) : undefined),
     set(key, value) {
-      if (bus.connected()) entries.set(key, value);
+      if (bus.connected()) kept().set(key, value);
     },
     async load(key, loader) {
       if (!bus.connected()) return loader();
-      const known = entries.get(key);
+      const known = entries?.get(key);
       if (known !== undefined) return known;
       const reading = readings.get(key);
       return reading ? (reading.result as ReturnType<typeof loader>) : read(key, loader);
@@ -112,7 +114,7 @@ function createCache<V extends object>(bus: Bus, options: CacheOptions): Cache<V
     },
     clear,
     get size() {
-      return entries.size;
+      return entries?.size ?? 0;
     },
   };
 }

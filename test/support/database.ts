@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import type { Database } from '../../src/kernel/database/database.ts';
-import { type MigrationSet, migrate } from '../../src/kernel/database/migrate.ts';
+import { type Migration, type MigrationSet, migrate } from '../../src/kernel/database/migrate.ts';
 import { openDatabase } from '../../src/kernel/database/open-database.ts';
 import { silentLog } from './log.ts';
 import { requireFixture } from './servers/fixtures.ts';
@@ -57,26 +57,66 @@ export async function openTestDatabase({
   server = 'embedded',
   migrations = [],
 }: OpenTestDatabaseOptions = {}): Promise<OpenTestDatabase> {
-  const { url, drop } = await createTestDatabase({ server });
-  const settings = {
-    databaseUrl: url,
-    databasePreparedStatements: true,
-    databasePipelining: true,
-    dataDir: '',
-  };
+  const template = migrations.length > 0 ? await migratedTemplate(server, migrations) : undefined;
+  const { url, drop } = await createTestDatabase({ server, ...(template && { template }) });
   const opened: Database[] = [];
   const openAgain = async () => {
-    const database = await openDatabase({ settings, log: silentLog });
+    const database = await openUrl(url);
     opened.push(database);
     return database;
   };
   const database = await openAgain();
+  // Of a copy nothing is left to do.
   if (migrations.length > 0) await migrate(database, migrations);
   const close = async () => {
     await Promise.all(opened.map((one) => one.close()));
     await drop();
   };
   return { url, database, openAgain, close };
+}
+
+const openUrl = (databaseUrl: string): Promise<Database> =>
+  openDatabase({
+    settings: {
+      databaseUrl,
+      databasePreparedStatements: true,
+      databasePipelining: true,
+      dataDir: '',
+    },
+    log: silentLog,
+  });
+
+interface Template {
+  readonly runs: readonly Migration['run'][];
+  readonly name: Promise<string>;
+}
+
+/** Migrated databases that new ones are copied from, of each worker of the run. */
+const templates = new Map<string, Template>();
+
+/** A database with just these migrations; nothing where others of the same names were applied before. */
+async function migratedTemplate(
+  server: TestServer,
+  sets: readonly MigrationSet[],
+): Promise<string | undefined> {
+  const key = [
+    server,
+    ...sets.flatMap(({ owner, migrations }) => migrations.map(({ id }) => `${owner}/${id}`)),
+  ].join();
+  const runs = sets.flatMap(({ migrations }) => migrations.map(({ run }) => run));
+  const known = templates.get(key);
+  if (known && known.runs.some((run, i) => run !== runs[i])) return undefined;
+  const template = known ?? { runs, name: createMigrated(server, sets) };
+  templates.set(key, template);
+  return template.name;
+}
+
+async function createMigrated(server: TestServer, sets: readonly MigrationSet[]): Promise<string> {
+  const { name, url } = await createTestDatabase({ server });
+  const database = await openUrl(url);
+  await migrate(database, sets);
+  await database.close();
+  return name;
 }
 
 async function administer(url: string, statement: string): Promise<void> {

@@ -57,12 +57,21 @@ export async function createTestPlatform(options: TestPlatformOptions = {}): Pro
 /** Databases as a first start leaves them, one for each server and worker of the run. */
 const startedDatabases = new Map<TestServer, Promise<string>>();
 
+/** What the database of a first start does not depend on. */
+const decidesNothing: ReadonlySet<string> = new Set([
+  'METRICS_PORT',
+  'READY_PUBLIC_DETAILS',
+  'REDIS_URL',
+  'TRUSTED_PROXIES',
+]);
+
 /** A database of its own. Where nothing of the environment decides what a first start makes, that start is over already. */
 async function platformDatabase(
   server: TestServer,
   { env }: TestPlatformOptions,
 ): Promise<TestDatabase> {
-  if (env !== undefined) return createTestDatabase({ server });
+  if (Object.keys(env ?? {}).some((name) => !decidesNothing.has(name)))
+    return createTestDatabase({ server });
   const started = startedDatabases.get(server) ?? startOnce(server);
   startedDatabases.set(server, started);
   return createTestDatabase({ server, template: await started });

@@ -8,6 +8,8 @@ import type { HealthResult } from '../health.ts';
 
 /** A full disk is told by `/ready` until this many ms after the last statement that failed of it. */
 const MEMORY_MS = 30_000;
+/** The same where the disk is ours and shows room: a quota or the number of files may be used up all the same. */
+const MEMORY_WITH_ROOM_MS = 2_000;
 /** Below this PostgreSQL cannot even write its log: its next checkpoint may stop it. */
 const LEAST_FREE_BYTES = 32 * 1_024 * 1_024;
 
@@ -20,11 +22,13 @@ function noteDiskFull(): void {
 
 /** `folder`: of the embedded database; nothing when the server's disk is not ours to look at. */
 export async function checkStorage(folder: string | undefined): Promise<HealthResult> {
-  if (performance.now() - lastFull < MEMORY_MS)
-    return { status: 'fail', message: 'the disk of the database is full' };
-  if (folder === undefined) return { status: 'pass' };
+  const isFull = (memoryMs: number): HealthResult =>
+    performance.now() - lastFull < memoryMs
+      ? { status: 'fail', message: 'the disk of the database is full' }
+      : { status: 'pass' };
+  if (folder === undefined) return isFull(MEMORY_MS);
   const { bavail, bsize } = await statfs(folder);
-  if (bavail * bsize >= LEAST_FREE_BYTES) return { status: 'pass' };
+  if (bavail * bsize >= LEAST_FREE_BYTES) return isFull(MEMORY_WITH_ROOM_MS);
   return { status: 'fail', message: 'the disk of the database is nearly full' };
 }
 

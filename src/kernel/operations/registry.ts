@@ -59,13 +59,20 @@ export function createOperationRegistry(): OperationRegistry {
   const listeners: (() => void)[] = [];
   let flat: readonly OwnedOperation[] = [];
   let rule = (operation: Operation): Operation => operation;
+  /** What has passed through the rule, by what it was: a change of one owner costs nothing for the others. */
+  let ruled = new WeakMap<Operation, OwnedOperation>();
 
+  const owned = (owner: string, operation: Operation): OwnedOperation => {
+    const known = ruled.get(operation);
+    if (known?.owner === owner) return known;
+    const passed = { owner, operation: rule(operation) };
+    ruled.set(operation, passed);
+    return passed;
+  };
   const flatten = (): OwnedOperation[] =>
     [...byOwner.keys()]
       .sort()
-      .flatMap((owner) =>
-        (byOwner.get(owner) ?? []).map((operation) => ({ owner, operation: rule(operation) })),
-      );
+      .flatMap((owner) => (byOwner.get(owner) ?? []).map((operation) => owned(owner, operation)));
   const publish = (operations: readonly OwnedOperation[]): void => {
     flat = operations;
     for (const listener of listeners) listener();
@@ -87,6 +94,7 @@ export function createOperationRegistry(): OperationRegistry {
     },
     transform(given) {
       rule = given;
+      ruled = new WeakMap();
       publish(flatten());
     },
     all: () => flat,
@@ -104,15 +112,28 @@ export const routesOf = (
   ...(operation.aliases ?? []),
 ];
 
+const routeKeys = new WeakMap<Operation, readonly (readonly [key: string, route: string])[]>();
+
+/** Its routes, each with the key that another one must not have: what parameters are called makes no difference. */
+function routeKeysOf(operation: Operation): readonly (readonly [key: string, route: string])[] {
+  const known = routeKeys.get(operation);
+  if (known) return known;
+  const keys = routesOf(operation).map(({ method, path }) => {
+    const route = `${operation.surface} ${method} ${path}`;
+    return [route.replace(/:\w+/g, ':'), route] as const;
+  });
+  routeKeys.set(operation, keys);
+  return keys;
+}
+
 function firstConflict(operations: readonly OwnedOperation[]): string | undefined {
   const routes = new Set<string>();
   const ids = new Set<string>();
   for (const { operation } of operations) {
     if (ids.has(operation.id)) return `the id ${operation.id}`;
     ids.add(operation.id);
-    for (const { method, path } of routesOf(operation)) {
-      const key = `${operation.surface} ${method} ${path.replace(/:\w+/g, ':')}`;
-      if (routes.has(key)) return `${operation.surface} ${method} ${path}`;
+    for (const [key, route] of routeKeysOf(operation)) {
+      if (routes.has(key)) return route;
       routes.add(key);
     }
   }
