@@ -36,6 +36,12 @@ export interface JsonSchema {
    * it, or those that begin with `$`. Not published.
    */
   readonly closed?: 'all' | 'operators';
+  /** Ours: the name under which documents publish this once. Unlike `$id` it means nothing to validators and GraphQL. */
+  readonly component?: string;
+  /** Ours: a property that every answer has, although the shape does not require it. Not published as such. */
+  readonly answered?: boolean;
+  /** Ours: null is let through, for the handler to refuse, but no document offers it. Not published as such. */
+  readonly notNull?: boolean;
   /** Ours: published in place of this, where a validator could not be made from it (it refers to itself). */
   readonly published?: () => JsonSchema;
 }

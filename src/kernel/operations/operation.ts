@@ -88,6 +88,10 @@ interface OperationFacts {
   readonly errors?: readonly ErrorFactory[];
   readonly summary: string;
   readonly description?: string;
+  /** Under what documents list it; its module unless set. */
+  readonly tag?: string;
+  /** Answers hold records in place of the ids of relations although the input does not ask for that. */
+  readonly populates?: boolean;
   /** Bytes; 1 MiB unless set. Checked before the body is read, and while it arrives. Streams must name theirs. */
   readonly bodyLimit?: number;
   /**

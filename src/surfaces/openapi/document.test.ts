@@ -28,6 +28,7 @@ interface Described {
   readonly components: {
     readonly schemas: Record<string, Any>;
     readonly responses: Record<string, Any>;
+    readonly parameters: Record<string, Any>;
   };
 }
 
@@ -181,17 +182,13 @@ describe('the OpenAPI description', () => {
       '413',
       '415',
       '429',
-      '500',
-      '503',
-      '504',
+      'default',
     ]);
     expect(Object.keys(paths['/who/user']?.get?.responses ?? {})).toEqual([
       '200',
       '401',
       '429',
-      '500',
-      '503',
-      '504',
+      'default',
     ]);
     expect(paths['/notes']?.post?.responses['409']).toEqual({
       $ref: '#/components/responses/IDEMPOTENCY_KEY_REUSED.NOTE_LOCKED',
@@ -219,13 +216,16 @@ describe('the OpenAPI description', () => {
     expect(paths['/teams/{id}']?.post?.parameters?.[0]).toMatchObject({
       name: 'id',
       in: 'path',
+      required: true,
       description: 'Id of the team.',
+      example: expect.stringMatching(/^[0-9a-f-]{36}$/),
     });
-    expect(paths['/teams/{id}']?.delete?.parameters?.map(({ name }) => name)).toEqual([
-      'id',
-      'if-match',
-      undefined,
+    expect(paths['/teams/{id}']?.delete?.parameters).toMatchObject([
+      { name: 'id' },
+      { name: 'if-match' },
+      { $ref: '#/components/parameters/IdempotencyKey' },
     ]);
+    expect(components.parameters).toHaveProperty('IdempotencyKey');
     expect(components.schemas.Team).toEqual({
       type: 'object',
       required: ['name', 'secretKey'],

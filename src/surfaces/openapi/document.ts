@@ -1,14 +1,14 @@
 /** The OpenAPI 3.1 description of a surface, derived from the operation registry and from nothing else. */
 import { readFileSync } from 'node:fs';
-import { type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
+import { jsonSchema } from '../../kernel/operations/json-schema.ts';
 import {
   type Access,
   isStreamed,
   type Method,
   type Operation,
   type SurfaceName,
+  standardLimit,
 } from '../../kernel/operations/operation.ts';
-import type { BodyType } from '../../kernel/operations/operation-input.ts';
 import {
   camelName,
   mcpToolName,
@@ -18,13 +18,21 @@ import {
 } from '../../kernel/operations/registry.ts';
 import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
 import { createTimeSlices } from '../../kernel/time-slices.ts';
+import { createParameterPublisher, type ParameterPublisher, requestBody } from './parameters.ts';
 import {
   createFailurePublisher,
   errorSchema,
   type FailurePublisher,
   responsesOf,
 } from './responses.ts';
-import { compare, createSchemaPublisher, type Json, type SchemaPublisher } from './schemas.ts';
+import {
+  compare,
+  createSchemaPublisher,
+  type Json,
+  type RecordForm,
+  recordsIn,
+  type SchemaPublisher,
+} from './schemas.ts';
 
 export interface DocumentOptions {
   readonly surface: SurfaceName;
@@ -42,11 +50,14 @@ export async function openApiDocument(
   operations: readonly OwnedOperation[],
   { surface, hostUrl }: DocumentOptions,
 ): Promise<string> {
-  const publishers: Publishers = {
-    schemas: createSchemaPublisher(),
-    failures: createFailurePublisher(),
-  };
   const routes = routeEntries(operations.filter(({ operation }) => operation.surface === surface));
+  const records = recordsIn(routes.map(({ operation }) => jsonSchema(operation.output)));
+  const schemas = createSchemaPublisher(records);
+  const publishers: Publishers = {
+    schemas,
+    failures: createFailurePublisher(),
+    parameters: createParameterPublisher(schemas),
+  };
   const paths = await pathsOf(routes, publishers);
   const used = new Set(
     routes.flatMap(({ operation }) =>
@@ -63,20 +74,40 @@ export async function openApiDocument(
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: hostUrl === '' ? '/' : hostUrl }],
-    tags: [...new Set(routes.map(({ module }) => module))]
-      .sort(compare)
-      .map((name) => ({ name, description: `The ${name} module.` })),
+    ...tagsOf(routes),
     paths,
     components: {
       securitySchemes: Object.fromEntries(
         Object.entries(securitySchemes).filter(([name]) => used.has(name)),
       ),
-      ...(keyed ? { parameters: { IdempotencyKey: idempotencyKey } } : {}),
+      parameters: {
+        ...(keyed ? { IdempotencyKey: idempotencyKey } : {}),
+        ...publishers.parameters.finish(),
+      },
       headers: { RetryAfter: { description: 'Seconds to wait.', schema: { type: 'integer' } } },
       responses: publishers.failures.components(),
-      schemas: { Error: errorSchema, ...publishers.schemas.components() },
+      schemas: { Error: errorSchema, ...schemas.components() },
     },
   });
+}
+
+/** A tag for each module, and one for each schema of the database; viewers show the second kind below the first. */
+function tagsOf(routes: readonly RouteEntry[]): Json {
+  const groups = new Map<string, Set<string>>();
+  for (const { module, operation } of routes) {
+    const tags = groups.get(module) ?? new Set();
+    groups.set(module, tags.add(operation.tag ?? module));
+  }
+  const sorted = [...groups].sort(([a], [b]) => compare(a, b));
+  const tags = sorted.flatMap(([module, names]) =>
+    [...names].sort(compare).map((name) => ({
+      name,
+      description:
+        name === module ? `The ${name} module.` : `Records and endpoints of the schema ${name}.`,
+    })),
+  );
+  const tagGroups = sorted.map(([name, names]) => ({ name, tags: [...names].sort(compare) }));
+  return { tags, 'x-tagGroups': tagGroups };
 }
 
 const descriptions: Readonly<Record<SurfaceName, string>> = {
@@ -153,6 +184,7 @@ function schemesOf(access: Access): readonly Readonly<Record<string, readonly st
 interface Publishers {
   readonly schemas: SchemaPublisher;
   readonly failures: FailurePublisher;
+  readonly parameters: ParameterPublisher;
 }
 
 interface RouteEntry {
@@ -219,113 +251,35 @@ function operationObject(
 ): Json {
   const { schemas, failures } = publishers;
   const { operation, module, alias } = route;
+  const form = recordForm(operation);
   const parameters = [
-    ...pathParameters(route, place.template, schemas),
-    ...placeParameters(operation.input.query, 'query', schemas),
-    ...placeParameters(operation.input.headers, 'header', schemas),
+    ...publishers.parameters.ofPath(route, place.template),
+    ...publishers.parameters.of(operation.input.query, 'query'),
+    ...publishers.parameters.of(operation.input.headers, 'header'),
     ...(takesIdempotencyKey(operation) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []),
   ];
   return {
     operationId: place.operationId,
-    tags: [module],
+    tags: [operation.tag ?? module],
     summary: operation.summary,
     ...(operation.description ? { description: operation.description } : {}),
     ...(operation.deprecated || operation.legacy || alias ? { deprecated: true } : {}),
     security: schemesOf(operation.access),
     ...(parameters.length > 0 ? { parameters } : {}),
     ...requestBody(operation, schemas),
-    responses: responsesOf(operation, schemas, failures),
+    responses: responsesOf(operation, { schemas, failures, form }),
     'x-operation': operation.id,
     'x-module': module,
     ...(operation.mcp === false || isStreamed(operation) || alias || operation.surface === 'client'
       ? {}
       : { 'x-mcp-tool': mcpToolName(route.method, route.path) }),
-    'x-rate-limit': operation.limit,
+    ...(operation.limit === standardLimit ? {} : { 'x-rate-limit': operation.limit }),
   };
 }
 
-/** Path parameters under the names of the template that stands for this path. */
-function pathParameters(
-  { operation, path }: RouteEntry,
-  template: string,
-  schemas: SchemaPublisher,
-): readonly Json[] {
-  const properties = propertiesOf(operation.input.params);
-  const own = namesIn(path);
-  return namesIn(template).map((name, i) =>
-    parameter(name, 'path', properties[own[i] ?? ''] ?? {}, schemas),
-  );
+/** Answers hold whole records in place of ids where the call can ask for that, or always does. */
+function recordForm({ input, populates }: Operation): RecordForm {
+  const places = [input.query, input.body].flatMap((place) => (place ? [jsonSchema(place)] : []));
+  const asks = places.some(({ properties }) => properties?.populate !== undefined);
+  return asks || populates ? 'populated' : 'ids';
 }
-
-const namesIn = (path: string): readonly string[] =>
-  [...path.matchAll(/:(\w+)/g)].map(([, name]) => name ?? '');
-
-/** Headers that OpenAPI describes by other means. */
-const describedElsewhere: ReadonlySet<string> = new Set([
-  'accept',
-  'content-type',
-  'authorization',
-  'idempotency-key',
-]);
-
-function placeParameters(
-  schema: Operation['input']['query'],
-  place: 'query' | 'header',
-  schemas: SchemaPublisher,
-): readonly Json[] {
-  const required = new Set(schema ? jsonSchema(schema).required : []);
-  return Object.entries(propertiesOf(schema))
-    .filter(([name]) => place === 'query' || !describedElsewhere.has(name))
-    .map(([name, property]) => ({
-      ...parameter(name, place, property, schemas),
-      required: required.has(name),
-    }));
-}
-
-const propertiesOf = (schema: Operation['input']['params']): Readonly<Record<string, JsonSchema>> =>
-  (schema && jsonSchema(schema).properties) ?? {};
-
-function parameter(
-  name: string,
-  place: 'path' | 'query' | 'header',
-  property: JsonSchema,
-  schemas: SchemaPublisher,
-): Json {
-  const { description, ...schema } = schemas.publish(property);
-  return {
-    name,
-    in: place,
-    required: place === 'path',
-    ...(typeof description === 'string' ? { description } : {}),
-    schema,
-  };
-}
-
-function requestBody(
-  { input: { body, stream }, bodyTypes = ['json'], bodyLimit }: Operation,
-  schemas: SchemaPublisher,
-): Json {
-  if (stream) {
-    const { schema: fields, limit = bodyLimit, mayBeEmpty = false } = stream;
-    const schema = fields
-      ? schemas.publish(fields)
-      : {
-          type: 'string',
-          contentEncoding: 'binary',
-          description: `${stream.description} At most ${limit} bytes.`,
-        };
-    const streamed = Object.fromEntries(stream.contentTypes.map((type) => [type, { schema }]));
-    const parsed = body ? { 'application/json': { schema: schemas.publish(body) } } : {};
-    return { requestBody: { required: !mayBeEmpty, content: { ...streamed, ...parsed } } };
-  }
-  if (!body) return {};
-  const { required = [], type } = jsonSchema(body);
-  const schema = schemas.publish(body);
-  const content = Object.fromEntries(bodyTypes.map((written) => [mediaTypes[written], { schema }]));
-  return { requestBody: { required: required.length > 0 || type !== 'object', content } };
-}
-
-const mediaTypes: Readonly<Record<BodyType, string>> = {
-  json: 'application/json',
-  form: 'application/x-www-form-urlencoded',
-};

@@ -3,7 +3,7 @@ import { errors as common, type ErrorFactory, nameOfStatus } from '../../kernel/
 import { operationErrors } from '../../kernel/operations/errors.ts';
 import type { Operation } from '../../kernel/operations/operation.ts';
 import { takesIdempotencyKey } from '../../kernel/pipeline/idempotency/idempotency.ts';
-import { compare, type Json, type SchemaPublisher } from './schemas.ts';
+import { compare, freeName, type Json, type RecordForm, type SchemaPublisher } from './schemas.ts';
 
 /** `components.schemas.Error`. */
 export const errorSchema: Json = {
@@ -87,27 +87,60 @@ const adminErrors = (operation: Operation): readonly ErrorFactory[] => [
 ];
 
 /** The `responses` object of an operation. Statuses ascend. */
-export function responsesOf(
-  operation: Operation,
-  schemas: SchemaPublisher,
-  failures: FailurePublisher,
-): Json {
-  const responses = new Map<number, Json>([
-    [200, successOf(operation, 'The call succeeded.', schemas)],
+export function responsesOf(operation: Operation, { failures, ...context }: ResponseContext): Json {
+  const responses = new Map<string, Json>([
+    ['200', successOf(operation, 'The call succeeded.', context)],
   ]);
-  const { otherStatuses = {} } = operation;
-  for (const [status, factories] of byStatus(errorsOf(operation))) {
-    if (!(status in otherStatuses)) responses.set(status, failures.publish(status, factories));
+  const { otherStatuses = {}, tag } = operation;
+  const own = errorsOf(operation).filter((factory) => !anywhere.has(factory));
+  if (tag !== undefined)
+    return { ...Object.fromEntries(responses), ...inOneRange(operation, own, failures) };
+  for (const [status, factories] of byStatus(own)) {
+    if (!(status in otherStatuses)) responses.set(`${status}`, failures.publish(factories));
   }
   for (const [status, when] of Object.entries(otherStatuses)) {
-    responses.set(Number(status), successOf(operation, when, schemas));
+    responses.set(status, successOf(operation, when, context));
   }
-  return Object.fromEntries([...responses].sort(([a], [b]) => a - b));
+  const sorted = Object.fromEntries([...responses].sort(([a], [b]) => compare(a, b)));
+  return { ...sorted, default: failures.publishDefault([...anywhere]) };
 }
+
+/**
+ * There may be hundreds of schemas with a dozen operations each, which fail in the same ways: one entry for all of
+ * them, whose text and examples say which there are, keeps the document small.
+ */
+function inOneRange(
+  { id, tag }: Operation,
+  factories: readonly ErrorFactory[],
+  failures: FailurePublisher,
+): Json {
+  const name = id.replace(`.${tag}.`, '.');
+  const refused = factories.filter(({ status }) => status < 500);
+  return {
+    '4XX': failures.publish(refused, name),
+    default: failures.publishDefault([...anywhere]),
+  };
+}
+
+interface ResponseContext {
+  readonly schemas: SchemaPublisher;
+  readonly failures: FailurePublisher;
+  readonly form: RecordForm;
+}
+
+/** Failures that have nothing to do with the operation: `default` stands for them. */
+const anywhere: ReadonlySet<ErrorFactory> = new Set([
+  common.INTERNAL_SERVER_ERROR,
+  common.UNAVAILABLE,
+  common.TIMEOUT,
+]);
 
 /** Puts each different failure once under `components.responses`; most operations fail in the same few ways. */
 export interface FailurePublisher {
-  publish(status: number, factories: readonly ErrorFactory[]): Json;
+  /** `name`: under which it stands, if it is free; made of its codes unless given. */
+  publish(factories: readonly ErrorFactory[], name?: string): Json;
+  /** For every status that is not listed. */
+  publishDefault(factories: readonly ErrorFactory[]): Json;
   components(): Readonly<Record<string, Json>>;
 }
 
@@ -115,28 +148,31 @@ export function createFailurePublisher(): FailurePublisher {
   const names = new Map<string, string>();
   const components = new Map<string, Json>();
   return {
-    publish(status, factories) {
-      const failure = failureOf(status, factories);
+    publish(factories, requested = factories.map(({ code }) => code).join('.')) {
+      const failure = failureOf(factories);
       const text = JSON.stringify(failure);
-      const name =
-        names.get(text) ?? freeName(factories.map(({ code }) => code).join('.'), components);
+      // Modules may word the same code differently.
+      const name = names.get(text) ?? freeName(requested, components);
       names.set(text, name);
       components.set(name, failure);
       return { $ref: `#/components/responses/${name}` };
+    },
+    publishDefault(factories) {
+      if (!components.has(DEFAULT)) components.set(DEFAULT, failureOf(factories));
+      return { $ref: `#/components/responses/${DEFAULT}` };
     },
     components: () => Object.fromEntries([...components].sort(([a], [b]) => compare(a, b))),
   };
 }
 
-/** Modules may word the same code differently. */
-function freeName(requested: string, taken: ReadonlyMap<string, Json>): string {
-  let name = requested;
-  for (let i = 2; taken.has(name); i++) name = `${requested}.${i}`;
-  return name;
-}
+const DEFAULT = 'Error';
 
-function successOf(operation: Operation, description: string, schemas: SchemaPublisher): Json {
-  const schema = schemas.publish(operation.output);
+function successOf(
+  operation: Operation,
+  description: string,
+  { schemas, form }: Omit<ResponseContext, 'failures'>,
+): Json {
+  const schema = schemas.publish(operation.output, form);
   const media =
     typeof schema.contentMediaType === 'string' ? schema.contentMediaType : 'application/json';
   const text =
@@ -163,16 +199,16 @@ function byStatus(
   return statuses;
 }
 
-function failureOf(status: number, factories: readonly ErrorFactory[]): Json {
+function failureOf(factories: readonly ErrorFactory[]): Json {
   const examples = Object.fromEntries(
-    factories.map(({ code, message }) => [
+    factories.map(({ code, message, status }) => [
       code,
       { value: { name: nameOfStatus(status), status, message, code, requestId: 'b2f1c0de' } },
     ]),
   );
   return {
     description: factories.map(({ message }) => message).join('; or: '),
-    ...(status === 429 || status === 503
+    ...(factories.some(({ status }) => status === 429 || status === 503)
       ? { headers: { 'Retry-After': { $ref: '#/components/headers/RetryAfter' } } }
       : {}),
     content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, examples } },

@@ -1,9 +1,11 @@
 /**
- * TypeBox schemas are JSON Schema already; here they become fit to publish:
- * words of our own are dropped, and schemas with an `$id` stand once, under
- * `components.schemas`.
+ * TypeBox schemas are JSON Schema already; here they become fit to publish: words of our own are dropped, and what
+ * has a name stands once, under `components.schemas`. Records have two forms: `Track`, whose relations are ids, and
+ * `TrackPopulated`, where a relation may stand as the record it names.
  */
 import type { TSchema } from 'typebox';
+import { alternatives, type JsonSchema } from '../../kernel/operations/json-schema.ts';
+import { exampleOf } from './examples.ts';
 
 export type Json = Readonly<Record<string, unknown>>;
 
@@ -28,47 +30,157 @@ const maps: ReadonlySet<string> = new Set(['properties', 'patternProperties', '$
 
 const componentName = /^[A-Za-z0-9._-]+$/;
 
+/** Whether relations of records may stand as records, because the caller may ask for that. */
+export type RecordForm = 'ids' | 'populated';
+
 export interface SchemaPublisher {
-  publish(schema: TSchema): Json;
+  publish(schema: TSchema, form?: RecordForm): Json;
   /** What was collected for `components.schemas`, by name. */
   components(): Readonly<Record<string, Json>>;
 }
 
-export function createSchemaPublisher(): SchemaPublisher {
+/** `records`: those whose shape may be told, by schema; relations to others are described as an object with an id. */
+export function createSchemaPublisher(
+  records: ReadonlyMap<string, JsonSchema> = new Map(),
+): SchemaPublisher {
   const components = new Map<string, Json>();
+  const sources = new Map<string, unknown>();
+  const populates = new WeakMap<object, boolean>();
 
-  const publishValue = (value: unknown): unknown =>
-    typeof value === 'object' && value !== null ? publish(value as Json) : value;
-
-  const publish = (schema: Json): Json => {
-    if (typeof schema.published === 'function') return publish(schema.published() as Json);
-    const id = schema.$id;
-    if (typeof id !== 'string' || !componentName.test(id)) return clean(schema);
-    if (!components.has(id)) {
-      components.set(id, {}); // A schema may refer to itself.
-      components.set(id, clean(schema));
-    }
-    return { $ref: `#/components/schemas/${id}` };
+  /** The name under which a schema stands once; other records of that name get a number. */
+  const nameOf = (schema: Json, form: RecordForm): string | undefined => {
+    const { record, component, $id } = schema;
+    if (typeof $id === 'string') return componentName.test($id) ? $id : undefined;
+    const base = typeof record === 'string' ? `${record}${suffix(schema, form)}` : component;
+    if (typeof base !== 'string' || !componentName.test(base)) return undefined;
+    let name = base;
+    for (let i = 2; sources.has(name) && !isSame(sources.get(name), schema); i++) name = base + i;
+    return name;
+  };
+  const suffix = (schema: Json, form: RecordForm): string => {
+    if (form === 'ids') return '';
+    const known = populates.get(schema) ?? hasRelation(schema);
+    populates.set(schema, known);
+    return known ? 'Populated' : '';
   };
 
-  const clean = (schema: Json): Json => {
+  const publish = (schema: Json, form: RecordForm): Json => {
+    if (typeof schema.published === 'function') return publish(schema.published() as Json, form);
+    const name = nameOf(schema, form);
+    if (name === undefined) return clean(schema, form);
+    if (!components.has(name)) {
+      sources.set(name, schema);
+      components.set(name, {}); // A schema may refer to itself.
+      const cleaned = clean(schema, form);
+      const example = hasExample(schema, form) ? { example: exampleOf(schema as JsonSchema) } : {};
+      components.set(name, { ...cleaned, ...example });
+    }
+    return { $ref: `#/components/schemas/${name}` };
+  };
+
+  const publishValue = (value: unknown, form: RecordForm): unknown =>
+    typeof value === 'object' && value !== null ? publish(value as Json, form) : value;
+
+  const publishKeyword = (key: string, value: unknown, form: RecordForm): unknown => {
+    if (plain.has(key)) return value;
+    if (nested.has(key)) return publishValue(value, form);
+    if (lists.has(key))
+      return (value as readonly unknown[]).map((part) => publishValue(part, form));
+    return maps.has(key) ? publishMap(value as Json, form) : undefined;
+  };
+
+  const clean = (schema: Json, form: RecordForm): Json => {
+    if (typeof schema.relation === 'string' && schema.anyOf)
+      return relation(schema, schema.relation, form);
     const published: Record<string, unknown> = {};
     for (const [key, value] of Object.entries(schema)) {
-      if (plain.has(key)) published[key] = value;
-      else if (nested.has(key)) published[key] = publishValue(value);
-      else if (lists.has(key)) published[key] = (value as readonly unknown[]).map(publishValue);
-      else if (maps.has(key)) published[key] = publishMap(value as Json);
+      const fit = publishKeyword(key, value, form);
+      if (fit !== undefined) published[key] = fit;
     }
-    return published;
+    const required = requiredOf(schema);
+    if (required.length > 0) published.required = required;
+    return withNull(published);
   };
 
-  const publishMap = (map: Json): Json =>
-    Object.fromEntries(Object.entries(map).map(([name, value]) => [name, publishValue(value)]));
+  /** An id; where the caller may ask for the record: that too. */
+  const relation = (schema: Json, model: string, form: RecordForm): Json => {
+    const [id, found] = (schema.anyOf as readonly Json[]).map((part) => clean(part, form));
+    if (form === 'ids' || !id || !found) return id ?? {};
+    const target = records.get(model);
+    const whole = target ? publish(target as Json, form) : found;
+    return { anyOf: [id, whole] };
+  };
+
+  const publishMap = (map: Json, form: RecordForm): Json =>
+    Object.fromEntries(
+      Object.entries(map).map(([name, value]) => [name, publishValue(sure(value), form)]),
+    );
 
   return {
-    publish: (schema) => publish(schema as Json),
+    publish: (schema, form = 'ids') => publish(schema as Json, form),
     components: () => Object.fromEntries([...components].sort(([a], [b]) => compare(a, b))),
   };
+}
+
+const isSame = (one: unknown, other: unknown): boolean =>
+  one === other || JSON.stringify(one) === JSON.stringify(other);
+
+/** Records, and bodies that need something. The populated form looks like the other one. */
+const hasExample = ({ record, component, required }: Json, form: RecordForm): boolean =>
+  (record !== undefined && form === 'ids') || (component !== undefined && required !== undefined);
+
+/** Whether some property, however deep, is a relation. */
+const hasRelation = (schema: unknown): boolean =>
+  typeof schema === 'object' &&
+  schema !== null &&
+  ('relation' in schema || Object.values(schema).some(hasRelation));
+
+/** Properties that must be there, and those that always are. */
+function requiredOf({ required = [], properties = {} }: Json): readonly string[] {
+  const always = Object.entries(properties as Readonly<Record<string, JsonSchema>>)
+    .filter(([, { answered }]) => answered)
+    .map(([name]) => name);
+  return [...new Set([...(required as readonly string[]), ...always])];
+}
+
+/** Without the null that the value of a required field never is. */
+function sure(schema: unknown): unknown {
+  const { notNull, anyOf } = schema as JsonSchema;
+  return notNull && anyOf ? anyOf.find(({ type }) => type !== 'null') : schema;
+}
+
+/** A type or null, in the short form: generators of types read it better than a choice of two. */
+function withNull(schema: Json): Json {
+  const { anyOf, ...others } = schema;
+  if (!Array.isArray(anyOf) || anyOf.length !== 2) return schema;
+  const [value, none] = anyOf as readonly Json[];
+  if (value === undefined || none?.type !== 'null' || Object.keys(none).length !== 1) return schema;
+  if (Object.keys(value).every((key) => key === 'description')) return { ...value, ...others };
+  if (typeof value.type !== 'string' || value.const !== undefined) return schema;
+  const choice = Array.isArray(value.enum) ? { enum: [...value.enum, null] } : {};
+  return { ...value, ...others, type: [value.type, 'null'], ...choice };
+}
+
+/** The records that a list of these operations shows, by schema: relations to them can be described whole. */
+export function recordsIn(outputs: readonly JsonSchema[]): ReadonlyMap<string, JsonSchema> {
+  const found = new Map<string, JsonSchema>();
+  const profiles = new Map<string, JsonSchema>();
+  for (const output of outputs) {
+    const documents = output.properties?.documents?.items;
+    if (!documents || Array.isArray(documents)) continue;
+    for (const part of alternatives(documents as JsonSchema)) {
+      if (part.shownFor !== undefined) profiles.set(part.shownFor, part);
+      else if (part.record !== undefined) found.set(part.record, part);
+    }
+  }
+  return new Map([...profiles, ...found]);
+}
+
+/** The name, with a number where it is taken already. */
+export function freeName(requested: string, taken: ReadonlyMap<string, unknown>): string {
+  let name = requested;
+  for (let i = 2; taken.has(name); i++) name = `${requested}.${i}`;
+  return name;
 }
 
 /** Order by code unit: the same everywhere, whatever the locale. */

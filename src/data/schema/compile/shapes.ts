@@ -31,7 +31,6 @@ const idShape = (type: KeyType | undefined, description?: string): TSchema => {
     : Type.String({ recordId: true, ...about });
 };
 const instant = (): TSchema => Type.String({ format: 'date-time' });
-const orNull = (shape: TSchema): TSchema => Type.Union([shape, Type.Null()]);
 
 /** An operator that has no meaning in a body is refused: dropped like other unknown keys, it would be a change that never happens. */
 export const noOperators = { closed: 'operators' } as const;
@@ -40,12 +39,18 @@ export const noOperators = { closed: 'operators' } as const;
 export function recordShapes(name: string, tree: ObjectField, options: ShapeOptions): RecordShapes {
   const written = writtenTree(tree, options.mapping);
   return {
-    create: Type.Object(properties(written, 'create'), noOperators),
-    update: Type.Object(properties(written, 'update'), noOperators),
+    create: Type.Object(properties(written, 'create'), {
+      ...noOperators,
+      component: `${name}Create`,
+    }),
+    update: Type.Object(properties(written, 'update'), {
+      ...noOperators,
+      component: `${name}Update`,
+    }),
     record: Type.Object(
       {
         _id: recordId(options.key),
-        ...properties(tree, 'record'),
+        ...properties(tree, 'record', true),
         ...(options.timestamps && { createdAt: instant(), updatedAt: instant() }),
         __v: Type.Integer({
           minimum: 0,
@@ -81,26 +86,38 @@ function writtenTree(tree: ObjectField, mapping: TableMapping | undefined): Obje
   };
 }
 
-function properties(tree: ObjectField, purpose: Purpose): Record<string, TSchema> {
+function properties(tree: ObjectField, purpose: Purpose, columns = false): Record<string, TSchema> {
   const shapes: Record<string, TSchema> = {};
   for (const [name, field] of tree.fields) {
     if (purpose === 'record' && (field.hidden || readRuleOf(field).kind === 'admin')) continue;
-    shapes[name] = property(field, purpose);
+    shapes[name] = property(field, purpose, columns);
   }
   return shapes;
 }
 
-function property(field: Field, purpose: Purpose): TSchema {
+function property(field: Field, purpose: Purpose, column: boolean): TSchema {
   // It comes as far as the record engine, which refuses it by name.
   if (purpose !== 'record' && writeRuleOf(field).kind === 'admin')
     return Type.Optional(Type.Unknown({ readOnly: true, ...described(field) }));
   const shape =
     purpose === 'record' ? shapeOf(field, purpose) : told(field, shapeOf(field, purpose));
-  // Records from before the field was there, or was required, have null; a required field refuses it on the way in.
-  if (purpose === 'record') return Type.Optional(orNull(shape));
   if (field.required && purpose === 'create' && field.default === undefined) return shape;
-  // Where null may not stand, the record validator says so: a surface would take it for "not given".
-  return Type.Optional(orNull(shape));
+  return Type.Optional(Type.Union([shape, Type.Null()], facts(field, purpose, column)));
+}
+
+/**
+ * Columns stand in every answer, unless a rule keeps the field from some callers, and required ones are never null
+ * there; inside nested objects a key may be missing. Input lets null through to the record validator, which says
+ * where it may not stand: a surface would take it for "not given".
+ */
+function facts(
+  field: Field,
+  purpose: Purpose,
+  column: boolean,
+): { answered?: boolean; notNull?: boolean } {
+  if (purpose !== 'record') return { notNull: field.required };
+  const answered = column && readRuleOf(field).kind === 'public';
+  return { answered, notNull: answered && field.required };
 }
 
 /** With the sentence that the field has for whatever is wrong with its value. */
@@ -166,7 +183,7 @@ function relationShape(
 
 /** Patterns are left out: they are matched by our own linear-time matcher, never by a regular expression engine. */
 function stringShape(field: StringField, purpose: Purpose): TSchema {
-  if (purpose === 'record') return Type.String(described(field));
+  if (purpose === 'record' && !field.enum) return Type.String(described(field));
   const hint = field.pattern
     ? { description: `${field.description ?? ''} Must match ${field.pattern.source}`.trim() }
     : described(field);
@@ -189,7 +206,7 @@ function numberShape(field: NumberField, purpose: Purpose): TSchema {
           ...(field.exclusiveMin !== undefined && { exclusiveMinimum: field.exclusiveMin }),
           ...(field.exclusiveMax !== undefined && { exclusiveMaximum: field.exclusiveMax }),
         };
-  if (purpose !== 'record' && field.enum)
+  if (field.enum)
     return Type.Unsafe<number>({ type: 'number', enum: [...field.enum], ...described(field) });
   const number = field.integer
     ? Type.Integer({ ...rules, ...described(field) })

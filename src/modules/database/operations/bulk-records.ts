@@ -21,15 +21,13 @@ const BODY_LIMIT = 8 * 1024 * 1024;
 
 const docsBody = (shape: TObject): TObject =>
   Type.Object({ docs: Type.Array(shape, { maxItems: MAX_DOCS }) });
-const withId = ({ key }: CompiledSchema, shape: TObject): TObject =>
-  Type.Object(
-    {
-      _id:
-        key === platformKey ? Type.String({ format: 'uuid' }) : Type.String({ maxLength: 1_024 }),
-      ...shape.properties,
-    },
-    noOperators,
-  );
+/** Published as the shape and an id, so that documents need not repeat the fields. */
+function withId({ key }: CompiledSchema, shape: TObject): TObject {
+  const _id =
+    key === platformKey ? Type.String({ format: 'uuid' }) : Type.String({ maxLength: 1_024 });
+  const published = () => Type.Intersect([shape, Type.Object({ _id })]);
+  return Type.Object({ _id, ...shape.properties }, { ...noOperators, published });
+}
 const docsOf = (body: unknown): readonly RecordInput[] =>
   (body as { readonly docs: readonly RecordInput[] }).docs;
 

@@ -60,6 +60,7 @@ export const recordFacts = (schema: CompiledSchema, crud: CrudOperation) =>
     surface: 'client',
     access: needsUser(schema, crud) ? 'user' : 'optionalUser',
     limit: standardLimit,
+    tag: schema.name,
     errors: schema.mapping
       ? [...errorsOf[crud], ...Object.values(externalTableErrors)]
       : errorsOf[crud],

@@ -58,6 +58,7 @@ function endpointRoute(
     access:
       authentication || schema.modelOptions.conduit.authorization.enabled ? 'user' : 'optionalUser',
     limit: standardLimit,
+    tag: schema.name,
     heavy: true,
     input: inputSchemas(endpoint, schema),
     output: outputOf(schemas, endpoint, schema),

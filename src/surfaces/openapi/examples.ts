@@ -1,0 +1,96 @@
+/** Values that a schema takes, for documents and for programs that try an API by its description. */
+import type { JsonSchema } from '../../kernel/operations/json-schema.ts';
+
+/** Schemas may contain themselves. */
+const MAX_DEPTH = 8;
+const id = '0198a2c4-7d1e-7b3a-9c52-4f6e8d0b1a27';
+const moment = '2026-01-31T12:00:00.000Z';
+const byFormat: Readonly<Record<string, string>> = {
+  uuid: id,
+  'date-time': moment,
+  date: '2026-01-31',
+  email: 'ada@example.com',
+  uri: 'https://example.com/',
+  url: 'https://example.com/',
+  hostname: 'example.com',
+  ipv4: '192.0.2.1',
+};
+
+/**
+ * One value of this shape: what it gives as example or default, else the first of its choices, else one of its type
+ * within its limits. The same schema always gives the same value. `undefined` where no value can be told, such as for
+ * texts with a pattern of their own.
+ */
+export function exampleOf(schema: JsonSchema, depth = 0): unknown {
+  const given = givenExample(schema);
+  if (given !== undefined || depth > MAX_DEPTH) return given;
+  if (schema.relation !== undefined) return id;
+  const [choice] = (schema.anyOf ?? schema.oneOf ?? []).filter(({ type }) => type !== 'null');
+  if (choice) return exampleOf(choice, depth + 1);
+  if (schema.allOf)
+    return Object.assign({}, ...schema.allOf.map((part) => exampleOf(part, depth + 1)));
+  const type = typeof schema.type === 'string' ? schema.type : schema.type?.[0];
+  switch (type) {
+    case 'string':
+      return textExample(schema);
+    case 'integer':
+    case 'number':
+      return numberExample(schema);
+    case 'boolean':
+      return true;
+    case 'array':
+      return listExample(schema, depth);
+    case 'object':
+      return objectExample(schema, depth);
+    default:
+      return undefined;
+  }
+}
+
+function givenExample(schema: JsonSchema): unknown {
+  const { example, examples } = schema as { example?: unknown; examples?: readonly unknown[] };
+  return example ?? examples?.[0] ?? schema.const ?? schema.default ?? schema.enum?.[0];
+}
+
+interface Limits {
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
+  readonly minItems?: number;
+  readonly pattern?: string;
+}
+
+function textExample(schema: JsonSchema): string | undefined {
+  const { minLength = 0, maxLength = Number.MAX_SAFE_INTEGER, pattern } = schema as Limits;
+  if (schema.format !== undefined) return byFormat[schema.format];
+  if (schema.instant) return moment;
+  if (pattern !== undefined) return undefined;
+  return 'text'.padEnd(minLength, ' text').slice(0, maxLength);
+}
+
+function numberExample(schema: JsonSchema): number {
+  const { minimum, exclusiveMinimum, maximum } = schema as Limits;
+  const least = minimum ?? (exclusiveMinimum === undefined ? undefined : exclusiveMinimum + 1);
+  return Math.min(Math.max(1, least ?? 1), maximum ?? Number.MAX_SAFE_INTEGER);
+}
+
+function listExample({ items, ...schema }: JsonSchema, depth: number): readonly unknown[] {
+  const { minItems = 0 } = schema as Limits;
+  if (!items || Array.isArray(items)) return [];
+  const item = exampleOf(items as JsonSchema, depth + 1);
+  return item === undefined ? [] : Array.from({ length: Math.max(1, minItems) }, () => item);
+}
+
+/** Required properties, and those of answers; optional input stays out, so that the example is the least that works. */
+function objectExample(schema: JsonSchema, depth: number): Readonly<Record<string, unknown>> {
+  const required = new Set(schema.required);
+  const example: Record<string, unknown> = {};
+  for (const [name, property] of Object.entries(schema.properties ?? {})) {
+    if (!required.has(name) && !property.answered) continue;
+    const value = exampleOf(property, depth + 1);
+    if (value !== undefined) example[name] = value;
+  }
+  return example;
+}

@@ -1,0 +1,146 @@
+/** Parameters and bodies of operations, as OpenAPI writes them. */
+import { type JsonSchema, jsonSchema } from '../../kernel/operations/json-schema.ts';
+import type { Operation } from '../../kernel/operations/operation.ts';
+import type { BodyType } from '../../kernel/operations/operation-input.ts';
+import { exampleOf } from './examples.ts';
+import { compare, freeName, type Json, type SchemaPublisher } from './schemas.ts';
+
+type Place = 'path' | 'query' | 'header';
+
+/** Describes parameters; what many operations take in the same way stands once, under `components.parameters`. */
+export interface ParameterPublisher {
+  /** Path parameters, under the names of the template that stands for this path. */
+  ofPath(
+    route: { readonly operation: Operation; readonly path: string },
+    template: string,
+  ): readonly Json[];
+  /** Parameters of the query string, or headers. */
+  of(schema: Operation['input']['query'], place: 'query' | 'header'): readonly Json[];
+  /** What several operations take, for `components.parameters`. To be asked once, when all operations are described. */
+  finish(): Readonly<Record<string, Json>>;
+}
+
+export function createParameterPublisher(schemas: SchemaPublisher): ParameterPublisher {
+  /** By its text: the parameter, and the places where it stands, which are filled in at the end. */
+  const found = new Map<
+    string,
+    { readonly value: Json; readonly places: Record<string, unknown>[] }
+  >();
+
+  const placed = (value: Json): Json => {
+    const place = {};
+    const text = JSON.stringify(value);
+    const same = found.get(text);
+    if (same) same.places.push(place);
+    else found.set(text, { value, places: [place] });
+    return place;
+  };
+
+  return {
+    ofPath({ operation, path }, template) {
+      const properties = propertiesOf(operation.input.params);
+      const own = namesIn(path);
+      return namesIn(template).map((name, i) =>
+        placed(
+          parameter(
+            { name, place: 'path', required: true },
+            properties[own[i] ?? ''] ?? {},
+            schemas,
+          ),
+        ),
+      );
+    },
+    of(schema, place) {
+      const required = new Set(schema ? jsonSchema(schema).required : []);
+      return Object.entries(propertiesOf(schema))
+        .filter(([name]) => place === 'query' || !describedElsewhere.has(name))
+        .map(([name, property]) =>
+          placed(
+            parameter(
+              // What has a default may be left out, although the handler always finds it.
+              { name, place, required: required.has(name) && property.default === undefined },
+              property,
+              schemas,
+            ),
+          ),
+        );
+    },
+    finish() {
+      const components = new Map<string, Json>();
+      for (const { value, places } of found.values()) {
+        let stands = value;
+        if (places.length > 1) {
+          const name = freeName(`${value.name}`.replace(/[^A-Za-z0-9._-]/g, '_'), components);
+          components.set(name, value);
+          stands = { $ref: `#/components/parameters/${name}` };
+        }
+        for (const place of places) Object.assign(place, stands);
+      }
+      return Object.fromEntries([...components].sort(([a], [b]) => compare(a, b)));
+    },
+  };
+}
+
+const namesIn = (path: string): readonly string[] =>
+  [...path.matchAll(/:(\w+)/g)].map(([, name]) => name ?? '');
+
+/** Headers that OpenAPI describes by other means. */
+const describedElsewhere: ReadonlySet<string> = new Set([
+  'accept',
+  'content-type',
+  'authorization',
+  'idempotency-key',
+]);
+
+const propertiesOf = (schema: Operation['input']['params']): Readonly<Record<string, JsonSchema>> =>
+  (schema && jsonSchema(schema).properties) ?? {};
+
+function parameter(
+  { name, place, required }: { name: string; place: Place; required: boolean },
+  property: JsonSchema,
+  schemas: SchemaPublisher,
+): Json {
+  const { description, ...schema } = schemas.publish(
+    property as Parameters<SchemaPublisher['publish']>[0],
+  );
+  const example = exampleOf(property);
+  return {
+    name,
+    in: place,
+    required,
+    ...(typeof description === 'string' ? { description } : {}),
+    schema,
+    // Optional parameters stay out of a first try.
+    ...(required && example !== undefined ? { example } : {}),
+  };
+}
+
+/** The `requestBody` of an operation, with an example of the least that it takes. */
+export function requestBody(
+  { input: { body, stream }, bodyTypes = ['json'], bodyLimit }: Operation,
+  schemas: SchemaPublisher,
+): Json {
+  if (stream) {
+    const { schema: fields, limit = bodyLimit, mayBeEmpty = false } = stream;
+    const schema = fields
+      ? schemas.publish(fields)
+      : {
+          type: 'string',
+          contentEncoding: 'binary',
+          description: `${stream.description} At most ${limit} bytes.`,
+        };
+    const streamed = Object.fromEntries(stream.contentTypes.map((type) => [type, { schema }]));
+    const parsed = body ? { 'application/json': { schema: schemas.publish(body) } } : {};
+    return { requestBody: { required: !mayBeEmpty, content: { ...streamed, ...parsed } } };
+  }
+  if (!body) return {};
+  const { required = [], type } = jsonSchema(body);
+  const schema = schemas.publish(body);
+  const content = Object.fromEntries(bodyTypes.map((written) => [mediaTypes[written], { schema }]));
+  return { requestBody: { required: required.length > 0 || type !== 'object', content } };
+}
+
+const mediaTypes: Readonly<Record<BodyType, string>> = {
+  json: 'application/json',
+  form: 'application/x-www-form-urlencoded',
+};
