@@ -169,7 +169,7 @@ export function recordsIn(outputs: readonly JsonSchema[]): ReadonlyMap<string, J
     const documents = output.properties?.documents?.items;
     if (!documents || Array.isArray(documents)) continue;
     for (const part of alternatives(documents as JsonSchema)) {
-      if (part.shownFor !== undefined) profiles.set(part.shownFor, part);
+      if (part.partOf !== undefined) profiles.set(part.partOf, part);
       else if (part.record !== undefined) found.set(part.record, part);
     }
   }
