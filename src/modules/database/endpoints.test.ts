@@ -494,7 +494,9 @@ describe('custom endpoints', () => {
   it('stands in the description of the client surface as it is', async () => {
     const { body } = await platform.client.get('/swagger.json');
     const operation = body.paths['/database/function/contains/{tag}'].get;
-    const names = operation.parameters.map(({ name, $ref }: Json) => name ?? $ref.split('/').at(-1));
+    const names = operation.parameters.map(
+      ({ name, $ref }: Json) => name ?? $ref.split('/').at(-1),
+    );
     expect(names).toEqual(expect.arrayContaining(['tag', 'text']));
     expect(operation.responses['200'].content['application/json'].schema.type).toBe('array');
   });
