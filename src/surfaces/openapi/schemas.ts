@@ -44,32 +44,13 @@ export function createSchemaPublisher(
   records: ReadonlyMap<string, JsonSchema> = new Map(),
 ): SchemaPublisher {
   const components = new Map<string, Json>();
-  const sources = new Map<string, unknown>();
-  const populates = new WeakMap<object, boolean>();
-
-  /** The name under which a schema stands once; other records of that name get a number. */
-  const nameOf = (schema: Json, form: RecordForm): string | undefined => {
-    const { record, component, $id } = schema;
-    if (typeof $id === 'string') return componentName.test($id) ? $id : undefined;
-    const base = typeof record === 'string' ? `${record}${suffix(schema, form)}` : component;
-    if (typeof base !== 'string' || !componentName.test(base)) return undefined;
-    let name = base;
-    for (let i = 2; sources.has(name) && !isSame(sources.get(name), schema); i++) name = base + i;
-    return name;
-  };
-  const suffix = (schema: Json, form: RecordForm): string => {
-    if (form === 'ids') return '';
-    const known = populates.get(schema) ?? hasRelation(schema);
-    populates.set(schema, known);
-    return known ? 'Populated' : '';
-  };
+  const nameOf = createComponentNames();
 
   const publish = (schema: Json, form: RecordForm): Json => {
     if (typeof schema.published === 'function') return publish(schema.published() as Json, form);
     const name = nameOf(schema, form);
     if (name === undefined) return clean(schema, form);
     if (!components.has(name)) {
-      sources.set(name, schema);
       components.set(name, {}); // A schema may refer to itself.
       const cleaned = clean(schema, form);
       const example = hasExample(schema, form) ? { example: exampleOf(schema as JsonSchema) } : {};
@@ -119,6 +100,31 @@ export function createSchemaPublisher(
   return {
     publish: (schema, form = 'ids') => publish(schema as Json, form),
     components: () => Object.fromEntries([...components].sort(([a], [b]) => compare(a, b))),
+  };
+}
+
+/** Names under which schemas stand once; undefined for those that stand where they are used. */
+function createComponentNames(): (schema: Json, form: RecordForm) => string | undefined {
+  const sources = new Map<string, Json>();
+  const populates = new WeakMap<object, boolean>();
+
+  const suffix = (schema: Json, form: RecordForm): string => {
+    if (form === 'ids') return '';
+    const known = populates.get(schema) ?? hasRelation(schema);
+    populates.set(schema, known);
+    return known ? 'Populated' : '';
+  };
+
+  return (schema, form) => {
+    const { record, component, $id } = schema;
+    if (typeof $id === 'string') return componentName.test($id) ? $id : undefined;
+    const base = typeof record === 'string' ? `${record}${suffix(schema, form)}` : component;
+    if (typeof base !== 'string' || !componentName.test(base)) return undefined;
+    let name = base;
+    // Other records of that name get a number.
+    for (let i = 2; !isSame(sources.get(name) ?? schema, schema); i++) name = base + i;
+    sources.set(name, schema);
+    return name;
   };
 }
 
