@@ -23,6 +23,7 @@ import { migrations as limitMigrations } from './kernel/limits/migrations.ts';
 import { migrations as middlewareMigrations } from './kernel/middlewares/migrations.ts';
 import { purgeIdempotencyKeys } from './kernel/pipeline/idempotency/idempotency.ts';
 import { migrations as idempotencyMigrations } from './kernel/pipeline/idempotency/migrations.ts';
+import { migrations as queueMigrations } from './kernel/queue/migrations.ts';
 import { migrations as securityMigrations } from './kernel/security/migrations.ts';
 import type { Settings } from './kernel/settings/settings.ts';
 import type { Supervisor } from './kernel/supervisor.ts';
@@ -40,6 +41,7 @@ import { embeddings } from './modules/embeddings/index.ts';
 import { forms } from './modules/forms/index.ts';
 import { router } from './modules/router/index.ts';
 import { storage } from './modules/storage/index.ts';
+import { webhooks } from './modules/webhooks/index.ts';
 import { type CloseOptions, checkPorts, startSurfaces } from './surfaces.ts';
 
 /** Every module of the platform. */
@@ -54,6 +56,7 @@ export const modules: readonly AnyModule[] = [
   embeddings,
   forms,
   chat,
+  webhooks,
 ];
 
 const kernelMigrations: readonly MigrationSet[] = [
@@ -65,6 +68,7 @@ const kernelMigrations: readonly MigrationSet[] = [
   { owner: 'kernel/idempotency', migrations: idempotencyMigrations },
   { owner: 'kernel/middlewares', migrations: middlewareMigrations },
   { owner: 'kernel/limits', migrations: limitMigrations },
+  { owner: 'kernel/queue', migrations: queueMigrations },
 ];
 
 /** Everything that a start of this version migrates, for those who look without starting. */

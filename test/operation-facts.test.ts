@@ -75,6 +75,8 @@ describe('admin operations', () => {
       'core.session.verifySecondFactor',
       'router.clients.create',
       'router.clients.rotateSecret',
+      'webhooks.endpoints.create',
+      'webhooks.endpoints.rotateSecret',
     ]);
     expect(
       ids(({ answersSecret, idempotency }) => answersSecret === true && idempotency !== false),
@@ -103,6 +105,11 @@ describe('admin operations', () => {
       'communications.templates.upload',
       'communications.templates.uploadByBody',
       'forms.submissions.judge',
+      'webhooks.deliveries.replay',
+      'webhooks.deliveries.replayFailed',
+      'webhooks.endpoints.create',
+      'webhooks.endpoints.test',
+      'webhooks.endpoints.update',
     ]);
   });
 });

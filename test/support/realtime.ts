@@ -36,6 +36,7 @@ function createEventsInMemory() {
       handlers.add(handler);
       return () => void handlers.delete(handler);
     },
+    onPublished: () => () => undefined,
     async since(sequence, limit) {
       if (sequence < purged || sequence > all.length) return undefined;
       const events = all.filter((event) => event.sequence > sequence).slice(0, limit);

@@ -47,19 +47,25 @@ export function createEvents(dependencies: EventsOptions): RunningEvents {
   );
 
   const reader = createEventReader({ database, log, onHandlerError: () => failures.inc() });
+  const listeners = new Set<() => void>();
+  let highest = 0;
+  const advance = (position: number): void => {
+    reader.advance(position);
+    if (position <= highest) return;
+    highest = position;
+    for (const listener of listeners) listener();
+  };
   const relay = createRelay({
     database,
     log,
     onPosition(position, count) {
-      reader.advance(position);
+      advance(position);
       if (count === 0) return;
       published.inc({}, count);
       bus.publish(publishedTopic, { position }).catch(() => undefined);
     },
   });
-  bus.subscribe(publishedTopic, (payload) =>
-    reader.advance((payload as { position: number }).position),
-  );
+  bus.subscribe(publishedTopic, (payload) => advance((payload as { position: number }).position));
 
   return {
     async emit(queryable, caller, event) {
@@ -71,6 +77,10 @@ export function createEvents(dependencies: EventsOptions): RunningEvents {
     },
     wake: relay.wake,
     subscribe: reader.subscribe,
+    onPublished(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
     async since(sequence, limit) {
       const { events, last, purged } = await readAfter(database, sequence, limit);
       if (sequence < purged || sequence > last) return undefined;

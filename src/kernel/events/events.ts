@@ -45,6 +45,8 @@ export interface Events {
    * Every node sees every event. For work that must be done once and survive a crash, let a job do it.
    */
   subscribe(pattern: string, handler: EventHandler): () => void;
+  /** Told when events were published, by whichever node; answers how to stop listening. It may miss some of a node that dies. */
+  onPublished(listener: () => void): () => void;
   /** Events after a sequence, oldest first; `undefined` when they are no longer kept (the reader must resynchronise). */
   since(sequence: number, limit: number): Promise<EventPage | undefined>;
   /** The highest published sequence. */

@@ -48,11 +48,19 @@ const runAll = (statements: readonly string[]) => async (database: Queryable) =>
   for (const text of statements) await database.query({ text });
 };
 
+const consumers = [
+  `create table penstock.event_consumers (
+    name text primary key,
+    position bigint not null,
+    seen_at timestamptz(3) not null default now()
+  )`,
+];
+
 /**
  * The outbox as 0001 made it, with a position in each row, is the one of old installations; 0005 takes its rows over
  * (outbox-partitions.ts). `outbox_state` holds the highest position given and the highest one that is no longer kept.
  * `nodes`: who listens to the bus, by heartbeat; `missed` tells a node that a message did not reach
- * it. `installation` names this installation on a shared Redis.
+ * it. `event_consumers`: how far those have come that handle every event once. `installation` names this installation on a shared Redis.
  */
 export const migrations: readonly Migration[] = [
   { id: '0001-outbox', run: runAll(outbox) },
@@ -60,4 +68,5 @@ export const migrations: readonly Migration[] = [
   { id: '0003-installation', run: runAll(installation) },
   { id: '0004-versions', run: createVersionTable },
   { id: '0005-outbox-partitions', run: partitionOutbox },
+  { id: '0006-consumers', run: runAll(consumers) },
 ];

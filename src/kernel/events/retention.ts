@@ -22,7 +22,7 @@ interface Bucket {
   readonly bytes: number;
   /** Nothing in it has a position. */
   readonly unused: boolean;
-  /** The last position in it was given more than the retention ago. */
+  /** The last position in it was given more than the retention ago, and no consumer that lives still waits for it. */
   readonly old: boolean;
   readonly openSeconds: number;
 }
@@ -121,7 +121,9 @@ async function readBuckets(
   const { rows } = await database.query<Omit<Bucket, 'bytes'> & { bytes: string }>(sql`
     select bucket, bucket = pg_sequence_last_value('penstock.outbox_bucket') as current, last_position is null as unused,
       pg_total_relation_size(format('penstock.outbox_%s', bucket)::regclass) as bytes,
-      coalesce(published_at < now() - make_interval(mins => ${minutes}), false) as old,
+      coalesce(published_at < now() - make_interval(mins => ${minutes})
+        and last_position <= (select coalesce(min(position), last_position) from penstock.event_consumers
+          where seen_at > now() - interval '1 day'), false) as old,
       extract(epoch from now() - opened_at)::float8 as "openSeconds"
     from penstock.outbox_buckets order by last_position nulls last, bucket`);
   return rows.map((row) => ({ ...row, bytes: Number(row.bytes) }));

@@ -1,0 +1,165 @@
+/** Durable queues: every item is worked on, in the order of its lane, whatever dies in between. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type OpenTestDatabase, openTestDatabase } from '../../../test/support/database.ts';
+import { silentLog } from '../../../test/support/log.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { migrations as eventMigrations } from '../events/migrations.ts';
+import { createDurableQueue } from './create-durable-queue.ts';
+import type { DurableQueue, QueueItem, Verdict, WorkerOptions } from './durable-queue.ts';
+import { migrations } from './migrations.ts';
+
+let opened: OpenTestDatabase;
+beforeAll(async () => {
+  opened = await openTestDatabase({
+    migrations: [
+      { owner: 'events', migrations: eventMigrations },
+      { owner: 'queue', migrations },
+    ],
+  });
+});
+afterAll(() => opened.close());
+
+let names = 0;
+const newQueue = (): { name: string; queue: DurableQueue } => {
+  names += 1;
+  return {
+    name: `queue-${names}`,
+    queue: createDurableQueue(opened.database, `queue-${names}`),
+  };
+};
+
+const working = (
+  queue: DurableQueue,
+  handle: (item: QueueItem) => Verdict | Promise<Verdict>,
+  more: Partial<WorkerOptions> = {},
+) =>
+  queue.work({
+    concurrency: () => 8,
+    perTarget: () => 4,
+    retryAfterMs: () => 10,
+    log: silentLog,
+    handle: async (item) => handle(item),
+    ...more,
+  });
+
+const isDone = (queue: DurableQueue, count: number) =>
+  waitFor(async () => (await queue.list({ state: 'done' }, { skip: 0, limit: 1 })).count === count);
+
+const item = (n: number, orderKey?: string, target = 'a') => ({
+  ...{ target, dedupe: `${n}`, data: { n }, orderKey },
+});
+
+describe('a durable queue', () => {
+  it('takes each item once, and keeps what became of it', async () => {
+    const { queue } = newQueue();
+    expect(await queue.add(opened.database, [item(1), item(2)])).toBe(2);
+    expect(await queue.add(opened.database, [item(2), item(3)])).toBe(1);
+    const seen: unknown[] = [];
+    const worker = working(queue, ({ data }) => {
+      seen.push(data.n);
+      return { outcome: 'done', note: { status: 200 } };
+    });
+    await isDone(queue, 3);
+    await worker.stop();
+    expect(seen.sort()).toEqual([1, 2, 3]);
+    const { items } = await queue.list({}, { skip: 0, limit: 10 });
+    expect(items[0]?.tries).toEqual([
+      expect.objectContaining({ outcome: 'done', note: { status: 200 } }),
+    ]);
+  });
+
+  it('keeps the order of a lane also when one of it fails, and lets others go on', async () => {
+    const { queue } = newQueue();
+    const lanes = Array.from({ length: 60 }, (_, n) => item(n, `lane-${n % 3}`));
+    await queue.add(opened.database, lanes);
+    const seen: number[] = [];
+    let failures = 5;
+    const worker = working(queue, async ({ data }) => {
+      await sleep(1);
+      if (data.n === 0 && failures-- > 0) return { outcome: 'again', afterMs: 15 };
+      seen.push(data.n as number);
+      return { outcome: 'done' };
+    });
+    await isDone(queue, 60);
+    await worker.stop();
+    for (const lane of [0, 1, 2])
+      expect(seen.filter((n) => n % 3 === lane)).toEqual(
+        Array.from({ length: 20 }, (_, n) => n * 3 + lane),
+      );
+  });
+
+  it('gives an item of a node that died to another one, and says so', async () => {
+    const { queue } = newQueue();
+    await queue.add(opened.database, [item(1, 'x'), item(2, 'x')]);
+    const hung = Promise.withResolvers<Verdict>();
+    const started = Promise.withResolvers<void>();
+    // Its lease is not kept up, as if its process were gone.
+    const dead = working(
+      queue,
+      () => {
+        started.resolve();
+        return hung.promise;
+      },
+      { leaseMs: 300_000 },
+    );
+    await started.promise;
+    await dead.stop(0);
+    const worker = working(queue, () => ({ outcome: 'done' }));
+    await opened.database.query({
+      text: `update penstock.queue_items set due_at = now() where lease is not null`,
+    });
+    worker.wake();
+    await isDone(queue, 2);
+    hung.resolve({ outcome: 'dead' });
+    await sleep(20);
+    await worker.stop();
+    const { items } = await queue.list({}, { skip: 0, limit: 10 });
+    expect(items.map(({ state }) => state)).toEqual(['done', 'done']);
+    expect(items[1]?.tries.map(({ outcome }) => outcome)).toEqual(['lost', 'done']);
+  });
+
+  it('never works on an item at two nodes at once', async () => {
+    const { name, queue } = newQueue();
+    const other = createDurableQueue(await opened.openAgain(), name);
+    await queue.add(
+      opened.database,
+      Array.from({ length: 200 }, (_, n) => item(n, undefined, `t${n % 5}`)),
+    );
+    const seen: string[] = [];
+    const handle = async ({ id }: QueueItem): Promise<Verdict> => {
+      seen.push(id);
+      await sleep(1);
+      return { outcome: 'done' };
+    };
+    const workers = [working(queue, handle), working(other, handle)];
+    await isDone(queue, 200);
+    await Promise.all(workers.map((worker) => worker.stop()));
+    expect(new Set(seen).size).toBe(200);
+    expect(seen).toHaveLength(200);
+  });
+
+  it('holds, resumes, repeats and forgets', async () => {
+    const { queue } = newQueue();
+    await queue.add(opened.database, [item(1), item(2, undefined, 'b')]);
+    await queue.hold(opened.database, 'a');
+    const worker = working(queue, ({ target }) => ({ outcome: target === 'b' ? 'dead' : 'done' }));
+    await waitFor(
+      async () => (await queue.list({ state: 'dead' }, { skip: 0, limit: 1 })).count === 1,
+    );
+    expect((await queue.list({ state: 'held' }, { skip: 0, limit: 1 })).count).toBe(1);
+    await queue.resume(opened.database, 'a');
+    worker.wake();
+    await isDone(queue, 1);
+    await worker.stop();
+    const which = { target: 'b', since: new Date(0), most: 10 };
+    expect(await queue.repeatDead(opened.database, which)).toBe(1);
+    expect(await queue.figures()).toMatchObject({ waiting: 1, dead: 0 });
+    await opened.database.query({
+      text: `update penstock.queue_items set finished_at = now() - interval '8 days' where state = 'done'`,
+    });
+    expect(await queue.purge({ done: 7, dead: 30 })).toBeGreaterThan(0);
+    await queue.remove(opened.database, 'b');
+    expect((await queue.list({ target: 'b' }, { skip: 0, limit: 1 })).count).toBe(0);
+  });
+});
