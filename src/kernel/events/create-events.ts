@@ -37,23 +37,13 @@ export function createEvents(dependencies: EventsOptions): RunningEvents {
     'event_handler_errors_total',
     'Failures of event subscribers on this node',
   );
-  metrics.gauge('events_unpublished', 'Committed events that wait for publication', () =>
-    countWaiting(database),
-  );
-  metrics.gauge(
-    'events_lag_seconds',
-    'Age of the oldest committed event that waits for publication',
-    async () => (await waitingSince(database)) ?? 0,
-  );
+  measureWaiting(dependencies);
 
   const reader = createEventReader({ database, log, onHandlerError: () => failures.inc() });
-  const listeners = new Set<() => void>();
-  let highest = 0;
+  const { onPublished, tell } = createListeners();
   const advance = (position: number): void => {
     reader.advance(position);
-    if (position <= highest) return;
-    highest = position;
-    for (const listener of listeners) listener();
+    tell(position);
   };
   const relay = createRelay({
     database,
@@ -77,10 +67,7 @@ export function createEvents(dependencies: EventsOptions): RunningEvents {
     },
     wake: relay.wake,
     subscribe: reader.subscribe,
-    onPublished(listener) {
-      listeners.add(listener);
-      return () => void listeners.delete(listener);
-    },
+    onPublished,
     async since(sequence, limit) {
       const { events, last, purged } = await readAfter(database, sequence, limit);
       if (sequence < purged || sequence > last) return undefined;
@@ -96,6 +83,33 @@ export function createEvents(dependencies: EventsOptions): RunningEvents {
       await reader.stop();
     },
   };
+}
+
+function measureWaiting({ metrics, database }: EventsOptions): void {
+  metrics.gauge('events_unpublished', 'Committed events that wait for publication', () =>
+    countWaiting(database),
+  );
+  metrics.gauge(
+    'events_lag_seconds',
+    'Age of the oldest committed event that waits for publication',
+    async () => (await waitingSince(database)) ?? 0,
+  );
+}
+
+/** Those who only want to know that the sequence has grown. */
+function createListeners() {
+  const listeners = new Set<() => void>();
+  let highest = 0;
+  const onPublished: Events['onPublished'] = (listener) => {
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  };
+  const tell = (position: number): void => {
+    if (position <= highest) return;
+    highest = position;
+    for (const listener of listeners) listener();
+  };
+  return { onPublished, tell };
 }
 
 async function position({ database }: EventsOptions): Promise<number> {

@@ -47,7 +47,7 @@ export interface NewItem {
 export type Verdict = {
   readonly note?: Readonly<Record<string, unknown>>;
   /** Runs in the transaction that writes this down. */
-  readonly alongside?: (transaction: Transaction) => Promise<void>;
+  readonly hooked?: (transaction: Transaction) => Promise<void>;
 } & (
   | { readonly outcome: 'done' | 'dead' }
   /** `counts`: false for what is no failure, such as work that sleeps. */

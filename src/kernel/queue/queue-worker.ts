@@ -216,7 +216,7 @@ async function finish(state: WorkerState, item: Claimed, ending: Ending): Promis
       where id = ${item.id}::uuid and lease = ${state.token}::uuid and state = 'waiting'`);
     if (count === 0) return;
     await moveLane(transaction, state.queue, item, afterMs);
-    await verdict.alongside?.(transaction);
+    await verdict.hooked?.(transaction);
   });
 }
 

@@ -75,7 +75,7 @@ async function deliver(
   const answer = await send(parts, fetchers(), { item, signal, endpoint });
   if (answer.status !== undefined && answer.status >= 200 && answer.status < 300) {
     parts.count('delivered');
-    return { outcome: 'done', note: noteOf(answer), alongside: healthy(endpoint) };
+    return { outcome: 'done', note: noteOf(answer), hooked: healthy(endpoint) };
   }
   if (answer.stopped) return { outcome: 'again', afterMs: 0, counts: false };
   return failure(parts, { item, endpoint, answer });
@@ -145,13 +145,13 @@ function failure(parts: WebhookParts, { item, endpoint, answer }: Failure): Verd
   const pause = pauseAfter(parts.config().delivery.pausesMs, item.attempt);
   const isLast = pause === undefined || answer.status === GONE;
   parts.count(isLast ? 'dead' : 'failed');
-  const alongside = async (transaction: Transaction): Promise<void> => {
+  const hooked = async (transaction: Transaction): Promise<void> => {
     const since = await noteHealth(transaction, endpoint.id, false);
     const reason = isLast ? reasonToStop(parts, answer, since) : undefined;
     if (reason !== undefined) await stopEndpoint(parts, transaction, endpoint, reason);
   };
-  if (isLast) return { outcome: 'dead', note, alongside };
-  return { outcome: 'again', afterMs: Math.max(pause, answer.retryAfterMs ?? 0), note, alongside };
+  if (isLast) return { outcome: 'dead', note, hooked };
+  return { outcome: 'again', afterMs: Math.max(pause, answer.retryAfterMs ?? 0), note, hooked };
 }
 
 function reasonToStop(
