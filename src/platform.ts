@@ -131,7 +131,7 @@ async function start(options: PlatformOptions, closing: AsyncDisposableStack): P
   // Several workers share their ports: only the first of them can tell whether somebody else has one.
   if (!supervisor?.joins(given.workers)) await checkPorts(given);
   const masterKey = await folder.masterKey();
-  const settings = { ...given, masterKey, ...portsOf(given, supervisor?.slot ?? 0) };
+  const settings = { ...given, masterKey, ...placeOf(given, supervisor?.slot ?? 0) };
   const tracing = await tracingOf(settings);
   if (tracing) closing.defer(() => tracing.close());
   const metrics = createMetrics(settings);
@@ -207,16 +207,12 @@ async function closeAll(
   });
 }
 
-/** Sockets need one process for all their requests: the first worker has them. Figures are those of one process. */
-function portsOf(
-  { clientSocketPort, metricsPort }: Settings,
-  slot: number,
-): Pick<Settings, 'clientSocketPort' | 'metricsPort'> {
-  if (slot === 0) return { clientSocketPort, metricsPort };
-  return {
-    clientSocketPort: -1,
-    metricsPort: metricsPort === undefined ? undefined : metricsPort + slot,
-  };
+/** Figures are those of one process: each worker has a port of its own for them. */
+function placeOf(
+  { metricsPort }: Settings,
+  worker: number,
+): Pick<Settings, 'worker' | 'metricsPort'> {
+  return { worker, metricsPort: metricsPort === undefined ? undefined : metricsPort + worker };
 }
 
 /** OpenTelemetry is only loaded for those who collect. */

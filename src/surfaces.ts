@@ -97,6 +97,7 @@ export async function startSurfaces(
   router.listensOn(http.clientAddress);
   try {
     const realtime = await startRealtimeSurface(kernel, { client, pipeline: http.pipeline });
+    if (realtime) http.mountOnClient(realtime.mount);
     return {
       addresses: {
         client: http.clientAddress,

@@ -29,7 +29,13 @@ import {
   requestHistogram,
 } from './http/request-metrics.ts';
 import { createRouteTable } from './http/route-table.ts';
-import { createDraining, createHttpServer, type Draining, type HttpServer } from './http/server.ts';
+import {
+  createDraining,
+  createHttpServer,
+  type Draining,
+  type HttpMount,
+  type HttpServer,
+} from './http/server.ts';
 import { serveMcp } from './mcp/mcp-routes.ts';
 import { type McpSource, noMcp } from './mcp/options.ts';
 import { serveDocs } from './openapi/docs-routes.ts';
@@ -68,6 +74,8 @@ export interface HttpSurfaces {
   readonly adminAddress: string;
   /** The pipeline that the surfaces use, for further transports. */
   readonly pipeline: Pipeline;
+  /** Serves another protocol on the port of the client surface. */
+  mountOnClient(mount: HttpMount): void;
   /** `close` gives clients with kept connections a moment to hear, with an answer, that theirs ends. */
   closeGently(): void;
   close(): Promise<void>;
@@ -131,7 +139,7 @@ export async function startHttpSurfaces(
   countRoutes(kernel, 'admin');
   try {
     const addresses = await listenBoth(kernel, servers);
-    return { ...addresses, pipeline, closeGently, close };
+    return { ...addresses, pipeline, mountOnClient: servers.client.mount, closeGently, close };
   } catch (error) {
     await close();
     throw error;

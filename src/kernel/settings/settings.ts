@@ -30,6 +30,8 @@ export interface Settings {
   readonly host: string;
   /** Processes that serve the same ports. */
   readonly workers: number;
+  /** Which of them this is, from 0; the supervisor says it. */
+  readonly worker?: number;
   /** Milliseconds that an event loop may stand still before its process is replaced; 0: for ever. */
   readonly watchdogMs: number;
   readonly stop: StopSettings;

@@ -8,6 +8,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { type AddressInfo, Server, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
 import { StartError } from '../../kernel/start-error.ts';
 import { answerClientError } from './error-answers.ts';
@@ -37,7 +38,16 @@ export function createDraining(): Draining {
 
 type RequestHandler = (request: IncomingMessage, response: ServerResponse, url: string) => void;
 
+/** A protocol of its own below a path: its requests and its upgraded connections are its own business. */
+export interface HttpMount {
+  owns(url: string): boolean;
+  request(request: IncomingMessage, response: ServerResponse): void;
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+}
+
 export interface HttpServer {
+  /** From now on. */
+  mount(mount: HttpMount): void;
   /** Answers the address that is listened on, such as `http://127.0.0.1:3000`. Throws `StartError`. */
   listen(place: ListenPlace): Promise<string>;
   /** Refuses new connections; those that are open go on, idle ones too. */
@@ -71,7 +81,12 @@ const KEEP_ALIVE_MS = 72_000;
 
 /** Every request goes to `handle`, which reads the body and finds the operation. */
 export function createHttpServer(handle: RequestHandler): HttpServer {
+  const mounts: HttpMount[] = [];
+  const mountOf = ({ url = '/' }: IncomingMessage): HttpMount | undefined =>
+    mounts.find((one) => one.owns(url));
   const server = createServer({
+    // Whoever asks for another protocol elsewhere is answered in this one.
+    shouldUpgradeCallback: (request) => mountOf(request) !== undefined,
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
@@ -79,8 +94,14 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
     // The gateway asks for one, so that the refusal is JSON like every other.
     requireHostHeader: false,
   });
-  const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
-    handle(request, response, request.url ?? '/');
+  const onRequest = (request: IncomingMessage, response: ServerResponse): void => {
+    const mount = mounts.length > 0 ? mountOf(request) : undefined;
+    if (mount) mount.request(request, response);
+    else handle(request, response, request.url ?? '/');
+  };
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+    mountOf(request)?.upgrade(request, socket, head),
+  );
   server.on('request', onRequest);
   // The body is asked for when the caller has been admitted, not before.
   server.on('checkContinue', onRequest);
@@ -88,6 +109,7 @@ export function createHttpServer(handle: RequestHandler): HttpServer {
   server.on('clientError', (error, socket) => answerClientError(error, socket as Socket));
   const listeners: Listeners = { server, others: [] };
   return {
+    mount: (mount) => void mounts.push(mount),
     listen: (place) => listen(listeners, place),
     closePort: () => closePort(listeners),
     close: (how) => close(listeners, how),

@@ -2,7 +2,8 @@
  * The realtime surface: Socket.IO on a port of its own. Every node follows the
  * events by itself, so sockets of all nodes hear the same without an adapter.
  */
-import type { Server as HttpListener, IncomingMessage } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { type Namespace, Server, type Socket } from 'socket.io';
 import { addressKey } from '../../kernel/caller.ts';
 import { errors } from '../../kernel/errors.ts';
@@ -19,6 +20,7 @@ import {
   fixedSurfaceOptions,
   type SurfaceOptionsSource,
 } from '../http/options.ts';
+import type { HttpMount } from '../http/server.ts';
 import {
   type Connections,
   createConnections,
@@ -31,6 +33,7 @@ import { createLiveEngine, type LiveEngine } from './live/live-engine.ts';
 import { createSocketChannels } from './live/socket-watches.ts';
 import { createModuleServer, type FindServed, type ServedSocket } from './module-server.ts';
 import { openSession, originAllowed, presented, type Session } from './session.ts';
+import { openWorkerSessions, ownSessions, type WorkerSessions } from './worker-sessions.ts';
 
 export interface RealtimeOptions {
   /** Those of the HTTP surfaces, so that a user's messages and requests share one bound. */
@@ -44,6 +47,8 @@ export interface RealtimeOptions {
 export interface RealtimeSurface {
   /** Such as `http://127.0.0.1:3001`. */
   readonly address: string;
+  /** The same server, for another port. */
+  readonly mount: HttpMount;
   /** Disconnects everybody (clients connect again elsewhere and resume) and frees the port. */
   close(): Promise<void>;
 }
@@ -67,9 +72,9 @@ export async function startRealtimeSurface(
 ): Promise<RealtimeSurface | undefined> {
   const { settings } = kernel;
   if (settings.clientSocketPort < 0) return undefined;
-  const http = createPlainServer();
   const take = createAddressBudgets(kernel);
-  const io = createSocketServer(http, take, options);
+  const io = createSocketServer(take, options);
+  const { mount, sessions } = await openEntry(kernel, io);
   const requests = options.pipeline ?? usualBounds();
   const engine = options.engine ?? createLiveEngine(kernel, requests.accounts);
   const onDelivered = (count: number): void => connections.delivered(count);
@@ -83,27 +88,63 @@ export async function startRealtimeSurface(
   const sweep = setInterval(connections.recheckAll, sweepEveryMs);
   sweep.unref();
 
-  const address = await listenOn(http, { port: settings.clientSocketPort, host: settings.host });
+  const http = createPlainServer(mount);
+  const address = await listenOn(http, {
+    port: settings.clientSocketPort,
+    host: settings.host,
+    shared: settings.workers > 1,
+  });
   return {
     address,
+    mount,
     async close() {
       clearInterval(sweep);
       detach();
+      http.close();
       await io.close();
+      http.closeAllConnections();
+      await sessions.close();
       connections.close();
       if (!options.engine) engine.stop();
     },
   };
 }
 
+/** The way in for requests and WebSockets, with several workers behind one port too. */
+async function openEntry(
+  { settings }: RealtimeKernel,
+  io: Server,
+): Promise<{ readonly mount: HttpMount; readonly sessions: WorkerSessions }> {
+  const engine = io.engine as SocketEngine;
+  const own: HttpMount = {
+    owns: (url) => url.startsWith('/realtime/'),
+    request: (request, response) => engine.handleRequest(request, response),
+    upgrade: (request, socket, head) => engine.handleUpgrade(request, socket, head),
+  };
+  const { workers, worker: slot = 0, dataDir } = settings;
+  const sessions =
+    workers > 1 ? await openWorkerSessions({ slot, dataDir }, () => own) : ownSessions;
+  const { prefix } = sessions;
+  const makeId = engine.generateId.bind(engine);
+  if (prefix !== '') engine.generateId = (request) => `${prefix}${makeId(request)}`;
+  return { mount: sessions.shared(own), sessions };
+}
+
+/** What of the transport under Socket.IO is used: its types are not part of the package. */
+interface SocketEngine {
+  handleRequest(request: IncomingMessage, response: ServerResponse): void;
+  handleUpgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  generateId(request: IncomingMessage): string;
+}
+
 /** Pages of other origins are refused before they are anybody, and so is who opens too many transports. */
 function createSocketServer(
-  http: HttpListener,
   take: TakeOfAddress,
   { client = fixedSurfaceOptions(defaultSurfaceOptions('client')) }: RealtimeOptions,
 ): Server {
   const cors = () => client.current().cors;
-  const io = new Server(http, {
+  // It listens nowhere itself: several ports lead to it.
+  const io = new Server(createServer(), {
     path: '/realtime',
     serveClient: false,
     maxHttpBufferSize: maxMessageBytes,
